@@ -36,7 +36,7 @@ mod store;
 mod tools;
 mod upstream;
 
-use std::{ffi::OsString, process::ExitCode};
+use std::{ffi::OsString, process::ExitCode, time::Duration};
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -45,6 +45,9 @@ use self::outcome::Done;
 use crate::telemetry::{self, LogFormat};
 use airlock_compile::COMPILE_COMMAND;
 use airlock_config::environment;
+
+/// Longest time at the end for operations that cannot be stopped. One on the store takes less.
+const LAST_BLOCKING: Duration = Duration::from_secs(10);
 
 /// Everything that can be said on the command line.
 #[derive(Parser)]
@@ -155,6 +158,8 @@ fn run(cli: Cli) -> anyhow::Result<Done> {
     )?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let done = runtime.block_on(cli.command.run());
+    // Otherwise a thread that reads a file system which does not respond would keep the process for ever.
+    runtime.shutdown_timeout(LAST_BLOCKING);
     log.flush();
     done
 }
@@ -178,9 +183,9 @@ impl AirlockCommand {
             Self::Tools(args) => tools::run(&args).await,
             Self::Call(args) => call::run(&args).await,
             Self::Run(args) => run::run(&args).await,
-            Self::Runs(args) => runs::run(&args).await,
+            Self::Runs(args) => Box::pin(runs::run(&args)).await,
             Self::Approvals(args) => approvals::run(&args).await,
-            Self::Replay(args) => replay::run(&args).await,
+            Self::Replay(args) => Box::pin(replay::run(&args)).await,
             Self::Diff(args) => diff::run(&args).await,
             Self::Check(args) => check::run(&args).await,
             Self::Import(args) => import::run(&args),

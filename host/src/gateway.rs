@@ -8,7 +8,9 @@
 //! | `certificate` | the certificate of the listener, and its renewal |
 //! | `code_mode` | code mode and its executors |
 //! | `reload` | takes changes of the configuration file and of the entries in the store |
+//! | `serving` | the settings of requests, which a reload replaces as a whole |
 //! | `follow` | follows the entries and the operators in the store |
+//! | `key_values` | credentials of virtual keys that have none in the file |
 //! | `management` | the management API of the gateway, and its Unix socket |
 //! | `warnings` | warns about settings that weaken the gateway |
 
@@ -18,8 +20,10 @@ mod certificate;
 mod code_mode;
 mod error;
 mod follow;
+mod key_values;
 mod management;
 mod reload;
+mod serving;
 mod upstreams;
 mod warnings;
 
@@ -27,7 +31,6 @@ pub use self::{builder::GatewayBuilder, error::GatewayError, reload::Reloader};
 
 use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
-use airlock_identity::Verifier;
 use futures_util::future::BoxFuture;
 use prometheus_client::registry::Registry;
 use serde_json::json;
@@ -38,21 +41,18 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use self::{background::Background, certificate::Certificate, upstreams::ServerThreads};
-use airlock_agent::{
-    approvals::Approvals,
-    recall::{self, Recall},
-    results::Results,
+use self::{
+    background::Background, certificate::Certificate, code_mode::LiveCodeMode,
+    key_values::ShowKeyValue, serving::Serving, upstreams::ServerThreads,
 };
+use airlock_agent::approvals::Approvals;
 use airlock_catalog::{Catalog, ToolSource};
 use airlock_config::Config;
-use airlock_core::door::{Caller, Filter, LiveKeys, Origin};
-use airlock_egress::tls;
+use airlock_core::door::{Caller, Filter, Keys, LiveKeys, Origin, ScriptLanguage};
 use airlock_management::{Service, SetupToken};
-use airlock_model::Models;
 use airlock_plugin::Plugins;
 use airlock_sandbox::Sandbox;
-use airlock_scripts::{CodeMode, runs::Runs};
+use airlock_scripts::CodeMode;
 use airlock_server::{self as server, Management};
 use airlock_store::LazyDatabase;
 
@@ -75,15 +75,12 @@ pub struct Gateway {
     sandbox: Sandbox,
     /// The state that survives a restart.
     database: LazyDatabase,
-    models: Models,
-    results: Results,
+    /// The settings of requests.
+    serving: Arc<Serving>,
     /// `None` to serve on the configured address.
     listener: Option<TcpListener>,
     shutdown: BoxFuture<'static, ()>,
-    /// Runs of scripts; `None` if none are kept.
-    runs: Option<Runs>,
-    /// Code mode; `None` if no client is in code mode.
-    code_mode: Option<Arc<CodeMode>>,
+    code_mode: Arc<LiveCodeMode>,
     plugins: Plugins,
     reloader: Reloader,
     /// The certificate of the listener; `None` for plain HTTP.
@@ -92,6 +89,8 @@ pub struct Gateway {
     management: Option<Arc<Service>>,
     /// The virtual keys that are accepted.
     keys: LiveKeys,
+    /// Makes the credentials of virtual keys that have none; `None` if nobody could be shown them.
+    key_maker: Option<(Arc<Service>, ShowKeyValue)>,
     /// Cancelled when the plugins and the script executor are loaded, or have failed to.
     loaded: CancellationToken,
     background: Background,
@@ -124,17 +123,39 @@ impl Gateway {
     /// Returns a caller with the operator's own view: no filter headers, no key, and the clients of all
     /// owners.
     pub fn caller(&self, origin: Origin) -> Caller {
-        let view = self.catalog.snapshot().view(&Filter::of_operator(), None);
+        self.caller_in(origin, None)
+    }
+
+    /// Waits until the executor of a language is loaded, if a client is in code mode.
+    #[cfg(feature = "cli")]
+    pub(crate) async fn load_executor(
+        &self,
+        language: Option<ScriptLanguage>,
+    ) -> Result<(), GatewayError> {
+        match self.code_mode.needed_executor(language) {
+            Some(executor) => Ok(executor.load().await?),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the same caller, whose scripts are in `language`; in that of the configuration if it is `None`.
+    pub(crate) fn caller_in(&self, origin: Origin, language: Option<ScriptLanguage>) -> Caller {
+        let filter = Filter::of_operator().with_language(language);
+        let view = self.catalog.snapshot().view(&filter, None);
         Caller::new(view, origin, self.config.budget)
     }
 
-    /// Waits until every source for which `matters` returns true has connected or failed once, for
-    /// at most `limit`.
+    /// Waits until every source for which `matters` returns true has connected or failed once, with all
+    /// its instances, for at most `limit`.
     pub async fn settled(&self, limit: Duration, matters: impl Fn(&ToolSource) -> bool) {
         let deadline = Instant::now() + limit;
         // Before, there are no sources.
         let _ = timeout_at(deadline, self.reloader.settings_read().cancelled()).await;
-        self.catalog.settled(deadline, matters).await;
+        self.catalog.settled(deadline, &matters).await;
+        let snapshot = self.catalog.snapshot();
+        let clients = snapshot.clients().filter(|client| matters(client));
+        let clients: Vec<_> = clients.map(|client| client.name.clone()).collect();
+        let _ = timeout_at(deadline, self.upstreams.0.settled(&clients)).await;
     }
 
     /// Returns a future that completes when every plugin and the script executor is loaded, or has
@@ -180,25 +201,25 @@ impl Gateway {
         warnings::report_local_callers(&self.config);
         warnings::report_switch(self.config.tools_off);
         self.watch_plugins();
+        if let Some((service, show)) = self.key_maker.take() {
+            let is_wanted = !self.config.keys_without_value.is_empty();
+            let reloader = self.reloader.clone();
+            self.background.spawn(key_values::make(service, reloader, show, is_wanted));
+        }
         let listener = match self.listener.take() {
             Some(listener) => listener,
             None => bind(&self.config.server).await?,
         };
         let replicas = self.replicas(&listener)?;
-        let hooks = server::Hooks { replicas: replicas.clone(), ..self.hooks()? };
+        let hooks = server::Hooks { replicas: replicas.clone(), ..self.hooks() };
         let socket = management::socket(&self.config.server.management).await;
         if let Some(url) = external_url(&self.config.server, &listener) {
+            if let Some(management) = &self.management {
+                management.serve_logins_at(url.clone());
+            }
             self.upstreams.0.serve_logins_at(url);
         }
-        let app = server::App::new(
-            self.config.server,
-            self.catalog,
-            self.models,
-            self.config.agent,
-            self.config.budget,
-            self.keys,
-            hooks,
-        );
+        let app = self.serving.serve(hooks);
         let _ = timeout(SETTINGS_PATIENCE, self.reloader.settings_read().cancelled()).await;
         let stopping = CancellationToken::new();
         let until = stopping.clone().cancelled_owned();
@@ -249,37 +270,23 @@ impl Gateway {
     ) -> Result<Option<Arc<server::Replicas>>, GatewayError> {
         let Some(url) = &self.config.server.replica_url else { return Ok(None) };
         let port = listener.local_addr().map_or(0, |address| address.port());
-        let replicas = server::Replicas::new(self.database.clone(), url, port);
+        let tls = &self.config.server.replica_tls;
+        let replicas = server::Replicas::new(self.database.clone(), url, port, tls);
         let replicas =
             replicas.map_err(GatewayError::configuration("`server.replica_url` cannot be used"))?;
         Ok(Some(Arc::new(replicas)))
     }
 
-    /// Returns the parts that the HTTP server uses. Fails if access tokens cannot be verified.
-    fn hooks(&self) -> Result<server::Hooks, GatewayError> {
-        let config = &self.config;
-        let identity = config
-            .oauth
-            .clone()
-            .map(|settings| Verifier::new(settings, tls::client().no_proxy()))
-            .transpose()
-            .map_err(GatewayError::configuration("access tokens cannot be verified"))?;
+    /// Returns the parts that the HTTP server uses.
+    fn hooks(&self) -> server::Hooks {
         let approvals = self.approvals();
-        let recall = recall::Settings::new(
-            Some(self.database.clone()),
-            config.server.responses,
-            config.results.total_bytes,
-        );
         let mut metrics = Registry::default();
         metrics.register_collector(Box::new(self.upstreams.0.metrics()));
-        if let Some(code_mode) = &self.code_mode {
-            code_mode.register_metrics(&mut metrics);
-        }
+        self.code_mode.now().register_metrics(&mut metrics);
         let sandbox = self.sandbox.clone();
-        Ok(server::Hooks {
-            results: self.results.clone(),
-            recall: Recall::new(recall),
-            runs: self.runs.clone(),
+        server::Hooks {
+            catalog: self.catalog.clone(),
+            keys: self.keys.clone(),
             waiting: Arc::new(approvals.clone()),
             approvals,
             gauges: vec![("sandbox", Box::new(move || json!(sandbox.usage())))],
@@ -290,11 +297,9 @@ impl Gateway {
             database: self.database.clone(),
             replicas: None,
             management: self.management.clone().map(|service| service as Arc<dyn Management>),
-            identity,
             settings_read: self.reloader.settings_read().clone(),
-            requires_key: self.reloader.requires_key().clone(),
             tls: self.certificate.as_ref().map(|certificate| certificate.listener().clone()),
-        })
+        }
     }
 }
 
@@ -306,9 +311,14 @@ impl Gateway {
         &self.upstreams.0.pins
     }
 
-    /// Returns code mode; `None` if no client is in code mode.
-    pub(crate) fn code_mode(&self) -> Option<&Arc<CodeMode>> {
-        self.code_mode.as_ref()
+    /// Returns the virtual keys of this moment.
+    pub(crate) fn keys(&self) -> Arc<Keys> {
+        self.keys.snapshot()
+    }
+
+    /// Returns code mode.
+    pub(crate) fn code_mode(&self) -> Arc<CodeMode> {
+        self.code_mode.now()
     }
 }
 

@@ -53,7 +53,7 @@ pub use airlock_compile as compile;
 pub use airlock_config as config;
 pub use airlock_core::{door, tenant::Tenant, tool};
 pub use airlock_egress::tls;
-pub use airlock_management::SetupToken;
+pub use airlock_management::{NewKeyValue, SetupToken};
 pub use airlock_sandbox as sandbox;
 
 pub use gateway::{Gateway, GatewayBuilder, GatewayError, Reloader};

@@ -6,12 +6,13 @@
 /// Types of `Config::server`.
 pub mod server {
     pub use airlock_core::operator::{Operator, Role};
+    pub use airlock_identity::LoginSettings;
     pub use airlock_mcp_server::{
         ApprovalMode, ApprovalRule, SessionBounds, Settings as McpServerSettings,
     };
     pub use airlock_server::{
-        BuiltinTools, ClientAuth, ConfiguredOperator, ManagementSettings, ResponseBounds, Settings,
-        TlsSettings,
+        BuiltinTools, ClientAuth, ConfiguredOperator, ManagementSettings, OidcRole, OidcSettings,
+        ResponseBounds, Settings, TlsSettings,
     };
 }
 
@@ -70,10 +71,10 @@ pub mod oauth {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
+    use std::{collections::BTreeSet, path::PathBuf};
 
     use crate::{
-        config::{Client, Config, Disabled, Fingerprint, Source, StoreSeal},
+        config::{AbsentOwner, Client, Config, Disabled, Fingerprint, Source, StoreSeal},
         door, sandbox,
     };
 
@@ -96,6 +97,9 @@ mod tests {
             search_above,
             script_language,
             keys,
+            keys_without_value,
+            keys_withheld,
+            absent_owners,
             oauth,
             store,
             store_seal,
@@ -117,6 +121,8 @@ mod tests {
         let _: usize = search_above;
         let _: door::ScriptLanguage = script_language;
         let _: door::Keys = keys;
+        let _: [BTreeSet<String>; 2] = [keys_without_value, keys_withheld];
+        let _: Vec<AbsentOwner> = absent_owners;
         let _: Option<super::oauth::VerifierSettings> = oauth;
         let _: super::store::Location = store;
         let _: Option<StoreSeal> = store_seal;

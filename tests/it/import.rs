@@ -12,7 +12,7 @@ async fn a_file_of_bifrost_is_translated_to_one_that_check_accepts_and_never_ove
         "config_store": {"enabled": true},
         "mcp": {"client_configs": [
             {"name": "sh", "connection_type": "stdio", "stdio_config": {"command": "sh"}, "tools_to_execute": ["*"],
-             "tool_pricing": {"x": 1}, "token_exchange": {"audience": "a"}},
+             "tool_pricing": {"x": 1}, "openapi_config": {"x": 1}},
         ]},
     });
     fs::write(home.path().join("config.json"), source.to_string()).expect("a file");
@@ -30,7 +30,7 @@ async fn a_file_of_bifrost_is_translated_to_one_that_check_accepts_and_never_ove
     for expected in [
         ("config_store", &json!("no_meaning")),
         ("mcp.client_configs[0].tool_pricing", &json!("no_meaning")),
-        ("mcp.client_configs[0].token_exchange", &json!("refused")),
+        ("mcp.client_configs[0].openapi_config", &json!("refused")),
         ("mcp.client_configs[0]", &json!("taken")),
     ] {
         assert!(outcomes.contains(&expected), "{expected:?}: {imported:#}");

@@ -70,7 +70,7 @@ async fn a_new_server_is_connected_and_a_removed_one_is_gone_with_its_process() 
     edit(&gateway, |config| clients(config).push(entry("up", [])));
     gateway.connected("up").await;
     let process = pid(&gateway).await;
-    let taken = logged(&gateway, "changed clients and virtual keys taken").await;
+    let taken = logged(&gateway, "changed settings taken").await;
     assert!(taken.contains("added=\"up\""), "{taken}");
     let metrics = gateway.request(Method::GET, "/metrics");
     let text = metrics.send().await.expect("sent").text().await.expect("text");
@@ -183,7 +183,7 @@ async fn a_removed_key_is_refused_and_a_new_one_accepted() {
     })
     .await;
     assert_eq!(with_key(&gateway, BOB).await.status, 200);
-    let taken = logged(&gateway, "changed clients and virtual keys taken").await;
+    let taken = logged(&gateway, "changed settings taken").await;
     assert!(
         taken.contains("keys_added=\"bob\"") && taken.contains("keys_removed=\"ann\""),
         "{taken}"

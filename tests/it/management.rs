@@ -3,8 +3,12 @@
 
 mod clients;
 mod command;
+mod curl;
+mod elements;
 mod keys;
+mod new_keys;
 mod operators;
+mod plugins;
 
 use airlock_test_postgres::TestDatabase;
 use airlock_tests::{Client, Gateway, Setup, guests, wait};

@@ -47,15 +47,15 @@ async fn new_grants_and_new_plugins_are_taken_and_the_keys_that_need_a_restart_a
         *grants(config) = json!({"kv": {"notes": {}}});
         let text = json!({"name": "text", "connection_type": "wasm", "tools_to_execute": ["*"], "wasm_config": {"component": guests::TEXT}});
         clients(config).push(text);
-        config["server"]["max_connections"] = json!(77);
+        config["server"]["listen"] = json!("127.0.0.1:1");
     });
     gateway.connected("notes").await;
     gateway.connected("text").await;
     let _ = add_note(&gateway).await.ok();
-    let taken = logged(&gateway, "changed clients and virtual keys taken").await;
+    let taken = logged(&gateway, "changed settings taken").await;
     assert!(taken.contains("wasm_config.grants.kv.notes") && taken.contains("text"), "{taken}");
     let pending = logged(&gateway, "taken only when the gateway is restarted").await;
-    assert!(pending.contains("server.max_connections"), "{pending}");
+    assert!(pending.contains("server.listen"), "{pending}");
     assert!(!pending.contains("client_configs"), "{pending}");
 
     edit(&gateway, |config| drop(clients(config).remove(0)));

@@ -5,7 +5,7 @@ mod load;
 use std::path::PathBuf;
 
 use airlock_tests::{
-    Client, Gateway, Reply, Setup,
+    Client, Gateway, OPERATOR, Reply, Setup,
     mcp::{Endpoint, LEGACY},
     misbehaving, peers, root,
     service::{self, Service},
@@ -13,6 +13,8 @@ use airlock_tests::{
 };
 use reqwest::Method;
 use serde_json::{Value, json};
+
+use crate::certificates::Authority;
 
 /// Virtual keys of two callers.
 const ANN: &str = "sk-bf-ann0123456789abcdef";
@@ -200,6 +202,121 @@ async fn tasks_and_kept_results_are_read_at_any_gateway() {
     answered["input_responses"] = json!({"0": answer()});
     let result = post(&pair.second, EXECUTE, &answered).await.ok();
     assert!(result.to_string().contains("Ann"), "{result}");
+
+    let call = json!({"function": {"name": "kept-long", "arguments": "{}"}});
+    let preview = post(&pair.first, EXECUTE, &call).await.ok()["content"].to_string();
+    let handle = preview.split(['"', '\\']).find(|word| word.starts_with("content_"));
+    let arguments = json!({"handle": handle.expect("a handle"), "offset": 99_990}).to_string();
+    let call = json!({"function": {"name": "readContent", "arguments": arguments}});
+    let page = post(&pair.second, EXECUTE, &call).await.ok();
+    assert!(page["content"].to_string().contains("line 9999"), "{page}");
+}
+
+#[tokio::test]
+async fn what_a_model_was_sent_is_shown_at_any_gateway_to_an_operator_who_sees_payloads() {
+    let service = Service::saying([
+        service::asking_for(&[("kept-echo", json!({"text": "x"}))]),
+        service::text("end"),
+    ])
+    .await;
+    let operators =
+        json!([{"name": "tests", "role": "admin", "token": OPERATOR, "sees_payloads": true}]);
+    let pair = Pair::with(|setup| {
+        setup
+            .openai("fake", service.base_url())
+            .set("/server/debug_requests", json!({}))
+            .set("/management/operators", operators.clone())
+    })
+    .await;
+    let chat = json!({"model": "fake/model", "messages": [{"role": "user", "content": "go"}]});
+    let request = pair.first.request(Method::POST, "/v1/chat/completions").header("x-bf-vk", ANN);
+    let response = request.json(&chat).send().await.expect("a response");
+    let id = response.headers()["x-request-id"].to_str().expect("text").to_owned();
+    let path = format!("/api/requests/{id}/debug");
+    assert_eq!(response.status(), 200);
+    for gateway in [&pair.first, &pair.second] {
+        let shown = gateway.get(&path).await.ok();
+        assert_eq!(
+            (&shown["state"], &shown["path"]),
+            (&json!("completed"), &json!("/v1/chat/completions"))
+        );
+        let exchanges = shown["exchanges"].as_array().expect("the exchanges");
+        let asked = service.asked();
+        let sent: Vec<_> = exchanges.iter().map(|one| one["request"]["body"].as_str()).collect();
+        let expected: Vec<_> = asked.iter().map(|asked| Some(asked.text.as_str())).collect();
+        assert_eq!(sent, expected);
+        assert_eq!(exchanges[1]["response"]["status"], 200);
+        assert!(exchanges[1]["response"]["body"].to_string().contains("end"), "{shown:#}");
+        assert_eq!(shown["airlock"]["calls"][0]["name"], "kept-echo");
+        let token = asked[0].authorization.trim_start_matches("Bearer ");
+        assert!(!token.is_empty() && !shown.to_string().contains(token), "{shown:#}");
+    }
+    let caller = pair.first.request(Method::GET, &path).header("x-bf-vk", ANN);
+    let caller = Reply::of(caller.bearer_auth(ANN)).await;
+    assert_eq!((caller.status, caller.code()), (401, "operator_required"));
+    let made = json!({"name": "eve", "role": "admin"});
+    let made = pair.first.post("/api/operators", &made).await.ok();
+    let token = made["token"].as_str().expect("a token");
+    let blind = pair.first.request(Method::GET, &path).bearer_auth(token);
+    let blind = Reply::of(blind).await;
+    assert_eq!((blind.status, blind.code()), (403, "payloads_hidden"));
+    let unknown = pair.first.get("/api/requests/req_1/debug").await;
+    assert_eq!((unknown.status, unknown.code()), (404, "unknown_request"));
+    assert!(pair.first.said().contains("an operator reads the content of a request"));
+}
+
+#[tokio::test]
+async fn gateways_with_an_authority_of_their_own_show_each_other_their_certificates() {
+    let authority = Authority::new();
+    let files = tempfile::tempdir().expect("a directory");
+    let [certificate, key] = authority.sign("127.0.0.1").write(files.path(), "gateway");
+    let ca = files.path().join("ca.pem");
+    std::fs::write(&ca, &authority.pem).expect("written");
+    let tls =
+        json!({"certificate": certificate, "key": key, "client_ca": ca, "client_auth": "required"});
+    let replica_tls = json!({"ca_file": ca, "client_certificate": certificate, "client_key": key});
+    let directory = tempfile::tempdir().expect("a directory");
+    let [first, second] = [0, 1].map(|_| {
+        replica(&directory)
+            .set("/server/replica_url", "https://127.0.0.1:0")
+            .set("/server/tls", tls.clone())
+            .set("/server/replica_tls", replica_tls.clone())
+            .serve()
+    });
+    let (first, second) = tokio::join!(first, second);
+    let pem = [&certificate, &key].map(|path| std::fs::read(path).expect("it is there")).concat();
+    let identity = reqwest::Identity::from_pem(&pem);
+    let trusted = reqwest::Certificate::from_pem(authority.pem.as_bytes()).expect("a certificate");
+    let client = airlock::tls::client()
+        .no_proxy()
+        .tls_certs_only([trusted])
+        .identity(identity.expect("an identity"))
+        .build()
+        .expect("a client");
+    let send = async |gateway: &Gateway, session: Option<&str>, method: &str| {
+        let request = client
+            .post(format!("{}/mcp", gateway.address()))
+            .header("x-bf-vk", ANN)
+            .header("accept", "application/json, text/event-stream");
+        let request = match session {
+            Some(session) => request.header("mcp-session-id", session),
+            None => request,
+        };
+        let params = match method {
+            "initialize" => {
+                json!({"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}})
+            }
+            _ => json!({}),
+        };
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        request.json(&body).send().await.expect("a response")
+    };
+    let opened = send(&first, None, "initialize").await;
+    let session = opened.headers()["mcp-session-id"].to_str().expect("text").to_owned();
+    wait::until("the session to be found at the other gateway", async || {
+        (send(&second, Some(&session), "ping").await.status() == 200).then_some(())
+    })
+    .await;
 }
 
 async fn post(gateway: &Gateway, path: &str, body: &Value) -> Reply {

@@ -99,7 +99,8 @@ async fn a_login_connects_the_running_gateway_and_is_renewed_until_it_is_refused
     let gateway = setup.serve().await;
     let failed = gateway.in_state("up", "error").await;
     let reason = failed["reason"].as_str().expect("a reason");
-    assert_eq!(reason, "it needs a login; run `airlock upstream login up`");
+    let command = format!("`airlock upstream login up --config {}`", config.display());
+    assert_eq!(reason, format!("it needs a login; run {command}"));
 
     let said = log_in(&config).await;
     assert!(said.starts_with("logged in at up through http://127.0.0.1:"), "{said}");
@@ -122,10 +123,9 @@ async fn a_login_connects_the_running_gateway_and_is_renewed_until_it_is_refused
     assert!(refused.status != 200, "{}", refused.text);
     let failed = gateway.in_state("up", "error").await;
     let reason = failed["reason"].as_str().expect("a reason");
-    assert!(
-        reason.contains("refuses the token of the login; run `airlock upstream login up`"),
-        "{reason}"
-    );
+    let expected = format!("refuses the token of the login; run {command}");
+    assert!(reason.contains(&expected), "{reason}");
+    assert!(!refused.text.contains("--config"), "a caller learns no path: {}", refused.text);
     assert_eq!(peer.counts(), (1, 2));
 
     log_in(&config).await;
@@ -144,6 +144,33 @@ async fn a_login_connects_the_running_gateway_and_is_renewed_until_it_is_refused
         for text in [&gateway.said(), &shown, &said] {
             assert!(!text.contains(secret), "{secret} is in {text}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_an_operator_adds_is_kept_until_it_is_logged_in_at() {
+    for auth_type in ["oauth", "per_user_oauth"] {
+        let peer = Peer::start(Flaw::None).await;
+        let setup = Setup::new().set("/server/external_url", "https://gateway.example");
+        let config = setup.write();
+        let gateway = setup.serve().await;
+        let client = json!({
+            "name": "up", "connection_type": "http", "connection_string": peer.url(),
+            "auth_type": auth_type, "tools_to_execute": ["*"],
+        });
+        let added = gateway.post("/api/mcp/client", &client).await.ok();
+        assert_eq!(
+            (&added["status"], &added["mcp_client_id"]),
+            (&json!("pending_oauth"), &json!("up"))
+        );
+        let command = format!("`airlock upstream login up --config {}`", config.display());
+        assert!(added["message"].as_str().is_some_and(|text| text.contains(&command)), "{added}");
+        gateway.in_state("up", "error").await;
+        log_in(&config).await;
+        gateway.connected("up").await;
+        let same = run(&config, "diff").await.ok().stdout;
+        assert!(same.starts_with("up: "), "{same}");
+        assert!(run(&config, "logout").await.ok().stdout.contains("is removed"));
     }
 }
 

@@ -2,6 +2,8 @@
 //! has an account of its own.
 
 mod browser;
+mod exchange;
+mod headers;
 mod peer;
 
 use airlock_tests::{
@@ -27,8 +29,12 @@ fn open() -> State {
 }
 
 fn setup(peer: &Peer) -> Setup {
-    let client = Client::http("up", &peer.url()).set("/auth_type", "per_user_oauth").auto(&["*"]);
-    let client = client.set("/trust", "trusted");
+    setup_of(Client::http("up", &peer.url()).set("/auth_type", "per_user_oauth"))
+}
+
+/// Returns a gateway with this client, whose tools ann and bob may call.
+fn setup_of(client: Client) -> Setup {
+    let client = client.auto(&["*"]).set("/trust", "trusted");
     Setup::new().client(client).key("ann", ANN, &[("up", &["*"])]).key(
         "bob",
         BOB,
@@ -50,9 +56,9 @@ fn link(reply: &Reply) -> String {
 }
 
 /// Logs in the holder of a key as a user of the server.
-async fn log_in(gateway: &Gateway, key: &str, user: &str) {
+async fn log_in(gateway: &Gateway, key: &'static str, user: &str) {
     let link = link(&whoami(gateway, key).await);
-    Browser::new().log_in(&link, user).await;
+    Browser::new(key).log_in(&link, user).await;
 }
 
 /// Returns the logins that a caller sees, or an operator without a key.
@@ -110,18 +116,19 @@ async fn a_login_belongs_to_the_key_that_asked_and_to_the_browser_that_confirmed
     assert_eq!(self::link(&whoami(&gateway, ANN).await), link, "the last link stays");
     assert_ne!(self::link(&whoami(&gateway, BOB).await), link);
 
-    let mut browser = Browser::new();
+    let mut browser = Browser::new(ANN);
     let page = browser.open(&link).await;
     assert!(page.text.contains("“ann”") && page.text.contains("“up”"), "{}", page.text);
     let code = confirmation(&page.text);
     let refusals = [
         browser.send(&link, "0123", None).await,
         browser.send(&link, code, Some("https://evil.example")).await,
-        Browser::new().send(&link, code, None).await,
+        Browser::new(ANN).send(&link, code, None).await,
+        browser.as_user_of(BOB).send(&link, code, None).await,
     ];
     assert!(refusals.iter().all(|refused| refused.status().as_u16() == 403));
     let redirect = browser.authorize(&link, "ann").await;
-    assert_eq!(Browser::new().open(&redirect).await.status, 403, "another browser");
+    assert_eq!(Browser::new(ANN).open(&redirect).await.status, 403, "another browser");
     let forged = redirect.replace("iss=http%3A%2F%2F127", "iss=https%3A%2F%2Fother");
     assert_ne!(forged, redirect);
     let path = "/oauth/callback/";
@@ -200,15 +207,15 @@ async fn the_logins_of_a_key_are_removed_with_it() {
     assert_eq!(whoami(&gateway, BOB).await.content(), "you are bob");
 }
 
-/// Calls `whoami` as an MCP client, and logs in as `user` if it is asked to.
-async fn call_and_log_in(client: &McpClient, user: &str) -> Value {
+/// Calls `whoami` as an MCP client, and logs in as `user` with this virtual key if it is asked to.
+async fn call_and_log_in(client: &McpClient, key: &'static str, user: &str) -> Value {
     let params = json!({"name": "up-whoami", "arguments": {}});
     match client {
         McpClient::Modern(endpoint) => {
             let asked = endpoint.modern("tools/call", params.clone()).result().await;
             assert_eq!(asked["resultType"], "input_required", "{asked}");
             let question = &asked["inputRequests"]["login"];
-            follow(question, user).await;
+            follow(question, key, user).await;
             let mut params = params;
             params["requestState"] = asked["requestState"].clone();
             params["inputResponses"] = json!({"login": {"action": "accept"}});
@@ -218,7 +225,7 @@ async fn call_and_log_in(client: &McpClient, user: &str) -> Value {
             let calling = session.request("tools/call", params).stream_or_response().await;
             let mut stream = calling.unwrap_or_else(|response| panic!("{response}"));
             let question = stream.next().await.expect("a question");
-            follow(&question, user).await;
+            follow(&question, key, user).await;
             let answer = session.respond(&question["id"], json!({"action": "accept"}));
             assert_eq!(answer.reply().await.status, 202);
             stream.next().await.expect("a response")["result"].clone()
@@ -226,11 +233,11 @@ async fn call_and_log_in(client: &McpClient, user: &str) -> Value {
     }
 }
 
-async fn follow(question: &Value, user: &str) {
+async fn follow(question: &Value, key: &'static str, user: &str) {
     assert_eq!(question["method"], "elicitation/create", "{question}");
     assert_eq!(question["params"]["mode"], "url", "{question}");
     let link = question["params"]["url"].as_str().expect("a link");
-    Browser::new().log_in(link, user).await;
+    Browser::new(key).log_in(link, user).await;
 }
 
 #[tokio::test]
@@ -241,7 +248,7 @@ async fn an_mcp_client_has_its_user_log_in_and_the_call_goes_on() {
     for (key, user, index) in [(ANN, "ann", 0), (BOB, "bob", 1)] {
         let endpoint = Endpoint::of(&gateway).key(key).with_capabilities(capabilities.clone());
         let client = &endpoint.both().await[index];
-        let result = call_and_log_in(client, user).await;
+        let result = call_and_log_in(client, key, user).await;
         assert_eq!(result["content"][0]["text"], format!("you are {user}"), "{client:?} {result}");
         let again = client.call("up-whoami", &json!({})).result().await;
         assert_eq!(again["content"][0]["text"], format!("you are {user}"));
@@ -275,18 +282,14 @@ async fn an_mcp_client_that_declines_or_opens_no_links_is_told() {
 async fn users_with_access_tokens_have_accounts_of_their_own_although_they_share_a_key() {
     let peer = Peer::start(open()).await;
     let issuer = Issuer::start().await;
-    let views = json!([{"claim": "groups", "value": "staff", "virtual_key": "ann"}]);
-    let oauth = json!({
-        "issuer": issuer.url(), "resource": crate::identity::RESOURCE, "scopes": ["mcp"], "views": views,
-    });
-    let gateway = setup(&peer).set("/mcp_server/oauth", oauth).serve_connected().await;
+    let gateway = setup(&peer).set("/mcp_server/oauth", oauth(&issuer)).serve_connected().await;
     let capabilities = json!({"elicitation": {"url": {}}});
     let mut clients = Vec::new();
     for user in ["eve", "mallory"] {
         let token = issuer.token(&json!({"sub": user})).await;
         let endpoint = Endpoint::of(&gateway).key(&token).with_capabilities(capabilities.clone());
         let client = McpClient::Modern(endpoint);
-        let result = call_and_log_in(&client, user).await;
+        let result = call_and_log_in(&client, "", user).await;
         assert_eq!(result["content"][0]["text"], format!("you are {user}"));
         clients.push((client, user));
     }
@@ -300,6 +303,14 @@ async fn users_with_access_tokens_have_accounts_of_their_own_although_they_share
     let listed = sessions(&gateway, None).await;
     let subjects: Vec<_> = listed.iter().map(|own| &own["user"]["subject"]).collect();
     assert!(subjects.contains(&&json!("eve")) && subjects.contains(&&json!("mallory")));
+}
+
+/// Returns the settings of an identity provider whose users see the tools of ann.
+fn oauth(issuer: &Issuer) -> Value {
+    let views = json!([{"claim": "groups", "value": "staff", "virtual_key": "ann"}]);
+    json!({
+        "issuer": issuer.url(), "resource": crate::identity::RESOURCE, "scopes": ["mcp"], "views": views,
+    })
 }
 
 /// Returns a model that calls tools at the word `go`, and repeats the last result then.
@@ -323,7 +334,7 @@ async fn a_chat_whose_calls_all_need_a_login_fails_with_the_link_and_can_be_repe
     let setup = setup(&peer).scripted("script", &model(&["up-whoami", "up-whoami"]));
     let gateway = setup.serve_connected().await;
     let link = link(&chat(&gateway, ANN).await);
-    Browser::new().log_in(&link, "ann").await;
+    Browser::new(ANN).log_in(&link, "ann").await;
     let answer = chat(&gateway, ANN).await.ok();
     let text = answer["choices"][0]["message"]["content"].as_str().expect("a text");
     assert!(text.contains("you are ann"), "{answer}");
@@ -344,4 +355,37 @@ async fn a_chat_in_which_another_call_ran_tells_the_model_the_link() {
     let text = answer["choices"][0]["message"]["content"].as_str().expect("a text");
     assert!(text.contains("/oauth/login/"), "{answer}");
     assert_eq!(peer.state().runs, ["service"]);
+}
+
+#[tokio::test]
+async fn the_logins_of_a_client_are_removed_with_it_and_with_its_url() {
+    let peer = Peer::start(open()).await;
+    let gateway = setup(&peer).serve_connected().await;
+    log_in(&gateway, ANN, "ann").await;
+    let path = gateway.directory().join("airlock.json");
+    let text = std::fs::read_to_string(&path).expect("the configuration");
+    let mut config: Value = serde_json::from_str(&text).expect("JSON");
+    config["mcp"]["client_configs"][0]["connection_string"] = json!(format!("{}?v=2", peer.url()));
+    let new = path.with_extension("new");
+    std::fs::write(&new, config.to_string()).expect("a file");
+    std::fs::rename(&new, &path).expect("it takes its place");
+    wait::until("the login to be removed", async || {
+        sessions(&gateway, None).await.is_empty().then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_authorization_server_that_refuses_the_gateway_costs_no_user_its_login() {
+    let peer = Peer::start(State { life: 2, ..open() }).await;
+    let gateway = setup(&peer).serve_connected().await;
+    log_in(&gateway, ANN, "ann").await;
+    {
+        let mut state = peer.state();
+        state.token_error = Some("invalid_client");
+        state.access.clear();
+    }
+    link(&whoami(&gateway, ANN).await);
+    let [own] = &sessions(&gateway, Some(ANN)).await[..] else { panic!("one") };
+    assert_eq!(own["status"], "active", "its tokens are kept");
 }

@@ -34,6 +34,11 @@ impl MisbehavingHttp {
         Self { url: url.trim_end().to_owned(), server }
     }
 
+    /// Returns its URL.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
     /// Returns the source of tools that connects to it.
     pub fn client(&self, name: &str) -> Client {
         Client::http(name, &self.url)

@@ -2,28 +2,38 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use anyhow::Context as _;
-use serde_json::json;
+use anyhow::{Context as _, bail};
+use serde_json::{Value, json};
 
 use super::{
     outcome::Done,
     output::{self, Coded},
-    session::{ConfigFile, ConfigOfGroup},
+    running::{ApiRequest, GatewayRefusal, RunningGateway},
+    session::ConfigOfGroup,
 };
-use airlock_agent::approvals::{LISTED, arguments_of, document, tool_of};
-use airlock_core::tool::argument_lines;
-use airlock_store::{
-    Database,
-    approvals::{Approvals, WaitingCall},
-};
+use airlock_agent::approvals::{document, log_decision};
+use airlock_core::tool::whole_argument_lines;
+use airlock_store::{Database, approvals::Approvals};
 use airlock_strings::visible_line;
+
+/// Path of the calls in the API of a gateway.
+const PATH: &str = "/v1/approvals";
+/// Most calls of a page. A page of large calls has fewer.
+const PAGE_CALLS: u32 = 1_000;
+/// Digits of the identifier of a call.
+const ID_DIGITS: usize = 32;
+/// Who decides with a command on the store, for the log.
+const COMMAND_LINE: &str = "command line";
 
 /// Show the calls that wait for an approval, and approve or deny them
 ///
 /// A call of an MCP client waits here if its tool needs an approval and the client cannot ask its
-/// user. So does such a call of a model, if the approval of its request is `wait`. The calls of all
-/// callers are shown. An approval is valid for one call, with exactly these arguments: the one that
+/// user, or shall not (`mcp_server.approval` is `wait`). So does such a call of a model, if the approval
+/// of its request is `wait`. The calls of all callers are shown. An approval is valid for one call, with exactly these arguments: the one that
 /// waits, or the same one when the client repeats it within an hour.
+///
+/// These commands talk to the running gateway of the configuration through its Unix socket, to the one at
+/// --url with the token in `AIRLOCK_OPERATOR_TOKEN`, or, if no gateway listens there, to its store.
 ///
 /// The calls of scripts are in `airlock runs`.
 #[derive(Debug, clap::Args)]
@@ -51,7 +61,7 @@ enum ApprovalsCommand {
 #[derive(Debug, clap::Args)]
 struct ApprovalListArgs {
     #[command(flatten)]
-    config: ConfigFile,
+    gateway: RunningGateway,
     /// Print a JSON document: `{ok, approvals: [{id, state, tool, arguments, key, client}]}`.
     #[arg(long)]
     json: bool,
@@ -60,7 +70,7 @@ struct ApprovalListArgs {
 #[derive(Debug, clap::Args)]
 struct OneApprovalArgs {
     #[command(flatten)]
-    config: ConfigFile,
+    gateway: RunningGateway,
     /// The call: its identifier, or a prefix that no other call has.
     call: String,
     /// Print a JSON document: the call.
@@ -76,40 +86,157 @@ pub(super) async fn run(args: &ApprovalsArgs) -> anyhow::Result<Done> {
     }
 }
 
-/// Returns the calls of all callers that the gateway of a configuration keeps.
-async fn kept(config: &ConfigFile) -> anyhow::Result<Approvals> {
-    let config = config.load_of_gateway()?;
-    Ok(Database::open(config.store_settings()?).await?.all_approvals())
+/// The calls that wait at a gateway.
+enum WaitingCalls<'a> {
+    /// At a running gateway, which keeps the rights of the caller of this command.
+    Running(&'a RunningGateway),
+    /// In the store of a configuration, with the calls of all callers.
+    Stored(Approvals),
+}
+
+/// A part of the list of calls.
+struct ListedCalls {
+    calls: Vec<Value>,
+    /// True if the list goes on after them.
+    has_more: bool,
+}
+
+impl ListedCalls {
+    /// Reads the response of a gateway.
+    fn read(mut listed: Value) -> anyhow::Result<Self> {
+        let has_more = listed["has_more"] == true;
+        let Value::Array(calls) = listed["data"].take() else {
+            bail!("the gateway's response has no list of calls");
+        };
+        Ok(Self { calls, has_more })
+    }
+}
+
+impl<'a> WaitingCalls<'a> {
+    /// Returns the place of the calls, the gateway if one listens, else its store, and the first page of them.
+    async fn open(gateway: &'a RunningGateway) -> anyhow::Result<(Self, ListedCalls)> {
+        if let Some(listed) = gateway.send_or_absent(&ApiRequest::get(&page_path(0))).await? {
+            return Ok((Self::Running(gateway), ListedCalls::read(listed)?));
+        }
+        let config = gateway.config().load_of_gateway()?;
+        let stored = Database::open(config.store_settings()?).await?.all_approvals();
+        let place = Self::Stored(stored);
+        let first = place.page(0).await?;
+        Ok((place, first))
+    }
+
+    /// Returns the page of calls after the first `offset`.
+    async fn page(&self, offset: u32) -> anyhow::Result<ListedCalls> {
+        match self {
+            Self::Running(gateway) => ListedCalls::read(gateway.get(&page_path(offset)).await?),
+            Self::Stored(calls) => {
+                let page = calls.list(PAGE_CALLS, offset).await?;
+                let calls = page.calls.iter().map(document).collect();
+                Ok(ListedCalls { calls, has_more: page.has_more })
+            }
+        }
+    }
+
+    /// Passes all calls to a function, page by page from the first one on. A call that is added or decided
+    /// about meanwhile may be left out or passed twice.
+    async fn for_each(
+        &self,
+        first: ListedCalls,
+        mut take: impl FnMut(Value) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let mut page = first;
+        let mut offset = 0;
+        loop {
+            offset += u32::try_from(page.calls.len())?;
+            let is_last = !page.has_more || page.calls.is_empty();
+            page.calls.into_iter().try_for_each(&mut take)?;
+            if is_last {
+                return Ok(());
+            }
+            page = self.page(offset).await?;
+        }
+    }
+
+    /// Returns the undecided calls whose identifier begins with a text. A whole identifier is not searched for
+    /// in the list, however long that is.
+    async fn undecided(&self, first: ListedCalls, name: &str) -> anyhow::Result<Vec<Value>> {
+        let mut found: Vec<Value> = Vec::new();
+        if let Some(id) = whole_id(name) {
+            found.extend(self.call(&id).await?.filter(is_undecided));
+            return Ok(found);
+        }
+        self.for_each(first, |call| {
+            let is_known = found.iter().any(|known| known["id"] == call["id"]);
+            if !is_known && is_undecided(&call) && is_meant(text(&call["id"]), name) {
+                found.push(call);
+            }
+            Ok(())
+        })
+        .await?;
+        Ok(found)
+    }
+
+    /// Returns the call with an identifier; `None` if there is none.
+    async fn call(&self, id: &str) -> anyhow::Result<Option<Value>> {
+        match self {
+            Self::Running(gateway) => match gateway.get(&format!("{PATH}/{id}")).await {
+                Ok(call) => Ok(Some(call)),
+                Err(error) if is_not_found(&error) => Ok(None),
+                Err(error) => Err(error),
+            },
+            Self::Stored(calls) => Ok(calls.find(id).await?.as_ref().map(document)),
+        }
+    }
+
+    /// Decides about a call. Fails if it does not wait any more.
+    async fn decide(&self, id: &str, approves: bool) -> anyhow::Result<()> {
+        match self {
+            Self::Running(gateway) => {
+                let act = if approves { "approve" } else { "deny" };
+                gateway.post(&format!("{PATH}/{id}/{act}")).await.map(drop)
+            }
+            Self::Stored(calls) => {
+                let waiting = calls.find(id).await?;
+                let is_decided = calls.decide(id, approves).await?;
+                let call = waiting.filter(|_| is_decided);
+                let call = call.with_context(|| format!("{id} was decided about meanwhile"))?;
+                log_decision(&call, COMMAND_LINE, approves);
+                Ok(())
+            }
+        }
+    }
 }
 
 async fn list(args: &ApprovalListArgs) -> anyhow::Result<Done> {
-    let calls = kept(&args.config).await?.list(LISTED).await?;
+    let (place, first) = WaitingCalls::open(&args.gateway).await?;
     if args.json {
-        let calls: Vec<_> = calls.iter().map(document).collect();
+        let mut calls = Vec::new();
+        place
+            .for_each(first, |call| {
+                calls.push(call);
+                Ok(())
+            })
+            .await?;
         output::visible_document(&json!({"ok": true, "approvals": calls}))?;
         return Ok(Done::Yes);
     }
-    if calls.is_empty() {
+    if first.calls.is_empty() {
         output::hint("no call waits for an approval");
     }
-    for call in &calls {
-        output::line(&output::for_stdout(&shown(call)))?;
-    }
+    place.for_each(first, |call| output::line(&output::for_stdout(&shown(&call)))).await?;
     Ok(Done::Yes)
 }
 
 async fn decide(args: &OneApprovalArgs, approves: bool) -> anyhow::Result<Done> {
-    let kept = kept(&args.config).await?;
-    let mut calls = kept.list(LISTED).await?;
-    calls.retain(|call| call.approved.is_none() && is_meant(call, &args.call));
+    let (place, first) = WaitingCalls::open(&args.gateway).await?;
+    let mut calls = place.undecided(first, &args.call).await?;
     let name = output::one_line(&args.call, 64);
-    let call = match &calls[..] {
-        [one] => one,
+    let mut call = match &mut calls[..] {
+        [one] => one.take(),
         [] => {
+            let option = args.gateway.config().option();
             let message = format!(
-                "no call {name} waits at the gateway of {}; `airlock approvals list{}` shows those that do",
-                args.config.path.display(),
-                args.config.option()
+                "no call {name} waits at the gateway; `airlock approvals list{option}` shows those that do"
             );
             return Err(Coded::new("approval_not_found", message).into());
         }
@@ -119,49 +246,74 @@ async fn decide(args: &OneApprovalArgs, approves: bool) -> anyhow::Result<Done> 
             return Err(Coded::new("approval_ambiguous", message).into());
         }
     };
-    let is_decided = kept.decide(&call.id, approves).await?;
-    is_decided.then_some(()).with_context(|| format!("{} was decided about meanwhile", call.id))?;
-    let call = WaitingCall { approved: Some(approves), ..call.clone() };
+    place.decide(text(&call["id"]), approves).await?;
+    let word = if approves { "approved" } else { "denied" };
+    call["state"] = word.into();
     if args.json {
-        output::visible_document(&document(&call))?;
+        output::visible_document(&call)?;
     } else {
-        let word = if approves { "approved" } else { "denied" };
         output::line(&output::for_stdout(&format!("{word}:\n{}", shown(&call))))?;
     }
     Ok(Done::Yes)
 }
 
-fn is_meant(call: &WaitingCall, name: &str) -> bool {
-    let short = call.id.strip_prefix("call_").unwrap_or(&call.id);
-    !name.is_empty() && (call.id.starts_with(name) || short.starts_with(name))
+/// Returns the path of a page of calls, after the first `offset`.
+fn page_path(offset: u32) -> String {
+    format!("{PATH}?limit={PAGE_CALLS}&offset={offset}")
+}
+
+/// Returns the identifier that a text is, with or without its prefix; `None` if it is only a part of one.
+fn whole_id(name: &str) -> Option<String> {
+    let digits = name.strip_prefix("call_").unwrap_or(name);
+    let is_whole = digits.len() == ID_DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_whole.then(|| format!("call_{digits}"))
+}
+
+fn is_undecided(call: &Value) -> bool {
+    call["state"] == "pending"
+}
+
+/// Returns whether the gateway has refused a request because the call does not exist.
+fn is_not_found(error: &anyhow::Error) -> bool {
+    let refused = error.downcast_ref::<GatewayRefusal>();
+    refused.is_some_and(|refused| refused.code == "approval_not_found")
+}
+
+fn is_meant(id: &str, name: &str) -> bool {
+    let short = id.strip_prefix("call_").unwrap_or(id);
+    !name.is_empty() && (id.starts_with(name) || short.starts_with(name))
 }
 
 /// Returns a call with all of its arguments: a person decides about them.
-fn shown(call: &WaitingCall) -> String {
-    let described = document(call);
-    let client = match text(&described["client"]) {
+fn shown(call: &Value) -> String {
+    let client = match text(&call["client"]) {
         "" => String::new(),
-        client => format!(", client {client}"),
+        client => format!(", client {}", visible_line(client)),
     };
-    let since = Duration::from_millis(u64::try_from(call.asked_ms).unwrap_or_default());
+    let since = Duration::from_millis(call["created_at_ms"].as_u64().unwrap_or_default());
     let asked = humantime::format_rfc3339_seconds(UNIX_EPOCH + since);
-    let head = format!(
-        "{}  {}  {}  {asked}  {}{client}",
-        call.id,
-        text(&described["state"]),
-        visible_line(&tool_of(call)),
-        text(&described["key"]),
-    );
-    let lines = argument_lines(arguments_of(call)).into_iter().map(|line| format!("  {line}"));
+    let [id, state, tool, key] =
+        ["id", "state", "tool", "key"].map(|member| visible_line(text(&call[member])));
+    let head = format!("{id}  {state}  {tool}  {asked}  {key}{client}");
+    let arguments = match call["arguments"].as_str() {
+        Some(arguments) => whole_argument_lines(arguments),
+        None => vec![
+            "(this operator sees no arguments, so it may deny the call and not approve it)"
+                .to_owned(),
+        ],
+    };
+    let lines = arguments.into_iter().map(|line| format!("  {line}"));
     [head].into_iter().chain(lines).collect::<Vec<_>>().join("\n")
 }
 
-fn text(value: &serde_json::Value) -> &str {
+fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
+    use airlock_store::approvals::WaitingCall;
+
     use super::*;
 
     #[test]
@@ -174,9 +326,65 @@ mod tests {
             approved: None,
             text: text.into(),
         };
-        let shown = shown(&call);
+        let mut call = document(&call);
+        let all = shown(&call);
         let first = "call_1  pending  fs-write  1970-01-01T00:00:00Z  key \"ann\", client a";
-        assert!(shown.starts_with(first), "{shown}");
-        assert!(!shown.contains('\u{200b}') && shown.contains("1.10"), "{shown}");
+        assert!(all.starts_with(first), "{all}");
+        assert!(!all.contains('\u{200b}') && all.contains("1.10"), "{all}");
+        call.as_object_mut().expect("an object").remove("arguments");
+        assert!(shown(&call).contains("sees no arguments"), "nothing is made up");
+    }
+
+    #[test]
+    fn no_argument_is_hidden_from_the_person_who_decides() {
+        let long = format!("{}rm -rf /{}", "a".repeat(30_000), "b".repeat(30_000));
+        let members: Vec<_> = (0..40).map(|n| format!(r#""k{n}":{n}"#)).collect();
+        let arguments = format!(r#"{{"long":"{long}",{}}}"#, members.join(","));
+        let all = shown(&json!({"id": "call_1", "arguments": arguments}));
+        assert!(all.contains(&long) && all.contains("  k39: 39"), "{}", all.len());
+    }
+
+    #[test]
+    fn a_whole_identifier_is_told_from_a_part_of_one() {
+        let digits = "0123456789abcdef0123456789abcdef";
+        let id = format!("call_{digits}");
+        assert_eq!(whole_id(&id).as_deref(), Some(&*id));
+        assert_eq!(whole_id(digits).as_deref(), Some(&*id));
+        for part in ["", "call_", &id[..36], "call_0123456789abcdef0123456789abcd/x"] {
+            assert_eq!(whole_id(part), None, "{part}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_call_is_found_on_a_later_page_and_by_its_identifier() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let settings = airlock_store::Settings::new(directory.path().join("airlock.db"));
+        let database = Database::open(settings).await.expect("it is made");
+        let text = format!(r#"{{"tool":"t","arguments":{{"a":"{}"}}}}"#, "x".repeat(64_000));
+        for owner in 0..4 {
+            for call in 0..64 {
+                let id = format!("call_{owner:02x}{call:02x}{:028}", 0);
+                let life = Duration::from_hours(1);
+                let asked = database.ask_approval([owner; 32], [call; 32], id, text.clone(), life);
+                asked.await.expect("it waits");
+            }
+        }
+        let place = WaitingCalls::Stored(database.all_approvals());
+        let first = place.page(0).await.expect("a page");
+        assert!(first.has_more && first.calls.len() < 200);
+        let mut count = 0;
+        let counting = place.for_each(first, |_| {
+            count += 1;
+            Ok(())
+        });
+        counting.await.expect("all pages");
+        assert_eq!(count, 256);
+        let last = format!("033f{:028}", 0);
+        for name in ["033f", &last] {
+            let first = place.page(0).await.expect("a page");
+            let found = place.undecided(first, name).await.expect("read");
+            assert_eq!(found.len(), 1, "{name}");
+            assert_eq!(found[0]["id"], format!("call_{last}"));
+        }
     }
 }

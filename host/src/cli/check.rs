@@ -1,5 +1,7 @@
 //! `airlock check`.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::{outcome::Done, output, plugin::accept_command, session::ConfigFile};
@@ -24,7 +26,7 @@ pub(super) struct CheckArgs {
     #[command(flatten)]
     config: ConfigFile,
     /// Print a JSON document: `{ok, file, errors: [{key, message}], warnings: [{key, message}],
-    /// unpinned: [client], network_isolation}`.
+    /// unpinned: [client], keys_without_value: [key], network_isolation}`.
     #[arg(long)]
     json: bool,
 }
@@ -32,9 +34,12 @@ pub(super) struct CheckArgs {
 pub(super) async fn run(args: &CheckArgs) -> anyhow::Result<Done> {
     let file = args.config.path.display().to_string();
     let mut isolated = Vec::new();
+    let mut generated = BTreeSet::new();
     let (checked, unpinned, warnings) = match Config::load_valid_parts(&args.config.path) {
         Ok((config, problems)) => {
             isolated = config.as_ref().map(without_network).unwrap_or_default();
+            generated =
+                config.as_ref().map(|config| config.keys_without_value.clone()).unwrap_or_default();
             let unpinned = config.as_ref().map(Config::unpinned).unwrap_or_default();
             let warnings = config.as_ref().map(Config::warnings).unwrap_or_default();
             (check(config.as_ref(), problems, &args.config).await, unpinned, warnings)
@@ -42,7 +47,9 @@ pub(super) async fn run(args: &CheckArgs) -> anyhow::Result<Done> {
         Err(error) => (Err(error), Vec::new(), Vec::new()),
     };
     if args.json {
-        output::document(&report(&file, checked.as_ref().err(), &warnings, &unpinned))?;
+        let mut report = report(&file, checked.as_ref().err(), &warnings, &unpinned);
+        report["keys_without_value"] = json!(generated);
+        output::document(&report)?;
         return Ok(checked.is_ok().into());
     }
     for warning in &warnings {
@@ -52,6 +59,9 @@ pub(super) async fn run(args: &CheckArgs) -> anyhow::Result<Done> {
     output::line(&format!("{file}: ok"))?;
     if !isolated.is_empty() {
         output::hint(&format!("{}: {}", isolated.join(", "), coverage(NetworkIsolation::detect())));
+    }
+    if !generated.is_empty() {
+        output::hint(&generation(&generated));
     }
     if !unpinned.is_empty() {
         output::hint(&advice(&unpinned, &args.config));
@@ -108,6 +118,15 @@ fn remedy(drift: &Drift, file: &ConfigFile) -> String {
     let option = file.option();
     let accept = accept_command(drift, file);
     format!("`airlock plugin diff {client}{option}` shows it, `{accept}` accepts it")
+}
+
+/// Announces that the gateway makes the values of virtual keys.
+fn generation(keys: &BTreeSet<String>) -> String {
+    let keys = keys.iter().map(|key| format!("{key:?}")).collect::<Vec<_>>().join(", ");
+    format!(
+        "without a value: the virtual keys {keys}. `airlock serve` makes the value of each, unless the store has one \
+         already, and prints it once on standard error"
+    )
 }
 
 /// Returns the command that pins the plugins, and the reason to run it.

@@ -38,7 +38,7 @@ pub(super) struct ClientArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum ClientCommand {
-    /// Add a client; if a gateway runs, wait until it is connected
+    /// Add a client; if a gateway runs, wait until it is connected or needs a login
     Add(AddArgs),
     /// Connect a client that is disabled
     Enable(OneArgs),
@@ -103,7 +103,11 @@ async fn add(args: &AddArgs) -> anyhow::Result<Done> {
     let name = element["name"].as_str().unwrap_or_default().to_owned();
     let request = ApiRequest { body: Some(element), ..ApiRequest::post(PATH) };
     let added = args.gateway.manage(request).await?;
-    output::response(&added, args.json, &format!("{} is added", output::one_line(&name, 64)))
+    let line = format!("{} is added", output::one_line(&name, 64));
+    if added["status"] == "pending_oauth" && !args.json {
+        output::hint(&output::one_line(added["message"].as_str().unwrap_or_default(), usize::MAX));
+    }
+    output::response(&added, args.json, &line)
 }
 
 /// Returns the element of the options.

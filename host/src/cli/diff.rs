@@ -17,8 +17,8 @@ const PATH: &str = "/api/config/diff";
 /// Show what a configuration file would change in the running gateway
 ///
 /// Nothing is changed. The gateway reads the file as it would read its own, with its environment and beside the settings that
-/// operators keep in its store: paths in the file are relative to the directory of the gateway's file. Clients and virtual
-/// keys are taken while the gateway runs; all other keys only when it is restarted.
+/// operators keep in its store: paths in the file are relative to the directory of the gateway's file. Keys that are taken
+/// only when the gateway is restarted are marked.
 ///
 /// Ends with 0 if the file would change nothing, and with 1 if it would, or is not valid. Needs an administrator.
 #[derive(Debug, clap::Args)]
@@ -32,7 +32,7 @@ pub(super) struct DiffArgs {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Print a JSON document: `{same, errors: [{key, message}], clients: {added, changed: [{name, keys}], removed},
-    /// virtual_keys: {added, changed: [{name, keys}], removed}, restart: [key]}`.
+    /// virtual_keys: {added, changed: [{name, keys}], removed}, settings: [key], restart: [key]}`.
     #[arg(long)]
     json: bool,
 }
@@ -70,6 +70,7 @@ fn lines(preview: &Value) -> Vec<String> {
             elements(&differences["removed"]).map(|name| format!("- {what} {}", text(name))),
         );
     }
+    lines.extend(elements(&preview["settings"]).map(|key| format!("~ {}", text(key))));
     lines.extend(
         elements(&preview["restart"]).map(|key| format!("~ {} (after a restart)", text(key))),
     );
@@ -102,6 +103,7 @@ mod tests {
                 "removed": ["old"],
             },
             "virtual_keys": {"added": [], "changed": [{"name": "ann", "keys": []}], "removed": []},
+            "settings": ["providers"],
             "restart": ["server.listen"],
         });
         assert_eq!(
@@ -112,6 +114,7 @@ mod tests {
                 "~ client fs: stdio_config.args, tools_to_execute",
                 "- client old",
                 "~ virtual key ann",
+                "~ providers",
                 "~ server.listen (after a restart)",
             ]
         );

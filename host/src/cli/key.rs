@@ -24,7 +24,7 @@ const PATH: &str = "/api/governance/virtual-keys";
 #[derive(Debug, clap::Args)]
 #[command(
     arg_required_else_help = true,
-    after_help = "Examples:\n  airlock key new ann --tools github --tools files=read_file,list_directory\n  airlock key list\n  airlock key rotate ann --cooldown 1d\n  airlock key revoke ann"
+    after_help = "Examples:\n  airlock key new ann --tools github --tools files=read_file,list_directory\n  airlock key new bob --role reader --environment production --team platform\n  airlock key list\n  airlock key rotate ann --cooldown 1d\n  airlock key revoke ann"
 )]
 pub(super) struct KeyArgs {
     #[command(flatten)]
@@ -54,6 +54,15 @@ struct NewArgs {
     /// Tools that it opens: a client, with all its tools or with those named. May be given several times.
     #[arg(long, value_name = "CLIENT[=TOOL,…]")]
     tools: Vec<String>,
+    /// Role whose tools it opens too. May be given several times.
+    #[arg(long = "role", value_name = "NAME")]
+    roles: Vec<String>,
+    /// Environment that it is bound to.
+    #[arg(long, value_name = "NAME")]
+    environment: Option<String>,
+    /// Team that it belongs to.
+    #[arg(long, value_name = "NAME")]
+    team: Option<String>,
     /// Time at which it stops to be valid, such as 2027-01-31T00:00:00Z.
     #[arg(long, value_name = "TIME")]
     expires_at: Option<String>,
@@ -113,8 +122,14 @@ async fn new(args: &NewArgs) -> anyhow::Result<Done> {
     let mut body = Map::from_iter([
         ("name".to_owned(), json!(args.name)),
         ("mcp_configs".to_owned(), json!(rows)),
+        ("roles".to_owned(), json!(args.roles)),
     ]);
-    let optional = [("expires_at", &args.expires_at), ("description", &args.description)];
+    let optional = [
+        ("expires_at", &args.expires_at),
+        ("description", &args.description),
+        ("environment", &args.environment),
+        ("team_id", &args.team),
+    ];
     for (member, text) in optional {
         body.extend(text.as_ref().map(|text| (member.to_owned(), json!(text))));
     }

@@ -100,8 +100,20 @@ async fn add(args: &AddArgs) -> anyhow::Result<Done> {
     }
     let request = ApiRequest { body: Some(body), ..ApiRequest::post("/api/operators") };
     let added = args.gateway.manage(request).await?;
+    if let Some(hint) = payload_hint(args.role, args.sees_payloads) {
+        output::hint(hint);
+    }
     let hint = "the token is shown only now; send it as `Authorization: Bearer …`, or set AIRLOCK_OPERATOR_TOKEN";
     output::credential(&added, args.json, hint, "/token")
+}
+
+/// Returns the hint about a role that decides about calls which the operator cannot read; `None` if there is
+/// nothing to say.
+fn payload_hint(role: Role, sees_payloads: bool) -> Option<&'static str> {
+    let decides = role == Role::Approver && !sees_payloads;
+    decides.then_some(
+        "without --sees-payloads, this approver sees no arguments: it may deny calls and not approve them",
+    )
 }
 
 async fn list(args: &ListArgs) -> anyhow::Result<Done> {
@@ -129,6 +141,14 @@ async fn revoke(args: &RevokeArgs) -> anyhow::Result<Done> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_approver_that_cannot_read_arguments_is_hinted_at() {
+        assert!(payload_hint(Role::Approver, false).is_some());
+        for (role, sees_payloads) in [(Role::Approver, true), (Role::Viewer, false)] {
+            assert_eq!(payload_hint(role, sees_payloads), None);
+        }
+    }
 
     #[test]
     fn an_operator_is_one_line_without_invisible_characters() {

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::outcome::Done;
 use airlock_config::ConfigError;
 use airlock_core::tool::{CallError, CallFailure, Content, Details, ErrorKind, HostCode};
+pub(super) use airlock_strings::shell_word as quoted;
 use airlock_strings::{causes, visible, visible_json, visible_line};
 
 /// Reason for a missing result, in machine-readable form.
@@ -277,27 +278,10 @@ pub(super) fn both_ends(text: &str, width: usize) -> String {
     line.chars().take(start).chain(['…']).chain(line.chars().skip(length - end)).collect()
 }
 
-/// Quotes text as one word for a shell.
-pub(super) fn quoted(text: &str) -> String {
-    let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c));
-    if !text.is_empty() && is_plain {
-        text.to_owned()
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use airlock_core::tool::ToolError;
-
-    #[test]
-    fn text_with_special_characters_is_quoted_for_a_shell() {
-        assert_eq!(quoted("plugins/a.wasm"), "plugins/a.wasm");
-        assert_eq!(quoted("it's here"), r"'it'\''s here'");
-        assert_eq!(quoted(""), "''");
-    }
 
     #[test]
     fn only_codes_of_airlock_have_its_prefix() {

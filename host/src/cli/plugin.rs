@@ -15,7 +15,6 @@ mod difference;
 mod inspect;
 mod install;
 mod new;
-mod requested;
 mod store;
 mod upgrade;
 

@@ -91,7 +91,7 @@ async fn derive(
         .on_compile(spinner::compiling)
         .start()
         .await?;
-    let code_mode = gateway.code_mode().context("there is no code mode")?.clone();
+    let code_mode = gateway.code_mode();
     let arguments = json!({"code": stored.script}).to_string();
     let call = gateway.caller(Origin::Model).admit(EXECUTE, &arguments)?;
     let derived = code_mode.replay(&call, stored).await;

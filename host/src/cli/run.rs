@@ -101,15 +101,17 @@ async fn execute(args: &RunArgs) -> anyhow::Result<RunReport> {
     let source = input::file(&args.script)?;
     ensure!(!source.trim().is_empty(), "{} is empty", args.script.display());
     let mut config = args.config.load()?;
-    config.script_language = language(&args.script).unwrap_or(config.script_language);
+    let selected = language(&args.script);
+    config.script_language = selected.unwrap_or(config.script_language);
     session::with_gateway(
         config,
         |_, client| client.policy.code_mode,
         async |gateway, signals| {
-            let mut caller = gateway.caller(Origin::Model);
+            let mut caller = gateway.caller_in(Origin::Model, selected);
             if args.approve {
                 caller = caller.approving_scripts();
             }
+            gateway.load_executor(selected).await?;
             let script = run_script(&caller, &source, signals.next()).await;
             script.map_err(|error| explain(error, gateway))
         },

@@ -3,7 +3,7 @@
 
 use std::{
     fmt::Display,
-    io::ErrorKind,
+    io::{self, ErrorKind},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     time::Duration,
 };
@@ -33,6 +33,10 @@ const TIMEOUT: Duration = Duration::from_secs(200);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest response, in bytes. An address that is no gateway must not fill the memory.
 const MAX_BYTES: usize = 256 << 20;
+
+/// Advice to a user who may not use the socket of a gateway.
+const OTHER_USER: &str =
+    "run the command as the user of the gateway, or use --url with AIRLOCK_OPERATOR_TOKEN";
 
 /// Refusal of a request by the gateway.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +68,21 @@ pub(super) struct NamedServer {
     pub(super) name: ClientName,
     #[command(flatten)]
     pub(super) gateway: RunningGateway,
+}
+
+/// One instance of an MCP server that has several, or all.
+#[derive(Debug, clap::Args)]
+pub(super) struct NamedInstance {
+    /// Only the instance with this number, of a server that has several. Default: all.
+    #[arg(long, value_name = "NUMBER")]
+    instance: Option<usize>,
+}
+
+impl NamedInstance {
+    /// Returns the query of a request about it.
+    pub(super) fn query(&self) -> String {
+        self.instance.map(|number| format!("?instance={number}")).unwrap_or_default()
+    }
 }
 
 /// A request to the management API.
@@ -125,6 +144,24 @@ impl RunningGateway {
         }
     }
 
+    /// Sends a request to the running gateway, if it is reached at an address or through its socket. Returns
+    /// `None` for a gateway of the configuration that does not listen on its socket.
+    pub(super) async fn send_or_absent(
+        &self,
+        request: &ApiRequest<'_>,
+    ) -> anyhow::Result<Option<Value>> {
+        if let Some(url) = &self.url {
+            return over_http(url, GatewayTrust::Authorities, request).await.map(Some);
+        }
+        let config = self.config.load_of_gateway()?;
+        Ok(over_socket(&config, request).await?.transpose()?)
+    }
+
+    /// Returns the configuration of the gateway.
+    pub(super) fn config(&self) -> &ConfigFile {
+        &self.config
+    }
+
     /// Sends a request to the running gateway.
     pub(super) async fn send(&self, request: &ApiRequest<'_>) -> anyhow::Result<Value> {
         if let Some(url) = &self.url {
@@ -158,8 +195,15 @@ async fn over_socket(config: &Config, request: &ApiRequest<'_>) -> anyhow::Resul
         {
             Ok(None)
         }
-        Err(error) => Err(error.into()),
+        Err(error) => Err(unreachable_socket(error)),
     }
+}
+
+/// Returns the error of a socket that cannot be used, with what to do if it is another user's.
+fn unreachable_socket(error: io::Error) -> anyhow::Error {
+    let is_of_other = error.kind() == ErrorKind::PermissionDenied;
+    let error = anyhow::Error::from(error);
+    if is_of_other { error.context(OTHER_USER) } else { error }
 }
 
 /// Sends a request over HTTP: with the token of an operator if the environment has one; else without a
@@ -208,7 +252,9 @@ async fn in_store(config: &Config, request: ApiRequest<'_>) -> anyhow::Result<Va
         path: path.to_owned(),
         query: query.to_owned(),
         body: request.body,
+        component: None,
         setup_token: None,
+        session: None,
     };
     let answered = service.answer(Some(&operator), request).await;
     answered.map_err(|refusal| {
@@ -315,6 +361,14 @@ mod tests {
     }
 
     #[test]
+    fn only_the_user_of_another_gateway_is_sent_to_its_user() {
+        let denied = unreachable_socket(ErrorKind::PermissionDenied.into());
+        assert_eq!(denied.to_string(), OTHER_USER);
+        let late = unreachable_socket(ErrorKind::TimedOut.into());
+        assert_ne!(late.to_string(), OTHER_USER);
+    }
+
+    #[test]
     fn a_gateway_on_all_addresses_is_reached_on_the_loopback_address() {
         for (listen, expected) in [
             ("127.0.0.1:8080", "http://127.0.0.1:8080/"),
@@ -329,6 +383,7 @@ mod tests {
             certificate: "c.pem".into(),
             key: "k.pem".into(),
             client_ca: None,
+            client_crl: Vec::new(),
             client_auth: ClientAuth::None,
         };
         let secure = Settings { tls: Some(tls), ..settings("0.0.0.0:8443") };

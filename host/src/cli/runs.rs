@@ -138,11 +138,11 @@ pub(super) async fn run(args: &RunsArgs) -> anyhow::Result<Done> {
             show(&find(&runs, &args.run).await?, args.json)?;
             Ok(Done::Yes)
         }
-        RunsCommand::Cancel(args) => cancel(args).await,
-        RunsCommand::Approve(args) => decide(args, true).await,
-        RunsCommand::Deny(args) => decide(args, false).await,
-        RunsCommand::Resume(args) => resume(args, Decisions::default(), &[]).await,
-        RunsCommand::Resolve(args) => resolve(args).await,
+        RunsCommand::Cancel(args) => Box::pin(cancel(args)).await,
+        RunsCommand::Approve(args) => Box::pin(decide(args, true)).await,
+        RunsCommand::Deny(args) => Box::pin(decide(args, false)).await,
+        RunsCommand::Resume(args) => Box::pin(resume(args, Decisions::default(), &[])).await,
+        RunsCommand::Resolve(args) => Box::pin(resolve(args)).await,
     }
 }
 
@@ -274,7 +274,7 @@ async fn decide(args: &DecideArgs, approves: bool) -> anyhow::Result<Done> {
         .with_context(|| format!("--state is not of {run}; expected the form {own_state}"))?;
     let heading = if approves { "approved:" } else { "denied:" };
     let told = [heading.to_owned()].into_iter().chain(text::decided(&pending));
-    resume(&args.one, decisions, &told.collect::<Vec<_>>()).await
+    Box::pin(resume(&args.one, decisions, &told.collect::<Vec<_>>())).await
 }
 
 async fn resolve(args: &ResolveArgs) -> anyhow::Result<Done> {
@@ -292,7 +292,7 @@ async fn resolve(args: &ResolveArgs) -> anyhow::Result<Done> {
         }
     };
     let decisions = decisions.shown_in(&stored.id, &state).context("the run has a state")?;
-    resume(&args.one, decisions, &[]).await
+    Box::pin(resume(&args.one, decisions, &[])).await
 }
 
 /// Stores decisions, prints the lines that describe them, and resumes the script in this process.

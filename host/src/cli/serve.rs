@@ -17,17 +17,19 @@ use super::{
     spinner,
 };
 use crate::gateway::{self, Gateway, Reloader};
-use airlock_management::SetupToken;
+use airlock_management::{NewKeyValue, SetupToken};
 
 /// Run the gateway
 ///
 /// The first line on standard output has the address, and is printed as soon as requests are served.
 /// Components that were not compiled before are compiled meanwhile; the line `ready` follows when all
 /// are loaded. While the gateway has no operator, a line `setup token: …` on standard error has the token that
-/// makes the first one. SIGTERM or Ctrl-C stops the gateway when the
+/// makes the first one. For each virtual key of the file without a value, a line `virtual key "NAME": …` on
+/// standard error has the value that was made for it, once. SIGTERM or Ctrl-C stops the gateway when the
 /// requests in flight have ended, at the latest after `server.drain_timeout`; a second signal stops
-/// it at once. SIGHUP reads the certificate of `server.tls` again, takes the plugin entries of the configuration
-/// file, and reloads the plugins that have changed; all of it also happens by itself within seconds of a change.
+/// it at once. SIGHUP reads the certificate of `server.tls` again, takes the configuration file, but for the few
+/// keys that need a restart, and reloads the plugins that have changed; all of it also happens by itself within seconds
+/// of a change.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock serve --config airlock.json")]
 pub(super) struct ServeArgs {
@@ -48,6 +50,7 @@ pub(super) async fn run(args: &ServeArgs) -> anyhow::Result<Done> {
         .listener(listener)
         .shutdown(closed(stopped))
         .on_compile(spinner::compiling)
+        .on_new_key(announce_key)
         .open()?;
     gateway.load_certificate().await?;
     output::line(&format!("listening on {scheme}://{address}"))?;
@@ -70,7 +73,7 @@ pub(super) async fn run(args: &ServeArgs) -> anyhow::Result<Done> {
     }
 }
 
-/// Takes the plugin entries and reloads the plugins that have changed, at every SIGHUP.
+/// Takes the configuration file and reloads the plugins that have changed, at every SIGHUP.
 async fn reload_on(mut hangups: Hangups, reloader: Reloader) -> Infallible {
     loop {
         hangups.next().await;
@@ -94,6 +97,13 @@ async fn announce_setup(token: impl Future<Output = Option<SetupToken>>) -> Infa
         let _ = writeln!(io::stderr(), "setup token: {}", token.expose());
     }
     pending().await
+}
+
+/// Prints the credential that was made for a virtual key to standard error.
+fn announce_key(new: &NewKeyValue) {
+    let NewKeyValue { key, value } = new;
+    // The reader of standard error may be gone.
+    let _ = writeln!(io::stderr(), "virtual key {key:?}: {}", value.expose());
 }
 
 async fn closed(channel: oneshot::Receiver<()>) {

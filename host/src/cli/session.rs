@@ -13,8 +13,9 @@ use super::{output, signals::Signals, spinner};
 use crate::gateway::Gateway;
 use airlock_catalog::{SourceState, ToolSource};
 use airlock_compile::Compiling;
-use airlock_config::{self as config, Config, ConfigError, Source};
+use airlock_config::{self as config, Config, ConfigError, ConfigSource, Source};
 use airlock_core::{door::Caller, tool::CallError};
+use airlock_store::Database;
 
 /// Longest wait for sources to connect, of a command that must not wait as long as a source may take
 /// to start.
@@ -74,6 +75,27 @@ impl ConfigFile {
         let mut config = Config::load(&self.path)?;
         config.sandbox.compiling = Compiling::in_child();
         Ok(config)
+    }
+
+    /// Reads the configuration with the entries of the store, as a running gateway takes them. A gateway of it
+    /// does not read them again, so that the command may leave clients out. Fails if the store is there and
+    /// cannot be read.
+    pub(super) async fn load_merged(&self) -> anyhow::Result<Config> {
+        let config = self.load()?;
+        if config.store.is_missing_file() {
+            return Ok(config);
+        }
+        let entries = Database::open(config.store_settings()?).await?.entries().await?;
+        let mut merged = ConfigSource::new(self.path.clone()).load(&entries)?.merged;
+        for left_out in &merged.left_out {
+            output::hint(&format!(
+                "an entry of the store has no effect: {}; `GET /api/settings` has the reason",
+                output::one_line(&left_out.name, 64)
+            ));
+        }
+        merged.config.sandbox.compiling = Compiling::in_child();
+        merged.config.file = None;
+        Ok(merged.config)
     }
 
     /// Reads the configuration as [`Self::load`] does, for a command that shows or changes what a

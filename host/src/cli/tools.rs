@@ -13,8 +13,9 @@ use super::{
 };
 use crate::gateway::Gateway;
 use airlock_catalog::ToolSource;
-use airlock_config::Config;
-use airlock_core::door::{ApprovalChoice, Entry, Filter, Origin, Placement, VirtualKey};
+use airlock_core::door::{
+    ApprovalChoice, Entry, Filter, Keys, Origin, Placement, VirtualKey, roles_view,
+};
 use airlock_strings::{nearest, visible, visible_line};
 
 /// Default filter of the log: failures, except for names in the configuration that no tool has and
@@ -38,7 +39,7 @@ const MODE_WIDTH: usize = 16;
 /// description and the schemas of that tool.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  airlock tools --config airlock.json\n  airlock tools text-word_count\n  airlock tools --why --key ann"
+    after_help = "Examples:\n  airlock tools --config airlock.json\n  airlock tools text-word_count\n  airlock tools --why --key ann\n  airlock tools --why --role reader"
 )]
 pub(super) struct ToolsArgs {
     #[command(flatten)]
@@ -55,19 +56,24 @@ pub(super) struct ToolsArgs {
     /// With `--why`, the name of the request's virtual key. Default: a request without a key.
     #[arg(long, value_name = "NAME", requires = "why")]
     key: Option<String>,
+    /// With `--why`, a role that the request has by its access token. May be given several times.
+    #[arg(long = "role", value_name = "NAME", requires = "why", conflicts_with = "key")]
+    roles: Vec<String>,
 }
 
 pub(super) async fn run(args: &ToolsArgs) -> anyhow::Result<Done> {
     let config = args.config.load()?;
     let approval = config.agent.approval;
-    let key = args.key.as_deref().map(|name| named_key(&config, name)).transpose()?;
     session::with_gateway(
         config,
         |_, _| true,
         async |gateway, _| {
             match &args.name {
                 Some(name) => one(gateway, name, args)?,
-                None if args.why => why(gateway, key.as_deref(), approval)?,
+                None if args.why => {
+                    let sender = sender(&gateway.keys(), args)?;
+                    why(gateway, sender.as_deref(), approval)?;
+                }
                 None if args.json => output::document(&document(gateway))?,
                 None => table(gateway, &args.config)?,
             }
@@ -77,13 +83,23 @@ pub(super) async fn run(args: &ToolsArgs) -> anyhow::Result<Done> {
     .await
 }
 
-fn named_key(config: &Config, name: &str) -> anyhow::Result<Arc<VirtualKey>> {
-    let Some(key) = config.keys.named(name) else {
-        bail!(
-            "no active virtual key is named {name:?}; `--key` takes a `name` in `governance.virtual_keys`"
-        );
+/// Returns the key of the request, or the one that stands for its roles.
+fn sender(keys: &Keys, args: &ToolsArgs) -> anyhow::Result<Option<Arc<VirtualKey>>> {
+    if let Some(name) = &args.key {
+        let Some(key) = keys.named(name) else {
+            bail!(
+                "no active virtual key is named {name:?}; `--key` takes a `name` in `governance.virtual_keys`"
+            );
+        };
+        return Ok(Some(key.clone()));
+    }
+    if args.roles.is_empty() {
+        return Ok(None);
+    }
+    let Some(key) = keys.view(&roles_view(&args.roles)) else {
+        bail!("one of the roles does not exist; `--role` takes a `name` in `governance.roles`");
     };
-    Ok(key.clone())
+    Ok(Some(key))
 }
 
 /// Prints which tools a request would see, and which rules hide the others.

@@ -11,25 +11,27 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::error;
 
 use super::{
-    Gateway, GatewayError, Reloader, UNSAFE,
+    Gateway, GatewayError, Reloader,
     background::Background,
     certificate::Certificate,
-    code_mode, follow, management,
-    reload::{LiveParts, configured, must_read},
+    code_mode::LiveCodeMode,
+    follow,
+    key_values::ShowKeyValue,
+    management,
+    reload::{LiveParts, PluginLoads, configured, must_read},
+    serving::Serving,
     upstreams::{ServerThreads, UpstreamServers},
 };
 use crate::native::{BadNativeTool, NativeTool, NativeTools};
-use airlock_agent::results::Results;
 use airlock_catalog::Catalog;
 use airlock_config::{self as config, Config};
 use airlock_core::{
     door::LiveKeys,
     tool::{Allowlist, Policy, Trust},
 };
-use airlock_model::Models;
+use airlock_management::NewKeyValue;
 use airlock_plugin::{self as plugin, CompileHook, Plugins};
 use airlock_sandbox::{Sandbox, UseRecorder};
-use airlock_scripts::{LazyExecutor, runs::Runs};
 use airlock_store::LazyDatabase;
 use airlock_strings::with_causes;
 
@@ -55,6 +57,7 @@ pub struct GatewayBuilder {
     native_policy: Policy,
     recorder: Option<UseRecorder>,
     on_compile: Option<Arc<CompileHook>>,
+    on_new_key: Option<ShowKeyValue>,
 }
 
 impl GatewayBuilder {
@@ -69,6 +72,7 @@ impl GatewayBuilder {
             native_policy,
             recorder: None,
             on_compile: None,
+            on_new_key: None,
         }
     }
 
@@ -124,6 +128,15 @@ impl GatewayBuilder {
         self
     }
 
+    /// Calls `hook` with the credential that [`Gateway::run`] makes for a virtual key of the configuration
+    /// file that has none, for who operates the gateway: it is not shown again. Without a hook, none is
+    /// made, and such a key is refused.
+    #[must_use]
+    pub fn on_new_key(mut self, hook: impl Fn(&NewKeyValue) + Send + Sync + 'static) -> Self {
+        self.on_new_key = Some(Arc::new(hook));
+        self
+    }
+
     /// Loads every plugin and starts to connect to every server. A source that fails is marked as
     /// failed in the catalog and does not affect the others. Fails if the settings cannot be used, those
     /// in the store included, or the script executor cannot be loaded.
@@ -147,23 +160,15 @@ impl GatewayBuilder {
     /// Makes the parts and the gateway of them, with the task that loads its plugins.
     fn assemble(self, unreadable: Unreadable) -> Result<(Gateway, Loading), GatewayError> {
         let config = self.config;
-        config.server.check().map_err(GatewayError::configuration(UNSAFE))?;
-        let models = Models::new(&config.providers)
-            .map_err(GatewayError::configuration("a model provider cannot be set up"))?;
         let sandbox = Sandbox::new(&config.sandbox)?;
         let settings = config.store_settings();
         let settings = settings.map_err(GatewayError::configuration("the store cannot be used"))?;
         let database = LazyDatabase::new(settings);
-        let runs = config.runs.journal.then(|| Runs::new(config.runs, database.clone()));
-        let results = Results::new(config.results);
         let catalog = Catalog::new();
-        catalog.set_reader(results.own_tools());
-        catalog.set_resource_reader(results.resource_tools());
+        let serving = Arc::new(Serving::new(&config, &catalog, &database)?);
         catalog.switch_off(config.tools_off);
         catalog.set_groups(config.groups.clone());
-        // Clients of the store may be in code mode.
         let must_read = must_read(&config);
-        let has_code_mode = must_read || code_mode::is_used(&config, &self.native_policy);
         self.native.publish(&catalog, self.native_policy);
         let background = Background::new();
         let upstreams = UpstreamServers::new(&config, &catalog, &database, background.tasks());
@@ -186,34 +191,36 @@ impl GatewayBuilder {
             keys.replace(config.keys.clone());
         }
         let certificate = config.server.tls.clone().map(Certificate::new);
+        let runs = serving.now().runs;
+        let on_compile = self.on_compile.as_ref();
+        let code_mode = LiveCodeMode::new(&config, &catalog, &sandbox, runs, on_compile);
+        let code_mode = Arc::new(code_mode);
         let parts = LiveParts {
             certificate: certificate.clone(),
             keys: keys.clone(),
-            requires_key: Arc::default(),
+            serving: serving.clone(),
             catalog: catalog.clone(),
             upstreams: upstreams.clone(),
             plugins: plugins.clone(),
             sandbox: sandbox.clone(),
-            has_code_mode,
+            code_mode: code_mode.clone(),
             database: database.clone(),
             tasks: background.tasks().clone(),
         };
         let reloader = Reloader::new(&config, parts, must_read);
-        let management = management::service(&config, &database, &reloader, &catalog);
-        let (code_mode, executor) = has_code_mode
-            .then(|| code_mode::install(&config, &catalog, &sandbox, runs.clone(), self.on_compile))
-            .unzip();
-        if let Some(code_mode) = code_mode.clone() {
-            let catalog = catalog.clone();
-            background.spawn(async move { code_mode.follow(&catalog).await });
-        }
+        let service = management::service(&config, &database, &reloader, &catalog, &plugins)?;
+        reloader.manage(&service);
+        let key_maker = self.on_new_key.map(|show| (service.clone(), show));
+        let management = Some(service).filter(|_| !config.server.management.disabled);
+        let followed = catalog.clone();
+        let following = code_mode.now();
+        background.spawn(async move { following.follow(&followed).await });
         let loaded = CancellationToken::new();
         let load = Load {
             reloader: reloader.clone(),
             unreadable,
             plugins: plugins.clone(),
-            executor,
-            catalog: catalog.clone(),
+            code_mode: code_mode.clone(),
             loaded: loaded.clone().drop_guard(),
         };
         let loading = background.spawn(load.run());
@@ -222,17 +229,16 @@ impl GatewayBuilder {
             catalog,
             sandbox,
             database,
-            models,
-            results,
+            serving,
             listener: self.listener,
             shutdown: self.shutdown,
-            runs,
             code_mode,
             plugins,
             reloader,
             certificate,
             management,
             keys,
+            key_maker,
             loaded,
             background,
             upstreams: ServerThreads(upstreams),
@@ -246,8 +252,7 @@ struct Load {
     reloader: Reloader,
     unreadable: Unreadable,
     plugins: Plugins,
-    executor: Option<LazyExecutor>,
-    catalog: Arc<Catalog>,
+    code_mode: Arc<LiveCodeMode>,
     /// Dropped at the end.
     loaded: DropGuard,
 }
@@ -255,17 +260,16 @@ struct Load {
 impl Load {
     /// Reads the settings of the store, then loads the plugins, then the script executor.
     async fn run(self) -> Result<(), GatewayError> {
-        let Self { reloader, unreadable, plugins, executor, catalog, loaded: _loaded } = self;
+        let Self { reloader, unreadable, plugins, code_mode, loaded: _loaded } = self;
         match unreadable {
             Unreadable::Fail if !reloader.settings_read().is_cancelled() => {
-                let taken = reloader.try_entries().await;
+                let taken = reloader.try_entries(PluginLoads::Awaited).await;
                 taken.map_err(GatewayError::configuration("the settings cannot be read"))?;
             }
             Unreadable::Fail | Unreadable::Retry => follow::first_reading(reloader).await,
         }
         plugins.reload_all().await;
-        let is_needed = catalog.snapshot().clients().any(|client| client.policy.code_mode);
-        let Some(executor) = executor.filter(|_| is_needed) else { return Ok(()) };
+        let Some(executor) = code_mode.needed_executor(None) else { return Ok(()) };
         executor.load().await.inspect_err(|error| {
             error!(error = %with_causes(error), "the script executor cannot be loaded");
         })?;

@@ -6,12 +6,14 @@
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
+use futures_util::future;
 use tokio::{
     sync::Mutex,
-    time::{Instant, MissedTickBehavior, interval},
+    time::{Instant, MissedTickBehavior, interval, timeout},
 };
 use tracing::{error, info, warn};
 
+use super::background::Tasks;
 use airlock_lock::{FileVersion, WATCH_PERIOD, file_version};
 use airlock_server::{BadTls, ListenerTls, TlsSettings, Untimely};
 use airlock_strings::with_causes;
@@ -20,6 +22,9 @@ use airlock_strings::with_causes;
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 /// Longest pause before files that cannot be used are read again.
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
+/// Longest time that a reload waits for the files. A network file system that does not respond keeps its
+/// readers for ever.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Interval between checks of the time in which the certificate is valid.
 const VALIDITY_PERIOD: Duration = Duration::from_hours(24);
 
@@ -99,26 +104,34 @@ impl Certificate {
         let mut last = self.last.lock().await;
         if last.is_none() {
             let versions = self.versions().await;
-            report(self.tls.load().await?);
+            report(&self.tls.load().await?);
             *last = Some(Attempt { versions, failure: None });
         }
         Ok(())
     }
 
-    /// Reads the files again, and logs the outcome. Does nothing before [`Self::start`].
-    pub(super) async fn reload(&self) {
-        self.take(Occasion::Request).await;
+    /// Reads the files again in a task of their own, which logs the outcome. Waits for it for a few seconds
+    /// at most. Does nothing before [`Self::start`].
+    pub(super) async fn reload(&self, tasks: &Tasks) {
+        let this = self.clone();
+        let reading = tasks.spawn(async move { this.take(Occasion::Request).await });
+        if timeout(PATIENCE, reading).await.is_err() {
+            warn!(
+                "the files of the certificate have not been read yet; nothing else waits for them"
+            );
+        }
     }
 
     /// Reads the files again. A reason that was logged before is logged again only on request.
     async fn take(&self, occasion: Occasion) {
-        let mut last = self.last.lock().await;
+        // While another reading does not end, further ones would keep a thread each.
+        let Ok(mut last) = timeout(PATIENCE, self.last.lock()).await else { return };
         let Some(last) = last.as_mut() else { return };
         let versions = self.versions().await;
         match self.tls.load().await {
             Ok(untimely) => {
                 info!("the certificate of the listener was read; new connections get it");
-                report(untimely);
+                report(&untimely);
                 *last = Attempt { versions, failure: None };
             }
             Err(error) => {
@@ -134,14 +147,19 @@ impl Certificate {
         }
     }
 
-    /// Reads the files again whenever they change, and after a pause if they cannot be used. They must look
-    /// the same in two checks before they are read, so that a certificate is not read without its key. Warns
-    /// each day of a certificate that clients refuse, or soon will. Never returns.
+    /// Reads the files again whenever they change, and after a pause if they cannot be used. Warns each day of
+    /// files that make others refuse, or be refused. Never returns.
     pub(super) async fn watch(&self) -> Infallible {
+        // A file system that does not respond delays no warning.
+        future::join(self.watch_files(), self.watch_validity()).await.0
+    }
+
+    /// Reads the files again whenever they change. They must look the same in two checks before they are read,
+    /// so that a certificate is not read without its key.
+    async fn watch_files(&self) -> Infallible {
         let mut ticks = interval(WATCH_PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut before = None;
-        let mut reported = Instant::now();
         loop {
             ticks.tick().await;
             let now = self.versions().await;
@@ -149,10 +167,13 @@ impl Certificate {
                 self.take(Occasion::Watch).await;
             }
             before = Some(now);
-            if reported.elapsed() >= VALIDITY_PERIOD {
-                reported = Instant::now();
-                report(self.tls.untimely());
-            }
+        }
+    }
+
+    async fn watch_validity(&self) -> Infallible {
+        loop {
+            self.tls.until_notice(VALIDITY_PERIOD).await;
+            report(&self.tls.untimely());
         }
     }
 
@@ -170,10 +191,10 @@ impl Certificate {
     }
 }
 
-/// Logs the reason for which clients refuse a certificate that can be used, or soon will.
-fn report(untimely: Option<Untimely>) {
-    if let Some(reason) = untimely {
-        warn!(%reason, "the certificate of the listener is used all the same");
+/// Logs the reasons for which clients refuse a certificate that can be used, or callers are refused.
+fn report(untimely: &[Untimely]) {
+    for reason in untimely {
+        warn!(%reason, "the files of `server.tls` are used all the same");
     }
 }
 
@@ -181,7 +202,17 @@ fn report(untimely: Option<Untimely>) {
 mod tests {
     use airlock_server::ClientAuth;
 
-    use super::*;
+    use super::{super::background::Background, *};
+
+    fn settings() -> TlsSettings {
+        TlsSettings {
+            certificate: "/nowhere/c.pem".into(),
+            key: "/nowhere/k.pem".into(),
+            client_ca: None,
+            client_crl: Vec::new(),
+            client_auth: ClientAuth::None,
+        }
+    }
 
     fn missing() -> Versions {
         vec![None, None]
@@ -204,16 +235,23 @@ mod tests {
         assert!(changed.is_due(&[None], now + FIRST_PAUSE));
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_reload_does_not_wait_for_a_reading_that_does_not_end() {
+        let certificate = Certificate::new(settings());
+        let background = Background::new();
+        let hung = certificate.last.lock().await;
+        let begun = Instant::now();
+        certificate.reload(background.tasks()).await;
+        assert!(begun.elapsed() <= PATIENCE, "{:?}", begun.elapsed());
+        drop(hung);
+    }
+
     #[tokio::test]
     async fn a_failed_read_is_due_again_although_the_files_look_the_same() {
-        let certificate = Certificate::new(TlsSettings {
-            certificate: "/nowhere/c.pem".into(),
-            key: "/nowhere/k.pem".into(),
-            client_ca: None,
-            client_auth: ClientAuth::None,
-        });
+        let certificate = Certificate::new(settings());
         // Nothing is watched before the start.
-        certificate.reload().await;
+        let background = Background::new();
+        certificate.reload(background.tasks()).await;
         assert!(!certificate.is_due(&missing()).await);
         let used = Attempt { versions: missing(), failure: None };
         *certificate.last.lock().await = Some(used);

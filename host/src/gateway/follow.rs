@@ -1,7 +1,8 @@
 //! Follows the entries and the operators of the store, which operators change while gateways run.
 //!
 //! A store in a file that does not exist is looked for and not made: a gateway without entries needs
-//! none. Each change has the settings taken again; a failure is tried again, later and later.
+//! none. Each change has the settings taken again; a failure is tried again, later and later. The plugins of a
+//! change may have to be compiled, and the next change, which may revoke a key, does not wait for that.
 
 use std::{convert::Infallible, future::pending, sync::Arc, time::Duration};
 
@@ -9,7 +10,7 @@ use futures_util::future::join;
 use tokio::time::sleep;
 use tracing::warn;
 
-use super::reload::{Reloader, TakenEntries};
+use super::reload::{PluginLoads, Reloader, TakenEntries};
 use airlock_config::ConfigError;
 use airlock_management::Service;
 use airlock_store::{
@@ -42,7 +43,7 @@ trait Settings {
 /// Takes the entries of the store whenever they have changed. Returns only if the configuration has no
 /// file.
 pub(super) async fn follow(reloader: Reloader, management: Option<Arc<Service>>) {
-    if let Some(store) = FollowedStore::new(reloader) {
+    if let Some(store) = FollowedStore::new(reloader, PluginLoads::Detached) {
         let operators = follow_operators(store.database.clone(), management);
         match join(follow_settings(store), operators).await {}
     }
@@ -68,11 +69,12 @@ async fn follow_operators(database: LazyDatabase, management: Option<Arc<Service
     }
 }
 
-/// Takes the entries of the store for the first time, unless that has happened. Tries again after a
-/// failure.
+/// Takes the entries of the store for the first time, unless that has happened, and waits until the plugins
+/// are loaded. Tries again after a failure.
 pub(super) async fn first_reading(reloader: Reloader) {
     let was_read = reloader.settings_read().is_cancelled();
-    if let Some(store) = FollowedStore::new(reloader).filter(|_| !was_read) {
+    let store = FollowedStore::new(reloader, PluginLoads::Awaited);
+    if let Some(store) = store.filter(|_| !was_read) {
         take_until_done(&store).await;
     }
 }
@@ -110,15 +112,16 @@ async fn take_until_done(settings: &impl Settings) {
 struct FollowedStore {
     reloader: Reloader,
     database: LazyDatabase,
+    loads: PluginLoads,
     /// `None` until the database is open.
     changes: Option<Changes>,
 }
 
 impl FollowedStore {
     /// Returns the store of a gateway; `None` if its configuration has no file.
-    fn new(reloader: Reloader) -> Option<Self> {
+    fn new(reloader: Reloader, loads: PluginLoads) -> Option<Self> {
         let database = reloader.followed().cloned()?;
-        Some(Self { reloader, database, changes: None })
+        Some(Self { reloader, database, loads, changes: None })
     }
 }
 
@@ -128,7 +131,7 @@ impl Settings for FollowedStore {
     }
 
     async fn take(&self) -> Result<TakenEntries, ConfigError> {
-        self.reloader.try_entries().await
+        self.reloader.try_entries(self.loads).await
     }
 
     async fn changed(&mut self) -> bool {

@@ -8,12 +8,18 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 use tracing::warn;
 
-use super::Reloader;
+use super::{GatewayError, Reloader, reload::PluginLoads};
 use airlock_catalog::{Catalog, SourceState};
 use airlock_config::Config;
 use airlock_core::tool::ClientName;
-use airlock_management::{Apply, NotApplied, Preview, Service, ServiceSettings, SetupToken};
-use airlock_server::{ManagementSettings, socket::SocketListener};
+use airlock_egress::tls;
+use airlock_identity::{LoginClient, VerifierError};
+use airlock_management::{
+    Apply, FirstConnection, NotApplied, OidcLogins, PluginState, Preview, Service, ServiceSettings,
+    SetupToken,
+};
+use airlock_plugin::{InspectError, Metadata, Plugins};
+use airlock_server::{ManagementSettings, OidcSettings, socket::SocketListener};
 use airlock_store::LazyDatabase;
 
 /// Interval between two attempts to read the operators of a store that cannot be used.
@@ -23,40 +29,65 @@ const RETRY: Duration = Duration::from_secs(1);
 struct RunningGateway {
     reloader: Reloader,
     catalog: Arc<Catalog>,
+    plugins: Plugins,
 }
 
 impl Apply for RunningGateway {
-    fn apply(&self) -> BoxFuture<'_, Result<(), NotApplied>> {
-        self.reloader.take_entries().map(|taken| taken.map(drop).map_err(NotApplied::from)).boxed()
+    fn apply(&self, awaits_plugins: bool) -> BoxFuture<'_, Result<(), NotApplied>> {
+        let loads = if awaits_plugins { PluginLoads::Awaited } else { PluginLoads::Detached };
+        let taking = self.reloader.take_entries(loads);
+        taking.map(|taken| taken.map(drop).map_err(NotApplied::from)).boxed()
     }
 
     fn preview(&self, file: Value) -> BoxFuture<'_, Result<Preview, NotApplied>> {
         self.reloader.preview(file).map(|preview| preview.map_err(NotApplied::from)).boxed()
     }
 
+    fn inspect(&self, component: Arc<[u8]>) -> BoxFuture<'_, Result<Metadata, InspectError>> {
+        self.plugins.inspect(component).boxed()
+    }
+
+    fn plugin(&self, client: &str) -> Option<PluginState> {
+        let snapshot = self.catalog.snapshot();
+        let source = snapshot.clients().find(|source| source.name.as_str() == client)?;
+        let reason = match &source.state {
+            SourceState::Connecting | SourceState::Connected => None,
+            SourceState::Disconnected { reason } | SourceState::Failed { reason } => {
+                Some(reason.clone())
+            }
+        };
+        let phase = source.state.name();
+        Some(PluginState { phase, reason, digest: self.plugins.digest(client) })
+    }
+
     fn connected<'a>(
         &'a self,
         client: &'a str,
         limit: Duration,
-    ) -> BoxFuture<'a, Result<usize, NotApplied>> {
+    ) -> BoxFuture<'a, Result<FirstConnection, NotApplied>> {
         Box::pin(async move {
             let name =
                 ClientName::parse(client).map_err(|reason| NotApplied(reason.to_string()))?;
             self.catalog.settled(Instant::now() + limit, |source| source.name == name).await;
-            outcome(&self.catalog, &name)
+            match outcome(&self.catalog, &name) {
+                Err(NotApplied(reason)) if self.reloader.needs_login(client) => {
+                    Ok(FirstConnection::NeedsLogin { reason })
+                }
+                outcome => outcome.map(|()| FirstConnection::Ready),
+            }
         })
     }
 }
 
-/// Returns the number of tools of a client that is connected, or the reason that it is not.
-fn outcome(catalog: &Catalog, name: &ClientName) -> Result<usize, NotApplied> {
+/// Fails with the reason if a client is not connected.
+fn outcome(catalog: &Catalog, name: &ClientName) -> Result<(), NotApplied> {
     let snapshot = catalog.snapshot();
     let source = snapshot.clients().find(|source| source.name == *name);
     let Some(source) = source else {
         return Err(NotApplied("the gateway has not taken it; its log has the reason".to_owned()));
     };
     match &source.state {
-        SourceState::Connected => Ok(source.tools.len()),
+        SourceState::Connected => Ok(()),
         SourceState::Connecting => Err(NotApplied("it does not respond in time".to_owned())),
         SourceState::Disconnected { reason } | SourceState::Failed { reason } => {
             Err(NotApplied(reason.clone()))
@@ -76,20 +107,33 @@ pub(super) async fn socket(settings: &ManagementSettings) -> Option<SocketListen
         .ok()
 }
 
-/// Makes the management API of a gateway; `None` if the configuration disables it.
+/// Makes the management API of a gateway. A configuration that disables it has it for the gateway's own
+/// changes alone. Fails if operators cannot log in as it says.
 pub(super) fn service(
     config: &Config,
     database: &LazyDatabase,
     reloader: &Reloader,
     catalog: &Arc<Catalog>,
-) -> Option<Arc<Service>> {
-    if config.server.management.disabled {
-        return None;
-    }
-    let gateway = RunningGateway { reloader: reloader.clone(), catalog: catalog.clone() };
+    plugins: &Plugins,
+) -> Result<Arc<Service>, GatewayError> {
+    let management = &config.server.management;
+    let oidc = management.oidc.clone().filter(|_| !management.disabled);
+    let oidc = oidc.map(|oidc| logins(oidc, database)).transpose();
+    let oidc = oidc.map_err(GatewayError::configuration("`management.oidc` cannot be used"))?;
+    let gateway = RunningGateway {
+        reloader: reloader.clone(),
+        catalog: catalog.clone(),
+        plugins: plugins.clone(),
+    };
     let settings = ServiceSettings::new(config, database.clone());
-    let settings = ServiceSettings { source: reloader.source().cloned(), ..settings };
-    Some(Service::new(settings, Some(Arc::new(gateway))))
+    let settings = ServiceSettings { source: reloader.source().cloned(), oidc, ..settings };
+    Ok(Service::new(settings, Some(Arc::new(gateway))))
+}
+
+/// Makes the logins of operators. Fails if the provider's settings are unsafe.
+fn logins(oidc: OidcSettings, database: &LazyDatabase) -> Result<OidcLogins, VerifierError> {
+    let client = LoginClient::new(oidc.login.clone(), || tls::client().no_proxy())?;
+    Ok(OidcLogins::new(client, oidc, database.clone()))
 }
 
 /// Reads the operators, waiting for a store that is away, and makes a setup token if there is none.

@@ -1,53 +1,60 @@
-//! Takes changed settings while the gateway runs: the clients and the virtual keys of the configuration
-//! file, and the entries of the store that stand beside them or in their place; the roles, environments
-//! and groups of tools of the file, and the switch of all tools. Everything else in the file is taken at
-//! the next start, and the log names the keys that have changed.
+//! Takes changed settings while the gateway runs: those of the configuration file, and the entries of the
+//! store that stand beside its clients and virtual keys or in their place. A few keys of the file are taken
+//! at the next start ([`airlock_config::effect`] has the list), and the log names those that have changed.
 //!
 //! ```text
 //! file changed, SIGHUP, store changed, operator
 //!        │  one at a time
 //!        ▼
-//! entries of the store → ConfigSource::load(entries) → switch → keys → groups → servers → plugins
+//! entries of the store → ConfigSource::load_made(entries) → switch → keys → settings of requests
+//!                           │ all settings are made             → code mode → groups → servers → plugins
+//!                           └ fails: nothing changes
 //! ```
 //!
-//! Nothing changes if the entries cannot be read. If the file is invalid, nothing of it is taken, and the
-//! entries are merged into its last valid content. Plugins may have to be compiled, which takes a minute;
-//! no other setting waits for that.
+//! Nothing changes if the entries cannot be read. If the file is invalid or is not read in time, or a setting of
+//! it cannot be used, nothing of it is taken, and the entries are merged into its last valid content. Plugins may
+//! have to be compiled, which takes a minute; no other setting waits for that.
 
 mod outcome;
+mod plugins;
 mod preview;
 mod report;
+mod request;
+mod tenants;
 
 use std::{
-    collections::BTreeSet,
     io, mem,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, OnceLock, Weak, atomic::AtomicBool},
 };
 
-use futures_util::future::{BoxFuture, join};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use self::outcome::KeyChanges;
 pub(crate) use self::outcome::TakenEntries;
-use self::report::Reported;
+pub(super) use self::plugins::PluginLoads;
+use self::{
+    outcome::{KeyChanges, TakenKeys},
+    plugins::PluginTurns,
+    report::Reported,
+    tenants::KnownTenants,
+};
 use super::{
     background::Tasks,
     certificate::Certificate,
+    code_mode::LiveCodeMode,
+    serving::{MadeSettings, Serving},
     upstreams::{ServerChanges, UpstreamServers},
     warnings,
 };
 use airlock_catalog::Catalog;
 use airlock_config::{Config, ConfigError, ConfigSource, Fingerprint, Loaded, Merged, Source};
-use airlock_core::door::{Keys, LiveKeys};
-use airlock_lock::{FileVersion, WATCH_PERIOD, file_version};
-use airlock_plugin::{Configured, PluginError, Plugins, Reconfigured, Reloaded, StoreError};
+use airlock_core::door::LiveKeys;
+use airlock_lock::{FileReadings, FileVersion, WATCH_PERIOD, blocking_file_version, file_version};
+use airlock_management::{RunningSettings, Service};
+use airlock_plugin::{Configured, Plugins};
 use airlock_sandbox::{OffLimits, Sandbox};
-use airlock_server::{NotReloaded, Reload};
-use airlock_store::{LazyDatabase, entries::Entries};
+use airlock_store::{LazyDatabase, OwnerId, entries::Entries};
 use airlock_strings::with_causes;
 
 /// Keeps the clients and the keys of a running gateway as its configuration file and its store say.
@@ -66,9 +73,21 @@ struct Inner {
     own_files: OffLimits,
     /// Cancelled once the entries of the store were read, or there are none.
     settings_read: CancellationToken,
+    /// Held while settings are taken. It may be locked in the turn of the plugins, and not the other way round.
     taken: tokio::sync::Mutex<Taken>,
-    /// Number of the configuration whose plugins were taken last. Held while they are loaded.
-    plugins_taken: tokio::sync::Mutex<u64>,
+    /// Readings of the file and of those that it names.
+    readings: FileReadings,
+    /// The same for comparisons with another content of the file.
+    previews: FileReadings,
+    /// Place for a request that takes settings.
+    requested: Arc<Semaphore>,
+    /// Notified when settings with a virtual key without a credential were taken.
+    key_value_lacking: Notify,
+    /// The management API, which follows the operators of the file. It has the reloader itself.
+    management: OnceLock<Weak<Service>>,
+    plugin_turns: PluginTurns,
+    /// True if the directories that may be granted have changed since plugins were loaded.
+    checks_directories: AtomicBool,
 }
 
 /// Parts of a gateway that follow its settings.
@@ -76,15 +95,12 @@ pub(super) struct LiveParts {
     /// The certificate of the listener; `None` for plain HTTP.
     pub(super) certificate: Option<Certificate>,
     pub(super) keys: LiveKeys,
-    /// True once requests need a virtual key. It stays true, so that the removal of the last key opens
-    /// nothing.
-    pub(super) requires_key: Arc<AtomicBool>,
+    pub(super) serving: Arc<Serving>,
     pub(super) catalog: Arc<Catalog>,
     pub(super) upstreams: Arc<UpstreamServers>,
     pub(super) plugins: Plugins,
     pub(super) sandbox: Sandbox,
-    /// True if scripts can run. Code mode is set up at the start.
-    pub(super) has_code_mode: bool,
+    pub(super) code_mode: Arc<LiveCodeMode>,
     /// The store with the entries.
     pub(super) database: LazyDatabase,
     /// The tasks of the gateway.
@@ -94,7 +110,8 @@ pub(super) struct LiveParts {
 /// The settings that were taken last.
 struct Taken {
     fingerprint: Fingerprint,
-    keys: Keys,
+    keys: TakenKeys,
+    tenants: KnownTenants,
     /// Version of the file that was read last, valid or not.
     version: Option<FileVersion>,
     /// The entries that were read last; `None` if the store was not read yet.
@@ -125,7 +142,8 @@ impl Reloader {
         }
         let taken = Taken {
             fingerprint: started.clone(),
-            keys: config.keys.clone(),
+            keys: config.into(),
+            tenants: KnownTenants::new(&parts.keys.snapshot()),
             version: None,
             entries: None,
             reported: Reported::default(),
@@ -138,32 +156,60 @@ impl Reloader {
             own_files: config.sandbox.off_limits.clone(),
             settings_read,
             taken: tokio::sync::Mutex::new(taken),
-            plugins_taken: tokio::sync::Mutex::new(0),
+            readings: FileReadings::new(1),
+            previews: FileReadings::new(1),
+            requested: Arc::new(Semaphore::new(1)),
+            key_value_lacking: Notify::new(),
+            management: OnceLock::new(),
+            plugin_turns: PluginTurns::default(),
+            checks_directories: AtomicBool::new(false),
         }))
     }
 
-    /// Takes the clients and the virtual keys of the configuration file and the store, reads the certificate
-    /// of the listener again, and reloads every plugin whose component has changed.
+    /// Takes the configuration file and the entries of the store, reads the certificate of the listener
+    /// again, and reloads every plugin whose component has changed.
     pub async fn reload_all(&self) {
-        match self.take_file(Freshness::Last).await {
-            Ok(outcome) if outcome.is_empty() => {
-                info!("no client or virtual key of the configuration file has changed");
-            }
-            // Both were logged.
-            Ok(_) | Err(_) => {}
+        // Its outcome was logged.
+        let _ = self.reload(None).await;
+    }
+
+    /// Returns the place of a request that takes settings, once no other request does.
+    async fn place(&self) -> Option<OwnedSemaphorePermit> {
+        // The semaphore is never closed.
+        self.0.requested.clone().acquire_owned().await.ok()
+    }
+
+    /// Does the same as [`Self::reload_all`]. Fails, after the rest was done, if nothing of the file was
+    /// taken. The `place` is free once the settings were taken.
+    async fn reload(
+        &self,
+        place: Option<OwnedSemaphorePermit>,
+    ) -> Result<TakenEntries, ConfigError> {
+        let taken = self.take_file(Freshness::Last, place).await;
+        if taken.as_ref().is_ok_and(TakenEntries::is_empty) {
+            info!("nothing of the configuration file has changed that is taken now");
         }
         // After the keys: a file system that does not respond must not delay a revocation.
         if let Some(certificate) = &self.0.parts.certificate {
-            certificate.reload().await;
+            certificate.reload(&self.0.parts.tasks).await;
         }
         self.0.parts.plugins.reload_all().await;
+        taken
+    }
+
+    /// Sets the management API, which follows the operators of the file from now on.
+    pub(super) fn manage(&self, management: &Arc<Service>) {
+        let _ = self.0.management.set(Arc::downgrade(management));
     }
 
     /// Reads the entries of the store and takes them, with the file, before it returns. Fails if the
     /// store is not available or the file was never valid; nothing has changed then. Connecting to
     /// servers goes on in the background. Dropping the future does not cancel what it does.
-    pub(crate) async fn take_entries(&self) -> Result<TakenEntries, ConfigError> {
-        self.take(Freshness::Present).await.inspect_err(report_failure)
+    pub(super) async fn take_entries(
+        &self,
+        loads: PluginLoads,
+    ) -> Result<TakenEntries, ConfigError> {
+        self.take(Freshness::Present, loads, None).await.inspect_err(report_failure)
     }
 
     /// Returns the configuration file; `None` if the configuration was not loaded from one.
@@ -172,8 +218,16 @@ impl Reloader {
     }
 
     /// Does the same as [`Self::take_entries`], and leaves an error to the caller, who tries again.
-    pub(super) async fn try_entries(&self) -> Result<TakenEntries, ConfigError> {
-        self.take(Freshness::Present).await
+    pub(super) async fn try_entries(
+        &self,
+        loads: PluginLoads,
+    ) -> Result<TakenEntries, ConfigError> {
+        self.take(Freshness::Present, loads, None).await
+    }
+
+    /// Returns whether a server is not connected because the operator has to log in.
+    pub(super) fn needs_login(&self, client: &str) -> bool {
+        self.0.parts.upstreams.needs_login(client)
     }
 
     /// Returns the token that is cancelled once the entries of the store were read, or there are none.
@@ -181,9 +235,9 @@ impl Reloader {
         &self.0.settings_read
     }
 
-    /// Returns the flag that is true once requests need a virtual key.
-    pub(super) fn requires_key(&self) -> &Arc<AtomicBool> {
-        &self.0.parts.requires_key
+    /// Waits until settings with a virtual key without a credential were taken.
+    pub(super) async fn lacks_key_value(&self) {
+        self.0.key_value_lacking.notified().await;
     }
 
     /// Returns the store whose changes are to be followed; `None` if the configuration has no file.
@@ -202,9 +256,13 @@ impl Reloader {
             ticks.tick().await;
             let now = file_version(file).await;
             let is_new = self.0.taken.lock().await.version != now;
-            if is_new && now.is_some() && now == before {
-                // It logs its own outcome.
-                let _ = self.take_file(Freshness::Last).await;
+            let is_readable = !self.0.readings.is_overdue();
+            if is_new && now.is_some() && now == before && is_readable {
+                let this = self.clone();
+                // It logs its own outcome. The next version does not wait until the plugins are compiled.
+                self.0.parts.tasks.spawn(async move {
+                    let _ = this.take_file(Freshness::Last, None).await;
+                });
             }
             before = now;
         }
@@ -212,8 +270,12 @@ impl Reloader {
 
     /// Takes the settings. Fails, and logs the reason, if the file is not valid, although the entries of
     /// the store were taken.
-    async fn take_file(&self, freshness: Freshness) -> Result<TakenEntries, ConfigError> {
-        let taken = self.take(freshness).await;
+    async fn take_file(
+        &self,
+        freshness: Freshness,
+        place: Option<OwnedSemaphorePermit>,
+    ) -> Result<TakenEntries, ConfigError> {
+        let taken = self.take(freshness, PluginLoads::Awaited, place).await;
         let taken = taken.and_then(|mut taken| match taken.file_problem.take() {
             Some(problem) => Err(problem),
             None => Ok(taken),
@@ -222,13 +284,27 @@ impl Reloader {
     }
 
     /// Reads the file and the entries, and takes them, in a task of its own: a caller who leaves does not
-    /// leave a part of the changes undone.
-    async fn take(&self, freshness: Freshness) -> Result<TakenEntries, ConfigError> {
+    /// leave a part of the changes undone, nor the `place` of its request to the next one.
+    async fn take(
+        &self,
+        freshness: Freshness,
+        loads: PluginLoads,
+        place: Option<OwnedSemaphorePermit>,
+    ) -> Result<TakenEntries, ConfigError> {
         let Some(source) = self.0.source.clone() else { return Ok(TakenEntries::default()) };
         let file_name = source.path().display().to_string();
         let this = self.clone();
-        let taking = async move { this.take_turn(source, freshness).await };
-        match self.0.parts.tasks.spawn(taking).await {
+        let (settle, settled) = oneshot::channel();
+        let taking = async move {
+            let taken = this.take_turn(source, freshness, settle).await;
+            drop(place);
+            taken
+        };
+        let taking = self.0.parts.tasks.spawn(taking);
+        if loads == PluginLoads::Detached && settled.await.is_ok() {
+            return Ok(TakenEntries::default());
+        }
+        match taking.await {
             Ok(Some(taken)) => taken,
             Err(lost) if lost.is_panic() => std::panic::resume_unwind(lost.into_panic()),
             Ok(None) | Err(_) => {
@@ -238,33 +314,79 @@ impl Reloader {
         }
     }
 
-    /// Waits for those who take settings already, then takes them. Logs what it took.
+    /// Waits for those who take settings already, then takes them. Sends to `settle` when all but the plugins
+    /// were taken. Logs what it took.
     async fn take_turn(
         &self,
         source: Arc<ConfigSource>,
         freshness: Freshness,
+        settle: oneshot::Sender<()>,
     ) -> Result<TakenEntries, ConfigError> {
         let mut taken = self.0.taken.lock().await;
-        taken.version = file_version(source.path()).await;
+        taken.version = self.version(source.clone()).await;
         let entries = self.entries(&mut taken, freshness).await?;
-        let Loaded { merged, problem } = read(source, entries).await?;
+        let read = self.read(source, entries).await;
+        let problem = read.as_ref().map_or_else(Some, |loaded| loaded.problem.as_ref());
+        if problem.is_some_and(is_late) {
+            // It is read again once it can be.
+            taken.version = None;
+        }
+        let Loaded { merged, made, problem } = read?;
         let is_first = !self.0.settings_read.is_cancelled();
         let Merged { mut config, left_out, .. } = merged;
-        let servers = self.apply(&mut config);
+        let removed = taken.tenants.replace(&config.keys, &tenants::refused(&config, &left_out));
+        let servers = self.apply(&mut config, made, removed);
         let reported = &mut taken.reported;
         reported.left_out(&left_out);
-        reported.pending(&self.0.started, &config, self.0.parts.has_code_mode);
+        reported.owners(&config.absent_owners);
+        if !config.keys_without_value.is_empty() {
+            self.0.key_value_lacking.notify_one();
+        }
+        let present = TakenKeys::from(&config);
+        let keys = KeyChanges::new(&taken.keys, &present);
+        let changes = preview::changes(&taken.fingerprint, &self.0.started, &keys, &config);
+        taken.reported.pending(&changes.restart);
         let fingerprint = mem::replace(&mut taken.fingerprint, config.fingerprint.clone());
-        let keys = KeyChanges::new(&taken.keys, &config.keys);
-        taken.keys = config.keys.clone();
+        taken.keys = present;
         taken.number += 1;
-        let number = taken.number;
+        let turn = self.0.plugin_turns.begin(taken.number);
         drop(taken);
-        let outcome = self.apply_plugins(&config, number, servers, keys).await;
+        // Those who wait for the plugins too do not receive it.
+        let _ = settle.send(());
+        let outcome = self.apply_plugins(&config, &turn, servers, keys).await;
+        drop(turn);
+        let outcome = TakenEntries { changes, file_problem: problem, ..outcome };
         if !is_first {
             report::taken(&outcome, &fingerprint, &config);
         }
-        Ok(TakenEntries { file_problem: problem, ..outcome })
+        Ok(outcome)
+    }
+
+    /// Returns the version of the file; `None` if it cannot be examined, or not in time.
+    async fn version(&self, source: Arc<ConfigSource>) -> Option<FileVersion> {
+        self.0.readings.read(move || blocking_file_version(source.path())).await.flatten()
+    }
+
+    /// Reads the configuration file, merges the entries into it, and makes its settings. A file that is not
+    /// read in time must not keep the entries from being taken.
+    async fn read(
+        &self,
+        source: Arc<ConfigSource>,
+        entries: Entries,
+    ) -> Result<Loaded<MadeSettings>, ConfigError> {
+        let serving = self.0.parts.serving.clone();
+        let entries = Arc::new(entries);
+        let file = source.clone();
+        let all = entries.clone();
+        let reading = move || file.load_made(&all, |config| serving.make(config));
+        if let Some(loaded) = self.0.readings.read(reading).await {
+            return loaded;
+        }
+        warn!(
+            "the configuration file, or one that it names, is not read in time; its last valid content stays"
+        );
+        let merging = tokio::task::spawn_blocking(move || source.load_unread(&entries));
+        merging.await.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()))
     }
 
     /// Reads the entries of the store. A store that does not exist yet has none, and is not made.
@@ -285,28 +407,53 @@ impl Reloader {
         }
     }
 
-    /// Makes the switch, the keys, the groups and the servers follow a configuration. The switch comes
-    /// first if it takes the tools away, and last if it gives them back. A request that begins between the
-    /// other steps may combine new keys with the groups and policies before: any order of these steps has
-    /// changes for which that permits more than either configuration does, for as long as this function
-    /// runs.
-    fn apply(&self, config: &mut Config) -> ServerChanges {
-        let LiveParts { keys, requires_key, catalog, upstreams, has_code_mode, .. } = &self.0.parts;
+    /// Makes the switch, the keys, the settings of requests, the groups and the servers follow a
+    /// configuration. The switch comes first if it takes the tools away, and last if it gives them back. A
+    /// request that begins between the other steps may combine new keys with the groups and policies before:
+    /// any order of these steps has changes for which that permits more than either configuration does, for
+    /// as long as this function runs.
+    fn apply(
+        &self,
+        config: &mut Config,
+        made: Option<MadeSettings>,
+        removed: Vec<OwnerId>,
+    ) -> ServerChanges {
+        let LiveParts { keys, serving, catalog, upstreams, code_mode, tasks, .. } = &self.0.parts;
         if config.tools_off {
             self.switch_tools(true);
         }
-        for client in &mut config.clients {
-            // A client is left out of code mode if the gateway has none.
-            client.policy.code_mode &= has_code_mode;
-        }
-        requires_key.fetch_or(config.server.require_virtual_key, Ordering::Relaxed);
-        let before = keys.snapshot();
         keys.replace(config.keys.clone());
+        let required_key = serving.now().settings.require_virtual_key;
+        match made {
+            Some(made) => serving.take(made),
+            // An operator has made the first key meanwhile.
+            None if config.server.require_virtual_key => serving.require_key(),
+            None => {}
+        }
+        let now = serving.now();
+        config.server = now.settings;
+        config.agent = now.agent;
+        config.budget = now.budget;
+        if required_key && !config.server.require_virtual_key {
+            warnings::report_open(config);
+        }
+        if let Some(management) = self.0.management.get().and_then(Weak::upgrade) {
+            management.follow(&config.server.management);
+            management.set_running(RunningSettings::new(config));
+        }
+        code_mode.configure(config, now.runs);
         catalog.set_groups(config.groups.clone());
-        upstreams.forget_tenants(removed_tenants(&before, &config.keys));
+        upstreams.forget_tenants(removed);
+        self.restrict_plugins(config);
         let changes = upstreams.configure(config);
         if !config.tools_off {
             self.switch_tools(false);
+        }
+        // At the start, plugins are loaded before it.
+        let is_first = !self.0.settings_read.is_cancelled();
+        if let Some(executor) = code_mode.needed_executor(None).filter(|_| !is_first) {
+            // A failure is reported to the script that needs it, which tries again.
+            tasks.spawn(async move { executor.load().await });
         }
         changes
     }
@@ -317,46 +464,6 @@ impl Reloader {
             warnings::report_switch(is_off);
         }
     }
-
-    /// Makes the plugins follow the configuration with this number, unless those of a later one did.
-    async fn apply_plugins(
-        &self,
-        config: &Config,
-        number: u64,
-        mut servers: ServerChanges,
-        keys: KeyChanges,
-    ) -> TakenEntries {
-        let LiveParts { upstreams, plugins, sandbox, .. } = &self.0.parts;
-        let mut last = self.0.plugins_taken.lock().await;
-        if number < *last {
-            self.0.settings_read.cancel();
-            return TakenEntries::new(servers, Reconfigured::default(), keys);
-        }
-        *last = number;
-        let is_first = !self.0.settings_read.is_cancelled();
-        let off_limits = config.sandbox.off_limits.clone().union(&self.0.own_files);
-        let has_other_limits = sandbox.set_off_limits(off_limits);
-        // What was revoked is gone by now. The first plugins are in the catalog before requests are.
-        let (plugins, ()) = join(plugins.configure(configured(config), has_other_limits), async {
-            self.0.settings_read.cancel();
-        })
-        .await;
-        if servers.is_incomplete {
-            // A server waited for a plugin with its name to go.
-            servers.extend(upstreams.configure(config));
-        }
-        if !is_first {
-            report::weaknesses(config, &servers, &plugins);
-        }
-        TakenEntries::new(servers, plugins, keys)
-    }
-}
-
-/// Returns the scopes of the tenants that have no key any more.
-fn removed_tenants(before: &Keys, now: &Keys) -> Vec<[u8; 32]> {
-    let present: BTreeSet<_> = now.iter().map(|key| key.tenant().scope()).collect();
-    let before = before.iter().map(|key| key.tenant().scope());
-    before.filter(|scope| !present.contains(scope)).collect()
 }
 
 /// Returns whether a gateway with this configuration has to read its store before it uses the clients
@@ -365,18 +472,17 @@ pub(super) fn must_read(config: &Config) -> bool {
     config.file.is_some() && !config.store.is_missing_file()
 }
 
+/// Returns whether a file was not read in time.
+fn is_late(error: &ConfigError) -> bool {
+    matches!(error, ConfigError::Unreadable { source, .. } if source.kind() == io::ErrorKind::TimedOut)
+}
+
 fn report_failure(error: &ConfigError) {
     let reason = with_causes(error);
     warn!(
         reason,
         "the configuration file is invalid or the store cannot be read, so no entry of it is taken"
     );
-}
-
-/// Reads the configuration file, and merges the entries into it.
-async fn read(source: Arc<ConfigSource>, entries: Entries) -> Result<Loaded, ConfigError> {
-    let reading = tokio::task::spawn_blocking(move || source.load(&entries)).await;
-    reading.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()))
 }
 
 /// Returns the plugins of a configuration.
@@ -389,42 +495,4 @@ pub(super) fn configured(config: &Config) -> impl Iterator<Item = Configured> {
         }),
         Source::Upstream(_) => None,
     })
-}
-
-impl Reload for Reloader {
-    fn digest(&self, client: &str) -> Option<String> {
-        self.0.parts.plugins.digest(client)
-    }
-
-    fn reload<'a>(&'a self, client: &'a str) -> BoxFuture<'a, Result<bool, NotReloaded>> {
-        Box::pin(async move {
-            let taken = self.take_file(Freshness::Last).await;
-            let taken = taken.map_err(|error| NotReloaded::Configuration(with_causes(&error)))?;
-            let is_taken =
-                taken.added.iter().chain(&taken.changed).any(|taken| taken.as_str() == client);
-            let reloaded = self.0.parts.plugins.reload(client).await;
-            reloaded
-                .map(|reloaded| reloaded == Reloaded::Swapped || is_taken)
-                .map_err(|error| not_reloaded(&error))
-        })
-    }
-}
-
-/// Converts an error with its whole chain of causes, because only operators may reload.
-fn not_reloaded(error: &PluginError) -> NotReloaded {
-    let reason = with_causes(error);
-    match error {
-        PluginError::Unknown(client) => NotReloaded::Unknown(client.clone()),
-        PluginError::Refused(_)
-        | PluginError::Drift(_)
-        | PluginError::Widened(_)
-        | PluginError::Entries(StoreError::Unassigned(_))
-        | PluginError::Lock(_) => NotReloaded::Undecided(reason),
-        PluginError::Load(_)
-        | PluginError::Metadata(_)
-        | PluginError::NoTools(_)
-        | PluginError::Store(_)
-        | PluginError::Entries(StoreError::Unavailable(_))
-        | PluginError::Egress(_) => NotReloaded::Unusable(reason),
-    }
 }

@@ -17,7 +17,7 @@ mod logins;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io,
+    io, path,
     sync::Arc,
     time::Duration,
 };
@@ -111,7 +111,7 @@ impl UpstreamServers {
         Arc::new(Self {
             pins: Pins::new(config.lock.clone(), database.clone()),
             catalog: catalog.clone(),
-            accounts: Accounts::new(Logins::new(database.clone())),
+            accounts: accounts(config, database),
             tasks: tasks.clone(),
             runtime: Mutex::default(),
             present: Mutex::new(Present {
@@ -140,6 +140,13 @@ impl UpstreamServers {
         changes
     }
 
+    /// Waits until all instances of these servers have listed their tools or have failed to.
+    pub(super) async fn settled(&self, clients: &[ClientName]) {
+        for server in clients.iter().filter_map(|client| self.find(client.as_str())) {
+            server.control.settled().await;
+        }
+    }
+
     /// Returns the metrics of all servers, those included that are disabled.
     pub(super) fn metrics(self: &Arc<Self>) -> UpstreamMetrics {
         let servers = self.clone();
@@ -159,6 +166,11 @@ impl UpstreamServers {
         self.present.lock().running.get(client).cloned()
     }
 
+    /// Returns whether a server is not connected because the operator has to log in.
+    pub(super) fn needs_login(&self, client: &str) -> bool {
+        self.find(client).is_some_and(|server| server.control.needs_login())
+    }
+
     /// Removes the servers that are not in `config`. Returns their names.
     fn remove(&self, config: &Config) -> Vec<ClientName> {
         let wanted: BTreeSet<_> = wanted(config).map(|(client, _)| &client.name).collect();
@@ -170,6 +182,10 @@ impl UpstreamServers {
             self.catalog.remove_client(&client);
             self.pins.remove(client.as_str());
             info!(%client, "upstream server removed");
+            // One that is disabled may come back with its users.
+            if !config.disabled.iter().any(|disabled| disabled.name == client) {
+                self.forget_servers(&client, None);
+            }
             self.tasks.spawn(retire(server));
             client
         });
@@ -241,12 +257,12 @@ impl UpstreamServers {
     ) {
         let stop = self.tasks.stopping().child_token();
         let (control, task) = supervise(
-            settings.clone(),
-            self.pins.add(settings),
+            settings,
+            &self.pins.add(settings),
             &self.accounts,
             self.catalog.clone(),
             predecessor,
-            stop.clone(),
+            &stop,
             runtime,
         );
         self.tasks.spawn_on(runtime, task);
@@ -271,6 +287,7 @@ impl UpstreamServers {
     ) {
         self.start(client, settings, Some(&old.control), runtime);
         info!(client = %client.name, "upstream server is replaced, because its settings have changed");
+        self.forget_servers(&client.name, Some(settings));
         if old.control.has_started() {
             self.tasks.spawn(hand_over(self.clone(), client.name.clone(), old));
         } else {
@@ -300,6 +317,16 @@ impl UpstreamServers {
         }
         let started = Runtime::new()?;
         Ok(runtime.insert(started).handle().clone())
+    }
+}
+
+/// Returns the accounts at the servers. Their reasons name the configuration file by its whole path: the
+/// operator need not be in the directory in which the gateway was started.
+fn accounts(config: &Config, database: &LazyDatabase) -> Accounts {
+    let accounts = Accounts::new(Logins::new(database.clone()));
+    match &config.file {
+        Some(file) => accounts.with_config(&path::absolute(file).unwrap_or_else(|_| file.clone())),
+        None => accounts,
     }
 }
 

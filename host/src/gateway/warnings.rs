@@ -47,6 +47,14 @@ pub(super) fn report_local_callers(config: &Config) {
     }
 }
 
+/// Logs that requests need no virtual key any more, and the servers that can act as callers because of it.
+pub(super) fn report_open(config: &Config) {
+    warn!(
+        "requests need no virtual key any more, because `server.require_virtual_key` was set to false"
+    );
+    report_local_callers(config);
+}
+
 /// Logs the plugins that are not pinned. A gateway that serves loads changed components by itself,
 /// so the operator must know which of them are loaded without a check.
 pub(super) fn report_unpinned(config: &Config) {

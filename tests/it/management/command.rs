@@ -96,6 +96,7 @@ async fn the_differences_of_a_file_are_shown_and_nothing_is_changed() {
     clients.as_array_mut().expect("a list").push(added);
     file["governance"]["virtual_keys"] = json!([]);
     file["server"]["max_connections"] = json!(7);
+    file["server"]["listen"] = json!("127.0.0.1:1");
     let shown = diff(&file, "--json").await.failed().json();
     assert_eq!(shown["errors"], json!([]));
     assert_eq!(
@@ -103,7 +104,8 @@ async fn the_differences_of_a_file_are_shown_and_nothing_is_changed() {
         json!({"added": ["fresh"], "changed": [{"name": "text", "keys": ["allow_on_all_virtual_keys"]}], "removed": []})
     );
     assert_eq!(shown["virtual_keys"]["removed"], json!(["ann"]));
-    assert_eq!(shown["restart"], json!(["server.max_connections"]));
+    assert_eq!(shown["settings"], json!(["server.max_connections"]));
+    assert_eq!(shown["restart"], json!(["server.listen"]));
     file["server"]["lisen"] = json!(true);
     let shown = diff(&file, "--json").await.failed().json();
     assert_eq!(

@@ -34,6 +34,33 @@ async fn a_key_that_one_gateway_makes_opens_all_and_a_revoked_one_none() {
 }
 
 #[tokio::test]
+async fn an_entry_that_a_gateway_cannot_open_hides_neither_a_revocation_nor_a_new_key() {
+    const SEALING: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+    for store in SharedStore::all() {
+        let plain = setup(&store).serve_connected().await;
+        let sealing = setup(&store).set("/store_key", "env.STORE_KEY_OF_THE_TEST");
+        let sealing = sealing.serve_with(&[("STORE_KEY_OF_THE_TEST", SEALING)]).await;
+        let ann = make_key(&plain, "ann").await;
+        until_status(&sealing, &ann, 200).await;
+        let bob = make_key(&sealing, "bob").await;
+        assert_eq!(sealing.delete(&format!("{KEYS}/ann")).await.status, 200);
+        until_status(&plain, &ann, 401).await;
+        assert_eq!(
+            (status_with(&plain, &bob).await, status_with(&sealing, &bob).await),
+            (401, 200)
+        );
+        let carol = make_key(&plain, "carol").await;
+        until_status(&sealing, &carol, 200).await;
+        let left_out = &plain.get("/api/settings").await.ok()["left_out"];
+        assert_eq!(left_out[0]["name"], "bob", "{left_out}");
+        assert_eq!(left_out[0]["reason"]["code"], "unreadable", "{left_out}");
+        let refused = plain.delete(&format!("{KEYS}/bob")).await;
+        assert_eq!(refused.status, 409, "it is not one that does not exist: {}", refused.text);
+        assert!(plain.said().contains("bob"), "the log names it: {}", plain.said());
+    }
+}
+
+#[tokio::test]
 async fn a_change_of_rows_and_of_activity_has_effect_at_once() {
     for store in SharedStore::all() {
         let gateway = setup(&store).serve_connected().await;

@@ -1,5 +1,7 @@
 //! The first operator, roles, and tokens that are refused.
 
+use std::fs;
+
 use airlock_tests::{Gateway, Reply, Setup, wait};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
@@ -150,6 +152,29 @@ async fn neither_a_virtual_key_nor_loopback_is_a_credential_of_an_operator() {
         let bearer = send(gateway.request(Method::GET, path), &key).await;
         assert_eq!(bearer.status, 401, "{path}");
     }
+}
+
+/// Returns settings by which one person of an identity provider is an operator.
+fn oidc(role: &str) -> Value {
+    let row = json!({"claim": "sub", "values": ["ann"], "role": role});
+    json!({"oidc": {"issuer": "http://127.0.0.1:9", "client_id": "airlock", "roles": [row]}})
+}
+
+#[tokio::test]
+async fn a_setup_token_ends_once_an_administrator_can_log_in_at_a_provider() {
+    let gateway = Setup::new().set("/management", oidc("viewer")).serve().await;
+    wait::until("the setup token", async || setup_token(&gateway)).await;
+    assert_eq!(set_up(&gateway, "setup_wrong").await.status, 403);
+    let file = gateway.directory().join("airlock.json");
+    let text = fs::read_to_string(&file).expect("read");
+    let mut config: Value = serde_json::from_str(&text).expect("JSON");
+    config["management"] = oidc("admin");
+    fs::write(&file, config.to_string()).expect("written");
+    let ended = async || (set_up(&gateway, "setup_wrong").await.status == 409).then_some(());
+    wait::until("the setup token to end", ended).await;
+    let next = Setup::new().set("/management", oidc("admin")).serve().await;
+    assert_eq!(set_up(&next, "setup_wrong").await.status, 409);
+    assert_eq!(setup_token(&next), None);
 }
 
 #[tokio::test]

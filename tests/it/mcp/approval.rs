@@ -1,6 +1,8 @@
 //! Calls that need an approval: the client's user is asked, and an answer counts only for the call
 //! that was asked about, from the client that was asked.
 
+mod operators;
+
 use std::{fs, path::PathBuf};
 
 use airlock_tests::{
@@ -397,6 +399,12 @@ async fn a_call_without_a_decision_says_how_to_approve_it_and_runs_once_when_it_
     assert!(approved.starts_with(&format!("approved:\n{id}  approved  ")), "{approved}");
     let _ = airlock(&["deny", other.as_str().expect("an identifier")]).run().await.ok();
     assert_eq!(noting.noted(), "", "nothing runs before it is repeated");
+    // Lines of this level are written a little late.
+    wait::until("both decisions to be logged", async || {
+        let said = noting.gateway.said();
+        (said.matches("a call that waits was decided about").count() == 2).then_some(())
+    })
+    .await;
     assert_eq!(call("a").await["content"], text("noted a"));
     assert_eq!(call("b").await["content"], declined("a person denied it"));
     assert_eq!(call("a").await["isError"], true, "the approval counts once");

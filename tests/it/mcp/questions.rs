@@ -58,6 +58,11 @@ impl Asking {
         Endpoint::of(&self.gateway).with_capabilities(all)
     }
 
+    /// Returns the number of processes that were replaced while they served.
+    async fn replacements(&self) -> Option<u64> {
+        self.gateway.connected("up").await["replacements"].as_u64()
+    }
+
     /// Returns the names of the tools that have run.
     fn ran(&self) -> String {
         fs::read_to_string(&self.notes).unwrap_or_default()
@@ -542,6 +547,48 @@ async fn a_call_with_a_connection_of_its_own_may_ask() {
                 conversed(&client, "tools/call", ask(&[form("Name?")]), good_answer).await;
             assert_eq!(asked.len(), 1, "{era} {response}");
             assert_eq!(text(&response)["answers"]["0"]["content"]["name"], "Ann");
+        }
+    }
+}
+
+#[tokio::test]
+async fn answers_go_to_the_process_that_has_asked_also_if_it_is_replaced_meanwhile() {
+    for era in ERAS {
+        for (key, value) in [("instances", json!(2)), ("max_age", json!("1s"))] {
+            let asking = Asking::with(era, |client| {
+                let client = client.set("/allow", ["elicitation"].as_slice());
+                client.set(&format!("/stdio_config/{key}"), value)
+            })
+            .await;
+            let endpoint = asking.endpoint();
+            let mut call = ask(&[form("Name?")]);
+            call["arguments"]["own"] = true.into();
+            let before = asking.replacements().await;
+            // Equal instances get calls in turn.
+            let calls = if key == "instances" { 2 } else { 1 };
+            let mut asked = Vec::new();
+            for _ in 0..calls {
+                asked.push(endpoint.modern("tools/call", call.clone()).result().await);
+            }
+            if key == "max_age" {
+                wait::until("the process to be replaced", async || {
+                    (asking.replacements().await > before).then_some(())
+                })
+                .await;
+            }
+            for result in asked.iter().rev() {
+                let mut answers = json!({});
+                for (key, question) in result["inputRequests"].as_object().expect("questions") {
+                    answers[key] = good_answer(question);
+                }
+                let answered = again(&endpoint, "tools/call", &call, result, answers);
+                let answered = answered.response().await;
+                assert_eq!(
+                    text(&answered)["answers"]["0"]["content"]["name"],
+                    "Ann",
+                    "{era} {key}"
+                );
+            }
         }
     }
 }

@@ -11,9 +11,12 @@ use airlock_tests::{Client, Gateway, Reply, Setup, peers, root, wait};
 use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 /// Scripts of one round, for each gateway.
 const SCRIPTS: i64 = 4;
+/// Maximum bytes of a script.
+const MAX_SOURCE: usize = 64 << 10;
 
 /// Failure in the middle of a round.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +25,8 @@ enum Fault {
     Kill(usize),
     /// The database stops at once, and starts again.
     Crash,
+    /// The disk of the database is full for a while, so that no table can grow.
+    FullDisk,
     /// The database does not answer for a while, as if the network were cut.
     Freeze,
 }
@@ -72,6 +77,31 @@ async fn begin(address: &str, n: i64) -> BegunRun {
     }
 }
 
+/// Begins a run whose script takes several pages of a table. Returns whether it was begun, false if the
+/// store could not be used. Panics if it is refused for another reason.
+async fn begins_large(address: &str) -> bool {
+    let digests = (0_u32..400).map(|n| format!("{:?}", &Sha256::digest(n.to_be_bytes())[..]));
+    let noise = digests.collect::<String>();
+    let code = format!("rec.read(n = 0)\nresult = rec.add(n = 0)\n# {noise}");
+    assert!(code.len() < MAX_SOURCE, "{} bytes are refused before the store is asked", code.len());
+    let arguments = json!({"code": code}).to_string();
+    let call = json!({"function": {"name": "executeToolCode", "arguments": arguments}});
+    wait::until("a place for a script", async || {
+        let reply = post(address, super::EXECUTE, &call).await.expect("an answer");
+        let airlock = &reply.body["airlock"];
+        if airlock["run"]["id"].is_string() {
+            return Some(true);
+        }
+        if airlock["error"]["code"] == "store_unavailable" {
+            return Some(false);
+        }
+        // The decisions of the round may have all places.
+        assert_eq!(reply.body["error"]["code"], "busy", "{}", reply.text);
+        None
+    })
+    .await
+}
+
 /// Goes on with a run, whose call is approved by that. Returns whether a gateway said that it is done.
 async fn decide(address: &str, run: &BegunRun) -> bool {
     let call = json!({
@@ -114,12 +144,16 @@ async fn settled(gateway: &Gateway, run: &BegunRun) -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_gateways_lose_nothing_and_do_nothing_twice() {
     let Some(mut server) = TestServer::start() else { return };
+    // Only root may mount a disk. It has more room than the tables of an empty store.
+    let full_disk = server.use_small_disk(32).then_some(Fault::FullDisk);
     let directory = tempfile::tempdir().expect("a directory");
     let started = (0..3).map(|_| replica(&server, directory.path()).serve_connected());
     let mut gateways = join_all(started).await;
     let mut number = 0;
 
-    for fault in [Fault::Kill(0), Fault::Kill(1), Fault::Kill(2), Fault::Crash, Fault::Freeze] {
+    let kills = [0, 1, 2].map(Fault::Kill);
+    let faults = kills.into_iter().chain(full_disk).chain([Fault::Crash, Fault::Freeze]);
+    for fault in faults {
         let addresses: Vec<_> =
             gateways.iter().map(|gateway| gateway.address().to_owned()).collect();
         let numbers = (0..3 * SCRIPTS).map(|index| number + index + 1);
@@ -145,6 +179,16 @@ async fn three_gateways_lose_nothing_and_do_nothing_twice() {
                 Fault::Crash => {
                     server.crash();
                     server.resume();
+                }
+                Fault::FullDisk => {
+                    assert!(begins_large(&addresses[1]).await, "there is room");
+                    server.fill_disk();
+                    wait::until("a run not to be stored", async || {
+                        (!begins_large(&addresses[1]).await).then_some(())
+                    })
+                    .await;
+                    server.free_disk();
+                    assert!(begins_large(&addresses[1]).await, "there is room again");
                 }
                 Fault::Freeze => {
                     server.freeze();

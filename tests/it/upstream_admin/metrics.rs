@@ -128,7 +128,7 @@ async fn states_restarts_and_calls_in_flight_are_shown() {
     let state = |state: &str| format!("airlock_upstream_state{{client=server,state={state}}}");
     let before = metrics(&gateway).await;
     assert_eq!((before[&state("ready")], before[&state("failed")]), (1.0, 0.0));
-    assert_eq!(before.keys().filter(|key| key.starts_with("airlock_upstream_state{")).count(), 7);
+    assert_eq!(before.keys().filter(|key| key.starts_with("airlock_upstream_state{")).count(), 8);
     let ready = "airlock_upstream_state_seconds_total{client=server,state=ready}";
     wait::until("time to pass", async || {
         (metrics(&gateway).await[ready] > before[ready]).then_some(())

@@ -6,6 +6,8 @@ use airlock_test_http::{Answer, Server, says};
 use reqwest::Url;
 use serde_json::{Value, json};
 
+use crate::oauth_peer::{PeerRequest, document};
+
 /// Flaw of the documents or of the redirect.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flaw {
@@ -88,7 +90,7 @@ impl Peer {
         let shared = state.clone();
         let server = Server::start_by_request(move |request| {
             let mut state = shared.lock().expect("no request panicked");
-            Request::parse(request).answer(&mut state)
+            Request(PeerRequest::parse(request)).answer(&mut state)
         })
         .await;
         Self { server, state }
@@ -116,34 +118,11 @@ impl Peer {
     }
 }
 
-struct Request<'r> {
-    method: &'r str,
-    url: Url,
-    base: String,
-    bearer: Option<&'r str>,
-    body: &'r str,
-}
+struct Request<'r>(PeerRequest<'r>);
 
-impl<'r> Request<'r> {
-    fn parse(text: &'r str) -> Self {
-        let (head, body) = text.split_once("\r\n\r\n").expect("a whole request");
-        let mut first = head.split(' ');
-        let method = first.next().expect("a method");
-        let path = first.next().expect("a path");
-        let header = |name: &str| {
-            head.lines().find_map(|line| {
-                let (found, value) = line.split_once(": ")?;
-                found.eq_ignore_ascii_case(name).then_some(value)
-            })
-        };
-        let base = format!("http://{}", header("host").expect("HTTP/1.1"));
-        let url = Url::parse(&format!("{base}{path}")).expect("a URL");
-        let bearer = header("authorization").and_then(|value| value.strip_prefix("Bearer "));
-        Self { method, url, base, bearer, body }
-    }
-
+impl Request<'_> {
     fn answer(&self, state: &mut State) -> Answer {
-        match (self.method, self.url.path()) {
+        match (self.0.method, self.0.url.path()) {
             (_, "/mcp") => self.mcp(state),
             ("GET", "/.well-known/oauth-protected-resource/mcp")
                 if state.flaw != Flaw::NoMetadata =>
@@ -155,7 +134,7 @@ impl<'r> Request<'r> {
             {
                 self.metadata(state.flaw)
             }
-            ("POST", "/register") => self.register(),
+            ("POST", "/register") => self.0.registered(),
             ("GET", "/authorize") => self.authorize(state),
             ("POST", "/token") => self.token(state),
             _ => says("404 Not Found", "", ""),
@@ -163,16 +142,12 @@ impl<'r> Request<'r> {
     }
 
     fn mcp(&self, state: &mut State) -> Answer {
-        let good = state.good.clone().filter(|(token, _)| self.bearer == Some(token));
+        let good = state.good.clone().filter(|(token, _)| self.0.bearer == Some(token));
         let Some((token, scopes)) = good else {
-            state.refused += usize::from(self.bearer.is_some());
-            let metadata = format!("{}/.well-known/oauth-protected-resource/mcp", self.base);
-            let challenge = format!(
-                "www-authenticate: Bearer scope=\"read\", resource_metadata=\"{metadata}\"\r\n"
-            );
-            return says("401 Unauthorized", &challenge, "");
+            state.refused += usize::from(self.0.bearer.is_some());
+            return self.0.challenge("scope=\"read\", ");
         };
-        let message: Value = serde_json::from_str(self.body).unwrap_or_default();
+        let message: Value = serde_json::from_str(self.0.body).unwrap_or_default();
         let result = match message["method"].as_str() {
             Some("initialize") => json!({
                 "protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
@@ -215,27 +190,19 @@ impl<'r> Request<'r> {
     fn resource(&self, flaw: Flaw) -> Answer {
         let resource = match flaw {
             Flaw::OtherResource => "https://other.example.com/mcp".to_owned(),
-            _ => format!("{}/mcp", self.base),
+            _ => self.0.resource(),
         };
         let servers: Vec<String> = match flaw {
             Flaw::LinkLocalServer => vec!["http://169.254.169.254".to_owned()],
-            Flaw::ManyServers => (0..1_000).map(|n| format!("{}/as/{n}", self.base)).collect(),
-            _ => vec![self.base.clone()],
+            Flaw::ManyServers => (0..1_000).map(|n| format!("{}/as/{n}", self.0.base)).collect(),
+            _ => vec![self.0.base.clone()],
         };
         document(&json!({"resource": resource, "authorization_servers": servers}))
     }
 
     fn metadata(&self, flaw: Flaw) -> Answer {
-        let base = &self.base;
-        let mut metadata = json!({
-            "issuer": base,
-            "authorization_endpoint": format!("{base}/authorize"),
-            "token_endpoint": format!("{base}/token"),
-            "registration_endpoint": format!("{base}/register"),
-            "response_types_supported": ["code"],
-            "code_challenge_methods_supported": ["S256"],
-            "authorization_response_iss_parameter_supported": true,
-        });
+        let base = &self.0.base;
+        let mut metadata = self.0.metadata();
         let link_local = "http://169.254.169.254/latest/meta-data";
         match flaw {
             Flaw::OtherIssuer => metadata["issuer"] = json!("https://other.example.com"),
@@ -255,23 +222,13 @@ impl<'r> Request<'r> {
         document(&metadata)
     }
 
-    fn register(&self) -> Answer {
-        let asked: Value = serde_json::from_str(self.body).expect("JSON");
-        let client = json!({"client_id": "registered", "redirect_uris": asked["redirect_uris"]});
-        says("201 Created", "content-type: application/json\r\n", &client.to_string())
-    }
-
     fn authorize(&self, state: &mut State) -> Answer {
-        let parameter = |name: &str| {
-            let found = self.url.query_pairs().find(|(key, _)| key == name);
-            found.map(|(_, value)| value.into_owned()).unwrap_or_default()
-        };
-        assert_eq!(parameter("code_challenge_method"), "S256");
-        assert_eq!(parameter("resource"), format!("{}/mcp", self.base));
-        state.scopes = parameter("scope");
-        let mut redirect = Url::parse(&parameter("redirect_uri")).expect("a URL");
+        self.0.check_authorization();
+        state.scopes = self.0.parameter("scope").unwrap_or_default();
+        let redirect = self.0.parameter("redirect_uri").expect("a redirect");
+        let mut redirect = Url::parse(&redirect).expect("a URL");
         let mut query = redirect.query_pairs_mut();
-        query.append_pair("state", &parameter("state"));
+        query.append_pair("state", &self.0.parameter("state").expect("a state"));
         match state.flaw {
             Flaw::Denied => query.append_pair("error", "access_denied"),
             Flaw::UnknownScope if state.scopes.contains("write") => {
@@ -284,33 +241,30 @@ impl<'r> Request<'r> {
                 query.append_pair("iss", "https://other.example.com");
             }
             Flaw::MissingIss => {}
-            _ => drop(query.append_pair("iss", &self.base)),
+            _ => drop(query.append_pair("iss", &self.0.base)),
         }
         drop(query);
         says("302 Found", &format!("location: {redirect}\r\n"), "")
     }
 
     fn token(&self, state: &mut State) -> Answer {
-        let body = Url::parse(&format!("http://form/?{}", self.body)).expect("a form");
-        let parameter = |name: &str| {
-            let found = body.query_pairs().find(|(key, _)| key == name);
-            found.map(|(_, value)| value.into_owned())
-        };
-        assert_eq!(parameter("resource"), Some(format!("{}/mcp", self.base)));
-        let is_good = match parameter("grant_type").as_deref() {
+        let Self(request) = self;
+        assert_eq!(request.field("resource"), Some(request.resource()));
+        let is_good = match request.field("grant_type").as_deref() {
             Some("authorization_code") => {
-                parameter("code").as_deref() == Some("code-0123456789")
-                    && parameter("code_verifier").is_some_and(|verifier| verifier.len() >= 43)
+                request.field("code").as_deref() == Some("code-0123456789")
+                    && request.field("code_verifier").is_some_and(|verifier| verifier.len() >= 43)
             }
             Some("refresh_token") => {
                 state.refreshes += 1;
-                parameter("refresh_token")
+                request
+                    .field("refresh_token")
                     .is_some_and(|token| state.refresh.as_ref() == Some(&token))
             }
             other => panic!("{other:?}"),
         };
         if state.flaw == Flaw::Echo {
-            let error = json!({"error": "invalid_grant", "error_description": self.body});
+            let error = json!({"error": "invalid_grant", "error_description": request.body});
             let kind = "content-type: application/json\r\n";
             return says("400 Bad Request", kind, &error.to_string());
         }
@@ -329,8 +283,4 @@ impl<'r> Request<'r> {
             "expires_in": state.life,
         }))
     }
-}
-
-fn document(document: &Value) -> Answer {
-    says("200 OK", "content-type: application/json\r\n", &document.to_string())
 }

@@ -11,12 +11,20 @@ use reqwest::{
 pub(super) struct Browser {
     http: reqwest::Client,
     cookie: Option<String>,
+    /// Virtual key that its user enters.
+    key: &'static str,
 }
 
 impl Browser {
-    pub(super) fn new() -> Self {
+    /// Creates the browser of a user who has this virtual key; empty for a user who has none.
+    pub(super) fn new(key: &'static str) -> Self {
         let http = airlock::tls::client().no_proxy().redirect(Policy::none()).build();
-        Self { http: http.expect("a client"), cookie: None }
+        Self { http: http.expect("a client"), cookie: None, key }
+    }
+
+    /// Returns the same browser, in which the holder of another virtual key sits.
+    pub(super) fn as_user_of(&self, key: &'static str) -> Self {
+        Self { http: self.http.clone(), cookie: self.cookie.clone(), key }
     }
 
     /// Opens a page, as if a link on a page of another site led there.
@@ -43,6 +51,15 @@ impl Browser {
         self.send(url, confirmation(page), None).await
     }
 
+    /// Opens a link, and enters values of headers. Returns the status of the last page.
+    pub(super) async fn enter(&mut self, link: &str, values: &[(&str, &str)]) -> u16 {
+        let page = self.open(link).await;
+        assert_eq!(page.status, 200, "{}", page.text);
+        let fields = values.iter().map(|(name, value)| format!("&header-{name}={value}"));
+        let code = format!("{}{}", confirmation(&page.text), fields.collect::<String>());
+        self.send(link, &code, None).await.status().as_u16()
+    }
+
     /// Sends a form with this code, from a page of `origin`, or of the gateway.
     pub(super) async fn send(&self, url: &str, code: &str, origin: Option<&str>) -> Response {
         let own = Url::parse(url).expect("a URL").origin().ascii_serialization();
@@ -51,7 +68,7 @@ impl Browser {
             .post(url)
             .header(ORIGIN, origin.unwrap_or(&own))
             .header("content-type", "application/x-www-form-urlencoded")
-            .body(format!("confirmation={code}"));
+            .body(format!("key={}&confirmation={code}", self.key));
         if let Some(cookie) = &self.cookie {
             request = request.header(COOKIE, cookie);
         }

@@ -10,7 +10,7 @@ use airlock_test_http::{Answer, Server, says};
 use reqwest::Url;
 use serde_json::{Value, json};
 
-const JSON: &str = "content-type: application/json\r\n";
+use crate::oauth_peer::{JSON, PeerRequest, document};
 
 /// The state of the peer, and what it has seen.
 #[derive(Default)]
@@ -21,6 +21,17 @@ pub(super) struct State {
     pub(super) life: u64,
     /// True if no token is renewed any more.
     pub(super) refuses_renewal: bool,
+    /// Error with which the token endpoints answer.
+    pub(super) token_error: Option<&'static str>,
+    /// True if users are known by the header `x-api-key`, by `keys`.
+    pub(super) takes_headers: bool,
+    pub(super) keys: BTreeMap<String, String>,
+    /// Users, by their tokens of the identity provider.
+    pub(super) subjects: BTreeMap<String, String>,
+    /// Exchanges of tokens.
+    pub(super) exchanges: usize,
+    /// Requests with a token of the identity provider.
+    pub(super) leaked: usize,
     pub(super) issued: usize,
     /// Users, by their codes, access tokens, refresh tokens and MCP sessions.
     pub(super) codes: BTreeMap<String, String>,
@@ -49,7 +60,7 @@ impl Peer {
         let shared = state.clone();
         let server = Server::start_by_request(move |request| {
             let mut state = shared.lock().expect("no request panicked");
-            Request::parse(request).answer(&mut state)
+            Request(PeerRequest::parse(request)).answer(&mut state)
         })
         .await;
         Self { server, state }
@@ -62,68 +73,48 @@ impl Peer {
     pub(super) fn url(&self) -> String {
         self.server.url("127.0.0.1", "/mcp")
     }
-}
 
-struct Request<'r> {
-    method: &'r str,
-    url: Url,
-    base: String,
-    bearer: Option<&'r str>,
-    session: Option<&'r str>,
-    body: &'r str,
-}
-
-impl<'r> Request<'r> {
-    fn parse(text: &'r str) -> Self {
-        let (head, body) = text.split_once("\r\n\r\n").expect("a whole request");
-        let mut first = head.split(' ');
-        let method = first.next().expect("a method");
-        let path = first.next().expect("a path");
-        let header = |name: &str| {
-            head.lines().find_map(|line| {
-                let (found, value) = line.split_once(": ")?;
-                found.eq_ignore_ascii_case(name).then_some(value)
-            })
-        };
-        let base = format!("http://{}", header("host").expect("HTTP/1.1"));
-        let url = Url::parse(&format!("{base}{path}")).expect("a URL");
-        let bearer = header("authorization").and_then(|value| value.strip_prefix("Bearer "));
-        Self { method, url, base, bearer, session: header("mcp-session-id"), body }
+    pub(super) fn exchange_url(&self) -> String {
+        self.server.url("127.0.0.1", "/exchange")
     }
+}
 
+struct Request<'r>(PeerRequest<'r>);
+
+impl Request<'_> {
     fn answer(&self, state: &mut State) -> Answer {
-        match (self.method, self.url.path()) {
+        match (self.0.method, self.0.url.path()) {
             (_, "/mcp") => self.mcp(state),
             ("GET", "/.well-known/oauth-protected-resource/mcp") => self.resource(),
-            ("GET", "/.well-known/oauth-authorization-server") => self.metadata(),
+            ("GET", "/.well-known/oauth-authorization-server") => document(&self.0.metadata()),
             ("POST", "/register") => {
                 state.registered += 1;
-                let asked: Value = serde_json::from_str(self.body).expect("JSON");
-                let client =
-                    json!({"client_id": "registered", "redirect_uris": asked["redirect_uris"]});
-                says("201 Created", JSON, &client.to_string())
+                self.0.registered()
             }
             ("GET", "/authorize") => self.authorize(state),
             ("POST", "/token") => self.token(state),
+            ("POST", "/exchange") => self.exchange(state),
             _ => says("404 Not Found", "", ""),
         }
     }
 
     fn mcp(&self, state: &mut State) -> Answer {
-        let message: Value = serde_json::from_str(self.body).unwrap_or_default();
+        let message: Value = serde_json::from_str(self.0.body).unwrap_or_default();
         let method = message["method"].as_str().unwrap_or_default();
-        let user = self.bearer.and_then(|token| state.access.get(token)).cloned();
-        let may_be_anonymous =
-            state.lists_openly && method != "tools/call" && self.bearer.is_none();
+        // A token of the identity provider never reaches a server.
+        state.leaked += usize::from(self.0.bearer.is_some_and(|token| token.contains('.')));
+        let user = if state.takes_headers {
+            self.0.header("x-api-key").and_then(|key| state.keys.get(key))
+        } else {
+            self.0.bearer.and_then(|token| state.access.get(token))
+        };
+        let user = user.cloned();
+        let has_credential = self.0.bearer.is_some() || self.0.header("x-api-key").is_some();
+        let may_be_anonymous = state.lists_openly && method != "tools/call" && !has_credential;
         let user = match user {
             Some(user) => user,
             None if may_be_anonymous => "anonymous".to_owned(),
-            None => {
-                let metadata = format!("{}/.well-known/oauth-protected-resource/mcp", self.base);
-                let challenge =
-                    format!("www-authenticate: Bearer resource_metadata=\"{metadata}\"\r\n");
-                return says("401 Unauthorized", &challenge, "");
-            }
+            None => return self.0.challenge(""),
         };
         let mut headers = JSON.to_owned();
         if method == "initialize" {
@@ -132,10 +123,11 @@ impl<'r> Request<'r> {
             headers = format!("{headers}mcp-session-id: {session}\r\n");
             state.sessions.insert(session, user.clone());
         } else {
-            let owner = self.session.and_then(|session| state.sessions.get(session));
+            let session = self.0.header("mcp-session-id");
+            let owner = session.and_then(|session| state.sessions.get(session));
             if method != "server/discover" && owner != Some(&user) {
                 // What looks for the authorization server has no session.
-                state.mixed += usize::from(self.session.is_some() || method == "tools/call");
+                state.mixed += usize::from(session.is_some() || method == "tools/call");
                 return says("400 Bad Request", "", "the session of another user");
             }
         }
@@ -147,8 +139,9 @@ impl<'r> Request<'r> {
             "ping" => json!({}),
             "tools/list" => {
                 let tool = |name| json!({"name": name, "inputSchema": {"type": "object"}});
-                json!({"tools": [tool("whoami")]})
+                json!({"tools": [tool("whoami"), tool("guarded")]})
             }
+            "tools/call" if message["params"]["name"] == "guarded" => return self.0.challenge(""),
             "tools/call" => {
                 state.runs.push(user.clone());
                 json!({"content": [{"type": "text", "text": format!("you are {user}")}]})
@@ -166,54 +159,37 @@ impl<'r> Request<'r> {
     }
 
     fn resource(&self) -> Answer {
-        let resource = format!("{}/mcp", self.base);
-        document(&json!({"resource": resource, "authorization_servers": [self.base]}))
-    }
-
-    fn metadata(&self) -> Answer {
-        let base = &self.base;
         document(&json!({
-            "issuer": base,
-            "authorization_endpoint": format!("{base}/authorize"),
-            "token_endpoint": format!("{base}/token"),
-            "registration_endpoint": format!("{base}/register"),
-            "response_types_supported": ["code"],
-            "code_challenge_methods_supported": ["S256"],
-            "authorization_response_iss_parameter_supported": true,
+            "resource": self.0.resource(), "authorization_servers": [self.0.base],
         }))
     }
 
     /// Logs in the user whose name the browser adds to the URL.
     fn authorize(&self, state: &mut State) -> Answer {
-        let parameter = |name: &str| {
-            let found = self.url.query_pairs().find(|(key, _)| key == name);
-            found.map(|(_, value)| value.into_owned())
-        };
-        assert_eq!(parameter("code_challenge_method").as_deref(), Some("S256"));
-        assert_eq!(parameter("resource"), Some(format!("{}/mcp", self.base)));
+        let Self(request) = self;
+        request.check_authorization();
         state.issued += 1;
         let code = format!("code-{}", state.issued);
-        let user = parameter("user").unwrap_or_else(|| "operator".to_owned());
-        let mut redirect =
-            Url::parse(&parameter("redirect_uri").expect("a redirect")).expect("a URL");
+        let user = request.parameter("user").unwrap_or_else(|| "operator".to_owned());
+        let redirect = request.parameter("redirect_uri").expect("a redirect");
+        let mut redirect = Url::parse(&redirect).expect("a URL");
         redirect
             .query_pairs_mut()
-            .append_pair("state", &parameter("state").expect("a state"))
+            .append_pair("state", &request.parameter("state").expect("a state"))
             .append_pair("code", &code)
-            .append_pair("iss", &self.base);
+            .append_pair("iss", &request.base);
         state.codes.insert(code, user);
         says("302 Found", &format!("location: {redirect}\r\n"), "")
     }
 
     fn token(&self, state: &mut State) -> Answer {
-        let body = Url::parse(&format!("http://form/?{}", self.body)).expect("a form");
-        let parameter = |name: &str| {
-            let found = body.query_pairs().find(|(key, _)| key == name);
-            found.map(|(_, value)| value.into_owned())
-        };
-        assert_eq!(parameter("resource"), Some(format!("{}/mcp", self.base)));
-        let user = if parameter("grant_type").as_deref() == Some("refresh_token") {
-            let token = parameter("refresh_token").unwrap_or_default();
+        let Self(request) = self;
+        assert_eq!(request.field("resource"), Some(request.resource()));
+        if let Some(code) = state.token_error {
+            return says("401 Unauthorized", JSON, &json!({"error": code}).to_string());
+        }
+        let user = if request.field("grant_type").as_deref() == Some("refresh_token") {
+            let token = request.field("refresh_token").unwrap_or_default();
             // As many servers do, it takes a refresh token once.
             let user = state.refresh.remove(&token).filter(|_| !state.refuses_renewal);
             match &user {
@@ -222,8 +198,8 @@ impl<'r> Request<'r> {
             }
             user
         } else {
-            assert!(parameter("code_verifier").is_some_and(|verifier| verifier.len() >= 43));
-            state.codes.remove(&parameter("code").unwrap_or_default())
+            assert!(request.field("code_verifier").is_some_and(|verifier| verifier.len() >= 43));
+            state.codes.remove(&request.field("code").unwrap_or_default())
         };
         let Some(user) = user else {
             return says("400 Bad Request", JSON, r#"{"error": "invalid_grant"}"#);
@@ -238,8 +214,23 @@ impl<'r> Request<'r> {
             "expires_in": state.life,
         }))
     }
-}
 
-fn document(document: &Value) -> Answer {
-    says("200 OK", JSON, &document.to_string())
+    /// Exchanges the token of a user of the identity provider, whose signature the gateway has checked.
+    fn exchange(&self, state: &mut State) -> Answer {
+        let Self(request) = self;
+        state.exchanges += 1;
+        if let Some(code) = state.token_error {
+            return says("400 Bad Request", JSON, &json!({"error": code}).to_string());
+        }
+        assert_eq!(request.field("audience").as_deref(), Some("api://up"));
+        let subject = request.field("subject_token").expect("a token");
+        let user = state.subjects.get(&subject).expect("a known token").clone();
+        state.issued += 1;
+        let access = format!("exchanged-token-{:08}", state.issued);
+        state.access.insert(access.clone(), user);
+        document(&json!({
+            "access_token": access, "token_type": "Bearer", "expires_in": state.life,
+            "issued_token_type": "urn:ietf:params:oauth:token-type:access_token",
+        }))
+    }
 }

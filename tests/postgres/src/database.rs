@@ -55,6 +55,11 @@ impl TestDatabase {
         &self.name
     }
 
+    /// Directory of the server's socket.
+    pub(crate) fn socket_directory(&self) -> &Path {
+        self.server.directory()
+    }
+
     /// Executes statements in the database. Blocks. Panics if one fails.
     pub fn execute(&self, statements: &str) {
         execute(&self.url(), statements);

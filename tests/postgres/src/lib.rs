@@ -2,7 +2,8 @@
 //!
 //! [`TestDatabase::create`] returns an empty database on a server that all tests of this user share:
 //! the first one starts it, and it stops some seconds after the last one has ended. A test that stops
-//! or breaks its server starts one of its own: [`TestServer::start`].
+//! or breaks its server starts one of its own: [`TestServer::start`]. [`TestPooler`] is `PgBouncer` in
+//! front of a database.
 //!
 //! The programs are those of Debian's package `postgresql-15`, or of any other version in the same
 //! place. Where there are none, [`TestDatabase::create`] and [`TestServer::start`] print a line and
@@ -11,8 +12,9 @@
 //! the data, which nobody needs afterwards.
 
 mod database;
+mod pooler;
 mod programs;
 mod server;
 mod shared;
 
-pub use self::{database::TestDatabase, server::TestServer};
+pub use self::{database::TestDatabase, pooler::TestPooler, server::TestServer};

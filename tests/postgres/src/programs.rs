@@ -10,7 +10,7 @@ use std::{
 /// Directory with one directory for each installed version.
 const VERSIONS: &str = "/usr/lib/postgresql";
 /// Variable that makes a missing installation a failure.
-const REQUIRED: &str = "AIRLOCK_REQUIRE_POSTGRES";
+pub(crate) const REQUIRED: &str = "AIRLOCK_REQUIRE_POSTGRES";
 /// Name of the user of the database, who may do everything.
 pub(crate) const ROLE: &str = "airlock";
 /// Port in the name of a socket.

@@ -53,6 +53,11 @@ impl SharedServer {
         url(&self.directory, DEFAULT_PORT, database)
     }
 
+    /// Returns the directory of the server's socket.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// Returns the name of a database that no test has, and the lock of the one that has it from now
     /// on. The database may not exist yet.
     pub(crate) fn free_database(&self) -> (String, File) {

@@ -28,8 +28,10 @@ const LIFE: Duration = Duration::from_hours(1);
 /// Longest arguments that wait, in bytes: a person has to read them, and 64 KiB are a thousand
 /// lines.
 const MAX_ARGUMENTS_BYTES: usize = 64 << 10;
-/// Most calls in a list.
-pub const LISTED: u32 = 1_000;
+/// Member of the text of a call that says who decides about it; absent if its caller may.
+const DECIDED_BY: &str = "decided_by";
+/// Value of [`DECIDED_BY`] for a call about which only operators decide.
+const OPERATORS: &str = "operators";
 
 /// The waiting calls of all tenants. Cheap to clone. The database is opened when it is first needed.
 #[derive(Clone)]
@@ -45,6 +47,8 @@ pub struct Call<'c> {
     pub tenant: &'c Tenant,
     /// Name that the client of the call gave itself.
     pub client: Option<&'c str>,
+    /// True if only operators decide about it, and its caller does not.
+    pub is_for_operators: bool,
 }
 
 impl Approvals {
@@ -86,8 +90,8 @@ impl Approvals {
             let asked = database.ask_approval(scope, call.digest(), new.clone(), call.text(), LIFE);
             let id = match asked.await? {
                 CallVerdict::Waiting(id) => id,
-                CallVerdict::Approved => return Ok(ApprovalVerdict::Approved),
-                CallVerdict::Denied => return Ok(ApprovalVerdict::Denied),
+                CallVerdict::Approved => return Ok(call.decided(true)),
+                CallVerdict::Denied => return Ok(call.decided(false)),
                 CallVerdict::Full => {
                     let reason = "too many calls of this caller wait for approvals";
                     return Ok(ApprovalVerdict::Refused(reason));
@@ -120,17 +124,33 @@ impl ApprovalList for Approvals {
         limit: Duration,
     ) -> BoxFuture<'a, ApprovalVerdict> {
         Box::pin(async move {
-            self.decision(&Call { tool, arguments, tenant, client: None }, limit).await
+            self.decision(
+                &Call { tool, arguments, tenant, client: None, is_for_operators: false },
+                limit,
+            )
+            .await
         })
     }
 }
 
 impl Call<'_> {
-    /// Returns a digest of what would run.
+    /// Logs that a decision is used, which may have been made by another process, and returns it.
+    fn decided(&self, is_approved: bool) -> ApprovalVerdict {
+        let tool = self.tool.name.as_str();
+        let tenant = self.tenant;
+        info!(tool, %tenant, is_approved, "the decision about a call that waited is used");
+        if is_approved { ApprovalVerdict::Approved } else { ApprovalVerdict::Denied }
+    }
+
+    /// Returns a digest of what would run. That of a call for operators is another one, so that it does not
+    /// use the decision of its caller about the same call.
     fn digest(&self) -> CallDigest {
         let mut hasher = blake3::Hasher::new();
         for part in [self.tool.name.as_str(), self.tool.digest().as_str(), self.arguments] {
             hasher.update(&part.len().to_be_bytes()).update(part.as_bytes());
+        }
+        if self.is_for_operators {
+            hasher.update(OPERATORS.as_bytes());
         }
         hasher.finalize().into()
     }
@@ -138,19 +158,34 @@ impl Call<'_> {
     /// Returns the text that the list has of the call. Arguments stay as they were sent: a number
     /// that was read would not be exact.
     fn text(&self) -> String {
-        let known = json!({
+        let mut known = json!({
             "tool": self.tool.name.as_str(),
             "key": self.tenant.to_string(),
             "client": self.client,
         });
+        if self.is_for_operators {
+            known[DECIDED_BY] = OPERATORS.into();
+        }
         let known = known.to_string();
         format!("{},\"arguments\":{}}}", &known[..known.len() - 1], self.arguments)
     }
 }
 
+/// Logs a decision about a call, without the arguments. `actor` is the operator or the key that made it.
+pub fn log_decision(call: &WaitingCall, actor: &str, is_approved: bool) {
+    let WaitingCall { id, .. } = call;
+    let tool = visible_line(&tool_of(call));
+    info!(actor, tool, call = id, is_approved, "a call that waits was decided about");
+}
+
 /// Returns the name of a tool in the text of a call.
 pub fn tool_of(call: &WaitingCall) -> String {
     raw::member(&call.text, "tool").and_then(raw::string).unwrap_or_default().into_owned()
+}
+
+/// Returns whether only operators decide about a call.
+pub fn is_for_operators(call: &WaitingCall) -> bool {
+    raw::member(&call.text, DECIDED_BY).is_some()
 }
 
 /// Returns the arguments in the text of a call, as they were sent.
@@ -172,6 +207,7 @@ pub fn document(call: &WaitingCall) -> Value {
         "arguments": arguments_of(call),
         "key": visible_member(call, "key"),
         "client": visible_member(call, "client"),
+        "decided_by": visible_member(call, DECIDED_BY),
         "created_at_ms": call.asked_ms,
         "expires_at_ms": call.expires_ms,
     })

@@ -24,6 +24,7 @@
 //! | `recall` | calls of the gateway's tools that the client does not send back |
 //! | `waiting` | calls that wait for a person's decision while their request stays open |
 //! | `approvals` | the list of pending approvals, in the database |
+//! | `observer` | receives what one request exchanges, its calls and its end |
 //! | `usage` | the sum of the usage of all responses |
 //! | `error` | errors that end a request, and their form for callers |
 //!
@@ -52,6 +53,7 @@ mod conversation;
 mod error;
 mod event;
 mod names;
+mod observer;
 mod parts;
 mod present;
 pub mod recall;
@@ -70,9 +72,11 @@ pub use self::{
     answer::Answer,
     error::{AUTH_REQUIRED, AgentError, Failure},
     event::{CallEnded, CallStarted, Completion, Event, RespondingProvider, Run},
+    observer::RequestObserver,
     present::{Message, Presenter, ResultSource, raw_error},
     record::{describe, milliseconds},
     request::Request,
+    results::content_owner,
     run::run,
     settings::{MAX_CALLS_READ, ResultsAsText, Settings},
     trace::{INPUT_REQUIRED, RUN, input_required},

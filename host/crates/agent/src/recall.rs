@@ -76,7 +76,7 @@ pub struct Recall(Arc<Inner>);
 
 struct Inner {
     settings: Settings,
-    memory: ResultStore<Anchor, Arc<str>>,
+    memory: Arc<ResultStore<Anchor, Arc<str>>>,
 }
 
 /// Keeps the record of one request.
@@ -113,13 +113,25 @@ impl Settings {
         };
         Self { store, stores_contents, bounds, memory_bytes }
     }
+
+    /// Returns the time for which a record is kept in memory.
+    fn life_in_memory(&self) -> Duration {
+        self.bounds.expire_after.min(IN_MEMORY)
+    }
 }
 
 impl Recall {
     /// Creates the place for records. Nothing is opened yet.
     pub fn new(settings: Settings) -> Self {
-        let life = settings.bounds.expire_after.min(IN_MEMORY);
-        let memory = ResultStore::new(life, settings.memory_bytes);
+        let memory = ResultStore::new(settings.life_in_memory(), settings.memory_bytes);
+        Self(Arc::new(Inner { settings, memory: Arc::new(memory) }))
+    }
+
+    /// Returns the place with other settings. The records in memory stay, within the new bounds.
+    #[must_use]
+    pub fn with_settings(&self, settings: Settings) -> Self {
+        let memory = self.0.memory.clone();
+        memory.set_bounds(settings.life_in_memory(), settings.memory_bytes);
         Self(Arc::new(Inner { settings, memory }))
     }
 

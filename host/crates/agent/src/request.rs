@@ -1,6 +1,8 @@
 //! Requests to the agent loop.
 
-use super::{recall::Keeper, results::Results, waiting::Approver};
+use std::sync::Arc;
+
+use super::{observer::RequestObserver, recall::Keeper, results::Results, waiting::Approver};
 use airlock_conversation::Wire;
 use airlock_core::door::Events;
 use airlock_model::{MemoryBudget, Object, Prompt};
@@ -40,4 +42,6 @@ pub struct Request {
     /// Budget to which the bytes are charged that the model and tools add to the body. They are
     /// released when the [`Run`](crate::Run) is dropped.
     pub budget: MemoryBudget,
+    /// Receives what happens; `None` if nothing does.
+    pub observer: Option<Arc<dyn RequestObserver>>,
 }

@@ -33,6 +33,7 @@ pub use self::{
     marks::Marks,
     presentation::{Results, Settings},
     provenance::{Presented, Provenance},
+    reader::content_owner,
 };
 use self::{reader::Reader, resources::ResourceReader};
 use airlock_core::door::OwnTools;

@@ -44,7 +44,8 @@ use super::{
 use crate::recall::Keeper;
 use airlock_conversation::Wire;
 use airlock_core::door::Caller;
-use airlock_model::{Models, ReplyChunk, Response, Route, Terms};
+use airlock_model::{ExchangeObserver, Models, ReplyChunk, Response, Route, Terms};
+use airlock_strings::with_causes;
 
 mod ending;
 
@@ -53,6 +54,7 @@ mod ending;
 pub fn run(models: Arc<Models>, caller: Caller, mut request: Request, settings: Settings) -> Run {
     Run::new(|emitter| async move {
         let listener = Listener { emitter, reports: Reports::new(request.reports.take()) };
+        let observer = request.observer.clone();
         let route = models.route(&mut request.prompt.body);
         let has_responses = route.as_ref().is_ok_and(Route::has_responses);
         // Boxed: a stream would keep its room until its end.
@@ -63,6 +65,14 @@ pub fn run(models: Arc<Models>, caller: Caller, mut request: Request, settings: 
             Ok(route) => agent.run(route).await,
             Err(error) => Err(agent.failure(error.into())),
         };
+        if let Some(observer) = observer {
+            match &last {
+                Ok(completion) => observer.ended(completion.airlock.as_ref(), None),
+                Err(AgentError { error, airlock }) => {
+                    observer.ended(airlock.as_ref(), Some(&with_causes(error)));
+                }
+            }
+        }
         let last = match last {
             Ok(completion) => Event::Done(Box::new(completion)),
             Err(error) => Event::Failed(Box::new(error)),
@@ -134,6 +144,8 @@ struct AgentLoop<'a> {
     approver: Option<Approver>,
     /// Keeps rounds that the caller does not see; `None` if nothing is kept.
     keeper: Option<Keeper>,
+    /// Receives what is exchanged with providers.
+    observer: Option<Arc<dyn ExchangeObserver>>,
 }
 
 impl<'a> AgentLoop<'a> {
@@ -155,6 +167,8 @@ impl<'a> AgentLoop<'a> {
         let results = request.results.take();
         let approver = request.approver.take();
         let keeper = request.keeper.clone();
+        let observer =
+            request.observer.take().map(|observer| -> Arc<dyn ExchangeObserver> { observer });
         let conversation = Conversation::begin(request, caller, settings).await;
         let offers = conversation.offers();
         let style = RelayStyle {
@@ -182,6 +196,7 @@ impl<'a> AgentLoop<'a> {
             results,
             approver,
             keeper,
+            observer,
         })
     }
 
@@ -222,6 +237,7 @@ impl<'a> AgentLoop<'a> {
             max_calls: MAX_CALLS_READ as usize,
             deadline: self.allowance.deadline,
             held: &self.allowance.held,
+            observer: self.observer.as_ref(),
         };
         self.conversation.names.is_last = self.allowance.is_last_round();
         // Boxed: this future is the largest, and a stream would keep its room until its end.

@@ -58,6 +58,7 @@ fn request() -> Request {
         approver: None,
         notes: Object::new(),
         budget: MemoryBudget::unlimited(),
+        observer: None,
     }
 }
 

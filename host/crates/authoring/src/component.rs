@@ -9,8 +9,11 @@ use std::{
 use airlock_compile::{CompileError, Compiling};
 use airlock_config::{Config, environment};
 use airlock_core::tool::ClientName;
-use airlock_plugin::{CompileHook, Metadata, MetadataError, compiling, read_component};
+use airlock_plugin::{
+    CompileHook, ComponentSource, Metadata, MetadataError, compiling, read_component,
+};
 use airlock_sandbox::{self as sandbox, Grants, HostResources, Limits, LoadError, Plugin, Sandbox};
+use airlock_store::components::ComponentDigest;
 
 /// A component and its metadata, which is known without running it.
 pub struct Component {
@@ -44,6 +47,9 @@ pub enum ComponentError {
         /// The cause.
         source: MetadataError,
     },
+    /// The component is in the store of gateways, and not in a file.
+    #[error("the component {0} is in the store of gateways, which the management API shows")]
+    Stored(ComponentDigest),
 }
 
 impl Component {
@@ -69,6 +75,17 @@ impl Component {
             component.learn(&compiled).await?;
         }
         Ok(component)
+    }
+
+    /// Reads the component of a configured plugin, as [`Self::read_with_tools`] does.
+    pub async fn read_source(
+        source: &ComponentSource,
+        on_compile: &CompileHook,
+    ) -> Result<Self, ComponentError> {
+        match source {
+            ComponentSource::File(path) => Self::read_with_tools(path, on_compile).await,
+            ComponentSource::Stored(digest) => Err(ComponentError::Stored(*digest)),
+        }
     }
 
     /// Returns whether its build embedded its tools. Always false for a component without the

@@ -215,7 +215,7 @@ impl<'a> Installation<'a> {
         let all = if accepted.is_new { accepted.select(&[])? } else { Vec::new() };
         let others = all.into_iter().filter(|plugin| plugin.client != self.name);
         for Configured { client, settings, .. } in others {
-            match Component::read_with_tools(&settings.component, on_compile).await {
+            match Component::read_source(&settings.component, on_compile).await {
                 Ok(other) => {
                     accepted.lock.accept(other.metadata.pin(&client));
                     pinned.push(client);

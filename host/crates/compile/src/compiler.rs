@@ -13,10 +13,10 @@ use std::{borrow::Cow, collections::HashMap, path::Path, sync::Arc, time::Instan
 
 use futures_util::{
     FutureExt as _,
-    future::{BoxFuture, Shared, WeakShared},
+    future::{BoxFuture, Shared, WeakShared, pending},
 };
 use parking_lot::Mutex;
-use tokio::task::spawn_blocking;
+use tokio::{sync::watch, task::spawn_blocking};
 use tracing::{info, warn};
 use wasmtime::{Engine, component::Component};
 
@@ -43,6 +43,8 @@ struct Inner {
     settings: Compiling,
     /// Compiling uses every core it gets. One component at a time is as fast and bounds the memory.
     turn: Arc<tokio::sync::Mutex<()>>,
+    /// Name of the code whose turn it is, or was last.
+    begun: watch::Sender<Option<CodeName>>,
     /// Compilations in progress. Requests for the same code share one.
     flights: Mutex<HashMap<CodeName, WeakShared<Flight>>>,
 }
@@ -78,6 +80,7 @@ impl Compiler {
             functions,
             settings,
             turn: Arc::default(),
+            begun: watch::Sender::default(),
             flights: Mutex::default(),
         }))
     }
@@ -110,6 +113,20 @@ impl Compiler {
     /// waits for what it compiles.
     pub async fn executor(&self, wasm: Arc<[u8]>) -> Result<Component, CompileError> {
         self.load(Form::Prepared, wasm).await
+    }
+
+    /// Waits until a component is compiled, because of a call of [`Self::component`]. Never returns if it
+    /// is in the cache.
+    pub async fn begun(&self, wasm: Arc<[u8]>) {
+        let mut begun = self.0.begun.subscribe();
+        let engine = self.0.engine.clone();
+        let naming =
+            spawn_blocking(move || CodeName::new(&engine, Form::Plain, &embed::code(&wasm)));
+        let Ok(name) = naming.await else { return pending().await };
+        let is_known = begun.wait_for(|begun| begun.as_ref() == Some(&name)).await.is_ok();
+        if !is_known {
+            pending::<()>().await;
+        }
     }
 
     async fn load(&self, form: Form, wasm: Arc<[u8]>) -> Result<Component, CompileError> {
@@ -164,6 +181,7 @@ impl Compiler {
     async fn compile(self, source: Source) -> Result<Component, CompilerFailure> {
         let Source { name, form, wasm } = source;
         let turn = self.0.turn.clone().lock_owned().await;
+        self.0.begun.send_replace(Some(name.clone()));
         let started = Instant::now();
         let wasm_bytes = wasm.len();
         let engine = self.0.engine.clone();

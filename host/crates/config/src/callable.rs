@@ -54,7 +54,8 @@ impl<'c> Callable<'c> {
     /// Returns the tools that a client embeds; `None` if they are not known.
     fn tools(&mut self, client: &'c Client) -> Option<&[ToolDefinition]> {
         let Source::Plugin(plugin) = &client.source else { return None };
-        let path = &plugin.component;
+        // The tools of a component in the store are known to gateways alone.
+        let path = plugin.component.file()?;
         self.embedded.entry(path).or_insert_with(|| embedded(path)).as_deref()
     }
 

@@ -1,6 +1,10 @@
 //! The settings of all modules, made from one configuration file.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    fmt,
+    path::{Path, PathBuf},
+};
 
 use super::fingerprint::Fingerprint;
 use airlock_agent::{self as agent, results};
@@ -9,13 +13,13 @@ use airlock_core::{
     secret::{self, Secret},
     tool::{ClientName, Policy},
 };
-use airlock_mcp_client::Authorities;
 use airlock_model as model;
 use airlock_plugin as plugin;
 use airlock_sandbox::{self as sandbox, OffLimits};
 use airlock_scripts::{BindingLevel, Layout, runs};
 use airlock_server::{self as server, TlsSettings, socket};
 use airlock_store::Location;
+use airlock_tls::{Authorities, IdentitySource};
 
 /// The checked configuration, with the settings of every module.
 #[derive(Debug, Clone)]
@@ -49,6 +53,13 @@ pub struct Config {
     pub script_language: ScriptLanguage,
     /// `governance`: the virtual keys, with their roles and environments.
     pub keys: Keys,
+    /// `governance.virtual_keys`: names of those that have no credential yet. The gateway makes one for each.
+    pub keys_without_value: BTreeSet<String>,
+    /// `governance.virtual_keys`: names of those that are refused because an entry of the store takes their
+    /// role or environment away.
+    pub keys_withheld: BTreeSet<String>,
+    /// `mcp.client_configs`: owners of clients that do not exist.
+    pub absent_owners: Vec<AbsentOwner>,
     /// `mcp_server.oauth`: access tokens of an identity provider.
     pub oauth: Option<airlock_identity::VerifierSettings>,
     /// `store`: database of state that survives a restart.
@@ -120,6 +131,38 @@ pub struct Disabled {
     pub connection_type: &'static str,
 }
 
+/// Owner of a client that does not exist. As long as it has no other one, no request sees the client.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AbsentOwner {
+    /// The client.
+    pub client: ClientName,
+    /// Member of the client that names the owner: `virtual_keys` or `teams`.
+    pub member: &'static str,
+    /// The owner, as the client names it.
+    pub owner: String,
+}
+
+impl AbsentOwner {
+    pub(super) fn key(client: &ClientName, owner: &str) -> Self {
+        Self { client: client.clone(), member: "virtual_keys", owner: owner.to_owned() }
+    }
+
+    pub(super) fn team(client: &ClientName, owner: &str) -> Self {
+        Self { client: client.clone(), member: "teams", owner: owner.to_owned() }
+    }
+}
+
+impl fmt::Display for AbsentOwner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { client, member, owner } = self;
+        let kind = if *member == "teams" { "team" } else { "virtual key" };
+        write!(
+            f,
+            "`{member}` of the client {client} names the {kind} {owner:?}, which does not exist"
+        )
+    }
+}
+
 /// Source of a client's tools.
 #[derive(Debug, Clone)]
 #[allow(
@@ -167,7 +210,9 @@ impl Config {
             model::Kind::Service(service) => service.identity.as_ref()?.key.file(),
             model::Kind::Scripted { .. } => None,
         });
-        listener.into_iter().chain(servers).chain(providers)
+        let replicas = self.server.replica_tls.identity.as_ref();
+        let replicas = replicas.and_then(|own| own.key.file());
+        listener.into_iter().chain(servers).chain(providers).chain(replicas)
     }
 
     /// Returns the files by which servers and providers are trusted, and those of the gateway's certificates
@@ -177,13 +222,8 @@ impl Config {
             Source::Upstream(upstream) => upstream.transport.http(),
             Source::Plugin(_) => None,
         });
-        let servers = servers.flat_map(|http| {
-            let authorities = match &http.authorities {
-                Authorities::File(path) => Some(path),
-                Authorities::System | Authorities::Pem(_) => None,
-            };
-            authorities.into_iter().chain(http.identity.as_ref().map(|own| &own.certificate))
-        });
+        let servers =
+            servers.flat_map(|http| trust_files(&http.authorities, http.identity.as_ref()));
         let providers = self.providers.iter().filter_map(|provider| match &provider.kind {
             model::Kind::Service(service) => Some(service),
             model::Kind::Scripted { .. } => None,
@@ -191,13 +231,16 @@ impl Config {
         let providers = providers.flat_map(|service| {
             service.ca.iter().chain(service.identity.as_ref().map(|own| &own.certificate))
         });
-        servers.chain(providers).map(PathBuf::as_path)
+        let replicas = &self.server.replica_tls;
+        let replicas = trust_files(&replicas.authorities, replicas.identity.as_ref());
+        servers.chain(providers).chain(replicas).map(PathBuf::as_path)
     }
 
     /// Returns the files that no plugin may write or read: the configuration file at `path`, and
     /// files that it names.
     pub fn own_files(&self, path: &Path) -> OffLimits {
-        let components = self.plugins().map(|(_, plugin)| plugin.component.clone());
+        let components = self.plugins().filter_map(|(_, plugin)| plugin.component.file());
+        let components = components.map(Path::to_owned);
         let sources = self.plugins().flat_map(|(_, plugin)| plugin.grant.secret.values());
         let secrets = sources.filter_map(|secret| match &secret.source {
             secret::SecretSource::File(path) => Some(path.clone()),
@@ -225,4 +268,16 @@ impl Config {
                 .collect(),
         }
     }
+}
+
+/// Returns the files of authorities and of a certificate.
+fn trust_files<'c>(
+    authorities: &'c Authorities,
+    identity: Option<&'c IdentitySource>,
+) -> impl Iterator<Item = &'c PathBuf> {
+    let authorities = match authorities {
+        Authorities::File(path) => Some(path),
+        Authorities::System | Authorities::Pem(_) => None,
+    };
+    authorities.into_iter().chain(identity.map(|own| &own.certificate))
 }

@@ -56,6 +56,11 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// Creates the problem of a key, by its path.
+    pub fn at(key: &str, message: impl Into<String>) -> Self {
+        Self { key: KeyPath::parse(key), message: message.into() }
+    }
+
     pub(super) fn of_file(message: impl Into<String>) -> Self {
         Self { key: KeyPath::default(), message: message.into() }
     }

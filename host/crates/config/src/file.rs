@@ -15,6 +15,7 @@ mod provider;
 mod ranged;
 mod server;
 mod store_key;
+mod team;
 mod tool_manager;
 mod virtual_mcp;
 
@@ -29,11 +30,11 @@ pub(super) use self::{
         Trust,
     },
     forms::{Entries, NameOr},
-    governance::{Environment, Governance, KeyRow, Role, VirtualKey},
-    http_client::{OAuthConfig, TlsConfig},
-    management::{Management, Operator, OperatorRole},
+    governance::{Environment, Governance, KeyRow, KeyValue, Role, VirtualKey},
+    http_client::{OAuthConfig, SubjectTokenKind, TlsConfig, TokenExchangeConfig},
+    management::{Management, Oidc, OidcRole, Operator, OperatorRole},
     mcp_server::{Approval, ApprovalRule, McpServer, OAuth, Sessions, TokenApis, View},
-    plugin::{Access, FilesGrant, Grants, HttpRule, Inject, KvGrant, SecretGrant, Wasm},
+    plugin::{Access, FilesGrant, Grants, HttpRule, Inject, KvGrant, SecretGrant, Stored, Wasm},
     private_key::PrivateKey,
     process::{Confine, Docker, DockerMount, Network, ProcessLimits, Stdio},
     provider::{
@@ -43,6 +44,7 @@ pub(super) use self::{
     ranged::{Amount, RANGE, Ranged},
     server::{BuiltinTools, ClientAuth, Responses, Server, Tls},
     store_key::StoreKey,
+    team::{Customer, Team},
     tool_manager::{ApprovalChoice, BindingLevel, ResultsAsText, ScriptLanguage, ToolManager},
     virtual_mcp::{VirtualMcp, VirtualMcpTools},
 };
@@ -76,6 +78,9 @@ pub(super) struct File {
     /// share, for example `postgres://airlock@db.example.com/airlock`; `env.NAME` takes it from the
     /// environment, so that a password is not in the file. Default: `airlock.db` beside this file.
     pub(super) store: Option<EnvText>,
+    /// URL of the server of PostgreSQL itself, if `store` is the URL of a pooler such as PgBouncer. Notifications
+    /// of changes are received there, and `store` may give each transaction another connection.
+    pub(super) store_listen_url: Option<EnvText>,
     /// Key that secrets in the store are sealed with: `env.NAME`, or `{"file": "PATH"}` for a file that
     /// has only the key. Default: none; they are stored as they are.
     pub(super) store_key: Option<StoreKey>,

@@ -21,7 +21,7 @@ use airlock_model::{self as model, BadProvider, CloudCredential, Models, Service
 use airlock_plugin::{
     self as plugin, Drift, Grant, Metadata, Reason, Rights, UnassignedStore, read_component,
 };
-use airlock_server::{BadTls, TlsSettings};
+use airlock_server::{BadTls, ReplicaTls, TlsSettings};
 use airlock_store::{Settings, kv};
 use airlock_strings::{visible_line, with_causes};
 use airlock_tls::BadIdentity;
@@ -35,6 +35,7 @@ impl Config {
     pub async fn check_files(&self, origin: &str) -> Result<(), ConfigError> {
         let mut problems = Vec::new();
         problems.extend(self.server.tls.as_ref().and_then(check_tls));
+        problems.extend(check_replica_tls(&self.server.replica_tls));
         for provider in &self.providers {
             problems.extend(check_provider(provider));
         }
@@ -65,9 +66,9 @@ impl Config {
     /// offered, and commands of MCP servers that are not in the `PATH` of this process.
     pub fn warnings(&self) -> Vec<Problem> {
         let mut warnings = Vec::new();
-        let tls = self.server.tls.as_ref().and_then(|tls| tls.check().ok().flatten());
-        warnings.extend(tls.map(|untimely| Problem {
-            key: KeyPath::parse("server.tls.certificate"),
+        let tls = self.server.tls.as_ref().and_then(|tls| tls.check().ok());
+        warnings.extend(tls.into_iter().flatten().map(|untimely| Problem {
+            key: KeyPath::parse("server.tls").member(untimely.key()),
             message: untimely.to_string(),
         }));
         for Client { name, policy, source, .. } in &self.clients {
@@ -118,7 +119,9 @@ impl Config {
     pub fn check_grant(&self, client: &ClientName, tools: &[ToolDefinition]) -> Vec<Problem> {
         let Some(plugin) = self.plugin(client) else { return Vec::new() };
         let mut callable = Callable::new(self);
-        callable.add(&plugin.component, tools);
+        if let Some(component) = plugin.component.file() {
+            callable.add(component, tools);
+        }
         check_grant(&KeyPath::default(), &plugin.grant, &mut callable)
     }
 
@@ -134,7 +137,8 @@ impl Config {
         let mut problems = Vec::new();
         for Client { name, policy, source, .. } in &self.clients {
             let Source::Plugin(plugin) = source else { continue };
-            let Ok(wasm) = read_component(&plugin.component).await else { continue };
+            let Some(component) = plugin.component.file() else { continue };
+            let Ok(wasm) = read_component(component).await else { continue };
             let Ok(metadata) = Metadata::of(&wasm) else { continue };
             let drift = Drift::between(&lock, name, &metadata, &plugin.grant, policy);
             problems.extend(drift.filter(Drift::is_of_component).map(|drift| Problem {
@@ -223,9 +227,11 @@ fn missing_service_account(provider: &model::Settings, key: &KeyPath) -> Option<
 }
 
 async fn check_plugin(key: &KeyPath, client: &str, plugin: &plugin::Settings) -> Vec<Problem> {
-    match missing(key.member("component"), &plugin.component, Path::is_file, "file") {
+    // A gateway checks one in the store when it reads it.
+    let Some(component) = plugin.component.file() else { return Vec::new() };
+    match missing(key.member("component"), component, Path::is_file, "file") {
         Some(problem) => vec![problem],
-        None => refusal(key, client, plugin).await,
+        None => refusal(key, client, component, &plugin.grant).await,
     }
 }
 
@@ -240,8 +246,8 @@ fn check_grant<'c>(key: &KeyPath, grant: &'c Grant, callable: &mut Callable<'c>)
 }
 
 /// Returns the reasons for which the gateway would not load a plugin. The component is not run.
-async fn refusal(key: &KeyPath, client: &str, plugin: &plugin::Settings) -> Vec<Problem> {
-    let metadata = match read_component(&plugin.component).await {
+async fn refusal(key: &KeyPath, client: &str, component: &Path, grant: &Grant) -> Vec<Problem> {
+    let metadata = match read_component(component).await {
         Ok(wasm) => Metadata::of(&wasm),
         Err(error) => return vec![unusable(key, &error)],
     };
@@ -249,10 +255,9 @@ async fn refusal(key: &KeyPath, client: &str, plugin: &plugin::Settings) -> Vec<
         Ok(metadata) => metadata.manifest,
         Err(error) => return vec![unusable(key, &error)],
     };
-    let rights =
-        Rights::intersect(manifest.as_ref(), &plugin.grant, &|source: &secret::SecretSource| {
-            source.read(&environment)
-        });
+    let rights = Rights::intersect(manifest.as_ref(), grant, &|source: &secret::SecretSource| {
+        source.read(&environment)
+    });
     let reasons = rights.err().into_iter().flat_map(|refusal| refusal.reasons);
     let problems = reasons.map(|reason| match &reason {
         Reason::NoValue { secret, error } => Problem {
@@ -280,13 +285,23 @@ fn defect(client: &Client, lock: &Lock) -> Option<Problem> {
 fn check_tls(tls: &TlsSettings) -> Option<Problem> {
     let key = KeyPath::parse("server.tls");
     let files = [("certificate", Some(&tls.certificate)), ("key", Some(&tls.key))];
-    let files = files.into_iter().chain([("client_ca", tls.client_ca.as_ref())]);
+    let lists = tls.client_crl.iter().map(|path| ("client_crl", Some(path)));
+    let files = files.into_iter().chain([("client_ca", tls.client_ca.as_ref())]).chain(lists);
     let mut absent =
         files.filter_map(|(name, path)| missing(key.member(name), path?, Path::is_file, "file"));
     absent.next().or_else(|| {
         let BadTls { key: name, problem } = tls.check().err()?;
         Some(Problem { key: key.member(name), message: with_causes(&problem) })
     })
+}
+
+/// Checks the files of the gateways for each other.
+fn check_replica_tls(tls: &ReplicaTls) -> Option<Problem> {
+    if *tls == ReplicaTls::default() {
+        return None;
+    }
+    let error = tls.check().err()?;
+    Some(Problem { key: KeyPath::parse("server.replica_tls"), message: with_causes(&error) })
 }
 
 fn unusable_file(client: &ClientName, file: UnusableFile) -> Problem {

@@ -41,6 +41,11 @@ impl Fingerprint {
         keys
     }
 
+    /// Returns whether a key that is not a client's has a value.
+    pub fn has(&self, path: &str) -> bool {
+        self.0.contains_key(&FingerprintKey { client: None, path: path.to_owned() })
+    }
+
     /// Returns the names of the clients that have values.
     pub fn clients(&self) -> BTreeSet<&str> {
         self.0.keys().filter_map(|key| key.client.as_deref()).collect()

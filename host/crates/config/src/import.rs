@@ -94,7 +94,8 @@ fn correct(draft: &mut Draft, directory: &Path) -> Vec<String> {
             }
             continue;
         };
-        let place = Place { directory, file: None };
+        // It will be a file, which may leave out the values of keys.
+        let place = Place { directory, file: Some(directory) };
         let absent = AbsentNames::default();
         let (_, refused) = resolve::resolve(file, place, &environment, &absent);
         let mut variables = BTreeSet::new();

@@ -10,8 +10,11 @@
 //! | `read` | JSON → the types in `file`; the errors name keys and quote no text |
 //! | `file` | the file as written: description, range and default of each key |
 //! | `resolve` | `file` → [`Config`], one function a section |
+//! | `effect` | when a running gateway takes a change of each key |
 //! | `merge` | the file and the entries of the store → [`Config`] |
 //! | `redact` | an element without its secrets |
+//! | `effective` | settings with their defaults |
+//! | `stored` | the components in the store that an element names |
 //! | `files` | checks that what the configuration names is there |
 //! | `import` | the configuration of another program → a file |
 //!
@@ -23,6 +26,8 @@
 
 mod callable;
 mod config;
+mod effect;
+mod effective;
 mod env_text;
 mod environment;
 mod error;
@@ -40,10 +45,12 @@ mod resolve;
 mod schema;
 mod skipped;
 mod store_key;
+mod stored;
 mod unsupported;
 
 pub use self::{
-    config::{Client, Config, Disabled, SealKeySource, Source, StoreSeal},
+    config::{AbsentOwner, Client, Config, Disabled, SealKeySource, Source, StoreSeal},
+    effect::{Effect, effect, restart_keys},
     environment::environment,
     error::{ConfigError, Problem},
     fingerprint::Fingerprint,
@@ -54,6 +61,8 @@ pub use self::{
     redact::{redacted, restore, written_secrets},
     schema::schema,
     store_key::StoreKeyError,
+    stored::StoredComponents,
+    unsupported::key as unsupported,
 };
 
 #[cfg(test)]

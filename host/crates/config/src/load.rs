@@ -1,6 +1,10 @@
 //! From the text of a configuration file to its settings.
 
-use std::{io::Read as _, path::Path};
+use std::{
+    fs::File as OpenedFile,
+    io::{self, Read as _},
+    path::Path,
+};
 
 use serde_json::Value;
 
@@ -8,11 +12,13 @@ use super::{
     config::Config,
     environment::{Env, environment},
     error::{ConfigError, Problem},
+    file::File,
     fingerprint::Fingerprint,
     json::{self, MAX_FILE_BYTES},
     read::{self, Reading},
-    resolve::{self, AbsentNames},
+    resolve::{self, AbsentNames, NamedPart},
 };
+use airlock_core::regular_file;
 use airlock_lock::FILE_NAME as LOCK_FILE;
 
 /// Place of a configuration.
@@ -78,11 +84,24 @@ impl Config {
 
 /// Reads a configuration file as JSON. The inner error is the problem of a file that is none.
 pub(super) fn read_json(path: &Path) -> Result<Result<Value, Problem>, ConfigError> {
+    read_opened(path, OpenedFile::open(path))
+}
+
+/// Reads a configuration file again, like [`read_json`]. Fails if it is not a regular file: reading another
+/// one may never end.
+pub(super) fn read_json_again(path: &Path) -> Result<Result<Value, Problem>, ConfigError> {
+    read_opened(path, regular_file::open(path))
+}
+
+fn read_opened(
+    path: &Path,
+    opened: io::Result<OpenedFile>,
+) -> Result<Result<Value, Problem>, ConfigError> {
     let mut bytes = Vec::new();
     // Reads one byte more than the limit, so that a file above the limit is detected without reading
     // all of it.
     let limit = MAX_FILE_BYTES as u64 + 1;
-    std::fs::File::open(path)
+    opened
         .and_then(|opened| opened.take(limit).read_to_end(&mut bytes))
         .map_err(|source| ConfigError::Unreadable { file: path.display().to_string(), source })?;
     let text = String::from_utf8(bytes).map_err(|_| Problem::of_file("is not UTF-8 text"));
@@ -106,9 +125,21 @@ pub(super) fn valid_parts(
 ) -> (Option<Config>, Vec<Problem>) {
     let Reading { value, mut problems, skipped } = read::read(json);
     let Some(file) = value else { return (None, problems) };
+    problems.extend(stored_components(&file));
     let (config, refused) = resolve::resolve(file, place, env, &AbsentNames::default());
     problems.extend(skipped.correct(refused));
     (Some(located(config, json, place)), problems)
+}
+
+/// Refuses components in the store: a file that names one would not keep the store from removing it.
+fn stored_components(file: &File) -> impl Iterator<Item = Problem> {
+    let clients = file.mcp.client_configs.iter();
+    let stored = clients
+        .filter(|client| client.wasm_config.as_ref().is_some_and(|plugin| plugin.stored.is_some()));
+    stored.map(|client| Problem {
+        key: NamedPart::Clients.key().named(&client.name).member("wasm_config").member("stored"),
+        message: "is set by the management API and cannot be in a file: name the file of the component in `component`".to_owned(),
+    })
 }
 
 /// Completes a configuration with what depends on its text and its place.

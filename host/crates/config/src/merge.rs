@@ -5,19 +5,30 @@
 //! name. The entry has effect as long as the element is the one that it was made for, which the digest
 //! in the entry tells; if the file was edited since, the file has effect, and the entry is reported.
 //!
-//! An entry that is not valid is left out. The element that it stands in place of stays out too: it
-//! might open what the operator meant to close.
+//! An entry that is not valid, or that cannot be opened, is left out. The element that it stands in place
+//! of stays out too: it might open what the operator meant to close. For the same reason a virtual key is
+//! refused as long as a role or the environment that it names in the file is taken away by an entry.
+//!
+//! An element of the file that is not valid beside the entries, such as a client with a fallback that an
+//! operator has disabled, is left out too: it must not keep the other entries from having effect.
+//!
+//! A virtual key of the file without a credential gets the digest of the one that the gateway has made for
+//! it, an entry of [`EntryKind::KeyValue`]. It stays valid when the rest of the key is edited.
 
+mod kinds;
 mod layout;
 mod plan;
 
 use std::{
-    fmt,
+    fmt, io,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use airlock_store::entries::{Entries, EntryKind};
+use airlock_store::{
+    SealError,
+    entries::{Entries, EntryKind},
+};
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -27,12 +38,12 @@ use super::{
     environment::{Env, environment},
     error::{ConfigError, Problem},
     load::{self, Place},
-    resolve::NamedPart,
 };
 
 /// Maximum attempts to resolve the rest without entries that are not valid. The first one finds
-/// all of them, unless one is valid only beside another that is not.
-const MAX_ATTEMPTS: usize = 4;
+/// all of them, unless one is valid only beside another that is not: a key needs its team, and that its
+/// customer.
+const MAX_ATTEMPTS: usize = 8;
 
 /// A configuration that was merged.
 #[derive(Debug, Clone)]
@@ -41,11 +52,11 @@ pub struct Merged {
     pub config: Config,
     /// Every element that has effect, and those of the file that are removed.
     pub elements: Vec<Element>,
-    /// Entries that have no effect.
+    /// Entries that have no effect, and elements of the file that do not fit to the entries.
     pub left_out: Vec<LeftOut>,
 }
 
-/// An element of the merged configuration. It may have secrets in it.
+/// An element of the merged configuration, or a value of [`EntryKind::Setting`]. It may have secrets in it.
 #[derive(Clone, PartialEq)]
 pub struct Element {
     /// Its kind.
@@ -70,7 +81,7 @@ impl fmt::Debug for Element {
     }
 }
 
-/// An entry of the store that has no effect.
+/// An entry of the store that has no effect, or an element of the file that does not fit to the entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftOut {
     /// Its kind.
@@ -81,14 +92,18 @@ pub struct LeftOut {
     pub reason: LeftOutReason,
 }
 
-/// Reason that an entry has no effect.
+/// Reason that an entry or an element has no effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeftOutReason {
     /// The element of the file was changed after the entry was made.
     FileChanged,
     /// The entry is not valid, or does not fit the rest of the configuration. The keys are relative to the
-    /// entry. The element of the file that it stands in place of has no effect either.
+    /// entry. The element of the file that it stands in place of has no effect either. Also the reason of an
+    /// element of the file that does not fit to the entries.
     Invalid(Vec<Problem>),
+    /// The entry cannot be opened: the gateway does not have the key that it is sealed with, or it was
+    /// altered. The element of the file that it stands in place of has no effect either.
+    Unreadable(SealError),
 }
 
 /// A configuration file that is read again and again. While it is not valid, its last valid content
@@ -97,6 +112,14 @@ pub enum LeftOutReason {
 pub struct ConfigSource {
     path: PathBuf,
     last_valid: Mutex<Option<Arc<Value>>>,
+    /// Content that was read last and cannot be used, although it is valid.
+    refused: Mutex<Option<RefusedContent>>,
+}
+
+/// A content of which nothing can be made.
+struct RefusedContent {
+    json: Value,
+    problems: Vec<Problem>,
 }
 
 impl fmt::Debug for ConfigSource {
@@ -108,9 +131,12 @@ impl fmt::Debug for ConfigSource {
 
 /// A configuration of a file and of entries.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct Loaded<T = ()> {
     /// The merged configuration.
     pub merged: Merged,
+    /// Its settings as they are made for use; `None` if that fails for the last valid content, for example
+    /// because a file is gone, or was not tried.
+    pub made: Option<T>,
     /// Reason that the present content of the file is not used; `None` if it is.
     pub problem: Option<ConfigError>,
 }
@@ -118,7 +144,7 @@ pub struct Loaded {
 impl ConfigSource {
     /// Names a file. Nothing is read yet.
     pub fn new(path: PathBuf) -> Self {
-        Self { path, last_valid: Mutex::default() }
+        Self { path, last_valid: Mutex::default(), refused: Mutex::default() }
     }
 
     /// Path of the file.
@@ -127,18 +153,72 @@ impl ConfigSource {
     }
 
     /// Reads the file and merges entries into it. An entry that is not valid is left out. Fails if the
-    /// file cannot be read or is not valid by itself, and never was.
+    /// file cannot be read or is not valid by itself, and never was. A content of which [`Self::load_made`]
+    /// could make nothing is not used here either.
     pub fn load(&self, entries: &Entries) -> Result<Loaded, ConfigError> {
-        let problem = match self.read(entries) {
-            Ok((json, merged)) => {
-                *self.last_valid.lock() = Some(Arc::new(json));
-                return Ok(Loaded { merged, problem: None });
-            }
-            Err(problem) => problem,
+        let read = self.read(entries).and_then(|(json, merged)| {
+            self.check_refused(&json)?;
+            Ok(merged)
+        });
+        match read {
+            Ok(merged) => Ok(Loaded { merged, made: Some(()), problem: None }),
+            Err(problem) => self.load_last(entries, problem, |_| Ok(())),
+        }
+    }
+
+    /// Merges entries into the last valid content, because the file cannot be read in time. Nothing is read
+    /// and nothing made. Fails if there is no such content.
+    pub fn load_unread<T>(&self, entries: &Entries) -> Result<Loaded<T>, ConfigError> {
+        self.load_last(entries, self.unread(), |_| Err(Vec::new()))
+    }
+
+    /// Returns the problem of a file that is not read in time.
+    pub fn unread(&self) -> ConfigError {
+        let source = io::Error::new(
+            io::ErrorKind::TimedOut,
+            "the file, or one that it names, was not read within a few seconds",
+        );
+        ConfigError::Unreadable { file: self.path.display().to_string(), source }
+    }
+
+    /// Does the same as [`Self::load`], and makes something of the configuration. A content for which `prepare`
+    /// fails is not used either. One for which it succeeds is the last valid one from now on.
+    pub fn load_made<T>(
+        &self,
+        entries: &Entries,
+        prepare: impl Fn(&Config) -> Result<T, Vec<Problem>>,
+    ) -> Result<Loaded<T>, ConfigError> {
+        let (json, merged) = match self.read(entries) {
+            Ok(read) => read,
+            Err(problem) => return self.load_last(entries, problem, prepare),
         };
+        match prepare(&merged.config) {
+            Ok(made) => {
+                *self.refused.lock() = None;
+                *self.last_valid.lock() = Some(Arc::new(json));
+                Ok(Loaded { merged, made: Some(made), problem: None })
+            }
+            Err(problems) => {
+                let problem = self.invalid(problems.clone());
+                *self.refused.lock() = Some(RefusedContent { json, problems });
+                self.load_last(entries, problem, prepare)
+            }
+        }
+    }
+
+    /// Merges entries into the last valid content. Fails with the problem of the present one if there is none.
+    fn load_last<T>(
+        &self,
+        entries: &Entries,
+        problem: ConfigError,
+        prepare: impl Fn(&Config) -> Result<T, Vec<Problem>>,
+    ) -> Result<Loaded<T>, ConfigError> {
         let last_valid = self.last_valid.lock().clone();
         match last_valid.map(|json| self.merge(&json, entries)) {
-            Some(Ok(merged)) => Ok(Loaded { merged, problem: Some(problem) }),
+            Some(Ok(merged)) => {
+                let made = prepare(&merged.config).ok();
+                Ok(Loaded { merged, made, problem: Some(problem) })
+            }
             Some(Err(_)) | None => Err(problem),
         }
     }
@@ -149,9 +229,18 @@ impl ConfigSource {
     }
 
     fn read(&self, entries: &Entries) -> Result<(Value, Merged), ConfigError> {
-        let json = load::read_json(&self.path)?.map_err(|problem| self.invalid(vec![problem]))?;
+        let json = load::read_json_again(&self.path)?;
+        let json = json.map_err(|problem| self.invalid(vec![problem]))?;
         let merged = self.merge(&json, entries).map_err(|problems| self.invalid(problems))?;
         Ok((json, merged))
+    }
+
+    /// Fails if nothing could be made of this content.
+    fn check_refused(&self, json: &Value) -> Result<(), ConfigError> {
+        match &*self.refused.lock() {
+            Some(refused) if refused.json == *json => Err(self.invalid(refused.problems.clone())),
+            Some(_) | None => Ok(()),
+        }
     }
 
     fn merge(&self, json: &Value, entries: &Entries) -> Result<Merged, Vec<Problem>> {
@@ -163,7 +252,8 @@ impl ConfigSource {
     }
 }
 
-/// Merges entries into a configuration. Fails with the problems of the file.
+/// Merges entries into a configuration. Fails with the problems of the file, and with those that the entries
+/// lead to outside every element.
 pub(super) fn merge(
     json: &Value,
     place: Place<'_>,
@@ -183,18 +273,10 @@ pub(super) fn merge(
             let config = load::located(attempt.config, &plan.merged_json(), place);
             return Ok(plan.finish(config));
         }
-        if attempts == MAX_ATTEMPTS || attempt.problems_of_entries.is_empty() {
+        if attempts == MAX_ATTEMPTS || !attempt.has_invalid_elements() {
             return Err(attempt.into_problems());
         }
-        plan.leave_out(attempt.problems_of_entries);
+        plan.leave_out(attempt);
         attempts += 1;
-    }
-}
-
-/// Returns the part of the file that has the elements of a kind.
-fn part(kind: EntryKind) -> NamedPart {
-    match kind {
-        EntryKind::Client => NamedPart::Clients,
-        EntryKind::VirtualKey => NamedPart::VirtualKeys,
     }
 }

@@ -6,7 +6,10 @@ use airlock_store::entries::EntryKind;
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use self::shape::{CLIENT, Members, Shape, VIRTUAL_KEY};
+use self::shape::{
+    CLIENT, CUSTOMER, ENVIRONMENT, KEY_VALUE, Members, ROLE, SETTING, Shape, TEAM, VIRTUAL_KEY,
+    VIRTUAL_MCP,
+};
 use super::key_path::KeyPath;
 
 /// Stands for a value of which nothing is shown.
@@ -25,7 +28,10 @@ const SHORT: usize = 23;
 /// `{"value": "abcd…wxyz", "env_var": "", "from_env": false}`, those of the environment by their names.
 /// Of members that an element of this kind does not have, nothing is shown but their names.
 pub fn redacted(kind: EntryKind, element: &Value) -> Value {
-    object(members(kind), element)
+    match kind {
+        EntryKind::Setting => redact(&Shape::Shown, element),
+        _ => object(members(kind), element),
+    }
 }
 
 /// Returns the keys at which an element has secrets that are written in it, and not named by an
@@ -46,6 +52,13 @@ fn members(kind: EntryKind) -> &'static Members {
     match kind {
         EntryKind::Client => &CLIENT,
         EntryKind::VirtualKey => &VIRTUAL_KEY,
+        EntryKind::Team => &TEAM,
+        EntryKind::Customer => &CUSTOMER,
+        EntryKind::Role => &ROLE,
+        EntryKind::Environment => &ENVIRONMENT,
+        EntryKind::VirtualMcp => &VIRTUAL_MCP,
+        EntryKind::Setting => &SETTING,
+        EntryKind::KeyValue => &KEY_VALUE,
     }
 }
 

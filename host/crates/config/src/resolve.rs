@@ -22,6 +22,7 @@ mod row;
 mod same_variants;
 mod server;
 mod store;
+mod team;
 mod time;
 mod tls;
 mod tool_cache;
@@ -30,14 +31,22 @@ mod tool_manager;
 mod upstream;
 mod virtual_mcp;
 
-use std::{collections::BTreeSet, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+};
 
-pub(super) use self::refused::{InvalidValue, NamedPart, Referent, RefusedValue};
 use self::{
     file_env::FileEnv,
-    key::{KeyContext, KeyNames, KnownKeys},
+    key::{KeyContext, KeyNames, KnownKeys, ResolvedKeys},
+    named_set::AbsentSets,
     resolved::Resolved,
+    team::AbsentGroups,
     virtual_mcp::GroupContext,
+};
+pub(super) use self::{
+    key::check_stored as check_key_value,
+    refused::{InvalidValue, NamedPart, Referent, RefusedValue},
 };
 use super::{
     config::{Client, Config, Source},
@@ -48,8 +57,9 @@ use super::{
     load::Place,
 };
 use airlock_core::tool::ClientName;
+use airlock_mcp_client::UserCredentials;
 use airlock_sandbox as sandbox;
-use airlock_server::ClientAuth;
+use airlock_server::{ClientAuth, ManagementSettings, Settings as ServerSettings};
 
 /// Names that elements of a file may refer to although no element has them any more, because entries of
 /// the store stand in the place of those that had.
@@ -62,6 +72,12 @@ pub(super) struct AbsentNames {
     pub(super) keys: BTreeSet<String>,
     /// All virtual keys of the file, active or not.
     pub(super) file_keys: BTreeSet<String>,
+    /// Roles and environments of the file.
+    pub(super) sets: AbsentSets,
+    /// Teams and customers of the file.
+    pub(super) groups: AbsentGroups,
+    /// Names of the groups of tools of the store.
+    pub(super) store_mcps: BTreeSet<String>,
     /// True if operators have ever changed a virtual key. The gateway requires keys from then on: the
     /// removal of the last one opens nothing, after a restart neither.
     pub(super) had_keys: bool,
@@ -81,7 +97,7 @@ pub(super) fn resolve(
 fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config> {
     let client_configs = NamedPart::Clients.key();
     let tool_manager = &file.mcp.tool_manager_config;
-    let file::Governance { virtual_keys, roles, environments } = file.governance;
+    let file::Governance { virtual_keys, roles, environments, teams, customers } = file.governance;
     let has_active_key = virtual_keys.iter().any(|key| key.is_active.0)
         || !absent.keys.is_empty()
         || absent.had_keys;
@@ -91,14 +107,18 @@ fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config
         names.extend(absent.clients.iter().cloned());
         let key_names = key::names(&virtual_keys);
         let key_names = KeyNames { present: &key_names, absent: &absent.file_keys };
-        let sets = named_set::resolve(roles, environments, &names);
-        let sets = problems.take(KeyPath::parse("governance"), sets);
-        let context = GroupContext { clients: &names, keys: key_names };
+        let sets = named_set::resolve(roles, environments, &names, &absent.sets);
+        let sets = problems.take("governance", sets);
+        let groups = team::resolve(&teams, &customers, &absent.groups);
+        let key_groups = problems.take("governance", groups);
+        let of_store = &absent.store_mcps;
+        let context = GroupContext { clients: &names, keys: key_names, of_store };
         let groups = virtual_mcp::resolve(file.mcp.virtual_mcps, &context);
-        let groups = problems.take(KeyPath::parse("mcp.virtual_mcps"), groups);
-        let slugs = client::check_slugs(&file.mcp.client_configs, &groups);
+        let groups = problems.take(NamedPart::VirtualMcps.key(), groups);
+        let slugs = client::check_slugs(&file.mcp.client_configs, &groups, of_store);
         problems.take(client_configs.clone(), slugs);
-        let owned = client::owned(&file.mcp.client_configs, key_names, &absent.clients);
+        let owned =
+            client::owned(&file.mcp.client_configs, key_names, &key_groups.teams, &absent.clients);
         let owned = problems.take(client_configs.clone(), owned);
         let disabled = client::disabled(&file.mcp.client_configs);
         let credentials = server::CallerCredentials {
@@ -109,31 +129,39 @@ fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config
         let has_external_url = file.server.external_url.is_some();
         let mut server = problems.take("server", server::resolve(file.server, credentials, env));
         let providers = problems.take("providers", provider::resolve(file.providers, env));
+        let of_store = client::indices_of_store(&file.mcp.client_configs, &absent.clients);
         let clients = client::resolve(file.mcp.client_configs, &names, env);
         let clients = problems.take(client_configs, clients);
-        // Behind a proxy, the address of `listen` leads the browsers of users to their own machines.
-        let is_local = server.listen.ip().is_loopback()
-            && server.allowed_hosts.is_empty()
-            && server.allowed_origins.is_empty();
-        if !has_external_url && !is_local {
-            problems.merge(require_external_url(&clients));
-        }
         let asks_for_certificates =
             server.tls.as_ref().is_some_and(|tls| tls.client_auth != ClientAuth::None);
-        let context =
-            KeyContext { clients: &names, sets: &sets, owned: &owned, asks_for_certificates, env };
+        let context = KeyContext {
+            clients: &names,
+            sets: &sets,
+            groups: &key_groups,
+            owned: &owned,
+            asks_for_certificates,
+            env,
+        };
         let keys = key::resolve(virtual_keys, &context);
         let keys = problems.take(NamedPart::VirtualKeys.key(), keys);
-        let known_keys = KnownKeys { active: &keys, absent: &absent.keys };
+        let known_keys = KnownKeys { resolved: &keys, absent: &absent.keys };
         let mcp = mcp_server::resolve(&file.mcp_server, server.max_connections, known_keys);
         server.mcp = problems.take("mcp_server", mcp);
+        if file.mcp_server.oauth.is_none() {
+            problems.merge(require_tokens(&clients, &of_store));
+        }
         let oauth = file.mcp_server.oauth.and_then(|oauth| {
             let resolved = mcp_server::oauth(oauth, known_keys, &sets.roles);
             problems.take(KeyPath::parse("mcp_server.oauth"), resolved)
         });
         let views = oauth.iter().flat_map(|oauth| &oauth.views);
-        let keys = keys.with_roles(sets.roles).with_views(views.map(|rule| rule.view.as_str()));
+        let ResolvedKeys { active, without_value, withheld } = keys;
+        let keys = active.with_roles(sets.roles.present);
+        let keys = keys.with_views(views.map(|rule| rule.view.as_str()));
         server.management = problems.take("management", management::resolve(file.management, env));
+        if !has_external_url && !is_local(&server) {
+            problems.merge(require_external_url(&clients, &server.management, &of_store));
+        }
         let budget = tool_manager::budget(tool_manager);
         Config {
             server,
@@ -150,9 +178,12 @@ fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config
             search_above: tool_manager.code_mode_search_threshold.count() as usize,
             script_language: tool_manager.code_mode_language.into(),
             keys,
+            keys_without_value: without_value,
+            keys_withheld: withheld,
+            absent_owners: owned.absent,
             oauth,
             store: problems
-                .accept("store", store::resolve(file.store, env))
+                .merge(store::resolve(file.store, file.store_listen_url, env))
                 .unwrap_or_else(|| store::beside(env)),
             store_seal: problems.merge(store::seal(file.store_key, file.store_old_keys, env)),
             lock: None,
@@ -166,25 +197,106 @@ fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config
     })
 }
 
-/// Refuses servers that act for single users, whose browsers have to reach the gateway to log in.
-fn require_external_url(clients: &[Client]) -> Resolved<()> {
+/// Returns whether the browsers of users reach the address of `listen`. Behind a proxy, it leads them to their
+/// own machines.
+fn is_local(server: &ServerSettings) -> bool {
+    server.listen.ip().is_loopback()
+        && server.allowed_hosts.is_empty()
+        && server.allowed_origins.is_empty()
+}
+
+/// Refuses servers that act for single users, and operators who log in: their browsers have to reach the
+/// gateway.
+fn require_external_url(
+    clients: &[Client],
+    management: &ManagementSettings,
+    of_store: &BTreeMap<ClientName, usize>,
+) -> Resolved<()> {
     Resolved::new(|problems| {
-        let per_user = clients.iter().find(|client| match &client.source {
-            Source::Upstream(settings) => {
-                settings.transport.http().is_some_and(|http| http.is_per_user)
-            }
-            Source::Plugin(_) => false,
-        });
-        if let Some(client) = per_user {
-            problems.refuse(
+        if management.oidc.is_some() {
+            return problems.refuse(
                 KeyPath::parse("server.external_url"),
-                format_args!(
-                    "is required, because the client {:?} has the `auth_type` \"per_user_oauth\": users log in there with a browser",
-                    client.name.as_str()
-                ),
+                "is required beside `management.oidc`: the provider redirects the browsers of operators there",
             );
         }
+        let per_user = clients.iter().filter_map(|client| {
+            let name = &client.name;
+            match user_credentials(client)? {
+                UserCredentials::Login => Some(UserClient {
+                    name,
+                    auth_type: "per_user_oauth",
+                    reason: "users log in there with a browser",
+                }),
+                UserCredentials::Headers(_) => Some(UserClient {
+                    name,
+                    auth_type: "per_user_headers",
+                    reason: "users enter them there with a browser",
+                }),
+                UserCredentials::Exchange(_) => None,
+            }
+        });
+        problems.merge(require("server.external_url", per_user, of_store));
     })
+}
+
+/// Refuses servers for which access tokens of callers are exchanged, if no caller has any.
+fn require_tokens(clients: &[Client], of_store: &BTreeMap<ClientName, usize>) -> Resolved<()> {
+    let exchanging = clients
+        .iter()
+        .filter(|client| matches!(user_credentials(client), Some(UserCredentials::Exchange(_))))
+        .map(|client| UserClient {
+            name: &client.name,
+            auth_type: "token_exchange",
+            reason: "it exchanges the access tokens of callers",
+        });
+    require("mcp_server.oauth", exchanging, of_store)
+}
+
+/// A client that acts for single users.
+struct UserClient<'c> {
+    name: &'c ClientName,
+    auth_type: &'static str,
+    /// Reason that it needs another value of the file.
+    reason: &'static str,
+}
+
+/// Refuses clients that need a value of the file that is absent. It is noted at the key of the value for
+/// clients of the file, and at the client for each one of the store, so that it alone is left out.
+fn require<'c>(
+    key: &str,
+    clients: impl Iterator<Item = UserClient<'c>>,
+    of_store: &BTreeMap<ClientName, usize>,
+) -> Resolved<()> {
+    Resolved::new(|problems| {
+        let mut is_noted = false;
+        for UserClient { name, auth_type, reason } in clients {
+            if let Some(index) = of_store.get(name) {
+                let client = NamedPart::Clients.key().element(*index);
+                problems.refuse(
+                    client.member("auth_type"),
+                    format_args!(
+                        "{auth_type:?} requires `{key}` in the configuration file: {reason}"
+                    ),
+                );
+            } else if !is_noted {
+                is_noted = true;
+                problems.refuse(
+                    KeyPath::parse(key),
+                    format_args!(
+                        "is required, because the client {:?} has the `auth_type` {auth_type:?}: {reason}",
+                        name.as_str()
+                    ),
+                );
+            }
+        }
+    })
+}
+
+fn user_credentials(client: &Client) -> Option<&UserCredentials> {
+    match &client.source {
+        Source::Upstream(settings) => settings.transport.http()?.users.as_ref(),
+        Source::Plugin(_) => None,
+    }
 }
 
 /// Returns the directory for compiled code: below `AIRLOCK_CACHE_DIR`, else below the user's cache

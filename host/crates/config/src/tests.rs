@@ -14,6 +14,7 @@ mod redaction;
 mod secrets;
 mod server;
 mod store;
+mod stored_plugins;
 mod tool_manager;
 
 use std::path::Path;

@@ -21,7 +21,7 @@ enum ForeignKey {
 
 /// Returns the reason that a known key is refused; `None` for other keys. `owner` is the type's
 /// name in [`file`](super::file).
-pub(super) fn key(owner: &str, key: &str) -> Option<String> {
+pub fn key(owner: &str, key: &str) -> Option<String> {
     Some(match find(owner, key)? {
         Elsewhere(instruction) => instruction.to_owned(),
         Milliseconds(ours) => format!(
@@ -93,9 +93,12 @@ fn of_a_client(owner: &str, key: &str) -> Option<ForeignKey> {
             NoMeaning("it is written by the other gateway; `airlock upstream login` logs in")
         }
         ("Client", "oauth_config_id") => NotBuilt("the settings are in `oauth_config`"),
-        ("Client", "token_exchange" | "per_user_header_keys") => NotBuilt(
-            "single users have logins and no other credentials; use `auth_type` \"per_user_oauth\"",
-        ),
+        ("TokenExchangeConfig", "authorization_server_url") => {
+            Elsewhere("use `token_url`, the URL of its token endpoint")
+        }
+        ("TokenExchangeConfig", "use_idp_credentials") => {
+            NotBuilt("the client that exchanges tokens is that of `client_id` and `client_secret`")
+        }
         ("Client", "tool_pricing") => NoMeaning("calls have no prices"),
         ("TlsConfig", "insecure_skip_verify") => NotBuilt(
             "certificates are always checked; put the server's own authority into `ca_cert_pem` or `ca_file`",
@@ -196,15 +199,24 @@ fn of_the_rest(owner: &str, key: &str) -> Option<ForeignKey> {
         ("VirtualKey", "budget" | "budget_id" | "budgets" | "rate_limit" | "rate_limit_id") => {
             NotBuilt("budgets and rates are not built yet")
         }
-        ("VirtualKey", "team_id" | "customer_id") => {
-            NotBuilt("teams and customers are not built yet")
-        }
+        ("VirtualKey", "business_unit_id") => NotBuilt("use `team_id` or `customer_id`"),
+        (
+            "Team" | "Customer",
+            "budget" | "budget_id" | "budgets" | "rate_limit" | "rate_limit_id"
+            | "calendar_aligned",
+        ) => NotBuilt("budgets and rates are not built yet"),
+        ("Team", "profile" | "config" | "claims") => NotBuilt(
+            "it belongs to the other gateway's logins; `mcp_server.oauth` gives roles by claims",
+        ),
         ("KeyRow", "id" | "virtual_key_id") => NotBuilt("rows have no identifiers; leave it out"),
         ("KeyRow", "mcp_client_id") => NotBuilt("use `mcp_client_name`"),
         (
             "Governance",
-            "budgets" | "rate_limits" | "teams" | "customers" | "routing_rules" | "auth_config",
-        ) => NotBuilt("only `virtual_keys` is built"),
+            "budgets" | "rate_limits" | "model_configs" | "providers" | "routing_rules",
+        ) => NotBuilt("budgets, rates and rules of routing are not built yet"),
+        ("Governance", "auth_config") => {
+            NotBuilt("operators and their roles are in `management.operators`")
+        }
         ("File", "client") => {
             NotBuilt("its `mcp_…` settings are in `mcp.tool_manager_config`, the rest in `server`")
         }
@@ -263,9 +275,6 @@ pub(super) fn value(owner: &str, value: &str) -> Option<String> {
             "use \"stdio\", \"docker\", \"http\", \"sse\" or \"wasm\""
         }
         ("ProxyKind", "environment") => "name the proxy in `url`",
-        ("AuthType", "per_user_headers" | "token_exchange") => {
-            "use \"per_user_oauth\", with a login of each user, \"oauth\", with one login for all users, or \"headers\" with a token in `headers`"
-        }
         _ => return None,
     };
     Some(format!("{value:?} is not built yet: {reason}"))

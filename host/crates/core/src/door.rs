@@ -16,6 +16,7 @@ mod arguments;
 mod budget;
 mod call_log;
 mod caller;
+mod caller_token;
 mod chain;
 mod event;
 mod filter;
@@ -39,6 +40,7 @@ pub use self::{
     budget::{Budget, NESTED_CALLS},
     call_log::{log_call, log_failure},
     caller::{Caller, Hearing, SessionId},
+    caller_token::{CallerToken, HeldToken},
     chain::Chain,
     event::{Event, Events, Log, LogLevel, Progress},
     filter::{EXCLUDE_TOOLS, Filter, INCLUDE_CLIENTS, INCLUDE_TOOLS},
@@ -46,7 +48,7 @@ pub use self::{
     headers::{CallerHeaders, MAX_CALLER_HEADER_BYTES},
     key::{
         CertificateDigest, Environment, Grants, Keys, LiveKeys, ROLES_PREFIX, RelayRow, VirtualKey,
-        credential_digest, roles_view,
+        credential_digest, roles_of_view, roles_view,
     },
     language::{SCRIPT_LANGUAGE, ScriptLanguage},
     ledger::{CallRecord, Ledger, Outcome},

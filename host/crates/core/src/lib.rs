@@ -10,6 +10,7 @@
 //! | [`limit`] | the limits of one call, in one table: keys, units, defaults and maxima |
 //! | [`memory`] | the memory that one request holds, and the hook that accounts for it |
 //! | [`operator`] | the people and programs that manage a gateway: their roles and rights |
+//! | [`regular_file`] | opens the regular files that the configuration names, and nothing else |
 //! | [`replica`] | the gateways that share one store, and the handles of what only one of them has |
 //! | [`run`] | the protocol of the journal of a script: which calls were made, which may be made now |
 //! | [`threads`] | blocking threads for long work on texts, divided among the tenants |
@@ -20,6 +21,7 @@ pub mod door;
 pub mod limit;
 pub mod memory;
 pub mod operator;
+pub mod regular_file;
 pub mod replica;
 pub mod run;
 pub mod secret;

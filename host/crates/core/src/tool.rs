@@ -26,7 +26,7 @@ mod suspension;
 pub(crate) use self::name::client;
 pub use self::{
     adopted::{BadTool, Tool},
-    arguments::argument_lines,
+    arguments::{argument_lines, whole_argument_lines},
     base64::decode_base64,
     caching::CacheRule,
     code::{HostCode, own_code},

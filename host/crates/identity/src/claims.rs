@@ -103,7 +103,11 @@ fn check_type(claims: &Object, declared: DeclaredType) -> Result<(), Invalid> {
 }
 
 /// Checks the dates and returns `exp`.
-fn check_times(claims: &Object, skew: Duration, now: SystemTime) -> Result<SystemTime, Invalid> {
+pub(crate) fn check_times(
+    claims: &Object,
+    skew: Duration,
+    now: SystemTime,
+) -> Result<SystemTime, Invalid> {
     let now = now.duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
     let skew = skew.as_secs_f64();
     let expires = date(claims, "exp")?.ok_or(Invalid::Claim("exp"))?;
@@ -130,7 +134,7 @@ fn scopes(claims: &Object) -> Result<Vec<String>, Invalid> {
 }
 
 /// Returns an identifier, which may appear in logs.
-fn name(claims: &Object, name: &'static str) -> Result<Option<String>, Invalid> {
+pub(crate) fn name(claims: &Object, name: &'static str) -> Result<Option<String>, Invalid> {
     let Some(text) = text(claims, name)? else {
         return Ok(None);
     };
@@ -140,7 +144,7 @@ fn name(claims: &Object, name: &'static str) -> Result<Option<String>, Invalid> 
 
 /// Returns a claim that must be a text if it exists. A claim of the wrong type is never the same as
 /// no claim: else a malformed `nbf` would not be checked.
-fn text<'a>(claims: &'a Object, name: &'static str) -> Result<Option<&'a str>, Invalid> {
+pub(crate) fn text<'a>(claims: &'a Object, name: &'static str) -> Result<Option<&'a str>, Invalid> {
     match claims.get(name) {
         None => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
@@ -149,7 +153,10 @@ fn text<'a>(claims: &'a Object, name: &'static str) -> Result<Option<&'a str>, I
 }
 
 /// Returns a claim that must be a text or a list of texts if it exists.
-fn texts<'a>(claims: &'a Object, name: &'static str) -> Result<Option<Vec<&'a str>>, Invalid> {
+pub(crate) fn texts<'a>(
+    claims: &'a Object,
+    name: &'static str,
+) -> Result<Option<Vec<&'a str>>, Invalid> {
     let texts = match claims.get(name) {
         None => return Ok(None),
         Some(Value::String(text)) => Some(vec![text.as_str()]),
@@ -160,7 +167,7 @@ fn texts<'a>(claims: &'a Object, name: &'static str) -> Result<Option<Vec<&'a st
 }
 
 /// Returns a date that must be a number of seconds since 1970 if it exists.
-fn date(claims: &Object, name: &'static str) -> Result<Option<f64>, Invalid> {
+pub(crate) fn date(claims: &Object, name: &'static str) -> Result<Option<f64>, Invalid> {
     let Some(value) = claims.get(name) else {
         return Ok(None);
     };

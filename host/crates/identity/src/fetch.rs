@@ -1,4 +1,4 @@
-//! Fetches the key set of the issuer.
+//! Fetches the metadata and the key set of the issuer.
 //!
 //! The issuer is trusted to name its keys, and with nothing more: every response is bounded in size
 //! and time, and no response leads to an unencrypted address.
@@ -6,16 +6,15 @@
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode, header};
-use reqwest::{Client, ClientBuilder, redirect, retry};
+use reqwest::{Client, ClientBuilder, Response, redirect, retry};
 use serde_json::Value;
 use tokio::time;
 use url::Url;
 
 use crate::{
     endpoint::endpoint,
-    json::{self, DOCUMENT_MEMORY},
+    json::{self, DOCUMENT_MEMORY, Object},
     key_set::{BadKeySet, KeySet},
-    settings::{Endpoints, VerifierSettings},
 };
 
 /// Time limit for all requests of one fetch together.
@@ -35,11 +34,16 @@ const MAX_LIFETIME: Duration = Duration::from_hours(24);
 /// Time that a key set is kept if the issuer does not say it.
 const DEFAULT_LIFETIME: Duration = Duration::from_mins(10);
 
-/// Source of the key set.
-pub(crate) struct KeySource {
+/// The documents of an issuer.
+pub(crate) struct IssuerDocuments {
     client: Client,
     issuer: String,
-    issuer_url: Url,
+    url: Url,
+}
+
+/// Source of the key set.
+pub(crate) struct KeySource {
+    documents: IssuerDocuments,
     /// Where the keys are, if it is configured.
     jwks: Option<Url>,
 }
@@ -70,32 +74,16 @@ pub(crate) enum FetchError {
     OtherIssuer,
     #[error("the metadata of the issuer has no safe `jwks_uri`")]
     JwksUri,
+    #[error("the metadata of the issuer has no safe `{0}`")]
+    Endpoint(&'static str),
     #[error(transparent)]
     KeySet(#[from] BadKeySet),
 }
 
 impl KeySource {
-    /// Creates a source. Certificates and proxies are those of `client`; redirects, retries and
-    /// compression are not.
-    pub(crate) fn new(
-        settings: &VerifierSettings,
-        endpoints: &Endpoints,
-        client: ClientBuilder,
-    ) -> reqwest::Result<Self> {
-        Ok(Self {
-            client: client
-                .redirect(redirect::Policy::custom(same_origin))
-                .retry(retry::never())
-                .referer(false)
-                .no_gzip()
-                .no_brotli()
-                .no_zstd()
-                .no_deflate()
-                .build()?,
-            issuer: settings.issuer.clone(),
-            issuer_url: endpoints.issuer.clone(),
-            jwks: endpoints.jwks.clone(),
-        })
+    /// Creates a source. `jwks` is the URL of the keys; if absent, the metadata names it.
+    pub(crate) fn new(documents: IssuerDocuments, jwks: Option<Url>) -> Self {
+        Self { documents, jwks }
     }
 
     /// Fetches the key set, and before it the metadata that names its URL, unless that is
@@ -104,22 +92,42 @@ impl KeySource {
         let all = async {
             match &self.jwks {
                 Some(url) => self.fetch_keys(url).await,
-                None => self.fetch_keys(&self.discover().await?).await,
+                None => self.fetch_keys(&self.documents.metadata(keys_of).await?).await,
             }
         };
         time::timeout(TIMEOUT, all).await.unwrap_or(Err(FetchError::Timeout))
     }
 
     async fn fetch_keys(&self, url: &Url) -> Result<Fetched, FetchError> {
-        let (headers, body) = self.get(url).await?;
+        let (headers, body) = self.documents.get(url).await?;
         Ok(Fetched { keys: KeySet::parse(&body)?, lifetime: lifetime(&headers) })
     }
+}
 
-    /// Finds the URL of the key set in the first metadata document that is valid.
-    async fn discover(&self) -> Result<Url, FetchError> {
+/// Returns the URL of the key set that the metadata of an issuer names.
+fn keys_of(issuer: &Url, metadata: &Object) -> Result<Url, FetchError> {
+    let jwks_uri = metadata.get("jwks_uri");
+    jwks_uri.and_then(|uri| named_url(issuer, uri)).ok_or(FetchError::JwksUri)
+}
+
+impl IssuerDocuments {
+    /// Prepares requests to the issuer with this identifier. Certificates and proxies are those of
+    /// `client`; redirects, retries and compression are not.
+    pub(crate) fn new(issuer: &str, url: Url, client: ClientBuilder) -> reqwest::Result<Self> {
+        let client = plain(client).redirect(redirect::Policy::custom(same_origin)).build()?;
+        Ok(Self { client, issuer: issuer.to_owned(), url })
+    }
+
+    /// Reads the first metadata document that is valid. `read` also gets the URL of the issuer. The
+    /// caller bounds the time.
+    pub(crate) async fn metadata<T>(
+        &self,
+        read: impl Fn(&Url, &Object) -> Result<T, FetchError>,
+    ) -> Result<T, FetchError> {
         let mut failure = FetchError::Metadata;
-        for url in metadata_urls(&self.issuer_url) {
-            match self.read_metadata(&url).await {
+        for url in metadata_urls(&self.url) {
+            let document = self.read_metadata(&url).await;
+            match document.and_then(|document| read(&self.url, &document)) {
                 // The issuer is not reachable, and is not asked again.
                 Err(error @ FetchError::Transport(_)) => return Err(error),
                 Err(error) => failure = error,
@@ -129,37 +137,45 @@ impl KeySource {
         Err(failure)
     }
 
-    async fn read_metadata(&self, url: &Url) -> Result<Url, FetchError> {
+    async fn read_metadata(&self, url: &Url) -> Result<Object, FetchError> {
         let (_, body) = self.get(url).await?;
         let metadata = json::object(&body, DOCUMENT_MEMORY).ok_or(FetchError::Metadata)?;
         // RFC 8414, section 3.3: otherwise one issuer could speak for another one.
         if metadata.get("issuer").and_then(Value::as_str) != Some(&self.issuer) {
             return Err(FetchError::OtherIssuer);
         }
-        metadata
-            .get("jwks_uri")
-            .and_then(|jwks_uri| keys_url(&self.issuer_url, jwks_uri))
-            .ok_or(FetchError::JwksUri)
+        Ok(metadata)
     }
 
     async fn get(&self, url: &Url) -> Result<(HeaderMap, Vec<u8>), FetchError> {
         let request = self.client.get(url.clone()).header(header::ACCEPT, "application/json");
-        let mut response = request.send().await.map_err(FetchError::Transport)?;
+        let response = request.send().await.map_err(FetchError::Transport)?;
         if response.status() != StatusCode::OK {
             return Err(FetchError::Status(response.status()));
         }
         if !is_json(response.headers()) {
             return Err(FetchError::ContentType);
         }
-        let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(FetchError::Transport)? {
-            if body.len() + chunk.len() > MAX_BODY_BYTES {
-                return Err(FetchError::TooLarge);
-            }
-            body.extend_from_slice(&chunk);
-        }
-        Ok((response.headers().clone(), body))
+        let headers = response.headers().clone();
+        Ok((headers, read_body(response).await?))
     }
+}
+
+/// Returns a client without retries and compression.
+pub(crate) fn plain(client: ClientBuilder) -> ClientBuilder {
+    client.retry(retry::never()).referer(false).no_gzip().no_brotli().no_zstd().no_deflate()
+}
+
+/// Reads the body of a response of the issuer. Fails if it is larger than [`MAX_BODY_BYTES`].
+pub(crate) async fn read_body(mut response: Response) -> Result<Vec<u8>, FetchError> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(FetchError::Transport)? {
+        if body.len() + chunk.len() > MAX_BODY_BYTES {
+            return Err(FetchError::TooLarge);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
 }
 
 /// Follows a redirect if it stays at the origin of the request. Otherwise the redirect itself is
@@ -174,9 +190,9 @@ fn same_origin(attempt: redirect::Attempt<'_>) -> redirect::Action {
     }
 }
 
-/// Returns the URL of the key set if it is safe.
-pub(crate) fn keys_url(issuer: &Url, jwks_uri: &Value) -> Option<Url> {
-    let url = jwks_uri.as_str().and_then(endpoint)?;
+/// Returns a URL of the issuer's metadata if it is safe.
+pub(crate) fn named_url(issuer: &Url, url: &Value) -> Option<Url> {
+    let url = url.as_str().and_then(endpoint)?;
     // `endpoint` accepts `http` on this machine, which is safe only if the issuer is there too.
     (url.scheme() == "https" || issuer.scheme() == "http").then_some(url)
 }

@@ -44,9 +44,14 @@ pub(crate) enum DeclaredType {
 }
 
 impl<'a> Jws<'a> {
-    /// Splits a token and reads its header.
+    /// Splits an access token and reads its header.
     pub(crate) fn parse(token: &'a str) -> Result<Self, Invalid> {
-        if token.len() > MAX_TOKEN_BYTES {
+        Self::parse_within(token, MAX_TOKEN_BYTES)
+    }
+
+    /// Splits a token of at most this length, and reads its header.
+    pub(crate) fn parse_within(token: &'a str, max_bytes: usize) -> Result<Self, Invalid> {
+        if token.len() > max_bytes {
             return Err(Invalid::TooLong);
         }
         let (signed, signature) = token.rsplit_once('.').ok_or(Invalid::Malformed)?;

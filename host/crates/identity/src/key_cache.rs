@@ -9,7 +9,10 @@ use tracing::{debug, warn};
 
 use crate::{
     fetch::{FetchError, Fetched, KeySource},
+    jws::Jws,
     key_set::KeySet,
+    refusal::{Invalid, TokenRefusal},
+    verified::Digest,
 };
 
 /// Maximum time that a set is used after the end of its lifetime if no newer one can be fetched: a
@@ -73,9 +76,25 @@ impl KeyCache {
         Self { shared, task: Mutex::default() }
     }
 
+    /// Checks the signature of a token. Fetches newer keys if no key fits.
+    pub(crate) async fn verify(&self, jws: &Jws<'_>, digest: &Digest) -> Result<(), TokenRefusal> {
+        let keys = self.current().await?;
+        let Err(invalid) = keys.verify(jws, digest) else { return Ok(()) };
+        // The issuer may have new keys. A key without a name may have been replaced by one.
+        let may_be_new = match invalid {
+            Invalid::Key => true,
+            Invalid::Signature => jws.header.kid.is_none(),
+            _ => false,
+        };
+        if !may_be_new {
+            return Err(invalid.into());
+        }
+        Ok(self.newer(&keys).await?.verify(jws, digest)?)
+    }
+
     /// Returns the key set. Fetches it first if there is none or its lifetime has ended. During
     /// an outage of the issuer, callers do not wait for a fetch while the old set is usable.
-    pub(crate) async fn current(&self) -> Result<Arc<KeySet>, KeysUnavailable> {
+    async fn current(&self) -> Result<Arc<KeySet>, KeysUnavailable> {
         let running = {
             let mut state = self.shared.state();
             let now = Instant::now();
@@ -94,7 +113,7 @@ impl KeyCache {
     }
 
     /// Returns a key set newer than `old` if one can be had now, else `old` itself.
-    pub(crate) async fn newer(&self, old: &Arc<KeySet>) -> Result<Arc<KeySet>, KeysUnavailable> {
+    async fn newer(&self, old: &Arc<KeySet>) -> Result<Arc<KeySet>, KeysUnavailable> {
         let running = {
             let mut state = self.shared.state();
             let now = Instant::now();

@@ -7,7 +7,10 @@
 //! of what it sees, which the table gives. This crate knows neither keys nor tools, and it never
 //! sends a token anywhere: a [`Principal`] does not contain the token.
 //!
-//! Rules for a token:
+//! A [`LoginClient`] logs in people at an issuer with their browsers, as an OIDC client, and
+//! returns their [`IdClaims`].
+//!
+//! Rules for an access token:
 //!
 //! | part | rule |
 //! |---|---|
@@ -42,6 +45,7 @@ mod jws;
 mod key;
 mod key_cache;
 mod key_set;
+mod login;
 mod metadata;
 mod part;
 mod refusal;
@@ -53,6 +57,7 @@ mod view;
 pub use self::{
     claims::Principal,
     jws::MAX_TOKEN_BYTES,
+    login::{IdClaims, LoginAttempt, LoginClient, LoginError, LoginResponse, LoginSettings},
     part::ResourcePart,
     refusal::{Invalid, TokenRefusal},
     settings::{BadSettings, TokenApis, VerifierSettings},

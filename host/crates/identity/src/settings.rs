@@ -157,7 +157,7 @@ impl VerifierSettings {
 }
 
 /// Parses the URL of an issuer or a resource.
-fn identifier(field: &str, text: &str) -> Result<Url, BadSettings> {
+pub(crate) fn identifier(field: &str, text: &str) -> Result<Url, BadSettings> {
     // RFC 8414, section 2, and RFC 9728, section 1.2: neither has a query or a fragment.
     endpoint(text).filter(|url| url.query().is_none()).ok_or_else(|| {
         bad(
@@ -174,7 +174,7 @@ fn key_endpoint(text: &str) -> Result<Url, BadSettings> {
     })
 }
 
-fn check_list<T>(
+pub(crate) fn check_list<T>(
     field: &str,
     list: &[T],
     check: impl Fn(&str, &T) -> Result<(), BadSettings>,
@@ -185,7 +185,7 @@ fn check_list<T>(
     list.iter().enumerate().try_for_each(|(at, entry)| check(&format!("{field}[{at}]"), entry))
 }
 
-fn check_text(field: &str, text: &str) -> Result<(), BadSettings> {
+pub(crate) fn check_text(field: &str, text: &str) -> Result<(), BadSettings> {
     if text.is_empty() || text.len() > MAX_TEXT_BYTES || text.contains(char::is_control) {
         return Err(bad(field, "must be text of 1 to 1024 bytes without control characters"));
     }
@@ -193,7 +193,7 @@ fn check_text(field: &str, text: &str) -> Result<(), BadSettings> {
 }
 
 /// Checks a scope token of RFC 6749, section 3.3.
-fn check_scope(field: &str, scope: &str) -> Result<(), BadSettings> {
+pub(crate) fn check_scope(field: &str, scope: &str) -> Result<(), BadSettings> {
     check_text(field, scope)?;
     if !scope.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\') {
         return Err(bad(field, "must be visible ASCII without space, quote and backslash"));
@@ -201,6 +201,6 @@ fn check_scope(field: &str, scope: &str) -> Result<(), BadSettings> {
     Ok(())
 }
 
-fn bad(field: &str, problem: &'static str) -> BadSettings {
+pub(crate) fn bad(field: &str, problem: &'static str) -> BadSettings {
     BadSettings { field: field.to_owned(), problem }
 }

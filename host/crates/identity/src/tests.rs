@@ -5,6 +5,7 @@ mod claims;
 mod discovery;
 mod hostile_keys;
 mod issuer;
+mod login;
 mod metadata;
 mod secrecy;
 mod settings;

@@ -1,6 +1,6 @@
 //! Verifies access tokens.
 
-use std::{fmt, time::SystemTime};
+use std::{fmt, sync::Arc, time::SystemTime};
 
 use http::HeaderValue;
 use reqwest::ClientBuilder;
@@ -10,12 +10,12 @@ use url::Url;
 use crate::{
     challenge,
     claims::{self, Principal},
-    fetch::KeySource,
+    fetch::{IssuerDocuments, KeySource},
     jws::Jws,
     key_cache::{KeyCache, KeysUnavailable},
     metadata,
     part::ResourcePart,
-    refusal::{Invalid, TokenRefusal},
+    refusal::TokenRefusal,
     settings::{BadSettings, TokenApis, VerifierSettings},
     verified,
 };
@@ -33,7 +33,7 @@ use crate::{
 pub struct Verifier {
     settings: VerifierSettings,
     resource: Url,
-    keys: KeyCache,
+    keys: Arc<KeyCache>,
 }
 
 /// Reason that there is no verifier.
@@ -53,9 +53,29 @@ impl Verifier {
     pub fn new(settings: VerifierSettings, client: ClientBuilder) -> Result<Self, VerifierError> {
         settings.check()?;
         let endpoints = settings.endpoints()?;
-        let source =
-            KeySource::new(&settings, &endpoints, client).map_err(VerifierError::Client)?;
-        Ok(Self { settings, resource: endpoints.resource, keys: KeyCache::new(source) })
+        let documents = IssuerDocuments::new(&settings.issuer, endpoints.issuer, client);
+        let source = KeySource::new(documents.map_err(VerifierError::Client)?, endpoints.jwks);
+        let keys = Arc::new(KeyCache::new(source));
+        Ok(Self { settings, resource: endpoints.resource, keys })
+    }
+
+    /// Creates a verifier with other settings. It has the keys that were fetched already if they are those
+    /// of the same issuer, so that an issuer that is away at the moment does not matter. Fails as
+    /// [`Self::new`] does.
+    pub fn with_settings(
+        &self,
+        settings: VerifierSettings,
+        client: ClientBuilder,
+    ) -> Result<Self, VerifierError> {
+        let has_same_keys = (&settings.issuer, &settings.jwks_uri)
+            == (&self.settings.issuer, &self.settings.jwks_uri);
+        let new = Self::new(settings, client)?;
+        Ok(if has_same_keys { Self { keys: self.keys.clone(), ..new } } else { new })
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &VerifierSettings {
+        &self.settings
     }
 
     /// Verifies a token, without the prefix `Bearer`. With a part, a token that is for this part alone is
@@ -78,20 +98,7 @@ impl Verifier {
     ) -> Result<Principal, TokenRefusal> {
         // The signature comes before the claims, so that only the issuer's tokens learn about them.
         let jws = Jws::parse(token)?;
-        let digest = verified::digest(token);
-        let keys = self.keys.current().await?;
-        if let Err(invalid) = keys.verify(&jws, &digest) {
-            // The issuer may have new keys. A key without a name may have been replaced by one.
-            let may_be_new = match invalid {
-                Invalid::Key => true,
-                Invalid::Signature => jws.header.kid.is_none(),
-                _ => false,
-            };
-            if !may_be_new {
-                return Err(invalid.into());
-            }
-            self.keys.newer(&keys).await?.verify(&jws, &digest)?;
-        }
+        self.keys.verify(&jws, &verified::digest(token)).await?;
         claims::principal(&jws, &self.settings, self.known(part), now)
     }
 

@@ -24,19 +24,20 @@ impl ViewRule {
     }
 
     fn matches(&self, claims: &Object) -> bool {
-        match find(claims, &self.claim) {
-            Some(Value::String(text)) => self.is_value(text),
-            Some(Value::Array(list)) => {
-                list.iter().filter_map(Value::as_str).any(|text| self.is_value(text))
-            }
-            _ => false,
-        }
+        texts(claims, &self.claim).any(|text| self.is_value(text))
     }
 
     fn is_value(&self, text: &str) -> bool {
         text == self.value
             || self.is_about_scopes() && text.split(' ').any(|word| word == self.value)
     }
+}
+
+/// Returns the text of a claim, or its texts if it is a list; none for a claim of another type.
+pub(crate) fn texts<'c>(claims: &'c Object, path: &str) -> impl Iterator<Item = &'c str> {
+    let found = find(claims, path);
+    let list = found.and_then(Value::as_array).into_iter().flatten();
+    found.into_iter().filter(|found| found.is_string()).chain(list).filter_map(Value::as_str)
 }
 
 /// Returns the view of the first rule that matches.

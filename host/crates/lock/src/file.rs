@@ -1,6 +1,7 @@
 //! Versions of files that are watched by polling.
 
 use std::{
+    fs::Metadata,
     os::unix::fs::MetadataExt as _,
     path::Path,
     time::{Duration, SystemTime},
@@ -22,13 +23,23 @@ pub struct FileVersion {
 
 /// Returns the version of a file; `None` if it cannot be examined.
 pub async fn file_version(path: &Path) -> Option<FileVersion> {
-    let metadata = tokio::fs::metadata(path).await.ok()?;
-    Some(FileVersion {
-        inode: metadata.ino(),
-        bytes: metadata.len(),
-        modified: metadata.modified().ok(),
-        changed: [metadata.ctime(), metadata.ctime_nsec()],
-    })
+    tokio::fs::metadata(path).await.ok().map(|metadata| FileVersion::from(&metadata))
+}
+
+/// Does the same as [`file_version`] on the calling thread, which it blocks.
+pub fn blocking_file_version(path: &Path) -> Option<FileVersion> {
+    std::fs::metadata(path).ok().map(|metadata| FileVersion::from(&metadata))
+}
+
+impl From<&Metadata> for FileVersion {
+    fn from(metadata: &Metadata) -> Self {
+        Self {
+            inode: metadata.ino(),
+            bytes: metadata.len(),
+            modified: metadata.modified().ok(),
+            changed: [metadata.ctime(), metadata.ctime_nsec()],
+        }
+    }
 }
 
 #[cfg(test)]
@@ -47,6 +58,7 @@ mod tests {
         let before = file_version(file.path()).await;
         assert!(before.is_some());
         assert_eq!(file_version(file.path()).await, before);
+        assert_eq!(blocking_file_version(file.path()), before);
         // The clock of the file system advances every few milliseconds.
         let begin = Instant::now();
         let mut now = before.clone();

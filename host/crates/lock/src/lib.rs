@@ -4,6 +4,7 @@
 
 mod digest;
 mod file;
+mod reading;
 
 use std::{
     fs,
@@ -19,7 +20,8 @@ use airlock_strings::visible_json;
 
 pub use self::{
     digest::{digest, sorted},
-    file::{FileVersion, WATCH_PERIOD, file_version},
+    file::{FileVersion, WATCH_PERIOD, blocking_file_version, file_version},
+    reading::{FileReadings, READING_PATIENCE},
 };
 
 /// File name, beside the configuration.

@@ -19,6 +19,33 @@ pub(crate) fn read<T: DeserializeOwned>(body: Option<Value>) -> Result<T, Manage
     })
 }
 
+/// Fails if a body has a part of Bifrost's bodies that is not supported. `owner` is the type of the
+/// element in the configuration file.
+pub(crate) fn supported(
+    body: Option<Value>,
+    owner: &str,
+) -> Result<Option<Value>, ManagementRefusal> {
+    let members = body.as_ref().and_then(Value::as_object);
+    let mut members = members.into_iter().flatten().filter(|(_, value)| !value.is_null());
+    let refused =
+        members.find_map(|(name, _)| Some((name, airlock_config::unsupported(owner, name)?)));
+    match refused {
+        Some((name, reason)) => Err(invalid(format!("`{name}`: {reason}"))),
+        None => Ok(body),
+    }
+}
+
+/// Returns whether a value is one of a member that is not used.
+pub(crate) fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(elements) => elements.is_empty(),
+        Value::Object(members) => members.is_empty(),
+        Value::Bool(true) | Value::Number(_) => false,
+    }
+}
+
 /// Returns the members of a body.
 pub(crate) fn members(body: Option<Value>) -> Result<Map<String, Value>, ManagementRefusal> {
     match body {

@@ -8,13 +8,20 @@ use serde_json::Value;
 use tracing::{info, warn};
 
 use crate::{
+    kind::word,
     refusal::{conflict, invalid, refusal, unavailable},
     service::Service,
 };
-use airlock_config::{ConfigSource, Element, LeftOut, LeftOutReason, Merged, written_secrets};
+use airlock_config::{
+    ConfigError, ConfigSource, Element, LeftOut, LeftOutReason, Loaded, Merged, StoredComponents,
+    written_secrets,
+};
 use airlock_core::operator::Operator;
 use airlock_server::ManagementRefusal;
-use airlock_store::entries::{Entries, Entry, EntryChange, EntryChanged, EntryKind, EntryValue};
+use airlock_store::{
+    components::{ComponentDigest, MAX_USED_BYTES},
+    entries::{Entries, Entry, EntryChange, EntryChanged, EntryKind, EntryValue},
+};
 use airlock_strings::{cut, with_causes};
 
 /// Number of times that a change is checked and made again because another one came first.
@@ -36,6 +43,15 @@ impl State {
         self.elements(kind).find(|element| element.name == name)
     }
 
+    /// Finds an element by its identifier or its name. An identifier takes precedence.
+    pub(crate) fn named(&self, kind: EntryKind, text: &str) -> Option<&Element> {
+        let member = if kind == EntryKind::Client { "client_id" } else { "id" };
+        let by_id = self
+            .elements(kind)
+            .find(|element| element.value.as_ref().is_some_and(|value| value[member] == text));
+        by_id.or_else(|| self.element(kind, text))
+    }
+
     /// Returns the elements of a kind, without those that are removed.
     pub(crate) fn elements(&self, kind: EntryKind) -> impl Iterator<Item = &Element> {
         let elements = self.merged.elements.iter();
@@ -47,8 +63,26 @@ impl State {
         self.entries.entries.iter().find(|entry| entry.kind == kind && entry.name == name)
     }
 
+    /// Fails if the entry of the store with this kind and name cannot be opened: it is not to be mistaken
+    /// for one that does not exist.
+    pub(crate) fn check_readable(
+        &self,
+        kind: EntryKind,
+        name: &str,
+    ) -> Result<(), ManagementRefusal> {
+        let mut unreadable = self.entries.unreadable.iter();
+        match unreadable.find(|entry| entry.kind == kind && entry.name == name) {
+            None => Ok(()),
+            Some(entry) => Err(conflict(format!(
+                "{} {name:?} cannot be opened by this gateway, and has no effect here: {}; change it at a gateway that has the key",
+                word(kind),
+                entry.reason
+            ))),
+        }
+    }
+
     /// Returns the digest of the element of the file with this kind and name.
-    fn in_file(&self, kind: EntryKind, name: &str) -> Option<[u8; 32]> {
+    pub(crate) fn in_file(&self, kind: EntryKind, name: &str) -> Option<[u8; 32]> {
         let mut elements = self.merged.elements.iter();
         let element = elements.find(|element| element.kind == kind && element.name == name)?;
         element.in_file
@@ -76,6 +110,15 @@ pub(crate) enum Content {
     Earlier(Option<EntryValue>),
 }
 
+/// Outcome of storing a change.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum StoredChange {
+    /// It has this number in the record, and is one of an element of this kind.
+    Made { id: i64, kind: EntryKind },
+    /// Nothing changes, and nothing is recorded. The number is that of the latest change.
+    Unchanged(i64),
+}
+
 impl Service {
     /// Reads the elements as they are.
     pub(crate) async fn state(&self) -> Result<State, ManagementRefusal> {
@@ -98,20 +141,36 @@ impl Service {
         actor: &Operator,
         plan: impl Fn(&State) -> Result<Wanted, ManagementRefusal>,
     ) -> Result<i64, ManagementRefusal> {
+        match self.store_change(actor, plan).await? {
+            StoredChange::Made { id, kind } => {
+                self.apply(id, kind).await;
+                Ok(id)
+            }
+            StoredChange::Unchanged(revision) => Ok(revision),
+        }
+    }
+
+    /// Stores a change as [`Self::change`] does. The caller has the running gateway take it, by
+    /// [`Self::apply`].
+    pub(crate) async fn store_change(
+        &self,
+        actor: &Operator,
+        plan: impl Fn(&State) -> Result<Wanted, ManagementRefusal>,
+    ) -> Result<StoredChange, ManagementRefusal> {
         for _ in 0..MAX_ATTEMPTS {
             let state = self.state().await?;
             let wanted = plan(&state)?;
             let after = self.checked(&state, &wanted).await?;
             let name = wanted.name.clone();
             if after == state.entry(wanted.kind, &name).map(entry_content) {
-                // Nothing changes, and nothing is recorded.
-                return Ok(state.entries.revision);
+                return Ok(StoredChange::Unchanged(state.entries.revision));
             }
             let change = EntryChange {
                 actor: actor.name.clone(),
                 action: wanted.action.to_owned(),
                 kind: wanted.kind,
                 name: wanted.name,
+                components: components(after.as_ref()),
                 after,
                 revision: state.entries.revision,
             };
@@ -120,13 +179,18 @@ impl Service {
                 EntryChanged::Done(id) => {
                     let Operator { name: actor, .. } = actor;
                     info!(actor, action = wanted.action, name, change = id, "settings changed");
-                    self.apply(id).await;
-                    return Ok(id);
+                    return Ok(StoredChange::Made { id, kind: wanted.kind });
                 }
                 EntryChanged::Outdated => {}
                 EntryChanged::Full => {
                     return Err(conflict("the store has as many entries as may be"));
                 }
+                EntryChanged::ComponentAbsent(digest) => {
+                    return Err(conflict(format!(
+                        "the store does not have the component {digest} any more: upload it again"
+                    )));
+                }
+                EntryChanged::ComponentsFull => return Err(components_full()),
             }
         }
         Err(conflict("other changes came first again and again; try again"))
@@ -139,20 +203,38 @@ impl Service {
         wanted: &Wanted,
     ) -> Result<Option<EntryValue>, ManagementRefusal> {
         let after = self.entry_value(state, wanted)?;
+        let is_removed = match &after {
+            Some(after) => after.document.is_none(),
+            None => state.in_file(wanted.kind, &wanted.name).is_none(),
+        };
+        if is_removed {
+            state.check_unused(wanted.kind, &wanted.name)?;
+        }
+        let merged = self.merged_with(state, wanted.kind, &wanted.name, after.clone()).await?;
+        check_left_out(&state.merged.left_out, &merged.left_out, wanted)?;
+        Ok(after)
+    }
+
+    /// Returns the configuration as it would be with this entry in the place of the one with its name.
+    pub(crate) async fn merged_with(
+        &self,
+        state: &State,
+        kind: EntryKind,
+        name: &str,
+        after: Option<EntryValue>,
+    ) -> Result<Merged, ManagementRefusal> {
         let mut all = state.entries.clone();
         let entries = &mut all.entries;
-        entries.retain(|entry| entry.kind != wanted.kind || entry.name != wanted.name);
-        if let Some(EntryValue { replaces, document }) = after.clone() {
-            let Wanted { kind, name, .. } = wanted;
-            let name = name.clone();
-            entries.push(Entry { kind: *kind, name, replaces, document, changed_ms: 0 });
+        entries.retain(|entry| entry.kind != kind || entry.name != name);
+        all.unreadable.retain(|entry| entry.kind != kind || entry.name != name);
+        if let Some(EntryValue { replaces, document }) = after {
+            let name = name.to_owned();
+            entries.push(Entry { kind, name, replaces, document, changed_ms: 0 });
             entries.sort_by(|one, other| {
                 one.kind.cmp(&other.kind).then_with(|| one.name.cmp(&other.name))
             });
         }
-        let merged = self.merged(all).await?;
-        check_left_out(&state.merged.left_out, &merged.left_out, wanted)?;
-        Ok(after)
+        self.merged(all).await
     }
 
     fn entry_value(
@@ -194,13 +276,18 @@ impl Service {
         }
     }
 
-    /// Merges entries into the file; while the file is not valid, into its last valid content.
+    /// Merges entries into the file; while the file is not valid, or is not read in time, into its last valid
+    /// content.
     async fn merged(&self, entries: Entries) -> Result<Merged, ManagementRefusal> {
         let source = self.source()?;
         let _place = self.readers.acquire().await;
-        let merging = tokio::task::spawn_blocking(move || source.load(&entries));
-        let loaded =
-            merging.await.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()));
+        let entries = Arc::new(entries);
+        let file = source.clone();
+        let all = entries.clone();
+        let loaded = match self.readings.read(move || file.load(&all)).await {
+            Some(loaded) => loaded,
+            None => merge_unread(source, entries).await,
+        };
         loaded.map(|loaded| loaded.merged).map_err(|error| {
             let message = format!("the configuration file is not valid: {}", with_causes(&error));
             let message = cut(message, MAX_PROBLEM_BYTES);
@@ -216,13 +303,23 @@ impl Service {
     }
 
     /// Makes the running gateway take a change that is stored. If that fails, the gateway tries again by
-    /// itself: the change is made, and its response may have a secret that is shown only once.
-    async fn apply(&self, id: i64) {
+    /// itself: the change is made, and its response may have a secret that is shown only once. Only a change
+    /// of a client waits for plugins, which may have to be compiled.
+    pub(crate) async fn apply(&self, id: i64, kind: EntryKind) {
         let Some(gateway) = &self.gateway else { return };
-        if let Err(reason) = gateway.apply().await {
+        if let Err(reason) = gateway.apply(kind == EntryKind::Client).await {
             warn!(change = id, %reason, "a change is stored, and not taken yet");
         }
     }
+}
+
+/// Merges entries into the last valid content of the file.
+async fn merge_unread(
+    source: Arc<ConfigSource>,
+    entries: Arc<Entries>,
+) -> Result<Loaded, ConfigError> {
+    let merging = tokio::task::spawn_blocking(move || source.load_unread(&entries));
+    merging.await.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()))
 }
 
 /// Fails if the wanted change would have no effect, or if another entry would lose its effect by it.
@@ -252,18 +349,29 @@ fn check_left_out(
             LeftOutReason::FileChanged if is_wanted => {
                 return Err(conflict("the configuration file has changed meanwhile; try again"));
             }
-            LeftOutReason::FileChanged => {}
+            // What cannot be opened could not be opened before either.
+            LeftOutReason::FileChanged | LeftOutReason::Unreadable(_) => {}
         }
     }
     Ok(())
 }
 
-/// Returns the word for an element of this kind.
-pub(crate) fn word(kind: EntryKind) -> &'static str {
-    match kind {
-        EntryKind::Client => "the client",
-        EntryKind::VirtualKey => "the virtual key",
-    }
+/// Returns the components in the store that an entry names.
+fn components(entry: Option<&EntryValue>) -> Vec<ComponentDigest> {
+    let document = entry.and_then(|entry| entry.document.as_deref());
+    // It was written by this program.
+    let element: Option<Value> = document.and_then(|text| serde_json::from_str(text).ok());
+    let stored = element.as_ref().and_then(StoredComponents::of);
+    stored.map(|stored| stored.digests()).unwrap_or_default()
+}
+
+/// Returns the refusal of a component for which the store has no room.
+pub(crate) fn components_full() -> ManagementRefusal {
+    let message = format!(
+        "the store has no room for the component: those of all plugins have at most {} MiB",
+        MAX_USED_BYTES >> 20
+    );
+    refusal(StatusCode::INSUFFICIENT_STORAGE, "components_full", message)
 }
 
 /// Returns what an entry has.

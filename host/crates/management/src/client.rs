@@ -9,19 +9,25 @@ use crate::{
     body,
     change::{Content, State, Wanted},
     refusal::{conflict, forbidden, invalid, not_found, refusal},
-    service::Service,
+    service::{FirstConnection, Service},
 };
-use airlock_config::restore;
+use airlock_config::{StoredComponents, restore};
 use airlock_core::operator::{Operator, Right};
 use airlock_server::ManagementRefusal;
 use airlock_store::entries::EntryKind;
 
 /// Time for a new client to connect and list its tools. Starting a server may take two minutes by
 /// default.
-const CONNECTING: Duration = Duration::from_mins(3);
+pub(crate) const CONNECTING: Duration = Duration::from_mins(3);
 /// Members that cannot be changed: who wants another server adds another client.
-const FIXED: [&str; 5] =
-    ["connection_type", "connection_string", "stdio_config", "docker_config", "auth_type"];
+const FIXED: [&str; 6] = [
+    "connection_type",
+    "connection_string",
+    "connection_strings",
+    "stdio_config",
+    "docker_config",
+    "auth_type",
+];
 /// Members that say which tools are used, and not which server is reached and how.
 const OF_POLICY: [&str; 12] = [
     "allow_on_all_virtual_keys",
@@ -31,17 +37,22 @@ const OF_POLICY: [&str; 12] = [
     "prefix",
     "prompts_to_get",
     "resources_to_read",
+    "teams",
     "tool_sync_interval",
-    "tools_to_exclude",
     "tools_to_execute",
     "virtual_keys",
     "is_ping_available",
 ];
+/// Refusal of components in the store, which only their upload and acceptance set.
+const UPLOADED: &str = "`wasm_config.stored` is set by `POST /api/plugins` and `POST /api/plugins/{name}/accept` alone";
 /// Member that says which tools need no approval. Operators who decide about no call may shorten it.
 const AUTO_EXECUTE: &str = "tools_to_auto_execute";
+/// Member that takes tools away. Operators may only lengthen it while all others need no approval.
+const EXCLUDE: &str = "tools_to_exclude";
 
 impl Service {
-    /// Adds a client, and waits until it is connected. One that does not connect is removed again.
+    /// Adds a client, and waits until it is connected. One that does not connect is removed again, unless
+    /// all that it needs is a login of the operator.
     pub(crate) async fn add_client(
         &self,
         actor: &Operator,
@@ -52,21 +63,24 @@ impl Service {
         if name.is_empty() {
             return Err(invalid("Invalid client name: `name` is required"));
         }
+        if StoredComponents::of(&element).is_some() {
+            return Err(invalid(UPLOADED));
+        }
         let is_disabled = element["disabled"] == true;
         let id = self.change(actor, |state| plan_new(state, &name, &element)).await?;
         let Some(gateway) = self.gateway.as_ref().filter(|_| !is_disabled) else {
             return Ok(success("MCP client added successfully"));
         };
-        if let Err(reason) = gateway.connected(&name, CONNECTING).await {
-            self.revert(actor, id).await?;
-            let message = format!("Failed to connect MCP client: {reason}");
-            return Err(refusal(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "client_not_connected",
-                message,
-            ));
+        match gateway.connected(&name, CONNECTING).await {
+            Ok(FirstConnection::Ready) => Ok(success("MCP client connected successfully")),
+            Ok(FirstConnection::NeedsLogin { reason }) => Ok(pending_login(&name, &reason)),
+            Err(reason) => {
+                self.revert(actor, id).await?;
+                let message = format!("Failed to connect MCP client: {reason}");
+                let status = StatusCode::INTERNAL_SERVER_ERROR;
+                Err(refusal(status, "client_not_connected", message))
+            }
         }
-        Ok(success("MCP client connected successfully"))
     }
 
     /// Changes the members of a client that the request has. A member that is `null` is removed.
@@ -88,7 +102,12 @@ impl Service {
         name: &str,
     ) -> Result<Value, ManagementRefusal> {
         let removing = self.change(actor, |state| {
-            let name = known(state, name)?.0;
+            let (name, element) = known(state, name)?;
+            if StoredComponents::of(element).is_some() && !actor.role.has(Right::Administer) {
+                return Err(forbidden(
+                    "only an administrator may remove a plugin that was uploaded",
+                ));
+            }
             let action = "client.remove";
             Ok(Wanted { action, kind: EntryKind::Client, name, content: Content::Absent })
         });
@@ -101,11 +120,12 @@ fn plan_new(state: &State, name: &str, element: &Value) -> Result<Wanted, Manage
     if state.element(EntryKind::Client, name).is_some() {
         return Err(conflict(format!("an MCP client is named {name:?} already")));
     }
+    state.check_readable(EntryKind::Client, name)?;
     let content = Content::Element(element.clone());
     Ok(Wanted { action: "client.add", kind: EntryKind::Client, name: name.to_owned(), content })
 }
 
-fn plan_update(
+pub(crate) fn plan_update(
     state: &State,
     actor: &Operator,
     name: &str,
@@ -117,10 +137,17 @@ fn plan_update(
         if FIXED.contains(&member.as_str()) || member == "name" {
             return Err(invalid(format!("{member} cannot be changed for an existing MCP client")));
         }
-        let is_permitted = OF_POLICY.contains(&member.as_str())
-            || (member == AUTO_EXECUTE && is_part(&value, &stored[AUTO_EXECUTE]))
-            || actor.role.has(Right::Administer);
-        if !is_permitted {
+        if member == "wasm_config" && value["stored"] != stored["wasm_config"]["stored"] {
+            return Err(invalid(UPLOADED));
+        }
+        let is_policy = match member.as_str() {
+            AUTO_EXECUTE => is_part(&value, &stored[AUTO_EXECUTE]),
+            EXCLUDE => {
+                is_part(&stored[EXCLUDE], &value) || !is_part(&json!(["*"]), &stored[AUTO_EXECUTE])
+            }
+            other => OF_POLICY.contains(&other),
+        };
+        if !is_policy && !actor.role.has(Right::Administer) {
             return Err(forbidden(format!(
                 "`{member}` is about the connection or about approvals, which only an administrator may change"
             )));
@@ -156,13 +183,27 @@ fn changed(stored: &Value, sent: &Map<String, Value>) -> Map<String, Value> {
 }
 
 /// Returns the name and the element of a client, which the path names by its name or its identifier.
-fn known<'s>(state: &'s State, name: &str) -> Result<(String, &'s Value), ManagementRefusal> {
-    let found = state.element(EntryKind::Client, name).or_else(|| {
-        let mut clients = state.elements(EntryKind::Client);
-        clients.find(|client| client.value.as_ref().is_some_and(|value| value["client_id"] == name))
-    });
+pub(crate) fn known<'s>(
+    state: &'s State,
+    name: &str,
+) -> Result<(String, &'s Value), ManagementRefusal> {
+    let by_name = state.element(EntryKind::Client, name);
+    let found = by_name.or_else(|| state.named(EntryKind::Client, name));
     let found = found.and_then(|found| Some((found.name.clone(), found.value.as_ref()?)));
+    if found.is_none() {
+        state.check_readable(EntryKind::Client, name)?;
+    }
     found.ok_or_else(|| not_found("MCP client not found"))
+}
+
+/// Describes a client that is kept and waits for a login, by Bifrost's name of this state. There is no URL
+/// to open: the operator logs in by the command, to whose machine the browser returns.
+fn pending_login(name: &str, reason: &str) -> Value {
+    json!({
+        "status": "pending_oauth",
+        "message": format!("MCP client added; it is connected after a login: {reason}"),
+        "mcp_client_id": name,
+    })
 }
 
 fn success(message: &str) -> Value {

@@ -1,26 +1,32 @@
 //! Virtual keys, as elements of `governance.virtual_keys`. The value of a key is shown when it is made,
 //! and kept as its digest.
 
-use std::{
-    collections::BTreeSet,
-    time::{Duration, SystemTime},
-};
+mod rotation;
 
-use serde::Deserialize;
+use std::{collections::BTreeSet, time::SystemTime};
+
+use http::StatusCode;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use self::rotation::{rotated, valid_until};
 use crate::{
     body,
-    change::{Content, State, Wanted, take},
+    change::{Content, State, Wanted},
+    key_value::{self, has_no_value},
     operators::{future, no_randomness},
     page::Page,
-    refusal::{conflict, invalid, not_found},
+    record::source,
+    refusal::{conflict, forbidden, invalid, not_found},
     service::Service,
-    token::{self, TokenDigest},
+    token,
 };
 use airlock_config::Element;
-use airlock_core::{operator::Operator, secret::Secret};
+use airlock_core::{
+    operator::{Operator, Right},
+    secret::Secret,
+};
 use airlock_server::ManagementRefusal;
 use airlock_store::entries::EntryKind;
 use airlock_strings::hex;
@@ -29,12 +35,10 @@ use airlock_strings::hex;
 const PREFIX: &str = "sk-bf-";
 /// A value in a response that is not shown.
 const HIDDEN: &str = "sk-bf-************************";
-/// Longest time that the value before a rotation stays valid.
-const MAX_COOLDOWN: Duration = Duration::from_hours(24 * 30);
 /// Maximum keys that one request rotates.
 const MAX_ROTATED: usize = 100;
 /// Members of a key that requests set and responses show as they are in the element.
-const SHOWN: [&str; 9] = [
+const SHOWN: [&str; 11] = [
     "description",
     "is_active",
     "approval",
@@ -44,7 +48,11 @@ const SHOWN: [&str; 9] = [
     "mcp_configs",
     "roles",
     "environment",
+    "team_id",
+    "customer_id",
 ];
+/// Members of a key that a query selects keys by.
+const FILTERS: [&str; 2] = ["team_id", "customer_id"];
 /// Member with the certificates that a key is bound to.
 const CERTIFICATES: &str = "client_certificate_sha256";
 
@@ -64,6 +72,8 @@ struct NewKey {
     #[serde(default)]
     roles: Vec<String>,
     environment: Option<String>,
+    team_id: Option<String>,
+    customer_id: Option<String>,
 }
 
 /// Changed members of a key. A member that is absent stays.
@@ -84,6 +94,18 @@ struct KeyUpdate {
     roles: Option<Vec<String>>,
     /// Empty for none.
     environment: Option<String>,
+    /// Empty or `null` for none.
+    #[serde(default, deserialize_with = "cleared")]
+    team_id: Option<String>,
+    /// Empty or `null` for none.
+    #[serde(default, deserialize_with = "cleared")]
+    customer_id: Option<String>,
+}
+
+/// Reads a member that `null` clears, as an empty text does.
+fn cleared<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let text: Option<String> = Deserialize::deserialize(deserializer)?;
+    Ok(Some(text.unwrap_or_default()))
 }
 
 /// A rotation of one key.
@@ -109,7 +131,7 @@ impl Service {
         actor: &Operator,
         body: Option<Value>,
     ) -> Result<Value, ManagementRefusal> {
-        let new: NewKey = body::read(body)?;
+        let new: NewKey = body::read(body::supported(body, "VirtualKey")?)?;
         let name = new.name.clone();
         if name.trim().is_empty() {
             return Err(invalid("Virtual key name is required"));
@@ -119,6 +141,14 @@ impl Service {
         let making = self.change(actor, |state| {
             if state.element(EntryKind::VirtualKey, &name).is_some() {
                 return Err(conflict("A virtual key with this name already exists"));
+            }
+            state.check_readable(EntryKind::VirtualKey, &name)?;
+            if !actor.role.has(Right::Administer)
+                && let Some(place) = state.place_of_key_name(&name)
+            {
+                return Err(forbidden(format!(
+                    "only an administrator may make a key with this name, which {place} has already"
+                )));
             }
             Ok(wanted("key.create", &name, element.clone()))
         });
@@ -130,10 +160,9 @@ impl Service {
 
     /// Lists the keys, without their values.
     pub(crate) async fn list_keys(&self, query: &str) -> Result<Value, ManagementRefusal> {
-        let page = Page::parse(query)?;
+        let page = Page::parse(query, &FILTERS)?;
         let state = self.state().await?;
-        let keys = state.elements(EntryKind::VirtualKey);
-        let keys = keys.filter(|key| page.matches(&key.name)).map(describe_element);
+        let keys = page.select(&state, EntryKind::VirtualKey).map(describe_element);
         Ok(page.document("virtual_keys", keys.collect()))
     }
 
@@ -150,7 +179,7 @@ impl Service {
         id: &str,
         body: Option<Value>,
     ) -> Result<Value, ManagementRefusal> {
-        let update: KeyUpdate = body::read(body)?;
+        let update: KeyUpdate = body::read(body::supported(body, "VirtualKey")?)?;
         let expires = update.expires_at.as_deref().filter(|text| !text.is_empty());
         expires.map(|text| future("expires_at", text)).transpose()?;
         let updating = self.change(actor, |state| {
@@ -169,7 +198,8 @@ impl Service {
         }))
     }
 
-    /// Removes a key, also one of the configuration file. It is refused at once.
+    /// Removes a key, also one of the configuration file. It is refused at once. Of a key that is not there
+    /// any more, removes the credential that the gateway has made.
     pub(crate) async fn delete_key(
         &self,
         actor: &Operator,
@@ -180,7 +210,22 @@ impl Service {
             let kind = EntryKind::VirtualKey;
             Ok(Wanted { action: "key.delete", kind, name, content: Content::Absent })
         });
-        deleting.await?;
+        let state = self.state().await?;
+        let name = match known(&state, id) {
+            Ok(key) => {
+                deleting.await?;
+                &key.name
+            }
+            Err(refused) if refused.status == StatusCode::NOT_FOUND => {
+                state.check_readable(EntryKind::KeyValue, id)?;
+                let value = state.entry(EntryKind::KeyValue, id);
+                &value.ok_or(refused)?.name
+            }
+            Err(refused) => return Err(refused),
+        };
+        if state.entry(EntryKind::KeyValue, name).is_some() {
+            self.forget_value(actor, name).await?;
+        }
         Ok(json!({"message": "Virtual key deleted successfully"}))
     }
 
@@ -239,6 +284,9 @@ impl Service {
         let digest = token::digest(value.expose());
         let rotating = self.change(actor, |state| {
             let key = known(state, id)?;
+            if has_no_value(key) {
+                return key_value::rotated(state, &key.name, digest, until);
+            }
             let element = rotated(state, key, digest, until)?;
             Ok(wanted("key.rotate", &key.name, element))
         });
@@ -257,7 +305,7 @@ fn wanted(action: &'static str, name: &str, element: Value) -> Wanted {
     Wanted { action, kind: EntryKind::VirtualKey, name: name.to_owned(), content }
 }
 
-fn new_value() -> Result<Secret, ManagementRefusal> {
+pub(crate) fn new_value() -> Result<Secret, ManagementRefusal> {
     token::generate(PREFIX).map_err(|error| no_randomness(&error))
 }
 
@@ -276,6 +324,8 @@ fn new_element(new: NewKey, value: &Secret) -> Result<Value, ManagementRefusal> 
     set(&mut element, "description", new.description);
     set(&mut element, "approval", new.approval);
     set(&mut element, "environment", new.environment);
+    set(&mut element, "team_id", new.team_id);
+    set(&mut element, "customer_id", new.customer_id);
     if !new.roles.is_empty() {
         element["roles"] = new.roles.into();
     }
@@ -310,6 +360,8 @@ fn updated(mut element: Value, update: &KeyUpdate) -> Value {
     set(&mut element, "expires_at", update.expires_at.clone());
     set(&mut element, "approval", update.approval.clone());
     set(&mut element, "environment", update.environment.clone());
+    set(&mut element, "team_id", update.team_id.clone());
+    set(&mut element, "customer_id", update.customer_id.clone());
     bind(&mut element, update.client_certificate_sha256.as_deref());
     if let Some(is_active) = update.is_active {
         element["is_active"] = is_active.into();
@@ -321,36 +373,6 @@ fn updated(mut element: Value, update: &KeyUpdate) -> Value {
         element["roles"] = roles.clone().into();
     }
     element
-}
-
-/// Returns the element of a key with a new value. The value before stays valid until `until`; the one
-/// before that is refused.
-fn rotated(
-    state: &State,
-    key: &Element,
-    digest: TokenDigest,
-    until: Option<SystemTime>,
-) -> Result<Value, ManagementRefusal> {
-    let mut element = without_value(key)?;
-    let own = take(&mut element, "value_sha256");
-    take_member(&mut element, "previous_value_sha256");
-    take_member(&mut element, "previous_valid_until");
-    if let Some(until) = until {
-        let of_environment =
-            || state.merged.config.keys.named(&key.name).map(|key| hex(&key.digest()));
-        let previous = own.as_str().map(str::to_owned).or_else(of_environment);
-        let previous = previous.ok_or_else(|| {
-            invalid(
-                "the key is not active, so its old value cannot stay valid: leave out `cooldown`",
-            )
-        })?;
-        element["previous_value_sha256"] = previous.into();
-        element["previous_valid_until"] =
-            humantime::format_rfc3339_seconds(until).to_string().into();
-    }
-    take_member(&mut element, "value");
-    element["value_sha256"] = hex(&digest).into();
-    Ok(element)
 }
 
 /// Returns the element of a key with the digest of its value in place of a value in plain text. One of
@@ -374,22 +396,12 @@ fn without_value(key: &Element) -> Result<Value, ManagementRefusal> {
     Ok(element)
 }
 
-/// Returns the time until which the value before a rotation stays valid.
-fn valid_until(cooldown: Option<&str>) -> Result<Option<SystemTime>, ManagementRefusal> {
-    let Some(text) = cooldown else { return Ok(None) };
-    let cooldown = humantime::parse_duration(text)
-        .map_err(|_| invalid("`cooldown` must be a time such as \"90m\" or \"7d\""))?;
-    if cooldown > MAX_COOLDOWN {
-        return Err(invalid("`cooldown` must be at most 30 days"));
-    }
-    Ok((!cooldown.is_zero()).then(|| SystemTime::now() + cooldown))
-}
-
 /// Finds a key by its identifier or its name.
 fn known<'s>(state: &'s State, id: &str) -> Result<&'s Element, ManagementRefusal> {
-    let mut keys = state.elements(EntryKind::VirtualKey);
-    let by_id = keys.find(|key| key.value.as_ref().is_some_and(|value| value["id"] == id));
-    let found = by_id.or_else(|| state.element(EntryKind::VirtualKey, id));
+    let found = state.named(EntryKind::VirtualKey, id);
+    if found.is_none() {
+        state.check_readable(EntryKind::VirtualKey, id)?;
+    }
     found.ok_or_else(|| not_found("Virtual key not found"))
 }
 
@@ -419,15 +431,6 @@ fn absent(member: &str) -> Value {
         "is_active" => true.into(),
         "mcp_configs" | "roles" => json!([]),
         _ => Value::Null,
-    }
-}
-
-/// Returns where an element comes from.
-pub(crate) fn source(element: &Element) -> &'static str {
-    match (element.in_file.is_some(), element.in_store) {
-        (true, true) => "store_over_file",
-        (true, false) => "file",
-        (false, _) => "store",
     }
 }
 
@@ -482,16 +485,6 @@ mod tests {
             let update = json!({"client_certificate_sha256": sent});
             let update: KeyUpdate = serde_json::from_value(update).expect("valid");
             assert_eq!(updated(element.clone(), &update)["client_certificate_sha256"], expected);
-        }
-    }
-
-    #[test]
-    fn a_cooldown_is_bounded() {
-        assert_eq!(valid_until(None), Ok(None));
-        assert_eq!(valid_until(Some("0s")), Ok(None));
-        assert!(valid_until(Some("30d")).is_ok_and(|until| until.is_some()));
-        for text in ["31d", "", "-1s", "1 hour and more"] {
-            assert!(valid_until(Some(text)).is_err(), "{text}");
         }
     }
 }

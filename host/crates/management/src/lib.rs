@@ -1,7 +1,7 @@
 //! The management API: operators, and the settings that they change while gateways run.
 //!
 //! ```text
-//! request ─ operator (server) ─ route ─┬─ client, key   a wanted element of the configuration
+//! request ─ operator (server) ─ route ─┬─ client, key, element   a wanted element of the configuration
 //!                                      │      │
 //!                                      │   change        entries + it, merged and checked; stored; applied
 //!                                      ├─ operator, setup
@@ -15,8 +15,16 @@
 //! | `body` | bodies of requests: bounded, unknown members refused |
 //! | `change` | one change of an element: checked against the whole configuration, stored, applied |
 //! | `client` | clients: added, updated, removed |
+//! | `plugin` | plugins: uploaded, shown, accepted, granted |
 //! | `key` | virtual keys: made, updated, rotated, deleted |
+//! | `key_value` | credentials of virtual keys that have none in the configuration file |
+//! | `kind` | the kinds of elements: names, paths, and members by which one names another |
+//! | `element` | teams, customers, roles, environments and virtual MCPs |
+//! | `references` | elements that others name are not deleted |
+//! | `config` | the switch of all tools, and the settings that need a restart |
 //! | `operators` | operators, and the table by which their tokens are found |
+//! | `oidc` | logins of operators at an identity provider |
+//! | `sessions` | the sessions that follow: found, listed, ended |
 //! | `setup` | the token by which the first operator is made |
 //! | `preview` | what another configuration file would change |
 //! | `record` | the record of changes |
@@ -30,20 +38,31 @@
 mod body;
 mod change;
 mod client;
+mod config;
+mod element;
 mod key;
+mod key_value;
+mod kind;
+mod oidc;
 mod operators;
 mod page;
+mod plugin;
 mod preview;
 mod record;
+mod references;
 mod refusal;
 mod route;
 mod service;
+mod sessions;
 mod setup;
 mod token;
 
 pub use self::{
+    config::RunningSettings,
+    key_value::NewKeyValue,
+    oidc::OidcLogins,
     preview::{Changed, Differences, Preview},
-    service::{Apply, NotApplied, Service, ServiceSettings},
+    service::{Apply, FirstConnection, NotApplied, PluginState, Service, ServiceSettings},
     setup::SetupToken,
 };
 

@@ -9,6 +9,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use http::StatusCode;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tracing::{info, warn};
@@ -33,8 +34,18 @@ const MAX_NAME_BYTES: usize = 128;
 const FIRST: &str = "admin";
 
 /// The operators of a gateway, by the digests of their tokens. Readers never wait.
-#[derive(Debug, Default)]
-pub(crate) struct LiveOperators(ArcSwap<BTreeMap<TokenDigest, Known>>);
+#[derive(Default)]
+pub(crate) struct LiveOperators {
+    by_digest: ArcSwap<BTreeMap<TokenDigest, Known>>,
+    /// Where they come from.
+    sources: Mutex<OperatorSources>,
+}
+
+#[derive(Default)]
+struct OperatorSources {
+    in_file: Vec<ConfiguredOperator>,
+    stored: Vec<StoredOperator>,
+}
 
 #[derive(Debug, Clone)]
 struct Known {
@@ -45,30 +56,51 @@ struct Known {
 impl LiveOperators {
     /// Finds the operator of a token. `None` if the token is unknown or has expired at `now`.
     pub(crate) fn find(&self, token: &str, now: SystemTime) -> Option<Arc<Operator>> {
-        let known = self.0.load();
+        let known = self.by_digest.load();
         let known = known.get(&token::digest(token))?;
         known.expires.is_none_or(|expires| now < expires).then(|| known.operator.clone())
     }
 
     /// Returns whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.load().is_empty()
+        self.by_digest.load().is_empty()
     }
 
-    /// Replaces all operators. Those of the file take precedence. A stored one whose role this version
-    /// does not know is left out.
-    pub(crate) fn replace(&self, in_file: &[ConfiguredOperator], stored: Vec<StoredOperator>) {
-        let stored = stored.into_iter().filter_map(|stored| {
+    /// Replaces the operators of the file.
+    pub(crate) fn replace_in_file(&self, in_file: Vec<ConfiguredOperator>) {
+        let mut sources = self.sources.lock();
+        sources.in_file = in_file;
+        self.by_digest.store(Arc::new(sources.by_digest()));
+    }
+
+    /// Replaces the operators of the store.
+    pub(crate) fn replace_stored(&self, stored: Vec<StoredOperator>) {
+        let mut sources = self.sources.lock();
+        sources.stored = stored;
+        self.by_digest.store(Arc::new(sources.by_digest()));
+    }
+
+    /// Returns the operators of the file.
+    fn in_file(&self) -> Vec<Operator> {
+        self.sources.lock().in_file.iter().map(|own| own.operator.clone()).collect()
+    }
+}
+
+impl OperatorSources {
+    /// Returns all operators. Those of the file take precedence. A stored one whose role this version does
+    /// not know is left out.
+    fn by_digest(&self) -> BTreeMap<TokenDigest, Known> {
+        let stored = self.stored.iter().filter_map(|stored| {
             let expires = stored.expires_ms.map(time);
             let role = stored.role.parse().ok()?;
-            let operator =
-                Operator { name: stored.name, role, sees_payloads: stored.sees_payloads };
+            let name = stored.name.clone();
+            let operator = Operator { name, role, sees_payloads: stored.sees_payloads };
             Some((stored.digest, Known { operator: Arc::new(operator), expires }))
         });
-        let in_file = in_file.iter().map(|own| {
+        let in_file = self.in_file.iter().map(|own| {
             (own.token_digest, Known { operator: Arc::new(own.operator.clone()), expires: None })
         });
-        self.0.store(Arc::new(stored.chain(in_file).collect()));
+        stored.chain(in_file).collect()
     }
 }
 
@@ -134,7 +166,7 @@ impl Service {
         actor: &Operator,
         name: &str,
     ) -> Result<Value, ManagementRefusal> {
-        if self.settings.operators.iter().any(|own| own.operator.name == name) {
+        if self.operators.in_file().iter().any(|own| own.name == name) {
             return Err(conflict(format!(
                 "the operator {name:?} is one of the configuration file; remove it there"
             )));
@@ -152,8 +184,9 @@ impl Service {
     /// Lists the operators, without anything of their tokens.
     pub(crate) async fn list_operators(&self) -> Result<Value, ManagementRefusal> {
         let stored = self.stored_operators().await.map_err(|error| unavailable(&error))?;
-        let in_file = self.settings.operators.iter().map(|own| {
-            let mut shown = describe(&own.operator);
+        let in_file = self.operators.in_file();
+        let in_file = in_file.iter().map(|own| {
+            let mut shown = describe(own);
             shown["source"] = "file".into();
             shown
         });
@@ -180,7 +213,7 @@ impl Service {
         actor: &str,
     ) -> Result<Value, ManagementRefusal> {
         check_name(&new.name)?;
-        if self.settings.operators.iter().any(|own| own.operator.name == new.name) {
+        if self.operators.in_file().iter().any(|own| own.name == new.name) {
             return Err(name_taken(&new.name));
         }
         let token = token::generate(TOKEN_PREFIX).map_err(|error| no_randomness(&error))?;
@@ -245,7 +278,7 @@ pub(crate) fn rfc3339(milliseconds: i64) -> String {
     humantime::format_rfc3339_seconds(time(milliseconds)).to_string()
 }
 
-fn time(milliseconds: i64) -> SystemTime {
+pub(crate) fn time(milliseconds: i64) -> SystemTime {
     /// The last second of the year 9999, the latest that is written in RFC 3339.
     const LATEST: u64 = 253_402_300_799;
     let since = Duration::from_millis(u64::try_from(milliseconds).unwrap_or(0));
@@ -303,7 +336,7 @@ mod tests {
             stored("bob", "admin", "t2", Some(5_000)),
             stored("cy", "owner", "t3", None),
         ];
-        live.replace(&[], stored_ones);
+        live.replace_stored(stored_ones);
         assert_eq!(role_at(&live, "t1", 9), Some(Role::Viewer));
         assert_eq!([role_at(&live, "t2", 4), role_at(&live, "t2", 5)], [Some(Role::Admin), None]);
         assert_eq!(
@@ -313,7 +346,8 @@ mod tests {
         );
         let own = Operator { name: "file".into(), role: Role::Admin, sees_payloads: true };
         let own = ConfiguredOperator { operator: own, token_digest: token::digest("t4") };
-        live.replace(&[own], vec![]);
+        live.replace_in_file(vec![own]);
+        live.replace_stored(Vec::new());
         assert_eq!([role_at(&live, "t1", 0), role_at(&live, "t4", 0)], [None, Some(Role::Admin)]);
     }
 

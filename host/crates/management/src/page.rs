@@ -1,10 +1,12 @@
-//! Lists in pages: `limit`, `offset` and `search`.
+//! Lists in pages: `limit`, `offset` and `search`, and members that select elements.
 
 use serde_json::{Map, Value, json};
 use url::form_urlencoded;
 
-use crate::refusal::invalid;
+use crate::{change::State, refusal::invalid};
+use airlock_config::Element;
 use airlock_server::ManagementRefusal;
+use airlock_store::entries::EntryKind;
 
 /// Entries of a page, unless the query says otherwise.
 const DEFAULT_LIMIT: usize = 100;
@@ -12,32 +14,56 @@ const DEFAULT_LIMIT: usize = 100;
 const MAX_LIMIT: usize = 1_000;
 
 /// Part of a list that a query selects.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Page {
     limit: usize,
     offset: usize,
     /// Part of the name, in lower case. Empty for every name.
     search: String,
+    /// Members with a value that the elements must have.
+    filters: Vec<(&'static str, String)>,
 }
 
 impl Page {
-    /// Reads a query. Fails if a number is invalid or a parameter is unknown.
-    pub(crate) fn parse(query: &str) -> Result<Self, ManagementRefusal> {
-        let mut page = Self { limit: DEFAULT_LIMIT, offset: 0, search: String::new() };
+    /// Reads a query, which may have these members as parameters. Fails if a number is invalid or a
+    /// parameter is unknown.
+    pub(crate) fn parse(query: &str, members: &[&'static str]) -> Result<Self, ManagementRefusal> {
+        let mut page = Self { limit: DEFAULT_LIMIT, ..Self::default() };
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             match &*name {
                 "limit" => page.limit = number("limit", &value)?.min(MAX_LIMIT),
                 "offset" => page.offset = number("offset", &value)?,
                 "search" => page.search = value.to_lowercase(),
-                _ => {
-                    return Err(invalid(format!(
-                        "unknown parameter {:?}; valid are `limit`, `offset` and `search`",
-                        airlock_strings::cut(name.into_owned(), 64)
-                    )));
+                name => {
+                    let member = members.iter().copied().find(|member| *member == name);
+                    let member = member.ok_or_else(|| unknown(name, members))?;
+                    page.filters.push((member, value.into_owned()));
                 }
             }
         }
         Ok(page)
+    }
+
+    /// Returns the elements that have the values of the query, and the searched part in their names, in
+    /// any case.
+    pub(crate) fn select<'s>(
+        &self,
+        state: &'s State,
+        kind: EntryKind,
+    ) -> impl Iterator<Item = &'s Element> {
+        let filters = self.filters.iter().map(|(member, wanted)| {
+            let of = if *member == "team_id" { EntryKind::Team } else { EntryKind::Customer };
+            (*member, state.synonyms(of, wanted))
+        });
+        let filters: Vec<_> = filters.collect();
+        state.elements(kind).filter(move |element| {
+            let value = element.value.as_ref();
+            let has_all = filters.iter().all(|(member, wanted)| {
+                let found = value.and_then(|value| value[*member].as_str());
+                found.is_some_and(|found| wanted.contains(found))
+            });
+            has_all && self.matches(&element.name)
+        })
     }
 
     /// Returns whether a name has the searched part, in any case.
@@ -61,6 +87,15 @@ impl Page {
     }
 }
 
+fn unknown(name: &str, members: &[&str]) -> ManagementRefusal {
+    let name = airlock_strings::cut(name.to_owned(), 64);
+    let members = members.iter().map(|member| format!("`{member}`, "));
+    let members: String = members.collect();
+    invalid(format!(
+        "unknown parameter {name:?}; valid are {members}`limit`, `offset` and `search`"
+    ))
+}
+
 fn number(name: &str, text: &str) -> Result<usize, ManagementRefusal> {
     let number: i64 =
         text.parse().map_err(|_| invalid(format!("Invalid {name} parameter: must be a number")))?;
@@ -74,14 +109,14 @@ mod tests {
 
     #[test]
     fn a_page_has_the_selected_entries_and_the_number_of_all() {
-        let page = Page::parse("limit=2&offset=1&search=").expect("a page");
+        let page = Page::parse("limit=2&offset=1&search=", &[]).expect("a page");
         let document = page.document("keys", (0..4).map(Value::from).collect());
         assert_eq!(
             document,
             json!({"keys": [1, 2], "count": 2, "total_count": 4, "limit": 2, "offset": 1})
         );
-        assert_eq!(Page::parse("limit=5000").expect("a page").limit, MAX_LIMIT);
-        assert!(Page::parse("search=AB").expect("a page").matches("xaby"));
+        assert_eq!(Page::parse("limit=5000", &[]).expect("a page").limit, MAX_LIMIT);
+        assert!(Page::parse("search=AB", &[]).expect("a page").matches("xaby"));
     }
 
     #[test]
@@ -91,7 +126,7 @@ mod tests {
             ("offset=-1", "Invalid offset parameter: must be non-negative"),
             ("limits=1", "unknown parameter \"limits\"; valid are `limit`, `offset` and `search`"),
         ] {
-            assert_eq!(Page::parse(query).expect_err("refused").message, message);
+            assert_eq!(Page::parse(query, &[]).expect_err("refused").message, message);
         }
     }
 }

@@ -22,6 +22,8 @@ pub struct Preview {
     pub clients: Differences,
     /// Virtual keys that differ.
     pub virtual_keys: Differences,
+    /// Other keys that differ and are taken while the gateway runs.
+    pub settings: Vec<String>,
     /// Other keys of the file that differ from those with which the gateway was started, and are taken
     /// only when it is restarted.
     pub restart: Vec<String>,
@@ -50,8 +52,12 @@ pub struct Changed {
 impl Preview {
     /// Returns whether the file is valid and would change nothing.
     pub fn is_empty(&self) -> bool {
-        let Self { errors, clients, virtual_keys, restart } = self;
-        errors.is_empty() && clients.is_empty() && virtual_keys.is_empty() && restart.is_empty()
+        let Self { errors, clients, virtual_keys, settings, restart } = self;
+        errors.is_empty()
+            && clients.is_empty()
+            && virtual_keys.is_empty()
+            && settings.is_empty()
+            && restart.is_empty()
     }
 }
 

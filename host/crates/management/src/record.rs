@@ -5,12 +5,11 @@ use url::form_urlencoded;
 
 use crate::{
     change::{Content, Wanted, entry_content},
-    key::source,
     operators::rfc3339,
     refusal::{conflict, forbidden, invalid, not_found, unavailable},
     service::Service,
 };
-use airlock_config::{LeftOut, LeftOutReason, redacted};
+use airlock_config::{AbsentOwner, Element, LeftOut, LeftOutReason, redacted};
 use airlock_core::operator::{Operator, Right};
 use airlock_server::ManagementRefusal;
 use airlock_store::entries::{EntryKind, EntryValue, RecordedChange};
@@ -19,6 +18,9 @@ use airlock_store::entries::{EntryKind, EntryValue, RecordedChange};
 const DEFAULT_LIMIT: u32 = 50;
 /// Maximum changes of a page: each has two elements of up to 1 MiB.
 const MAX_LIMIT: u32 = 100;
+/// Members of a virtual key with its credentials.
+const CREDENTIALS: [&str; 4] =
+    ["value", "value_sha256", "previous_value_sha256", "previous_valid_until"];
 
 impl Service {
     /// Lists recorded changes, the latest first, without secrets. `before` in the query is the number
@@ -47,8 +49,18 @@ impl Service {
         let kind = recorded.kind.ok_or_else(|| {
             conflict("a change of operators cannot be reverted: their tokens are not kept")
         })?;
-        if kind == EntryKind::Client && !actor.role.has(Right::Administer) {
-            return Err(forbidden("only an administrator may revert a change of a client"));
+        let is_of_admins =
+            matches!(kind, EntryKind::Client | EntryKind::Setting) || changes_credential(&recorded);
+        if is_of_admins && !actor.role.has(Right::Administer) {
+            return Err(forbidden(
+                "only an administrator may revert a change of a client, of the switch of all tools or of the value of a virtual key",
+            ));
+        }
+        let brings_back = recorded.before.as_ref().is_some_and(|before| before.document.is_some());
+        if kind == EntryKind::KeyValue && brings_back {
+            return Err(conflict(
+                "a value that was rotated or deleted never comes back; rotate the key instead",
+            ));
         }
         let reverting = self.change(actor, |state| {
             let current = state.entry(kind, &recorded.name).map(entry_content);
@@ -70,7 +82,7 @@ impl Service {
         let state = self.state().await?;
         let elements = state.merged.elements.iter().map(|element| {
             json!({
-                "kind": name(element.kind),
+                "kind": element.kind.name(),
                 "name": element.name,
                 "source": source(element),
                 "removed": element.value.is_none(),
@@ -79,12 +91,43 @@ impl Service {
         });
         let elements: Vec<_> = elements.collect();
         let left_out: Vec<_> = state.merged.left_out.iter().map(describe_left_out).collect();
+        let owners = &state.merged.config.absent_owners;
+        let warnings: Vec<_> = owners.iter().map(describe_owner).collect();
         Ok(json!({
             "revision": state.entries.revision,
             "elements": elements,
             "left_out": left_out,
+            "warnings": warnings,
         }))
     }
+}
+
+/// Returns whether a virtual key gets another credential when a change is reverted.
+fn changes_credential(change: &RecordedChange) -> bool {
+    match change.kind {
+        Some(EntryKind::KeyValue) => true,
+        Some(EntryKind::VirtualKey) => match (&change.before, &change.after) {
+            (Some(before), Some(after)) => {
+                let before = credentials(before);
+                let after = credentials(after);
+                before.is_some() && after.is_some() && before != after
+            }
+            // Without an entry, the key has the credential of the file, which an update keeps.
+            (Some(entry), None) | (None, Some(entry)) => {
+                let is_over_file = entry.replaces.is_some() && entry.document.is_some();
+                is_over_file && change.action != "key.update"
+            }
+            (None, None) => false,
+        },
+        _ => false,
+    }
+}
+
+/// Returns the credentials in the entry of a key; `None` if it removes the key of the file.
+fn credentials(entry: &EntryValue) -> Option<[Value; 4]> {
+    // It was written by this program.
+    let key: Value = serde_json::from_str(entry.document.as_deref()?).unwrap_or_default();
+    Some(CREDENTIALS.map(|member| key[member].clone()))
 }
 
 fn describe(change: &RecordedChange) -> Value {
@@ -93,7 +136,7 @@ fn describe(change: &RecordedChange) -> Value {
         "at": rfc3339(change.at_ms),
         "actor": change.actor,
         "action": change.action,
-        "kind": change.kind.map_or("operator", name),
+        "kind": change.kind.map_or("operator", EntryKind::name),
         "name": change.name,
         "before": change.before.as_ref().map(|value| document(change.kind, value)),
         "after": change.after.as_ref().map(|value| document(change.kind, value)),
@@ -112,6 +155,16 @@ fn document(kind: Option<EntryKind>, value: &EntryValue) -> Value {
     }
 }
 
+fn describe_owner(absent: &AbsentOwner) -> Value {
+    let message = format!("{absent}; no request sees the client unless it has another owner");
+    json!({
+        "kind": EntryKind::Client.name(),
+        "name": absent.client,
+        "code": "owner_absent",
+        "message": message,
+    })
+}
+
 fn describe_left_out(left_out: &LeftOut) -> Value {
     let reason = match &left_out.reason {
         LeftOutReason::FileChanged => {
@@ -121,15 +174,19 @@ fn describe_left_out(left_out: &LeftOut) -> Value {
             let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
             json!({"code": "invalid", "message": problems.join("; ")})
         }
+        LeftOutReason::Unreadable(reason) => {
+            json!({"code": "unreadable", "message": format!("it cannot be opened: {reason}")})
+        }
     };
-    json!({"kind": name(left_out.kind), "name": left_out.name, "reason": reason})
+    json!({"kind": left_out.kind.name(), "name": left_out.name, "reason": reason})
 }
 
-/// Returns the name of a kind in responses.
-fn name(kind: EntryKind) -> &'static str {
-    match kind {
-        EntryKind::Client => "client",
-        EntryKind::VirtualKey => "virtual_key",
+/// Returns where an element comes from.
+pub(crate) fn source(element: &Element) -> &'static str {
+    match (element.in_file.is_some(), element.in_store) {
+        (true, true) => "store_over_file",
+        (true, false) => "file",
+        (false, _) => "store",
     }
 }
 

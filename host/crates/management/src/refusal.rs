@@ -1,15 +1,20 @@
 //! Refusals of requests.
 
+use std::time::Duration;
+
 use airlock_server::ManagementRefusal;
 use airlock_store::Unavailable;
 use http::StatusCode;
+
+/// Time after which a request is worth another attempt if what it needs was in use.
+const RETRY: Duration = Duration::from_secs(10);
 
 pub(crate) fn refusal(
     status: StatusCode,
     code: &'static str,
     message: impl Into<String>,
 ) -> ManagementRefusal {
-    ManagementRefusal { status, code, message: message.into() }
+    ManagementRefusal { status, code, message: message.into(), retry_after: None }
 }
 
 /// Status 400.
@@ -30,6 +35,12 @@ pub(crate) fn not_found(message: impl Into<String>) -> ManagementRefusal {
 /// Status 409.
 pub(crate) fn conflict(message: impl Into<String>) -> ManagementRefusal {
     refusal(StatusCode::CONFLICT, "conflict", message)
+}
+
+/// Status 503: what the request needs is in use.
+pub(crate) fn busy(code: &'static str, message: impl Into<String>) -> ManagementRefusal {
+    let refusal = refusal(StatusCode::SERVICE_UNAVAILABLE, code, message);
+    ManagementRefusal { retry_after: Some(RETRY), ..refusal }
 }
 
 /// Status 503: the store cannot be used.

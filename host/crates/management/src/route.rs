@@ -3,12 +3,15 @@
 use http::{Method, StatusCode};
 use percent_encoding::percent_decode_str;
 
-use crate::refusal::{invalid, not_found, refusal};
+use crate::{
+    kind::ListedKind,
+    refusal::{invalid, not_found, refusal},
+};
 use airlock_core::operator::Right;
 use airlock_server::ManagementRefusal;
 
 /// Longest name or identifier in a path, in bytes.
-const MAX_NAME_BYTES: usize = 256;
+pub(crate) const MAX_NAME_BYTES: usize = 256;
 
 /// Act that a request is, with the name or identifier in its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,12 +20,22 @@ pub(crate) enum Act {
     SetUp,
     /// Shows the operator of the request.
     ShowSession,
+    /// Ends the session of the request.
+    EndSession,
+    ListSessions,
+    RevokeSession(String),
     ListOperators,
     AddOperator,
     RemoveOperator(String),
     AddClient,
     UpdateClient(String),
     RemoveClient(String),
+    ListPlugins,
+    InstallPlugin,
+    ShowPlugin(String),
+    UpdatePlugin(String),
+    RemovePlugin(String),
+    AcceptPlugin(String),
     ListKeys,
     CreateKey,
     ShowKey(String),
@@ -30,6 +43,14 @@ pub(crate) enum Act {
     DeleteKey(String),
     RotateKey(String),
     RotateKeys,
+    ListElements(&'static ListedKind),
+    CreateElement(&'static ListedKind),
+    ShowElement(&'static ListedKind, String),
+    UpdateElement(&'static ListedKind, String),
+    DeleteElement(&'static ListedKind, String),
+    /// Shows the configuration of the gateway.
+    ShowConfig,
+    UpdateConfig,
     ListChanges,
     Revert(i64),
     /// Shows which settings come from the file and which from the store.
@@ -54,8 +75,14 @@ impl Act {
         Some(match self {
             Self::SetUp => return None,
             Self::ShowSession
+            | Self::EndSession
+            | Self::ListPlugins
+            | Self::ShowPlugin(_)
             | Self::ListKeys
             | Self::ShowKey(_)
+            | Self::ListElements(_)
+            | Self::ShowElement(..)
+            | Self::ShowConfig
             | Self::ListChanges
             | Self::ListSettings => Right::Read,
             Self::CreateKey
@@ -63,6 +90,11 @@ impl Act {
             | Self::DeleteKey(_)
             | Self::UpdateClient(_)
             | Self::RemoveClient(_)
+            | Self::CreateElement(_)
+            | Self::UpdateElement(..)
+            | Self::DeleteElement(..)
+            | Self::UpdateConfig
+            | Self::UpdatePlugin(_)
             | Self::Revert(_) => Right::Change,
             // Who knows the new value of a key is its tenant, and sees and decides what is the tenant's.
             // Who compares files learns whether a secret that he guesses is that of the gateway's file.
@@ -70,6 +102,11 @@ impl Act {
             | Self::RotateKey(_)
             | Self::RotateKeys
             | Self::AddClient
+            | Self::ListSessions
+            | Self::RevokeSession(_)
+            | Self::InstallPlugin
+            | Self::AcceptPlugin(_)
+            | Self::RemovePlugin(_)
             | Self::ListOperators
             | Self::AddOperator
             | Self::RemoveOperator(_) => Right::Administer,
@@ -79,12 +116,20 @@ impl Act {
     fn checked(&self) -> Result<Self, ManagementRefusal> {
         match self {
             Self::RemoveOperator(name)
+            | Self::RevokeSession(name)
             | Self::UpdateClient(name)
             | Self::RemoveClient(name)
+            | Self::ShowPlugin(name)
+            | Self::UpdatePlugin(name)
+            | Self::RemovePlugin(name)
+            | Self::AcceptPlugin(name)
             | Self::ShowKey(name)
             | Self::UpdateKey(name)
             | Self::DeleteKey(name)
             | Self::RotateKey(name)
+            | Self::ShowElement(_, name)
+            | Self::UpdateElement(_, name)
+            | Self::DeleteElement(_, name)
                 if name.is_empty() || name.len() > MAX_NAME_BYTES =>
             {
                 Err(invalid(format!("a name in the path has 1 to {MAX_NAME_BYTES} bytes")))
@@ -103,7 +148,12 @@ fn wrong_method(acts: &[(Method, Act)]) -> ManagementRefusal {
 /// Returns the acts of a path by their methods; `None` if the path does not exist.
 fn acts(segments: &[&str]) -> Option<Vec<(Method, Act)>> {
     Some(match segments {
-        ["api", "session"] => vec![(Method::GET, Act::ShowSession)],
+        ["api", "session"] => {
+            vec![(Method::GET, Act::ShowSession), (Method::DELETE, Act::EndSession)]
+        }
+        ["api", "session", "logout"] => vec![(Method::POST, Act::EndSession)],
+        ["api", "sessions"] => vec![(Method::GET, Act::ListSessions)],
+        ["api", "sessions", id] => vec![(Method::DELETE, Act::RevokeSession(decoded(id)?))],
         ["api", "session", "setup"] => vec![(Method::POST, Act::SetUp)],
         ["api", "operators"] => {
             vec![(Method::GET, Act::ListOperators), (Method::POST, Act::AddOperator)]
@@ -114,6 +164,17 @@ fn acts(segments: &[&str]) -> Option<Vec<(Method, Act)>> {
             (Method::PUT, Act::UpdateClient(decoded(name)?)),
             (Method::DELETE, Act::RemoveClient(decoded(name)?)),
         ],
+        ["api", "plugins"] => {
+            vec![(Method::GET, Act::ListPlugins), (Method::POST, Act::InstallPlugin)]
+        }
+        ["api", "plugins", name] => vec![
+            (Method::GET, Act::ShowPlugin(decoded(name)?)),
+            (Method::PUT, Act::UpdatePlugin(decoded(name)?)),
+            (Method::DELETE, Act::RemovePlugin(decoded(name)?)),
+        ],
+        ["api", "plugins", name, "accept"] => {
+            vec![(Method::POST, Act::AcceptPlugin(decoded(name)?))]
+        }
         ["api", "governance", "virtual-keys"] => {
             vec![(Method::GET, Act::ListKeys), (Method::POST, Act::CreateKey)]
         }
@@ -125,6 +186,25 @@ fn acts(segments: &[&str]) -> Option<Vec<(Method, Act)>> {
         ],
         ["api", "governance", "virtual-keys", id, "rotate"] => {
             vec![(Method::POST, Act::RotateKey(decoded(id)?))]
+        }
+        ["api", area, list] if ListedKind::at([*area, *list]).is_some() => {
+            let listed = ListedKind::at([*area, *list])?;
+            vec![
+                (Method::GET, Act::ListElements(listed)),
+                (Method::POST, Act::CreateElement(listed)),
+            ]
+        }
+        ["api", area, list, id] if ListedKind::at([*area, *list]).is_some() => {
+            let listed = ListedKind::at([*area, *list])?;
+            let id = decoded(id)?;
+            vec![
+                (Method::GET, Act::ShowElement(listed, id.clone())),
+                (Method::PUT, Act::UpdateElement(listed, id.clone())),
+                (Method::DELETE, Act::DeleteElement(listed, id)),
+            ]
+        }
+        ["api", "config"] => {
+            vec![(Method::GET, Act::ShowConfig), (Method::PUT, Act::UpdateConfig)]
         }
         ["api", "changes"] => vec![(Method::GET, Act::ListChanges)],
         ["api", "changes", id, "revert"] => vec![(Method::POST, Act::Revert(id.parse().ok()?))],
@@ -141,6 +221,7 @@ fn decoded(segment: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kind::LISTED;
 
     #[test]
     fn a_path_and_a_method_select_an_act() {
@@ -181,6 +262,19 @@ mod tests {
     }
 
     #[test]
+    fn each_kind_of_elements_has_its_paths() {
+        for listed in &LISTED {
+            let [area, list] = listed.path;
+            let path = format!("/api/{area}/{list}");
+            assert_eq!(Act::find(&Method::POST, &path), Ok(Act::CreateElement(listed)));
+            let path = format!("{path}/a%2Fb");
+            let name = "a/b".to_owned();
+            assert_eq!(Act::find(&Method::DELETE, &path), Ok(Act::DeleteElement(listed, name)));
+            assert_eq!(refused(&Method::GET, &format!("{path}/more")), 404);
+        }
+    }
+
+    #[test]
     fn only_the_set_up_needs_no_operator() {
         let reading = [Act::ShowSession, Act::ListKeys, Act::ListChanges, Act::ListSettings];
         for act in reading {
@@ -190,6 +284,8 @@ mod tests {
         assert_eq!(Act::CreateKey.right(), Some(Right::Change));
         assert_eq!(Act::Preview.right(), Some(Right::Administer));
         assert_eq!(Act::AddClient.right(), Some(Right::Administer));
+        assert_eq!(Act::InstallPlugin.right(), Some(Right::Administer));
+        assert_eq!(Act::AcceptPlugin("p".to_owned()).right(), Some(Right::Administer));
         assert_eq!(Act::RotateKeys.right(), Some(Right::Administer));
         assert_eq!(Act::ListOperators.right(), Some(Right::Administer));
     }

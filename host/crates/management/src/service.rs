@@ -2,13 +2,18 @@
 
 use std::{sync::Arc, time::Duration};
 
+use arc_swap::ArcSwap;
 use futures_util::future::BoxFuture;
 use http::StatusCode;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, Semaphore};
+use url::Url;
 
 use crate::{
+    config::RunningSettings,
+    oidc::OidcLogins,
     operators::{LiveOperators, describe},
+    plugin::Inspections,
     preview::Preview,
     refusal::{forbidden, refusal},
     route::Act,
@@ -17,7 +22,12 @@ use crate::{
 };
 use airlock_config::{Config, ConfigError, ConfigSource, StoreKeyError};
 use airlock_core::operator::Operator;
-use airlock_server::{ConfiguredOperator, Management, ManagementRefusal, ManagementRequest};
+use airlock_lock::FileReadings;
+use airlock_plugin::{InspectError, Metadata};
+use airlock_server::{
+    ConfiguredOperator, Management, ManagementRefusal, ManagementRequest, ManagementSettings,
+    OperatorLogins,
+};
 use airlock_store::{Database, LazyDatabase, Unavailable, operators::StoredOperator};
 use airlock_strings::with_causes;
 
@@ -33,10 +43,14 @@ pub struct ServiceSettings {
     pub source: Option<Arc<ConfigSource>>,
     /// The store, which has the changed elements and the operators.
     pub database: LazyDatabase,
-    /// Operators of the configuration file.
+    /// Operators of the configuration file at the start.
     pub operators: Vec<ConfiguredOperator>,
+    /// Settings that the gateway was started with.
+    pub running: RunningSettings,
     /// True if the store seals secrets. If not, elements with secrets in plain text are refused.
     pub seals_secrets: bool,
+    /// Logins of operators at an identity provider; `None` if there are none, and for a command.
+    pub oidc: Option<OidcLogins>,
 }
 
 impl ServiceSettings {
@@ -46,27 +60,60 @@ impl ServiceSettings {
             source: config.file.clone().map(|file| Arc::new(ConfigSource::new(file))),
             database,
             operators: config.server.management.operators.clone(),
+            running: RunningSettings::new(config),
             seals_secrets: config.store_seal.is_some(),
+            oidc: None,
         }
     }
 }
 
 /// The running gateway, which takes changed elements.
 pub trait Apply: Send + Sync + 'static {
-    /// Takes the elements of the file and the store. Dropping the future does not undo what was taken.
-    fn apply(&self) -> BoxFuture<'_, Result<(), NotApplied>>;
+    /// Takes the elements of the file and the store. Waits until the plugins are loaded if it
+    /// `awaits_plugins`, which may have to be compiled. Dropping the future does not undo what was taken.
+    fn apply(&self, awaits_plugins: bool) -> BoxFuture<'_, Result<(), NotApplied>>;
 
-    /// Waits until a client is connected or has failed, for at most `limit`. Returns the number of its
-    /// tools.
+    /// Waits until a client is connected or has failed, for at most `limit`. Fails with the reason if it is
+    /// not connected for any other reason than a login.
     fn connected<'a>(
         &'a self,
         client: &'a str,
         limit: Duration,
-    ) -> BoxFuture<'a, Result<usize, NotApplied>>;
+    ) -> BoxFuture<'a, Result<FirstConnection, NotApplied>>;
+
+    /// Compiles a component with nothing granted, and returns its metadata with its tools. Fails if it
+    /// cannot be loaded.
+    fn inspect(&self, component: Arc<[u8]>) -> BoxFuture<'_, Result<Metadata, InspectError>>;
+
+    /// Returns the state of a plugin; `None` if there is none with this name.
+    fn plugin(&self, client: &str) -> Option<PluginState>;
 
     /// Returns what would change if the configuration file had this content. Fails if the settings of
     /// the store cannot be read.
     fn preview(&self, file: Value) -> BoxFuture<'_, Result<Preview, NotApplied>>;
+}
+
+/// Outcome of the first connection of a client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FirstConnection {
+    /// It is connected, and its tools are listed.
+    Ready,
+    /// The operator has to log in at its server. The gateway connects by itself afterwards.
+    NeedsLogin {
+        /// Reason with the command to run.
+        reason: String,
+    },
+}
+
+/// State of a plugin on a gateway.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PluginState {
+    /// State of its source of tools, such as `connected`.
+    pub phase: &'static str,
+    /// Reason that it is not connected.
+    pub reason: Option<String>,
+    /// Digest of the component that is loaded.
+    pub digest: Option<String>,
 }
 
 /// Reason that the running gateway has not taken a change, for the operator.
@@ -78,11 +125,17 @@ pub struct NotApplied(pub String);
 pub struct Service {
     pub(crate) settings: ServiceSettings,
     pub(crate) setup: Setup,
-    operators: LiveOperators,
+    pub(crate) operators: LiveOperators,
+    /// Settings that are in force.
+    pub(crate) running: ArcSwap<RunningSettings>,
     /// Held while the operators are read, so that an older reading does not replace a newer one.
     refreshing: Mutex<()>,
     /// Places for requests that read the whole configuration.
     pub(crate) readers: Semaphore,
+    /// Their readings of the configuration file.
+    pub(crate) readings: FileReadings,
+    /// Components that requests have inspected.
+    pub(crate) inspections: Inspections,
     /// `None` for a command: running gateways notice the changes in the store.
     pub(crate) gateway: Option<Arc<dyn Apply>>,
 }
@@ -92,13 +145,17 @@ impl Service {
     /// [`Service::refresh_operators`].
     pub fn new(settings: ServiceSettings, gateway: Option<Arc<dyn Apply>>) -> Arc<Self> {
         let operators = LiveOperators::default();
-        operators.replace(&settings.operators, Vec::new());
+        operators.replace_in_file(settings.operators.clone());
+        let running = ArcSwap::from_pointee(settings.running.clone());
         Arc::new(Self {
             settings,
             setup: Setup::default(),
             operators,
+            running,
             refreshing: Mutex::default(),
             readers: Semaphore::new(READERS),
+            readings: FileReadings::new(READERS),
+            inspections: Inspections::new(),
             gateway,
         })
     }
@@ -116,17 +173,48 @@ impl Service {
     pub async fn refresh_operators(&self) -> Result<(), Unavailable> {
         let _turn = self.refreshing.lock().await;
         let stored = self.stored_operators().await?;
-        self.operators.replace(&self.settings.operators, stored);
-        if !self.operators.is_empty() {
+        self.operators.replace_stored(stored);
+        if self.has_operator() {
             self.setup.end();
         }
         Ok(())
     }
 
-    /// Makes a setup token if there is no operator; `None` if there is one. The operators must have
-    /// been read.
+    /// Follows the configuration file: replaces its operators, and the rules by which people of an identity
+    /// provider are operators. A token that is not in the file any more is refused at once, and so is a
+    /// session that was opened under other rules.
+    pub fn follow(&self, settings: &ManagementSettings) {
+        self.operators.replace_in_file(settings.operators.clone());
+        if let Some(logins) = &self.settings.oidc {
+            logins.follow(settings.oidc.as_ref());
+        }
+        if self.has_operator() {
+            self.setup.end();
+        }
+    }
+
+    /// Replaces the settings that are shown as those in force.
+    pub fn set_running(&self, running: RunningSettings) {
+        self.running.store(Arc::new(running));
+    }
+
+    /// Makes a setup token if there is no operator; `None` if there is one, or if an administrator can log in
+    /// at an identity provider. The operators must have been read.
     pub fn begin_setup(&self) -> Result<Option<SetupToken>, NoRandomness> {
-        self.operators.is_empty().then(|| self.setup.begin()).transpose()
+        (!self.has_operator()).then(|| self.setup.begin()).transpose()
+    }
+
+    /// Returns whether the first operator need not be made with a setup token.
+    fn has_operator(&self) -> bool {
+        let logins = self.settings.oidc.as_ref();
+        !self.operators.is_empty() || logins.is_some_and(OidcLogins::makes_admins)
+    }
+
+    /// Sets the URL at which browsers reach the gateway. The first one counts.
+    pub fn serve_logins_at(&self, base: Url) {
+        if let Some(oidc) = &self.settings.oidc {
+            oidc.serve_at(base);
+        }
     }
 
     pub(crate) async fn stored_operators(&self) -> Result<Vec<StoredOperator>, Unavailable> {
@@ -160,12 +248,23 @@ impl Service {
         match act {
             Act::SetUp => unreachable!("it needs no right"),
             Act::ShowSession => Ok(json!({"operator": describe(actor)})),
+            Act::EndSession => self.end_session(request.session).await,
+            Act::ListSessions => self.list_sessions(&request.query).await,
+            Act::RevokeSession(id) => self.revoke_session(actor, &id).await,
             Act::ListOperators => self.list_operators().await,
             Act::AddOperator => self.add_operator(actor, body).await,
             Act::RemoveOperator(name) => self.remove_operator(actor, &name).await,
             Act::AddClient => self.add_client(actor, body).await,
             Act::UpdateClient(name) => self.update_client(actor, &name, body).await,
             Act::RemoveClient(name) => self.remove_client(actor, &name).await,
+            Act::ListPlugins => self.list_plugins(&request.query).await,
+            Act::InstallPlugin => {
+                self.install_plugin(actor, &request.query, request.component).await
+            }
+            Act::ShowPlugin(name) => self.show_plugin(&name).await,
+            Act::UpdatePlugin(name) => self.update_plugin(actor, &name, body).await,
+            Act::RemovePlugin(name) => self.remove_plugin(actor, &name).await,
+            Act::AcceptPlugin(name) => self.accept_plugin(actor, &name, body).await,
             Act::ListKeys => self.list_keys(&request.query).await,
             Act::CreateKey => self.create_key(actor, body).await,
             Act::ShowKey(id) => self.show_key(&id).await,
@@ -173,6 +272,13 @@ impl Service {
             Act::DeleteKey(id) => self.delete_key(actor, &id).await,
             Act::RotateKey(id) => self.rotate_key(actor, &id, body).await,
             Act::RotateKeys => self.rotate_keys(actor, body).await,
+            Act::ListElements(listed) => self.list_elements(listed, &request.query).await,
+            Act::CreateElement(listed) => self.create_element(actor, listed, body).await,
+            Act::ShowElement(listed, id) => self.show_element(listed, &id).await,
+            Act::UpdateElement(listed, id) => self.update_element(actor, listed, &id, body).await,
+            Act::DeleteElement(listed, id) => self.delete_element(actor, listed, &id).await,
+            Act::ShowConfig => self.show_config().await,
+            Act::UpdateConfig => self.update_config(actor, body).await,
             Act::ListChanges => self.list_changes(&request.query).await,
             Act::Revert(id) => self.revert(actor, id).await,
             Act::ListSettings => self.list_settings().await,
@@ -192,6 +298,10 @@ impl Management for Service {
         request: ManagementRequest,
     ) -> BoxFuture<'a, Result<Value, ManagementRefusal>> {
         Box::pin(self.respond(operator, request))
+    }
+
+    fn logins(&self) -> Option<&dyn OperatorLogins> {
+        self.settings.oidc.as_ref().map(|oidc| oidc as &dyn OperatorLogins)
     }
 }
 

@@ -1,5 +1,7 @@
 //! The API on a store in a file, as a command has it.
 
+mod keys;
+
 use std::{fs, sync::Arc};
 
 use http::Method;
@@ -25,9 +27,13 @@ impl Desk {
             "name": "fs", "connection_type": "stdio", "stdio_config": {"command": "/bin/true"},
             "tools_to_execute": ["a", "b"], "tools_to_auto_execute": ["a"],
         });
+        Self::with(&json!({"mcp": {"client_configs": [client]}}))
+    }
+
+    /// Returns the API for a configuration.
+    fn with(config: &Value) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
-        let config = json!({"mcp": {"client_configs": [client]}});
-        fs::write(directory.path().join("airlock.json"), config.to_string()).expect("a file");
+        write(&directory, config);
         Self { service: service(&directory), directory }
     }
 
@@ -53,6 +59,11 @@ impl Desk {
     }
 }
 
+/// Writes the configuration file.
+fn write(directory: &TempDir, config: &Value) {
+    fs::write(directory.path().join("airlock.json"), config.to_string()).expect("a file");
+}
+
 fn service(directory: &TempDir) -> Arc<Service> {
     let config = Config::load(&directory.path().join("airlock.json")).expect("a configuration");
     Service::of_store(&config).expect("no key is needed")
@@ -64,7 +75,9 @@ fn request(method: Method, path: &str, body: Value) -> ManagementRequest {
         path: path.to_owned(),
         query: String::new(),
         body: Some(body).filter(|body| !body.is_null()),
+        component: None,
         setup_token: None,
+        session: None,
     }
 }
 
@@ -116,6 +129,79 @@ async fn an_operator_changes_lists_and_neither_approvals_nor_connections() {
     }
     let revert = desk.status(Role::Operator, Method::POST, "/api/changes/1/revert", json!({}));
     assert_eq!(revert.await, 403);
+}
+
+#[tokio::test]
+async fn an_operator_uncovers_no_tool_that_would_need_no_approval() {
+    let desk = Desk::new();
+    let path = "/api/mcp/client/fs";
+    let all = json!({
+        "tools_to_execute": ["*"], "tools_to_auto_execute": ["*"], "tools_to_exclude": ["b"],
+    });
+    assert_eq!(desk.status(Role::Admin, Method::PUT, path, all).await, 200);
+    for (change, expected) in [
+        (json!({"tools_to_exclude": []}), 403),
+        (json!({"tools_to_exclude": null}), 403),
+        (json!({"tools_to_exclude": ["c"]}), 403),
+        (json!({"tools_to_exclude": ["c", "b"]}), 200),
+        (json!({"tools_to_auto_execute": ["a"]}), 200),
+        (json!({"tools_to_exclude": ["c"]}), 200),
+    ] {
+        let found = desk.status(Role::Operator, Method::PUT, path, change.clone()).await;
+        assert_eq!(found, expected, "{change}");
+    }
+}
+
+#[tokio::test]
+async fn a_virtual_mcp_takes_identifiers_of_keys_in_the_place_of_names() {
+    let desk = Desk::new();
+    let groups = "/api/mcp/virtual-mcps";
+    let mut ids = Vec::new();
+    for name in ["ann", "bob"] {
+        let made = desk.ask(Role::Operator, Method::POST, KEYS, json!({"name": name})).await;
+        ids.push(made.expect("made")["virtual_key"]["id"].clone());
+    }
+    let group = json!({"name": "docs", "tools": [], "virtual_key_ids": [ids[0]]});
+    assert_eq!(desk.status(Role::Operator, Method::POST, groups, group).await, 200);
+    let path = format!("{groups}/docs");
+    for (change, expected) in [
+        (json!({}), "ann"),
+        (json!({"virtual_key_ids": [ids[1]]}), "bob"),
+        (json!({"virtual_key_ids": ["ann"], "virtual_keys": ["ann"]}), "ann"),
+    ] {
+        let updated = desk.ask(Role::Operator, Method::PUT, &path, change.clone()).await;
+        let group = updated.expect("updated")["virtual_mcp"].clone();
+        assert_eq!(group["virtual_keys"], json!([expected]), "{change}");
+    }
+    for change in [
+        json!({"virtual_key_ids": []}),
+        json!({"virtual_key_ids": "bob"}),
+        json!({"virtual_key_ids": ["nobody"]}),
+        json!({"virtual_key_ids": ["bob"], "virtual_keys": ["ann"]}),
+    ] {
+        let found = desk.status(Role::Operator, Method::PUT, &path, change.clone()).await;
+        assert_eq!(found, 400, "{change}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_key_names_is_neither_deleted_nor_reverted() {
+    let desk = Desk::new();
+    let roles = "/api/governance/roles";
+    let row = json!({"mcp_client_name": "fs", "tools_to_execute": ["a"]});
+    let role = json!({"name": "reader", "mcp_configs": [row]});
+    assert_eq!(desk.status(Role::Viewer, Method::POST, roles, role.clone()).await, 403);
+    assert_eq!(desk.status(Role::Operator, Method::POST, roles, role).await, 200);
+    let key = json!({"name": "ci", "roles": ["reader"]});
+    assert_eq!(desk.status(Role::Operator, Method::POST, KEYS, key).await, 200);
+    let revert = desk.status(Role::Operator, Method::POST, "/api/changes/1/revert", json!({}));
+    assert_eq!(revert.await, 409);
+    let path = format!("{roles}/reader");
+    assert_eq!(desk.status(Role::Operator, Method::DELETE, &path, Value::Null).await, 409);
+    let key = format!("{KEYS}/ci");
+    let without = desk.status(Role::Operator, Method::PUT, &key, json!({"roles": []}));
+    assert_eq!(without.await, 200);
+    assert_eq!(desk.status(Role::Operator, Method::DELETE, &path, Value::Null).await, 200);
 }
 
 #[tokio::test]

@@ -67,7 +67,7 @@ impl Connection {
         let opening = settings.transport.open(Opening {
             client: &settings.name,
             inbox: inbox.clone(),
-            authorizer: credentials.authorizer().cloned(),
+            authority: credentials.authority().cloned(),
             has_headers: attempt.has_headers,
         });
         let opened = timeout_at(deadline, opening).await;

@@ -12,7 +12,7 @@ use super::{
     channel::{Owner, ProcessExit},
     http::HttpSettings,
     inbox::Inbox,
-    oauth::Authorizer,
+    oauth::Authority,
     secrets::Secrets,
     transport::Transport,
 };
@@ -79,8 +79,8 @@ pub struct Opening<'a> {
     pub(super) client: &'a ClientName,
     /// Receives what the server sends.
     pub(super) inbox: Arc<Inbox>,
-    /// Source of access tokens; `None` if the server needs no login.
-    pub(super) authorizer: Option<Arc<Authorizer>>,
+    /// Source of the credentials of requests, besides the headers of the settings; `None` if there is none.
+    pub(super) authority: Option<Arc<Authority>>,
     /// True if messages to a process are framed with `Content-Length`.
     pub(super) has_headers: bool,
 }

@@ -10,10 +10,8 @@
 //! | `events` | streams of server-sent events, bounded |
 //! | `refusal`, `body` | responses that are no success; bodies up to a limit |
 //! | `mirror` | headers that mirror arguments (`x-mcp-header`) |
-//! | `authorities` | certificates that are trusted |
 //! | `extra` | headers of callers that are passed on |
 
-mod authorities;
 mod body;
 mod connection;
 mod drain;
@@ -34,11 +32,6 @@ use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use tokio::{sync::SetOnce, time::timeout};
 
-pub use self::{
-    authorities::Authorities,
-    extra::{ExtraHeaders, is_reserved},
-    settings::HttpSettings,
-};
 pub(super) use self::{
     connection::HttpConnection,
     drain::Drains,
@@ -46,6 +39,10 @@ pub(super) use self::{
     events::{Events, StreamError},
     refusal::{EVENT_STREAM, Refusal, broken, failed, has_type, unexpected_type},
     settings::InvalidSettings,
+};
+pub use self::{
+    extra::{ExtraHeaders, is_reserved},
+    settings::{HttpSettings, UserCredentials},
 };
 use super::{
     connector::OpenError,

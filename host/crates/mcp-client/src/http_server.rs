@@ -48,8 +48,8 @@ impl Connector for HttpServer {
 
     fn open<'a>(&'a self, opening: Opening<'a>) -> BoxFuture<'a, Result<Opened, OpenError>> {
         Box::pin(async move {
-            let Opening { inbox, authorizer, .. } = opening;
-            let connection = HttpConnection::open(&self.settings, inbox, authorizer)?;
+            let Opening { inbox, authority, .. } = opening;
+            let connection = HttpConnection::open(&self.settings, inbox, authority)?;
             let transport = match self.transport {
                 HttpTransport::Streamable => http::transport(connection),
                 HttpTransport::Sse => sse::transport(connection),

@@ -230,6 +230,11 @@ impl Inbox {
         in_flight.awaited.clear();
     }
 
+    /// Returns whether the connection has ended.
+    pub fn is_disconnected(&self) -> bool {
+        self.in_flight.lock().is_closed
+    }
+
     /// Returns whether a request of a caller was abandoned, and the server has not answered it.
     pub(super) fn is_abandoned(&self, id: i64) -> bool {
         self.in_flight.lock().is_abandoned(id)

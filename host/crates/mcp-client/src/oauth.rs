@@ -1,5 +1,5 @@
 //! Authorization at servers with OAuth 2.1 (RFC 9728, RFC 8414, RFC 7636, RFC 7591, RFC 8707,
-//! RFC 9207), with the gateway as the client.
+//! RFC 9207, RFC 8693), with the gateway as the client.
 //!
 //! The operator logs in with `airlock upstream login`, which stores the tokens. At a server that acts for
 //! single users, each of them logs in by a link of the gateway. The gateway adds the
@@ -16,8 +16,11 @@
 //! | `exchange`, `token_endpoint` | exchanges a code for tokens; requests to a token endpoint |
 //! | `tokens` | the response of a token endpoint, and the login that is made of it |
 //! | `logins` | the stored logins |
-//! | `authorizer` | the access token of each request |
+//! | `authority` | the credentials of each request |
+//! | `authorizer`, `brakes` | the access token of each request; brakes on its renewal |
 //! | `refresh` | exchanges a refresh token for new tokens |
+//! | `user_headers` | the headers that users enter where no one logs in |
+//! | `token_exchange` | exchanges the access tokens of callers for those of a server |
 //! | `challenge` | what a server that refuses a request asks for |
 //! | `outbound` | the HTTP client: permitted addresses, sizes and times |
 //!
@@ -27,7 +30,9 @@
 //! that may have been taken over since the login; it loses the spelling of the resource; and it does not
 //! tell a refused client from a failure that passes.
 
+mod authority;
 mod authorizer;
+mod brakes;
 mod callback;
 mod challenge;
 mod clients;
@@ -39,19 +44,26 @@ mod outbound;
 mod refresh;
 mod settings;
 mod token_endpoint;
+mod token_exchange;
 mod tokens;
 mod turns;
+mod user_headers;
 
 pub(super) use self::{
+    authority::Authority,
     authorizer::{AuthorizationError, Authorizer, Bearer},
     challenge::Challenge,
     logins::login_id,
+    outbound::check_server,
+    user_headers::UserHeaders,
 };
 pub use self::{
-    callback::{Callback, CallbackError},
+    callback::{Callback, CallbackError, Redirected},
     links::{FollowError, LinkError, LoginLinks, OpenLink, is_secret, new_secret},
     login::{LoginError, PendingLogin},
     logins::{Logins, LoginsUnavailable},
-    settings::{Oauth, TokenAuthentication},
+    settings::{Oauth, SubjectTokenType, TokenAuthentication, TokenExchange},
+    token_exchange::{ExchangeError, ExchangedToken, ExchangedTokens, TokenExchanger},
     tokens::LoggedIn,
+    user_headers::{BadUserHeaders, MAX_USER_HEADER_BYTES, MAX_USER_HEADERS},
 };

@@ -93,6 +93,29 @@ impl Redactor {
         self.scrubber.load_full()
     }
 
+    /// Redacts the values of headers that a user has entered, as those of the settings are. Fails as
+    /// [`Scrubber::new`] does.
+    pub(super) fn add_headers<'h>(
+        &self,
+        headers: impl IntoIterator<Item = (&'h str, &'h Secret)>,
+    ) -> Result<(), BadSecret> {
+        let mut secrets = Secrets::default();
+        for (name, value) in headers {
+            secrets.add_header(name, value.expose());
+        }
+        let mut tokens = self.tokens.lock();
+        let before = tokens.len();
+        for (name, secret) in secrets.0 {
+            if !tokens.iter().chain(&self.fixed).any(|(_, known)| *known == secret) {
+                tokens.push_back((name, secret));
+            }
+        }
+        if tokens.len() > before {
+            self.scrubber.store(Arc::new(scrubber(self.fixed.iter().chain(tokens.iter()))?));
+        }
+        Ok(())
+    }
+
     /// Redacts tokens from now on, until [`KEPT_TOKENS`] further ones have been added.
     pub(super) fn add_tokens(&self, added: impl IntoIterator<Item = (&'static str, String)>) {
         let mut tokens = self.tokens.lock();

@@ -34,6 +34,9 @@ pub struct Settings {
     pub name: ClientName,
     /// Transport to the server.
     pub transport: Arc<dyn Connector>,
+    /// Transports to further instances of the server, which have the same tools; see
+    /// [`Self::instances`].
+    pub others: Vec<Arc<dyn Connector>>,
     /// Time limits.
     pub timeouts: Timeouts,
     /// Restarts after failures.
@@ -63,6 +66,7 @@ impl Settings {
         Self {
             name,
             transport: Arc::new(transport),
+            others: Vec::new(),
             timeouts: Timeouts::default(),
             restart: Restart::default(),
             lifecycle: Lifecycle::default(),
@@ -75,6 +79,17 @@ impl Settings {
             renewal: Renewal::default(),
         }
     }
+
+    /// Iterates over the settings of each instance of the server: one, unless calls are balanced over
+    /// several.
+    pub fn instances(&self) -> impl Iterator<Item = Self> {
+        let transports = std::iter::once(&self.transport).chain(&self.others);
+        transports.map(|transport| Self {
+            transport: transport.clone(),
+            others: Vec::new(),
+            ..self.clone()
+        })
+    }
 }
 
 impl PartialEq for Settings {
@@ -82,6 +97,7 @@ impl PartialEq for Settings {
         let Self {
             name,
             transport,
+            others,
             timeouts,
             restart,
             lifecycle,
@@ -94,6 +110,8 @@ impl PartialEq for Settings {
             renewal,
         } = self;
         transport.is_same(&*other.transport)
+            && others.len() == other.others.len()
+            && others.iter().zip(&other.others).all(|(one, other)| one.is_same(&**other))
             && *name == other.name
             && *timeouts == other.timeouts
             && *restart == other.restart
@@ -250,6 +268,10 @@ mod tests {
         assert_ne!(sse, http(HttpTransport::Streamable, "http://h/mcp"));
         assert_ne!(sse, http(HttpTransport::Sse, "http://h/other"));
         assert_ne!(sse, process("a", "x"), "another transport");
+        let mut several = process("a", "x");
+        several.others.push(several.transport.clone());
+        assert_ne!(several, process("a", "x"), "another number of instances");
+        assert_eq!(several.instances().collect::<Vec<_>>(), [process("a", "x"), process("a", "x")]);
     }
 
     fn http(transport: HttpTransport, url: &str) -> Settings {

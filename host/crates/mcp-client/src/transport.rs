@@ -102,7 +102,8 @@ pub enum SendError {
     /// The server wants other credentials.
     #[error("the server refuses the credentials: {0}")]
     Unauthorized(String),
-    /// The operator has to log in. Nothing was executed.
+    /// The credentials of the request are of no use: the operator or the user has to log in, or the caller's
+    /// token has to be exchanged once more. Nothing was executed.
     #[error(transparent)]
     LoginNeeded(Cause),
 }

@@ -106,7 +106,7 @@ impl ToolCall<'_> {
         let question =
             ApprovalQuestion { entry, name: self.name, arguments: arguments.as_str(), tenant };
         let approval = if dialog.goes_on() {
-            approved_before(self.service.approval(self.client))
+            approved_before(self.service.approval(self.client), entry)
         } else {
             approve(self.service, self.client, &question, self.params, self.outlet).await?
         };
@@ -186,7 +186,10 @@ impl ToolCall<'_> {
         // Without that mode, a script stops at each call that needs an approval.
         let caller = match self.service.approval(self.client) {
             ApprovalMode::AlwaysAllow => caller.approving_scripts(),
-            ApprovalMode::Elicit | ApprovalMode::Client | ApprovalMode::Never => caller,
+            ApprovalMode::Elicit
+            | ApprovalMode::Wait
+            | ApprovalMode::Client
+            | ApprovalMode::Never => caller,
         };
         (caller, events)
     }

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use parking_lot::RwLock;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -27,11 +28,25 @@ use airlock_wire::{error::RpcError, message::Request, method, version::Version};
 /// Reason that streams end when the gateway stops.
 pub const STOPPING: &str = "the gateway is stopping";
 
-/// The gateway as an MCP server, without a transport.
+/// The gateway as an MCP server, without a transport. Its settings do not change: a change makes another
+/// service of the same parts.
 pub struct Service {
-    toolboxes: Arc<Toolboxes>,
+    terms: ServiceTerms,
+    parts: Arc<ServiceParts>,
+}
+
+/// Settings of a service.
+#[derive(Clone)]
+struct ServiceTerms {
     budget: Budget,
     settings: Settings,
+}
+
+/// The parts that live as long as the gateway.
+struct ServiceParts {
+    /// The terms of requests that begin now.
+    latest: RwLock<ServiceTerms>,
+    toolboxes: Arc<Toolboxes>,
     seal: Seal,
     /// Calls that wait for an approval; `None` if there is no such list.
     approvals: Option<Approvals>,
@@ -85,16 +100,33 @@ impl Service {
         settings: Settings,
         approvals: Option<Approvals>,
     ) -> Arc<Self> {
-        Arc::new(Self {
+        let terms = ServiceTerms { budget, settings };
+        let parts = ServiceParts {
+            latest: RwLock::new(terms.clone()),
             toolboxes: Arc::new(Toolboxes::new(catalog)),
-            budget,
-            settings,
             seal: Seal::new(),
             approvals,
             tasks: Arc::default(),
             settles: Instant::now() + SETTLE,
             closing: CancellationToken::new(),
-        })
+        };
+        Arc::new(Self { terms, parts: Arc::new(parts) })
+    }
+
+    /// Changes the settings. Returns the service of requests that begin from now on; those under way keep
+    /// theirs.
+    #[must_use]
+    pub fn with_settings(&self, budget: Budget, settings: Settings) -> Arc<Self> {
+        let terms = ServiceTerms { budget, settings };
+        *self.parts.latest.write() = terms.clone();
+        Arc::new(Self { terms, parts: self.parts.clone() })
+    }
+
+    /// Returns the service of a request that begins now, for a connection that lasts longer than its
+    /// settings.
+    pub(super) fn latest(&self) -> Arc<Self> {
+        let terms = self.parts.latest.read().clone();
+        Arc::new(Self { terms, parts: self.parts.clone() })
     }
 
     /// Returns the result of a request for a page of a list. Fails if the list is not offered.
@@ -106,7 +138,7 @@ impl Service {
                     .ok_or_else(|| RpcError::invalid_params("`cursor` must be a string"))?,
             ),
         };
-        let toolbox = self.toolboxes.open(&client.selection);
+        let toolbox = self.parts.toolboxes.open(&client.selection);
         let offering = toolbox.offering();
         let (member, list) = match request.method.as_str() {
             method::RESOURCES_LIST => ("resources", Some(OfferList::Resources)),
@@ -136,7 +168,7 @@ impl Service {
 
     /// Returns the result of `server/discover`.
     pub(super) fn discover(&self, selection: &Selection) -> String {
-        let toolbox = self.toolboxes.open(selection);
+        let toolbox = self.parts.toolboxes.open(selection);
         let mut result = json!({
             "resultType": "complete",
             "supportedVersions": Version::MODERN.map(Version::as_str),
@@ -153,7 +185,7 @@ impl Service {
 
     /// Returns the result of `initialize`.
     pub fn initialized(&self, version: Version, selection: &Selection) -> String {
-        let toolbox = self.toolboxes.open(selection);
+        let toolbox = self.parts.toolboxes.open(selection);
         let mut result = json!({
             "protocolVersion": version.as_str(),
             "capabilities": capabilities(toolbox.offering(), version),
@@ -172,7 +204,7 @@ impl Service {
         client: &Requester,
         subscriptions: &Subscriptions,
     ) -> Result<String, RpcError> {
-        let toolbox = self.toolboxes.open(&client.selection);
+        let toolbox = self.parts.toolboxes.open(&client.selection);
         let offering = toolbox.offering();
         if request.method == method::RESOURCES_UNSUBSCRIBE {
             subscriptions.unsubscribe(offering, request)?;
@@ -185,15 +217,17 @@ impl Service {
     /// Waits for the sources that a selection may have and that have never been listed, during the
     /// first seconds after the start.
     pub async fn settled(&self, selection: &Selection) {
-        let catalog = self.toolboxes.catalog();
-        catalog.settled(self.settles, |client| self.toolboxes.may_have(selection, client)).await;
+        let catalog = self.parts.toolboxes.catalog();
+        catalog
+            .settled(self.parts.settles, |client| self.parts.toolboxes.may_have(selection, client))
+            .await;
     }
 
     /// Returns the tools of a client, and waits until `name` is among them or no source is left that
     /// may still have it: at its first start a component is compiled, which takes seconds.
     pub(super) async fn toolbox_with(&self, client: &Requester, name: &str) -> Arc<Toolbox> {
-        let toolboxes = &self.toolboxes;
-        let catalog = self.toolboxes.catalog();
+        let toolboxes = &self.parts.toolboxes;
+        let catalog = self.parts.toolboxes.catalog();
         let deadline = Instant::now() + client.timeout;
         let mut changes = catalog.changes();
         loop {
@@ -203,7 +237,7 @@ impl Service {
                 return toolbox;
             }
             // Meta-tools use the tools of all sources, which they have not at once.
-            let limit = if toolbox.find(name).is_some() { self.settles } else { deadline };
+            let limit = if toolbox.find(name).is_some() { self.parts.settles } else { deadline };
             if !matches!(timeout_at(limit, changes.changed()).await, Ok(Ok(()))) {
                 return toolboxes.open(&client.selection);
             }
@@ -212,50 +246,51 @@ impl Service {
 
     /// Returns whether a source that may have tools of a selection is connecting.
     fn may_come(&self, selection: &Selection) -> bool {
-        let snapshot = self.toolboxes.catalog().snapshot();
+        let snapshot = self.parts.toolboxes.catalog().snapshot();
         snapshot.clients().any(|source: &Arc<ToolSource>| {
-            source.state == SourceState::Connecting && self.toolboxes.may_have(selection, source)
+            source.state == SourceState::Connecting
+                && self.parts.toolboxes.may_have(selection, source)
         })
     }
 
     /// Returns the cached lists of tools.
     pub fn toolboxes(&self) -> &Arc<Toolboxes> {
-        &self.toolboxes
+        &self.parts.toolboxes
     }
 
     pub(crate) fn settings(&self) -> &Settings {
-        &self.settings
+        &self.terms.settings
     }
 
     /// Returns how a client's calls that need an approval are handled.
     pub(super) fn approval(&self, client: &Requester) -> ApprovalMode {
         let key = client.selection.key.as_deref().map(|key| key.name.as_str());
-        let rules = &self.settings.approval_rules;
+        let rules = &self.terms.settings.approval_rules;
         let rule = rules.iter().find(|rule| rule.applies(key, client.name.as_deref()));
-        rule.map_or(self.settings.approval, |rule| rule.approval)
+        rule.map_or(self.terms.settings.approval, |rule| rule.approval)
     }
 
     /// Calls that clients follow as tasks.
     pub(super) fn tasks(&self) -> &Arc<Tasks> {
-        &self.tasks
+        &self.parts.tasks
     }
 
     /// The list of pending approvals; `None` if there is none.
     pub(super) fn approvals(&self) -> Option<&Approvals> {
-        self.approvals.as_ref()
+        self.parts.approvals.as_ref()
     }
 
     pub(super) fn seal(&self) -> &Seal {
-        &self.seal
+        &self.parts.seal
     }
 
     pub(crate) fn budget(&self) -> Budget {
-        self.budget
+        self.terms.budget
     }
 
     /// Token that is cancelled when the gateway begins to stop: subscriptions and idle streams end.
     pub fn closing(&self) -> &CancellationToken {
-        &self.closing
+        &self.parts.closing
     }
 }
 
@@ -298,4 +333,31 @@ pub fn list_changed(list: ListKind) -> String {
 /// Returns the notification of a changed resource, for a stream of the legacy era.
 pub fn resource_updated(uri: &str) -> String {
     airlock_wire::message::notification(method::RESOURCE_UPDATED, &json!({"uri": uri}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BUDGET: Budget = Budget {
+        deadline: Duration::from_secs(1),
+        script: Duration::from_secs(1),
+        nested_calls: 1,
+        depth: 1,
+        in_flight: 1,
+    };
+
+    #[test]
+    fn a_connection_has_the_latest_settings_and_a_request_those_with_which_it_began() {
+        let opened = Service::new(Catalog::new(), BUDGET, Settings::default(), None);
+        let settings = Settings { approval: ApprovalMode::Never, ..Settings::default() };
+        let budget = Budget { nested_calls: 2, ..BUDGET };
+        let replaced = opened.with_settings(budget, settings);
+        assert_eq!(opened.settings().approval, ApprovalMode::Elicit);
+        for now in [replaced, opened.latest()] {
+            assert_eq!(now.settings().approval, ApprovalMode::Never);
+            assert_eq!(now.budget(), budget);
+            assert!(Arc::ptr_eq(now.toolboxes(), opened.toolboxes()));
+        }
+    }
 }

@@ -43,7 +43,7 @@ const KEPT_BYTES: usize = 4 << 20;
 
 /// All sessions.
 pub struct Sessions {
-    bounds: SessionBounds,
+    bounds: Mutex<SessionBounds>,
     by_id: Mutex<HashMap<Arc<str>, Arc<Session>>>,
     streams: Mutex<Streams>,
     /// Running requests.
@@ -60,6 +60,18 @@ struct Streams {
 impl Streams {
     fn count(&self) -> usize {
         self.by_tenant.values().map(BTreeMap::len).sum()
+    }
+
+    /// Ends the oldest streams of a tenant beyond `most`, which is lower than it was when they began. Returns
+    /// the number of the rest.
+    fn cut(&mut self, tenant: &Tenant, most: usize) -> usize {
+        let Some(own) = self.by_tenant.get_mut(tenant) else { return 0 };
+        while own.len() > most {
+            if let Some((_, evicted)) = own.pop_first() {
+                evicted.cancel();
+            }
+        }
+        own.len()
     }
 
     /// Ends the oldest stream of the tenant with the most, if that has at least two more than a
@@ -108,27 +120,41 @@ impl Sessions {
     /// Creates an empty set of sessions.
     pub fn new(bounds: SessionBounds) -> Arc<Self> {
         Arc::new(Self {
-            bounds,
+            bounds: Mutex::new(bounds),
             by_id: Mutex::default(),
             streams: Mutex::default(),
             tasks: TaskTracker::new(),
         })
     }
 
+    /// Changes the bounds. Sessions and streams beyond lower ones end when another one is opened, in the order
+    /// in which they make room for it.
+    pub fn set_bounds(&self, bounds: SessionBounds) {
+        *lock(&self.bounds) = bounds;
+    }
+
     /// Opens a session. Fails if the tenant has as many as it may and none of them is idle, or if
     /// all are in use.
     pub fn open(&self, tenant: Tenant, scope: Scope, peer: Peer) -> Result<Arc<Session>, RpcError> {
+        let bounds = *lock(&self.bounds);
         let mut by_id = lock(&self.by_id);
         let now = Instant::now();
-        by_id.retain(|_, session| session.is_alive(now, self.bounds.idle));
-        let own = by_id.values().filter(|session| session.tenant == tenant).count();
-        if own >= self.bounds.per_key && !close_idle(&mut by_id, &tenant) {
-            return Err(full(format!(
-                "this caller has {own} sessions in use, as many as it may; end one with DELETE"
-            )));
+        by_id.retain(|_, session| session.is_alive(now, bounds.idle));
+        // Several make room after the bounds were lowered.
+        let mut own = count(&by_id, &tenant);
+        while own >= bounds.per_key {
+            if !close_idle(&mut by_id, &tenant) {
+                return Err(full(format!(
+                    "this caller has {own} sessions in use, as many as it may; end one with DELETE"
+                )));
+            }
+            own -= 1;
         }
-        if by_id.len() >= self.bounds.total && !displace(&mut by_id, own) {
-            return Err(full(format!("all {} sessions are in use", self.bounds.total)));
+        while by_id.len() >= bounds.total {
+            if !displace(&mut by_id, own) {
+                return Err(full(format!("all {} sessions are in use", bounds.total)));
+            }
+            own = count(&by_id, &tenant);
         }
         let session = Arc::new(Session::new(tenant, scope, peer, self.tasks.clone()));
         by_id.insert(session.id.clone(), session.clone());
@@ -138,12 +164,13 @@ impl Sessions {
     /// Finds a session of a tenant that was opened at the path with these tools; `None` if there is none,
     /// or if it is another tenant's or another path's.
     pub fn find(&self, id: &str, tenant: &Tenant, scope: &Scope) -> Option<Arc<Session>> {
+        let idle = lock(&self.bounds).idle;
         let mut by_id = lock(&self.by_id);
         let session = by_id.get(id)?;
         let session = Some(session).filter(|own| own.tenant == *tenant && own.scope == *scope)?;
         let session = session.clone();
         let now = Instant::now();
-        if session.is_alive(now, self.bounds.idle) {
+        if session.is_alive(now, idle) {
             session.state().last_used = now;
             return Some(session);
         }
@@ -160,13 +187,17 @@ impl Sessions {
 
     /// Takes room for a stream that waits for notifications.
     pub fn stream(self: &Arc<Self>, tenant: Tenant) -> Result<StreamSlot, RpcError> {
+        let bounds = *lock(&self.bounds);
         let mut streams = lock(&self.streams);
-        let own = streams.by_tenant.get(&tenant).map_or(0, BTreeMap::len);
-        if own >= self.bounds.streams_per_key {
+        let own = streams.cut(&tenant, bounds.streams_per_key);
+        if own >= bounds.streams_per_key {
             return Err(full(format!("this caller has {own} waiting streams, as many as it may")));
         }
-        if streams.count() >= self.bounds.streams && !streams.displace(own) {
-            return Err(full(format!("all {} waiting streams are in use", self.bounds.streams)));
+        // Several make room after the bound was lowered.
+        while streams.count() >= bounds.streams {
+            if !streams.displace(own) {
+                return Err(full(format!("all {} waiting streams are in use", bounds.streams)));
+            }
         }
         let number = streams.next;
         let evicted = CancellationToken::new();
@@ -193,6 +224,10 @@ impl Sessions {
     pub fn usage(&self) -> (usize, usize) {
         (lock(&self.by_id).len(), lock(&self.streams).count())
     }
+}
+
+fn count(by_id: &HashMap<Arc<str>, Arc<Session>>, tenant: &Tenant) -> usize {
+    by_id.values().filter(|session| session.tenant == *tenant).count()
 }
 
 fn full(message: String) -> RpcError {

@@ -20,6 +20,18 @@ pub struct Settings {
     pub sse: bool,
 }
 
+impl Settings {
+    /// Returns whether calls of some client with this virtual key wait for an operator: then the holder of
+    /// the key decides about no call of a script either.
+    pub fn waits_for_operators(&self, key: Option<&str>) -> bool {
+        let mut rules = self.approval_rules.iter();
+        self.approval == ApprovalMode::Wait
+            || rules.any(|rule| {
+                rule.approval == ApprovalMode::Wait && holds(rule.virtual_key.as_deref(), key)
+            })
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -42,6 +54,9 @@ pub enum ApprovalMode {
     /// of pending approvals.
     #[default]
     Elicit,
+    /// It waits in the list of pending approvals until an operator decides, also if the client can ask its
+    /// user: neither that user nor the caller decides.
+    Wait,
     /// It runs, because the client asks its user itself. Each such call is logged.
     Client,
     /// It runs.

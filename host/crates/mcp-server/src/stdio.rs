@@ -208,7 +208,7 @@ impl Connection {
 
     fn client(&self, request: &Request, is_modern: bool) -> Result<Requester, RpcError> {
         let peer = if is_modern { Peer::modern(&request.params)? } else { self.legacy_peer() };
-        let budget = self.service.budget();
+        let budget = self.service.latest().budget();
         Ok(Requester {
             selection: self.settings.selection.clone(),
             peer,
@@ -223,7 +223,7 @@ impl Connection {
         let id = request.id.clone();
         let cancel = self.settings.stop.child_token();
         lock(&self.settings.requests.0).begin(&id, &cancel)?;
-        let service = self.service.clone();
+        let service = self.service.latest();
         let ready = self.settings.ready.clone();
         let output = self.output.clone();
         let running = self.settings.requests.0.clone();

@@ -15,6 +15,7 @@ use super::{
     Charge, ModelError, Object, Prompt, ReplyChunk,
     address::{Addresses, Operation},
     http::{HttpClient, Outgoing, ServiceResponse},
+    observer::ExchangeObserver,
     prompt::TargetApi,
     signin::SignIn,
     translation,
@@ -36,6 +37,8 @@ pub struct Terms<'h> {
     pub deadline: Instant,
     /// Account for the memory of the request and the response.
     pub held: &'h Charge,
+    /// Receives what is exchanged; `None` if nothing does.
+    pub observer: Option<&'h Arc<dyn ExchangeObserver>>,
 }
 
 /// A pending step of an exchange with a provider.

@@ -27,7 +27,12 @@ pub(super) use self::{
 };
 use super::{
     BadProvider, Charge, CloudCredential, Document, ModelError, Object, Refusal, Service,
-    TransportError, document::ReadError, object, retry, signin::SignIn,
+    TransportError,
+    document::ReadError,
+    object,
+    observer::{ExchangeObserver, Redaction, SentRequest, without_secrets},
+    retry,
+    signin::SignIn,
 };
 use airlock_core::{secret::Secret, threads};
 use airlock_egress::https::{HttpsClient, HttpsError};
@@ -92,8 +97,6 @@ const PUBLIC_HEADERS: [&str; 8] = [
     "anthropic-beta",
     "anthropic-version",
 ];
-/// Replaces a credential. Shorter than all of them, so a text does not grow.
-const REDACTED: &str = "***";
 /// Headers that every request has, unless the operator configured others.
 const COMMON_HEADERS: [(HeaderName, &str); 3] = [
     (header::ACCEPT, "*/*"),
@@ -194,10 +197,12 @@ impl HttpClient {
     pub(super) fn outgoing(
         &self,
         uri: &Uri,
-        body: Vec<u8>,
+        mut body: Vec<u8>,
         is_streamed: bool,
         held: &Charge,
     ) -> Result<Outgoing, ModelError> {
+        // What is charged and recorded is its length.
+        body.shrink_to_fit();
         let held = held.beside();
         if !held.grow(body.len()) {
             return Err(self.no_memory());
@@ -220,11 +225,26 @@ impl HttpClient {
         outgoing: &Outgoing,
         sign_in: Option<&dyn SignIn>,
         first_byte: Instant,
+        observer: Option<&Arc<dyn ExchangeObserver>>,
     ) -> Result<ServiceResponse, ModelError> {
         let Outgoing { uri, headers, body, .. } = outgoing;
         let sending = async {
             let request = self.request(Method::POST, uri, headers, body, sign_in).await?;
-            self.begin(request, uri, self.bounds.answer).await
+            let Some(observer) = observer else {
+                return self.begin(request, uri, self.bounds.answer).await;
+            };
+            observer.sent(SentRequest {
+                provider: &self.provider,
+                url: self.without_credentials(without_query(uri)),
+                body,
+                // With the token that the request was signed in with.
+                redaction: Redaction {
+                    secrets: self.secrets.clone(),
+                    tokens: self.tokens.load_full(),
+                },
+            });
+            let response = self.begin(request, uri, self.bounds.answer).await?;
+            Ok(response.observed_by(observer.clone()))
         };
         if !outgoing.is_streamed {
             return sending.await;
@@ -557,16 +577,6 @@ fn secrets(service: &Service) -> Arc<[Secret]> {
 /// Returns whether a response is plain text. Pages of proxies, which are HTML, tell a caller nothing.
 fn is_text(response: &ServiceResponse) -> bool {
     response.content_type().is_some_and(|found| found.eq_ignore_ascii_case("text/plain"))
-}
-
-/// Redacts credentials that a service sends back, in the form in which they were sent.
-fn without_secrets(secrets: &[Secret], mut text: String) -> String {
-    for secret in secrets.iter().map(Secret::expose) {
-        if text.contains(secret) {
-            text = text.replace(secret, REDACTED);
-        }
-    }
-    text
 }
 
 /// Reserves room for `len` bytes in `text`. Doubles the capacity, up to `most`, and holds the bytes

@@ -18,6 +18,7 @@
 //! | `keys` | the keys that serve a model, and the choice among them by weight |
 //! | `retry` | the decision to repeat a request, and the wait before it |
 //! | `http` | exchanges over HTTP, bounded in time and memory |
+//! | `observer` | receives what one request exchanges, if the operator has asked for it |
 //! | `openai`, `responses`, `anthropic`, `gemini` | the four APIs of services |
 //! | `translation` | what translations between chat completions and another API share |
 //! | `listing` | cached lists of models |
@@ -46,6 +47,7 @@ mod http;
 mod keys;
 mod listing;
 mod models;
+mod observer;
 mod openai;
 mod outline;
 mod prompt;
@@ -69,6 +71,7 @@ pub use self::{
     error::SOON,
     error::{BadProvider, BadScript, ModelError, Refusal, TokenError, TransportError},
     models::Models,
+    observer::{ExchangeObserver, Redaction, SentRequest},
     prompt::Prompt,
     prompt::Unforced,
     repair::{Calls, TooManyCalls},

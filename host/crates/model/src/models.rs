@@ -19,7 +19,10 @@ pub struct Models {
 #[derive(Debug)]
 pub(super) struct Provider {
     pub(super) name: String,
-    pub(super) backend: Box<dyn Backend>,
+    /// Settings of the backend.
+    kind: Kind,
+    /// Shared with the providers of other settings in which it is the same.
+    pub(super) backend: Arc<dyn Backend>,
     /// Models of any providers that are asked if this one fails.
     pub(super) fallbacks: Vec<String>,
 }
@@ -29,12 +32,25 @@ impl Models {
     /// made. Fails if two providers have the same name, if one cannot be set up, or if a fallback
     /// names no provider.
     pub fn new(settings: &[Settings]) -> Result<Self, BadProvider> {
+        Self::default().with_settings(settings)
+    }
+
+    /// Creates the providers of other settings. A provider that is the same keeps its connections, its
+    /// list of models and the health of its keys; its files are not read again. Requests to those of before
+    /// are not affected. Fails as [`Self::new`] does.
+    pub fn with_settings(&self, settings: &[Settings]) -> Result<Self, BadProvider> {
         let mut names = BTreeSet::new();
         if let Some(twice) = settings.iter().find(|settings| !names.insert(&settings.name)) {
             return Err(BadProvider::Duplicate { provider: twice.name.clone() });
         }
-        let models =
-            Self { providers: settings.iter().map(Provider::new).collect::<Result<_, _>>()? };
+        let providers = settings.iter().map(|settings| {
+            let same = self.providers.iter().find(|provider| provider.is_of(settings));
+            match same {
+                Some(same) => Ok(same.with_fallbacks(settings)),
+                None => Provider::new(settings),
+            }
+        });
+        let models = Self { providers: providers.collect::<Result<_, _>>()? };
         models.check_fallbacks()?;
         Ok(models)
     }
@@ -70,11 +86,27 @@ impl Models {
 impl Provider {
     fn new(settings: &Settings) -> Result<Self, BadProvider> {
         let name = settings.name.clone();
-        let backend: Box<dyn Backend> = match &settings.kind {
-            Kind::Service(service) => Box::new(ServiceClient::new(&name, service)?),
-            Kind::Scripted { script } => Box::new(Script::load(&name, script)?),
+        let backend: Arc<dyn Backend> = match &settings.kind {
+            Kind::Service(service) => Arc::new(ServiceClient::new(&name, service)?),
+            Kind::Scripted { script } => Arc::new(Script::load(&name, script)?),
         };
-        Ok(Self { name, backend, fallbacks: settings.fallbacks.clone() })
+        let kind = settings.kind.clone();
+        Ok(Self { name, kind, backend, fallbacks: settings.fallbacks.clone() })
+    }
+
+    /// Returns whether the backend is that of these settings.
+    fn is_of(&self, settings: &Settings) -> bool {
+        self.name == settings.name && self.kind == settings.kind
+    }
+
+    /// Returns the provider with the fallbacks of these settings.
+    fn with_fallbacks(&self, settings: &Settings) -> Self {
+        Self {
+            name: self.name.clone(),
+            kind: self.kind.clone(),
+            backend: self.backend.clone(),
+            fallbacks: settings.fallbacks.clone(),
+        }
     }
 
     /// Sends a request. Fails if it has no form in the API of the provider.

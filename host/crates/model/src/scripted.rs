@@ -41,7 +41,7 @@ mod stream;
 
 use std::{
     collections::BTreeSet,
-    fs,
+    io::{self, Read as _},
     path::Path,
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -64,13 +64,15 @@ use super::{
     prompt::TargetApi,
     translation,
 };
-use airlock_core::units::Span;
+use airlock_core::{regular_file, units::Span};
 use airlock_json::{self as json, Caps};
 
 const LAST_TOOL_RESULT: &str = "{{last_tool_result}}";
 const LAST_USER_MESSAGE: &str = "{{last_user_message}}";
 /// Name of a script's only model, for lists. A request may use any name.
 const MODEL: &str = "script";
+/// Maximum size of a script, in bytes.
+const MAX_SCRIPT_BYTES: u64 = 16 << 20;
 /// Maximum memory of a conversation as a tree, in bytes.
 const CAPS: Caps = Caps::memory(256 << 20);
 /// Length of a conversation, in bytes, up to which its tree is not charged.
@@ -230,8 +232,7 @@ impl Backend for Script {
 }
 
 fn load(path: &Path) -> Result<Vec<Turn>, BadScript> {
-    let text = fs::read_to_string(path)
-        .map_err(|cause| BadScript::Read { path: path.to_owned(), cause })?;
+    let text = read(path).map_err(|cause| BadScript::Read { path: path.to_owned(), cause })?;
     let file: ScriptFile = serde_json::from_str(&text)
         .map_err(|cause| BadScript::Shape { path: path.to_owned(), cause })?;
     let parsed = file.turns.into_iter().enumerate().map(|(index, turn)| {
@@ -242,6 +243,16 @@ fn load(path: &Path) -> Result<Vec<Turn>, BadScript> {
         })
     });
     parsed.collect()
+}
+
+/// Reads a script. Fails if it is not a regular file, or is larger than [`MAX_SCRIPT_BYTES`].
+fn read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    regular_file::open(path)?.take(MAX_SCRIPT_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_SCRIPT_BYTES {
+        return Err(io::Error::other("it is larger than 16 MiB"));
+    }
+    Ok(text)
 }
 
 impl Turn {

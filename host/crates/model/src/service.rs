@@ -115,6 +115,9 @@ impl ServiceClient {
                 }
                 Err(error) => error,
             };
+            if let Some(observer) = terms.observer {
+                observer.failed(provider, &with_causes(&error));
+            }
             if !outgoing.is_plain && api.is_about_option(&error) {
                 outgoing = api.encode_plain(exchange).await?;
                 continue;
@@ -162,8 +165,12 @@ impl ServiceClient {
         key: &Key,
         terms: Terms<'_>,
     ) -> Result<Response<'_>, ModelError> {
+        if let Some(observer) = terms.observer {
+            observer.begun();
+        }
         let first_byte = Instant::now() + self.http.bounds.first_byte;
-        let response = self.http.send(outgoing, key.sign_in.as_deref(), first_byte).await?;
+        let sign_in = key.sign_in.as_deref();
+        let response = self.http.send(outgoing, sign_in, first_byte, terms.observer).await?;
         match api.decode(&self.http, response, outgoing, terms).await? {
             Response::Chunks(mut chunks) => {
                 let begun = timeout_at(first_byte, chunks.begin()).await;

@@ -1,15 +1,54 @@
-//! Reads a component from a file that may be anything.
+//! Reads a component: from a file that may be anything, or from the store.
 
 use std::{
     fs::File,
     io::{self, Read as _},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use rustix::fs::{Mode, OFlags};
 
+use super::PluginError;
 use airlock_compile::{CompileError, MAX_COMPONENT_BYTES};
 use airlock_sandbox::LoadError;
+use airlock_store::{
+    LazyDatabase,
+    components::{self, ComponentDigest},
+};
+
+// The store takes what can be compiled.
+const _: () = assert!(components::MAX_COMPONENT_BYTES == MAX_COMPONENT_BYTES);
+
+/// Source of a component.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ComponentSource {
+    /// A file of the operator, which may be replaced while the gateway runs. `airlock.lock` says which
+    /// content was accepted.
+    File(PathBuf),
+    /// The store, which has the component that was accepted under this digest.
+    Stored(ComponentDigest),
+}
+
+impl ComponentSource {
+    /// Returns the path of the file; `None` for a component in the store.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Self::File(path) => Some(path),
+            Self::Stored(_) => None,
+        }
+    }
+
+    /// Reads the component. One in the store has its digest.
+    pub(super) async fn read(&self, store: &LazyDatabase) -> Result<Vec<u8>, PluginError> {
+        match self {
+            Self::File(path) => Ok(read_component(path).await?),
+            Self::Stored(digest) => {
+                let component = store.available().await?.component(*digest).await?;
+                component.ok_or(PluginError::Absent(*digest))
+            }
+        }
+    }
+}
 
 /// Reads a component. Fails if the path is not a regular file or the file is too large.
 pub async fn read_component(path: &Path) -> Result<Vec<u8>, LoadError> {

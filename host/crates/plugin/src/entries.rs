@@ -1,10 +1,17 @@
 //! The plugin entries of the configuration, which may change while the gateway runs.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use arc_swap::ArcSwap;
 use futures_util::future::join_all;
 use parking_lot::{Mutex, MutexGuard};
+use tokio::time::Instant;
 use tracing::info;
 
 use super::{Configured, PluginError, Plugins, Reloaded, Settings, watch::FilesVersion};
@@ -21,6 +28,8 @@ pub(super) struct PluginEntry {
     spec: Mutex<Arc<PluginSpec>>,
     /// State of the last load, successful or not.
     last_load: Mutex<LastLoad>,
+    /// True if the plugin was withdrawn because it is no longer configured. Nothing is published then.
+    is_gone: AtomicBool,
 }
 
 /// Configuration of a plugin.
@@ -33,6 +42,8 @@ pub(super) struct PluginSpec {
 #[derive(Clone, Default)]
 pub(super) struct LastLoad {
     pub(super) files: Option<FilesVersion>,
+    /// Time at which it is tried again; `None` if it does not depend on time.
+    pub(super) retry_at: Option<Instant>,
     /// State of the plugin that is in place, and the entry that it was loaded by.
     pub(super) in_place: Option<(Pin, Arc<PluginSpec>)>,
     /// State of the plugin that was loaded last. It stays when that plugin is withdrawn, so that a
@@ -94,7 +105,13 @@ impl PluginEntry {
             loading: tokio::sync::Mutex::default(),
             spec: Mutex::new(Arc::new(spec)),
             last_load: Mutex::default(),
+            is_gone: AtomicBool::new(false),
         }
+    }
+
+    /// Returns whether the plugin is no longer configured.
+    pub(super) fn is_gone(&self) -> bool {
+        self.is_gone.load(Ordering::SeqCst)
     }
 
     /// Returns the entry as it is configured now.
@@ -112,6 +129,25 @@ impl PluginEntry {
 }
 
 impl Plugins {
+    /// Takes away what these entries do not permit any more, whatever is being loaded: withdraws the plugins
+    /// that are no longer configured, and puts changed policies in force. [`Plugins::configure`] does the rest.
+    pub fn restrict(&self, configured: impl IntoIterator<Item = Configured>) {
+        let catalog = &self.0.resources.catalog;
+        let configured = configured.into_iter();
+        let policies: BTreeMap<_, _> =
+            configured.map(|configured| (configured.client, configured.policy)).collect();
+        for (client, entry) in &*self.0.entries.all() {
+            let Some(policy) = policies.get(client) else {
+                self.withdraw(client, entry);
+                continue;
+            };
+            let snapshot = catalog.snapshot();
+            if snapshot.policy(client).is_some_and(|present| present != policy) {
+                catalog.set_policy(client, policy.clone());
+            }
+        }
+    }
+
     /// Replaces the entries: loads the plugins that are new or whose entry has changed, and removes
     /// those that are no longer configured. With `checks_directories`, every plugin with a granted
     /// directory is loaded again, because the directories that may be granted have changed. A changed
@@ -138,7 +174,11 @@ impl Plugins {
                     Arc::new(PluginEntry::new(spec))
                 }
                 Some(entry) => {
-                    let is_changed = *entry.spec() != spec;
+                    let was_gone = entry.is_gone.swap(false, Ordering::SeqCst);
+                    if was_gone {
+                        entry.last_load().in_place = None;
+                    }
+                    let is_changed = was_gone || *entry.spec() != spec;
                     outcome.changed.extend(is_changed.then(|| client.clone()));
                     let has_directories = !spec.settings.grant.files.is_empty();
                     let is_checked = checks_directories && has_directories;
@@ -167,14 +207,26 @@ impl Plugins {
     /// Removes the plugins of `before` that have no entry any more. Returns their names.
     async fn remove(&self, before: &BTreeMap<ClientName, Arc<PluginEntry>>) -> Vec<ClientName> {
         let now = self.0.entries.all();
+        let gone: Vec<_> = before.iter().filter(|(client, _)| !now.contains_key(*client)).collect();
+        for (client, entry) in &gone {
+            self.withdraw(client, entry);
+        }
         let mut removed = Vec::new();
-        for (client, entry) in before.iter().filter(|(client, _)| !now.contains_key(*client)) {
-            // A load that has begun publishes its plugin before it is removed.
+        for (client, entry) in gone {
+            // A load that has begun ends before.
             let _loading = entry.loading.lock().await;
             self.0.resources.catalog.remove_client(client);
             info!(%client, "plugin removed");
             removed.push(client.clone());
         }
         removed
+    }
+
+    /// Removes the tools of a plugin that is no longer configured. A load that has begun publishes none.
+    fn withdraw(&self, client: &ClientName, entry: &PluginEntry) {
+        if !entry.is_gone.swap(true, Ordering::SeqCst) {
+            entry.last_load().in_place = None;
+            self.0.resources.catalog.withdraw(client, "it is no longer configured".to_owned());
+        }
     }
 }

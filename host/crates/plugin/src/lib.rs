@@ -3,8 +3,9 @@
 //! Three documents have three owners. The [`Manifest`] is the author's and is embedded in the
 //! component. The [`Grant`] is the operator's and is part of the gateway's configuration. The
 //! [`Profile`] is the ceiling that the operator chose by name. The [`Rights`] of a plugin are
-//! request ∩ grant ∩ ceiling. The [`Lock`](airlock_lock::Lock) records the accepted state. No model, guest or client
-//! can change any of these documents: they are read only from the operator's files.
+//! request ∩ grant ∩ ceiling. The [`Lock`](airlock_lock::Lock) records the accepted state; of a component in
+//! the store, its digest in the configuration does. No model, guest or client can change any of these
+//! documents: they are read only from the operator's files, and from the store that operators change.
 //!
 //! [`Plugins`] loads what these documents permit, and loads it again when a file has changed.
 
@@ -22,14 +23,13 @@ mod metadata;
 mod plugins;
 mod profile;
 mod progress;
+mod requested;
 mod rights;
 mod unassigned;
 mod watch;
 
-use std::path::PathBuf;
-
 pub use self::{
-    component::read_component,
+    component::{ComponentSource, read_component},
     progress::{CompileHook, compiling},
 };
 pub use self::{
@@ -37,6 +37,7 @@ pub use self::{
     drift::{Change, Drift, Widening},
     entries::Reconfigured,
     grant::{FilesGrant, Grant, HttpGrant, KvGrant, PartialQuota, SecretGrant},
+    load::InspectError,
     manifest::{
         BadManifest, FilesAccess, FilesRequest, HttpRequest, InjectRequest, KvRequest, Manifest,
         Request, Requests, SCHEMA as MANIFEST_SCHEMA, SECTION as MANIFEST_SECTION, ScratchRequest,
@@ -45,6 +46,7 @@ pub use self::{
     metadata::{Metadata, MetadataError},
     plugins::{Configured, PluginError, Plugins, Reloaded, Resources, Widened},
     profile::Profile,
+    requested::{RequestSummary, requested_limits},
     rights::{ReadSecret, Reason, Refusal, Rights},
     unassigned::{StoreError, UnassignedStore},
 };
@@ -53,8 +55,8 @@ pub use airlock_sandbox::{DeclaredEffect, Effect};
 /// Settings of one plugin.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// Path of the component.
-    pub component: PathBuf,
+    /// The component.
+    pub component: ComponentSource,
     /// The operator's grant.
     pub grant: Grant,
 }

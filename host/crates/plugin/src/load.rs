@@ -1,18 +1,40 @@
-//! Loads a plugin from a file. The plugin that is in place does not change meanwhile.
+//! Loads a plugin from a file or from the store. The plugin that is in place does not change meanwhile.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc, time::Duration};
 
+use futures_util::future::{Either, select};
+use tokio::time::timeout;
 use tracing::{info, warn};
 
 use super::{
-    Grant, Manifest, Metadata, PluginError, Plugins, Rights, compiling, entries::PluginSpec,
-    hidden, plugins::PluginsState, read_component, unassigned,
+    Grant, Manifest, Metadata, PluginError, Plugins, Rights, compiling, component::ComponentSource,
+    entries::PluginSpec, hidden, plugins::PluginsState, unassigned,
 };
 use airlock_catalog::{report_dropped, report_unchecked};
 use airlock_core::tool::{ClientName, ToolDefinition};
 use airlock_egress::Egress;
 use airlock_lock::Pin;
-use airlock_sandbox::{Grants, HostResources, LoadError, Plugin, Tools};
+use airlock_sandbox::{Grants, HostResources, Limits, LoadError, Plugin, Tools};
+
+/// Time for the compiler to begin with a component that is inspected.
+const TURN: Duration = Duration::from_mins(5);
+/// Time for a component that is inspected to be compiled and to describe its tools. A child process that
+/// compiles is killed then; without one, compiling goes on, and others wait for its end.
+const INSPECTION: Duration = Duration::from_mins(5);
+
+/// Reason that a component was not inspected.
+#[derive(Debug, thiserror::Error)]
+pub enum InspectError {
+    /// It cannot be loaded.
+    #[error(transparent)]
+    Plugin(#[from] PluginError),
+    /// It was not compiled in time.
+    #[error("it was not compiled within {} minutes", INSPECTION.as_secs() / 60)]
+    Slow,
+    /// Its turn did not come in time.
+    #[error("the gateway compiles other components; try again later")]
+    Busy,
+}
 
 /// A plugin that is ready to replace another.
 pub(super) struct Loaded {
@@ -32,9 +54,15 @@ impl Plugins {
         is_current: bool,
     ) -> Result<Option<Loaded>, PluginError> {
         let PluginSpec { policy, settings } = spec;
-        let bytes: Arc<[u8]> = read_component(&settings.component).await?.into();
-        let metadata = Metadata::of(&bytes)?;
-        self.0.lock.check(client, &metadata, &settings.grant, policy, accepted)?;
+        // The entry in place names its digest.
+        if is_current && matches!(settings.component, ComponentSource::Stored(_)) {
+            return Ok(None);
+        }
+        let bytes: Arc<[u8]> = settings.component.read(&self.0.resources.store).await?.into();
+        let metadata = metadata_of(&bytes).await?;
+        if settings.component.file().is_some() {
+            self.0.lock.check(client, &metadata, &settings.grant, policy, accepted)?;
+        }
         if is_current && accepted.is_some_and(|pin| pin.component == metadata.digest) {
             return Ok(None);
         }
@@ -63,6 +91,39 @@ impl Plugins {
         report_unchecked(client, &tools.unchecked);
         let Tools { definitions, .. } = tools;
         Ok(Some(Loaded { plugin, definitions, pin: metadata.pin(client) }))
+    }
+
+    /// Compiles a component with nothing granted, and asks it for its tools if it does not embed them.
+    /// Nothing else changes: it is what an operator sees before it is accepted. Its time begins when the
+    /// compiler begins with it: the compiler may be busy with other components.
+    pub async fn inspect(&self, component: Arc<[u8]>) -> Result<Metadata, InspectError> {
+        let begun = self.0.resources.sandbox.compiling(component.clone());
+        let begun = pin!(timeout(TURN, begun));
+        let mut inspecting = pin!(self.inspect_untimed(component));
+        let begun = match select(inspecting.as_mut(), begun).await {
+            Either::Left((inspected, _)) => return Ok(inspected?),
+            Either::Right((begun, _)) => begun,
+        };
+        begun.map_err(|_| InspectError::Busy)?;
+        Ok(timeout(INSPECTION, inspecting).await.map_err(|_| InspectError::Slow)??)
+    }
+
+    async fn inspect_untimed(&self, component: Arc<[u8]>) -> Result<Metadata, PluginError> {
+        let mut metadata = metadata_of(&component).await?;
+        let resources = &self.0.resources;
+        let client = ClientName::parse("plugin").expect("a constant that fits");
+        let host = HostResources::default();
+        let load = resources.sandbox.plugin(
+            &client,
+            component.clone(),
+            Grants::default(),
+            Limits::PLUGIN,
+            host,
+        );
+        let plugin = compiling(None, "an uploaded component", &component, load).await?;
+        metadata.tools = plugin.definitions(&component).await?;
+        metadata.tools.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(metadata)
     }
 
     /// Computes the rights of a plugin on a blocking thread, because it reads secrets from disk.
@@ -95,6 +156,13 @@ impl Plugins {
             },
         })
     }
+}
+
+/// Reads the metadata of a component on a blocking thread, because it reads and hashes all of it.
+async fn metadata_of(component: &Arc<[u8]>) -> Result<Metadata, PluginError> {
+    let component = component.clone();
+    let reading = tokio::task::spawn_blocking(move || Metadata::of(&component));
+    Ok(reading.await.map_err(|panic| LoadError::Compile(panic.into()))??)
 }
 
 /// Leaves out the tools that cannot be offered, with the reasons. Fails if that leaves none of

@@ -6,15 +6,15 @@
 #[cfg(test)]
 mod tests;
 
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
-use tokio::sync::OnceCell;
+use tokio::{sync::OnceCell, time::Instant};
 use tracing::{info, warn};
 
 use super::{
     Change, Drift, MetadataError, Refusal, Settings, StoreError,
-    entries::{LastLoad, PluginEntries, PluginEntry},
+    entries::{LastLoad, PluginEntries, PluginEntry, PluginSpec},
     load::Loaded,
     lock_policy::LockPolicy,
     progress::CompileHook,
@@ -24,8 +24,11 @@ use airlock_core::tool::{ClientName, Policy};
 use airlock_egress::{self as egress, Egress};
 use airlock_lock::LockError;
 use airlock_sandbox::{LoadError, Sandbox, UseRecorder};
-use airlock_store::{self as store, LazyDatabase};
+use airlock_store::{self as store, LazyDatabase, Unavailable, components::ComponentDigest};
 use airlock_strings::with_causes;
+
+/// Time after which a plugin is loaded again for which the store could not be used.
+const RETRY: Duration = Duration::from_secs(5);
 
 /// Reason that a plugin is not loaded.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +60,12 @@ pub enum PluginError {
     /// Its stores cannot be opened.
     #[error(transparent)]
     Entries(#[from] StoreError),
+    /// The store has not the component of this digest.
+    #[error("the store does not have the component {0}: upload it again")]
+    Absent(ComponentDigest),
+    /// The store cannot be used right now.
+    #[error("the component cannot be read from the store")]
+    Unavailable(#[from] Unavailable),
     /// Outbound requests are not possible.
     #[error(transparent)]
     Egress(#[from] egress::Unusable),
@@ -186,14 +195,25 @@ impl Plugins {
         let LastLoad { in_place, accepted, .. } = {
             let mut last = entry.last_load();
             last.files = Some(files);
+            last.retry_at = None;
             last.clone()
         };
+        if let Some((pin, loaded)) = &in_place
+            && differs_in_policy(loaded, &spec)
+        {
+            // The policy is in force already.
+            entry.last_load().in_place = Some((pin.clone(), spec));
+            return Ok(Reloaded::Unchanged);
+        }
         let is_current = in_place.as_ref().is_some_and(|(_, loaded)| Arc::ptr_eq(loaded, &spec));
         let catalog = &self.0.resources.catalog;
         let loaded = match self.read(client, &spec, accepted.as_ref(), is_current).await {
             Ok(Some(loaded)) => loaded,
             Ok(None) => return Ok(Reloaded::Unchanged),
             Err(error) => {
+                if is_of_store(&error) {
+                    entry.last_load().retry_at = Some(Instant::now() + RETRY);
+                }
                 let reason = with_causes(&error);
                 if is_current {
                     warn!(%client, reason, "plugin not reloaded; the old one stays");
@@ -205,8 +225,17 @@ impl Plugins {
                 return Err(error);
             }
         };
+        if entry.is_gone() {
+            return Err(PluginError::Unknown(client.to_string()));
+        }
         let Loaded { plugin, definitions, pin } = loaded;
         let dropped = catalog.publish(client, definitions, Arc::new(plugin)).await;
+        if entry.is_gone() {
+            // It was withdrawn before it was published.
+            let error = PluginError::Unknown(client.to_string());
+            catalog.withdraw(client, with_causes(&error));
+            return Err(error);
+        }
         report_dropped(client, &dropped);
         info!(%client, digest = pin.component, reloaded = in_place.is_some(), "plugin loaded");
         let mut last = entry.last_load();
@@ -214,4 +243,24 @@ impl Plugins {
         last.in_place = Some((pin, spec));
         Ok(Reloaded::Swapped)
     }
+}
+
+/// Returns whether a plugin that was loaded by one entry is also that of another, which has at most
+/// another policy. One with granted directories is checked again.
+fn differs_in_policy(loaded: &Arc<PluginSpec>, spec: &Arc<PluginSpec>) -> bool {
+    let settings = &spec.settings;
+    !Arc::ptr_eq(loaded, spec)
+        && loaded.settings == *settings
+        && settings.component.file().is_none()
+        && settings.grant.files.is_empty()
+}
+
+/// Returns whether a plugin is not loaded because the store cannot be used, which may end by itself.
+fn is_of_store(error: &PluginError) -> bool {
+    matches!(
+        error,
+        PluginError::Unavailable(_)
+            | PluginError::Store(_)
+            | PluginError::Entries(StoreError::Unavailable(_))
+    )
 }

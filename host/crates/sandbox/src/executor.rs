@@ -21,7 +21,6 @@ use crate::{
 pub struct Executor {
     runner: GuestRunner,
     guest: ScriptGuest,
-    limits: Limits,
     /// Name of its calls in errors.
     name: ToolName,
 }
@@ -38,44 +37,43 @@ impl Executor {
         runner: GuestRunner,
         linker: &Linker<State>,
         component: &Component,
-        limits: Limits,
     ) -> Result<Self, LoadError> {
         let guest = linker.instantiate_pre(component).and_then(v0_1::open_executor);
         let guest = guest.map_err(|error| LoadError::Contract {
             world: "script-executor",
             cause: error.into(),
         })?;
-        Ok(Self { runner, guest, limits, name: ToolName::own("executeToolCode") })
+        Ok(Self { runner, guest, name: ToolName::own("executeToolCode") })
     }
 
-    /// Runs a script in a fresh instance. `calls` makes its tool calls; each line that it prints is
+    /// Runs a script in a fresh instance with these limits. `calls` makes its tool calls; each line that it prints is
     /// emitted to `chain`. Dropping the future stops the script.
     pub async fn run(
         &self,
         script: Script,
+        limits: Limits,
         chain: &Chain,
         calls: Arc<dyn ScriptCalls>,
     ) -> ScriptResult {
         let side = ScriptSide { bindings: script.bindings.clone(), calls };
         let call = Call {
             chain: Some(chain.clone()),
-            ..Call::denied(self.name.clone(), Guest::Script(side), self.limits)
+            ..Call::denied(self.name.clone(), Guest::Script(side), limits)
         };
         let ran = self
             .runner
             .run(Some(chain), || Ok(call), async |store| self.guest.run(store, script).await)
             .await;
         match ran {
-            Ok(Ok(value)) => self.checked(value),
+            Ok(Ok(value)) => self.checked(value, limits.result_bytes),
             Ok(Err(failure)) => Err(ScriptError::Failed(failure)),
             Err(stopped) => Err(ScriptError::Stopped(stopped)),
         }
     }
 
-    fn checked(&self, value: Option<String>) -> ScriptResult {
+    fn checked(&self, value: Option<String>, limit: usize) -> ScriptResult {
         let Some(text) = value else { return Ok(None) };
-        if text.len() > self.limits.result_bytes {
-            let limit = self.limits.result_bytes;
+        if text.len() > limit {
             let error = CallError::result_too_large(self.name.clone(), limit);
             return Err(ScriptError::Stopped(error));
         }

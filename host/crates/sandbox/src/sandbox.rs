@@ -84,6 +84,12 @@ impl Sandbox {
         self.0.compiler.is_compiled(wasm)
     }
 
+    /// Waits until the compiler begins with a plugin, while [`Self::plugin`] loads it. Never returns if it
+    /// needs not be compiled.
+    pub async fn compiling(&self, wasm: Arc<[u8]>) {
+        self.0.compiler.begun(wasm).await;
+    }
+
     /// Compiles and links a plugin for `client`. It gets those of the `host`'s resources that
     /// its `grants` allow. A plain component is accepted too: its functions are the tools.
     pub async fn plugin(
@@ -111,9 +117,9 @@ impl Sandbox {
     /// Prepares, compiles and links a script executor. Preparing runs the guest's `prepare` once,
     /// with every import but its log denied. It is repeated only when the component or the compiler
     /// has changed.
-    pub async fn executor(&self, wasm: Arc<[u8]>, limits: Limits) -> Result<Executor, LoadError> {
+    pub async fn executor(&self, wasm: Arc<[u8]>) -> Result<Executor, LoadError> {
         let component = self.0.compiler.executor(wasm).await?;
-        Executor::new(self.runner(), &self.0.executor_linker, &component, limits)
+        Executor::new(self.runner(), &self.0.executor_linker, &component)
     }
 
     /// Returns the resources in use right now; `None` if the engine has no instance pool.

@@ -14,7 +14,7 @@ pub enum BindingLevel {
 }
 
 /// Layout of the files of all clients.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     default: BindingLevel,
     clients: BTreeMap<ClientName, BindingLevel>,

@@ -15,7 +15,9 @@ use airlock_core::{
     door::Chain,
     tool::{CallError, ErrorKind, ToolError, ToolName},
 };
-use airlock_sandbox::{Executor, LoadError, Script, ScriptCalls, ScriptError, ScriptResult};
+use airlock_sandbox::{
+    Executor, Limits, LoadError, Script, ScriptCalls, ScriptError, ScriptResult,
+};
 
 /// Time before the deadline of its call at which a script ends its wait for the executor, so that the
 /// caller learns the reason.
@@ -72,16 +74,23 @@ impl LazyExecutor {
     }
 }
 
-impl Runner for LazyExecutor {
+/// An executor with the limits of its scripts.
+pub(super) struct LimitedExecutor {
+    pub(super) executor: LazyExecutor,
+    pub(super) limits: Limits,
+}
+
+impl Runner for LimitedExecutor {
     fn run_script<'a>(
         &'a self,
         script: Script,
         chain: &'a Chain,
         calls: Arc<dyn ScriptCalls>,
     ) -> BoxFuture<'a, ScriptResult> {
-        Box::pin(
-            async move { self.loaded(chain.deadline()).await?.run(script, chain, calls).await },
-        )
+        Box::pin(async move {
+            let executor = self.executor.loaded(chain.deadline()).await?;
+            executor.run(script, self.limits, chain, calls).await
+        })
     }
 }
 

@@ -61,6 +61,7 @@ use prometheus_client::registry::Registry;
 use self::{
     cache::StubCache,
     language::Language,
+    lazy::LimitedExecutor,
     meta::MetaArguments,
     names::Namespace,
     observed::Observations,
@@ -77,21 +78,36 @@ use airlock_core::{
     door::{Admitted, Chain, Origin, OwnTools, Provider, ScriptLanguage, View},
     tool::{Answers, CallError, Tool, ToolOutput},
 };
-use airlock_sandbox::{Script, ScriptCalls, ScriptResult};
+use airlock_sandbox::{Limits, Script, ScriptCalls, ScriptResult};
 
 /// Runs the meta-tools.
 pub struct CodeMode {
     /// Runs scripts of requests that select no language.
-    runner: (ScriptLanguage, Arc<dyn Runner>),
+    runner: DefaultRunner,
     /// Runs scripts in other languages.
     others: BTreeMap<ScriptLanguage, Arc<dyn Runner>>,
     layout: Layout,
-    stubs: StubCache,
-    scopes: ScriptScopes,
+    stubs: Arc<StubCache>,
+    scopes: Arc<ScriptScopes>,
     observations: Arc<Observations>,
     /// Keeps the runs of scripts; `None` if nothing is kept.
     runs: Option<Runs>,
 }
+
+/// Settings of code mode.
+pub struct CodeModeSettings {
+    /// Language of scripts of requests that select none.
+    pub language: ScriptLanguage,
+    /// Limits of one script.
+    pub limits: Limits,
+    /// Layout of the virtual files.
+    pub layout: Layout,
+    /// Keeps the runs of scripts. Without it, a script that needs an approval ends there.
+    pub runs: Option<Runs>,
+}
+
+/// The language of scripts that select none, and what runs them.
+type DefaultRunner = (ScriptLanguage, Arc<dyn Runner>);
 
 /// Runs scripts. Implemented by the sandbox executor and by a fake in tests.
 trait Runner: Send + Sync {
@@ -104,24 +120,40 @@ trait Runner: Send + Sync {
 }
 
 impl CodeMode {
-    /// Creates code mode with the executor that runs scripts of requests that select no language,
-    /// and those for other languages. Without `runs`, a script that needs an approval ends there.
+    /// Creates code mode with an executor for each language. Panics if the language of the settings has
+    /// none.
     pub fn new(
-        language: ScriptLanguage,
-        executor: LazyExecutor,
-        others: impl IntoIterator<Item = (ScriptLanguage, LazyExecutor)>,
-        layout: impl Into<Layout>,
-        runs: Option<Runs>,
+        executors: &BTreeMap<ScriptLanguage, LazyExecutor>,
+        settings: CodeModeSettings,
     ) -> Arc<Self> {
-        let others = others
-            .into_iter()
-            .map(|(language, executor)| (language, Arc::new(executor) as Arc<dyn Runner>))
-            .collect();
-        Self::with_runners((language, Arc::new(executor)), others, layout, runs)
+        let CodeModeSettings { language, limits, layout, runs } = settings;
+        let (runner, others) = runners(executors, language, limits);
+        Self::with_runners(runner, others, layout, runs)
+    }
+
+    /// Returns code mode with other settings, like [`Self::new`]. It shares the rendered stubs and the
+    /// observed results, which [`Self::follow`] of either keeps up to date.
+    #[must_use]
+    pub fn with_settings(
+        &self,
+        executors: &BTreeMap<ScriptLanguage, LazyExecutor>,
+        settings: CodeModeSettings,
+    ) -> Arc<Self> {
+        let CodeModeSettings { language, limits, layout, runs } = settings;
+        let (runner, others) = runners(executors, language, limits);
+        Arc::new(Self {
+            runner,
+            others,
+            layout,
+            stubs: self.stubs.clone(),
+            scopes: self.scopes.clone(),
+            observations: self.observations.clone(),
+            runs,
+        })
     }
 
     fn with_runners(
-        runner: (ScriptLanguage, Arc<dyn Runner>),
+        runner: DefaultRunner,
         others: BTreeMap<ScriptLanguage, Arc<dyn Runner>>,
         layout: impl Into<Layout>,
         runs: Option<Runs>,
@@ -130,8 +162,8 @@ impl CodeMode {
             runner,
             others,
             layout: layout.into(),
-            stubs: StubCache::new(),
-            scopes: ScriptScopes::default(),
+            stubs: Arc::new(StubCache::new()),
+            scopes: Arc::default(),
             observations: Observations::new(),
             runs,
         })
@@ -141,7 +173,8 @@ impl CodeMode {
     /// than `search_above` tools for scripts has the search. The descriptions are those for the layout
     /// of the files and the language of scripts that a request selects.
     pub fn install(self: &Arc<Self>, catalog: &Catalog, search_above: usize) {
-        for language in self.others.keys() {
+        // The default language too: it may be another one than before.
+        for language in self.others.keys().chain([&self.runner.0]) {
             catalog.set_meta_tools_in(*language, self.meta_tools(*language));
         }
         catalog.set_meta_tools(self.meta_tools(self.runner.0));
@@ -314,6 +347,21 @@ impl CodeMode {
         let all = only.map_or(scope.len(), |only| only.functions.len());
         search::render(query, &hits, &self.shown(view, &tools).await, all)
     }
+}
+
+/// Returns the runner of scripts that select no language, and those of the other languages.
+fn runners(
+    executors: &BTreeMap<ScriptLanguage, LazyExecutor>,
+    language: ScriptLanguage,
+    limits: Limits,
+) -> (DefaultRunner, BTreeMap<ScriptLanguage, Arc<dyn Runner>>) {
+    let runners = executors.iter().map(|(language, executor)| {
+        let executor = LimitedExecutor { executor: executor.clone(), limits };
+        (*language, Arc::new(executor) as Arc<dyn Runner>)
+    });
+    let mut runners: BTreeMap<_, _> = runners.collect();
+    let default = runners.remove(&language).expect("the caller has an executor for each language");
+    ((language, default), runners)
 }
 
 impl Provider for CodeMode {

@@ -40,7 +40,7 @@ pub use self::{
     journal::Journal,
     outcome::{RunEnding, RunOutcome},
     owner::Decisions,
-    resume::{EXECUTOR_LOADING, RunToken, can_wait, code, resume},
+    resume::{EXECUTOR_LOADING, RunToken, can_wait, code, decides_what_was_shown, resume},
 };
 use airlock_core::tenant::Tenant;
 use airlock_store::{self as store, Database, LazyDatabase, Unavailable, runs::RunBounds};
@@ -74,13 +74,20 @@ struct RunsState {
     settings: RunSettings,
     database: LazyDatabase,
     /// Runs whose scripts run in this process, by their identifiers. The number is that of the epoch.
-    live: Mutex<HashMap<String, (i64, CancellationToken)>>,
+    live: Arc<Mutex<HashMap<String, (i64, CancellationToken)>>>,
 }
 
 impl Runs {
     /// Creates the runs that are kept in this database.
     pub fn new(settings: RunSettings, database: LazyDatabase) -> Self {
-        Self(Arc::new(RunsState { settings, database, live: Mutex::default() }))
+        Self(Arc::new(RunsState { settings, database, live: Arc::default() }))
+    }
+
+    /// Returns the same runs with other settings. Runs that began before keep theirs.
+    #[must_use]
+    pub fn with_settings(&self, settings: RunSettings) -> Self {
+        let RunsState { database, live, .. } = &*self.0;
+        Self(Arc::new(RunsState { settings, database: database.clone(), live: live.clone() }))
     }
 
     /// The settings.

@@ -4,7 +4,11 @@ use std::{sync::Arc, time::SystemTime};
 
 use http::{HeaderMap, header};
 
-use super::{management::SETUP_TOKEN, respond::ApiError};
+use super::{
+    management::SETUP_TOKEN,
+    operator_login::{self, CSRF_HEADER},
+    respond::ApiError,
+};
 use airlock_core::{
     door::{CallerHeaders, CertificateDigest, LiveKeys, VirtualKey},
     operator::TOKEN_PREFIX,
@@ -64,8 +68,15 @@ pub(super) fn is_sent(headers: &HeaderMap) -> bool {
     credential(headers).is_some()
 }
 
-/// Returns the headers of a request that sources of tools may pass on, without virtual keys and tokens of
-/// operators, which are for the gateway alone.
+/// Returns whether a request has a bearer credential or a virtual key, known or not. A cookie is no credential
+/// beside one.
+pub(super) fn is_explicit(headers: &HeaderMap) -> bool {
+    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| bearer(value.as_bytes()));
+    bearer.is_some() || is_sent(headers)
+}
+
+/// Returns the headers of a request that sources of tools may pass on, without virtual keys and tokens and
+/// sessions of operators, which are for the gateway alone.
 pub(super) fn forwardable(headers: &HeaderMap) -> CallerHeaders {
     let kept = headers.iter().filter(|(name, value)| {
         let value = value.as_bytes();
@@ -73,7 +84,10 @@ pub(super) fn forwardable(headers: &HeaderMap) -> CallerHeaders {
         let is_own = credential
             .map(<[u8]>::trim_ascii)
             .is_some_and(|value| is_virtual(&value) || value.starts_with(TOKEN_PREFIX.as_bytes()));
-        **name != OWN_HEADER && !SETUP_TOKEN.contains(&name.as_str()) && !is_own
+        let is_session = **name == header::COOKIE && operator_login::has_cookie(value);
+        let is_reserved = [OWN_HEADER, CSRF_HEADER].contains(&name.as_str())
+            || SETUP_TOKEN.contains(&name.as_str());
+        !is_reserved && !is_own && !is_session
     });
     CallerHeaders::collect(kept.map(|(name, value)| (name.as_str(), value.as_bytes())))
 }
@@ -156,6 +170,8 @@ mod tests {
             ("x-airlock-setup-token", "setup_1"),
             ("x-bifrost-setup-token", "setup_1"),
             ("x-own", "alop_operator"),
+            ("cookie", "a=b; __Host-airlock=c"),
+            ("x-airlock-csrf", "0123"),
             ("x-tenant", "ann"),
         ];
         let headers = headers.map(|(name, value)| {

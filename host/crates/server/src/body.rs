@@ -18,6 +18,7 @@ use super::{
 };
 use airlock_json::{self as json, Caps, RawObject, raw::MAX_MEMBERS};
 use airlock_model::{Object, RequestMemory as _};
+use airlock_store::components::MAX_COMPONENT_BYTES;
 use airlock_wire::message::{BadMessage, Message};
 
 /// Time that a body may take besides the time for its bytes at [`LEAST_RATE`].
@@ -32,10 +33,15 @@ const DISCARD_TIME: Duration = Duration::from_millis(500);
 /// `read_timeout`.
 const LEAST_RATE: u64 = 4 << 10;
 
-/// Maximum bytes of a form of the gateway's own pages, which have a code of 64 characters.
-const MAX_FORM_BYTES: u64 = 4 << 10;
+/// Rate at which a component arrives in time, whatever `read_timeout` is, in bytes per second.
+const COMPONENT_RATE: u64 = 256 << 10;
+
+/// Maximum bytes of a form of the gateway's own pages: the values of 8 headers fit, each of 4 KiB.
+const MAX_FORM_BYTES: u64 = 64 << 10;
 
 const JSON: &str = "application/json";
+/// Type of components.
+const WASM: &str = "application/wasm";
 /// Type that `curl -d` states, whatever it sends.
 const FORM: &str = "application/x-www-form-urlencoded";
 /// Headers that browsers add to requests of pages, one of them at least.
@@ -103,6 +109,33 @@ pub(super) async fn bytes(
     read(request, settings, charge).await
 }
 
+/// Reads the body of `request` as a component of a plugin. Fails if its type is not that of components,
+/// which a page of another origin cannot send without a preflight request; if it is too large, or does
+/// not arrive in time.
+pub(super) async fn component(
+    request: Request<Incoming>,
+    settings: &Settings,
+    charge: &RequestCharge,
+) -> Result<Vec<u8>, ApiError> {
+    let mut types = request.headers().get_all(header::CONTENT_TYPE).iter();
+    let is_component = match (types.next().map(HeaderValue::to_str), types.next()) {
+        (Some(Ok(found)), None) => is_type(found, WASM),
+        _ => false,
+    };
+    if !is_component {
+        return Err(wrong_type(&format!(
+            "expected {WASM:?} in the header `Content-Type`, and a component as the body"
+        )));
+    }
+    let bytes = request.body().size_hint().lower();
+    let limit = BodyLimit {
+        bytes: MAX_COMPONENT_BYTES,
+        name: "a component",
+        time: settings.read_timeout.max(GRACE + time_at(COMPONENT_RATE, bytes)),
+    };
+    read_up_to(limit, request, charge).await
+}
+
 /// Reads the body of `request` as a form of at most [`MAX_FORM_BYTES`]. Fails if it is none, or is no
 /// UTF-8.
 pub(super) async fn form(
@@ -115,13 +148,10 @@ pub(super) async fn form(
         .and_then(|found| found.to_str().ok())
         .is_some_and(|found| is_type(found, FORM));
     if !is_form {
-        let message = format!("expected {FORM:?} in the header `Content-Type`");
-        let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-        let kind = "invalid_request_error";
-        return Err(ApiError::new(status, kind, "unsupported_media_type", message));
+        return Err(wrong_type(&format!("expected {FORM:?} in the header `Content-Type`")));
     }
     if request.body().size_hint().upper().is_none_or(|bytes| bytes > MAX_FORM_BYTES) {
-        return Err(too_large(usize::try_from(MAX_FORM_BYTES).unwrap_or(usize::MAX)));
+        return Err(too_large(usize::try_from(MAX_FORM_BYTES).unwrap_or(usize::MAX), "a form"));
     }
     let text = read(request, settings, charge).await?;
     String::from_utf8(text).map_err(|_| ApiError::bad_request("bad_body", "the form is not UTF-8"))
@@ -160,12 +190,16 @@ fn check_type(headers: &HeaderMap, lenient: bool) -> Result<(), ApiError> {
     };
     let message =
         format!("found {found}, expected \"application/json\" in the header `Content-Type`");
-    Err(ApiError::new(
+    Err(wrong_type(&message))
+}
+
+fn wrong_type(message: &str) -> ApiError {
+    ApiError::new(
         StatusCode::UNSUPPORTED_MEDIA_TYPE,
         "invalid_request_error",
         "unsupported_media_type",
         message,
-    ))
+    )
 }
 
 /// Returns whether a request has none of the headers that browsers add.
@@ -199,18 +233,41 @@ async fn read(
     settings: &Settings,
     charge: &RequestCharge,
 ) -> Result<Vec<u8>, ApiError> {
-    let limit = settings.max_body_bytes;
+    let limit = BodyLimit {
+        bytes: settings.max_body_bytes,
+        name: "`server.max_body`",
+        time: settings.read_timeout,
+    };
+    read_up_to(limit, request, charge).await
+}
+
+/// Limits of a body.
+#[derive(Debug, Clone, Copy)]
+struct BodyLimit {
+    bytes: usize,
+    /// Name of the limit of bytes, for its error.
+    name: &'static str,
+    /// Time for the whole body.
+    time: Duration,
+}
+
+async fn read_up_to(
+    limit: BodyLimit,
+    request: Request<Incoming>,
+    charge: &RequestCharge,
+) -> Result<Vec<u8>, ApiError> {
+    let BodyLimit { bytes: limit, name, time } = limit;
     let announced = usize::try_from(request.body().size_hint().lower()).unwrap_or(usize::MAX);
     // An announced length above the limit is refused before any byte is read.
     if announced > limit {
-        return Err(too_large(limit));
+        return Err(too_large(limit, name));
     }
     let _parked = Seat::from_request(&request).map(|seat| seat.park(Parking::Reading));
     let mut body = request.into_body();
     let mut text = Vec::new();
     let begun = Instant::now();
     loop {
-        let due = begun + settings.read_timeout.min(time_for(text.len()));
+        let due = begun + time.min(time_for(text.len()));
         let frame = timeout_at(due, body.frame()).await.map_err(|_| too_slow())?;
         let Some(frame) = frame else { return Ok(text) };
         let frame = frame.map_err(|_| {
@@ -222,7 +279,7 @@ async fn read(
         let Ok(data) = frame.into_data() else { continue };
         let len = text.len().saturating_add(data.len());
         if len > limit {
-            return Err(too_large(limit));
+            return Err(too_large(limit, name));
         }
         make_room(&mut text, len, if announced > 0 { announced } else { limit }, charge)?;
         text.extend_from_slice(&data);
@@ -231,7 +288,12 @@ async fn read(
 
 /// Returns the time within which more than `len` bytes must have arrived.
 fn time_for(len: usize) -> Duration {
-    GRACE + Duration::from_millis(1_000 * len as u64 / LEAST_RATE)
+    GRACE + time_at(LEAST_RATE, len as u64)
+}
+
+/// Returns the time for so many bytes at a rate, in bytes per second.
+fn time_at(rate: u64, bytes: u64) -> Duration {
+    Duration::from_millis(bytes.saturating_mul(1_000) / rate)
 }
 
 /// Lets `text` grow to `len` bytes, by doubling up to `most`. Only allocated bytes are charged: an
@@ -290,8 +352,8 @@ fn too_dense_when_stored(error: &json::Error) -> ApiError {
     ApiError::bad_request("context_length_exceeded", message)
 }
 
-fn too_large(limit: usize) -> ApiError {
-    let message = format!("the request body is larger than the {limit} bytes of `server.max_body`");
+fn too_large(limit: usize, name: &str) -> ApiError {
+    let message = format!("the request body is larger than {limit} bytes, the limit of {name}");
     ApiError::new(
         StatusCode::PAYLOAD_TOO_LARGE,
         "invalid_request_error",
@@ -312,171 +374,4 @@ fn too_slow() -> ApiError {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::{
-        convert::Infallible,
-        pin::Pin,
-        sync::Arc,
-        task::{Context, Poll},
-    };
-
-    use bytes::Bytes;
-    use futures_util::FutureExt as _;
-    use hyper::body::{Frame, SizeHint};
-
-    use super::*;
-    use crate::{
-        activity::EvictionRank,
-        connections::Connections,
-        memory::{Memory, REQUEST_BYTES, least_for_body},
-        peer::Peer,
-    };
-    use airlock_core::tenant::Tenant;
-
-    /// Checks these content types in a request that has the header `by` too, if it is not empty.
-    fn sent_as(types: &[&'static str], by: &'static str) -> Result<(), ApiError> {
-        let types = types
-            .iter()
-            .map(|content_type| (header::CONTENT_TYPE, HeaderValue::from_static(content_type)));
-        let by = (!by.is_empty())
-            .then(|| (header::HeaderName::from_static(by), HeaderValue::from_static("x")));
-        let mut headers = HeaderMap::new();
-        for (name, value) in types.chain(by) {
-            headers.append(name, value);
-        }
-        check_type(&headers, is_program(&headers))
-    }
-
-    fn charge(memory: &Arc<Memory>) -> RequestCharge {
-        memory.open(Tenant::ANONYMOUS, &HeaderMap::new()).expect("there is room")
-    }
-
-    #[test]
-    fn only_a_body_with_one_json_content_type_is_accepted() {
-        for good in [
-            "application/json",
-            "Application/JSON",
-            "application/json; charset=utf-8",
-            "application/json ;x=y",
-        ] {
-            assert!(sent_as(&[good], "").is_ok() && sent_as(&[good], "origin").is_ok(), "{good}");
-        }
-        for bad in [
-            &["text/plain"][..],
-            &["text/plain; application/json"],
-            &["application/jsonp"],
-            &["multipart/form-data"],
-            &["application/json", "text/plain"],
-            &[""],
-        ] {
-            let reply = sent_as(bad, "").expect_err("it is no JSON").into_reply();
-            assert_eq!(reply.status(), StatusCode::UNSUPPORTED_MEDIA_TYPE, "{bad:?}");
-        }
-    }
-
-    #[test]
-    fn a_body_without_a_type_or_as_a_form_is_accepted_from_programs_and_not_from_browsers() {
-        for types in [&[][..], &[FORM], &["application/x-www-form-urlencoded; charset=utf-8"]] {
-            assert!(sent_as(types, "").is_ok(), "{types:?}");
-            for by in BROWSER {
-                assert!(sent_as(types, by).is_err(), "{types:?} with {by}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_body_has_a_grace_and_then_the_time_for_its_bytes() {
-        assert_eq!(time_for(0), GRACE);
-        assert_eq!(time_for(100 * 4096), GRACE + Duration::from_secs(100));
-    }
-
-    #[test]
-    fn a_buffer_doubles_up_to_the_announced_length() {
-        let memory = Memory::new(1 << 20);
-        let charge = charge(&memory);
-        let mut text = Vec::new();
-        let mut capacities = Vec::new();
-        for len in [10, 11, 20, 21, 40, 50, 60] {
-            make_room(&mut text, len, 50, &charge).expect("there is room");
-            text.resize(len, b' ');
-            capacities.push(text.capacity());
-        }
-        assert_eq!(capacities, [10, 20, 20, 40, 40, 50, 60]);
-        assert!(make_room(&mut text, 1 << 20, 1 << 20, &charge).is_err());
-    }
-
-    #[test]
-    fn a_tree_is_charged_before_it_is_built() {
-        let text = format!(r#"{{"a":[{}0]}}"#, r#"{"":0},"#.repeat(1_000));
-        let memory = Memory::new(1 << 20);
-        let small = charge(&memory);
-        small.grow((512 << 10) - REQUEST_BYTES - 100_000).expect("there is room");
-        let caps = Caps::memory(1 << 20);
-        assert_eq!(status(parse(text.as_bytes(), &caps, &small)), StatusCode::TOO_MANY_REQUESTS);
-        drop(small);
-        assert_eq!(status(parse(text.as_bytes(), &caps, &charge(&memory))), StatusCode::OK);
-        assert_eq!(
-            status(parse(text.as_bytes(), &Caps::memory(100_000), &charge(&memory))),
-            StatusCode::PAYLOAD_TOO_LARGE
-        );
-        assert_eq!(status(parse(b"[]", &caps, &charge(&memory))), StatusCode::BAD_REQUEST);
-    }
-
-    #[test]
-    fn an_object_has_a_bounded_number_of_members() {
-        let memory = Memory::new(1 << 20);
-        let caps = Caps::memory(1 << 20);
-        for (count, expected) in
-            [(MAX_MEMBERS, StatusCode::OK), (MAX_MEMBERS + 1, StatusCode::BAD_REQUEST)]
-        {
-            let members: Vec<_> = (0..count).map(|n| format!("\"{n}\":0")).collect();
-            let text = format!("{{{}}}", members.join(","));
-            let result = parse(text.as_bytes(), &caps, &charge(&memory));
-            assert_eq!(status(result), expected, "{count}");
-        }
-    }
-
-    fn status(result: Result<Object, ApiError>) -> StatusCode {
-        result.map_or_else(|error| error.into_reply().status(), |_| StatusCode::OK)
-    }
-
-    #[test]
-    fn the_smallest_budget_holds_a_body_of_the_largest_size() {
-        let body = 1 << 20;
-        let head = 8 << 10;
-        let memory = Memory::new(least_for_body(body, head));
-        let charge = charge(&memory);
-        charge.grow(head + body + tree_bytes(body)).expect("there is room");
-        assert!(charge.grow(1).is_err());
-    }
-
-    /// A body of 5 bytes that never arrives.
-    struct StalledBody;
-
-    impl Body for StalledBody {
-        type Data = Bytes;
-        type Error = Infallible;
-
-        fn poll_frame(
-            self: Pin<&mut Self>,
-            _: &mut Context<'_>,
-        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-            Poll::Pending
-        }
-
-        fn size_hint(&self) -> SizeHint {
-            SizeHint::with_exact(5)
-        }
-    }
-
-    #[tokio::test]
-    async fn a_connection_may_be_evicted_while_the_body_of_a_refused_request_arrives() {
-        let slot = Connections::new(1, 1).admit(Peer::new(None)).expect("there is room");
-        let _running = slot.activity.begin();
-        let mut request = Request::new(StalledBody);
-        request.extensions_mut().insert(slot.seats().seat());
-        let mut discarding = std::pin::pin!(discard(request));
-        assert!(discarding.as_mut().now_or_never().is_none(), "the body does not arrive");
-        assert!(matches!(slot.activity.rank(), Some(EvictionRank::Reading(_))));
-    }
-}
+mod tests;

@@ -2,7 +2,7 @@
 
 mod stream;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use http::Request;
 use hyper::body::Incoming;
@@ -10,13 +10,13 @@ use hyper::body::Incoming;
 use self::stream::ChatStream;
 pub(super) use self::stream::describe;
 use super::{
-    App, availability, body, events,
+    App, availability, body, debug, events,
     memory::RequestCharge,
     options,
     respond::{self, ApiError, Reply},
     sender::Sender,
 };
-use airlock_agent::{self as agent, Run, recall};
+use airlock_agent::{self as agent, RequestObserver, Run, recall};
 use airlock_conversation::Wire;
 use airlock_core::{
     door::{Caller, Hearing, Origin},
@@ -36,6 +36,7 @@ pub(super) async fn complete(
 ) -> Result<Reply, ApiError> {
     let timeout = options::timeout(request.headers(), app.agent.timeout)?;
     let events_header = options::events(request.headers())?;
+    let observer = debug::observe(app, sender, &request);
     let mut body = body::members(request, &app.settings, charge).await?;
     if !body.get("messages").is_some_and(|messages| messages.starts_with('[')) {
         return Err(
@@ -46,12 +47,12 @@ pub(super) async fn complete(
     let memory = charge.clone();
     let charged = move |bytes| memory.grow(bytes);
     recall::chat::remove_notes(&tenant, &mut body, charged.clone()).await?;
-    app.hooks.recall.restore_messages(&tenant, &mut body, charged).await?;
+    app.recall.restore_messages(&tenant, &mut body, charged).await?;
     let is_streamed = options::flag(&body, "stream")?;
     let wants_events = options::take_extension(&mut body)?.events.unwrap_or(events_header);
     availability::wait_for_sources(app, sender).await;
     let includes_usage = options::includes_usage(&body);
-    let run = start(app, sender, body, is_streamed, wants_events, timeout, charge);
+    let run = start(app, sender, body, is_streamed, wants_events, timeout, charge, observer);
     let answering = run.answering();
     let reply = if is_streamed {
         let form = ChatForm::new(includes_usage);
@@ -66,6 +67,7 @@ pub(super) async fn complete(
 }
 
 /// Starts the agent loop for a request.
+#[expect(clippy::too_many_arguments, reason = "all of them are parts of one request")]
 fn start(
     app: &App,
     sender: &Sender,
@@ -74,6 +76,7 @@ fn start(
     wants_events: bool,
     timeout: Duration,
     charge: &RequestCharge,
+    observer: Option<Arc<dyn RequestObserver>>,
 ) -> Run {
     let view = app.model_view(sender);
     let origin = Origin::Model;
@@ -97,11 +100,12 @@ fn start(
         names_tools: sender.filter.names_tools(),
         max_tool_calls: None,
         reports,
-        results: Some(app.hooks.results.clone()),
+        results: Some(app.results.clone()),
         keeper: Some(keeper),
         approver: app.approver(sender),
         notes,
         budget: MemoryBudget::new(charge.clone()),
+        observer,
     };
     app.start(caller, request, timeout)
 }

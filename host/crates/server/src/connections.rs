@@ -8,11 +8,11 @@
 
 use std::{
     cmp::Reverse,
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     hash::Hash,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -55,8 +55,8 @@ const REFUSAL_LOG_PAUSE: Duration = Duration::from_secs(1);
 
 /// The open connections, and the limits on them.
 pub(super) struct Connections {
-    max: usize,
-    max_per_peer: usize,
+    max: AtomicUsize,
+    max_per_peer: AtomicUsize,
     table: Mutex<ConnectionTable>,
     next: AtomicU64,
 }
@@ -101,7 +101,25 @@ impl Connections {
     pub(super) fn new(max: usize, max_per_peer: usize) -> Arc<Self> {
         let table = Mutex::default();
         let next = AtomicU64::new(0);
-        Arc::new(Self { max, max_per_peer, table, next })
+        Arc::new(Self { max: max.into(), max_per_peer: max_per_peer.into(), table, next })
+    }
+
+    /// Changes the limits. Connections beyond lower ones are evicted if they may be interrupted. The others
+    /// stay open, and are evicted for new ones as soon as they may be.
+    pub(super) fn set_limits(&self, max: usize, max_per_peer: usize) {
+        let max_before = self.max.swap(max, Ordering::Relaxed);
+        let share_before = self.max_per_peer.swap(max_per_peer, Ordering::Relaxed);
+        if max < max_before || max_per_peer < share_before {
+            self.table().evict_beyond(max, max_per_peer);
+        }
+    }
+
+    fn max(&self) -> usize {
+        self.max.load(Ordering::Relaxed)
+    }
+
+    fn max_per_peer(&self) -> usize {
+        self.max_per_peer.load(Ordering::Relaxed)
     }
 
     /// Gives a new connection of `peer` a place. If the peer is at its maximum, or if all places are
@@ -137,20 +155,22 @@ impl Connections {
     /// peer.
     fn has_share(&self, table: &mut ConnectionTable, peer: Peer) -> bool {
         let of_peer = |place: &ConnectionPlace| !place.is_reserved && place.peer == peer;
-        let ConnectionCount { open, held } = table.count(of_peer);
-        held < with_closing(self.max_per_peer)
-            && (open < self.max_per_peer || table.evict(1, of_peer) > 0)
+        // A lower limit may have left more.
+        let ConnectionCount { open, held } = table.evict_excess(self.max_per_peer(), of_peer);
+        held < with_closing(self.max_per_peer())
+            && (open < self.max_per_peer() || table.evict(1, of_peer) > 0)
     }
 
     fn has_room(&self, table: &mut ConnectionTable) -> bool {
         let is_usual = |place: &ConnectionPlace| !place.is_reserved;
-        let ConnectionCount { open, held } = table.count(is_usual);
-        if held >= with_closing(self.max) {
+        let max = self.max();
+        let ConnectionCount { open, held } = table.evict_excess(max, is_usual);
+        if held >= with_closing(max) {
             return false;
         }
-        open < self.max || {
-            let evicted = table.evict((self.max / EVICTED_PART).max(1), is_usual);
-            debug!(limit = self.max, evicted, "the limit of connections is reached");
+        open < max || {
+            let evicted = table.evict((max / EVICTED_PART).max(1), is_usual);
+            debug!(limit = max, evicted, "the limit of connections is reached");
             evicted > 0
         }
     }
@@ -207,6 +227,27 @@ impl ConnectionTable {
         Some(std::mem::take(&mut self.refused))
     }
 
+    /// Evicts the connections beyond these limits, as far as they may be interrupted.
+    fn evict_beyond(&mut self, max: usize, max_per_peer: usize) {
+        let usual = self.places.values().filter(|place| !place.is_reserved);
+        let peers: HashSet<Peer> = usual.map(|place| place.peer).collect();
+        for peer in peers {
+            self.evict_excess(max_per_peer, |place| !place.is_reserved && place.peer == peer);
+        }
+        self.evict_excess(max, |place| !place.is_reserved);
+    }
+
+    /// Evicts the connections beyond `max`, as far as they may be interrupted. Returns the number of the rest.
+    fn evict_excess(
+        &mut self,
+        max: usize,
+        of: impl Fn(&ConnectionPlace) -> bool,
+    ) -> ConnectionCount {
+        let ConnectionCount { open, held } = self.count(&of);
+        let evicted = if open > max { self.evict(open - max, of) } else { 0 };
+        ConnectionCount { open: open - evicted, held }
+    }
+
     /// Evicts up to `most` connections that may be interrupted and returns their number. Order: by
     /// their [`EvictionRank`](super::activity::EvictionRank), except that of those whose bodies arrive or whose
     /// streams wait the connections of the tenant that has most come first. Evicted connections no
@@ -254,7 +295,7 @@ impl ConnectionTable {
         let at = (*peer, tenant.clone());
         let here = self.by_tenant_at.get(&at).copied().unwrap_or_default();
         let all = self.by_tenant.get(tenant).copied().unwrap_or_default();
-        if here >= share(limits.max_per_peer) || all >= share(limits.max) {
+        if here >= share(limits.max_per_peer()) || all >= share(limits.max()) {
             return false;
         }
         *claimed = Some((tenant.clone(), 1));

@@ -13,7 +13,7 @@ use super::{
 /// `allowed_origins` takes effect after it; Firefox and Chromium permit more.
 const MAX_AGE: &str = "600";
 /// Headers of responses that pages may read.
-const EXPOSED: &str = "mcp-session-id, request-id, retry-after, www-authenticate, x-airlock-dropped-tools, x-airlock-provider";
+const EXPOSED: &str = "mcp-session-id, request-id, retry-after, www-authenticate, x-airlock-dropped-tools, x-airlock-provider, x-request-id";
 /// A server on a private network may be asked by a page of a public one.
 const PRIVATE: &str = "access-control-allow-private-network";
 const ASKS_FOR_PRIVATE: &str = "access-control-request-private-network";

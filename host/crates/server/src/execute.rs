@@ -46,6 +46,7 @@ use airlock_core::{
 };
 use airlock_json as json;
 use airlock_model::{Object, object, weight};
+use airlock_scripts::runs;
 
 /// Member of `airlock` with the result as MCP's `CallToolResult`.
 const RESULT: &str = "result";
@@ -69,6 +70,9 @@ pub(super) async fn run(
         return Ok(reply);
     }
     let call = options.format.read(body)?;
+    if call.answers.as_ref().is_some_and(runs::decides_what_was_shown) {
+        super::runs::check_approver(app, sender)?;
+    }
     availability::wait_for_tool(app, sender, &call.name).await;
     let caller = caller(app, sender, timeout);
     let begun = Instant::now();
@@ -82,7 +86,7 @@ pub(super) async fn run(
     }
     let presenter = (options.reader == ResultForm::Model).then(|| {
         let reads_images = app.models.reads_images(options.model.as_deref());
-        source.presenter(&caller, Some(&app.hooks.results), reads_images)
+        source.presenter(&caller, Some(&app.results), reads_images)
     });
     let is_error = result.is_err();
     let message = match result {
@@ -106,15 +110,16 @@ pub(super) async fn run(
     Ok(respond::json(&reply.into()))
 }
 
-/// Sends a call that waits for answers to the gateway that has it. `None` if that is this one, or has
-/// ended; the body is unchanged then.
+/// Sends a call that waits for answers, or that reads a kept result, to the gateway that has it. `None` if
+/// that is this one, or has ended; the body is unchanged then.
 async fn forwarded(
     app: &App,
     head: ForwardedHead,
     body: &mut Object,
     charge: &RequestCharge,
 ) -> Result<Option<Reply>, ApiError> {
-    let owner = body.get("request_state").and_then(Value::as_str).and_then(ReplicaId::of_text);
+    let waits_at = body.get("request_state").and_then(Value::as_str).and_then(ReplicaId::of_text);
+    let owner = waits_at.or_else(|| content_owner(body));
     let Some(elsewhere) = app.elsewhere(owner, head.headers()).await? else { return Ok(None) };
     let sent = mem::take(body);
     let (text, sent) = work::on_tree(charge, move |charge| {
@@ -125,6 +130,13 @@ async fn forwarded(
     .await?;
     *body = sent;
     elsewhere.send(head, text, charge).await
+}
+
+/// Returns the gateway that has the kept result which a call reads, in either form of a call.
+fn content_owner(body: &Object) -> Option<ReplicaId> {
+    let function = body.get("function").map_or(Some(body), Value::as_object)?;
+    let name = function.get("name")?.as_str()?;
+    agent::content_owner(name, function.get("arguments")?.as_str()?)
 }
 
 /// Returns the bytes that a result takes, as it is and in the response.
@@ -138,7 +150,7 @@ fn caller(app: &App, sender: &Sender, timeout: Duration) -> Caller {
     let hearing = Hearing { questions: QuestionKinds::ELICITATION, ..Hearing::default() };
     let budget = app.budget.within(timeout);
     let caller = Caller::hearing(app.view(sender), Origin::Caller, budget, hearing);
-    match &app.hooks.runs {
+    match &app.runs {
         Some(runs) if runs.settings().approves_whole_scripts => caller.approving_scripts(),
         _ => caller,
     }
@@ -219,7 +231,9 @@ fn refusal(error: &CallError) -> ApiError {
             ApiError::new(status, "server_error", code.as_str(), message)
                 .with_header(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)))
         }
-        HostCode::ToolsDisabled => ApiError::forbidden(code.as_str(), message),
+        HostCode::ToolsDisabled | HostCode::TokenRefused => {
+            ApiError::forbidden(code.as_str(), message)
+        }
         HostCode::LoginRequired => login_required(error, message),
         // The status is 400 for compatibility; the type tells client errors from server errors.
         HostCode::NotFound

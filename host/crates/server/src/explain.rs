@@ -1,6 +1,7 @@
 //! `GET /api/mcp/explain`: which tools a request would see, and which rules hide the others.
 //!
-//! The query describes the request: `key` names its virtual key, `include_clients`, `include_tools` and
+//! The query describes the request: `key` names its virtual key, or each `role` is one that its access
+//! token gives it; `include_clients`, `include_tools` and
 //! `exclude_tools` are the values of its headers, and `virtual_mcp` is the slug in its path.
 
 use std::sync::Arc;
@@ -17,11 +18,13 @@ use super::{
     work,
 };
 use airlock_catalog::{ExplainedClient, ExplainedTool, Explanation, Reason, Snapshot};
-use airlock_core::door::{ApprovalChoice, Filter, VirtualKey};
+use airlock_core::door::{ApprovalChoice, Filter, LiveKeys, VirtualKey, roles_view};
 use airlock_strings::cut;
 
 /// Maximum bytes of the name of an unknown key in the error about it.
 const SHOWN_BYTES: usize = 64;
+/// Maximum roles of a request, as of a sender.
+const MAX_ROLES: usize = 16;
 
 /// Explains the tools of a request. The caller has checked that the request is an operator's: the
 /// response has names of tools that a key may not see. Fails if the query is invalid, or if no key has
@@ -34,10 +37,7 @@ pub(super) async fn show(
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let question = Question::parse(query)?;
-    let key = match &question.key {
-        Some(name) => Some(app.keys.named(name).ok_or_else(|| unknown_key(name))?),
-        None => None,
-    };
+    let key = question.sender(&app.keys)?;
     let snapshot = app.catalog.snapshot();
     let written = Answer {
         filter: question.filter(&snapshot, key.as_deref())?,
@@ -57,6 +57,8 @@ pub(super) async fn show(
 struct Question {
     /// Name of the virtual key; `None` for a request without one.
     key: Option<String>,
+    /// Roles of its access token. Empty for a request without one.
+    roles: Vec<String>,
     include_clients: Option<String>,
     include_tools: Option<String>,
     exclude_tools: Option<String>,
@@ -75,6 +77,7 @@ impl Question {
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             match &*name {
                 "key" => question.key = Some(value.into_owned()),
+                "role" => question.roles.push(value.into_owned()),
                 "include_clients" => question.include_clients = Some(value.into_owned()),
                 "include_tools" => question.include_tools = Some(value.into_owned()),
                 "exclude_tools" => question.exclude_tools = Some(value.into_owned()),
@@ -82,6 +85,15 @@ impl Question {
                 "tool" => question.tool = value.to_lowercase(),
                 _ => {}
             }
+        }
+        if question.key.is_some() && !question.roles.is_empty() {
+            let message =
+                "parameter `role` is beside `key`: a request has a virtual key or an access token";
+            return Err(ApiError::bad_request("invalid_value", message).about("role"));
+        }
+        if question.roles.len() > MAX_ROLES {
+            let message = format!("parameter `role` is there more than {MAX_ROLES} times");
+            return Err(ApiError::bad_request("invalid_value", message).about("role"));
         }
         for (name, value) in [
             ("include_clients", &question.include_clients),
@@ -94,6 +106,21 @@ impl Question {
             })?;
         }
         Ok(question)
+    }
+
+    /// Returns the key of the request, or the one that stands for its roles; `None` if it has neither.
+    /// Fails if it does not exist.
+    fn sender(&self, keys: &LiveKeys) -> Result<Option<Arc<VirtualKey>>, ApiError> {
+        if let Some(name) = &self.key {
+            return keys.named(name).map(Some).ok_or_else(|| unknown_key(name));
+        }
+        if self.roles.is_empty() {
+            return Ok(None);
+        }
+        // A `,` separates roles in a view.
+        let are_names = !self.roles.iter().any(|role| role.contains(','));
+        let found = keys.view(&roles_view(&self.roles)).filter(|_| are_names);
+        found.map(Some).ok_or_else(unknown_role)
     }
 
     /// Returns the selection of the request. Fails if there is no such virtual MCP for the key.
@@ -115,6 +142,12 @@ fn unknown_group(slug: &str) -> ApiError {
     );
     ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "unknown_virtual_mcp", message)
         .about("virtual_mcp")
+}
+
+fn unknown_role() -> ApiError {
+    let message = "one of the roles does not exist; each `role` is a `name` in `governance.roles`";
+    ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "unknown_role", message)
+        .about("role")
 }
 
 fn unknown_key(name: &str) -> ApiError {
@@ -194,13 +227,16 @@ impl Answer {
 
     fn rest(&self, explanation: &Explanation<'_>, count: usize, total: usize) -> Value {
         let mut rest = json!({
-            "key": self.key.as_ref().map(|key| &key.name),
+            "key": self.key.as_ref().filter(|_| self.question.key.is_some()).map(|key| &key.name),
             "approval_choice": explanation.approval().name(),
             "count": count,
             "total_count": total,
             "limit": self.question.page.limit,
             "offset": self.question.page.offset,
         });
+        if !self.question.roles.is_empty() {
+            rest["roles"] = json!(self.question.roles);
+        }
         if let Some(reason) = explanation.concealed() {
             rest["concealed"] = describe_reasons(vec![reason]);
         }

@@ -1,8 +1,9 @@
-//! `GET /health`: liveness, for the supervisor that restarts the gateway. Needs no key, so the
-//! response contains no names.
+//! `GET /health`: liveness, for the supervisor that restarts the gateway. `GET /ready`: readiness, for
+//! what decides whether the gateway gets requests. Neither needs a key, so the responses contain no names.
 
 use std::sync::Arc;
 
+use http::StatusCode;
 use serde_json::json;
 
 use super::{
@@ -27,6 +28,21 @@ pub(super) fn show(app: &App) -> Reply {
         health[*name] = read();
     }
     respond::json(&health)
+}
+
+/// Reports whether the gateway takes requests: not before it has read the settings of its store, and not
+/// once it stops.
+pub(super) fn readiness(app: &App) -> Reply {
+    let reason = if app.mcp.closing().is_cancelled() {
+        "draining"
+    } else if !app.hooks.settings_read.is_cancelled() {
+        "settings_unavailable"
+    } else {
+        return respond::json(&json!({"status": "ready"}));
+    };
+    let mut reply = respond::json(&json!({"status": "unavailable", "reason": reason}));
+    *reply.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    reply
 }
 
 /// Returns whether a source was never listed and has not failed: requests see a part of the tools.

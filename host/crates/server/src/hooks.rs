@@ -1,28 +1,25 @@
-//! The parts of the gateway that the request handlers use, beside its tools and models.
+//! The parts of the gateway that the request handlers use, and that live as long as it.
 
-use std::sync::{Arc, atomic::AtomicBool};
+use std::{sync::Arc, time::Duration};
 
-use airlock_identity::Verifier;
 use futures_util::future::BoxFuture;
 use http::{Method, StatusCode};
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::{Replicas, logins::UserLogins, tls::ListenerTls};
-use airlock_agent::{ApprovalList, approvals::Approvals, recall::Recall, results::Results};
-use airlock_core::{operator::Operator, secret::Secret};
-use airlock_scripts::runs::Runs;
+use super::{Replicas, logins::UserLogins, operator_login::OperatorLogins, tls::ListenerTls};
+use airlock_agent::{ApprovalList, approvals::Approvals};
+use airlock_catalog::Catalog;
+use airlock_core::{door::LiveKeys, operator::Operator, secret::Secret};
 use airlock_store::LazyDatabase;
 
-/// Parts of the gateway that the request handlers use, beside its tools and models.
+/// Parts of the gateway that the request handlers use, and that live as long as it.
 pub struct Hooks {
-    /// Keeps large results of MCP servers.
-    pub results: Results,
-    /// Calls that clients do not send back.
-    pub recall: Recall,
-    /// Runs of scripts; `None` if none are kept.
-    pub runs: Option<Runs>,
+    /// All tools.
+    pub catalog: Arc<Catalog>,
+    /// Virtual keys.
+    pub keys: LiveKeys,
     /// The list in which calls of models wait for a person's decision.
     pub waiting: Arc<dyn ApprovalList>,
     /// Calls of MCP clients that wait for an approval.
@@ -31,7 +28,7 @@ pub struct Hooks {
     pub gauges: Vec<Gauge>,
     /// Metrics of `GET /metrics`.
     pub metrics: Registry,
-    /// Reloads plugins.
+    /// Reloads plugins and the configuration.
     pub plugins: Arc<dyn Reload>,
     /// Orders and diagnostics of MCP servers.
     pub upstreams: Arc<dyn Upstreams>,
@@ -44,14 +41,9 @@ pub struct Hooks {
     pub replicas: Option<Arc<Replicas>>,
     /// The management API; `None` if it is disabled.
     pub management: Option<Arc<dyn Management>>,
-    /// Verifies access tokens at `/mcp`; `None` if only virtual keys are credentials.
-    pub identity: Option<Verifier>,
     /// Cancelled once the settings that operators keep in the store were read, or there are none. Until
     /// then, requests are refused: a key or a client that the file has may have been revoked.
     pub settings_read: CancellationToken,
-    /// True once every request needs a virtual key because of settings that were taken after the start,
-    /// whatever `require_virtual_key` says. It never becomes false again.
-    pub requires_key: Arc<AtomicBool>,
     /// TLS of the listener; `None` for plain HTTP.
     pub tls: Option<ListenerTls>,
 }
@@ -59,16 +51,22 @@ pub struct Hooks {
 /// Additional field of `GET /health`: its name, and a function that returns its value.
 pub type Gauge = (&'static str, Box<dyn Fn() -> serde_json::Value + Send + Sync>);
 
-/// Reloads plugins. The server does not depend on the way they are loaded.
+/// Reloads plugins and the configuration. The server does not depend on the way they are loaded.
 pub trait Reload: Send + Sync + 'static {
     /// Returns the digest of the component that a client currently runs; `None` if there is no such
     /// plugin or if it is not loaded.
     fn digest(&self, client: &str) -> Option<String>;
 
     /// Takes the plugin entries of the configuration file, and reloads one client's plugin if its
-    /// entry or its component has changed. Returns whether it had changed. If its component cannot be
+    /// entry or its component has changed. Waits until no other request takes settings; dropping the future
+    /// before that takes nothing. Returns whether it had changed. If its component cannot be
     /// loaded, the old plugin stays.
     fn reload<'a>(&'a self, client: &'a str) -> BoxFuture<'a, Result<bool, NotReloaded>>;
+
+    /// Takes the whole configuration file, and reloads every plugin whose component has changed. Returns
+    /// what has changed, and the keys that wait for a restart. Waits until no other request takes settings;
+    /// dropping the future before that takes nothing, and later does not cancel what it does.
+    fn reload_all(&self) -> BoxFuture<'_, Result<Value, NotReloaded>>;
 }
 
 /// Reason that a plugin was not reloaded, as a message for the operator.
@@ -84,7 +82,8 @@ pub enum NotReloaded {
     /// The component is unusable.
     #[error("{0}")]
     Unusable(String),
-    /// The configuration file, which is read again first, is invalid. Nothing has changed.
+    /// The configuration file, which is read again first, is invalid, or the gateway has none. Nothing has
+    /// changed.
     #[error("the configuration file is invalid, so nothing was reloaded: {0}")]
     Configuration(String),
 }
@@ -92,16 +91,19 @@ pub enum NotReloaded {
 /// Operates MCP servers and reads their diagnostics. The server does not depend on the way
 /// they are connected.
 pub trait Upstreams: Send + Sync + 'static {
-    /// Closes the connection to one server and opens a new one. Dropping the future does not cancel
-    /// the operation.
-    fn reconnect<'a>(&'a self, client: &'a str) -> BoxFuture<'a, Result<(), NotDone>>;
+    /// Closes the connection to one instance of a server, or those to all, and opens new ones. Dropping the
+    /// future does not cancel the operation.
+    fn reconnect<'a>(
+        &'a self,
+        client: &'a str,
+        instance: Option<usize>,
+    ) -> BoxFuture<'a, Result<(), NotDone>>;
 
     /// Reads the list of tools of one server again. Returns the number of its tools.
     fn refresh<'a>(&'a self, client: &'a str) -> BoxFuture<'a, Result<usize, NotDone>>;
 
-    /// Returns the last lines that one server wrote to stderr, without secrets; `None` if there is
-    /// no such server.
-    fn logs(&self, client: &str) -> Option<Vec<String>>;
+    /// Returns the last lines that one instance of a server, or all, wrote to stderr, without secrets.
+    fn logs(&self, client: &str, instance: Option<usize>) -> Result<Vec<String>, NotDone>;
 
     /// Returns the names and transports of the servers that the configuration disables.
     fn disabled(&self) -> Vec<(String, &'static str)>;
@@ -113,6 +115,9 @@ pub enum NotDone {
     /// No MCP server has this name.
     #[error("no MCP server is named {0:?}; one that is disabled must be enabled first")]
     Unknown(String),
+    /// The server has no such instance, with a message.
+    #[error("{0}")]
+    NoInstance(String),
     /// An earlier request to reconnect is still being processed.
     #[error("reconnect already in progress for this client")]
     InProgress,
@@ -139,6 +144,11 @@ pub trait Management: Send + Sync + 'static {
         operator: Option<&'a Operator>,
         request: ManagementRequest,
     ) -> BoxFuture<'a, Result<Value, ManagementRefusal>>;
+
+    /// Returns the logins of operators with browsers; `None` if none are configured.
+    fn logins(&self) -> Option<&dyn OperatorLogins> {
+        None
+    }
 }
 
 /// Request to the management API, whose body was read.
@@ -150,10 +160,14 @@ pub struct ManagementRequest {
     pub path: String,
     /// Its query, percent-encoded; empty if it has none.
     pub query: String,
-    /// Its body; `None` if it is empty.
+    /// Its body; `None` if it is empty, or a component.
     pub body: Option<Value>,
+    /// The component that is uploaded.
+    pub component: Option<Vec<u8>>,
     /// The setup token of the first operator, if a header has one.
     pub setup_token: Option<Secret>,
+    /// Credential of the operator's session; `None` if it has a token, or no credential.
+    pub session: Option<Secret>,
 }
 
 /// Refusal of a request to the management API.
@@ -165,4 +179,6 @@ pub struct ManagementRefusal {
     pub code: &'static str,
     /// Reason, for people.
     pub message: String,
+    /// Time after which the request may succeed; `None` if that does not depend on time.
+    pub retry_after: Option<Duration>,
 }

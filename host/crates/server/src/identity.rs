@@ -2,7 +2,8 @@
 //!
 //! With an identity provider the gateway is an OAuth 2.1 resource server (MCP, section
 //! "Authorization"; RFC 6750, RFC 9728). A token selects a virtual key or roles whose tools its sender
-//! sees, and its sender is a tenant of its own. Tokens are never passed on. The API of MCP takes them, and
+//! sees, and its sender is a tenant of its own. Tokens are never passed on; the request holds its token until
+//! its response is sent, for servers at which it is exchanged. The API of MCP takes them, and
 //! tells a client where to get one; the other APIs for callers take them if the operator says so, and
 //! approvals never.
 
@@ -23,6 +24,7 @@ use super::{
 };
 use airlock_core::{
     door::{CertificateDigest, LiveKeys, VirtualKey},
+    secret::Secret,
     tenant::User,
 };
 
@@ -37,7 +39,7 @@ pub(super) fn is_metadata(path: &str) -> bool {
 /// Returns the metadata of the gateway. Needs no credential. Fails if there is no identity provider,
 /// or if the path is that of another resource.
 pub(super) fn show(app: &App, path: &str) -> Result<Reply, ApiError> {
-    let verifier = app.hooks.identity.as_ref();
+    let verifier = app.identity.as_ref();
     let metadata = verifier.and_then(|verifier| verifier.metadata(path));
     metadata.map(|metadata| respond::json(&metadata)).ok_or_else(|| ApiError::no_such_path(path))
 }
@@ -128,7 +130,7 @@ pub(super) async fn sender(
     ingress: Ingress,
     seat: Option<&Seat>,
 ) -> Result<Sender, ApiError> {
-    let Some(verifier) = &app.hooks.identity else { return app.sender(headers, ingress) };
+    let Some(verifier) = &app.identity else { return app.sender(headers, ingress) };
     let Some(token) = rules.token(headers) else {
         return without_token(app, rules, headers, ingress, verifier);
     };
@@ -149,8 +151,9 @@ pub(super) async fn sender(
     let key = key.ok_or_else(|| rules.refused(&TokenRefusal::View, verifier))?;
     let user = User { issuer: principal.issuer, subject: principal.subject };
     let key = key.on_behalf_of(user);
-    // The token is for the gateway alone and must not be passed on.
-    Sender::new(Some(Arc::new(key)), &without_authorization(headers))
+    // The token is for the gateway alone and must not be passed on with the headers.
+    let sender = Sender::new(Some(Arc::new(key)), &without_authorization(headers))?;
+    Ok(sender.with_token(Secret::new(token)))
 }
 
 fn without_authorization(headers: &HeaderMap) -> HeaderMap {
@@ -216,11 +219,14 @@ mod tests {
 
     use super::*;
     use crate::{
-        Hooks,
+        Hooks, RequestSettings,
         activity::EvictionRank,
         connections::Connections,
         peer::Peer,
-        tests::{SETTINGS, hooks::hooks, settings},
+        tests::{
+            hooks::{hooks, request_settings},
+            settings,
+        },
     };
     use airlock_core::door::Keys;
     use airlock_egress::tls;
@@ -229,16 +235,16 @@ mod tests {
     /// Token with the header `{"alg":"ES256"}`, no claims, and a signature that no key made.
     const UNSIGNED: &str = "Bearer eyJhbGciOiJFUzI1NiJ9.e30.AA";
 
-    fn app() -> Arc<App> {
+    fn app() -> App {
         let view =
             ViewRule { claim: "sub".to_owned(), value: "ann".to_owned(), view: "ann".to_owned() };
         let issuer = "https://issuer.example.com";
         let rules = VerifierSettings::new(issuer, "https://airlock.example.com/mcp", [view]);
         let identity = Verifier::new(rules, tls::client().no_proxy()).expect("a verifier");
-        let hooks = Hooks { identity: Some(identity), ..hooks(None) };
         let (catalog, _) = fake::catalog();
-        let models = fake::scripted(&json!([]));
-        App::new(settings(), catalog, models, SETTINGS, fake::BUDGET, LiveKeys::default(), hooks)
+        let hooks = Hooks { catalog, ..hooks(None) };
+        let own = request_settings(settings(), fake::scripted(&json!([])));
+        App::new(hooks, RequestSettings { identity: Some(Arc::new(identity)), ..own })
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::{future::pending, net::IpAddr, time::SystemTime};
 
 use http::StatusCode;
 
-use super::{respond::ApiError, socket::SocketToken};
+use super::{approvals::ApprovalTarget, respond::ApiError, socket::SocketToken};
 use airlock_core::door::CertificateDigest;
 
 /// Way that the connection of a request came in.
@@ -80,19 +80,23 @@ impl Ingress {
         if self.is_served(path) {
             return Ok(());
         }
-        let message = "the Unix socket serves only /api/…, /health and /metrics; send requests to other paths to the \
-                       address of `listen`";
+        let message = "the Unix socket serves only /api/…, /v1/approvals, /health, /ready and /metrics; send requests to \
+                       other paths to the address of `listen`";
         Err(ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "unknown_url", message))
     }
 
     /// Returns whether a path is served to requests that came in this way. The Unix socket serves
-    /// the management API and the state of the gateway. Models, tools and MCP are served only
-    /// where callers have credentials and views of their own, so that no caller of them can have
-    /// the rights of an administrator.
+    /// the management API, the calls that wait for an operator's decision and the state of the gateway.
+    /// Models, tools and MCP are served only where callers have credentials and views of their own, so that
+    /// no caller of them can have the rights of an administrator.
     fn is_served(self, path: &str) -> bool {
         match self {
             Self::Remote { .. } => true,
-            Self::Socket(_) => path.starts_with("/api/") || matches!(path, "/health" | "/metrics"),
+            Self::Socket(_) => {
+                path.starts_with("/api/")
+                    || ApprovalTarget::parse(path).is_some()
+                    || matches!(path, "/health" | "/ready" | "/metrics")
+            }
         }
     }
 }
@@ -105,13 +109,16 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_certificate_that_has_expired_is_none() {
-        let digest = CertificateDigest::of(b"certificate");
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let signed = rcgen::CertificateParams::new([]).and_then(|params| params.self_signed(&key));
+        let signed = ShownCertificate::new(signed.expect("a certificate").der()).expect("read");
+        let digest = signed.digest;
         let address = [127, 0, 0, 1].into();
         let hour = Duration::from_hours(1);
         for (end, expected) in
             [(SystemTime::now() + hour, Some(digest)), (SystemTime::now() - hour, None)]
         {
-            let shown = ShownCertificate { digest, end };
+            let shown = ShownCertificate { end, ..signed };
             let ingress = Ingress::Remote { address, certificate: None };
             let ingress = ingress.with_certificate(Some(shown));
             assert_eq!(ingress.certificate(), expected);
@@ -125,7 +132,15 @@ mod tests {
     #[test]
     fn the_unix_socket_serves_the_management_api_and_the_state_of_the_gateway() {
         let remote = Ingress::Remote { address: [127, 0, 0, 1].into(), certificate: None };
-        for path in ["/api/mcp/clients", "/api/", "/health", "/metrics"] {
+        for path in [
+            "/api/mcp/clients",
+            "/api/",
+            "/v1/approvals",
+            "/v1/approvals/call_1/deny",
+            "/health",
+            "/ready",
+            "/metrics",
+        ] {
             assert!(
                 Ingress::Socket(SocketToken::of("t")).is_served(path) && remote.is_served(path),
                 "{path}"
@@ -161,7 +176,7 @@ mod tests {
         assert_eq!(refused.status(), StatusCode::NOT_FOUND);
         insta::assert_snapshot!(
             refused.into_body()["error"]["message"].as_str().expect("a text"),
-            @"the Unix socket serves only /api/…, /health and /metrics; send requests to other paths to the address of `listen`"
+            @"the Unix socket serves only /api/…, /v1/approvals, /health, /ready and /metrics; send requests to other paths to the address of `listen`"
         );
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! A request is admitted (`Host` and `Origin`, virtual key), charged for its memory, given a
 //! [`View`](airlock_core::door::View), and handed to its API. The server makes no decisions about
-//! tools. Browsers of users are served pages at which they log in at MCP servers. Between requests it keeps stored responses, and the sessions and streams of MCP clients.
+//! tools. Browsers of users are served pages at which they log in at MCP servers, and
+//! those of operators the redirects of their logins. Between requests it keeps stored responses, and the sessions and streams of MCP clients.
 //! Through a Unix socket it serves the management API alone, to administrators.
 //! Errors have the form of OpenAI's errors, or of Anthropic's for clients of its API, and contain
 //! no paths or host internals.
@@ -18,6 +19,7 @@ mod body;
 mod chat;
 mod connections;
 mod cors;
+mod debug;
 mod events;
 mod execute;
 mod explain;
@@ -34,6 +36,7 @@ mod messages;
 mod metrics;
 mod models;
 mod operator;
+mod operator_login;
 mod options;
 mod origin;
 mod peer;
@@ -51,17 +54,24 @@ mod tls;
 mod upstreams;
 mod work;
 
+use self::app::App;
 pub use self::{
-    app::App,
+    app::{LiveApp, RequestSettings},
+    debug::DebugSettings,
     hooks::{
         Gauge, Hooks, Management, ManagementRefusal, ManagementRequest, NotDone, NotReloaded,
         Reload, Upstreams,
     },
     listen::serve,
     logins::{LoginOffer, LoginRefusal, UserLogins},
-    replicas::{NoReplicas, Replicas},
+    operator_login::{
+        BegunLogin, OpenedSession, OperatorLoginRefusal, OperatorLogins, OperatorSession,
+    },
+    replicas::{BadReplicaTls, NoReplicas, ReplicaTls, Replicas},
     responses::BuiltinTools,
-    settings::{BadSettings, ConfiguredOperator, ManagementSettings, Settings},
+    settings::{
+        BadSettings, ConfiguredOperator, ManagementSettings, OidcRole, OidcSettings, Settings,
+    },
     tls::{BadTls, ClientAuth, ListenerTls, TlsProblem, TlsSettings, Untimely},
 };
 pub use airlock_store::responses::ResponseBounds;

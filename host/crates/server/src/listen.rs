@@ -28,12 +28,11 @@ use tokio::{
     net::{TcpListener, TcpStream, UnixStream},
     time::{sleep, timeout},
 };
-use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, info, warn};
 
 use super::{
-    App, Settings,
+    LiveApp, Settings,
     activity::{Activity, CloseReason, ConnectionTimeouts, RunningRequest, SendingResponse},
     connections::{ConnectionSlot, Connections, SOCKET_CONNECTIONS, Seat},
     ingress::Ingress,
@@ -42,7 +41,7 @@ use super::{
     respond::{Parts, Payload},
     router::ChargedReply,
     socket::SocketListener,
-    tls,
+    tls::{self, CallerChain, Handshake, ListenerTls},
 };
 
 /// Maximum number of requests in flight on one HTTP/2 connection. RFC 9113, section 6.5.2,
@@ -79,9 +78,10 @@ const NO_CERTIFICATE: &str =
 pub async fn serve(
     listener: TcpListener,
     socket: Option<SocketListener>,
-    app: Arc<App>,
+    live: Arc<LiveApp>,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
+    let app = live.current();
     app.settings.check().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     let unusable = match &app.hooks.tls {
         Some(tls) => (!tls.is_loaded()).then_some(NOT_LOADED),
@@ -94,19 +94,20 @@ pub async fn serve(
     let _stop = tasks.stop.clone().drop_guard();
     let server = Server {
         served: Arc::new(Served {
-            builder: builder(&app.settings, tasks.clone()),
+            live: live.clone(),
+            tasks: tasks.clone(),
             draining: CancellationToken::new(),
             failed_handshakes: tls::FailedHandshakes::default(),
-            app: app.clone(),
         }),
         connections: Connections::new(
             app.settings.max_connections,
             app.settings.max_connections_per_peer,
         ),
         socket_connections: Connections::new(SOCKET_CONNECTIONS, SOCKET_CONNECTIONS),
-        app,
+        live,
         tasks,
     };
+    drop(app);
     let mut shutdown = pin!(shutdown);
     loop {
         tokio::select! {
@@ -116,7 +117,7 @@ pub async fn serve(
             accepted = accept_local(socket.as_ref(), &server.socket_connections) => {
                 server.begin(accepted);
             }
-            accepted = accept(&listener, &server.connections) => server.begin_remote(accepted),
+            accepted = accept(&listener, || server.places()) => server.begin_remote(accepted),
         }
     }
     drop(listener);
@@ -126,7 +127,7 @@ pub async fn serve(
 }
 
 struct Server {
-    app: Arc<App>,
+    live: Arc<LiveApp>,
     served: Arc<Served>,
     connections: Arc<Connections>,
     /// Connections through the Unix socket. They have their own places, so that those of remote
@@ -137,47 +138,55 @@ struct Server {
 
 /// The parts of a server that its connections share.
 struct Served {
-    app: Arc<App>,
-    builder: Builder<Tasks>,
+    live: Arc<LiveApp>,
+    /// Tasks that hyper starts.
+    tasks: Tasks,
     draining: CancellationToken,
     failed_handshakes: tls::FailedHandshakes,
 }
 
 impl Server {
+    /// Returns the places of connections over TCP, with the limits of this moment.
+    fn places(&self) -> &Arc<Connections> {
+        let Settings { max_connections, max_connections_per_peer, .. } =
+            self.live.current().settings;
+        self.connections.set_limits(max_connections, max_connections_per_peer);
+        &self.connections
+    }
+
     fn begin<S>(&self, accepted: Accepted<S>)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        self.tasks.execute(self.served.clone().serve(accepted));
+        self.tasks.execute(self.served.clone().serve(accepted, CallerChain::default()));
     }
 
     /// Begins a connection over TCP: with TLS if the listener has it.
     fn begin_remote(&self, accepted: Accepted<TcpStream>) {
-        let Some(tls) = &self.app.hooks.tls else { return self.begin(accepted) };
-        // It was loaded before the first connection.
-        if let Some(acceptor) = tls.acceptor() {
-            self.tasks.execute(self.served.clone().serve_tls(accepted, acceptor));
-        }
+        let app = self.live.current();
+        let Some(tls) = &app.hooks.tls else { return self.begin(accepted) };
+        self.tasks.execute(self.served.clone().serve_tls(accepted, tls.clone()));
     }
 
     async fn drain(self) {
         info!(connections = self.tasks.tracker.len(), "draining");
         self.tasks.tracker.close();
+        let app = self.live.current();
         // Streams that wait for notifications would last until the end.
-        self.app.mcp.closing().cancel();
+        app.mcp.closing().cancel();
         self.served.draining.cancel();
         // Calls of sessions run on without a connection.
         let draining = async {
             self.tasks.tracker.wait().await;
-            self.app.sessions.drained().await;
+            app.sessions.drained().await;
         };
-        if timeout(self.app.settings.drain_timeout, draining).await.is_err() {
+        if timeout(app.settings.drain_timeout, draining).await.is_err() {
             warn!(
                 left = self.tasks.tracker.len(),
                 "the drain timeout has ended; requests in flight are cut off"
             );
         }
-        self.app.sessions.close_all();
+        app.sessions.close_all();
         self.tasks.stop.cancel();
         self.tasks.tracker.wait().await;
     }
@@ -186,9 +195,11 @@ impl Server {
 impl Served {
     /// Makes the handshake of a connection, which has the time of the first request's head, and serves
     /// its requests. It counts as a connection without a request until then, so it may be evicted.
-    async fn serve_tls(self: Arc<Self>, accepted: Accepted<TcpStream>, acceptor: TlsAcceptor) {
+    async fn serve_tls(self: Arc<Self>, accepted: Accepted<TcpStream>, tls: ListenerTls) {
+        // It was loaded before the first connection.
+        let Some(acceptor) = tls.acceptor() else { return };
         let Accepted { stream, ingress, slot } = accepted;
-        let waits = self.waits(&slot);
+        let waits = waits(&self.live.current().settings, &slot);
         // Boxed, like the stream: the task would keep room for both for as long as the connection lives.
         let handshake = Box::pin(tls::accept(acceptor, stream));
         let shaken = tokio::select! {
@@ -200,38 +211,62 @@ impl Served {
             () = self.draining.cancelled() => return,
         };
         match shaken {
-            Ok((stream, certificate)) => {
+            // The handshake may have used lists that were replaced meanwhile.
+            Ok(Handshake { chain, .. }) if tls.time_left(&chain).is_none() => {
+                debug!("the certificate of a caller is revoked, so its connection is closed");
+            }
+            Ok(Handshake { stream, certificate, chain }) => {
                 let ingress = ingress.with_certificate(certificate);
-                self.serve(Accepted { stream: Box::new(stream), ingress, slot }).await;
+                let accepted = Accepted { stream: Box::new(stream), ingress, slot };
+                self.serve(accepted, chain).await;
             }
             Err(error) => self.failed_handshakes.report(&error),
         }
     }
 
     /// Serves the requests of a connection until its end.
-    async fn serve<S>(self: Arc<Self>, accepted: Accepted<S>)
+    async fn serve<S>(self: Arc<Self>, accepted: Accepted<S>, chain: CallerChain)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let Accepted { stream, ingress, slot } = accepted;
-        let waits = self.waits(&slot);
-        let drain_timeout = self.app.settings.drain_timeout;
-        let app = self.app.clone();
+        let opened = self.live.current();
+        let waits = waits(&opened.settings, &slot);
+        let drain_timeout = opened.settings.drain_timeout;
+        let builder = builder(&opened.settings, self.tasks.clone());
+        // A connection may last for hours, and would keep the parts of settings that are long replaced.
+        drop(opened);
+        let live = self.live.clone();
+        let hooks = live.current().hooks.clone();
         let activity = slot.activity.clone();
         let seats = slot.seats();
         let service = service_fn(move |mut request: Request<Incoming>| {
             // Begun here and not inside the future: HTTP/2 runs the future as its own task, which
             // may be dropped before its first poll.
-            let app = app.clone();
+            let app = live.current();
             let running = activity.begin();
             let seat = seats.seat();
             request.extensions_mut().insert(seat.clone());
             async move { Ok::<_, Infallible>(send(app.handle(request, ingress).await, running, seat)) }
         });
         // Boxed: a task would keep room for it three times, once for each future that it is moved into.
-        let connection = self.builder.serve_connection(TokioIo::new(stream), service).into_owned();
+        let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
         let mut connection = Box::pin(connection);
+        let certificate_ended = tls::certificate_ended(hooks.tls.as_ref(), ingress, &chain);
         let reason = tokio::select! {
+            biased;
+            // Before the first request is read.
+            () = certificate_ended => {
+                debug!("the certificate of the caller has expired or is revoked, so the gateway closes its connection");
+                connection.as_mut().graceful_shutdown();
+                let waits = ConnectionTimeouts { first_head: LAST_IDLE, idle: LAST_IDLE, ..waits };
+                tokio::select! {
+                    result = &mut connection => return ended(result),
+                    reason = slot.activity.end(&waits) => reason,
+                    // A stream has no end of its own.
+                    () = sleep(drain_timeout) => return,
+                }
+            }
             result = &mut connection => return ended(result),
             reason = slot.activity.end(&waits) => reason,
             () = self.draining.cancelled() => {
@@ -242,17 +277,6 @@ impl Served {
                     reason = slot.activity.end(&waits) => reason,
                 }
             }
-            () = ingress.certificate_expired() => {
-                debug!("the certificate of the caller has expired, so the gateway closes its connection");
-                connection.as_mut().graceful_shutdown();
-                let waits = ConnectionTimeouts { first_head: LAST_IDLE, idle: LAST_IDLE, ..waits };
-                tokio::select! {
-                    result = &mut connection => return ended(result),
-                    reason = slot.activity.end(&waits) => reason,
-                    // A stream has no end of its own.
-                    () = sleep(drain_timeout) => return,
-                }
-            }
         };
         debug!(?reason, "the gateway closes a connection");
         connection.as_mut().graceful_shutdown();
@@ -261,14 +285,13 @@ impl Served {
             () = goodbye(reason, &slot.activity, waits.write, drain_timeout) => {}
         }
     }
+}
 
-    fn waits(&self, slot: &ConnectionSlot) -> ConnectionTimeouts {
-        let Settings { read_timeout, idle_timeout, write_timeout, .. } = self.app.settings;
-        ConnectionTimeouts {
-            first_head: read_timeout,
-            idle: if slot.is_reserved() { LAST_IDLE } else { idle_timeout },
-            write: write_timeout,
-        }
+fn waits(settings: &Settings, slot: &ConnectionSlot) -> ConnectionTimeouts {
+    ConnectionTimeouts {
+        first_head: settings.read_timeout,
+        idle: if slot.is_reserved() { LAST_IDLE } else { settings.idle_timeout },
+        write: settings.write_timeout,
     }
 }
 
@@ -306,8 +329,11 @@ struct Accepted<S> {
     slot: ConnectionSlot,
 }
 
-/// Waits for a connection that gets a place. Others are closed at once.
-async fn accept<L: Listen>(listener: &L, places: &Arc<Connections>) -> Accepted<L::Stream> {
+/// Waits for a connection that gets one of the places. Others are closed at once.
+async fn accept<'p, L: Listen>(
+    listener: &L,
+    places: impl Fn() -> &'p Arc<Connections>,
+) -> Accepted<L::Stream> {
     loop {
         let (stream, ingress) = match listener.next().await {
             Ok(accepted) => accepted,
@@ -317,7 +343,7 @@ async fn accept<L: Listen>(listener: &L, places: &Arc<Connections>) -> Accepted<
                 continue;
             }
         };
-        if let Some(slot) = places.admit(Peer::new(ingress.address())) {
+        if let Some(slot) = places().admit(Peer::new(ingress.address())) {
             return Accepted { stream, ingress, slot };
         }
     }
@@ -329,7 +355,7 @@ async fn accept_local(
     places: &Arc<Connections>,
 ) -> Accepted<UnixStream> {
     match socket {
-        Some(socket) => accept(socket, places).await,
+        Some(socket) => accept(socket, || places).await,
         None => pending().await,
     }
 }

@@ -7,15 +7,20 @@
 //! authorization server counts in that browser alone, and at the address of its own client. Over plain HTTP,
 //! another program of the machine can set the cookie, so the redirect has to be confirmed as well.
 //!
+//! A browser shows nothing of its user. For the holder of a virtual key, the form therefore asks for the
+//! key: no person who has the link alone can log in for the holder, and none can be led to log in for the
+//! holder of another key. A few wrong keys end the link. At a server whose users enter the values of
+//! headers, the form asks for them too, and no page shows them again.
+//!
 //! | module | purpose |
 //! |---|---|
 //! | `page` | the pages, as HTML |
 //! | `sessions` | `/api/mcp/sessions`: the list of logins |
 
-mod page;
+pub(super) mod page;
 pub(super) mod sessions;
 
-use std::fmt;
+use std::{fmt, time::SystemTime};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -28,8 +33,13 @@ use url::form_urlencoded;
 use self::page::Page;
 use super::{
     App, body,
+    ingress::Ingress,
     memory::RequestCharge,
     respond::{ApiError, Payload, Reply},
+};
+use airlock_core::{
+    door::{CertificateDigest, LiveKeys},
+    secret::Secret,
 };
 use airlock_store::{OwnerId, login::UserLogin};
 use airlock_strings::hex;
@@ -44,12 +54,19 @@ const COOKIE: &str = "airlock-login";
 const COOKIE_SECONDS: u64 = 900;
 /// Time after which a browser may try again to begin a login, in seconds.
 const RETRY_SECONDS: u16 = 5;
-/// Field of the form.
+/// Field of a form with the code of its page.
 const CONFIRMATION: &str = "confirmation";
+/// Field of a form with a virtual key.
+const KEY: &str = "key";
+/// Prefix of the fields of a form with the values of headers, before the names of these.
+const HEADER_PREFIX: &str = "header-";
 /// No scripts, nothing from elsewhere, and no frame of another page around it. Forms are not restricted:
 /// browsers would apply that to the redirect to the authorization server too.
 const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'";
+/// The same for a page whose form leads to no redirect: it is sent to the gateway alone.
+const OWN_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
+                          frame-ancestors 'none'; form-action 'self'";
 
 /// Logins of users at MCP servers. The server does not depend on the way they are made.
 pub trait UserLogins: Send + Sync + 'static {
@@ -72,6 +89,21 @@ pub trait UserLogins: Send + Sync + 'static {
         link: &'a str,
         browser: &'a str,
     ) -> BoxFuture<'a, Result<String, LoginRefusal>>;
+
+    /// Stores the values of headers that the user of a link has entered.
+    fn submit<'a>(
+        &'a self,
+        link: &'a str,
+        entered: &'a [(String, Secret)],
+    ) -> BoxFuture<'a, Result<(), LoginRefusal>>;
+
+    /// Records that a key was entered at a link, and whether it is the holder's. Fails if the link has ended,
+    /// so that a key of the holder is of no use either.
+    fn enter_key<'a>(
+        &'a self,
+        link: &'a str,
+        is_holders: bool,
+    ) -> BoxFuture<'a, Result<(), LoginRefusal>>;
 
     /// Returns the login that a redirect would complete, if its user has to confirm that once more; `None`
     /// if the redirect is enough. `client` is the one whose address the redirect came to. Completes nothing.
@@ -113,6 +145,10 @@ pub struct LoginOffer {
     pub client: String,
     /// Host of its server.
     pub host: String,
+    /// Names of the headers whose values the user enters; empty if the user logs in with an account.
+    pub header_keys: Vec<String>,
+    /// Scope of the tenant that asked.
+    pub holder: OwnerId,
     /// Name of the virtual key that asked.
     pub key_name: String,
     /// Issuer and subject of the user who asked with an access token; `None` if the virtual key was the
@@ -129,6 +165,8 @@ pub enum LoginRefusal {
     OtherBrowser,
     /// Too many logins at the server are being begun.
     Busy,
+    /// The values of headers that were entered cannot be used, with the reason for the user.
+    Invalid(String),
     /// The authorization server refuses it, or the login failed otherwise. The reason is for the operator.
     Failed(String),
     /// The store is not available, with the reason for the operator.
@@ -141,7 +179,9 @@ impl fmt::Display for LoginRefusal {
             Self::Gone => f.write_str("the link has expired or was used"),
             Self::OtherBrowser => f.write_str("the redirect came to another browser"),
             Self::Busy => f.write_str("too many logins at this server are being begun"),
-            Self::Failed(reason) | Self::Unavailable(reason) => f.write_str(reason),
+            Self::Invalid(reason) | Self::Failed(reason) | Self::Unavailable(reason) => {
+                f.write_str(reason)
+            }
         }
     }
 }
@@ -173,10 +213,17 @@ impl<'p> LoginRoute<'p> {
     }
 }
 
+/// Returns the path of a request as it is logged: without the identifier of a link, which is a secret.
+pub(super) fn logged_path(path: &str) -> &str {
+    let prefix = [LINK, sessions::HEADERS].into_iter().find(|prefix| path.starts_with(prefix));
+    prefix.unwrap_or(path)
+}
+
 /// Answers a request to a page. Every outcome is a page, with a status.
 pub(super) async fn answer(
     app: &App,
     route: LoginRoute<'_>,
+    ingress: Ingress,
     request: Request<Incoming>,
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
@@ -195,7 +242,8 @@ pub(super) async fn answer(
         (LoginRoute::Link(link), &Method::POST) => {
             let browser = browser(logins, request.headers());
             let form = body::form(request, &app.settings, charge).await?;
-            Ok(begin(logins, link, browser, &form).await)
+            let keys = HolderKeys { keys: &app.keys, certificate: ingress.certificate() };
+            Ok(begin(logins, &keys, link, browser, &form).await)
         }
         (LoginRoute::Link(link), _) => Ok(offer(logins, link, request.headers()).await),
     }
@@ -208,31 +256,105 @@ async fn offer(logins: &dyn UserLogins, link: &str, headers: &HeaderMap) -> Repl
         Err(refusal) => return refused(&refusal),
     };
     let browser = browser(logins, headers).unwrap_or_else(|| logins.new_secret());
-    let mut reply = reply(StatusCode::OK, &Page::offer(&offer, &confirmation(&browser, link)));
-    let (name, secure) =
-        if logins.is_secure() { (SECURE_COOKIE, "; Secure") } else { (COOKIE, "") };
-    let cookie = format!(
-        "{name}={browser}; Path=/; Max-Age={COOKIE_SECONDS}; HttpOnly; SameSite=Lax{secure}"
-    );
-    let cookie = HeaderValue::try_from(cookie).expect("a secret is header text");
+    let page = Page::offer(&offer, &confirmation(&browser, link), None);
+    let mut reply = reply(StatusCode::OK, &page);
+    let name = if logins.is_secure() { SECURE_COOKIE } else { COOKIE };
+    let cookie = set_cookie(name, &browser, COOKIE_SECONDS, logins.is_secure());
     reply.headers_mut().insert(header::SET_COOKIE, cookie);
     reply
 }
 
-/// Begins a confirmed login: redirects to the authorization server.
-async fn begin(logins: &dyn UserLogins, link: &str, browser: Option<String>, form: &str) -> Reply {
+/// Returns a header that sets a cookie with a secret, which no script reads and other sites do not send but
+/// with a link. With 0 seconds, it removes the cookie.
+pub(super) fn set_cookie(name: &str, secret: &str, seconds: u64, is_secure: bool) -> HeaderValue {
+    let secure = if is_secure { "; Secure" } else { "" };
+    let cookie =
+        format!("{name}={secret}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}");
+    HeaderValue::try_from(cookie).expect("a secret is header text")
+}
+
+/// The virtual keys, for the form that asks for one.
+struct HolderKeys<'a> {
+    keys: &'a LiveKeys,
+    /// Certificate that the browser has shown.
+    certificate: Option<CertificateDigest>,
+}
+
+impl HolderKeys<'_> {
+    /// Returns whether a form has the key of the holder of a link. Keys are found by their digests, so the
+    /// time that it takes tells nothing about the key.
+    fn has(&self, form: &str, offer: &LoginOffer) -> bool {
+        let entered = field(form, KEY).map(Secret::new);
+        let key = entered.and_then(|key| {
+            self.keys.find(key.expose().trim_ascii(), self.certificate, SystemTime::now())
+        });
+        key.is_some_and(|key| key.tenant().scope() == offer.holder)
+    }
+}
+
+/// Begins a confirmed login: redirects to the authorization server, or stores the headers that were entered.
+async fn begin(
+    logins: &dyn UserLogins,
+    keys: &HolderKeys<'_>,
+    link: &str,
+    browser: Option<String>,
+    form: &str,
+) -> Reply {
     let Some(browser) = browser.filter(|browser| is_confirmed(browser, link, form)) else {
         return reply(StatusCode::FORBIDDEN, &Page::unconfirmed());
     };
-    match logins.begin(link, &browser).await {
-        Ok(url) => {
-            let Ok(url) = HeaderValue::try_from(url) else { return refused(&LoginRefusal::Gone) };
-            let mut reply = reply(StatusCode::SEE_OTHER, &Page::leaving());
-            reply.headers_mut().insert(header::LOCATION, url);
-            reply
+    let offer = match logins.find(link).await {
+        Ok(offer) => offer,
+        Err(refusal) => return refused(&refusal),
+    };
+    let code = confirmation(&browser, link);
+    // A user with access tokens has no key to enter.
+    if offer.user.is_none() {
+        let is_holders = keys.has(form, &offer);
+        if let Err(refusal) = logins.enter_key(link, is_holders).await {
+            return refused(&refusal);
+        }
+        if !is_holders {
+            let problem = "This is not the virtual key that is named here.";
+            return reply(StatusCode::FORBIDDEN, &Page::offer(&offer, &code, Some(problem)));
+        }
+    }
+    if offer.header_keys.is_empty() {
+        return match logins.begin(link, &browser).await {
+            Ok(url) => leaving(url),
+            Err(refusal) => refused(&refusal),
+        };
+    }
+    match logins.submit(link, &entered(form, &offer.header_keys)).await {
+        Ok(()) => reply(StatusCode::OK, &Page::done(&offer.client)),
+        Err(LoginRefusal::Invalid(reason)) => {
+            reply(StatusCode::BAD_REQUEST, &Page::offer(&offer, &code, Some(&reason)))
         }
         Err(refusal) => refused(&refusal),
     }
+}
+
+/// Redirects to the authorization server.
+fn leaving(url: String) -> Reply {
+    let Ok(url) = HeaderValue::try_from(url) else { return refused(&LoginRefusal::Gone) };
+    let mut reply = reply(StatusCode::SEE_OTHER, &Page::leaving());
+    reply.headers_mut().insert(header::LOCATION, url);
+    reply
+}
+
+/// Returns the values of these headers in a form. Other fields are not values.
+fn entered(form: &str, header_keys: &[String]) -> Vec<(String, Secret)> {
+    let values = header_keys.iter().filter_map(|name| {
+        let value = field(form, &format!("{HEADER_PREFIX}{name}"))?;
+        Some((name.clone(), Secret::new(value)))
+    });
+    values.collect()
+}
+
+/// Returns the first field of a form with this name.
+fn field(form: &str, name: &str) -> Option<String> {
+    let mut fields = form_urlencoded::parse(form.as_bytes());
+    fields.find(|(found, _)| found == name).map(|(_, value)| value.into_owned())
 }
 
 /// Completes the login of a redirect, or shows for whom it is and asks for a confirmation.
@@ -279,24 +401,26 @@ async fn complete(logins: &dyn UserLogins, client: &str, query: &str, browser: &
 /// Returns the secret of the browser that sends a request.
 fn browser(logins: &dyn UserLogins, headers: &HeaderMap) -> Option<String> {
     let name = if logins.is_secure() { SECURE_COOKIE } else { COOKIE };
+    cookies(headers, name).find(|value| logins.is_secret(value)).map(str::to_owned)
+}
+
+/// Returns the values of the cookies with this name.
+pub(super) fn cookies<'h>(headers: &'h HeaderMap, name: &str) -> impl Iterator<Item = &'h str> {
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let mut found = cookies.flat_map(|value| value.split(';')).filter_map(|pair| {
+    cookies.flat_map(|value| value.split(';')).filter_map(move |pair| {
         let (key, value) = pair.trim().split_once('=')?;
-        (key == name && logins.is_secret(value)).then(|| value.to_owned())
-    });
-    found.next()
+        (key == name).then_some(value)
+    })
 }
 
 /// Returns whether a form has the code of this page in the browser with this secret.
 fn is_confirmed(browser: &str, page: &str, form: &str) -> bool {
-    let mut fields = form_urlencoded::parse(form.as_bytes());
-    let sent = fields.find(|(name, _)| name == CONFIRMATION).map(|(_, value)| value);
-    sent.as_deref() == Some(&*confirmation(browser, page))
+    field(form, CONFIRMATION).is_some_and(|sent| sent == confirmation(browser, page))
 }
 
 /// Returns the code of the form of a page, which is a link or the query of a redirect, in the browser with
 /// this secret. The form does not have the secret itself.
-fn confirmation(browser: &str, page: &str) -> String {
+pub(super) fn confirmation(browser: &str, page: &str) -> String {
     let mut hasher = Sha256::new().chain_update("airlock confirmation ");
     for part in [browser, page] {
         hasher = hasher.chain_update((part.len() as u64).to_be_bytes()).chain_update(part);
@@ -309,6 +433,7 @@ fn refused(refusal: &LoginRefusal) -> Reply {
         LoginRefusal::Gone => StatusCode::NOT_FOUND,
         LoginRefusal::OtherBrowser => StatusCode::FORBIDDEN,
         LoginRefusal::Busy => StatusCode::SERVICE_UNAVAILABLE,
+        LoginRefusal::Invalid(_) => StatusCode::BAD_REQUEST,
         LoginRefusal::Failed(reason) => {
             warn!(reason, "a login of a user has failed");
             StatusCode::BAD_REQUEST
@@ -326,14 +451,14 @@ fn refused(refusal: &LoginRefusal) -> Reply {
     reply
 }
 
-fn reply(status: StatusCode, page: &Page) -> Reply {
+pub(super) fn reply(status: StatusCode, page: &Page) -> Reply {
     let mut reply = Response::new(Payload::Whole(Bytes::from(page.to_html())));
     *reply.status_mut() = status;
     let headers = reply.headers_mut();
     for (name, value) in [
         (header::CONTENT_TYPE, "text/html; charset=utf-8"),
         (header::CACHE_CONTROL, "no-store"),
-        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::CONTENT_SECURITY_POLICY, if page.is_own { OWN_POLICY } else { POLICY }),
         (header::X_FRAME_OPTIONS, "DENY"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         // The link is not told to other sites. With `no-referrer`, the form would have no `Origin`.

@@ -1,27 +1,40 @@
 //! The management API: hands requests to the part of the gateway that answers them.
 
-use std::panic;
+use std::{panic, time::Duration};
 
-use http::{HeaderMap, Method, Request, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 use hyper::body::{Body as _, Incoming};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::{
     App, ManagementRefusal, ManagementRequest, body,
+    connections::Seat,
     ingress::Ingress,
     memory::RequestCharge,
-    operator,
+    operator::{self, Actor},
+    operator_login::{self, BrowserSession, OperatorSession},
     respond::{self, ApiError, Reply},
 };
-use airlock_core::{operator::Operator, secret::Secret};
+use airlock_core::{
+    operator::{Operator, Right},
+    secret::Secret,
+};
+use airlock_store::components::MAX_COMPONENT_BYTES;
 
 /// Headers with the token that makes the first operator; the second one is Bifrost's.
 pub(super) const SETUP_TOKEN: [&str; 2] = ["x-airlock-setup-token", "x-bifrost-setup-token"];
 /// Paths of the API. Their methods and the rest of them are checked where they are answered.
-const PREFIXES: [&str; 6] = [
+const PREFIXES: [&str; 13] = [
+    "/api/plugins",
     "/api/session",
+    "/api/sessions",
     "/api/operators",
     "/api/governance/virtual-keys",
+    "/api/governance/teams",
+    "/api/governance/customers",
+    "/api/governance/roles",
+    "/api/governance/environments",
+    "/api/mcp/virtual-mcps",
     "/api/changes",
     "/api/settings",
     "/api/config",
@@ -29,12 +42,20 @@ const PREFIXES: [&str; 6] = [
 /// Path of clients, and the prefix of each of them.
 const CLIENT: &str = "/api/mcp/client";
 
+/// Path of the operator of a request, and of its session.
+const SESSION: &str = "/api/session";
+/// Path that ends a session.
+const LOGOUT: &str = "/api/session/logout";
 /// Path that makes the first operator.
 const SET_UP: &str = "/api/session/setup";
+/// Path of plugins, to which components are uploaded.
+const PLUGINS: &str = "/api/plugins";
 /// Largest body of an operator's request: an element of the configuration, with room for escapes.
 const MAX_BODY_BYTES: u64 = 4 << 20;
 /// Largest body of the request that makes the first operator, which anyone may send.
 const MAX_SET_UP_BYTES: u64 = 4 << 10;
+/// Time after which an upload is worth another attempt, if there was another one.
+const NEXT_UPLOAD: Duration = Duration::from_secs(10);
 
 /// Methods that some path of the API takes.
 pub(super) const METHODS: &[Method] =
@@ -63,7 +84,15 @@ pub(super) fn check(
     if operator.is_none() && request.uri().path() != SET_UP {
         return Err(operator::required("use the management API"));
     }
-    let limit = if operator.is_some() { MAX_BODY_BYTES } else { MAX_SET_UP_BYTES };
+    let limit = match operator {
+        // Its right is checked before a body of this size is read.
+        Some(operator) if is_upload(request) => {
+            operator::check_right(operator, Right::Administer, "install plugins")?;
+            MAX_COMPONENT_BYTES as u64
+        }
+        Some(_) => MAX_BODY_BYTES,
+        None => MAX_SET_UP_BYTES,
+    };
     if request.body().size_hint().upper().is_none_or(|bytes| bytes > limit) {
         let message = format!("the body must have a `Content-Length` of at most {limit} bytes");
         let status = StatusCode::PAYLOAD_TOO_LARGE;
@@ -72,10 +101,17 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Answers a request. If the future is dropped, a change that has begun is made all the same.
+/// Returns whether the body of a request is a component.
+fn is_upload(request: &Request<Incoming>) -> bool {
+    request.method() == Method::POST && request.uri().path() == PLUGINS
+}
+
+/// Answers a request. If the future is dropped, a change that has begun is made all the same. A component
+/// is uploaded alone, and is charged until it is stored: several of them would take more memory than
+/// all other requests.
 pub(super) async fn answer(
     app: &App,
-    operator: Option<&Operator>,
+    actor: Option<&Actor>,
     ingress: Ingress,
     request: Request<Incoming>,
     charge: &RequestCharge,
@@ -85,26 +121,79 @@ pub(super) async fn answer(
     let path = request.uri().path().to_owned();
     let query = request.uri().query().unwrap_or_default().to_owned();
     let headers = request.headers().clone();
+    let seat = Seat::from_request(&request);
     let setup_token = setup_token(&headers);
-    let body = if request.body().is_end_stream() {
-        None
-    } else {
-        Some(Value::from(body::object(request, &app.settings, charge).await?))
-    };
-    // A token may have been revoked while the body arrived.
-    let operator = match operator {
-        Some(_) => operator::identify(app, ingress, &headers)?,
-        None => None,
-    };
-    if operator.is_none() && path != SET_UP {
+    let mut actor = actor.cloned();
+    let mut body = None;
+    let mut component = None;
+    let mut upload = None;
+    let is_empty = request.body().is_end_stream();
+    if is_upload(&request) {
+        let Ok(place) = app.uploads.clone().try_acquire_owned() else {
+            body::discard(request).await;
+            return Err(upload_in_progress());
+        };
+        upload = Some(place);
+        component = Some(body::component(request, &app.settings, charge).await?);
+    } else if !is_empty {
+        body = Some(Value::from(body::object(request, &app.settings, charge).await?));
+    }
+    // A credential may have been revoked while the body arrived.
+    if actor.is_some() && !is_empty {
+        actor = operator::identify(app, ingress, &method, &headers, seat.as_ref()).await?;
+    }
+    if actor.is_none() && path != SET_UP {
         return Err(operator::required("use the management API"));
     }
-    let request = ManagementRequest { method, path, query, body, setup_token };
-    // In a task of its own: a client that leaves must not undo half of a change.
-    let answering =
-        tokio::spawn(async move { management.answer(operator.as_deref(), request).await });
-    let answered = answering.await.unwrap_or_else(|lost| panic::resume_unwind(lost.into_panic()));
-    answered.map(|body| respond::json(&body)).map_err(refused)
+    let session = actor.as_ref().and_then(|actor| actor.session.clone());
+    let shown = session.as_ref().filter(|_| path == SESSION && method != Method::DELETE).map(shown);
+    let ends = path == LOGOUT || (path == SESSION && method == Method::DELETE);
+    let session = session.map(|session| session.credential);
+    let is_change = !matches!(method, Method::GET | Method::HEAD);
+    let request = ManagementRequest { method, path, query, body, component, setup_token, session };
+    let charge = charge.clone();
+    let answering = async move {
+        let _upload = upload;
+        let _charge = charge;
+        let operator = actor.as_ref().map(|actor| &*actor.operator);
+        management.answer(operator, request).await
+    };
+    let answered = if is_change {
+        // In a task of its own: a client that leaves must not undo half of a change.
+        let answering = tokio::spawn(answering);
+        answering.await.unwrap_or_else(|lost| panic::resume_unwind(lost.into_panic()))
+    } else {
+        answering.await
+    };
+    let mut reply = reply(answered.map_err(refused)?, shown);
+    if let Some(cookie) = operator_login::forget(app).filter(|_| ends) {
+        reply.headers_mut().insert(header::SET_COOKIE, cookie);
+    }
+    Ok(reply)
+}
+
+/// Returns the response, with the members of a session that is shown.
+fn reply(mut body: Value, session: Option<Map<String, Value>>) -> Reply {
+    let is_secret = session.is_some();
+    if let Some(members) = body.as_object_mut() {
+        members.extend(session.into_iter().flatten());
+    }
+    let mut reply = respond::json(&body);
+    if is_secret {
+        let never = HeaderValue::from_static("no-store");
+        reply.headers_mut().insert(header::CACHE_CONTROL, never);
+    }
+    reply
+}
+
+/// Describes the session of a browser, with the token by which it changes something.
+fn shown(session: &BrowserSession) -> Map<String, Value> {
+    let OperatorSession { id, expires, .. } = &session.session;
+    let expires = humantime::format_rfc3339_seconds(*expires).to_string();
+    Map::from_iter([
+        ("session".to_owned(), json!({"id": id, "expires_at": expires})),
+        ("csrf_token".to_owned(), session.csrf_token().into()),
+    ])
 }
 
 fn setup_token(headers: &HeaderMap) -> Option<Secret> {
@@ -119,7 +208,18 @@ fn refused(refusal: ManagementRefusal) -> ApiError {
         status if status.is_server_error() => "server_error",
         _ => "invalid_request_error",
     };
-    ApiError::new(refusal.status, kind, refusal.code, refusal.message)
+    let error = ApiError::new(refusal.status, kind, refusal.code, refusal.message);
+    match refusal.retry_after {
+        Some(time) => error.with_header(header::RETRY_AFTER, time.as_secs().into()),
+        None => error,
+    }
+}
+
+fn upload_in_progress() -> ApiError {
+    let message = "another component is being uploaded; try again when its response has arrived";
+    let status = StatusCode::SERVICE_UNAVAILABLE;
+    let error = ApiError::new(status, "server_error", "upload_in_progress", message);
+    error.with_header(header::RETRY_AFTER, NEXT_UPLOAD.as_secs().into())
 }
 
 fn disabled() -> ApiError {
@@ -136,15 +236,18 @@ mod tests {
         for path in [
             "/api/session",
             "/api/session/setup",
+            "/api/sessions/7",
             "/api/operators/a%2Fb",
             "/api/governance/virtual-keys/7/rotate",
             "/api/mcp/client",
             "/api/mcp/client/weather",
+            "/api/plugins",
+            "/api/plugins/weather/accept",
         ] {
             assert!(is_path(path), "{path}");
         }
         for path in [
-            "/api/sessions",
+            "/api/sessionsx",
             "/api/mcp/clients",
             "/api/mcp/client/weather/reload",
             "/v1/api/session",

@@ -10,13 +10,19 @@
 //! and the sessions of MCP clients charge their parts of it, each a
 //! [`Charge`](airlock_core::memory::Charge), through [`RequestMemory`].
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::respond::ApiError;
-use airlock_core::tenant::Tenant;
+use airlock_core::{door::HeldToken, tenant::Tenant};
 use airlock_model::RequestMemory;
 
 /// Factor between the largest body size and the memory that a parsed body may take. Conversations
@@ -31,7 +37,7 @@ const SHARES: usize = 2;
 
 /// Memory budget of all requests in flight.
 pub(super) struct Memory {
-    limit_bytes: usize,
+    limit_bytes: AtomicUsize,
     used: Mutex<MemoryUse>,
 }
 
@@ -53,7 +59,12 @@ pub(super) enum ChargeRefused {
 
 impl Memory {
     pub(super) fn new(limit_bytes: usize) -> Arc<Self> {
-        Arc::new(Self { limit_bytes, used: Mutex::default() })
+        Arc::new(Self { limit_bytes: limit_bytes.into(), used: Mutex::default() })
+    }
+
+    /// Changes the limit. Charges above a lower one stay until they are released; further ones are refused.
+    pub(super) fn set_limit(&self, limit_bytes: usize) {
+        self.limit_bytes.store(limit_bytes, Ordering::Relaxed);
     }
 
     /// Returns the bytes of a budget that one caller gets.
@@ -76,6 +87,7 @@ impl Memory {
             memory: self.clone(),
             tenant,
             bytes: Mutex::new(0),
+            token: OnceLock::new(),
         }));
         let head: usize = head.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
         charge.grow(REQUEST_BYTES + head)?;
@@ -83,14 +95,15 @@ impl Memory {
     }
 
     fn add(&self, tenant: &Tenant, bytes: usize) -> Result<(), ChargeRefused> {
+        let limit_bytes = self.limit_bytes.load(Ordering::Relaxed);
+        let share = Self::share_of(limit_bytes);
         let mut used = self.used();
-        let share = Self::share_of(self.limit_bytes);
         let mine = used.by_caller.get(tenant).copied().unwrap_or_default();
         if mine.saturating_add(bytes) > share {
             return Err(ChargeRefused::Share { limit_bytes: share });
         }
-        if used.bytes.saturating_add(bytes) > self.limit_bytes {
-            return Err(ChargeRefused::Budget { limit_bytes: self.limit_bytes });
+        if used.bytes.saturating_add(bytes) > limit_bytes {
+            return Err(ChargeRefused::Budget { limit_bytes });
         }
         used.bytes += bytes;
         *used.by_caller.entry(tenant.clone()).or_default() += bytes;
@@ -128,9 +141,17 @@ struct ChargedBytes {
     memory: Arc<Memory>,
     tenant: Tenant,
     bytes: Mutex<usize>,
+    /// Access token of the request, which ends with it.
+    token: OnceLock<HeldToken>,
 }
 
 impl RequestCharge {
+    /// Holds the access token of the request until its response is sent.
+    pub(super) fn hold(&self, token: HeldToken) {
+        // A request has one.
+        let _ = self.0.token.set(token);
+    }
+
     /// Charges `bytes` more. Fails without a charge if the caller's share or the budget has no
     /// room.
     pub(super) fn grow(&self, bytes: usize) -> Result<(), ChargeRefused> {
@@ -183,7 +204,7 @@ impl RequestCharge {
         let memory = memory.clone();
         let tenant = tenant.clone();
         let bytes = Mutex::new(bytes);
-        Self(Arc::new(ChargedBytes { memory, tenant, bytes }))
+        Self(Arc::new(ChargedBytes { memory, tenant, bytes, token: OnceLock::new() }))
     }
 
     /// Returns a charge of its own for what this one has now, for work that outlives the request.
@@ -376,6 +397,19 @@ mod tests {
         assert_eq!(memory.used().bytes, REQUEST_BYTES);
         drop(charge);
         assert!(memory.used().bytes == 0 && memory.used().by_caller.is_empty());
+    }
+
+    #[test]
+    fn a_lower_limit_refuses_further_charges_and_keeps_those_that_there_are() {
+        let memory = Memory::new(LIMIT);
+        let charge = open(&memory, "ann");
+        charge.grow(4 * REQUEST_BYTES).expect("half of the budget");
+        memory.set_limit(LIMIT / 2);
+        let refused = charge.grow(1).expect_err("more than half of the new budget");
+        assert_eq!(refused, ChargeRefused::Share { limit_bytes: LIMIT / 4 });
+        assert_eq!(memory.used().bytes, 5 * REQUEST_BYTES);
+        drop(charge);
+        open(&memory, "ann");
     }
 
     #[test]

@@ -13,7 +13,7 @@
 mod request;
 mod stream;
 
-use std::{mem, time::Duration};
+use std::{mem, sync::Arc, time::Duration};
 
 use http::{HeaderValue, Request, StatusCode};
 use hyper::body::Incoming;
@@ -22,7 +22,7 @@ use uuid::Uuid;
 
 use self::{request::MessageRequest, stream::MessageStream};
 use super::{
-    App, availability, events,
+    App, availability, debug, events,
     memory::{ChargeRefused, RequestCharge},
     options,
     respond::{self, ApiError, Reply, RequestId},
@@ -30,7 +30,7 @@ use super::{
     sender::Sender,
     work,
 };
-use airlock_agent::{self as agent, Answer, EXTENSION, Run};
+use airlock_agent::{self as agent, Answer, EXTENSION, RequestObserver, Run};
 use airlock_conversation::{self as conversation, Item, Wire, messages};
 use airlock_core::{
     door::{Caller, Hearing, Origin},
@@ -54,6 +54,7 @@ pub(super) async fn create(
     let timeout = options::timeout(request.headers(), app.agent.timeout)?;
     let request_id =
         request.extensions().get::<RequestId>().cloned().unwrap_or_else(RequestId::new);
+    let observer = debug::observe(app, sender, &request);
     let mut message = request::read(app, request, charge).await?;
     request::restore(app, sender, &mut message, charge).await?;
     availability::wait_for_sources(app, sender).await;
@@ -62,7 +63,7 @@ pub(super) async fn create(
     let wants_events = message.wants_events;
     let id = format!("msg_{}", Uuid::new_v4().simple());
     let model = std::mem::take(&mut message.model);
-    let run = start(app, sender, message, timeout, charge);
+    let run = start(app, sender, message, timeout, charge, observer);
     let answering = run.answering();
     let reply = if is_streamed {
         let writer = messages::EventWriter::new(&id, &model);
@@ -103,6 +104,7 @@ fn start(
     message: MessageRequest,
     timeout: Duration,
     charge: &RequestCharge,
+    observer: Option<Arc<dyn RequestObserver>>,
 ) -> Run {
     let view = app.model_view(sender);
     // A person reads the answer.
@@ -126,11 +128,12 @@ fn start(
         names_tools: sender.filter.names_tools(),
         max_tool_calls: None,
         reports,
-        results: Some(app.hooks.results.clone()),
+        results: Some(app.results.clone()),
         keeper: Some(app.keeper(sender, message.stores)),
         approver: app.approver(sender),
         notes,
         budget: MemoryBudget::new(charge.clone()),
+        observer,
     };
     app.start(caller, request, timeout)
 }

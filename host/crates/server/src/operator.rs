@@ -1,7 +1,7 @@
 //! Finds the operator of a request, and decides whether it may do what only operators may.
 //!
-//! An operator has a token, or comes through the Unix socket of the gateway with the token of the socket,
-//! which only the gateway's own user can read. The address of a request is no credential; the metrics alone, which are names
+//! An operator has a token, or the session of a browser, or comes through the Unix socket of the gateway with
+//! the token of the socket, which only the gateway's own user can read. The address of a request is no credential; the metrics alone, which are names
 //! and numbers, are shown to programs of the gateway's own machine without one.
 
 use std::{
@@ -9,9 +9,16 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, Method, StatusCode, header};
 
-use super::{App, auth, ingress::Ingress, origin, respond::ApiError};
+use super::{
+    App, auth,
+    connections::Seat,
+    ingress::Ingress,
+    operator_login::{self, BrowserSession},
+    origin,
+    respond::ApiError,
+};
 use airlock_core::operator::{Operator, Right, Role, TOKEN_PREFIX};
 
 /// Headers that proxies add. Behind a proxy on this machine, every request comes from this machine.
@@ -29,6 +36,8 @@ static LOCAL: LazyLock<Arc<Operator>> = LazyLock::new(|| {
 pub(super) enum OperatorAct {
     /// Reloads a plugin.
     Reload,
+    /// Takes the configuration file.
+    ReloadConfiguration,
     /// Reconnects an MCP server or reads its list of tools again.
     Operate,
     /// Reads the stored stderr of an MCP server.
@@ -37,6 +46,8 @@ pub(super) enum OperatorAct {
     ReadMetrics,
     /// Reads why tools are hidden.
     Explain,
+    /// Reads the content of a request.
+    ReadRequest,
 }
 
 impl OperatorAct {
@@ -44,38 +55,67 @@ impl OperatorAct {
     fn words(self) -> &'static str {
         match self {
             Self::Reload => "reload plugins",
+            Self::ReloadConfiguration => "reload the configuration",
             Self::Operate => "operate MCP servers",
             Self::ReadLogs => "read the logs of MCP servers",
             Self::ReadMetrics => "read the metrics",
             Self::Explain => "read why tools are hidden",
+            Self::ReadRequest => "read the content of requests",
         }
     }
 
     /// Returns whether the act does anything but show.
     pub(super) fn changes(self) -> bool {
-        matches!(self, Self::Reload | Self::Operate)
+        matches!(self, Self::Reload | Self::ReloadConfiguration | Self::Operate)
     }
 
     fn right(self) -> Right {
         match self {
             Self::Reload | Self::Operate | Self::ReadLogs => Right::Operate,
-            Self::ReadMetrics | Self::Explain => Right::Read,
+            Self::ReadMetrics | Self::Explain | Self::ReadRequest => Right::Read,
+            Self::ReloadConfiguration => Right::Administer,
         }
     }
 }
 
+/// An operator who sends a request.
+#[derive(Clone)]
+pub(super) struct Actor {
+    pub(super) operator: Arc<Operator>,
+    /// The session that is its credential; `None` for a token.
+    pub(super) session: Option<BrowserSession>,
+}
+
+impl From<Arc<Operator>> for Actor {
+    fn from(operator: Arc<Operator>) -> Self {
+        Self { operator, session: None }
+    }
+}
+
 /// Finds the operator of a request; `None` if it has no credential of one. Fails if it has a token that
-/// is none, or no longer one.
-pub(super) fn identify(
+/// is none, or no longer one, or a session without the token that it needs for this method. While a session
+/// is read, the connection in `seat` may be evicted.
+pub(super) async fn identify(
     app: &App,
     ingress: Ingress,
+    method: &Method,
     headers: &HeaderMap,
-) -> Result<Option<Arc<Operator>>, ApiError> {
-    let Some(token) = auth::token(headers) else { return Ok(None) };
+    seat: Option<&Seat>,
+) -> Result<Option<Actor>, ApiError> {
+    let Some(token) = auth::token(headers) else {
+        if auth::is_explicit(headers) {
+            return Ok(None);
+        }
+        let session = operator_login::session(app, ingress, method, headers, seat).await?;
+        return Ok(session.map(|session| Actor {
+            operator: session.session.operator.clone(),
+            session: Some(session),
+        }));
+    };
     if let Ingress::Socket(own) = ingress
         && own.accepts(token)
     {
-        return Ok(Some(LOCAL.clone()));
+        return Ok(Some(LOCAL.clone().into()));
     }
     let management = app.hooks.management.as_ref();
     let operator = management.and_then(|management| management.operator(token));
@@ -88,7 +128,7 @@ pub(super) fn identify(
             message,
         ));
     }
-    Ok(operator)
+    Ok(operator.map(Actor::from))
 }
 
 /// Fails unless the operator of a request may do this.
@@ -143,11 +183,19 @@ mod tests {
 
     use super::*;
 
-    const ACTS: [OperatorAct; 4] = [
-        OperatorAct::Reload,
-        OperatorAct::Operate,
-        OperatorAct::ReadLogs,
-        OperatorAct::ReadMetrics,
+    const ALL: &[Role] = &Role::ALL;
+    const OPERATORS: &[Role] = &[Role::Operator, Role::Admin];
+    const ADMINS: &[Role] = &[Role::Admin];
+
+    /// The acts, with the roles that may do each.
+    const ACTS: [(OperatorAct, &[Role]); 7] = [
+        (OperatorAct::Reload, OPERATORS),
+        (OperatorAct::ReloadConfiguration, ADMINS),
+        (OperatorAct::Operate, OPERATORS),
+        (OperatorAct::ReadLogs, OPERATORS),
+        (OperatorAct::ReadMetrics, ALL),
+        (OperatorAct::Explain, ALL),
+        (OperatorAct::ReadRequest, ALL),
     ];
 
     fn operator(role: Role) -> Operator {
@@ -173,13 +221,13 @@ mod tests {
     #[test]
     fn the_role_decides_wherever_a_request_comes_from() {
         for peer in ["127.0.0.1", "10.0.0.1"] {
-            for act in ACTS {
-                let expected = if act == OperatorAct::ReadMetrics { 200 } else { 403 };
-                for role in [Role::Viewer, Role::Approver] {
-                    assert_eq!(status(act, Some(&operator(role)), peer, &[]), expected, "{act:?}");
-                }
-                for role in [Role::Operator, Role::Admin] {
-                    assert_eq!(status(act, Some(&operator(role)), peer, &["origin"]), 200);
+            for (act, roles) in ACTS {
+                for role in Role::ALL {
+                    let expected = if roles.contains(&role) { 200 } else { 403 };
+                    for sent in [&["origin"][..], &[]] {
+                        let found = status(act, Some(&operator(role)), peer, sent);
+                        assert_eq!(found, expected, "{act:?} {role}");
+                    }
                 }
             }
         }
@@ -187,7 +235,7 @@ mod tests {
 
     #[test]
     fn without_an_operator_only_the_metrics_are_shown_to_the_local_machine() {
-        for act in ACTS {
+        for (act, _) in ACTS {
             let expected = if act == OperatorAct::ReadMetrics { 200 } else { 401 };
             for peer in ["127.0.0.1", "::1", "::ffff:127.0.0.1"] {
                 assert_eq!(status(act, None, peer, &[]), expected, "{act:?} {peer}");

@@ -1,7 +1,8 @@
-//! `POST /api/mcp/client/{name}/reload`: reloads a plugin whose component has changed.
+//! `POST /api/config/reload`: takes the whole configuration file. `POST /api/mcp/client/{name}/reload`:
+//! reloads a plugin whose component has changed.
 //!
-//! Only the operator may reload over HTTP. Elsewhere the operator reloads with a signal or by
-//! replacing the file.
+//! Only the operator may reload over HTTP, and only an administrator everything. Elsewhere the operator
+//! reloads with a signal or by replacing the file.
 
 use http::StatusCode;
 use serde_json::json;
@@ -11,8 +12,11 @@ use super::{
     respond::{self, ApiError, Reply},
 };
 
+/// Path of the reload of everything.
+pub(super) const CONFIGURATION: &str = "/api/config/reload";
 const PREFIX: &str = "/api/mcp/client/";
 const SUFFIX: &str = "/reload";
+
 /// Returns the client that a path of this API names; `None` for other paths.
 pub(super) fn parse_path(path: &str) -> Option<&str> {
     path.strip_prefix(PREFIX)?
@@ -26,6 +30,19 @@ pub(super) async fn run(app: &App, client: &str) -> Result<Reply, ApiError> {
         Ok(changed) => Ok(respond::json(&json!({"status": "success", "changed": changed}))),
         Err(error) => Err(refusal(&error)),
     }
+}
+
+/// Takes the configuration file and reloads every plugin. The request has passed
+/// [`operator::check`](super::operator::check).
+pub(super) async fn run_all(app: &App) -> Result<Reply, ApiError> {
+    let changes = app.hooks.plugins.reload_all().await.map_err(|error| match error {
+        // The text alone, which is that of `airlock check`.
+        NotReloaded::Configuration(reason) => {
+            ApiError::bad_request("configuration_invalid", reason)
+        }
+        other => refusal(&other),
+    })?;
+    Ok(respond::json(&changes))
 }
 
 fn refusal(error: &NotReloaded) -> ApiError {

@@ -5,6 +5,7 @@
 //! one of them.
 
 mod forward;
+mod trust;
 
 use std::{
     collections::HashMap,
@@ -13,15 +14,17 @@ use std::{
     time::Duration,
 };
 
-use http::{HeaderMap, StatusCode, Uri, header::RETRY_AFTER, uri::Scheme};
+use futures_util::future;
+use http::{HeaderMap, StatusCode, Uri, header::RETRY_AFTER};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{info, warn};
 
 pub(super) use self::forward::{Elsewhere, ForwardedHead};
+use self::trust::ReplicaClient;
+pub use self::trust::{BadReplicaTls, ReplicaTls};
 use super::respond::ApiError;
 use airlock_core::replica::ReplicaId;
-use airlock_egress::https::{HttpsClient, HttpsSettings};
 use airlock_store::{LazyDatabase, Unavailable, replicas::StoredReplica};
 
 /// Interval at which a gateway announces itself.
@@ -32,8 +35,6 @@ const ALIVE: Duration = Duration::from_secs(15);
 /// Minimum time between two looks for a gateway that is not known, which handles that nobody made could
 /// otherwise cause without end. Requests about such handles wait for the next look.
 const LOOK: Duration = Duration::from_secs(1);
-/// Time for a connection to another gateway.
-const CONNECT: Duration = Duration::from_secs(5);
 
 /// True while a gateway of this process is announced. Their handles have the same identifier.
 static ANNOUNCED: AtomicBool = AtomicBool::new(false);
@@ -42,10 +43,20 @@ static ANNOUNCED: AtomicBool = AtomicBool::new(false);
 pub struct Replicas {
     database: LazyDatabase,
     url: Uri,
-    client: HttpsClient,
+    client: ReplicaClient,
     known: Mutex<Known>,
-    /// The beginning of the last look. Held during a look, so that all who wait for one share it.
-    looking: tokio::sync::Mutex<Option<Instant>>,
+    looks: SharedLooks,
+}
+
+/// The last look. Locked during a look, so that all who wait for one share it, also if it fails: a store
+/// that does not answer would otherwise delay each of them by as long again.
+#[derive(Default)]
+struct SharedLooks(tokio::sync::Mutex<Option<Look>>);
+
+#[derive(Clone, Copy)]
+struct Look {
+    began: Instant,
+    has_read: bool,
 }
 
 #[derive(Default)]
@@ -65,9 +76,9 @@ pub enum NoReplicas {
         "another gateway of this process has a replica_url: only one of a process can have one"
     )]
     Second,
-    /// The certificates of the operating system cannot be used.
-    #[error("other gateways cannot be reached over TLS")]
-    Tls(#[source] rustls::Error),
+    /// The certificates for other gateways cannot be used.
+    #[error(transparent)]
+    Tls(BadReplicaTls),
 }
 
 /// Returns a URL with another port if its own one is 0.
@@ -83,29 +94,29 @@ fn with_port(url: &Uri, port: u16) -> Uri {
 impl Replicas {
     /// Creates the set of gateways of a store, of which only this one is known. The others reach it at
     /// `url`, whose scheme, `http` or `https`, is that of all of them; `port` stands in the place of its
-    /// port 0. Fails if there is such a set in this process already.
-    pub fn new(database: LazyDatabase, url: &Uri, port: u16) -> Result<Self, NoReplicas> {
+    /// port 0. Blocks while it reads the files of `tls`. Fails if they cannot be used, or if there is such a
+    /// set in this process already.
+    pub fn new(
+        database: LazyDatabase,
+        url: &Uri,
+        port: u16,
+        tls: &ReplicaTls,
+    ) -> Result<Self, NoReplicas> {
         let url = with_port(url, port);
-        let client = HttpsClient::new(HttpsSettings {
-            is_tls: url.scheme() == Some(&Scheme::HTTPS),
-            connect_timeout: CONNECT,
-            proxy: None,
-            authorities: Vec::new(),
-            identity: None,
-        });
-        let client = client.map_err(NoReplicas::Tls)?;
+        let client = ReplicaClient::new(tls, &url).map_err(NoReplicas::Tls)?;
         if ANNOUNCED.swap(true, Ordering::Relaxed) {
             return Err(NoReplicas::Second);
         }
         let known = Mutex::default();
-        Ok(Self { database, url, client, known, looking: tokio::sync::Mutex::default() })
+        Ok(Self { database, url, client, known, looks: SharedLooks::default() })
     }
 
-    /// Announces this gateway, again and again, until `end` completes; then tells the others that it
-    /// stops. If the future is dropped, the others notice it after a while.
+    /// Announces this gateway, again and again, and reads its certificates for the others, until `end`
+    /// completes; then tells the others that it stops. If the future is dropped, the others notice it after
+    /// a while.
     pub async fn announce_until(&self, end: impl Future<Output = ()>) {
         tokio::select! {
-            never = self.announce() => match never {},
+            (never, _) = future::join(self.announce(), self.client.follow()) => match never {},
             () = end => self.leave().await,
         }
     }
@@ -169,7 +180,9 @@ impl Replicas {
         if let Some(url) = self.fresh(owner) {
             return Ok(Some(url));
         }
-        self.look(Instant::now()).await.map_err(|_| unknown())?;
+        if !self.looks.share(Instant::now(), self.read()).await {
+            return Err(unknown());
+        }
         Ok(self.known.lock().urls.get(&owner).cloned())
     }
 
@@ -180,20 +193,13 @@ impl Replicas {
         known.urls.get(&owner).filter(|_| is_fresh).cloned()
     }
 
-    /// Reads which gateways are announced, unless that was begun after a request had `arrived`.
-    async fn look(&self, arrived: Instant) -> Result<(), Unavailable> {
-        let mut looked = self.looking.lock().await;
-        if looked.is_some_and(|began| began >= arrived) {
-            return Ok(());
-        }
-        if let Some(began) = *looked {
-            sleep_until(began + LOOK).await;
-        }
-        let began = Instant::now();
-        let all = self.database.available().await?.replicas(ALIVE).await?;
-        self.take(all);
-        *looked = Some(began);
-        Ok(())
+    /// Reads which gateways are announced. Returns whether the store can be read; it has logged why not.
+    async fn read(&self) -> bool {
+        let all = match self.database.available().await {
+            Ok(database) => database.replicas(ALIVE).await,
+            Err(error) => Err(error),
+        };
+        all.map(|all| self.take(all)).is_ok()
     }
 
     fn take(&self, all: Vec<StoredReplica>) {
@@ -216,6 +222,24 @@ impl Replicas {
     }
 }
 
+impl SharedLooks {
+    /// Looks with `read`, unless a look was begun after a request had `arrived`. Returns whether that look
+    /// could read.
+    async fn share(&self, arrived: Instant, read: impl Future<Output = bool>) -> bool {
+        let mut last = self.0.lock().await;
+        if let Some(look) = last.filter(|look| look.began >= arrived) {
+            return look.has_read;
+        }
+        if let Some(look) = *last {
+            sleep_until(look.began + LOOK).await;
+        }
+        let began = Instant::now();
+        let has_read = read.await;
+        *last = Some(Look { began, has_read });
+        has_read
+    }
+}
+
 impl Drop for Replicas {
     fn drop(&mut self) {
         ANNOUNCED.store(false, Ordering::Relaxed);
@@ -231,6 +255,8 @@ fn unknown() -> ApiError {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
+
     use super::*;
 
     #[test]
@@ -249,7 +275,27 @@ mod tests {
         let file = directory.path().join("airlock.db").display().to_string();
         let settings = airlock_store::Settings::at(file.parse().expect("a path"));
         let url = Uri::from_static("http://127.0.0.1:1");
-        Replicas::new(LazyDatabase::new(settings), &url, 1).expect("the only one")
+        let tls = ReplicaTls::default();
+        Replicas::new(LazyDatabase::new(settings), &url, 1, &tls).expect("the only one")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_who_wait_for_a_store_that_does_not_answer_share_its_failure() {
+        let looks = SharedLooks::default();
+        let count = AtomicUsize::new(0);
+        let arrived = Instant::now();
+        let found = future::join_all((0..8).map(|_| looks.share(arrived, fail(&count)))).await;
+        assert_eq!(found, [false; 8]);
+        assert_eq!(count.load(Ordering::Relaxed), 1);
+        assert!(!looks.share(Instant::now(), fail(&count)).await);
+        assert_eq!(count.load(Ordering::Relaxed), 2, "a later request looks again");
+    }
+
+    /// Fails after a while, and counts.
+    async fn fail(count: &AtomicUsize) -> bool {
+        count.fetch_add(1, Ordering::Relaxed);
+        sleep(BEAT).await;
+        false
     }
 
     /// A handle of another process.
@@ -261,7 +307,8 @@ mod tests {
     async fn those_who_look_for_a_gateway_share_a_look_and_all_find_it() {
         let directory = tempfile::tempdir().expect("a directory");
         let replicas = replicas(&directory);
-        let second = Replicas::new(replicas.database.clone(), &replicas.url, 1);
+        let tls = ReplicaTls::default();
+        let second = Replicas::new(replicas.database.clone(), &replicas.url, 1, &tls);
         assert!(matches!(second, Err(NoReplicas::Second)), "handles name the process");
         let none = HeaderMap::new();
         assert_eq!(replicas.elsewhere(Some(foreign()), &none).await.expect("read"), None);

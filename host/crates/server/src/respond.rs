@@ -1,6 +1,6 @@
 //! Responses: JSON, streams, and errors in the forms of OpenAI and Anthropic.
 
-use std::{mem, pin::Pin};
+use std::{fmt, mem, pin::Pin};
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::alias;
 use airlock_agent::{AgentError, EXTENSION, RespondingProvider};
+use airlock_core::replica::ReplicaId;
 use airlock_model::{Object, object};
 use airlock_strings::{cut, with_causes};
 
@@ -132,19 +133,30 @@ pub(super) fn check_names(names: Option<&str>) -> Result<(), String> {
     }
 }
 
-/// Identifier of a request of Anthropic's API, which the header `request-id` and errors have.
+/// Identifier of a request of a model, which a header of the response has, and errors of Anthropic's API. It
+/// names the gateway that handles the request.
 #[derive(Debug, Clone)]
-pub(super) struct RequestId(String);
+pub(super) struct RequestId(Uuid);
 
 impl RequestId {
     /// Returns a new one.
     pub(super) fn new() -> Self {
-        Self(format!("req_{}", Uuid::new_v4().simple()))
+        Self(ReplicaId::handle())
+    }
+
+    pub(super) fn uuid(&self) -> Uuid {
+        self.0
     }
 
     /// Returns it as the value of a header.
     pub(super) fn to_header(&self) -> HeaderValue {
-        HeaderValue::try_from(&self.0).expect("hexadecimal digits are header text")
+        HeaderValue::try_from(self.to_string()).expect("hexadecimal digits are header text")
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "req_{}", self.0.simple())
     }
 }
 
@@ -286,7 +298,7 @@ impl ApiError {
         let mut out = object(json!({"type": anthropic_type(status)}));
         out.extend(error.into_iter().filter(|(name, value)| name != "type" && !value.is_null()));
         out.extend(airlock.map(|airlock| (EXTENSION.to_owned(), airlock.into())));
-        let id = request_id.0.as_str().into();
+        let id = request_id.to_string().into();
         let members = [("type", "error".into()), ("error", out.into()), ("request_id", id)];
         members.map(|(name, value)| (name.to_owned(), value)).into_iter().collect()
     }
@@ -368,8 +380,8 @@ mod tests {
                 .with_airlock(object(json!({"rounds": 1})));
             let expected = json!({"type": "error", "error": {
                 "type": kind, "message": "no", "code": "of_the_gateway", "airlock": {"rounds": 1},
-            }, "request_id": "req_1"});
-            let id = RequestId("req_1".to_owned());
+            }, "request_id": "req_00000000000000000000000000000001"});
+            let id = RequestId(Uuid::from_u128(1));
             assert_eq!(Value::from(error.into_anthropic_body(&id)), expected);
         }
     }

@@ -29,7 +29,7 @@ mod stored;
 mod stream;
 mod translate;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use http::{HeaderValue, Method, Request};
 use hyper::body::Incoming;
@@ -46,14 +46,14 @@ use self::{
     translate::{Prepared, Untranslatable},
 };
 use super::{
-    App, availability, body, events,
+    App, availability, body, debug, events,
     memory::RequestCharge,
     options,
     respond::{self, ApiError, Reply},
     sender::Sender,
     work,
 };
-use airlock_agent::{self as agent, EXTENSION, Run, recall::items::OutputKeeper};
+use airlock_agent::{self as agent, EXTENSION, RequestObserver, Run, recall::items::OutputKeeper};
 use airlock_conversation::{Wire, responses::read_request};
 use airlock_core::door::{Caller, Origin};
 use airlock_json::{self as json, RawObject};
@@ -118,13 +118,14 @@ pub(super) async fn create(
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let timeout = options::timeout(request.headers(), app.agent.timeout)?;
+    let observer = debug::observe(app, sender, &request);
     let (prepared, prompt, keeper) = read(app, sender, request, charge, false).await?;
     availability::wait_for_sources(app, sender).await;
     let caller = Caller::new(app.model_view(sender), Origin::Model, app.budget);
     let dropped = report_dropped(sender, &prepared.dropped);
     let is_streamed = prepared.stream;
     let id = format!("resp_{}", Uuid::new_v4().simple());
-    let run = start(app, sender, caller.clone(), &prepared, prompt, timeout, charge);
+    let run = start(app, sender, caller.clone(), &prepared, prompt, timeout, charge, observer);
     let answering = run.answering();
     let deposit = match &app.archive {
         Some(archive) if prepared.store => Some(Deposit {
@@ -263,10 +264,7 @@ async fn restore(
     let mut input = body.get_mut("input");
     if let Some(Value::Array(items)) = &mut input {
         let memory = charge.clone();
-        app.hooks
-            .recall
-            .restore_items(&sender.tenant(), items, move |bytes| memory.grow(bytes))
-            .await?;
+        app.recall.restore_items(&sender.tenant(), items, move |bytes| memory.grow(bytes)).await?;
     }
     let text;
     let input: &[Value] = match input {
@@ -293,6 +291,7 @@ fn previous(body: &Object) -> Option<&str> {
 }
 
 /// Starts the agent loop.
+#[expect(clippy::too_many_arguments, reason = "all of them are parts of one request")]
 fn start(
     app: &App,
     sender: &Sender,
@@ -301,6 +300,7 @@ fn start(
     prompt: Prompt,
     timeout: Duration,
     charge: &RequestCharge,
+    observer: Option<Arc<dyn RequestObserver>>,
 ) -> Run {
     let mut notes = Object::new();
     availability::add_notes(app, sender, &mut notes);
@@ -317,11 +317,12 @@ fn start(
             .max_tool_calls
             .map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
         reports: None,
-        results: Some(app.hooks.results.clone()),
+        results: Some(app.results.clone()),
         keeper: None,
         approver: app.approver(sender),
         notes,
         budget: MemoryBudget::new(charge.clone()),
+        observer,
     };
     app.start(caller, request, timeout)
 }

@@ -35,7 +35,7 @@ pub(super) async fn raw(
         let reply = elsewhere.pass_on(request, &app.settings, charge).await?;
         return reply.ok_or_else(unknown);
     }
-    let json = app.hooks.results.raw(&sender.tenant(), handle).ok_or_else(unknown)?;
+    let json = app.results.raw(&sender.tenant(), handle).ok_or_else(unknown)?;
     charge.grow(json.len())?;
     Ok(respond::json_text(json.to_string()))
 }

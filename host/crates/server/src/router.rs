@@ -1,6 +1,6 @@
 //! The routes: what each request is checked for, and the API that handles it.
 
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Instant};
+use std::{panic::AssertUnwindSafe, time::Instant};
 
 use futures_util::FutureExt as _;
 use http::{Method, Request};
@@ -10,7 +10,7 @@ use tracing::{debug, error, info};
 use super::{
     App, admin, alias, approvals, availability, body, chat,
     connections::{self, Seat},
-    cors, execute, explain, health,
+    cors, debug, execute, explain, health,
     identity::{self, CredentialRules},
     ingress::Ingress,
     logins::{
@@ -20,14 +20,14 @@ use super::{
     management, mcp,
     memory::{self, RequestCharge},
     messages, metrics, models,
-    operator::{self, OperatorAct},
+    operator::{self, Actor, OperatorAct},
+    operator_login::{self, OperatorLoginStep},
     origin, reload,
     respond::{ApiError, Payload, Reply, RequestId},
     responses, results, runs,
     sender::Sender,
     upstreams,
 };
-use airlock_core::operator::Operator;
 
 /// Response to a request, and the memory charge that is held until the response is sent.
 pub(super) type ChargedReply = (Reply, Option<RequestCharge>);
@@ -56,6 +56,8 @@ enum Route<'p> {
     Clients,
     /// Why tools are hidden.
     Explain,
+    /// What one request exchanged with models.
+    Debug(&'p str),
     /// The management API.
     Management,
     /// MCP, with the path after that of the endpoint.
@@ -63,6 +65,9 @@ enum Route<'p> {
     /// The deprecated transport of MCP.
     Sse(mcp::SseTarget<'p>),
     Reload(&'p str),
+    ReloadConfiguration,
+    /// A step of an operator's login at an identity provider.
+    OperatorLogin(OperatorLoginStep),
     /// A page at which a user logs in at an MCP server.
     Login(logins::LoginRoute<'p>),
     /// The logins of users.
@@ -77,6 +82,8 @@ enum Route<'p> {
 #[derive(Debug, Clone, Copy)]
 enum StatusRoute<'p> {
     Health,
+    /// Whether the gateway takes requests.
+    Readiness,
     Metrics,
     /// Metadata of the gateway for OAuth clients, at this path.
     ResourceMetadata(&'p str),
@@ -87,7 +94,7 @@ enum Admission<'p> {
     /// It is answered.
     Handled(Reply),
     /// Its API handles it.
-    Charged(Charged<'p>),
+    Charged(Box<Charged<'p>>),
 }
 
 /// A request that its API handles.
@@ -95,7 +102,7 @@ struct Charged<'p> {
     route: Route<'p>,
     sender: Sender,
     /// The operator who sends it; `None` for callers.
-    operator: Option<Arc<Operator>>,
+    actor: Option<Actor>,
     ingress: Ingress,
     charge: RequestCharge,
 }
@@ -111,11 +118,13 @@ impl App {
         alias::apply(&mut request);
         let method = request.method().clone();
         let path = request.uri().path().to_owned();
+        let logged_path = logins::logged_path(&path);
         let route = Route::parse(&path);
         let page = cors::origin(&self.settings, request.headers());
         let is_anthropic = path.starts_with(messages::PATH)
             || request.extensions().get::<alias::BelowAnthropic>().is_some();
-        let request_id = is_anthropic.then(RequestId::new);
+        let is_model = matches!(route, Some(Route::Chat | Route::Responses | Route::Messages));
+        let request_id = (is_anthropic || is_model).then(RequestId::new);
         if let Some(id) = &request_id {
             request.extensions_mut().insert(id.clone());
         }
@@ -125,16 +134,18 @@ impl App {
         let routed = Box::pin(self.route(route, request, ingress));
         let routed = AssertUnwindSafe(routed).catch_unwind();
         let reply = routed.await.unwrap_or_else(|_| {
-            error!(%method, path, "a request made the gateway panic");
+            error!(%method, path = logged_path, "a request made the gateway panic");
             Err(ApiError::internal())
         });
         let mut reply = reply.unwrap_or_else(|error| match (route, &request_id) {
-            (_, Some(id)) => (error.into_anthropic_reply(id), None),
-            (Some(Route::Mcp(_) | Route::Sse(_)), None) => (mcp::rpc_failure(error), None),
+            (_, Some(id)) if is_anthropic => (error.into_anthropic_reply(id), None),
+            (Some(Route::Mcp(_) | Route::Sse(_)), _) => (mcp::rpc_failure(error), None),
             _ => (error.into_reply(), None),
         });
-        if let Some(id) = request_id {
-            reply.0.headers_mut().insert("request-id", id.to_header());
+        if let Some(id) = &request_id {
+            // The names of Anthropic and of OpenAI.
+            let name = if is_anthropic { "request-id" } else { "x-request-id" };
+            reply.0.headers_mut().insert(name, id.to_header());
         }
         if let Some(page) = page {
             cors::permit(page, reply.0.headers_mut());
@@ -147,9 +158,10 @@ impl App {
             Some(Route::Chat | Route::Responses | Route::Messages | Route::Execute)
         );
         if status.is_success() && is_call {
-            info!(%method, path, status = status.as_u16(), ?duration, "request");
+            let id = request_id.map(tracing::field::display);
+            info!(%method, path = logged_path, status = status.as_u16(), ?duration, id, "request");
         } else {
-            debug!(%method, path, status = status.as_u16(), ?duration, "request");
+            debug!(%method, path = logged_path, status = status.as_u16(), ?duration, "request");
         }
         reply
     }
@@ -210,61 +222,77 @@ impl App {
             return Err(ApiError::wrong_method(route.methods()));
         }
         let seat = Seat::from_request(request);
-        let shows_state =
-            matches!(route, Route::Status(StatusRoute::Health | StatusRoute::Metrics));
+        let shows_state = matches!(
+            route,
+            Route::Status(StatusRoute::Health | StatusRoute::Readiness | StatusRoute::Metrics)
+        );
         if seat.as_ref().is_some_and(Seat::is_reserved) && !shows_state {
             return Err(connections::all_in_use());
         }
         if !shows_state {
             availability::check_settings(&self.hooks.settings_read)?;
         }
-        let operator = self.operator(route, request, ingress)?;
+        let actor = self.actor(route, request, ingress, seat.as_ref()).await?;
+        let is_local = matches!(ingress, Ingress::Socket(_));
+        if actor.is_none() && is_local && matches!(route, Route::Approvals(..)) {
+            // A confined server reaches the socket, and must not decide as a caller without a key.
+            return Err(operator::required(approvals::WORDS));
+        }
         if let Route::Status(status) = route {
             return self.show(status).map(Admission::Handled);
         }
-        let sender = match (route, &operator) {
+        let mut sender = match (route, &actor) {
             (_, Some(_)) => Sender::of_operator(),
             // A user at a page has no credential of the gateway: a link is one.
-            (Route::Management | Route::Login(_), None) => Sender::new(None, headers)?,
+            (Route::Management | Route::Login(_) | Route::OperatorLogin(_), None) => {
+                Sender::new(None, headers)?
+            }
             _ => {
                 let rules = route.credentials();
                 identity::sender(self, rules, headers, ingress, seat.as_ref()).await?
             }
         };
+        let waits = matches!(route, Route::Mcp(_) | Route::Sse(mcp::SseTarget::Stream(_)))
+            && request.method() == Method::GET;
         if let Some(seat) = &seat {
-            let waits = matches!(route, Route::Mcp(_) | Route::Sse(mcp::SseTarget::Stream(_)))
-                && request.method() == Method::GET;
             seat.claim(&sender.tenant(), waits)?;
         }
         let charge = self.memory.open(sender.tenant(), headers)?;
-        Ok(Admission::Charged(Charged { route, sender, operator, ingress, charge }))
+        // A stream lasts for hours, longer than its token may be valid.
+        if let Some(token) = sender.take_token().filter(|_| !waits) {
+            charge.hold(token);
+        }
+        let charged = Charged { route, sender, actor, ingress, charge };
+        Ok(Admission::Charged(Box::new(charged)))
     }
 
     /// Finds the operator of a request to what operators use. Fails if its credential is not valid, or
     /// if only another operator may send the request. Callers have other credentials, and may use a part
     /// of it.
-    fn operator(
+    async fn actor(
         &self,
         route: Route<'_>,
         request: &Request<Incoming>,
         ingress: Ingress,
-    ) -> Result<Option<Arc<Operator>>, ApiError> {
+        seat: Option<&Seat>,
+    ) -> Result<Option<Actor>, ApiError> {
         let act = route.act();
         if act.is_none() && !route.takes_operators() {
             return Ok(None);
         }
         let headers = request.headers();
-        let operator = operator::identify(self, ingress, headers)?;
+        let actor = operator::identify(self, ingress, request.method(), headers, seat).await?;
+        let operator = actor.as_ref().map(|actor| &*actor.operator);
         if let Some(act) = act {
-            operator::check(act, operator.as_deref(), ingress, headers)?;
-            if let Some(operator) = operator.as_deref().filter(|_| act.changes()) {
+            operator::check(act, operator, ingress, headers)?;
+            if let Some(operator) = operator.filter(|_| act.changes()) {
                 info!(operator = operator.name, path = request.uri().path(), "an operator acts");
             }
         }
         if matches!(route, Route::Management) {
-            management::check(operator.as_deref(), request)?;
+            management::check(operator, request)?;
         }
-        Ok(operator)
+        Ok(actor)
     }
 
     async fn dispatch(
@@ -272,8 +300,8 @@ impl App {
         charged: &Charged<'_>,
         request: Request<Incoming>,
     ) -> Result<Reply, ApiError> {
-        let Charged { route, sender, operator, ingress, charge } = charged;
-        let operator = operator.as_deref();
+        let Charged { route, sender, actor, ingress, charge } = charged;
+        let operator = actor.as_ref().map(|actor| &*actor.operator);
         match *route {
             Route::Chat => chat::complete(self, sender, request, charge).await,
             Route::Responses => responses::create(self, sender, request, charge).await,
@@ -294,8 +322,12 @@ impl App {
                 let head = request.into_parts().0;
                 explain::show(self, head.uri.query().unwrap_or_default(), charge).await
             }
+            Route::Debug(id) => {
+                let operator = operator.ok_or_else(ApiError::internal)?;
+                debug::show(self, operator, *ingress, id, request, charge).await
+            }
             Route::Management => {
-                management::answer(self, operator, *ingress, request, charge).await
+                management::answer(self, actor.as_ref(), *ingress, request, charge).await
             }
             Route::Mcp(rest) => mcp::handle(self, sender, rest, request, charge).await,
             Route::Sse(mcp::SseTarget::Stream(rest)) => {
@@ -305,8 +337,9 @@ impl App {
                 mcp::sse::post(self, sender, request, charge).await
             }
             Route::Approvals(target, id) => {
-                drop(request);
-                approvals::run(self, sender, operator, target, id, charge).await
+                let head = request.into_parts().0;
+                let query = head.uri.query().unwrap_or_default();
+                approvals::run(self, sender, operator, target, id, query, charge).await
             }
             Route::Model(id) => {
                 drop(request);
@@ -321,14 +354,20 @@ impl App {
                 drop(request);
                 reload::run(self, client).await
             }
-            Route::Upstream(operation, client) => {
+            Route::ReloadConfiguration => {
                 drop(request);
-                upstreams::run(self, operation, client).await
+                reload::run_all(self).await
             }
-            Route::Login(page) => logins::answer(self, page, request, charge).await,
-            Route::LoginSessions(target) => {
+            Route::Upstream(operation, client) => {
                 let head = request.into_parts().0;
-                sessions::run(self, sender, operator, target, head.uri.query()).await
+                upstreams::run(self, operation, client, head.uri.query()).await
+            }
+            Route::OperatorLogin(step) => {
+                Ok(operator_login::answer(self, step, *ingress, request).await)
+            }
+            Route::Login(page) => logins::answer(self, page, *ingress, request, charge).await,
+            Route::LoginSessions(target) => {
+                sessions::run(self, sender, operator, target, request, charge).await
             }
             Route::Status(status) => self.show(status),
         }
@@ -337,6 +376,7 @@ impl App {
     fn show(&self, route: StatusRoute<'_>) -> Result<Reply, ApiError> {
         match route {
             StatusRoute::Health => Ok(health::show(self)),
+            StatusRoute::Readiness => Ok(health::readiness(self)),
             StatusRoute::Metrics => Ok(metrics::show(self)),
             StatusRoute::ResourceMetadata(path) => identity::show(self, path),
         }
@@ -356,8 +396,12 @@ impl<'p> Route<'p> {
             "/v1/mcp/tool/execute" => Self::Execute,
             "/api/mcp/clients" => Self::Clients,
             "/api/mcp/explain" => Self::Explain,
+            reload::CONFIGURATION => Self::ReloadConfiguration,
             "/health" => Self::Status(StatusRoute::Health),
+            "/ready" => Self::Status(StatusRoute::Readiness),
             "/metrics" => Self::Status(StatusRoute::Metrics),
+            operator_login::LOGIN => Self::OperatorLogin(OperatorLoginStep::Begin),
+            operator_login::CALLBACK => Self::OperatorLogin(OperatorLoginStep::Complete),
             path if management::is_path(path) => Self::Management,
             _ => return Self::parse_id(path),
         })
@@ -383,6 +427,7 @@ impl<'p> Route<'p> {
             .or_else(|| models::parse_path(path).map(Self::Model))
             .or_else(|| results::parse_path(path).map(Self::Result))
             .or_else(|| reload::parse_path(path).map(Self::Reload))
+            .or_else(|| debug::parse_path(path).map(Self::Debug))
             .or_else(|| mcp::parse_path(path).map(Self::Mcp))
             .or_else(|| {
                 let is_metadata = identity::is_metadata(path);
@@ -398,6 +443,7 @@ impl<'p> Route<'p> {
             | Self::Messages
             | Self::MessageTokens
             | Self::Execute
+            | Self::ReloadConfiguration
             | Self::Reload(_) => &[Method::POST],
             Self::StoredResponse(target, _) => target.methods(),
             Self::Runs(target, _) => target.methods(),
@@ -408,11 +454,13 @@ impl<'p> Route<'p> {
             Self::Login(page) => page.methods(),
             Self::LoginSessions(target) => target.methods(),
             Self::Management => management::METHODS,
+            Self::OperatorLogin(_) => &[Method::GET],
             Self::Models
             | Self::Model(_)
             | Self::Result(_)
             | Self::Clients
             | Self::Explain
+            | Self::Debug(_)
             | Self::Status(_) => &[Method::GET, Method::HEAD],
         }
     }
@@ -430,7 +478,7 @@ impl<'p> Route<'p> {
 
     /// Returns whether only operators send such requests, so that no page of another origin does.
     fn is_of_operators(self) -> bool {
-        self.act().is_some() || matches!(self, Self::Management)
+        self.act().is_some() || matches!(self, Self::Management | Self::OperatorLogin(_))
     }
 
     /// Returns whether operators send such requests, beside others.
@@ -443,15 +491,17 @@ impl<'p> Route<'p> {
 
     /// Returns whether pages of other origins may lead browsers to such requests with this method.
     fn is_visited(self, method: &Method) -> bool {
-        matches!(self, Self::Login(_)) && method == Method::GET
+        matches!(self, Self::Login(_) | Self::OperatorLogin(_)) && method == Method::GET
     }
 
     /// Returns the act of an operator that a request is; `None` if others may send it too.
     fn act(self) -> Option<OperatorAct> {
         match self {
             Self::Reload(_) => Some(OperatorAct::Reload),
+            Self::ReloadConfiguration => Some(OperatorAct::ReloadConfiguration),
             Self::Upstream(operation, _) => Some(operation.act()),
             Self::Explain => Some(OperatorAct::Explain),
+            Self::Debug(_) => Some(OperatorAct::ReadRequest),
             Self::Status(StatusRoute::Metrics) => Some(OperatorAct::ReadMetrics),
             _ => None,
         }

@@ -130,7 +130,7 @@ pub(super) async fn run(
     request: Request<Incoming>,
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
-    let runs = app.hooks.runs.as_ref().ok_or_else(keeps_nothing)?;
+    let runs = app.runs.as_ref().ok_or_else(keeps_nothing)?;
     let tenant = sender.tenant();
     let own = runs.own(&tenant);
     match target {
@@ -152,6 +152,9 @@ pub(super) async fn run(
             let Some(decisions) = decided else {
                 return cancel(runs, sender, id, charge).await;
             };
+            if decisions.approves() {
+                check_approver(app, sender)?;
+            }
             let script = own.head(id).await.map_err(|error| refusal(&error))?.script;
             let caller = Caller::new(app.view(sender), Origin::Caller, app.budget.within(timeout));
             // Before the decisions are stored: a caller that cannot resume the run decides nothing.
@@ -163,6 +166,17 @@ pub(super) async fn run(
             show(runs, sender, id, charge).await
         }
     }
+}
+
+/// Fails if calls of the sender's clients wait for operators: then the sender approves no call of a script
+/// either.
+pub(super) fn check_approver(app: &App, sender: &Sender) -> Result<(), ApiError> {
+    let key = sender.key.as_deref().map(|key| key.name.as_str());
+    if !app.settings.mcp.waits_for_operators(key) {
+        return Ok(());
+    }
+    let message = "a caller whose `mcp_server.approval` is \"wait\" approves no calls of its scripts: an operator does with `airlock runs`, of runs without a virtual key; a call that a client makes by itself, outside of a script, waits for an operator";
+    Err(ApiError::forbidden("operator_required", message))
 }
 
 /// Resumes a run until it ends or stops again, also if the caller disconnects: what a person has

@@ -9,7 +9,11 @@ use super::{
     respond::{self, ApiError},
 };
 use airlock_core::{
-    door::{ApprovalChoice, EXCLUDE_TOOLS, Filter, INCLUDE_CLIENTS, INCLUDE_TOOLS, VirtualKey},
+    door::{
+        ApprovalChoice, EXCLUDE_TOOLS, Filter, HeldToken, INCLUDE_CLIENTS, INCLUDE_TOOLS,
+        VirtualKey,
+    },
+    secret::Secret,
     tenant::Tenant,
 };
 
@@ -20,6 +24,8 @@ pub(super) struct Sender {
     /// Treatment of calls that need an approval, by the header or else by the key.
     pub(super) approval: Option<ApprovalChoice>,
     is_operator: bool,
+    /// Access token of the request, until the request takes it over.
+    token: Option<HeldToken>,
 }
 
 impl Sender {
@@ -34,12 +40,26 @@ impl Sender {
         let by_key = key.as_ref().and_then(|key| key.approval);
         let approval = options::approval(headers)?.or(by_key);
         let filter = filter.with_headers(auth::forwardable(headers));
-        Ok(Self { key, filter, approval, is_operator: false })
+        Ok(Self { key, filter, approval, is_operator: false, token: None })
+    }
+
+    /// Adds the access token with which the sender has come. It reaches no source of tools: one for which it
+    /// is exchanged has access to it while the request lasts.
+    #[must_use]
+    pub(super) fn with_token(self, token: Secret) -> Self {
+        let token = HeldToken::new(token);
+        let filter = self.filter.with_token(token.access());
+        Self { filter, token: Some(token), ..self }
+    }
+
+    /// Takes the access token, which has to be kept until the response is sent.
+    pub(super) fn take_token(&mut self) -> Option<HeldToken> {
+        self.token.take()
     }
 
     /// Returns the sender of a request of an operator, who calls no tools.
     pub(super) fn of_operator() -> Self {
-        Self { key: None, filter: Filter::none(), approval: None, is_operator: true }
+        Self { key: None, filter: Filter::none(), approval: None, is_operator: true, token: None }
     }
 
     /// Returns the tenant that the memory of the request is charged to. Its tool calls are charged

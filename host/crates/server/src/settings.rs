@@ -5,8 +5,12 @@ use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 use http::Uri;
 use url::Url;
 
-use super::{ResponseBounds, memory, responses::BuiltinTools, tls::TlsSettings};
-use airlock_core::operator::Operator;
+use super::{
+    ResponseBounds, debug::DebugSettings, memory, replicas::ReplicaTls, responses::BuiltinTools,
+    tls::TlsSettings,
+};
+use airlock_core::operator::{Operator, Role};
+use airlock_identity::LoginSettings;
 
 /// Minimum of `max_header_bytes`: hyper panics with less for HTTP/1.
 pub(super) const MIN_HEADER_BYTES: usize = 8 * 1024;
@@ -64,6 +68,10 @@ pub struct Settings {
     /// port, without a path. Port 0 stands for that of `listen`. They forward requests to it that refer to what only this one has. `None` if
     /// they do not.
     pub replica_url: Option<Uri>,
+    /// Certificates of the gateways for each other, if `replica_url` is https.
+    pub replica_tls: ReplicaTls,
+    /// Requests of models that are recorded for operators; `None` if none are.
+    pub debug_requests: Option<DebugSettings>,
     /// The gateway as an MCP server.
     pub mcp: airlock_mcp_server::Settings,
     /// The management API.
@@ -79,6 +87,34 @@ pub struct ManagementSettings {
     pub socket: Option<PathBuf>,
     /// Operators of the configuration file. Their names and tokens are unique.
     pub operators: Vec<ConfiguredOperator>,
+    /// Login of operators at an identity provider; `None` for none.
+    pub oidc: Option<OidcSettings>,
+}
+
+/// Login of operators at an identity provider. A change of any of it ends all sessions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OidcSettings {
+    /// The provider, and the client that the gateway is there.
+    pub login: LoginSettings,
+    /// The table of roles. The first row that matches decides; a login without one is refused.
+    pub roles: Vec<OidcRole>,
+    /// Time without a request after which a session ends.
+    pub session_idle: Duration,
+    /// Longest time of a session.
+    pub session_max: Duration,
+}
+
+/// A row of the table of roles.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OidcRole {
+    /// Name of a claim of the ID token, or the path to a nested one.
+    pub claim: String,
+    /// Values, of which the claim must have one.
+    pub values: Vec<String>,
+    /// Role of an operator with such a claim.
+    pub role: Role,
+    /// True if such an operator may read arguments and results of calls that are not its own.
+    pub sees_payloads: bool,
 }
 
 /// An operator of the configuration file.

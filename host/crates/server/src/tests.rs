@@ -7,6 +7,7 @@ mod messages;
 mod native;
 mod operator;
 mod parity;
+mod reload;
 mod responses;
 mod stream;
 mod through_socket;
@@ -61,6 +62,7 @@ struct Gateway {
     happened: mpsc::UnboundedReceiver<&'static str>,
     stop: oneshot::Sender<()>,
     running: JoinHandle<std::io::Result<()>>,
+    live: Arc<LiveApp>,
 }
 
 pub(super) fn settings() -> Settings {
@@ -85,6 +87,8 @@ pub(super) fn settings() -> Settings {
         startup_wait: Duration::ZERO,
         mcp: airlock_mcp_server::Settings::default(),
         replica_url: None,
+        replica_tls: ReplicaTls::default(),
+        debug_requests: None,
         management: ManagementSettings::default(),
     }
 }
@@ -137,7 +141,6 @@ impl Gateway {
                 airlock_core::tool::Policy { execute: Allowlist::All, ..Default::default() };
             catalog.set_policy(&away, policy);
         }
-        let agent = SETTINGS;
         let desk = airlock_core::tool::ClientName::parse("desk").expect("a good name");
         let rows: std::collections::BTreeMap<_, _> =
             [(desk, Allowlist::parse(&["echo", "hang"]).expect("a good list"))].into();
@@ -152,12 +155,13 @@ impl Gateway {
         let listener = TcpListener::bind(settings.listen).await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let (stop, stopped) = oneshot::channel::<()>();
-        let app =
-            App::new(settings, catalog, models, agent, fake::BUDGET, LiveKeys::new(keys), hooks);
-        let running = tokio::spawn(serve(listener, socket, app, async { drop(stopped.await) }));
+        let hooks = Hooks { catalog, keys: LiveKeys::new(keys), ..hooks };
+        let live = LiveApp::new(hooks, hooks::request_settings(settings, models));
+        let shutdown = async { drop(stopped.await) };
+        let running = tokio::spawn(serve(listener, socket, live.clone(), shutdown));
         // Each request has a connection of its own, as if it came from another program.
         let client = tls::client().no_proxy().pool_max_idle_per_host(0).build().expect("a client");
-        Self { address, client, happened, stop, running }
+        Self { address, client, happened, stop, running, live }
     }
 
     async fn standard() -> Self {

@@ -7,6 +7,7 @@
 //! ```
 
 mod accept;
+mod callers;
 mod failures;
 
 use std::{
@@ -16,14 +17,20 @@ use std::{
 };
 
 use arc_swap::ArcSwapOption;
-use rustls::{
-    RootCertStore, ServerConfig,
-    server::{NoServerSessionStorage, WebPkiClientVerifier, danger::ClientCertVerifier},
+use rustls::{ServerConfig, server::NoServerSessionStorage};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until},
 };
 use tokio_rustls::TlsAcceptor;
 
-pub(super) use self::{accept::accept, failures::FailedHandshakes};
-use airlock_tls::{BadIdentity, BadPem, IdentitySource, KeySource, Validity, read_certificates};
+use self::callers::Revocations;
+pub(super) use self::{
+    accept::{Handshake, accept},
+    callers::{CallerChain, certificate_ended},
+    failures::FailedHandshakes,
+};
+use airlock_tls::{BadIdentity, BadPem, IdentitySource, KeySource, Validity};
 
 /// Time before the end of a certificate from which on it is reported. One that is valid for a short time is
 /// reported in the last third of it, because it is renewed late.
@@ -41,6 +48,8 @@ pub struct TlsSettings {
     pub key: PathBuf,
     /// PEM file of the authorities that sign certificates of callers.
     pub client_ca: Option<PathBuf>,
+    /// PEM files of lists of revoked certificates of callers, which expire. None are looked at if it is empty.
+    pub client_crl: Vec<PathBuf>,
     /// Certificates of callers. Anything but [`ClientAuth::None`] needs `client_ca`.
     pub client_auth: ClientAuth,
 }
@@ -88,18 +97,35 @@ pub enum TlsProblem {
     Stopped,
 }
 
-/// Reason that clients refuse a certificate at present, or soon will.
+/// Reason that clients refuse the certificate of the listener, or that callers are refused, at present or
+/// soon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Untimely {
     /// It was valid.
-    #[error("clients refuse the certificate, because it has expired")]
+    #[error("clients refuse the certificate of the listener, because it has expired")]
     Expired,
     /// It will be valid.
-    #[error("clients refuse the certificate, because it is not valid yet")]
+    #[error("clients refuse the certificate of the listener, because it is not valid yet")]
     Early,
     /// It is valid for less than another two weeks, or for less than a third of its time.
-    #[error("the certificate expires soon: renew it")]
+    #[error("the certificate of the listener expires soon: renew it")]
     Expiring,
+    /// A list of revoked certificates was valid.
+    #[error("callers with a certificate are refused, because a list of `client_crl` has expired")]
+    ListExpired,
+    /// A list of revoked certificates is valid for less than another day.
+    #[error("a list of `client_crl` expires within a day: get a newer one, or callers are refused")]
+    ListExpiring,
+}
+
+impl Untimely {
+    /// Returns the key below `server.tls` of the file that it is about.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Expired | Self::Early | Self::Expiring => "certificate",
+            Self::ListExpired | Self::ListExpiring => "client_crl",
+        }
+    }
 }
 
 /// TLS of a listener, with the certificate that new connections get. Clones share it.
@@ -110,28 +136,34 @@ struct Shared {
     settings: TlsSettings,
     /// `None` until the files are read.
     current: ArcSwapOption<Loaded>,
+    /// Woken when the files have been read again.
+    loads: watch::Sender<()>,
 }
 
 /// The content of the files.
 struct Loaded {
     config: Arc<ServerConfig>,
     validity: Option<Validity>,
+    revocations: Revocations,
 }
 
 impl Loaded {
-    fn untimely(&self) -> Option<Untimely> {
-        untimely(self.validity?, SystemTime::now())
+    fn untimely(&self) -> Vec<Untimely> {
+        let now = SystemTime::now();
+        let of_certificate = self.validity.and_then(|validity| untimely(validity, now));
+        of_certificate.into_iter().chain(self.revocations.untimely(now)).collect()
     }
 }
 
 impl TlsSettings {
     /// Returns the files.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
-        [&self.certificate, &self.key].into_iter().chain(&self.client_ca).map(PathBuf::as_path)
+        let own = [&self.certificate, &self.key].into_iter();
+        own.chain(&self.client_ca).chain(&self.client_crl).map(PathBuf::as_path)
     }
 
     /// Reads and checks the files, as [`ListenerTls::load`] does. Blocks.
-    pub fn check(&self) -> Result<Option<Untimely>, BadTls> {
+    pub fn check(&self) -> Result<Vec<Untimely>, BadTls> {
         self.read().map(|loaded| loaded.untimely())
     }
 
@@ -147,52 +179,28 @@ impl TlsSettings {
         let builder = ServerConfig::builder_with_provider(airlock_tls::provider())
             .with_safe_default_protocol_versions()
             .map_err(|error| bad("certificate", TlsProblem::Versions(error)))?;
-        let mut config = match self.verifier()? {
-            Some(verifier) => builder.with_client_cert_verifier(verifier),
-            None => builder.with_no_client_auth(),
-        }
-        .with_cert_resolver(identity.resolver());
+        let (builder, revocations) = match self.callers()? {
+            Some(callers) => {
+                (builder.with_client_cert_verifier(callers.verifier), callers.revocations)
+            }
+            None => (builder.with_no_client_auth(), Revocations::default()),
+        };
+        let mut config = builder.with_cert_resolver(identity.resolver());
         config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();
         if self.client_auth != ClientAuth::None {
             // A resumed session would not check the certificate of the caller again.
             config.session_storage = Arc::new(NoServerSessionStorage {});
             config.send_tls13_tickets = 0;
         }
-        Ok(Loaded { config: Arc::new(config), validity: identity.validity() })
-    }
-
-    /// Returns what checks the certificates of callers; `None` if they are not asked for one.
-    fn verifier(&self) -> Result<Option<Arc<dyn ClientCertVerifier>>, BadTls> {
-        let Some(path) = self.client_ca.as_ref().filter(|_| self.client_auth != ClientAuth::None)
-        else {
-            return Ok(None);
-        };
-        let certificates = read_certificates(path);
-        let certificates = certificates.map_err(|error| bad_authority(TlsProblem::Pem(error)))?;
-        let mut authorities = RootCertStore::empty();
-        for certificate in certificates {
-            let added = authorities.add(certificate);
-            added.map_err(|error| bad_authority(TlsProblem::Authority(path.clone(), error)))?;
-        }
-        let provider = airlock_tls::provider();
-        let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), provider);
-        // Callers need no list of the authorities, and one of more than 64 KiB breaks every handshake.
-        let builder = builder.clear_root_hint_subjects();
-        let builder = match self.client_auth {
-            ClientAuth::Required => builder,
-            ClientAuth::Optional | ClientAuth::None => builder.allow_unauthenticated(),
-        };
-        let verifier = builder.build();
-        let verifier =
-            verifier.map_err(|error| bad_authority(TlsProblem::Verifier(path.clone(), error)))?;
-        Ok(Some(verifier))
+        Ok(Loaded { config: Arc::new(config), validity: identity.validity(), revocations })
     }
 }
 
 impl ListenerTls {
     /// Creates the TLS of a listener. Its files are not read yet.
     pub fn new(settings: TlsSettings) -> Self {
-        Self(Arc::new(Shared { settings, current: ArcSwapOption::empty() }))
+        let current = ArcSwapOption::empty();
+        Self(Arc::new(Shared { settings, current, loads: watch::Sender::default() }))
     }
 
     /// Returns the settings.
@@ -206,9 +214,10 @@ impl ListenerTls {
     }
 
     /// Reads the files. Connections that are accepted from now on get the certificate; those before keep
-    /// theirs. Returns the reason for which clients refuse it at present, if there is one. Fails if a file
-    /// cannot be used; nothing changes then.
-    pub async fn load(&self) -> Result<Option<Untimely>, BadTls> {
+    /// theirs, unless that of their caller is revoked. Returns the reasons for which clients refuse the
+    /// certificate, or callers are refused, at present or soon. Fails if a file cannot be used; nothing
+    /// changes then.
+    pub async fn load(&self) -> Result<Vec<Untimely>, BadTls> {
         let shared = self.0.clone();
         let reading = tokio::task::spawn_blocking(move || shared.settings.read()).await;
         let loaded = match reading {
@@ -219,13 +228,44 @@ impl ListenerTls {
         };
         let untimely = loaded.untimely();
         self.0.current.store(Some(Arc::new(loaded)));
+        self.0.loads.send_replace(());
         Ok(untimely)
     }
 
-    /// Returns the reason for which clients refuse the certificate at present, or soon will; `None` if there
-    /// is none, or if the files were never read.
-    pub fn untimely(&self) -> Option<Untimely> {
-        self.0.current.load().as_ref()?.untimely()
+    /// Returns what is woken when the files have been read again.
+    fn loads(&self) -> watch::Receiver<()> {
+        self.0.loads.subscribe()
+    }
+
+    /// Returns the time after which the lists that were read last no longer say that a caller may have a
+    /// connection; `None` if it may have none.
+    pub(super) fn time_left(&self, chain: &CallerChain) -> Option<Duration> {
+        let current = self.0.current.load();
+        current.as_ref()?.revocations.time_left(chain, SystemTime::now())
+    }
+
+    /// Returns the reasons for which clients refuse the certificate, or callers are refused, at present or
+    /// soon; none if the files were never read.
+    pub fn untimely(&self) -> Vec<Untimely> {
+        self.0.current.load().as_ref().map(|loaded| loaded.untimely()).unwrap_or_default()
+    }
+
+    /// Waits for `period`, or until [`Self::untimely`] has another reason because a list expires.
+    pub async fn until_notice(&self, period: Duration) {
+        let last = Instant::now() + period;
+        let mut loads = self.loads();
+        loop {
+            let next = self.next_notice().map(|left| Instant::now() + left);
+            tokio::select! {
+                () = sleep_until(next.map_or(last, |next| next.min(last))) => return,
+                // Other lists expire at other times.
+                Ok(()) = loads.changed() => {}
+            }
+        }
+    }
+
+    fn next_notice(&self) -> Option<Duration> {
+        self.0.current.load().as_ref()?.revocations.next_notice(SystemTime::now())
     }
 
     /// Returns what makes the handshakes of connections that are accepted now; `None` if the files were
@@ -247,10 +287,6 @@ fn untimely(validity: Validity, now: SystemTime) -> Option<Untimely> {
 
 fn bad(key: &'static str, problem: TlsProblem) -> BadTls {
     BadTls { key, problem }
-}
-
-fn bad_authority(problem: TlsProblem) -> BadTls {
-    bad("client_ca", problem)
 }
 
 #[cfg(test)]

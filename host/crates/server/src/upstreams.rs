@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use http::{Method, StatusCode};
 use serde_json::json;
+use url::form_urlencoded;
 
 use super::{
     App, NotDone,
@@ -43,6 +44,17 @@ impl UpstreamOperation {
         (!client.is_empty()).then_some((operation, client))
     }
 
+    /// Returns the instance of the server that the parameter `instance` of a query names; `None` for all.
+    fn instance(self, query: &str) -> Result<Option<usize>, ApiError> {
+        let mut parameters = form_urlencoded::parse(query.as_bytes());
+        let found = parameters.find(|(name, _)| name == "instance");
+        let Some((_, value)) = found.filter(|_| self != Self::Refresh) else { return Ok(None) };
+        value.parse::<usize>().map(Some).map_err(|_| {
+            let message = "the parameter `instance` must be the number of an instance, from 1";
+            ApiError::bad_request("unknown_instance", message)
+        })
+    }
+
     pub(super) fn methods(self) -> &'static [Method] {
         match self {
             Self::Reconnect | Self::Refresh => &[Method::POST],
@@ -63,19 +75,22 @@ pub(super) async fn run(
     app: &App,
     operation: UpstreamOperation,
     client: &str,
+    query: Option<&str>,
 ) -> Result<Reply, ApiError> {
     let upstreams = &app.hooks.upstreams;
+    let instance = operation.instance(query.unwrap_or_default())?;
     let body = match operation {
-        UpstreamOperation::Reconnect => in_time(upstreams.reconnect(client)).await?.map(|()| {
-            json!({"status": "success", "message": "MCP client reconnected successfully"})
-        }),
+        UpstreamOperation::Reconnect => {
+            in_time(upstreams.reconnect(client, instance)).await?.map(|()| {
+                json!({"status": "success", "message": "MCP client reconnected successfully"})
+            })
+        }
         UpstreamOperation::Refresh => in_time(upstreams.refresh(client)).await?.map(|tools| {
             json!({"status": "success", "message": "MCP client tools refreshed successfully", "tools_count": tools})
         }),
         UpstreamOperation::Logs => upstreams
-            .logs(client)
-            .map(|lines| json!({"client": client, "lines": lines}))
-            .ok_or_else(|| NotDone::Unknown(client.to_owned())),
+            .logs(client, instance)
+            .map(|lines| json!({"client": client, "lines": lines})),
     };
     body.map(|body| respond::json(&body)).map_err(|error| refusal(operation, &error))
 }
@@ -98,6 +113,9 @@ fn refusal(operation: UpstreamOperation, error: &NotDone) -> ApiError {
             (StatusCode::NOT_FOUND, "invalid_request_error", "unknown_client")
         }
         NotDone::Unknown(_) => (StatusCode::BAD_REQUEST, "invalid_request_error", "unknown_client"),
+        NotDone::NoInstance(_) => {
+            (StatusCode::BAD_REQUEST, "invalid_request_error", "unknown_instance")
+        }
         NotDone::InProgress => {
             (StatusCode::INTERNAL_SERVER_ERROR, "server_error", "reconnect_in_progress")
         }
@@ -125,6 +143,21 @@ mod tests {
             ("/api/mcp/clients", None),
         ] {
             assert_eq!(UpstreamOperation::parse(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn an_instance_is_named_by_a_number_in_the_query() {
+        for (query, expected) in [
+            ("", Some(None)),
+            ("x=1", Some(None)),
+            ("instance=2", Some(Some(2))),
+            ("instance=", None),
+            ("instance=-1", None),
+            ("instance=a", None),
+        ] {
+            let found = UpstreamOperation::Reconnect.instance(query).ok();
+            assert_eq!(found, expected, "{query}");
         }
     }
 

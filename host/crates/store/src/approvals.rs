@@ -5,7 +5,7 @@
 //! counts once: the call that uses it removes it. What is shown to the person is a text that this
 //! module does not read.
 
-use std::time::Duration;
+use std::{ops::ControlFlow, time::Duration};
 
 use crate::{
     columns::milliseconds,
@@ -19,6 +19,8 @@ use crate::{
 /// Maximum number of calls of one owner that wait or have an unused decision. A model that repeats
 /// its call with other arguments must not fill the list that a person reads; each has up to 64 KiB.
 pub const MAX_CALLS: u32 = 64;
+/// Maximum bytes of the texts in a part of the list.
+const LISTED_BYTES: u64 = 8 << 20;
 /// Maximum number of expired calls that one change removes, so that it stays quick.
 const PURGED_AT_ONCE: u32 = 100;
 
@@ -51,6 +53,15 @@ pub struct WaitingCall {
     pub approved: Option<bool>,
     /// The text that the person reads.
     pub text: String,
+}
+
+/// Part of the list of calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallPage {
+    /// The calls.
+    pub calls: Vec<WaitingCall>,
+    /// True if the list goes on after them.
+    pub has_more: bool,
 }
 
 /// The calls of one owner, or of all owners for an operator. Cheap to clone.
@@ -89,10 +100,25 @@ impl Database {
 }
 
 impl Approvals {
-    /// Returns the calls, the oldest first, at most `limit`. Fails if the database cannot be used.
-    pub async fn list(&self, limit: u32) -> Result<Vec<WaitingCall>, Unavailable> {
+    /// Returns the calls after the first `offset`: at most `limit`, and as many as have texts of 8 MiB
+    /// together. The owners take turns, so that one with many calls does not hide those of others: first the
+    /// oldest call of each, then the second of each. Of each turn, the oldest is first. Fails if the
+    /// database cannot be used.
+    pub async fn list(&self, limit: u32, offset: u32) -> Result<CallPage, Unavailable> {
         let scope = self.scope;
-        self.database.read(move |sql| list(sql, scope.as_ref(), limit)).await
+        self.database.read_snapshot(move |sql| list(sql, scope.as_ref(), limit, offset)).await
+    }
+
+    /// Returns one call; `None` if there is none. Fails if the database cannot be used.
+    pub async fn find(&self, id: &str) -> Result<Option<WaitingCall>, Unavailable> {
+        let id = id.to_owned();
+        let scope = self.scope;
+        let reading = self.database.read(move |sql| {
+            let select = "SELECT id, asked, expires, approved, text FROM approval \
+                          WHERE id = ?1 AND (scope = ?2 OR ?2 IS NULL) AND expires > ?3";
+            sql.find(select, params![&id, scope.as_ref(), sql.now()], waiting_call)
+        });
+        reading.await
     }
 
     /// Returns whether a call has no decision yet. False for one that does not exist. Fails if the
@@ -166,10 +192,38 @@ fn ask(sql: &Sql<'_>, new: &NewCall) -> Result<CallVerdict, SqlError> {
     Ok(CallVerdict::Waiting(id.clone()))
 }
 
-fn list(sql: &Sql<'_>, scope: Option<&OwnerId>, limit: u32) -> Result<Vec<WaitingCall>, SqlError> {
-    let select = "SELECT id, asked, expires, approved, text FROM approval \
-                  WHERE (scope = ?1 OR ?1 IS NULL) AND expires > ?2 ORDER BY asked, id LIMIT ?3";
-    sql.all(select, params![scope, sql.now(), limit], waiting_call)
+/// Part of the list, without texts.
+const PART: &str = "SELECT id, asked, octet_length(text) AS bytes, \
+                    row_number() OVER (PARTITION BY scope ORDER BY asked, id) AS turn FROM approval \
+                    WHERE (scope = ?1 OR ?1 IS NULL) AND expires > ?2 \
+                    ORDER BY turn, asked, id LIMIT ?3 OFFSET ?4";
+
+fn list(
+    sql: &Sql<'_>,
+    scope: Option<&OwnerId>,
+    limit: u32,
+    offset: u32,
+) -> Result<CallPage, SqlError> {
+    let now = sql.now();
+    // Reads the sizes first: a server would send all texts, also those that have no room.
+    let mut count = 0;
+    let mut bytes = 0;
+    let wanted = params![scope, now, limit.saturating_add(1), offset];
+    let more = sql.each(PART, wanted, |row| {
+        let size = u64::try_from(row.get::<i64>(2)?).unwrap_or(0);
+        bytes += size;
+        if count == limit || (count > 0 && bytes > LISTED_BYTES) {
+            return Ok(ControlFlow::Break(()));
+        }
+        count += 1;
+        Ok(ControlFlow::Continue(()))
+    })?;
+    let select = format!(
+        "SELECT approval.id, approval.asked, expires, approved, text FROM ({PART}) AS part \
+         JOIN approval ON approval.id = part.id ORDER BY turn, part.asked, part.id"
+    );
+    let calls = sql.all(&select, params![scope, now, count, offset], waiting_call)?;
+    Ok(CallPage { calls, has_more: more.is_some() })
 }
 
 fn waiting_call(row: &Row<'_>) -> Result<WaitingCall, SqlError> {
@@ -208,8 +262,17 @@ mod tests {
         }
 
         async fn ask(&self, scope: OwnerId, call: u8, id: &str) -> CallVerdict {
-            let asked = self.database.ask_approval(scope, [call; 32], id.into(), "{}".into(), LIFE);
+            self.ask_with(scope, call, id, "{}").await
+        }
+
+        async fn ask_with(&self, scope: OwnerId, call: u8, id: &str, text: &str) -> CallVerdict {
+            let asked = self.database.ask_approval(scope, [call; 32], id.into(), text.into(), LIFE);
             asked.await.expect("it is usable")
+        }
+
+        async fn ids(&self, limit: u32, offset: u32) -> (Vec<String>, bool) {
+            let listed = self.database.all_approvals().list(limit, offset).await.expect("usable");
+            (listed.calls.into_iter().map(|call| call.id).collect(), listed.has_more)
         }
     }
 
@@ -221,6 +284,8 @@ mod tests {
         a_repeated_call_is_the_same_one_and_uses_its_decision_once,
         a_call_expires_with_its_decision_and_an_owner_has_a_bounded_number,
         an_approval_that_has_expired_is_not_used_however_many_others_have_expired,
+        owners_take_turns_in_the_list,
+        a_part_of_the_list_has_a_bounded_size_and_begins_with_a_call_of_each_owner,
     }
 
     async fn a_repeated_call_is_the_same_one_and_uses_its_decision_once(home: TestHome) {
@@ -230,6 +295,8 @@ mod tests {
         assert_eq!(test.ask(BOB, 1, "c").await, waiting("c"));
         let own = test.database.approvals(ANN);
         assert!(!own.decide("c", true).await.expect("usable"), "it is of another owner");
+        assert_eq!(own.find("c").await.expect("usable"), None);
+        assert_eq!(own.find("a").await.expect("usable").map(|call| call.approved), Some(None));
         assert!(own.is_waiting("a").await.expect("usable"));
         assert!(own.decide("a", true).await.expect("usable"));
         assert!(!own.is_waiting("a").await.expect("usable"));
@@ -246,9 +313,9 @@ mod tests {
         assert_eq!(test.ask(ANN, 1, "a").await, waiting("a"));
         let all = test.database.all_approvals();
         assert!(all.decide("a", true).await.expect("usable"));
-        assert_eq!(all.list(9).await.expect("usable")[0].approved, Some(true));
+        assert_eq!(all.list(9, 0).await.expect("usable").calls[0].approved, Some(true));
         test.home.clock.pass(LIFE);
-        assert_eq!(all.list(9).await.expect("usable"), []);
+        assert_eq!(all.list(9, 0).await.expect("usable").calls, []);
         assert_eq!(test.ask(ANN, 1, "b").await, waiting("b"), "the approval has expired");
         for call in 2..=64 {
             assert_eq!(test.ask(ANN, call, &call.to_string()).await, waiting(&call.to_string()));
@@ -256,7 +323,44 @@ mod tests {
         assert_eq!(test.ask(ANN, 65, "65").await, CallVerdict::Full);
         assert_eq!(test.ask(ANN, 64, "x").await, waiting("64"));
         assert_eq!(test.ask(BOB, 65, "y").await, waiting("y"));
-        assert_eq!(test.database.approvals(ANN).list(100).await.expect("usable").len(), 64);
+        let own = test.database.approvals(ANN).list(100, 0).await.expect("usable");
+        assert_eq!((own.calls.len(), own.has_more), (64, false));
+    }
+
+    async fn owners_take_turns_in_the_list(home: TestHome) {
+        let test = Test::new(home).await;
+        for (scope, call, id) in
+            [(ANN, 1, "a1"), (ANN, 2, "a2"), (ANN, 3, "a3"), (BOB, 1, "b1"), (BOB, 2, "b2")]
+        {
+            assert_eq!(test.ask(scope, call, id).await, waiting(id));
+            test.home.clock.pass(Duration::from_secs(1));
+        }
+        let all = ["a1", "b1", "a2", "b2", "a3"].map(str::to_owned);
+        assert_eq!(test.ids(5, 0).await, (all.to_vec(), false));
+        assert_eq!(test.ids(2, 0).await, (all[..2].to_vec(), true));
+        assert_eq!(test.ids(2, 2).await, (all[2..4].to_vec(), true));
+        assert_eq!(test.ids(2, 4).await, (all[4..].to_vec(), false));
+        assert_eq!(test.ids(2, 5).await, (Vec::new(), false));
+    }
+
+    async fn a_part_of_the_list_has_a_bounded_size_and_begins_with_a_call_of_each_owner(
+        home: TestHome,
+    ) {
+        let test = Test::new(home).await;
+        let long = "x".repeat(64 << 10);
+        for scope in 10..19 {
+            for call in 0..16 {
+                let id = format!("{scope}-{call}");
+                assert_eq!(test.ask_with([scope; 32], call, &id, &long).await, waiting(&id));
+            }
+        }
+        test.home.clock.pass(Duration::from_secs(1));
+        assert_eq!(test.ask(ANN, 1, "late").await, waiting("late"));
+        let (first, has_more) = test.ids(1_000, 0).await;
+        assert_eq!((first.len(), has_more), (128, true), "8 MiB, with a short one");
+        assert_eq!(first[9], "late");
+        let (rest, has_more) = test.ids(1_000, 128).await;
+        assert_eq!((rest.len(), has_more), (17, false));
     }
 
     async fn an_approval_that_has_expired_is_not_used_however_many_others_have_expired(

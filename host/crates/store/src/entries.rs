@@ -10,7 +10,9 @@ mod sql;
 
 use std::fmt;
 
-use crate::{database::Database, error::Unavailable, sql::Subject};
+use crate::{
+    SealError, components::ComponentDigest, database::Database, error::Unavailable, sql::Subject,
+};
 
 /// Maximum number of entries.
 pub const MAX_ENTRIES: u32 = 10_000;
@@ -31,6 +33,51 @@ pub enum EntryKind {
     Client,
     /// An element of `governance.virtual_keys`.
     VirtualKey,
+    /// An element of `governance.teams`.
+    Team,
+    /// An element of `governance.customers`.
+    Customer,
+    /// An element of `governance.roles`.
+    Role,
+    /// An element of `governance.environments`.
+    Environment,
+    /// An element of `mcp.virtual_mcps`.
+    VirtualMcp,
+    /// One value of the file, whose key path is the name of the entry.
+    Setting,
+    /// Digest of the credential of a virtual key of the file that has none there. The name is that of the
+    /// key.
+    KeyValue,
+}
+
+impl EntryKind {
+    /// All kinds.
+    pub const ALL: [Self; 9] = [
+        Self::Client,
+        Self::VirtualKey,
+        Self::Team,
+        Self::Customer,
+        Self::Role,
+        Self::Environment,
+        Self::VirtualMcp,
+        Self::Setting,
+        Self::KeyValue,
+    ];
+
+    /// Name of the kind in the database and in responses.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::VirtualKey => "virtual_key",
+            Self::Team => "team",
+            Self::Customer => "customer",
+            Self::Role => "role",
+            Self::Environment => "environment",
+            Self::VirtualMcp => "virtual_mcp",
+            Self::Setting => "setting",
+            Self::KeyValue => "key_value",
+        }
+    }
 }
 
 /// One entry. `Debug` shows the size of the document alone.
@@ -49,13 +96,30 @@ pub struct Entry {
     pub changed_ms: i64,
 }
 
+/// An entry whose document cannot be opened: it is sealed with a key that this process does not have, or
+/// it was altered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnreadableEntry {
+    /// Its kind.
+    pub kind: EntryKind,
+    /// Its name, unique within the kind.
+    pub name: String,
+    /// As in [`Entry::replaces`].
+    pub replaces: Option<[u8; 32]>,
+    /// Reason for it.
+    pub reason: SealError,
+}
+
 /// All entries at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Entries {
     /// Number of the latest change of an entry; 0 if there was none.
     pub revision: i64,
-    /// The entries, sorted by kind and name.
+    /// The entries, sorted by name within each kind.
     pub entries: Vec<Entry>,
+    /// Entries whose documents cannot be opened, in the same order. One of them does not keep the others
+    /// from having effect: a key must be refused when it is revoked, whatever else is in the database.
+    pub unreadable: Vec<UnreadableEntry>,
     /// True if a virtual key was ever changed, also if no entry of one is left.
     pub keys_changed: bool,
 }
@@ -74,6 +138,8 @@ pub struct EntryChange {
     /// The entry after the change; `None` if it is removed, and the element of the file has effect
     /// again if there is one.
     pub after: Option<EntryValue>,
+    /// Components that the entry names after the change. They are kept as long as it does.
+    pub components: Vec<ComponentDigest>,
     /// Revision of the entries that the change was checked against.
     pub revision: i64,
 }
@@ -97,6 +163,11 @@ pub enum EntryChanged {
     /// There would be more entries than [`MAX_ENTRIES`], or a document or all of them would have more
     /// bytes than [`MAX_DOCUMENT_BYTES`] and [`MAX_ENTRIES_BYTES`].
     Full,
+    /// A component that the entry names is not in the database, or not completely.
+    ComponentAbsent(ComponentDigest),
+    /// The components that entries name would have more bytes than
+    /// [`MAX_USED_BYTES`](crate::components::MAX_USED_BYTES).
+    ComponentsFull,
 }
 
 /// A change in the record.
@@ -122,14 +193,16 @@ pub struct RecordedChange {
 }
 
 impl Database {
-    /// Returns all entries. Fails if the database cannot be used, or has not the key of a document.
+    /// Returns all entries, also those whose documents cannot be opened. Fails if the database cannot be
+    /// used.
     pub async fn entries(&self) -> Result<Entries, Unavailable> {
         let sealer = self.sealer();
         self.read_snapshot(move |sql| sql::all(sql, &sealer)).await
     }
 
     /// Makes a change, records it and announces it, in one transaction. If the future is dropped, the
-    /// change is made completely or not at all. Fails as [`Self::entries`] does.
+    /// change is made completely or not at all. Fails if the database cannot be used, or if the entry is
+    /// there and its document cannot be opened.
     pub async fn change_entry(&self, change: EntryChange) -> Result<EntryChanged, Unavailable> {
         let sealer = self.sealer();
         self.write(Subject::SETTINGS, move |sql| sql::change(sql, &sealer, &change)).await
@@ -148,7 +221,7 @@ impl Database {
     }
 
     /// Returns one recorded change; `None` if there is none with this number. Fails as
-    /// [`Self::entries`] does.
+    /// [`Self::recorded_changes`] does.
     pub async fn recorded_change(&self, id: i64) -> Result<Option<RecordedChange>, Unavailable> {
         let sealer = self.sealer();
         self.read(move |sql| record::find(sql, &sealer, id)).await

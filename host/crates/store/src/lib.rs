@@ -6,9 +6,9 @@
 //! part of one. A server is for several gateways, on several machines.
 //!
 //! No operation on the database runs on a worker of the runtime: a lane moves each one to a
-//! blocking thread. Each subject has a module with its SQL: [`approvals`], [`entries`], [`kv`],
-//! [`login`], [`login_link`], [`operators`], [`recall`], [`replicas`], [`responses`], [`runs`] and
-//! [`upstream`]. None of them knows which database it is on.
+//! blocking thread. Each subject has a module with its SQL: [`approvals`], [`components`], [`entries`], [`kv`],
+//! [`login`], [`login_link`], [`operators`], [`operator_session`], [`recall`], [`replicas`], [`responses`],
+//! [`runs`] and [`upstream`]. None of them knows which database it is on.
 //!
 //! ```text
 //! approvals … upstream     statements, each text once
@@ -32,7 +32,7 @@
 //! | `seal`, `rekey` | secrets at rest, and their change to a new key |
 //! | [`changes`], `revision`, `watcher` | what other processes have changed; the numbers that tell it, and the thread that reads them |
 //!
-//! With a key in the settings, the tokens of logins, what login links remember, and the documents of entries are sealed: a copy of
+//! With a key in the settings, the tokens of logins, what login links and logins of operators remember, and the documents of entries are sealed: a copy of
 //! the database is of no use without the key. Other data is stored as it is.
 //!
 //! The differences between the two databases, beside those in `sql`:
@@ -45,6 +45,7 @@
 pub mod approvals;
 pub mod changes;
 mod columns;
+pub mod components;
 mod connection;
 mod copy;
 mod database;
@@ -57,6 +58,7 @@ mod location;
 pub mod login;
 pub mod login_link;
 mod open;
+pub mod operator_session;
 pub mod operators;
 mod owner;
 pub mod recall;

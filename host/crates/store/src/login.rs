@@ -2,7 +2,8 @@
 //! the tokens were issued.
 //!
 //! A login is the operator's, for all callers, or that of one holder: a tenant that acts at the server
-//! with an account of its own. [`users`] lists and removes the logins of holders.
+//! with an account of its own. [`users`] stores, lists and removes the logins of holders. Their credentials
+//! need not be tokens: see [`USER_HEADERS`]. The module does not read them.
 //!
 //! Several processes share a login. Many authorization servers accept a refresh token once and
 //! revoke the whole login if it is used again, so one process at a time refreshes the tokens
@@ -17,7 +18,7 @@ use std::{fmt, time::Duration};
 
 use self::key::LoginKey;
 pub(crate) use self::users::owner;
-pub use self::users::{LoginHolder, MAX_LISTED, UserLogin};
+pub use self::users::{LoginHolder, MAX_LISTED, USER_HEADERS, UserLogin};
 use crate::{
     columns::milliseconds,
     database::Database,
@@ -52,7 +53,7 @@ impl LoginId {
 }
 
 /// A login of one client at one MCP server.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct UpstreamLogin {
     /// The holder; `None` for the operator's login.
     pub holder: Option<LoginHolder>,

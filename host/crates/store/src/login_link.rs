@@ -2,13 +2,16 @@
 //! database can follow one.
 //!
 //! ```text
-//! put ─► Open ─start─► Started ─take─► gone
+//! put ─► Open ─start─► Started ─take─► Open, until the login is stored: then gone
 //!          └──────┬───────┘ (a new start replaces the state)
 //!              expires
 //! ```
 //!
 //! The identifier of a link and the state of its authorization request are secrets, so the database has
 //! their digests. What else is remembered of a login is a document that this module does not read.
+//!
+//! A link exists until its login is stored, and is removed with its holder: a login that was under way when
+//! its holder was removed is not stored.
 
 use std::time::Duration;
 
@@ -49,6 +52,8 @@ pub struct NewLoginLink {
 /// A link that can be followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoginLink {
+    /// Digest of its identifier.
+    pub digest: LinkDigest,
     /// The login that it is for.
     pub id: LoginId,
     /// Document of the gateway about it.
@@ -92,23 +97,22 @@ impl Database {
     }
 
     /// Starts the authorization of a link: `state` is the digest of its state, in the place of that of an
-    /// earlier start. Returns false if there is no such link any more. Fails if the database cannot be
-    /// used.
+    /// earlier start. Changes its document as [`Self::update_login_link`] does. Returns false if there is no
+    /// such link any more. Fails if the database cannot be used.
     pub async fn start_login_link(
         &self,
         digest: LinkDigest,
         state: LinkDigest,
-        document: String,
+        change: impl FnOnce(&LoginLink) -> Option<String> + Send + 'static,
     ) -> Result<bool, Unavailable> {
         let sealer = self.sealer();
         self.write(Subject::LOGIN_LINKS, move |sql| {
             let digest = hex(&digest);
-            let document = sealer.seal(&place(&digest), &document)?;
-            let update = "UPDATE login_link SET state = ?2, document = ?3 \
-                          WHERE id = ?1 AND expires_ms > ?4";
-            let state = hex(&state);
-            let values = params![&digest, &state, &document, sql.now()];
-            Ok(sql.run(update, values)? > 0)
+            if update(sql, &sealer, &digest, change)?.is_none() {
+                return Ok(false);
+            }
+            let start = "UPDATE login_link SET state = ?2 WHERE id = ?1";
+            Ok(sql.run(start, params![&digest, &hex(&state)])? > 0)
         })
         .await
     }
@@ -127,20 +131,70 @@ impl Database {
         .await
     }
 
-    /// Removes the link whose authorization has this state, and all other links for the same login. Of
-    /// many callers, one gets true. Fails if the database cannot be used.
+    /// Ends the authorization with this state, whose redirect has come. Of many callers, one gets true. The
+    /// link stays, for the login to be stored by or for another attempt. Fails if the database cannot be used.
     pub async fn take_login_link(&self, state: LinkDigest) -> Result<bool, Unavailable> {
         self.write(Subject::LOGIN_LINKS, move |sql| {
-            sql.overwrite_deleted()?;
-            let select = "SELECT client, server, holder FROM login_link \
-                          WHERE state = ?1 AND expires_ms > ?2";
-            let taken = sql.find(select, params![&hex(&state), sql.now()], target)?;
-            let Some(LinkTarget { client, server, holder }) = taken else { return Ok(false) };
-            let delete = "DELETE FROM login_link WHERE client = ?1 AND server = ?2 AND holder = ?3";
-            Ok(sql.run(delete, params![&client, &server, &holder])? > 0)
+            let update = "UPDATE login_link SET state = NULL WHERE state = ?1 AND expires_ms > ?2";
+            Ok(sql.run(update, params![&hex(&state), sql.now()])? > 0)
         })
         .await
     }
+
+    /// Stores the document that `change` makes of a link; removes the link if it makes none. Changes of other
+    /// processes come before or after that, and none is lost. Returns the changed link; `None` if there is
+    /// none any more. Fails if the database cannot be used.
+    pub async fn update_login_link(
+        &self,
+        digest: LinkDigest,
+        change: impl FnOnce(&LoginLink) -> Option<String> + Send + 'static,
+    ) -> Result<Option<LoginLink>, Unavailable> {
+        let sealer = self.sealer();
+        self.write(Subject::LOGIN_LINKS, move |sql| update(sql, &sealer, &hex(&digest), change))
+            .await
+    }
+
+    /// Removes a link. Fails if the database cannot be used.
+    pub async fn remove_login_link(&self, digest: LinkDigest) -> Result<(), Unavailable> {
+        self.write(Subject::LOGIN_LINKS, move |sql| {
+            sql.overwrite_deleted()?;
+            sql.run("DELETE FROM login_link WHERE id = ?1", params![&hex(&digest)]).map(drop)
+        })
+        .await
+    }
+}
+
+/// Changes a link, as [`Database::update_login_link`] does.
+fn update(
+    sql: &Sql<'_>,
+    sealer: &Sealer,
+    digest: &str,
+    change: impl FnOnce(&LoginLink) -> Option<String>,
+) -> Result<Option<LoginLink>, SqlError> {
+    sql.overwrite_deleted()?;
+    let select = format!("SELECT {COLUMNS} FROM login_link WHERE id = ?1 AND expires_ms > ?2");
+    let present = sql.find(&select, params![digest, sql.now()], |row| link(row, sealer))?;
+    let Some(present) = present else { return Ok(None) };
+    let Some(document) = change(&present) else {
+        sql.run("DELETE FROM login_link WHERE id = ?1", params![digest])?;
+        return Ok(None);
+    };
+    let text = sealer.seal(&place(digest), &document)?;
+    sql.run("UPDATE login_link SET document = ?2 WHERE id = ?1", params![digest, &text])?;
+    Ok(Some(LoginLink { document, ..present }))
+}
+
+/// Removes a link and all others for the same login. Returns false if there is no such link.
+pub(crate) fn use_up(sql: &Sql<'_>, digest: &LinkDigest) -> Result<bool, SqlError> {
+    sql.overwrite_deleted()?;
+    let select = "SELECT client, server, holder FROM login_link WHERE id = ?1";
+    let Some(LinkTarget { client, server, holder }) =
+        sql.find(select, params![&hex(digest)], target)?
+    else {
+        return Ok(false);
+    };
+    let delete = "DELETE FROM login_link WHERE client = ?1 AND server = ?2 AND holder = ?3";
+    Ok(sql.run(delete, params![&client, &server, &holder])? > 0)
 }
 
 /// The login that a link is for, as it is stored.
@@ -159,6 +213,7 @@ const COLUMNS: &str = "id, client, server, holder, expires_ms, document";
 fn link(row: &Row<'_>, sealer: &Sealer) -> Result<LoginLink, SqlError> {
     let holder: Option<OwnerId> = owner(row.get(3)?);
     Ok(LoginLink {
+        digest: owner(row.get(0)?).unwrap_or_default(),
         id: LoginId { client: row.get(1)?, server: row.get(2)?, holder },
         expires_ms: row.get(4)?,
         document: sealer.open(&place(row.get(0)?), row.get(5)?)?,

@@ -69,7 +69,7 @@ struct SecretTable {
     subject: fn(&[KeyValue]) -> Subject,
 }
 
-static TABLES: [SecretTable; 5] = [
+static TABLES: [SecretTable; 6] = [
     SecretTable {
         name: "upstream_login",
         key: &["client", "server"],
@@ -87,6 +87,12 @@ static TABLES: [SecretTable; 5] = [
         key: &["id"],
         secrets: &["document"],
         subject: links_subject,
+    },
+    SecretTable {
+        name: "operator_login",
+        key: &["id"],
+        secrets: &["document"],
+        subject: sessions_subject,
     },
     SecretTable {
         name: "setting_entry",
@@ -111,6 +117,10 @@ fn login_subject(key: &[KeyValue]) -> Subject {
 
 fn links_subject(_key: &[KeyValue]) -> Subject {
     Subject::LOGIN_LINKS
+}
+
+fn sessions_subject(_key: &[KeyValue]) -> Subject {
+    Subject::OPERATOR_SESSIONS
 }
 
 fn settings_subject(_key: &[KeyValue]) -> Subject {

@@ -6,6 +6,7 @@ mod faults;
 pub(crate) mod home;
 mod killed;
 mod lane;
+mod pooler;
 mod requests;
 mod server;
 mod steps;

@@ -89,6 +89,16 @@ pub fn causes<'e>(
     })
 }
 
+/// Quotes text as one word for a shell.
+pub fn shell_word(text: &str) -> String {
+    let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c));
+    if !text.is_empty() && is_plain {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::io;
@@ -101,6 +111,13 @@ mod tests {
         message: &'static str,
         #[source]
         cause: io::Error,
+    }
+
+    #[test]
+    fn text_with_special_characters_is_quoted_for_a_shell() {
+        assert_eq!(shell_word("plugins/a.wasm"), "plugins/a.wasm");
+        assert_eq!(shell_word("it's here"), r"'it'\''s here'");
+        assert_eq!(shell_word(""), "''");
     }
 
     #[test]

@@ -43,6 +43,9 @@ pub enum BadPem {
     /// It has a certificate that is none.
     #[error("{0} has a certificate that cannot be used")]
     BadCertificate(PemPlace, #[source] rustls::Error),
+    /// It has no list of revoked certificates, or one that is none.
+    #[error("{0} has no list of revoked certificates in PEM format, or one that cannot be read")]
+    NoList(PemPlace),
     /// It has no private key.
     #[error("{0} has no private key in PEM format")]
     NoKey(PemPlace),

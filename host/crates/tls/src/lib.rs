@@ -5,20 +5,27 @@
 //! PEM file ──pem──▶ certificates ┐
 //!                                ├─identity─▶ Identity ──▶ settings of a listener or a client
 //! PEM file, text ─▶ private key ─┘
+//! PEM file ──revocation──▶ lists of revoked certificates ──▶ settings of a listener
 //! ```
 
+mod authorities;
 mod error;
 mod identity;
 mod pem;
+mod revocation;
 
 use std::sync::{Arc, Once};
 
 use rustls::crypto::{CryptoProvider, ring};
 
 pub use self::{
+    authorities::Authorities,
     error::{BadIdentity, BadPem},
     identity::{Identity, IdentitySource, KeySource, Validity, validity},
     pem::{MAX_BYTES, is_content, parse_certificates, read_certificates},
+    revocation::{
+        CertificateNumber, IssuerDigest, RevocationList, SerialDigest, read_revocation_lists,
+    },
 };
 
 /// Returns the cryptography of this process: that of an embedding program if it has installed one before,

@@ -2,8 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::future::join_all;
 use serde_json::{Map, Value};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::{
+    runtime::Handle,
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot},
+};
 use tokio_util::sync::CancellationToken;
 
 use super::server::Server;
@@ -34,12 +38,15 @@ impl ControlCommand {
     }
 }
 
+/// Permit for the one request to reconnect, which may be about several instances.
+type Turn = Arc<OwnedSemaphorePermit>;
+
 /// Answer to the operator who requested to reconnect. No other such request is accepted until it is sent
 /// or dropped.
 #[derive(Debug)]
 pub(super) struct ReconnectAnswer {
     sender: oneshot::Sender<Result<(), String>>,
-    _turn: OwnedSemaphorePermit,
+    _turn: Turn,
 }
 
 impl ReconnectAnswer {
@@ -52,8 +59,10 @@ impl ReconnectAnswer {
 /// The operator's control of one server. Cheap to clone.
 #[derive(Clone)]
 pub struct Control {
-    commands: mpsc::Sender<ControlCommand>,
+    /// Queues of the supervisors of the instances, by their numbers.
+    commands: Arc<[mpsc::Sender<ControlCommand>]>,
     server: Arc<Server>,
+    runtime: Handle,
     /// Permit for the one request to reconnect.
     turn: Arc<Semaphore>,
     /// Cancelled once the entry in the catalog is this server's.
@@ -69,25 +78,45 @@ pub enum ControlError {
     /// The server failed, with the reason.
     #[error("{0}")]
     Failed(String),
+    /// The server has fewer instances.
+    #[error("the client has no instance {instance}: they are numbered from 1 to {count}")]
+    NoInstance {
+        /// The number that was asked for.
+        instance: usize,
+        /// Number of its instances.
+        count: usize,
+    },
     /// The gateway stops.
     #[error("the gateway stops")]
     Stopping,
 }
 
 impl Control {
-    /// Creates the control of a server, and the queue of its requests.
+    /// Creates the control of a server, and the queues of the requests for its instances. What takes longer
+    /// than a request runs on `runtime`.
     pub(super) fn new(
         server: Arc<Server>,
         started: CancellationToken,
-    ) -> (Self, mpsc::Receiver<ControlCommand>) {
-        let (commands, queue) = mpsc::channel(QUEUE);
-        (Self { commands, server, turn: Arc::new(Semaphore::new(1)), started }, queue)
+        runtime: Handle,
+    ) -> (Self, Vec<mpsc::Receiver<ControlCommand>>) {
+        let queues = server.instances().iter().map(|_| mpsc::channel(QUEUE));
+        let (commands, queues): (Vec<_>, Vec<_>) = queues.unzip();
+        let turn = Arc::new(Semaphore::new(1));
+        (Self { commands: commands.into(), server, runtime, turn, started }, queues)
     }
 
     /// Waits until the server has listed its tools for the first time, or has failed to, or was stopped.
     /// Its predecessor can be stopped then.
     pub async fn started(&self) {
         self.started.cancelled().await;
+    }
+
+    /// Waits until all instances have listed their tools for the first time, or have failed to, or were
+    /// stopped.
+    pub async fn settled(&self) {
+        for instance in self.server.instances() {
+            instance.settled().cancelled().await;
+        }
     }
 
     /// Returns whether [`Self::started`] would not wait.
@@ -107,19 +136,77 @@ impl Control {
         self.server.relaying().lists_changed.notify_one();
     }
 
-    /// Closes the connection and opens a new one. This also starts a server that had failed for
-    /// good. Fails with the reason if the new connection fails, or if an earlier request is still
-    /// being processed. Dropping the future does not cancel the request.
-    pub async fn reconnect(&self) -> Result<(), ControlError> {
-        let turn = self.turn.clone().try_acquire_owned().map_err(|_| ControlError::InProgress)?;
-        self.request(|sender| ControlCommand::Reconnect(ReconnectAnswer { sender, _turn: turn }))
-            .await
+    /// Returns whether the server is not connected because the operator has to log in.
+    pub fn needs_login(&self) -> bool {
+        self.server.instances().iter().any(|instance| instance.status().needs_login())
     }
 
-    /// Reads the list of tools again. Returns the number of tools that are offered. Fails if the
-    /// server is not connected.
+    /// Closes the connection of one instance, or those of all, and opens new ones. This also starts
+    /// instances that had failed for good. Of several, those that serve are reconnected one after the
+    /// other, so that the others go on. Fails with the reasons if a new connection fails, or if an earlier
+    /// request is still being processed. Dropping the future does not cancel the request.
+    pub async fn reconnect(&self, instance: Option<usize>) -> Result<(), ControlError> {
+        let numbers = self.numbers(instance)?;
+        let turn = self.turn.clone().try_acquire_owned().map_err(|_| ControlError::InProgress)?;
+        let turn = Arc::new(turn);
+        if let [only] = numbers[..] {
+            return self.reconnect_one(only, turn).await;
+        }
+        let control = self.clone();
+        let all = self.runtime.spawn(async move { control.reconnect_all(numbers, &turn).await });
+        all.await.unwrap_or(Err(ControlError::Stopping))
+    }
+
+    async fn reconnect_all(&self, numbers: Vec<usize>, turn: &Turn) -> Result<(), ControlError> {
+        let (serving, away): (Vec<_>, Vec<_>) = numbers
+            .into_iter()
+            .partition(|number| self.server.instances()[number - 1].has_connection());
+        let mut failures = Vec::new();
+        let first = away.into_iter().map(|number| self.numbered_reconnect(number, turn.clone()));
+        failures.extend(join_all(first).await.into_iter().flatten());
+        for number in serving {
+            failures.extend(self.numbered_reconnect(number, turn.clone()).await);
+        }
+        if failures.is_empty() { Ok(()) } else { Err(ControlError::Failed(failures.join("; "))) }
+    }
+
+    /// Reconnects one of several instances. Returns the reason with its number if that fails.
+    async fn numbered_reconnect(&self, number: usize, turn: Turn) -> Option<String> {
+        let error = self.reconnect_one(number, turn).await.err()?;
+        Some(format!("instance {number}: {error}"))
+    }
+
+    async fn reconnect_one(&self, number: usize, turn: Turn) -> Result<(), ControlError> {
+        let commands = &self.commands[number - 1];
+        request(commands, |sender| {
+            ControlCommand::Reconnect(ReconnectAnswer { sender, _turn: turn })
+        })
+        .await
+    }
+
+    /// Reads the lists of tools of all instances again. Returns the number of tools that can be called at
+    /// one of them. Fails if none is connected.
     pub async fn refresh(&self) -> Result<usize, ControlError> {
-        self.request(ControlCommand::Refresh).await
+        let all = self.commands.iter().map(|commands| request(commands, ControlCommand::Refresh));
+        let mut refreshed = Err(ControlError::Stopping);
+        for result in join_all(all).await {
+            refreshed = match (refreshed, result) {
+                (Ok(before), Ok(tools)) => Ok(tools.max(before)),
+                (Ok(tools), Err(_)) | (Err(_), Ok(tools)) => Ok(tools),
+                (Err(_), Err(error)) => Err(error),
+            };
+        }
+        refreshed
+    }
+
+    /// Returns the numbers of the instances that a request is about.
+    fn numbers(&self, instance: Option<usize>) -> Result<Vec<usize>, ControlError> {
+        let count = self.commands.len();
+        match instance {
+            None => Ok((1..=count).collect()),
+            Some(number) if (1..=count).contains(&number) => Ok(vec![number]),
+            Some(instance) => Err(ControlError::NoInstance { instance, count }),
+        }
     }
 
     /// Returns the state of the server with its history, as members of its entry in the
@@ -132,30 +219,38 @@ impl Control {
         &self.server
     }
 
-    /// Returns the last lines that the server's last processes wrote to stderr, oldest first:
-    /// redacted, and at most 64 KiB. Empty if the server is no process of this machine.
-    pub fn logs(&self) -> Vec<String> {
-        self.server.logs().lines()
-    }
-
-    async fn request<T>(
-        &self,
-        command: impl FnOnce(oneshot::Sender<Result<T, String>>) -> ControlCommand,
-    ) -> Result<T, ControlError> {
-        let (answer, answered) = oneshot::channel();
-        self.commands.send(command(answer)).await.map_err(|_| ControlError::Stopping)?;
-        match answered.await {
-            Ok(Ok(done)) => Ok(done),
-            Ok(Err(reason)) => Err(ControlError::Failed(reason)),
-            Err(_) => Err(ControlError::Stopping),
+    /// Returns the last lines that the last processes of one instance, or of all, wrote to stderr, oldest
+    /// first: redacted, and at most 64 KiB of each instance. Lines of several have their numbers before
+    /// them. Empty if the server is no process of this machine. Fails if there is no such instance.
+    pub fn logs(&self, instance: Option<usize>) -> Result<Vec<String>, ControlError> {
+        let instances = self.server.instances();
+        let numbers = self.numbers(instance)?;
+        if let [only] = numbers[..] {
+            return Ok(instances[only - 1].logs().lines());
         }
+        let all = instances.iter().flat_map(|instance| {
+            let lines = instance.logs().lines().into_iter();
+            lines.map(|line| format!("[{}] {line}", instance.number()))
+        });
+        Ok(all.collect())
+    }
+}
+
+async fn request<T>(
+    commands: &mpsc::Sender<ControlCommand>,
+    command: impl FnOnce(oneshot::Sender<Result<T, String>>) -> ControlCommand,
+) -> Result<T, ControlError> {
+    let (answer, answered) = oneshot::channel();
+    commands.send(command(answer)).await.map_err(|_| ControlError::Stopping)?;
+    match answered.await {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(reason)) => Err(ControlError::Failed(reason)),
+        Err(_) => Err(ControlError::Stopping),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tokio::runtime::Handle;
-
     use super::*;
     use airlock_core::tool::ClientName;
     use airlock_mcp_client::{Process, Settings};
@@ -163,10 +258,10 @@ mod tests {
     fn control() -> (Control, mpsc::Receiver<ControlCommand>) {
         let name = ClientName::parse("up").expect("a good name");
         let settings = Settings::new(name, Process::default());
-        Control::new(
-            Server::new(&settings, Handle::current(), None, None),
-            CancellationToken::new(),
-        )
+        let server = Server::new(&settings, Handle::current(), None, None);
+        let (control, mut queues) =
+            Control::new(server, CancellationToken::new(), Handle::current());
+        (control, queues.remove(0))
     }
 
     #[tokio::test]
@@ -174,18 +269,18 @@ mod tests {
         let (control, mut queue) = control();
         let first = tokio::spawn({
             let control = control.clone();
-            async move { control.reconnect().await }
+            async move { control.reconnect(None).await }
         });
         let Some(ControlCommand::Reconnect(answer)) = queue.recv().await else {
             panic!("no request")
         };
-        assert_eq!(control.reconnect().await, Err(ControlError::InProgress));
+        assert_eq!(control.reconnect(None).await, Err(ControlError::InProgress));
         // An operator who leaves does not cancel the request.
         first.abort();
         assert!(first.await.is_err());
-        assert_eq!(control.reconnect().await, Err(ControlError::InProgress));
+        assert_eq!(control.reconnect(None).await, Err(ControlError::InProgress));
         assert!(answer.send(Ok(())).is_err(), "the operator has left");
-        let (second, ()) = tokio::join!(control.reconnect(), async {
+        let (second, ()) = tokio::join!(control.reconnect(None), async {
             let request = queue.recv().await.expect("a request");
             request.refuse("it is broken");
         });
@@ -197,6 +292,6 @@ mod tests {
         let (control, queue) = control();
         drop(queue);
         assert_eq!(control.refresh().await, Err(ControlError::Stopping));
-        assert_eq!(control.reconnect().await, Err(ControlError::Stopping));
+        assert_eq!(control.reconnect(None).await, Err(ControlError::Stopping));
     }
 }

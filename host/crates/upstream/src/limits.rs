@@ -51,6 +51,9 @@ pub(crate) const SLOW_GRANT_PAUSE: Duration = Duration::from_mins(1);
 pub(crate) const MAX_USERS: usize = 256;
 /// Maximum connections of users at one server, so that others have room.
 pub(crate) const MAX_SERVER_USERS: usize = 128;
+/// Maximum connections of one user at one server, each with another exchanged token: callers' tokens are
+/// renewed, and many of one user take no room of others.
+pub(crate) const MAX_TOKENS_OF_USER: usize = 4;
 /// Time after its last call in which the connection of a user stays open. Opening one takes two or three
 /// requests.
 pub(crate) const USER_IDLE: Duration = Duration::from_mins(5);
@@ -108,6 +111,16 @@ pub(crate) const SUBSCRIPTION_PACE: Duration = Duration::from_millis(200);
 pub(crate) const SUBSCRIPTION_OVERLAP: Duration = Duration::from_secs(1);
 /// Time for a server to confirm a subscription. It is not waited for any longer.
 pub(crate) const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
+
+// Instances.
+
+/// Minimum and maximum time in which other instances are preferred to one whose calls hang or fail. It
+/// doubles with each such period until a call has got a response.
+pub(crate) const DOUBT: std::ops::RangeInclusive<Duration> =
+    Duration::from_secs(10)..=Duration::from_mins(1);
+/// Time after which a call that its caller gives up counts as one that hangs. A caller that leaves earlier
+/// must not steer the calls of others.
+pub(crate) const CALL_PATIENCE: Duration = Duration::from_secs(5);
 
 // Connections.
 

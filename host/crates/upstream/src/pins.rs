@@ -25,6 +25,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::{info, warn};
 
+pub(super) use self::definition::Listing;
 pub use self::{
     decide::{Change, ChangeKind},
     definition::Definition,
@@ -33,9 +34,10 @@ pub use self::{
 };
 use self::{
     decide::{Decision, Pinned, decide},
-    definition::{Listing, on_blocking_thread},
+    definition::on_blocking_thread,
     keep::{Keep, PinError, definitions},
 };
+use airlock_catalog::MAX_TOOLS_PER_CLIENT;
 use airlock_core::tool::{ClientName, ToolDefinition, ToolName};
 use airlock_lock::{FileVersion, Lock, WATCH_PERIOD};
 pub use airlock_mcp_client::{Pinning, Settings};
@@ -104,8 +106,8 @@ pub struct ClientPins {
 }
 
 /// Outcome of the last list. Everything in it is bounded by the bounds of a list, because a change
-/// holds the latest definition only.
-#[derive(Debug, Default)]
+/// holds the latest definition only. Clones share it.
+#[derive(Debug, Default, Clone)]
 struct PinState {
     /// Accepted definitions; `None` before the first list, and if they could never be read.
     pinned: Option<Arc<Pinned>>,
@@ -115,6 +117,27 @@ struct PinState {
     is_screened: bool,
     /// Version of the lock file that the list was compared with.
     lock: Option<FileVersion>,
+    /// Differences of the lists of all instances that are held out, one for each tool, and at most
+    /// [`MAX_TOOLS_PER_CLIENT`].
+    held_out: Arc<[Change]>,
+    /// Number of further tools of such lists that differ.
+    more_held_out: usize,
+}
+
+impl PinState {
+    /// Returns the differences of the list that is offered, and those that only instances have that are
+    /// held out. They are not masked by the list that is offered: an operator sees them, and may accept
+    /// them.
+    fn all_changes(&self) -> Vec<Change> {
+        // Whether the offered list lacks a tool says nothing about its definition at other instances.
+        let (removed, others): (Vec<_>, Vec<_>) =
+            self.changes.iter().partition(|change| change.kind == ChangeKind::Removed);
+        let mut all = BTreeMap::new();
+        for change in others.into_iter().chain(&*self.held_out).chain(removed) {
+            all.entry(change.tool.as_str()).or_insert(change);
+        }
+        all.into_values().cloned().collect()
+    }
 }
 
 /// The part of a list that may be published.
@@ -136,8 +159,17 @@ impl ClientPins {
         if self.pinning == Pinning::Off {
             return Screened { tools: list, ..Screened::default() };
         }
+        self.screen_listing(Listing::of(list).await).await
+    }
+
+    /// Does the same as [`Self::screen`] with a list whose digests are known.
+    pub(super) async fn screen_listing(&self, listing: Listing) -> Screened {
+        let Listing { tools, left_out, .. } = listing;
+        if self.pinning == Pinning::Off {
+            let tools = tools.into_iter().map(|(tool, _)| tool).collect();
+            return Screened { tools, left_out, ..Screened::default() };
+        }
         let lock = self.keep.lock_version().await;
-        let Listing { tools, left_out } = Listing::of(list).await;
         let (pinned, problem) = match self.pinned(&tools).await {
             Ok(pinned) => (Some(Arc::new(pinned)), None),
             Err(error) => (self.state().pinned.clone(), Some(with_causes(&error))),
@@ -149,21 +181,91 @@ impl ClientPins {
             return Screened::default();
         };
         self.log(&changes, problem.as_deref());
-        *self.state() =
-            PinState { pinned, changes: changes.into(), problem, is_screened: true, lock };
+        let mut state = self.state();
+        let held_out = state.held_out.clone();
+        let more_held_out = state.more_held_out;
+        let changes = changes.into();
+        let is_screened = true;
+        *state = PinState { pinned, changes, problem, is_screened, lock, held_out, more_held_out };
+        drop(state);
         Screened { tools, unaccepted, left_out }
+    }
+
+    /// Compares the lists of instances with the accepted definitions, and pins nothing. Returns the
+    /// differences of each. There are none before the first list of the client, and if nothing is pinned.
+    pub(super) async fn compare(&self, listings: Vec<Arc<Listing>>) -> Vec<Vec<Change>> {
+        if self.pinning == Pinning::Off {
+            return listings.iter().map(|_| Vec::new()).collect();
+        }
+        let (pinned, problem) = match self.accepted().await {
+            Ok(Some(pinned)) => (Arc::new(pinned), None),
+            Ok(None) => {
+                self.state().problem = None;
+                return listings.iter().map(|_| Vec::new()).collect();
+            }
+            Err(error) => {
+                let known = self.state().pinned.clone().unwrap_or_default();
+                (known, Some(with_causes(&error)))
+            }
+        };
+        self.log_problem(problem.as_deref());
+        // A review is about these, whether or not a list is offered.
+        {
+            let mut state = self.state();
+            state.pinned = Some(pinned.clone());
+            state.problem = problem;
+        }
+        let pinning = self.pinning;
+        let compared = on_blocking_thread(move || {
+            let decided = listings
+                .iter()
+                .map(|listing| decide(pinning, &pinned, listing.tools.clone()).changes);
+            decided.collect()
+        });
+        compared.await.unwrap_or_default()
+    }
+
+    /// Returns whether nothing is accepted, so that the first list that is offered is pinned.
+    pub(super) async fn is_first_use(&self) -> bool {
+        self.pinning == Pinning::TrustOnFirstUse && matches!(self.accepted().await, Ok(None))
+    }
+
+    /// Records the differences of the lists of instances that are held out.
+    pub(super) fn set_held_out(&self, held_out: &[&[Change]]) {
+        let mut kept = BTreeMap::new();
+        // An instance that lacks a tool is held out for that, but others have the tool.
+        let changes = held_out.iter().flat_map(|changes| changes.iter());
+        for change in changes.filter(|change| change.kind != ChangeKind::Removed) {
+            kept.entry(change.tool.as_str()).or_insert(change);
+        }
+        let more = kept.len().saturating_sub(MAX_TOOLS_PER_CLIENT);
+        let kept = kept.into_values().take(MAX_TOOLS_PER_CLIENT).cloned().collect();
+        let mut state = self.state();
+        state.is_screened |= held_out.iter().any(|changes| !changes.is_empty());
+        state.held_out = kept;
+        let known = std::mem::replace(&mut state.more_held_out, more);
+        drop(state);
+        if more > 0 && more != known {
+            warn!(client = %self.client, more, "more tools of instances that are held out differ");
+        }
     }
 
     /// Returns the differences between the last list and the accepted definitions.
     pub fn quarantine(&self) -> Vec<Quarantined> {
-        self.state().changes.iter().map(Quarantined::of).collect()
+        self.all_changes().iter().map(Quarantined::of).collect()
+    }
+
+    fn all_changes(&self) -> Vec<Change> {
+        // Calls and lists do not wait for a large comparison.
+        let state = self.state().clone();
+        state.all_changes()
     }
 
     /// Returns the names at the server of the tools in its last list that the operator has not
     /// accepted as they are there, with their invisible characters made visible.
     pub fn held(&self) -> Vec<String> {
-        let state = self.state();
-        let listed = state.changes.iter().filter(|change| change.kind != ChangeKind::Removed);
+        let changes = self.all_changes();
+        let listed = changes.iter().filter(|change| change.kind != ChangeKind::Removed);
         listed.map(|change| visible_line(&Quarantined::of(change).tool)).collect()
     }
 
@@ -180,14 +282,14 @@ impl ClientPins {
     /// Returns the last list for a decision of the operator; `None` before the first list, and for a
     /// server whose definitions are not pinned.
     pub fn review(&self) -> Option<Review> {
-        let state = self.state();
+        let state = self.state().clone();
         state.is_screened.then(|| {
             let pinned = state.pinned.clone().unwrap_or_default();
             Review {
                 pinning: self.pinning,
                 is_locked: pinned.is_locked,
                 accepted: pinned.accepted.clone(),
-                changes: state.changes.to_vec(),
+                changes: state.all_changes(),
                 problem: state.problem.clone(),
             }
         })
@@ -223,6 +325,17 @@ impl ClientPins {
         }
     }
 
+    /// Returns the accepted definitions, and pins nothing; `None` if the first list is still to come.
+    async fn accepted(&self) -> Result<Option<Pinned>, PinError> {
+        let locked = self.keep.locked(&self.client).await?;
+        if self.pinning == Pinning::Strict {
+            let is_locked = locked.is_some();
+            let accepted = locked.unwrap_or_default();
+            return Ok(Some(Pinned { accepted, is_locked, ..Pinned::default() }));
+        }
+        self.keep.known(&self.client, locked).await
+    }
+
     /// Returns the accepted definitions. Pins those of the list if it is the first one.
     async fn pinned(&self, tools: &[(ToolDefinition, Definition)]) -> Result<Pinned, PinError> {
         let locked = self.keep.locked(&self.client).await?;
@@ -241,13 +354,8 @@ impl ClientPins {
     /// Logs the changes that the list before did not have, without a text of the server.
     fn log(&self, changes: &[Change], problem: Option<&str>) {
         let client = &self.client;
-        let (known, known_problem) = {
-            let state = self.state();
-            (state.changes.clone(), state.problem.clone())
-        };
-        if let Some(reason) = problem.filter(|reason| known_problem.as_deref() != Some(reason)) {
-            warn!(%client, reason, "accepted definitions cannot be read; no other is used");
-        }
+        self.log_problem(problem);
+        let known = self.state().changes.clone();
         let known: BTreeSet<_> = known.iter().map(|known| (known.kind, &*known.tool)).collect();
         let new = changes.iter().filter(|change| !known.contains(&(change.kind, &*change.tool)));
         let new: Vec<_> = new.collect();
@@ -273,6 +381,15 @@ impl ClientPins {
         if new.len() > MAX_LOGGED {
             let more = new.len() - MAX_LOGGED;
             warn!(%client, more, "more tools in quarantine");
+        }
+    }
+
+    /// Logs the reason that the accepted definitions cannot be read, if it is not known yet.
+    fn log_problem(&self, problem: Option<&str>) {
+        let known = self.state().problem.clone();
+        if let Some(reason) = problem.filter(|reason| known.as_deref() != Some(reason)) {
+            let client = &self.client;
+            warn!(%client, reason, "accepted definitions cannot be read; no other is used");
         }
     }
 

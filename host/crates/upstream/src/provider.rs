@@ -44,7 +44,10 @@ impl Provider for Server {
     }
 
     fn status(&self) -> Map<String, Value> {
-        let mut status = self.status_record().to_json();
+        let mut status = self.instances_to_json();
+        if let Some(failure) = self.users().and_then(|users| users.failure()) {
+            status.insert("users_failure".to_owned(), failure.into());
+        }
         let metrics = self.metrics().to_json().map(|(name, value)| (name.to_owned(), value));
         status.extend(metrics);
         status

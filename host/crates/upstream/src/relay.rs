@@ -16,10 +16,12 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-pub(super) use self::follow::{follow_events, follow_lists, publish_lists, subscribe};
+pub(super) use self::follow::{
+    follow_events, follow_lists, follow_tools, publish_lists, subscribe,
+};
 use super::{
     questions::{self, Bound, Refused, ServerResponse},
-    server::{NoLink, Retry, Server},
+    server::{Linked, NoLink, Retry, Server},
 };
 use crate::limits::{MAX_FAILURE_BYTES, MAX_RESULT_BYTES};
 use airlock_core::{
@@ -39,7 +41,7 @@ pub(super) async fn run(server: &Server, mut relay: Relay) -> Result<String, Rel
     let tenant = relay.tenant().clone();
     let permitted = server.permitted(relay.questions());
     let bound = Bound::new(&tenant, &[&to_request(relay.request()).to_text(0, None)]);
-    let Retry { parameters, rounds } = match relay.take_answers() {
+    let Retry { parameters, rounds, asker } = match relay.take_answers() {
         None => Retry::default(),
         Some(answers) => {
             server.take_retry(answers, &bound).ok_or(RelayError::NotWaiting)?.map_err(not_asked)?
@@ -47,7 +49,7 @@ pub(super) async fn run(server: &Server, mut relay: Relay) -> Result<String, Rel
     };
     let party = Party { tenant: tenant.clone(), session: relay.session() };
     let answered =
-        server.with_link(&tenant, deadline, move |link: Arc<Link>, permits| async move {
+        server.with_link(&tenant, deadline, asker, move |link: Arc<Link>, permits| async move {
             let mut request = to_request(relay.request())
                 .with_caller(party)
                 .holding(permits)
@@ -58,12 +60,13 @@ pub(super) async fn run(server: &Server, mut relay: Relay) -> Result<String, Rel
             ask(&link, request, expected(relay.request())).await
         });
     match answered.await {
-        Ok(Ok(ServerResponse::Complete(result))) => Ok(result),
-        Ok(Ok(ServerResponse::InputRequired(asked))) => {
-            let parked = server.park_retry(asked, bound, permitted, rounds);
-            Err(parked.map_or_else(not_asked, RelayError::InputRequired))
-        }
-        Ok(Err(error)) => Err(error),
+        Ok(Linked { worked, asker }) => match worked? {
+            ServerResponse::Complete(result) => Ok(result),
+            ServerResponse::InputRequired(asked) => {
+                let parked = server.park_retry(asked, Some(asker), bound, permitted, rounds);
+                Err(parked.map_or_else(not_asked, RelayError::InputRequired))
+            }
+        },
         Err(NoLink::Busy) => Err(RelayError::Busy),
         Err(NoLink::Late) => Err(RelayError::Deadline { limit }),
         Err(NoLink::Unavailable(cause)) => Err(RelayError::Unavailable(cause)),

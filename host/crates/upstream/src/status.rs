@@ -25,6 +25,9 @@ pub(super) enum ServerPhase {
     /// Ready for calls, but its list of tools is in doubt, so that the last good one is kept, or it
     /// sends more than is read, so that its responses are late.
     Degraded,
+    /// Connected, but its tools are not those that its client offers, so it gets no calls. Only one of
+    /// several instances.
+    HeldOut,
     /// Waiting to be started again after a failure.
     Restarting,
     /// Not started again without the operator.
@@ -35,13 +38,14 @@ pub(super) enum ServerPhase {
 
 impl ServerPhase {
     /// Number of states.
-    pub(super) const COUNT: usize = 7;
+    pub(super) const COUNT: usize = 8;
     /// All states.
     pub(super) const ALL: [Self; Self::COUNT] = [
         Self::Stopped,
         Self::Starting,
         Self::Ready,
         Self::Degraded,
+        Self::HeldOut,
         Self::Restarting,
         Self::Failed,
         Self::Disabled,
@@ -54,6 +58,7 @@ impl ServerPhase {
             Self::Starting => "starting",
             Self::Ready => "ready",
             Self::Degraded => "degraded",
+            Self::HeldOut => "held_out",
             Self::Restarting => "restarting",
             Self::Failed => "failed",
             Self::Disabled => "disabled",
@@ -94,9 +99,9 @@ struct Inner {
     /// Starts that failed since the last stable connection.
     attempts: u32,
     is_stale: bool,
+    /// True if the last failure was that the operator has to log in.
+    needs_login: bool,
     agreed: Option<Agreed>,
-    /// Names at the server of the tools whose definitions the operator has not accepted.
-    quarantine: Vec<String>,
     /// Reason for which the server would be ready if it did not exceed its rate; `None` if it does
     /// not exceed it.
     ready_reason: Option<String>,
@@ -140,8 +145,8 @@ impl Status {
             restarts: 0,
             attempts: 0,
             is_stale: false,
+            needs_login: false,
             agreed: None,
-            quarantine: Vec::new(),
             ready_reason: None,
             replacements: 0,
             last_replacement: None,
@@ -172,6 +177,18 @@ impl Status {
         }
     }
 
+    /// Records whether the instance gets calls although another one has listed its tools last. A state of
+    /// another kind stays.
+    pub(super) fn set_held_out(&self, is_held_out: bool, reason: &str) {
+        match (self.phase(), is_held_out) {
+            (ServerPhase::Ready | ServerPhase::Degraded, true) => {
+                self.enter(ServerPhase::HeldOut, reason);
+            }
+            (ServerPhase::HeldOut, false) => self.enter(ServerPhase::Ready, reason),
+            _ => {}
+        }
+    }
+
     /// Returns the present state.
     pub(super) fn phase(&self) -> ServerPhase {
         self.0.lock().phase
@@ -192,10 +209,15 @@ impl Status {
         self.0.lock().is_stale = is_stale;
     }
 
-    /// Records the tools whose definitions the operator has not accepted, by their names at the
-    /// server.
-    pub(super) fn set_quarantine(&self, tools: Vec<String>) {
-        self.0.lock().quarantine = tools;
+    /// Records whether a failure is that the operator has to log in.
+    pub(super) fn set_needs_login(&self, needs_login: bool) {
+        self.0.lock().needs_login = needs_login;
+    }
+
+    /// Returns whether the server is not connected because the operator has to log in.
+    pub(super) fn needs_login(&self) -> bool {
+        let inner = self.0.lock();
+        inner.phase == ServerPhase::Failed && inner.needs_login
     }
 
     /// Records an attempt to replace the process of a connected server: its reason, and why it failed, if it
@@ -244,7 +266,6 @@ impl Status {
             "attempts": inner.attempts,
             "stale": inner.is_stale,
             "protocol": era,
-            "quarantine": inner.quarantine,
             "history": inner.transitions,
         });
         if let Some(failure) = &inner.last_failure {
@@ -307,10 +328,12 @@ impl Inner {
 fn stage(before: ServerPhase, after: ServerPhase) -> Option<&'static str> {
     match after {
         ServerPhase::Restarting | ServerPhase::Failed => match before {
-            ServerPhase::Ready | ServerPhase::Degraded => Some("transport_lost"),
+            ServerPhase::Ready | ServerPhase::Degraded | ServerPhase::HeldOut => {
+                Some("transport_lost")
+            }
             _ => Some("connect"),
         },
-        ServerPhase::Degraded => Some("tool_discovery"),
+        ServerPhase::Degraded | ServerPhase::HeldOut => Some("tool_discovery"),
         _ => None,
     }
 }
@@ -417,13 +440,5 @@ mod tests {
         assert_eq!(status.phase(), ServerPhase::Restarting);
         status.enter(ServerPhase::Ready, "listed 3 tools");
         assert_eq!(status.phase(), ServerPhase::Ready);
-    }
-
-    #[test]
-    fn tools_in_quarantine_are_shown() {
-        let status = Status::new();
-        assert_eq!(status.to_json()["quarantine"], json!([]));
-        status.set_quarantine(vec!["delete".to_owned()]);
-        assert_eq!(status.to_json()["quarantine"], json!(["delete"]));
     }
 }

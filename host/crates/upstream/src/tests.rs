@@ -1,5 +1,6 @@
 //! Tests with misbehaving servers that are real processes.
 
+mod instances;
 mod renewal;
 mod replace;
 
@@ -46,15 +47,15 @@ fn settings(transport: impl Connector) -> Settings {
 }
 
 impl Supervised {
+    #[allow(clippy::needless_pass_by_value, reason = "the callers make the settings on the spot")]
     fn start(settings: Settings) -> Self {
-        let credentials = Credentials::new(
-            &settings,
-            &Logins::new(airlock_store::Settings::new("unused").into()),
-        );
-        Self::start_with(settings, credentials)
+        let logins = Logins::new(airlock_store::Settings::new("unused").into());
+        let instances = settings.instances();
+        let credentials = instances.map(|settings| Credentials::new(&settings, &logins)).collect();
+        Self::start_with(&settings, credentials)
     }
 
-    fn start_with(settings: Settings, credentials: Result<Credentials, OpenError>) -> Self {
+    fn start_with(settings: &Settings, credentials: Vec<Result<Credentials, OpenError>>) -> Self {
         let name = settings.name.clone();
         let catalog = Catalog::new();
         let policy = Policy { execute: Allowlist::All, ..Policy::default() };
@@ -62,12 +63,11 @@ impl Supervised {
         let stop = CancellationToken::new();
         let runtime = Handle::current();
         let pins = pins::Pins::new(None, airlock_store::Settings::new("unused").into());
-        let pins = pins.add(&settings);
+        let pins = pins.add(settings);
         let into = catalog.clone();
-        let until = stop.clone();
-        let authority = Authority { credentials, users: None };
+        let authority = Authority { credentials, users: None, config_option: Arc::default() };
         let (control, supervising) =
-            supervise_with(settings, pins, authority, into, None, until, &runtime);
+            supervise_with(settings, &pins, authority, into, None, &stop, &runtime);
         let task = tokio::spawn(supervising);
         Self { catalog, stop, control, task }
     }
@@ -268,8 +268,8 @@ async fn settings_that_can_never_work_fail_once_and_are_not_retried() {
     };
     let bad_url = Supervised::start(settings(http));
     let bad_secret = Supervised::start_with(
-        settings(fake("well")),
-        Err(OpenError::Invalid(BadSecret::TooShort { name: "TOKEN".into() }.to_string())),
+        &settings(fake("well")),
+        vec![Err(OpenError::Invalid(BadSecret::TooShort { name: "TOKEN".into() }.to_string()))],
     );
     for (server, reason) in [
         (bad_url, "the URL must begin with http:// or https://, found ftp://"),
@@ -524,7 +524,7 @@ async fn a_server_per_call_is_a_process_of_its_own_that_ends_with_the_call() {
 async fn the_operator_reconnects_a_server_and_reads_its_list_again() {
     let server = Supervised::connected("well").await;
     let first = server.answer("pid").await;
-    assert_eq!(server.control.reconnect().await, Ok(()));
+    assert_eq!(server.control.reconnect(None).await, Ok(()));
     assert_ne!(server.answer("pid").await, first);
     assert_eq!(server.control.refresh().await, Ok(12));
     server.stop().await;
@@ -538,7 +538,7 @@ async fn attempts_end_in_a_terminal_failure_until_the_operator_reconnects() {
     server.until(|client| matches!(client.state, SourceState::Failed { .. })).await;
     let refused = server.control.refresh().await;
     assert_eq!(refused, Err(ControlError::Failed("it is not connected".to_owned())));
-    let failed = server.control.reconnect().await.expect_err("it fails again");
+    let failed = server.control.reconnect(None).await.expect_err("it fails again");
     assert!(failed.to_string().contains("exit status: 1"), "{failed}");
     server.stop().await;
 }

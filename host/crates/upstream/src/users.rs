@@ -11,6 +11,7 @@ mod pool;
 mod session;
 
 use std::{
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -30,13 +31,21 @@ use self::{
 };
 use crate::{limits::LOGIN_POLL, server::unavailable_before_sent};
 use airlock_core::{
+    door::CallerToken,
     tenant::Tenant,
     tool::{CallError, LoginRequired, ToolName},
 };
 use airlock_mcp_client::{
-    Attempt, ConnectionError, Credentials, Handshake, Link, LoginLinks, Logins, OpenError, Settings,
+    Attempt, ConnectionError, Credentials, ExchangeError, ExchangedToken, ExchangedTokens,
+    Handshake, HttpSettings, Link, LoginLinks, Logins, OpenError, Settings, TokenExchanger,
+    UserGrant,
 };
 use airlock_store::OwnerId;
+use airlock_strings::shell_word;
+
+/// Reason that a call failed whose server refuses an exchanged token.
+const REFUSED_TOKEN: &str = "the server of the tool refuses the token for which the access token of its caller was exchanged; \
+                             its user may have no access to the server";
 
 /// The accounts of the operator and of users at all servers of a gateway, with the connections of users.
 /// Cheap to clone.
@@ -44,13 +53,30 @@ use airlock_store::OwnerId;
 pub struct Accounts {
     logins: Logins,
     links: LoginLinks,
+    exchanged: ExchangedTokens,
     pool: Arc<UserPool>,
+    /// Option that names the configuration in a command for the operator, with a space before it; empty if
+    /// there is none.
+    config_option: Arc<str>,
 }
 
 impl Accounts {
-    /// Creates the accounts whose logins are these. Nobody is connected yet.
+    /// Creates the accounts whose logins are these. No user is connected yet.
     pub fn new(logins: Logins) -> Self {
-        Self { links: LoginLinks::new(logins.clone()), logins, pool: Arc::default() }
+        Self {
+            links: LoginLinks::new(logins.clone()),
+            logins,
+            exchanged: ExchangedTokens::default(),
+            pool: Arc::default(),
+            config_option: Arc::default(),
+        }
+    }
+
+    /// Has reasons name the configuration of the gateway in the command by which the operator logs in.
+    #[must_use]
+    pub fn with_config(self, file: &Path) -> Self {
+        let file = shell_word(&file.display().to_string());
+        Self { config_option: format!(" --config {file}").into(), ..self }
     }
 
     /// Returns the stored logins.
@@ -74,18 +100,23 @@ impl Accounts {
 
 /// Credentials at one server.
 pub(crate) struct Authority {
-    /// The operator's.
-    pub(crate) credentials: Result<Credentials, OpenError>,
+    /// The operator's, for each instance of the server.
+    pub(crate) credentials: Vec<Result<Credentials, OpenError>>,
     /// The users whose credentials its calls have; `None` if they have the operator's.
     pub(crate) users: Option<Arc<Users>>,
+    /// As in [`Accounts`].
+    pub(crate) config_option: Arc<str>,
 }
 
 impl Authority {
     /// Creates the credentials at the server of these settings, whose calls run on `runtime`.
     pub(crate) fn new(settings: &Settings, accounts: &Accounts, runtime: &Handle) -> Self {
+        let instances = settings.instances();
+        let logins = accounts.logins();
         Self {
-            credentials: Credentials::new(settings, accounts.logins()),
+            credentials: instances.map(|settings| Credentials::new(&settings, logins)).collect(),
             users: Users::new(settings, accounts, runtime),
+            config_option: accounts.config_option.clone(),
         }
     }
 }
@@ -96,7 +127,12 @@ pub(crate) struct Users {
     number: u64,
     settings: Settings,
     accounts: Accounts,
+    /// Exchanges the access tokens of callers; `None` if they have other credentials. Fails if its settings
+    /// cannot be used.
+    exchanger: Option<Result<TokenExchanger, String>>,
     runtime: Handle,
+    /// The last failure of a user's connection, for the operator; `None` after a success.
+    failure: Mutex<Option<String>>,
     /// Handshake of the connection that listed the tools last.
     handshake: Mutex<Handshake>,
     is_stopped: AtomicBool,
@@ -107,17 +143,32 @@ pub(crate) struct Users {
 pub(crate) struct UserLink {
     link: Arc<Link>,
     connection: Arc<UserConnection>,
+    /// Token that the connection has, if it was exchanged.
+    token: Option<ExchangedToken>,
     is_done: bool,
+}
+
+/// Caller of a call, as far as its user's connection depends on it.
+#[derive(Clone, Copy)]
+pub(crate) struct UserCaller<'c> {
+    pub(crate) tenant: &'c Tenant,
+    /// Access to the token with which the caller has come.
+    pub(crate) token: &'c CallerToken,
 }
 
 /// Reason that a call has no connection of its user.
 pub(crate) enum NoUserLink {
     /// The caller is anonymous.
     Anonymous,
+    /// The caller has no access token that can be exchanged.
+    NoToken,
+    /// The caller's access token was not exchanged.
+    NotExchanged(ExchangeError),
     /// There are too many connections, and all are in use.
     Full,
-    /// The user has to log in.
-    LoginNeeded,
+    /// The credentials are of no use: the user has to log in, or the caller's token has to be exchanged once
+    /// more for another one than this.
+    LoginNeeded(Option<ExchangedToken>),
     /// The connection failed.
     Failed(Arc<ConnectionError>),
 }
@@ -130,8 +181,12 @@ impl Users {
         runtime: &Handle,
     ) -> Option<Arc<Self>> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        settings.transport.http().filter(|http| http.is_per_user)?;
+        settings.transport.http().filter(|http| http.users.is_some())?;
+        let exchanger = TokenExchanger::new(settings, &accounts.exchanged);
+        let exchanger = exchanger.map_err(|error| error.to_string()).transpose();
         Some(Arc::new(Self {
+            exchanger,
+            failure: Mutex::default(),
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             settings: settings.clone(),
             accounts: accounts.clone(),
@@ -152,16 +207,26 @@ impl Users {
         self.accounts.pool.close(|key| key.server == self.number);
     }
 
-    /// Returns the connection of a tenant. Opens it if there is none, which takes at most the startup
+    /// Returns the connection of a caller's user. Opens it if there is none, which takes at most the startup
     /// timeout; dropping the future does not cancel that.
-    pub(crate) async fn link(&self, tenant: &Tenant) -> Result<UserLink, NoUserLink> {
-        let identity = tenant.identity().ok_or(NoUserLink::Anonymous)?;
-        let client = self.settings.name.clone();
-        let key = PoolKey { server: self.number, client, holder: identity.scope };
+    pub(crate) async fn link(&self, caller: UserCaller<'_>) -> Result<UserLink, NoUserLink> {
+        let identity = caller.tenant.identity().ok_or(NoUserLink::Anonymous)?;
+        let token = self.exchanged(identity.scope, caller.token).await?;
+        let key = PoolKey {
+            server: self.number,
+            client: self.settings.name.clone(),
+            holder: identity.scope,
+            token: token.as_ref().map(ExchangedToken::digest),
+        };
+        let grant = match &token {
+            Some(token) => UserGrant::Exchanged(token.clone()),
+            None => UserGrant::Stored(identity.scope),
+        };
         let connection = self.accounts.pool.connection(key, |slot, opened| {
             let session = UserSession {
                 settings: self.settings.clone(),
                 logins: self.accounts.logins.clone(),
+                grant,
                 attempt: Attempt { handshake: *self.handshake.lock(), has_headers: false },
                 slot,
             };
@@ -173,11 +238,56 @@ impl Users {
             self.accounts.pool.close(|key| key.server == self.number);
         }
         match connection.opened().await {
-            Ok(link) => Ok(UserLink { link, connection, is_done: false }),
+            Ok(link) => Ok(UserLink { link, connection, token, is_done: false }),
             Err(error) if matches!(*error, ConnectionError::LoginNeeded(_)) => {
-                Err(NoUserLink::LoginNeeded)
+                Err(NoUserLink::LoginNeeded(token))
             }
             Err(error) => Err(NoUserLink::Failed(error)),
+        }
+    }
+
+    /// Returns the token for which that of a caller is exchanged; `None` if its credentials are stored.
+    async fn exchanged(
+        &self,
+        user: OwnerId,
+        token: &CallerToken,
+    ) -> Result<Option<ExchangedToken>, NoUserLink> {
+        let exchanger = match &self.exchanger {
+            None => return Ok(None),
+            Some(Ok(exchanger)) => exchanger,
+            Some(Err(reason)) => {
+                let error = ConnectionError::Open(OpenError::Invalid(reason.clone()));
+                return Err(NoUserLink::Failed(Arc::new(error)));
+            }
+        };
+        let token = token.get().ok_or(NoUserLink::NoToken)?;
+        exchanger.token(user, &token).await.map(Some).map_err(NoUserLink::NotExchanged)
+    }
+
+    /// Records the failure of a user's connection, for the operator, or a success.
+    pub(crate) fn report(&self, failure: Option<String>) {
+        *self.failure.lock() = failure;
+    }
+
+    /// Returns the last failure of a user's connection; `None` after a success.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.failure.lock().clone()
+    }
+
+    /// Returns whether a call whose credentials the server refuses may be sent once more: with a login that
+    /// the user has made since, or with a newly exchanged token in the place of `refused`.
+    pub(crate) async fn has_other(
+        &self,
+        caller: UserCaller<'_>,
+        refused: Option<&ExchangedToken>,
+    ) -> bool {
+        match (&self.exchanger, refused) {
+            (Some(Ok(exchanger)), Some(refused)) => {
+                let user = caller.tenant.identity().map(|identity| identity.scope);
+                let known = user.zip(caller.token.get());
+                known.is_some_and(|(user, token)| exchanger.forget(user, &token, refused))
+            }
+            _ => self.has_login(caller.tenant).await,
         }
     }
 
@@ -187,7 +297,7 @@ impl Users {
     }
 
     /// Returns whether a tenant has a login that has tokens. False if the store cannot be read.
-    pub(crate) async fn has_login(&self, tenant: &Tenant) -> bool {
+    async fn has_login(&self, tenant: &Tenant) -> bool {
         let identity = tenant.identity();
         let login = identity.and_then(|own| Credentials::login_of(&self.settings, own.scope));
         match login {
@@ -215,15 +325,21 @@ impl Users {
         }
     }
 
-    /// Returns the error of a call whose user has to log in, with a link for it.
+    /// Returns the error of a call whose user has to log in or to enter headers, with a link for it. At a
+    /// server for which tokens are exchanged, no user can mend it.
     pub(crate) async fn login_required(&self, tool: &ToolName, tenant: &Tenant) -> CallError {
         let Some(identity) = tenant.identity() else {
             return CallError::identity_required(tool.clone());
         };
+        if self.exchanger.is_some() {
+            return CallError::token_refused(tool.clone(), REFUSED_TOKEN);
+        }
+        let header_keys = self.settings.transport.http().and_then(HttpSettings::user_headers);
+        let header_keys = header_keys.unwrap_or_default().iter().map(ToString::to_string).collect();
         match self.accounts.links.offer(&self.settings, &identity).await {
             Ok(url) => {
                 let client = self.settings.name.clone();
-                CallError::login_required(tool.clone(), LoginRequired { client, url })
+                CallError::login_required(tool.clone(), LoginRequired { client, url, header_keys })
             }
             Err(error) => unavailable_before_sent(tool, error),
         }
@@ -240,6 +356,11 @@ impl UserLink {
     /// Returns the link.
     pub(crate) fn link(&self) -> &Arc<Link> {
         &self.link
+    }
+
+    /// Token that the connection has, if it was exchanged.
+    pub(crate) fn token(&self) -> Option<&ExchangedToken> {
+        self.token.as_ref()
     }
 
     /// Records that the call has ended.

@@ -4,16 +4,13 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
-use super::{
-    super::{outcome::Done, output, record::millis, spinner},
-    requested::{self, RequestSummary},
-};
+use super::super::{outcome::Done, output, record::millis, spinner};
 use airlock_authoring::{Compiled, Component, example};
 use airlock_core::{
     tool::{Annotations, ToolDefinition},
     units::{Size, Span},
 };
-use airlock_plugin::{Manifest, Metadata};
+use airlock_plugin::{Manifest, Metadata, RequestSummary, requested_limits};
 use airlock_sandbox as sandbox;
 use airlock_strings::{visible, visible_line};
 
@@ -68,7 +65,7 @@ fn document(component: &Component, compiled: &Compiled) -> anyhow::Result<Value>
             tools.map(|tool| (tool.name.clone(), json!(tool.effects))).collect::<Map<_, _>>()
         }),
         "requests": RequestSummary::all(metadata),
-        "limits": requested::limits(metadata),
+        "limits": requested_limits(metadata),
         "config_schema": manifest.and_then(|manifest| manifest.config_schema()),
     }))
 }
@@ -167,7 +164,7 @@ fn imports(imports: &[String]) -> Vec<String> {
 fn requests(component: &Component) -> Vec<String> {
     let mut lines: Vec<_> =
         RequestSummary::all(&component.metadata).iter().flat_map(RequestSummary::lines).collect();
-    let limits = requested::limits(&component.metadata);
+    let limits = requested_limits(&component.metadata);
     if !limits.is_empty() {
         lines.push(format!("  limits: {}", limits.join(", ")));
     }

@@ -19,7 +19,6 @@ use super::{
     },
     consent::ConsentOptions,
     difference,
-    requested::RequestSummary,
 };
 use airlock_authoring::{
     Component,
@@ -29,6 +28,7 @@ use airlock_authoring::{
     },
 };
 use airlock_core::tool::{ClientName, ToolName};
+use airlock_plugin::RequestSummary;
 use airlock_strings::{visible, visible_line};
 
 pub(super) async fn run(args: &InstallArgs) -> anyhow::Result<Done> {

@@ -54,7 +54,7 @@ pub(super) struct UpstreamAcceptArgs {
 }
 
 pub(super) async fn run(args: &UpstreamAcceptArgs) -> anyhow::Result<Done> {
-    let mut config = args.config.load()?;
+    let mut config = args.config.load_merged().await?;
     let clients = select(&config, args.client.as_slice())?;
     config.clients.retain(|client| clients.contains(&client.name));
     with_gateway(

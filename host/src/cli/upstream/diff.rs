@@ -31,7 +31,7 @@ pub(super) struct UpstreamDiffArgs {
 }
 
 pub(super) async fn run(args: &UpstreamDiffArgs) -> anyhow::Result<Done> {
-    let mut config = args.config.load()?;
+    let mut config = args.config.load_merged().await?;
     let clients = select(&config, &args.clients)?;
     config.clients.retain(|client| clients.contains(&client.name));
     with_gateway(

@@ -13,8 +13,9 @@ const FILE_WIDTH: usize = 600;
 /// List the MCP servers of a running gateway
 ///
 /// A server is `ready` for calls, `degraded` if its last list of tools is in doubt, `starting`,
-/// `restarting` after a failure, `failed` until it is restarted by hand, `stopped` until a call
-/// needs it, or `disabled` by the configuration. Tools in quarantine differ from what was accepted.
+/// `restarting` after a failure, `stopped` until a call needs it, `disabled` by the configuration, or
+/// `failed` until an operator acts: see its reason. A server with several instances is in the best state of
+/// them. Tools in quarantine differ from what was accepted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock upstream list --url http://127.0.0.1:8080")]
 pub(super) struct UpstreamListArgs {

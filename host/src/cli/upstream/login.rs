@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_mins(10);
 /// Log in at an MCP server with OAuth
 ///
 /// Prints the URL of the authorization server, opens it in a browser if there is a terminal, and waits
-/// up to ten minutes for the browser to come back to this machine. The tokens are stored in the file
+/// up to ten minutes for the browser to come back to this machine. The tokens are stored in the
 /// `store` of the configuration. If the server has asked for more rights than the last login has, this
 /// login asks for them too. On a remote machine, forward the port: `ssh -L 8765:127.0.0.1:8765 HOST`,
 /// with `--port 8765`.
@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_mins(10);
     after_help = "Examples:\n  airlock upstream login github\n  airlock upstream login github --no-browser --port 8765"
 )]
 pub(super) struct LoginArgs {
-    /// The client's name in the configuration.
+    /// The client's name in the configuration or its store.
     #[arg(value_name = "NAME", value_parser = ClientName::parse)]
     name: ClientName,
     #[command(flatten)]
@@ -50,7 +50,7 @@ pub(super) struct LoginArgs {
 }
 
 pub(super) async fn run(args: &LoginArgs) -> anyhow::Result<Done> {
-    let config = args.config.load()?;
+    let config = args.config.load_merged().await?;
     let settings = settings(&config, &args.name)?;
     let mut signals = Signals::catch()?;
     let logins = Logins::new(config.store_settings()?.into());
@@ -83,7 +83,9 @@ fn settings<'c>(config: &'c Config, name: &ClientName) -> anyhow::Result<&'c Set
     match client.map(|client| &client.source) {
         Some(Source::Upstream(settings)) => Ok(settings),
         Some(Source::Plugin(_)) => bail!("{name} is a plugin, not an MCP server"),
-        None => bail!("the configuration has no client {name}, or it is disabled"),
+        None => {
+            bail!("neither the configuration nor its store has a client {name}, or it is disabled")
+        }
     }
 }
 

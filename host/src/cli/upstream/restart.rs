@@ -5,7 +5,7 @@ use anyhow::anyhow;
 use crate::cli::{
     outcome::Done,
     output,
-    running::{GatewayRefusal, NamedServer},
+    running::{GatewayRefusal, NamedInstance, NamedServer},
 };
 
 /// Width of the reason of a failure, in characters.
@@ -14,12 +14,15 @@ const WIDTH: usize = 2_000;
 /// Close the connection to an MCP server and open a new one
 ///
 /// Waits until the server has started and listed its tools. The attempts are counted anew, so this
-/// also starts a server in the state `failed`.
+/// also starts a server in the state `failed`. The instances of a server that has several are restarted
+/// one after the other.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock upstream restart github")]
 pub(super) struct RestartArgs {
     #[command(flatten)]
     server: NamedServer,
+    #[command(flatten)]
+    instance: NamedInstance,
     /// Print a JSON document: `{status, message}`.
     #[arg(long)]
     json: bool,
@@ -27,7 +30,8 @@ pub(super) struct RestartArgs {
 
 pub(super) async fn run(args: &RestartArgs) -> anyhow::Result<Done> {
     let name = &args.server.name;
-    let done = args.server.gateway.post(&format!("/api/mcp/client/{name}/reconnect")).await;
+    let path = format!("/api/mcp/client/{name}/reconnect{}", args.instance.query());
+    let done = args.server.gateway.post(&path).await;
     let done = done.map_err(|error| match error.downcast_ref::<GatewayRefusal>() {
         Some(refused) if refused.code == "upstream_failed" => {
             anyhow!("{name} did not start: {}", output::both_ends(&refused.message, WIDTH))

@@ -95,6 +95,8 @@ fn lines(server: &Value) -> Vec<String> {
         lines.push(member("latency", &quantiles.join(", ")));
     }
     lines.push(member("restarts", &attempts));
+    let instances = server["instances"].as_array().into_iter().flatten();
+    lines.extend(instances.map(instance));
     let failure = &server["last_failure"];
     if failure.is_object() {
         let when = text(&failure["at"]);
@@ -102,9 +104,10 @@ fn lines(server: &Value) -> Vec<String> {
         let message = shown.once(&failure["message"]);
         lines.push(member("failure", &format!("{when} {step}: {message}")));
     }
-    lines.push("  history".to_owned());
-    let history = server["history"].as_array().into_iter().flatten();
-    lines.extend(history.map(|entry| change(entry, &mut shown)));
+    let history = server["history"].as_array();
+    // Each of several instances has its own, in the document.
+    lines.extend(history.map(|_| "  history".to_owned()));
+    lines.extend(history.into_iter().flatten().map(|entry| change(entry, &mut shown)));
     lines
 }
 
@@ -134,6 +137,18 @@ impl Shown {
 
 fn member(name: &str, value: &str) -> String {
     format!("  {name:10}  {value}").trim_end().to_owned()
+}
+
+fn instance(instance: &Value) -> String {
+    let value = format!(
+        "{}: {}, {} calls running, {} restarts: {}",
+        instance["instance"],
+        text(&instance["phase"]),
+        instance["in_flight"],
+        instance["restarts"],
+        text(&instance["reason"])
+    );
+    member("instance", &value)
 }
 
 fn change(change: &Value, shown: &mut Shown) -> String {
@@ -197,6 +212,29 @@ mod tests {
         assert_eq!(text.matches(&"x".repeat(600)).count(), 1, "{text}");
         assert_eq!(text.matches("… (as above)").count(), 3, "{text}");
         assert!(text.contains("first start"), "{text}");
+    }
+
+    #[test]
+    fn each_of_several_instances_has_a_line() {
+        let server = json!({
+            "config": {"name": "fs", "connection_type": "stdio"}, "tools_total": 2,
+            "phase": "ready", "since": "2026-11-23T01:02:03Z", "in_flight": 1, "queued": 0,
+            "reason": "1 of 2 instances get calls; instance 2 is held_out", "restarts": 1, "attempts": 0,
+            "instances": [
+                {"instance": 1, "phase": "ready", "reason": "it listed 2 tools", "restarts": 1, "in_flight": 1},
+                {"instance": 2, "phase": "held_out", "reason": "1 of its tools\ndiffers", "restarts": 0, "in_flight": 0},
+            ],
+        });
+        insta::assert_snapshot!(lines(&server).join("\n"), @"
+        fs (stdio)
+          state       ready since 2026-11-23T01:02:03Z
+          reason      1 of 2 instances get calls; instance 2 is held_out
+          tools       2
+          calls       1 running, 0 waiting
+          restarts    1, failed attempts in a row: 0
+          instance    1: ready, 1 calls running, 1 restarts: it listed 2 tools
+          instance    2: held_out, 0 calls running, 0 restarts: 1 of its tools differs
+        ");
     }
 
     fn restart(reason: &str) -> Value {

@@ -8,7 +8,7 @@ use super::{
     super::{upstreams::ServerChanges, warnings},
     TakenEntries,
 };
-use airlock_config::{Config, Fingerprint, LeftOut, LeftOutReason};
+use airlock_config::{AbsentOwner, Config, Fingerprint, LeftOut, LeftOutReason};
 use airlock_core::tool::ClientName;
 use airlock_plugin::Reconfigured;
 use airlock_store::entries::EntryKind;
@@ -18,23 +18,6 @@ use airlock_strings::{cut, visible_line};
 const MAX_LISTED: usize = 1_000;
 /// Maximum entries without effect that are logged one by one; of the others, the log has the number.
 const MAX_LOGGED: usize = 20;
-/// End of the key that puts a client into code mode.
-const CODE_MODE: &str = "is_code_mode_client";
-/// End of the key that sets the layout of a client's virtual files.
-const BINDING_LEVEL: &str = "code_mode_binding_level";
-/// Keys of the file that are taken while the gateway runs, beside those of clients; and those above
-/// them, which have a value of their own only if nothing is below.
-const TAKEN: [&str; 8] = [
-    "governance",
-    "governance.environments",
-    "governance.roles",
-    "governance.virtual_keys",
-    "mcp",
-    "mcp.client_configs",
-    "mcp.disabled",
-    "mcp.virtual_mcps",
-];
-
 /// Reports that the log has already.
 #[derive(Default)]
 pub(super) struct Reported {
@@ -42,21 +25,21 @@ pub(super) struct Reported {
     pending: Vec<String>,
     /// Entries without effect.
     left_out: BTreeSet<(EntryKind, String, String)>,
+    /// Owners of clients that do not exist.
+    owners: BTreeSet<AbsentOwner>,
 }
 
 impl Reported {
     /// Logs the keys that differ from those of the start and are not taken, if they have changed since
     /// they were last logged.
-    pub(super) fn pending(&mut self, started: &Fingerprint, config: &Config, has_code_mode: bool) {
-        let pending = pending(started, config, has_code_mode);
-        if pending != self.pending && !pending.is_empty() {
-            let keys = cut(pending.join(", "), MAX_LISTED);
+    pub(super) fn pending(&mut self, pending: &[String]) {
+        if *pending != self.pending && !pending.is_empty() {
             warn!(
-                keys,
+                keys = listed(pending),
                 "changed in the configuration file, and taken only when the gateway is restarted"
             );
         }
-        self.pending = pending;
+        self.pending = pending.to_vec();
     }
 
     /// Logs the entries of the store that have no effect, each once for as long as it has none.
@@ -64,19 +47,29 @@ impl Reported {
         let present: BTreeSet<_> = entries.iter().map(described).collect();
         let new: Vec<_> = present.difference(&self.left_out).collect();
         for (kind, name, reason) in new.iter().take(MAX_LOGGED) {
-            warn!(kind = kind_name(*kind), name, reason, "entry of the store is left out");
+            warn!(kind = kind.name(), name, reason, "entry of the store is left out");
         }
         if new.len() > MAX_LOGGED {
             warn!(more = new.len() - MAX_LOGGED, "more entries of the store are left out");
         }
         self.left_out = present;
     }
+
+    /// Logs the owners of clients that do not exist, each once for as long as it does not.
+    pub(super) fn owners(&mut self, absent: &[AbsentOwner]) {
+        let present: BTreeSet<_> = absent.iter().cloned().collect();
+        for absent in present.difference(&self.owners).take(MAX_LOGGED) {
+            let owner = shown(&absent.to_string());
+            warn!(owner, "a client has an owner that does not exist");
+        }
+        self.owners = present;
+    }
 }
 
-/// Logs the clients and the virtual keys that have changed. `before` is the fingerprint of the settings
+/// Logs the clients, the virtual keys and the other keys that have changed. `before` is the fingerprint of the settings
 /// that were taken before.
 pub(super) fn taken(outcome: &TakenEntries, before: &Fingerprint, config: &Config) {
-    let TakenEntries { added, changed, rechecked, removed, failed, keys, .. } = outcome;
+    let TakenEntries { added, changed, rechecked, removed, failed, keys, changes, .. } = outcome;
     if outcome.is_empty() {
         return;
     }
@@ -89,7 +82,8 @@ pub(super) fn taken(outcome: &TakenEntries, before: &Fingerprint, config: &Confi
         keys_added = listed(&keys.added),
         keys_changed = listed(&keys.changed),
         keys_removed = listed(&keys.removed),
-        "changed clients and virtual keys taken"
+        settings = listed(&changes.settings),
+        "changed settings taken"
     );
 }
 
@@ -116,24 +110,6 @@ fn changed_keys(changed: &[ClientName], before: &Fingerprint, config: &Config) -
     cut(changed.collect::<Vec<_>>().join("; "), MAX_LISTED)
 }
 
-/// Returns the keys that differ from those of the start and are not taken.
-pub(super) fn pending(started: &Fingerprint, config: &Config, has_code_mode: bool) -> Vec<String> {
-    let differences = started.differences(&config.fingerprint).into_iter();
-    let pending = differences.filter_map(|key| match &key.client {
-        None => (!TAKEN.contains(&key.path.as_str())).then(|| key.path.clone()),
-        Some(client) => {
-            let is_late = key.path == BINDING_LEVEL || (key.path == CODE_MODE && !has_code_mode);
-            let is_pending = is_late && has_client(config, client);
-            is_pending.then(|| format!("mcp.client_configs[name = {client:?}].{}", key.path))
-        }
-    });
-    pending.collect()
-}
-
-fn has_client(config: &Config, name: &str) -> bool {
-    config.clients.iter().any(|client| client.name.as_str() == name)
-}
-
 /// Describes an entry without effect, without values that may be secrets.
 fn described(entry: &LeftOut) -> (EntryKind, String, String) {
     let reason = match &entry.reason {
@@ -144,19 +120,13 @@ fn described(entry: &LeftOut) -> (EntryKind, String, String) {
             let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
             problems.join("; ")
         }
+        LeftOutReason::Unreadable(reason) => format!("it cannot be opened: {reason}"),
     };
     (entry.kind, shown(&entry.name), shown(&reason))
 }
 
 fn shown(text: &str) -> String {
     cut(visible_line(text), MAX_LISTED)
-}
-
-fn kind_name(kind: EntryKind) -> &'static str {
-    match kind {
-        EntryKind::Client => "client",
-        EntryKind::VirtualKey => "virtual_key",
-    }
 }
 
 fn names(clients: &[ClientName]) -> String {

@@ -14,16 +14,20 @@ impl UpstreamServers {
 }
 
 impl Upstreams for UpstreamServers {
-    fn reconnect<'a>(&'a self, client: &'a str) -> BoxFuture<'a, Result<(), NotDone>> {
-        Box::pin(async move { self.control(client)?.reconnect().await.map_err(not_done) })
+    fn reconnect<'a>(
+        &'a self,
+        client: &'a str,
+        instance: Option<usize>,
+    ) -> BoxFuture<'a, Result<(), NotDone>> {
+        Box::pin(async move { self.control(client)?.reconnect(instance).await.map_err(not_done) })
     }
 
     fn refresh<'a>(&'a self, client: &'a str) -> BoxFuture<'a, Result<usize, NotDone>> {
         Box::pin(async move { self.control(client)?.refresh().await.map_err(not_done) })
     }
 
-    fn logs(&self, client: &str) -> Option<Vec<String>> {
-        self.control(client).ok().map(|control| control.logs())
+    fn logs(&self, client: &str, instance: Option<usize>) -> Result<Vec<String>, NotDone> {
+        self.control(client)?.logs(instance).map_err(not_done)
     }
 
     fn disabled(&self) -> Vec<(String, &'static str)> {
@@ -37,6 +41,7 @@ fn not_done(error: ControlError) -> NotDone {
     match error {
         ControlError::InProgress => NotDone::InProgress,
         ControlError::Failed(reason) => NotDone::Failed(reason),
+        ControlError::NoInstance { .. } => NotDone::NoInstance(error.to_string()),
         ControlError::Stopping => NotDone::Stopping,
     }
 }

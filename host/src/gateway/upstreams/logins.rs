@@ -8,15 +8,17 @@ use tracing::{info, warn};
 use url::Url;
 
 use super::UpstreamServers;
+use airlock_core::{secret::Secret, tool::ClientName};
 use airlock_mcp_client::{
-    FollowError, LoginError, LoginsUnavailable, OpenLink, Settings, is_secret, new_secret,
+    FollowError, HttpSettings, LoginError, LoginsUnavailable, OpenLink, Settings, is_secret,
+    new_secret,
 };
 use airlock_server::{LoginOffer, LoginRefusal, UserLogins};
 use airlock_store::{OwnerId, login::UserLogin};
 use airlock_strings::with_causes;
 use airlock_upstream::Accounts;
 
-/// Time before logins of removed keys are removed again after a failure. It doubles with each further one.
+/// Time before logins are removed again after a failure. It doubles with each further one.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 /// Longest time before that.
 const LAST_RETRY: Duration = Duration::from_mins(1);
@@ -30,8 +32,15 @@ impl UpstreamServers {
     /// Removes the logins of tenants that no longer exist, in the background, and closes their connections.
     pub(in super::super) fn forget_tenants(&self, holders: Vec<OwnerId>) {
         if !holders.is_empty() {
-            self.tasks.spawn(forget(self.accounts.clone(), holders));
+            self.tasks.spawn(forget(self.accounts.clone(), UselessLogins::OfHolders(holders)));
         }
+    }
+
+    /// Removes the logins of users of a client at all servers but that of these settings, in the background:
+    /// the client was removed, or has another URL or other settings of its logins.
+    pub(super) fn forget_servers(&self, client: &ClientName, present: Option<&Settings>) {
+        let useless = UselessLogins::Elsewhere(client.clone(), present.cloned().map(Box::new));
+        self.tasks.spawn(forget(self.accounts.clone(), useless));
     }
 
     /// Returns the settings of a client that is kept connected and acts for single users.
@@ -49,15 +58,18 @@ impl UpstreamServers {
 }
 
 fn is_per_user(settings: &Settings) -> bool {
-    settings.transport.http().is_some_and(|http| http.is_per_user)
+    settings.transport.http().is_some_and(|http| http.users.is_some())
 }
 
 /// Describes the login of a link at the server of these settings.
 fn offer(link: OpenLink, settings: &Settings) -> LoginOffer {
-    let OpenLink { client, key_name, user } = link;
-    let url = settings.transport.http().and_then(|http| Url::parse(&http.url).ok());
+    let OpenLink { client, holder, key_name, user } = link;
+    let http = settings.transport.http();
+    let url = http.and_then(|http| Url::parse(&http.url).ok());
     let host = url.map(|url| url.authority().to_owned()).unwrap_or_default();
-    LoginOffer { client, host, key_name, user }
+    let header_keys = http.and_then(HttpSettings::user_headers).unwrap_or_default();
+    let header_keys = header_keys.iter().map(ToString::to_string).collect();
+    LoginOffer { client, host, header_keys, holder, key_name, user }
 }
 
 /// Completes a login. The next call uses it, over another connection.
@@ -74,21 +86,45 @@ async fn complete(
     Ok(())
 }
 
-async fn forget(accounts: Accounts, holders: Vec<OwnerId>) {
+/// Logins of users that are of no use any more.
+enum UselessLogins {
+    /// Those of tenants that no longer exist.
+    OfHolders(Vec<OwnerId>),
+    /// Those of a client at other servers than that of its present settings, if it has any.
+    Elsewhere(ClientName, Option<Box<Settings>>),
+}
+
+impl UselessLogins {
+    async fn remove(&self, accounts: &Accounts) -> Result<Vec<UserLogin>, LoginsUnavailable> {
+        match self {
+            Self::OfHolders(holders) => {
+                for holder in holders {
+                    accounts.disconnect(*holder, None);
+                }
+                accounts.logins().remove_of_holders(holders).await
+            }
+            Self::Elsewhere(client, present) => {
+                accounts.logins().remove_elsewhere(client, present.as_deref()).await
+            }
+        }
+    }
+}
+
+async fn forget(accounts: Accounts, useless: UselessLogins) {
     let mut delay = FIRST_RETRY;
     loop {
-        for holder in &holders {
-            accounts.disconnect(*holder, None);
-        }
-        match accounts.logins().remove_of_holders(&holders).await {
+        match useless.remove(&accounts).await {
             Ok(removed) if removed.is_empty() => return,
             Ok(removed) => {
-                info!(logins = removed.len(), "the logins of removed virtual keys were removed");
+                info!(
+                    logins = removed.len(),
+                    "logins of removed virtual keys or clients were removed"
+                );
                 return;
             }
             Err(error) => {
                 let error = with_causes(&error);
-                warn!(error, "the logins of removed virtual keys stay for now");
+                warn!(error, "logins of removed virtual keys or clients stay for now");
             }
         }
         sleep(delay).await;
@@ -129,6 +165,35 @@ impl UserLogins for UpstreamServers {
             let client = links.find(link).await.map_err(refusal)?.client;
             let settings = self.settings(&client)?;
             links.begin(link, browser, &settings).await.map_err(refusal)
+        })
+    }
+
+    fn submit<'a>(
+        &'a self,
+        link: &'a str,
+        entered: &'a [(String, Secret)],
+    ) -> BoxFuture<'a, Result<(), LoginRefusal>> {
+        Box::pin(async move {
+            self.check_has_users()?;
+            let links = self.accounts.links();
+            let client = links.find(link).await.map_err(refusal)?.client;
+            let settings = self.settings(&client)?;
+            let login = links.submit(link, entered, &settings).await.map_err(refusal)?;
+            if let Some(holder) = login.holder {
+                self.accounts.disconnect(holder, Some(&login.client));
+            }
+            Ok(())
+        })
+    }
+
+    fn enter_key<'a>(
+        &'a self,
+        link: &'a str,
+        is_holders: bool,
+    ) -> BoxFuture<'a, Result<(), LoginRefusal>> {
+        Box::pin(async move {
+            self.check_has_users()?;
+            self.accounts.links().enter_key(link, is_holders).await.map_err(refusal)
         })
     }
 
@@ -199,6 +264,7 @@ fn refusal(error: FollowError) -> LoginRefusal {
         FollowError::Gone => LoginRefusal::Gone,
         FollowError::OtherBrowser => LoginRefusal::OtherBrowser,
         FollowError::Busy => LoginRefusal::Busy,
+        FollowError::Headers(error) => LoginRefusal::Invalid(error.to_string()),
         FollowError::Login(LoginError::Store(error)) => unavailable(&error),
         FollowError::Login(error) => LoginRefusal::Failed(with_causes(&error)),
     }

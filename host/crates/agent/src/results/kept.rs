@@ -30,8 +30,6 @@ const PREFIX: &str = "content_";
 
 /// Entries of all tenants in memory, by default large results, each until it expires.
 pub(crate) struct ResultStore<K = Handle, E = StoredResult> {
-    expire_after: Duration,
-    total_bytes: usize,
     state: Mutex<StoreState<K, E>>,
 }
 
@@ -54,6 +52,9 @@ pub(crate) enum StoredResult {
 }
 
 struct StoreState<K, E> {
+    expire_after: Duration,
+    /// Maximum size of all entries, in bytes.
+    total_bytes: usize,
     entries: HashMap<K, StoreSlot<E>>,
     /// Keys of each tenant with entries, the oldest first. All entries live equally long.
     tenants: HashMap<Tenant, TenantShare<K>>,
@@ -98,9 +99,34 @@ impl StoredResult {
 impl<K: Copy + Eq + Hash, E: Clone> ResultStore<K, E> {
     /// Creates the place for entries of at most `total_bytes` together.
     pub(crate) fn new(expire_after: Duration, total_bytes: usize) -> Self {
-        let state =
-            Mutex::new(StoreState { entries: HashMap::new(), tenants: HashMap::new(), bytes: 0 });
-        Self { expire_after, total_bytes, state }
+        Self {
+            state: Mutex::new(StoreState {
+                expire_after,
+                total_bytes,
+                entries: HashMap::new(),
+                tenants: HashMap::new(),
+                bytes: 0,
+            }),
+        }
+    }
+
+    /// Changes the bounds. Entries that live longer than a new one would expire with it, so that the
+    /// oldest of a tenant stays the first that expires. What has no room any more is evicted.
+    pub(crate) fn set_bounds(&self, expire_after: Duration, total_bytes: usize) {
+        let mut state = self.state.lock();
+        state.expire_after = expire_after;
+        state.total_bytes = total_bytes;
+        let now = Instant::now();
+        let latest = now + expire_after;
+        for share in state.tenants.values_mut() {
+            for (_, end) in &mut share.keys {
+                *end = latest.min(*end);
+            }
+        }
+        state.expire(now);
+        while let Some(tenant) = state.over_bounds() {
+            state.evict_oldest(&tenant);
+        }
     }
 
     /// Keeps an entry of `bytes`, in the place of one with the same key, and evicts what has no room
@@ -108,26 +134,28 @@ impl<K: Copy + Eq + Hash, E: Clone> ResultStore<K, E> {
     /// Returns false if it is larger than a tenant's share.
     pub(crate) fn insert(&self, tenant: &Tenant, key: K, entry: E, bytes: usize) -> bool {
         let bytes = bytes + FRAME_BYTES;
-        if bytes > self.total_bytes / 2 {
-            return false;
-        }
         let now = Instant::now();
         let mut state = self.state.lock();
+        let total_bytes = state.total_bytes;
+        if bytes > total_bytes / 2 {
+            return false;
+        }
         state.expire(now);
         state.remove(&key);
-        while state.has_over(tenant, self.total_bytes / 2 - bytes, MAX_COUNT / 2 - 1) {
+        while state.has_over(tenant, total_bytes / 2 - bytes, MAX_COUNT / 2 - 1) {
             state.evict_oldest(tenant);
         }
-        while state.bytes > self.total_bytes - bytes || state.entries.len() >= MAX_COUNT {
+        while state.bytes > total_bytes - bytes || state.entries.len() >= MAX_COUNT {
             let Some(largest) = state.largest() else { break };
             state.evict_oldest(&largest);
         }
         state.entries.insert(key, StoreSlot { tenant: tenant.clone(), entry, bytes });
         state.bytes += bytes;
+        let end = now + state.expire_after;
         let share = state.tenants.entry(tenant.clone());
         let share = share.or_insert_with(|| TenantShare { keys: VecDeque::new(), bytes: 0 });
         share.bytes += bytes;
-        share.keys.push_back((key, now + self.expire_after));
+        share.keys.push_back((key, end));
         true
     }
 
@@ -168,6 +196,15 @@ impl<K: Copy + Eq + Hash, E> StoreState<K, E> {
         largest.map(|(tenant, _)| tenant.clone())
     }
 
+    /// Returns a tenant that has more than its share, or the one that has the most of too many bytes;
+    /// `None` if all is within the bounds.
+    fn over_bounds(&self) -> Option<Tenant> {
+        let most = self.total_bytes / 2;
+        let tenant = self.largest()?;
+        let has_too_much = self.tenants.get(&tenant).is_some_and(|share| share.bytes > most);
+        (has_too_much || self.bytes > self.total_bytes).then_some(tenant)
+    }
+
     /// Removes the oldest entry of a tenant.
     fn evict_oldest(&mut self, tenant: &Tenant) {
         let oldest = self.tenants.get(tenant).and_then(|share| share.keys.front());
@@ -200,7 +237,7 @@ impl<K> TenantShare<K> {
 impl<K, E> fmt::Debug for ResultStore<K, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ResultStore")
-            .field("total_bytes", &self.total_bytes)
+            .field("total_bytes", &self.state.lock().total_bytes)
             .finish_non_exhaustive()
     }
 }
@@ -246,6 +283,22 @@ mod tests {
 
     fn held(kept: &ResultStore, of: u8, handles: &[String]) -> Vec<bool> {
         handles.iter().map(|handle| kept.get(&tenant(of), handle).is_some()).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tighter_bounds_evict_and_expire_what_is_kept_already() {
+        let kept = ResultStore::<Handle, StoredResult>::new(EXPIRE_AFTER, 8 * SIZE);
+        let of_one = [(); 3].map(|()| put(&kept, 1, SIZE).expect("it fits"));
+        let of_two = [(); 2].map(|()| put(&kept, 2, SIZE).expect("it fits"));
+        kept.set_bounds(EXPIRE_AFTER, 4 * SIZE);
+        assert_eq!(held(&kept, 1, &of_one), [false, true, true]);
+        assert_eq!(held(&kept, 2, &of_two), [true, true]);
+        kept.set_bounds(Duration::from_secs(1), 4 * SIZE);
+        let new = [put(&kept, 3, SIZE).expect("it fits")];
+        kept.set_bounds(EXPIRE_AFTER, 4 * SIZE);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(held(&kept, 3, &new), [false], "a longer time is that of later entries");
+        assert_eq!(held(&kept, 2, &of_two), [false, false]);
     }
 
     #[tokio::test(start_paused = true)]

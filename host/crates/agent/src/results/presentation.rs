@@ -37,6 +37,16 @@ impl Results {
         }
     }
 
+    /// Returns the presentation with other settings, which keeps its results in the same place. The place
+    /// has the new bounds from now on.
+    #[must_use]
+    pub fn with_settings(&self, settings: Settings) -> Self {
+        if settings != self.settings {
+            self.kept.set_bounds(settings.expire_after, settings.total_bytes);
+        }
+        Self { settings, kept: self.kept.clone() }
+    }
+
     /// Returns the text of a result for a message. A text over the bound is kept for `tenant` and
     /// replaced by a preview.
     pub fn present(&self, text: String, provenance: &Provenance, tenant: &Tenant) -> Presented {

@@ -11,11 +11,15 @@ use super::{
 };
 use airlock_core::{
     door::{Admitted, Provider},
+    replica::ReplicaId,
     tool::{Annotations, CallError, ErrorKind, Tool, ToolError, ToolOutput},
 };
 
 /// Name of the tool.
 pub(super) const NAME: &str = "readContent";
+
+/// Longest arguments of the tool that are read for their handle, in bytes.
+const MAX_READ_BYTES: usize = 1 << 10;
 
 const DESCRIPTION: &str = "Reads a result that was too large for the conversation, in pages. A tool's result names its \
                            handle and the offset to go on at. Reads only results of this conversation's own tools, \
@@ -86,9 +90,7 @@ impl Reader {
         let Some(StoredResult::Text { provenance, text }) =
             self.kept.get(call.chain().tenant(), handle)
         else {
-            let message =
-                "there is no content with this handle; it may have expired: call its tool again";
-            return Err(ToolError::new(ErrorKind::NotFound, message));
+            return Err(ToolError::new(ErrorKind::NotFound, absent(handle)));
         };
         let page = page(&text, offset, length.min(self.max_page_bytes));
         Ok(ToolOutput::text(page.show(&provenance)))
@@ -119,6 +121,26 @@ impl Page<'_> {
         };
         format!("Bytes {} to {end} of {}.\n{text}\n{next}", self.start, self.of)
     }
+}
+
+/// Returns the gateway that has the content which a call reads: of the tool with this name, with these
+/// arguments as JSON text. `None` for other tools, and without a handle.
+pub fn content_owner(name: &str, arguments: &str) -> Option<ReplicaId> {
+    if name != NAME || arguments.len() > MAX_READ_BYTES {
+        return None;
+    }
+    let arguments: Value = serde_json::from_str(arguments).ok()?;
+    ReplicaId::of_text(arguments.get("handle")?.as_str()?)
+}
+
+/// Returns the message about a handle that opens nothing here.
+fn absent(handle: &str) -> &'static str {
+    let owner = ReplicaId::of_text(handle);
+    if owner.is_none_or(|owner| owner == ReplicaId::current()) {
+        return "there is no content with this handle; it may have expired: call its tool again";
+    }
+    "this content was kept by another gateway process and cannot be read here; call its tool again, and read the handle \
+     of the new result in the same request"
 }
 
 /// Returns the part of a text from `offset`, at most `length` bytes but at least one character. Both
@@ -161,6 +183,25 @@ mod tests {
         tenant::Tenant,
         tool::{Allowlist, ClientName, Policy, ToolDefinition, Trust},
     };
+
+    #[test]
+    fn a_call_that_reads_content_leads_to_the_gateway_that_has_it() {
+        let foreign = "content_0011223344558677 8899aabbccddeeff".replace(' ', "");
+        let owner = "001122334455".parse().ok();
+        let arguments = json!({"handle": foreign}).to_string();
+        assert_eq!(content_owner(NAME, &arguments), owner);
+        assert_eq!(content_owner("web-t", &arguments), None);
+        assert_eq!(
+            content_owner(NAME, &format!("{arguments}{}", " ".repeat(MAX_READ_BYTES))),
+            None
+        );
+        for odd in ["", "[]", "{}", r#"{"handle": 1}"#, r#"{"handle": "content_x"}"#] {
+            assert_eq!(content_owner(NAME, odd), None, "{odd}");
+        }
+        let own = format!("content_{}", ReplicaId::handle().simple());
+        assert!(absent(&foreign).contains("another gateway"));
+        assert!(absent(&own).contains("expired") && absent("x").contains("expired"));
+    }
 
     #[test]
     fn pages_end_between_characters_and_make_progress() {

@@ -110,7 +110,7 @@ impl AcceptedPlugins {
         let plugin = self.plugins.iter().find(|plugin| plugin.client == *client)?;
         // Of a component that cannot be read nothing was accepted, so everything is a wider request.
         let metadata =
-            Component::read_with_tools(&plugin.settings.component, on_compile).await.map_or_else(
+            Component::read_source(&plugin.settings.component, on_compile).await.map_or_else(
                 |_| Metadata::new(b"", Vec::new(), None, Vec::new()),
                 |component| component.metadata,
             );
@@ -147,7 +147,7 @@ impl AcceptedPlugins {
         config: &Config,
         on_compile: &CompileHook,
     ) -> Result<ComparedPlugin, AcceptError> {
-        let component = Component::read_with_tools(&settings.component, on_compile).await;
+        let component = Component::read_source(&settings.component, on_compile).await;
         let component = component
             .map_err(|source| AcceptError::Component { client: client.clone(), source })?;
         let metadata = &component.metadata;

@@ -237,7 +237,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use airlock_plugin::Grant;
+    use airlock_plugin::{ComponentSource, Grant};
 
     #[test]
     fn a_tool_is_described_by_its_author_or_by_the_operator() {
@@ -260,6 +260,6 @@ mod tests {
         let tools: Vec<ToolDefinition> = serde_json::from_value(tools).expect("definitions");
         let descriptions = descriptions.iter().map(|(tool, text)| ((*tool).into(), (*text).into()));
         let grant = Grant { descriptions: descriptions.collect(), ..Grant::default() };
-        undescribed(&tools, &Settings { component: PathBuf::new(), grant })
+        undescribed(&tools, &Settings { component: ComponentSource::File(PathBuf::new()), grant })
     }
 }

@@ -7,7 +7,7 @@ use crate::{SourceKind, ToolSource};
 use airlock_core::{
     door::{
         ApprovalChoice, EXCLUDE_TOOLS, Filter, HidingRule, INCLUDE_CLIENTS, INCLUDE_TOOLS,
-        ToolApproval, VirtualKey,
+        ToolApproval, VirtualKey, roles_of_view,
     },
     tool::ToolName,
 };
@@ -62,9 +62,10 @@ impl Place<'_> {
                 )
             }
             HidingRule::KeyExclude => format!(
-                "A row of the virtual key {:?} for {client}, or of one of its roles, lists {tool} in `tools_to_exclude`, which \
-                 counts more than `tools_to_execute` of every row. Remove it from `tools_to_exclude` of that row.",
-                self.key_name()
+                "A row of {} for {client}{} lists {tool} in `tools_to_exclude`, which counts more than `tools_to_execute` \
+                 of every row. Remove it from `tools_to_exclude` of that row.",
+                self.sender(),
+                self.or_of_roles()
             ),
             HidingRule::Group => format!(
                 "The virtual MCP {:?} does not list {tool} of {client}. Add it to `tools` of the virtual MCP in \
@@ -80,10 +81,12 @@ impl Place<'_> {
                 self.in_client()
             ),
             HidingRule::KeyRow => {
-                let key = self.key_name();
+                let sender = self.sender();
+                let rows = self.rows();
                 format!(
-                    "The virtual key {key:?} has a row for {client} that does not list {tool}. Add it to `tools_to_execute` \
-                     of that row, in `mcp_configs` of the key in `governance.virtual_keys`.{exactly}"
+                    "No row of {sender} for {client}{} lists {tool}. Add it to `tools_to_execute` of such a row, in \
+                     {rows}.{exactly}",
+                    self.or_of_roles()
                 )
             }
             HidingRule::IncludeTools => format!(
@@ -98,6 +101,8 @@ impl Place<'_> {
     pub(super) fn hides_all(self, rule: HidingRule) -> Reason {
         let client = &self.client.name;
         let key = self.key_name();
+        let sender = self.sender();
+        let rows = self.rows();
         let message = match rule {
             HidingRule::SwitchedOff => {
                 "All tools of the gateway are switched off. Set `mcp.disabled` to false.".to_owned()
@@ -124,8 +129,9 @@ impl Place<'_> {
                 )
             }
             HidingRule::KeyExclude => format!(
-                "A row of the virtual key {key:?} for {client}, or of one of its roles, has `*` in `tools_to_exclude`, which \
-                 takes away all tools of the client. Remove it from `tools_to_exclude` of that row."
+                "A row of {sender} for {client}{} has `*` in `tools_to_exclude`, which takes away all tools of the client. \
+                 Remove it from `tools_to_exclude` of that row.",
+                self.or_of_roles()
             ),
             HidingRule::Group => format!(
                 "The virtual MCP {:?} has no tools of the client {client}. Add them to `tools` of the virtual MCP in \
@@ -146,14 +152,14 @@ impl Place<'_> {
                 self.in_client()
             ),
             HidingRule::KeyWithoutRow => format!(
-                "The virtual key {key:?} has no row for the client {client}, and the client does not permit all keys. Add a row \
-                 with `\"mcp_client_name\": \"{client}\"` to `mcp_configs` of the key in `governance.virtual_keys`, or set \
-                 `allow_on_all_virtual_keys` {} to true.",
+                "There is no row of {sender} for the client {client}, and the client does not permit all keys. Add a row \
+                 with `\"mcp_client_name\": \"{client}\"` to {rows}, or set `allow_on_all_virtual_keys` {} to true.",
                 self.in_client()
             ),
             HidingRule::KeyRow => format!(
-                "The row of the virtual key {key:?} for {client} lists no tool. Add the tools, or `*` for all of them, to \
-                 `tools_to_execute` of that row, in `mcp_configs` of the key in `governance.virtual_keys`."
+                "No row of {sender} for {client}{} lists a tool. Add the tools, or `*` for all of them, to \
+                 `tools_to_execute` of such a row, in {rows}.",
+                self.or_of_roles()
             ),
             HidingRule::IncludeTools => format!(
                 "The header `{INCLUDE_TOOLS}` of the request names no tool of {client}. Add `{client}-*` to the header, or \
@@ -259,6 +265,29 @@ impl Place<'_> {
         }
     }
 
+    /// Returns the holder of the rows: a virtual key, or the roles of an access token.
+    fn sender(self) -> String {
+        sender(self.key).unwrap_or_else(|| "the request".to_owned())
+    }
+
+    fn is_of_roles(self) -> bool {
+        self.key.is_some_and(|key| roles_of_view(&key.name).next().is_some())
+    }
+
+    /// Returns the end of a sentence about rows of a virtual key, which has those of its roles too.
+    fn or_of_roles(self) -> &'static str {
+        if self.is_of_roles() { "" } else { ", or of one of its roles," }
+    }
+
+    /// Returns the place of the rows.
+    fn rows(self) -> &'static str {
+        if self.is_of_roles() {
+            "`mcp_configs` of one of the roles in `governance.roles`"
+        } else {
+            "`mcp_configs` of the key in `governance.virtual_keys`"
+        }
+    }
+
     fn key_name(self) -> String {
         self.key.map(|key| visible_line(&key.name)).unwrap_or_default()
     }
@@ -277,18 +306,26 @@ impl Place<'_> {
 
 /// Explains that some clients are left out, without naming them.
 pub(super) fn conceals(clients: usize, key: Option<&VirtualKey>) -> Reason {
-    let sender = key.map_or_else(
-        || "a request without a virtual key".to_owned(),
-        |key| format!("the virtual key {:?}", visible_line(&key.name)),
-    );
+    let sender = sender(key).unwrap_or_else(|| "a request without a virtual key".to_owned());
     let (clients, belong) = match clients {
         1 => ("1 client is".to_owned(), "It belongs"),
         more => (format!("{more} clients are"), "They belong"),
     };
     let message = format!(
-        "{clients} not listed for {sender}. {belong} to other keys: see `virtual_keys` of the clients in `mcp.client_configs`."
+        "{clients} not listed for {sender}. {belong} to other keys: see `virtual_keys` and `teams` of the clients in `mcp.client_configs`."
     );
     Reason { rule: HidingRule::Owner.code(), message }
+}
+
+/// Names the holder of rows; `None` for a request without a key.
+fn sender(key: Option<&VirtualKey>) -> Option<String> {
+    let name = &key?.name;
+    let roles: Vec<_> = roles_of_view(name).map(|role| format!("{role:?}")).collect();
+    Some(match roles.as_slice() {
+        [] => format!("the virtual key {:?}", visible_line(name)),
+        [role] => format!("the role {role}"),
+        roles => format!("the roles {}", roles.join(", ")),
+    })
 }
 
 /// Explains that another tool has the name of a tool.

@@ -146,7 +146,7 @@ fn each_new_bound_is_explained_by_its_code_with_its_place() {
       environment
       virtual_mcp
       exclude_tools
-    owner: 1 client is not listed for the virtual key "ann". It belongs to other keys: see `virtual_keys` of the clients in `mcp.client_configs`.
+    owner: 1 client is not listed for the virtual key "ann". It belongs to other keys: see `virtual_keys` and `teams` of the clients in `mcp.client_configs`.
     "##);
     catalog.switch_off(true);
     let snapshot = catalog.snapshot();
@@ -332,12 +332,12 @@ fn each_message_says_what_to_change_and_where() {
     fs-Get: hidden
       include_clients
       tools_to_execute: The client fs does not list Get in `tools_to_execute`. Add it to `tools_to_execute` of the client fs in `mcp.client_configs`. The name must be written exactly so, because another tool of the client has the same name but for case.
-      key_row: The virtual key "ann" has a row for fs that does not list Get. Add it to `tools_to_execute` of that row, in `mcp_configs` of the key in `governance.virtual_keys`. The name must be written exactly so, because another tool of the client has the same name but for case.
+      key_row: No row of the virtual key "ann" for fs, or of one of its roles, lists Get. Add it to `tools_to_execute` of such a row, in `mcp_configs` of the key in `governance.virtual_keys`. The name must be written exactly so, because another tool of the client has the same name but for case.
       include_tools: The header `x-bf-mcp-include-tools` of the request does not name the tool. Add `fs-Get` or `fs-*` to the header, or send no such header.
       approval_omit: A call of Get needs an approval, and `mcp.tool_manager_config.approval` is `omit`, so models do not see the tool. Add it to `tools_to_auto_execute` of the client fs in `mcp.client_configs`, or set `mcp.tool_manager_config.approval` to `return` or `wait`.
     fs-get: hidden
       include_clients
-      key_row: The virtual key "ann" has a row for fs that does not list get. Add it to `tools_to_execute` of that row, in `mcp_configs` of the key in `governance.virtual_keys`. The name must be written exactly so, because another tool of the client has the same name but for case.
+      key_row: No row of the virtual key "ann" for fs, or of one of its roles, lists get. Add it to `tools_to_execute` of such a row, in `mcp_configs` of the key in `governance.virtual_keys`. The name must be written exactly so, because another tool of the client has the same name but for case.
       include_tools: The header `x-bf-mcp-include-tools` of the request does not name the tool. Add `fs-get` or `fs-*` to the header, or send no such header.
       approval_omit: A call of get needs an approval, and `mcp.tool_manager_config.approval` is `omit`, so models do not see the tool. Add it to `tools_to_auto_execute` of the client fs in `mcp.client_configs`, or set `mcp.tool_manager_config.approval` to `return` or `wait`.
     fs-put: hidden
@@ -353,18 +353,18 @@ fn each_message_says_what_to_change_and_where() {
     fs-held: hidden
       include_clients
       tools_to_execute: The client fs does not list held in `tools_to_execute`. Add it to `tools_to_execute` of the client fs in `mcp.client_configs`.
-      key_row: The virtual key "ann" has a row for fs that does not list held. Add it to `tools_to_execute` of that row, in `mcp_configs` of the key in `governance.virtual_keys`.
+      key_row: No row of the virtual key "ann" for fs, or of one of its roles, lists held. Add it to `tools_to_execute` of such a row, in `mcp_configs` of the key in `governance.virtual_keys`.
       include_tools: The header `x-bf-mcp-include-tools` of the request does not name the tool. Add `fs-held` or `fs-*` to the header, or send no such header.
       quarantine: The operator has not accepted the definition of held in the last list of the client fs, so it is held in quarantine. Read it with `airlock upstream diff fs`, and accept it with `airlock upstream accept fs held`.
     fs-__x__a__b_359e5cdc: hidden
       include_clients
       tools_to_execute: The client fs does not list "$(x) a. b" in `tools_to_execute`. Add it to `tools_to_execute` of the client fs in `mcp.client_configs`.
-      key_row: The virtual key "ann" has a row for fs that does not list "$(x) a. b". Add it to `tools_to_execute` of that row, in `mcp_configs` of the key in `governance.virtual_keys`.
+      key_row: No row of the virtual key "ann" for fs, or of one of its roles, lists "$(x) a. b". Add it to `tools_to_execute` of such a row, in `mcp_configs` of the key in `governance.virtual_keys`.
       include_tools: The header `x-bf-mcp-include-tools` of the request does not name the tool. Add `fs-__x__a__b_359e5cdc` or `fs-*` to the header, or send no such header.
       quarantine: The operator has not accepted the definition of "$(x) a. b" in the last list of the client fs, so it is held in quarantine. Read it with `airlock upstream diff fs`, and accept it with `airlock upstream accept fs`.
     shut: include_clients: The header `x-bf-mcp-include-clients` of the request does not name the client shut. Add `shut` to the header, or send no such header.
     shut: tools_to_execute: `tools_to_execute` of the client shut is empty, so no tool of it may be called. Add the tools, or `*` for all of them, to `tools_to_execute` of the client shut in `mcp.client_configs`.
-    shut: key_without_row: The virtual key "ann" has no row for the client shut, and the client does not permit all keys. Add a row with `"mcp_client_name": "shut"` to `mcp_configs` of the key in `governance.virtual_keys`, or set `allow_on_all_virtual_keys` of the client shut in `mcp.client_configs` to true.
+    shut: key_without_row: There is no row of the virtual key "ann" for the client shut, and the client does not permit all keys. Add a row with `"mcp_client_name": "shut"` to `mcp_configs` of the key in `governance.virtual_keys`, or set `allow_on_all_virtual_keys` of the client shut in `mcp.client_configs` to true.
     shut-x: hidden
       include_clients
       tools_to_execute

@@ -242,3 +242,25 @@ fn a_child_compiles_for_the_engine_of_its_parent() {
     let loaded = unsafe { Component::deserialize(&pooled, &native) };
     assert!(loaded.is_ok());
 }
+
+#[tokio::test]
+async fn a_component_begins_to_be_compiled_when_its_turn_has_come() {
+    let compiler = compiler(Compiling::IN_PROCESS);
+    let wasm = component("(component)");
+    let turn = compiler.0.turn.clone().lock_owned().await;
+    let compiling = compiler.component(wasm.clone());
+    let mut compiling = std::pin::pin!(compiling);
+    let begun = compiler.begun(wasm.clone());
+    let mut begun = std::pin::pin!(begun);
+    // Another component has the turn.
+    let other = CodeName::new(&compiler.0.engine, Form::Plain, b"another one");
+    compiler.0.begun.send_replace(Some(other));
+    while compiler.0.flights.lock().is_empty() {
+        assert!(compiling.as_mut().now_or_never().is_none(), "it waits for its turn");
+        assert!(begun.as_mut().now_or_never().is_none(), "its turn has not come");
+        tokio::task::yield_now().await;
+    }
+    drop(turn);
+    let (outcome, ()) = futures_util::future::join(compiling, begun).await;
+    outcome.expect("it compiles");
+}

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    http_client::{OAuthConfig, TlsConfig},
+    http_client::{OAuthConfig, TlsConfig, TokenExchangeConfig},
     plugin::Wasm,
     process::{Docker, Stdio},
     ranged::{
@@ -37,6 +37,10 @@ pub(crate) struct Client {
     pub(crate) docker_config: Option<Docker>,
     /// For `http` and `sse`: the URL of the endpoint; may be `env.NAME`.
     pub(crate) connection_string: Option<EnvText>,
+    /// For `http` and `sse`, instead of `connection_string`: the URLs of several servers that have the same
+    /// tools, at most 16; each may be `env.NAME`. Each call goes to the one with the least calls among those
+    /// that are connected and have the accepted tools.
+    pub(crate) connection_strings: Option<Vec<EnvText>>,
     /// For `http` and `sse`: headers sent with every request; values may be `env.NAME`.
     pub(crate) headers: Option<BTreeMap<String, EnvText>>,
     /// For `http` and `sse`: headers of a caller's request that are passed on with its calls; they
@@ -56,6 +60,11 @@ pub(crate) struct Client {
     /// For the `auth_type` `oauth` and `per_user_oauth`: the client at the authorization server. What is
     /// absent is discovered, so it may be left out.
     pub(crate) oauth_config: Option<OAuthConfig>,
+    /// For the `auth_type` `per_user_headers`: names of the headers whose values each user enters, at most 8.
+    #[serde(default)]
+    pub(crate) per_user_header_keys: Vec<String>,
+    /// For the `auth_type` `token_exchange`: the authorization server that exchanges the tokens.
+    pub(crate) token_exchange: Option<TokenExchangeConfig>,
     /// For MCP servers: time to start, to complete the handshake and to list the tools. A package
     /// runner such as `npx` may have to download the server first. `connect_timeout` and
     /// `startupTimeout` are the same. Default: 2m for `stdio` and `docker`, else 30s.
@@ -164,6 +173,9 @@ pub(crate) struct Client {
     /// all, and such a key needs no row for it. It replaces `allow_on_all_virtual_keys`. Default: it
     /// belongs to nobody.
     pub(crate) virtual_keys: Option<Vec<String>>,
+    /// Names or identifiers of the teams that the client belongs to: it belongs to their virtual keys,
+    /// beside those of `virtual_keys`. Default: it belongs to no team.
+    pub(crate) teams: Option<Vec<String>>,
     /// True to leave this client unconnected. Its environment variables need not exist. An MCP
     /// server is listed to operators as disabled.
     #[serde(default)]
@@ -209,17 +221,21 @@ impl Client {
             code_mode_binding_level: _,
             allow_on_all_virtual_keys: _,
             virtual_keys: _,
+            teams: _,
             disabled: _,
             // Keys of some.
             stdio_config,
             docker_config,
             connection_string,
+            connection_strings,
             headers,
             allowed_extra_headers,
             tls_config,
             allow_private,
             auth_type,
             oauth_config,
+            per_user_header_keys,
+            token_exchange,
             startup_timeout,
             request_timeout,
             heartbeat_interval,
@@ -269,10 +285,13 @@ impl Client {
         ];
         let of_http = [
             ("connection_string", connection_string.is_some()),
+            ("connection_strings", connection_strings.is_some()),
             ("allowed_extra_headers", !allowed_extra_headers.is_empty()),
             ("tls_config", tls_config.is_some()),
-            ("auth_type", matches!(auth_type, AuthType::Oauth | AuthType::PerUserOauth)),
+            ("auth_type", !matches!(auth_type, AuthType::None | AuthType::Headers)),
             ("oauth_config", oauth_config.is_some()),
+            ("per_user_header_keys", !per_user_header_keys.is_empty()),
+            ("token_exchange", token_exchange.is_some()),
             ("allow_private", *allow_private),
             ("headers", headers.as_ref().is_some_and(|headers| !headers.is_empty())),
         ];
@@ -344,6 +363,25 @@ pub(crate) enum AuthType {
     /// server with an account of its own, and logs in by a link of the gateway. The operator's login
     /// lists the tools, if the server needs one for that, and nothing else.
     PerUserOauth,
+    /// For `http`. Headers of each user: a virtual key, or a user with an access token, enters the values of
+    /// `per_user_header_keys` at a link of the gateway. Headers of these names in `headers` list the tools,
+    /// and nothing else.
+    PerUserHeaders,
+    /// For `http`. The access token of each caller is exchanged for one of the server (RFC 8693), which needs
+    /// `mcp_server.oauth`. An `authorization` in `headers` lists the tools, and nothing else.
+    TokenExchange,
+}
+
+impl AuthType {
+    /// Returns its name if each call has credentials of its caller.
+    pub(crate) fn of_users(self) -> Option<&'static str> {
+        match self {
+            Self::None | Self::Headers | Self::Oauth => None,
+            Self::PerUserOauth => Some("per_user_oauth"),
+            Self::PerUserHeaders => Some("per_user_headers"),
+            Self::TokenExchange => Some("token_exchange"),
+        }
+    }
 }
 
 /// Restarts of an MCP server after failures.

@@ -1,9 +1,15 @@
-//! `governance`, as written.
+//! `governance`, as written: virtual keys, and the sets that they name. Teams and customers are in
+//! [`team`](super::team).
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{forms::SHA256, ranged::Flag, tool_manager::ApprovalChoice};
+use super::{
+    forms::SHA256,
+    ranged::Flag,
+    team::{Customer, Team},
+    tool_manager::ApprovalChoice,
+};
 use crate::env_text::EnvText;
 
 /// Credentials of callers, and the tools that each opens.
@@ -16,6 +22,10 @@ pub(crate) struct Governance {
     pub(crate) roles: Vec<Role>,
     /// Named sets of clients that virtual keys can be bound to.
     pub(crate) environments: Vec<Environment>,
+    /// Groups of virtual keys, which may own clients.
+    pub(crate) teams: Vec<Team>,
+    /// Groups of teams and virtual keys.
+    pub(crate) customers: Vec<Customer>,
 }
 
 /// A named set of rows.
@@ -63,8 +73,9 @@ pub(crate) struct VirtualKey {
     /// A note for people.
     #[serde(rename = "description")]
     _description: Option<String>,
-    /// The credential: `sk-bf-` and more, together at least 20 characters; may be `env.NAME`. Needed
-    /// unless `value_sha256` is set.
+    /// The credential: `sk-bf-` and more, together at least 20 characters; may be `env.NAME`. Without it and
+    /// `value_sha256`, the gateway makes one when it first starts with the key, prints it once on standard
+    /// error, and keeps its digest in the store.
     pub(crate) value: Option<EnvText>,
     /// SHA-256 of the credential, as 64 hexadecimal digits, instead of `value`: the file then has no
     /// secret.
@@ -97,6 +108,25 @@ pub(crate) struct VirtualKey {
     pub(crate) roles: Vec<String>,
     /// Name of the environment that it is bound to. Default: none.
     pub(crate) environment: Option<String>,
+    /// Name or identifier of the team that it belongs to. The clients of the team belong to it too. Default:
+    /// none.
+    pub(crate) team_id: Option<String>,
+    /// Name or identifier of the customer that it belongs to, unless it belongs to a team. Default: none.
+    pub(crate) customer_id: Option<String>,
+}
+
+/// Digest of the credential of a virtual key that has none in the file, as the store has it.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KeyValue {
+    /// Identifier of the key, unless the file has one.
+    pub(crate) id: String,
+    /// As in [`VirtualKey`].
+    pub(crate) value_sha256: String,
+    /// As in [`VirtualKey`].
+    pub(crate) previous_value_sha256: Option<String>,
+    /// As in [`VirtualKey`].
+    pub(crate) previous_valid_until: Option<String>,
 }
 
 /// Tools of one client that a virtual key or a role opens. The row replaces `allow_on_all_virtual_keys`, even

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::private_key::PrivateKey;
 use crate::env_text::EnvText;
@@ -34,6 +34,40 @@ pub(crate) struct OAuthConfig {
     /// Scopes to ask for, instead of those that the server names.
     #[serde(default)]
     pub(crate) scopes: Vec<String>,
+}
+
+/// Exchange of the access tokens of callers for tokens of the server (RFC 8693).
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TokenExchangeConfig {
+    /// URL of the token endpoint of the authorization server that issues the tokens. It begins with
+    /// `https://`, unless its host is `localhost` or a private IP address.
+    pub(crate) token_url: Option<String>,
+    /// Identifier of the client that may exchange tokens there; may be `env.NAME`.
+    pub(crate) client_id: Option<EnvText>,
+    /// The secret of this client, if it has one; may be `env.NAME`.
+    pub(crate) client_secret: Option<EnvText>,
+    /// Name of the server at the authorization server. `audience` or `resource` is required.
+    pub(crate) audience: Option<String>,
+    /// URL of the server, as the authorization server knows it.
+    pub(crate) resource: Option<String>,
+    /// Scopes to ask for. Default: those that the authorization server grants by itself.
+    #[serde(default)]
+    pub(crate) scopes: Vec<String>,
+    /// Type of the callers' tokens, as the authorization server is told.
+    #[serde(default)]
+    pub(crate) subject_token_type: SubjectTokenKind,
+}
+
+/// Type of the tokens of callers.
+#[derive(Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum SubjectTokenKind {
+    /// `urn:ietf:params:oauth:token-type:access_token`.
+    #[default]
+    AccessToken,
+    /// `urn:ietf:params:oauth:token-type:jwt`.
+    Jwt,
 }
 
 /// Certificates of a server, which are always checked, and of the gateway for the server.

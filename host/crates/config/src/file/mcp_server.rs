@@ -123,6 +123,9 @@ pub(crate) enum Approval {
     /// waits in the list of pending approvals (`airlock approvals`, `/v1/approvals`).
     #[default]
     Elicit,
+    /// It waits in the list of pending approvals until an operator decides, also if the client could ask
+    /// its user. The caller of the call does not decide.
+    Wait,
     /// It runs, because the client asks its user itself. Each such call is logged.
     Client,
     /// It runs.

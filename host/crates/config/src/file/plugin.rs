@@ -14,8 +14,11 @@ use airlock_plugin::Profile;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Wasm {
-    /// The component's file.
-    pub(crate) component: PathBuf,
+    /// The component's file. Required, unless `stored` is there.
+    pub(crate) component: Option<PathBuf>,
+    /// Components in the store, for a plugin that operators have uploaded. The management API sets it; a
+    /// configuration file cannot have it.
+    pub(crate) stored: Option<Stored>,
     /// The ceiling of grants and limits, whatever the plugin requests and the operator grants.
     /// Default: `untrusted`.
     #[serde(default)]
@@ -33,6 +36,16 @@ pub(crate) struct Wasm {
     /// Limits of one call.
     #[serde(default)]
     pub(crate) limits: LimitSet,
+}
+
+/// Components in the store: SHA-256, as `sha256:` and 64 hexadecimal digits.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Stored {
+    /// The component that was accepted, which is the one that runs. Without it, the plugin has no tools.
+    pub(crate) accepted: Option<String>,
+    /// The component that was uploaded last and is not accepted yet.
+    pub(crate) offered: Option<String>,
 }
 
 /// Rights that the operator grants to a plugin.

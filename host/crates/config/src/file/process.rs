@@ -44,7 +44,14 @@ pub(crate) struct Stdio {
     /// Memory beyond which it is replaced in the same way (Linux): the resident memory of the process and of
     /// all that it has started, looked at every 5s. Default: no limit.
     pub(crate) max_memory: Option<Bytes<MIB, MOST_MEMORY>>,
+    /// Processes that run at the same time, all with the same tools. Each call goes to the one with the least
+    /// calls among those that are connected and have the accepted tools.
+    #[serde(default)]
+    pub(crate) instances: Instances,
 }
+
+/// Number of processes of one server.
+pub(crate) type Instances = Count<1, 16, 1>;
 
 /// Network of a process.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -109,6 +116,10 @@ pub(crate) struct Docker {
     pub(crate) envs: Vec<String>,
     /// Working directory in the container. Default: that of the image.
     pub(crate) workdir: Option<String>,
+    /// Processes of the server that run in the container at the same time, all with the same tools. Each call
+    /// goes to the one with the least calls among those that are connected and have the accepted tools.
+    #[serde(default)]
+    pub(crate) instances: Instances,
     /// User in the container: `USER`, `UID` or `UID:GID`. Default: that of the image.
     pub(crate) user: Option<String>,
     /// For `image`: network mode, or the name of a network. Default: `none`.

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ranged::{
-    Bytes, Count, DAY, Flag, GIB, HOUR, KIB, MIB, MILLISECOND, MINUTE, SECOND, Time,
+use super::{
+    http_client::TlsConfig,
+    ranged::{Bytes, Count, DAY, Flag, GIB, HOUR, KIB, MIB, MILLISECOND, MINUTE, SECOND, Time},
 };
 use crate::env_text::EnvText;
 use airlock_core::units::Size;
@@ -24,10 +25,10 @@ pub(crate) struct Server {
     /// TLS, with HTTP/2 and HTTP/1.1. Default: plain HTTP.
     pub(crate) tls: Option<Tls>,
     /// URL at which the browsers of users reach the gateway, such as `https://airlock.example.com`: where
-    /// users log in at servers with the `auth_type` `per_user_oauth`. It begins with `https://`, unless
-    /// its host is `localhost` or a loopback address. Default: that of `listen`, if it is a loopback
-    /// address; required if there is such a server and `listen` is another address, or `allowed_hosts` or
-    /// `allowed_origins` is not empty.
+    /// users log in at servers with the `auth_type` `per_user_oauth`, or enter headers for those with
+    /// `per_user_headers`. It begins with `https://`, unless its host is `localhost` or a loopback address.
+    /// Default: that of `listen`, if it is a loopback address; required if there is such a server and
+    /// `listen` is another address, or `allowed_hosts` or `allowed_origins` is not empty.
     pub(crate) external_url: Option<String>,
     /// Host names that requests may have in `Host`, on any port, besides loopback names and the
     /// address of `listen`.
@@ -67,8 +68,24 @@ pub(crate) struct Server {
     /// this gateway has: sessions and tasks of MCP clients, requests that wait for answers, and kept
     /// results. Default: none, and all requests of a client must reach the same gateway.
     pub(crate) replica_url: Option<EnvText>,
+    /// Certificates of the other gateways, which are always checked if `replica_url` begins with `https://`, and
+    /// of this one for the others. Changed files are taken while the gateway runs.
+    pub(crate) replica_tls: Option<TlsConfig>,
+    /// Requests of models that are recorded in memory, with the exact bodies that providers were sent and have
+    /// sent, for operators with `sees_payloads`: `GET /api/requests/{id}/debug`. Default: none.
+    pub(crate) debug_requests: Option<DebugRequests>,
     /// Responses of `POST /v1/responses` that are stored.
     pub(crate) responses: Responses,
+}
+
+/// Bounds on the requests that are recorded. Beyond them, the oldest are evicted.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct DebugRequests {
+    /// Number of requests.
+    pub(crate) max: Count<1, 10_000, 100>,
+    /// Memory of all requests. One gets at most a quarter of it, and is truncated beyond that.
+    pub(crate) max_bytes: Bytes<MIB, GIB, { 64 * MIB }>,
 }
 
 /// TLS of the gateway's own address. Changed files are taken while the gateway runs: new connections get
@@ -82,6 +99,10 @@ pub(crate) struct Tls {
     pub(crate) key: PathBuf,
     /// PEM file of the authorities that sign certificates of callers.
     pub(crate) client_ca: Option<PathBuf>,
+    /// PEM files of lists of revoked certificates of callers, at most 8. With them, each authority between a
+    /// caller and `client_ca` needs a list, and a list that has expired makes its callers be refused.
+    #[serde(default)]
+    pub(crate) client_crl: Vec<PathBuf>,
     /// Certificates of callers. Default: `required` if `client_ca` is set, else `none`.
     pub(crate) client_auth: Option<ClientAuth>,
 }

@@ -14,9 +14,12 @@ use crate::{
 };
 
 /// Parts whose elements are reported as a whole: the member with their names, if they are a list.
-const COLLECTIONS: [(NamedPart, Option<&str>); 3] = [
+const COLLECTIONS: [(NamedPart, Option<&str>); 6] = [
     (NamedPart::Clients, Some("name")),
+    (NamedPart::VirtualMcps, Some("name")),
     (NamedPart::VirtualKeys, Some("name")),
+    (NamedPart::Teams, Some("name")),
+    (NamedPart::Customers, Some("name")),
     (NamedPart::Providers, None),
 ];
 

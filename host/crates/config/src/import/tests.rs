@@ -86,10 +86,13 @@ fn a_file_of_bifrost_is_taken_moved_or_refused_line_by_line() {
                 {"name": "socket", "connection_type": "websocket", "connection_string": "wss://x"},
             ],
         },
-        "governance": {"virtual_keys": [
-            {"id": "vk1", "name": "team", "value": "sk-bf-0123456789abcdef", "team_id": "t",
-             "mcp_configs": [{"id": 3, "mcp_client_name": "web/search", "tools_to_execute": ["*"]}]},
-        ]},
+        "governance": {
+            "virtual_keys": [
+                {"id": "vk1", "name": "team", "value": "sk-bf-0123456789abcdef", "team_id": "t",
+                 "mcp_configs": [{"id": 3, "mcp_client_name": "web/search", "tools_to_execute": ["*"]}]},
+            ],
+            "teams": [{"id": "t", "name": "platform", "budget_id": "b"}],
+        },
     }));
     insta::assert_snapshot!(lines(&imported), @r#"
     no meaning $schema: `airlock schema` prints the schema of the gateway
@@ -109,13 +112,14 @@ fn a_file_of_bifrost_is_taken_moved_or_refused_line_by_line() {
     refused providers.openai.custom_provider_config: this build does not act on it: use `kind` and `base_url`
     refused mcp.client_configs[1].is_ping_available: "files": expected true or false, found a string
     refused mcp.client_configs[2].connection_type: "socket": "websocket" is not built yet: use "stdio", "docker", "http", "sse" or "wasm"
-    refused governance.virtual_keys[0].team_id: "team": this build does not act on it: teams and customers are not built yet
+    refused governance.teams[0].budget_id: "platform": this build does not act on it: budgets and rates are not built yet
     taken providers.openai: 
     taken mcp.client_configs[0]: web_search
     taken mcp.client_configs[1]: files
     taken mcp.tool_manager_config.max_agent_depth: 
     taken mcp.tool_manager_config.tool_execution_timeout: 
     taken governance.virtual_keys[0]: team
+    taken governance.teams[0]: platform
     taken server.require_virtual_key: 
     taken server.max_body: 
     "#);
@@ -130,10 +134,13 @@ fn a_file_of_bifrost_is_taken_moved_or_refused_line_by_line() {
             ],
             "tool_manager_config": {"max_agent_depth": 4, "tool_execution_timeout": "20s"},
         },
-        "governance": {"virtual_keys": [
-            {"id": "vk1", "name": "team", "value": "sk-bf-0123456789abcdef",
-             "mcp_configs": [{"mcp_client_name": "web_search", "tools_to_execute": ["*"]}]},
-        ]},
+        "governance": {
+            "virtual_keys": [
+                {"id": "vk1", "name": "team", "value": "sk-bf-0123456789abcdef", "team_id": "t",
+                 "mcp_configs": [{"mcp_client_name": "web_search", "tools_to_execute": ["*"]}]},
+            ],
+            "teams": [{"id": "t", "name": "platform"}],
+        },
         "server": {"require_virtual_key": true, "max_body": "20MiB"},
     });
     assert_eq!(imported.file, expected, "{:#}", imported.file);
@@ -540,7 +547,7 @@ fn a_virtual_mcp_names_its_clients_by_their_present_names_and_grants_nothing() {
     changed mcp.virtual_mcps[0]: "Desk": it grants nothing here: keys need a row or a role for its tools
     refused mcp.virtual_mcps[0].virtual_key_ids: "Desk": use `virtual_keys`, with the names of keys
     taken mcp.client_configs[0]: my_docs
-    taken mcp.virtual_mcps:
+    taken mcp.virtual_mcps[0]: Desk
     "##);
     assert_eq!(
         imported.file["mcp"]["virtual_mcps"],

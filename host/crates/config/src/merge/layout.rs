@@ -5,16 +5,17 @@
 use airlock_store::entries::EntryKind;
 use serde_json::Value;
 
-use super::part;
 use crate::{
     error::Problem,
     key_path::{KeyPath, Segment},
-    resolve::RefusedValue,
+    resolve::{NamedPart, RefusedValue},
 };
 
 /// The elements of one kind.
 pub(super) struct Layout<'p> {
     pub(super) kind: EntryKind,
+    /// The part of the file that they are in.
+    pub(super) part: NamedPart,
     /// The elements of the file that are kept, with their indices there.
     pub(super) kept: Vec<(usize, &'p Value)>,
     /// Names and documents of the entries.
@@ -25,7 +26,10 @@ pub(super) struct Layout<'p> {
 pub(super) enum Attributed {
     /// It is one of the entry of this kind and name. Its key is relative to the entry.
     Entry(EntryKind, String, Problem),
-    /// It is one of the file.
+    /// It is one of the element of the file with this kind and name, which is kept. Its key is relative to
+    /// the element.
+    Kept(EntryKind, String, Problem),
+    /// It is one of the file, and of no element.
     File(Problem),
 }
 
@@ -49,14 +53,15 @@ impl Layout<'_> {
 
     /// Returns whose problem one at an element is; gives it back if it is at another place.
     fn attribute(&self, refused: RefusedValue) -> Result<Attributed, RefusedValue> {
-        let part = part(self.kind).key();
+        let part = self.part.key();
         let below = refused.key.below(&part);
         let below = below.as_ref().map(KeyPath::segments);
         let Some([Segment::Element(index), inner @ ..]) = below else { return Err(refused) };
         let inner = KeyPath::from(inner.to_vec());
-        if let Some((index, _)) = self.kept.get(*index) {
-            let key = part.element(*index).join(&inner);
-            return Ok(Attributed::File(Problem::from(RefusedValue { key, ..refused })));
+        if let Some((_, element)) = self.kept.get(*index) {
+            let name = element["name"].as_str().unwrap_or_default().to_owned();
+            let problem = Problem::from(RefusedValue { key: inner, ..refused });
+            return Ok(Attributed::Kept(self.kind, name, problem));
         }
         let Some((name, _)) = self.added.get(index - self.kept.len()) else { return Err(refused) };
         let problem = Problem::from(RefusedValue { key: inner, ..refused });

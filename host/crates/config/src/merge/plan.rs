@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use airlock_store::entries::{Entries, Entry, EntryKind};
-use serde::de::DeserializeOwned;
+use airlock_store::entries::{Entries, Entry, EntryKind, UnreadableEntry};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::{
     Element, LeftOut, LeftOutReason, Merged,
+    kinds::{self, SWITCH, part},
     layout::{Attributed, Layout, attribute},
-    part,
 };
 use crate::{
     config::Config,
@@ -21,7 +20,7 @@ use crate::{
     key_path::KeyPath,
     load::Place,
     read::{self, Reading},
-    resolve::{self, AbsentNames},
+    resolve::{self, AbsentNames, NamedPart},
 };
 use airlock_core::tool::ClientName;
 
@@ -32,6 +31,8 @@ type ElementKey = (EntryKind, String);
 pub(super) struct Plan<'j> {
     json: &'j Value,
     slots: BTreeMap<ElementKey, Slot<'j>>,
+    /// Credentials of virtual keys, by their names.
+    values: BTreeMap<String, file::KeyValue>,
     left_out: Vec<LeftOut>,
     absent: AbsentNames,
 }
@@ -59,25 +60,33 @@ enum Change {
 /// Outcome of one attempt to resolve the configuration.
 pub(super) struct Attempt {
     pub(super) config: Config,
-    pub(super) problems_of_file: Vec<Problem>,
-    pub(super) problems_of_entries: BTreeMap<ElementKey, Vec<Problem>>,
+    problems_of_file: Vec<Problem>,
+    /// Problems of elements of the file that are kept.
+    problems_of_kept: BTreeMap<ElementKey, Vec<Problem>>,
+    problems_of_entries: BTreeMap<ElementKey, Vec<Problem>>,
 }
 
 impl Attempt {
     pub(super) fn is_valid(&self) -> bool {
-        self.problems_of_file.is_empty() && self.problems_of_entries.is_empty()
+        self.problems_of_file.is_empty() && !self.has_invalid_elements()
+    }
+
+    /// Returns whether elements have problems: the rest may be valid without them.
+    pub(super) fn has_invalid_elements(&self) -> bool {
+        !self.problems_of_kept.is_empty() || !self.problems_of_entries.is_empty()
     }
 
     /// Returns all problems, with their keys in the configuration.
     pub(super) fn into_problems(self) -> Vec<Problem> {
-        let of_entries =
-            self.problems_of_entries.into_iter().flat_map(|((kind, name), problems)| {
-                let entry = part(kind).key().named(&name);
-                problems
-                    .into_iter()
-                    .map(move |problem| Problem { key: entry.join(&problem.key), ..problem })
-            });
-        self.problems_of_file.into_iter().chain(of_entries).collect()
+        let of_elements = self.problems_of_kept.into_iter().chain(self.problems_of_entries);
+        let of_elements = of_elements.flat_map(|((kind, name), problems)| {
+            let part = part(kind).map(NamedPart::key).unwrap_or_default();
+            let element = part.named(&name);
+            problems
+                .into_iter()
+                .map(move |problem| Problem { key: element.join(&problem.key), ..problem })
+        });
+        self.problems_of_file.into_iter().chain(of_elements).collect()
     }
 }
 
@@ -88,20 +97,25 @@ impl<'j> Plan<'j> {
         let mut plan = Self {
             json,
             slots: BTreeMap::new(),
+            values: BTreeMap::new(),
             left_out: Vec::new(),
             absent: AbsentNames { had_keys: entries.keys_changed, ..AbsentNames::default() },
         };
-        for kind in [EntryKind::Client, EntryKind::VirtualKey] {
-            plan.add_file(kind);
+        for (kind, part) in kinds::parts() {
+            plan.add_file(kind, part);
         }
+        plan.add_file_switch();
         for entry in &entries.entries {
             plan.add_entry(entry);
+        }
+        for entry in &entries.unreadable {
+            plan.add_unreadable(entry);
         }
         plan
     }
 
-    fn add_file(&mut self, kind: EntryKind) {
-        let elements = self.json.pointer(part(kind).pointer()).and_then(Value::as_array);
+    fn add_file(&mut self, kind: EntryKind, part: NamedPart) {
+        let elements = self.json.pointer(part.pointer()).and_then(Value::as_array);
         for (index, value) in elements.into_iter().flatten().enumerate() {
             let Some(name) = value["name"].as_str() else { continue };
             if kind == EntryKind::VirtualKey {
@@ -112,27 +126,70 @@ impl<'j> Plan<'j> {
         }
     }
 
+    fn add_file_switch(&mut self) {
+        let Some(value) = self.json.pointer("/mcp/disabled") else { return };
+        let in_file = Some(InFile { index: 0, digest: digest(value), value });
+        let key = (EntryKind::Setting, SWITCH.to_owned());
+        self.slots.insert(key, Slot { in_file, change: None });
+    }
+
     fn add_entry(&mut self, entry: &Entry) {
-        if entry.kind == EntryKind::Client {
-            self.absent.clients.extend(ClientName::parse(&entry.name).ok());
+        if entry.kind == EntryKind::KeyValue {
+            return self.add_value(entry);
         }
         let key = (entry.kind, entry.name.clone());
-        if let Some(in_file) = self.slots.get(&key).and_then(|slot| slot.in_file.as_ref()) {
-            if entry.replaces != Some(in_file.digest) {
-                return self.report(key, LeftOutReason::FileChanged);
-            }
-            if entry.kind == EntryKind::VirtualKey && in_file.value["is_active"] != false {
-                self.absent.keys.insert(entry.name.clone());
-            }
-        } else if entry.document.is_none() {
+        if !self.is_current(&key, entry.replaces) {
+            return self.report(key, LeftOutReason::FileChanged);
+        }
+        if entry.document.is_none() && !self.slots.contains_key(&key) {
             // The element that it removes is gone.
             return;
+        }
+        if entry.kind == EntryKind::VirtualMcp {
+            self.absent.store_mcps.insert(entry.name.clone());
         }
         match entry.document.as_deref().map(|text| document(entry, text)) {
             None => self.change(key, Change::Removed),
             Some(Ok(document)) => self.change(key, Change::Document(document)),
-            Some(Err(problems)) => self.withhold(key, problems),
+            Some(Err(problems)) => self.withhold(key, LeftOutReason::Invalid(problems)),
         }
+    }
+
+    fn add_value(&mut self, entry: &Entry) {
+        let Some(text) = entry.document.as_deref() else { return };
+        match document(entry, text).and_then(|document| read::read_entry(&document)) {
+            Ok(value) => drop(self.values.insert(entry.name.clone(), value)),
+            Err(problems) => {
+                let key = (entry.kind, entry.name.clone());
+                self.report(key, LeftOutReason::Invalid(problems));
+            }
+        }
+    }
+
+    fn add_unreadable(&mut self, entry: &UnreadableEntry) {
+        let key = (entry.kind, entry.name.clone());
+        if self.is_current(&key, entry.replaces) {
+            self.withhold(key, LeftOutReason::Unreadable(entry.reason));
+        } else {
+            self.report(key, LeftOutReason::FileChanged);
+        }
+    }
+
+    /// Notes the names that an entry takes from the file, to which other elements of the file may refer.
+    /// Returns false if the element of the file was changed after the entry was made.
+    fn is_current(&mut self, key: &ElementKey, replaces: Option<[u8; 32]>) -> bool {
+        let (kind, name) = key;
+        if *kind == EntryKind::Client {
+            self.absent.clients.extend(ClientName::parse(name).ok());
+        }
+        let Some(in_file) = self.slots.get(key).and_then(|slot| slot.in_file.as_ref()) else {
+            return true;
+        };
+        if replaces != Some(in_file.digest) {
+            return false;
+        }
+        self.absent.add(*kind, name, in_file.value);
+        true
     }
 
     fn change(&mut self, key: ElementKey, change: Change) {
@@ -144,23 +201,42 @@ impl<'j> Plan<'j> {
         self.left_out.push(LeftOut { kind, name, reason });
     }
 
-    /// Leaves an entry out that is not valid, and the element of the file in its place.
-    fn withhold(&mut self, key: ElementKey, problems: Vec<Problem>) {
+    /// Leaves an entry out that cannot be used, and the element of the file in its place.
+    fn withhold(&mut self, key: ElementKey, reason: LeftOutReason) {
         self.change(key.clone(), Change::Removed);
-        self.report(key, LeftOutReason::Invalid(problems));
+        self.report(key, reason);
     }
 
-    /// Leaves entries out that are not valid.
-    pub(super) fn leave_out(&mut self, invalid: BTreeMap<ElementKey, Vec<Problem>>) {
+    /// Leaves entries out that are not valid. If all are, leaves elements of the file out that do not fit to
+    /// them: the file is valid by itself.
+    pub(super) fn leave_out(&mut self, attempt: Attempt) {
+        let is_of_entries = !attempt.problems_of_entries.is_empty();
+        let invalid =
+            if is_of_entries { attempt.problems_of_entries } else { attempt.problems_of_kept };
         for (key, problems) in invalid {
-            self.withhold(key, problems);
+            if !is_of_entries {
+                self.note_absent(&key);
+            }
+            self.withhold(key, LeftOutReason::Invalid(problems));
+        }
+    }
+
+    /// Notes the names of an element of the file that is left out, to which others may refer.
+    fn note_absent(&mut self, key: &ElementKey) {
+        let (kind, name) = key;
+        if *kind == EntryKind::Client {
+            self.absent.clients.extend(ClientName::parse(name).ok());
+        }
+        if let Some(in_file) = self.slots.get(key).and_then(|slot| slot.in_file.as_ref()) {
+            self.absent.add(*kind, name, in_file.value);
         }
     }
 
     /// Returns whether any entry has effect.
     pub(super) fn changes_anything(&self) -> bool {
-        let kinds = [EntryKind::Client, EntryKind::VirtualKey];
-        self.absent.had_keys || kinds.into_iter().any(|kind| self.changes(kind))
+        self.absent.had_keys
+            || !self.values.is_empty()
+            || self.slots.values().any(|slot| slot.change.is_some())
     }
 
     fn changes(&self, kind: EntryKind) -> bool {
@@ -173,21 +249,56 @@ impl<'j> Plan<'j> {
         let layouts = self.layouts();
         let Reading { value, problems, .. } = read::read::<File>(self.json);
         let mut file = value.ok_or(problems)?;
-        let [clients, keys] = &layouts;
-        place_elements(clients, &mut file.mcp.client_configs);
-        place_elements(keys, &mut file.governance.virtual_keys);
+        for layout in &layouts {
+            kinds::place(layout, &mut file);
+        }
+        for key in &mut file.governance.virtual_keys {
+            self.set_value(key);
+        }
+        if let Some(is_off) = self.switch() {
+            file.mcp.disabled = is_off;
+        }
         let (config, refused) = resolve::resolve(file, place, env, &self.absent);
-        let mut attempt =
-            Attempt { config, problems_of_file: Vec::new(), problems_of_entries: BTreeMap::new() };
+        let mut attempt = Attempt {
+            config,
+            problems_of_file: Vec::new(),
+            problems_of_kept: BTreeMap::new(),
+            problems_of_entries: BTreeMap::new(),
+        };
         for refused in refused {
             match attribute(&layouts, refused) {
                 Attributed::File(problem) => attempt.problems_of_file.push(problem),
+                Attributed::Kept(kind, name, problem) => {
+                    attempt.problems_of_kept.entry((kind, name)).or_default().push(problem);
+                }
                 Attributed::Entry(kind, name, problem) => {
                     attempt.problems_of_entries.entry((kind, name)).or_default().push(problem);
                 }
             }
         }
         Ok(attempt)
+    }
+
+    /// Gives a key without a credential the one that was made for it.
+    fn set_value(&self, key: &mut file::VirtualKey) {
+        if key.value.is_some() || key.value_sha256.is_some() {
+            return;
+        }
+        let Some(value) = self.values.get(&key.name).cloned() else { return };
+        key.value_sha256 = Some(value.value_sha256);
+        key.previous_value_sha256 = value.previous_value_sha256;
+        key.previous_valid_until = value.previous_valid_until;
+        key.id.get_or_insert(value.id);
+    }
+
+    /// Returns the switch of all tools by an entry; `None` if the file decides. An entry that is not valid
+    /// switches the tools off.
+    fn switch(&self) -> Option<bool> {
+        let slot = self.slots.get(&(EntryKind::Setting, SWITCH.to_owned()))?;
+        match slot.change.as_ref()? {
+            Change::Document(value) => Some(value != &Value::Bool(false)),
+            Change::Removed => Some(true),
+        }
     }
 
     /// Returns the JSON of the file with the entries that have effect.
@@ -198,7 +309,10 @@ impl<'j> Plan<'j> {
                 continue;
             }
             let elements = Value::Array(layout.documents());
-            json::set(&mut merged, part(layout.kind).key().segments(), elements);
+            json::set(&mut merged, layout.part.key().segments(), elements);
+        }
+        if let Some(is_off) = self.switch() {
+            json::set(&mut merged, KeyPath::parse(SWITCH).segments(), is_off.into());
         }
         merged
     }
@@ -229,12 +343,12 @@ impl<'j> Plan<'j> {
         Merged { config, elements, left_out }
     }
 
-    fn layouts(&self) -> [Layout<'_>; 2] {
-        [EntryKind::Client, EntryKind::VirtualKey].map(|kind| self.layout(kind))
+    fn layouts(&self) -> Vec<Layout<'_>> {
+        kinds::parts().map(|(kind, part)| self.layout(kind, part)).collect()
     }
 
-    fn layout(&self, kind: EntryKind) -> Layout<'_> {
-        let mut layout = Layout { kind, kept: Vec::new(), added: Vec::new() };
+    fn layout(&self, kind: EntryKind, part: NamedPart) -> Layout<'_> {
+        let mut layout = Layout { kind, part, kept: Vec::new(), added: Vec::new() };
         for ((_, name), slot) in self.slots.iter().filter(|((of, _), _)| *of == kind) {
             match (&slot.change, &slot.in_file) {
                 (Some(Change::Document(document)), _) => layout.added.push((name, document)),
@@ -247,25 +361,30 @@ impl<'j> Plan<'j> {
     }
 }
 
-/// Replaces the elements of the file by those of the layout.
-fn place_elements<T: DeserializeOwned>(layout: &Layout<'_>, elements: &mut Vec<T>) {
-    layout.retain(elements);
-    // Each was read before without a problem.
-    let added = layout.added.iter().filter_map(|(_, document)| read::read_entry(document).ok());
-    elements.extend(added);
+impl AbsentNames {
+    /// Notes that an entry takes the place of an element of the file.
+    fn add(&mut self, kind: EntryKind, name: &str, in_file: &Value) {
+        let name = name.to_owned();
+        let id = in_file["id"].as_str().map(str::to_owned);
+        match kind {
+            EntryKind::VirtualKey if in_file["is_active"] != false => {
+                self.keys.insert(name);
+            }
+            EntryKind::Role => drop(self.sets.roles.insert(name)),
+            EntryKind::Environment => drop(self.sets.environments.insert(name)),
+            EntryKind::Team => self.groups.teams.extend([Some(name), id].into_iter().flatten()),
+            EntryKind::Customer => {
+                self.groups.customers.extend([Some(name), id].into_iter().flatten());
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Parses the document of an entry, and checks that it is one of its kind and name.
 fn document(entry: &Entry, text: &str) -> Result<Value, Vec<Problem>> {
     let document = json::parse(text).map_err(|problem| vec![problem])?;
-    match entry.kind {
-        EntryKind::Client => read::read_entry::<file::Client>(&document).map(drop)?,
-        EntryKind::VirtualKey => read::read_entry::<file::VirtualKey>(&document).map(drop)?,
-    }
-    if document["name"] != *entry.name {
-        let message = format!("must be {:?}, the name of the entry", entry.name);
-        return Err(vec![Problem { key: KeyPath::default().member("name"), message }]);
-    }
+    kinds::check(entry.kind, &entry.name, &document)?;
     Ok(document)
 }
 

@@ -63,6 +63,7 @@ pub(super) static CLIENT: Members = Members {
         "allowed_extra_headers",
         "allow_private",
         "auth_type",
+        "per_user_header_keys",
         "startup_timeout",
         "connect_timeout",
         "startupTimeout",
@@ -100,15 +101,18 @@ pub(super) static CLIENT: Members = Members {
         "code_mode_binding_level",
         "allow_on_all_virtual_keys",
         "virtual_keys",
+        "teams",
         "disabled",
     ],
     others: &[
         ("stdio_config", Shape::Object(&STDIO)),
         ("docker_config", Shape::Object(&DOCKER)),
         ("connection_string", Shape::SecretUrl),
+        ("connection_strings", Shape::List(&Shape::SecretUrl)),
         ("headers", Shape::Map(&Shape::Secret)),
         ("tls_config", Shape::Object(&TLS)),
         ("oauth_config", Shape::Object(&OAUTH)),
+        ("token_exchange", Shape::Object(&TOKEN_EXCHANGE)),
         ("restart", Shape::Object(&RESTART)),
         ("tool_cache", Shape::List(&Shape::Object(&TOOL_CACHE))),
         ("tool_fallbacks", Shape::Map(&Shape::Shown)),
@@ -117,7 +121,7 @@ pub(super) static CLIENT: Members = Members {
 };
 
 static STDIO: Members = Members {
-    shown: &["command", "args", "cwd", "network", "max_age", "max_memory"],
+    shown: &["command", "args", "cwd", "network", "max_age", "max_memory", "instances"],
     others: &[
         ("envs", Shape::Variables),
         ("limits", Shape::Object(&PROCESS_LIMITS)),
@@ -136,6 +140,7 @@ static DOCKER: Members = Members {
         "container",
         "command",
         "workdir",
+        "instances",
         "user",
         "network",
         "memory",
@@ -155,6 +160,16 @@ static MOUNT: Members = Members::shown(&["source", "target", "read_only"]);
 static TLS: Members = Members {
     shown: &["ca_file", "client_certificate", "client_key"],
     others: &[("ca_cert_pem", Shape::Secret)],
+};
+
+static TOKEN_EXCHANGE: Members = Members {
+    shown: &["audience", "scopes", "subject_token_type"],
+    others: &[
+        ("token_url", Shape::Url),
+        ("client_id", Shape::Secret),
+        ("client_secret", Shape::Secret),
+        ("resource", Shape::Url),
+    ],
 };
 
 static OAUTH: Members = Members {
@@ -185,12 +200,15 @@ static TOOL_CACHE: Members = Members::shown(&["tools", "ttl", "max_bytes", "shar
 static WASM: Members = Members {
     shown: &["component", "profile"],
     others: &[
+        ("stored", Shape::Object(&STORED)),
         ("config", Shape::Any),
         ("descriptions", Shape::Map(&Shape::Shown)),
         ("grants", Shape::Object(&GRANTS)),
         ("limits", Shape::Object(&LIMITS)),
     ],
 };
+
+static STORED: Members = Members::shown(&["accepted", "offered"]);
 
 static LIMITS: Members = Members::shown(&[
     "fuel",
@@ -255,6 +273,8 @@ pub(super) static VIRTUAL_KEY: Members = Members {
         "approval",
         "roles",
         "environment",
+        "team_id",
+        "customer_id",
     ],
     others: &[
         ("value", Shape::Secret),
@@ -271,6 +291,39 @@ static KEY_ROW: Members = Members::shown(&[
     "resources_to_read",
     "prompts_to_get",
 ]);
+
+/// Members of an element of `governance.teams`.
+pub(super) static TEAM: Members = Members::shown(&["id", "name", "description", "customer_id"]);
+
+/// Members of an element of `governance.customers`.
+pub(super) static CUSTOMER: Members = Members::shown(&["id", "name", "description"]);
+
+/// Members of an element of `governance.roles`.
+pub(super) static ROLE: Members = Members {
+    shown: &["name", "description"],
+    others: &[("mcp_configs", Shape::List(&Shape::Object(&KEY_ROW)))],
+};
+
+/// Members of an element of `governance.environments`.
+pub(super) static ENVIRONMENT: Members =
+    Members::shown(&["name", "description", "clients", "tools_to_exclude"]);
+
+/// Members of an element of `mcp.virtual_mcps`.
+pub(super) static VIRTUAL_MCP: Members = Members {
+    shown: &["name", "endpoint_slug", "description", "enabled", "virtual_keys"],
+    others: &[("tools", Shape::List(&Shape::Object(&VIRTUAL_MCP_TOOLS)))],
+};
+
+static VIRTUAL_MCP_TOOLS: Members = Members::shown(&["mcp_client_name", "tool_names"]);
+
+/// A setting is one value, and has no members.
+pub(super) static SETTING: Members = Members::shown(&[]);
+
+/// Members of the credential of a virtual key in the store.
+pub(super) static KEY_VALUE: Members = Members {
+    shown: &["id", "previous_valid_until"],
+    others: &[("value_sha256", Shape::Digest), ("previous_value_sha256", Shape::Digest)],
+};
 
 #[cfg(test)]
 mod tests {
@@ -305,7 +358,7 @@ mod tests {
     fn is_secret(shape: &Shape) -> bool {
         match shape {
             Shape::Secret | Shape::SecretUrl => true,
-            Shape::Map(inner) => is_secret(inner),
+            Shape::Map(inner) | Shape::List(inner) => is_secret(inner),
             _ => false,
         }
     }
@@ -332,13 +385,25 @@ mod tests {
         let of_client = compare(types, "Client", &CLIENT);
         let expected = [
             "Client.connection_string",
+            "Client.connection_strings",
             "Client.headers",
             "OAuthConfig.client_id",
             "OAuthConfig.client_secret",
             "TlsConfig.ca_cert_pem",
+            "TokenExchangeConfig.client_id",
+            "TokenExchangeConfig.client_secret",
         ];
         assert_eq!(of_client, expected.map(str::to_owned).into());
         let of_key = compare(types, "VirtualKey", &VIRTUAL_KEY);
         assert_eq!(of_key, ["VirtualKey.value".to_owned()].into());
+        for (name, members) in [
+            ("Team", &TEAM),
+            ("Customer", &CUSTOMER),
+            ("Role", &ROLE),
+            ("Environment", &ENVIRONMENT),
+            ("VirtualMcp", &VIRTUAL_MCP),
+        ] {
+            assert_eq!(compare(types, name, members), BTreeSet::new(), "{name}");
+        }
     }
 }

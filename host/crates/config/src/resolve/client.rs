@@ -3,15 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    file_env::FileEnv,
-    key::{self, KeyNames},
-    plugin,
-    resolved::Resolved,
-    same_variants::same_variants,
-    tool_cache, tool_fallbacks, upstream,
+    file_env::FileEnv, key::KeyNames, plugin, resolved::Resolved, same_variants::same_variants,
+    team::Group, tool_cache, tool_fallbacks, upstream,
 };
 use crate::{
-    config::{Client, Disabled, Source},
+    config::{AbsentOwner, Client, Disabled, Source},
     file,
     key_path::KeyPath,
 };
@@ -44,6 +40,16 @@ pub(super) fn names(clients: &[file::Client]) -> Resolved<BTreeSet<ClientName>> 
     })
 }
 
+/// Returns the indices of the clients that are entries of the store.
+pub(super) fn indices_of_store(
+    clients: &[file::Client],
+    of_store: &BTreeSet<ClientName>,
+) -> BTreeMap<ClientName, usize> {
+    let names = clients.iter().map(|client| ClientName::parse(&client.name).ok());
+    let indices = names.enumerate().filter_map(|(index, name)| Some((name?, index)));
+    indices.filter(|(name, _)| of_store.contains(name)).collect()
+}
+
 /// Returns the MCP servers that are disabled.
 pub(super) fn disabled(clients: &[file::Client]) -> Vec<Disabled> {
     let disabled = clients.iter().filter_map(|client| {
@@ -54,42 +60,94 @@ pub(super) fn disabled(clients: &[file::Client]) -> Vec<Disabled> {
     disabled.collect()
 }
 
-/// Returns the clients that belong to virtual keys, by the names of the keys. A client of the store may
-/// name keys that do not exist: a key is never kept from being revoked by a client that belongs to it,
-/// and the client does not exist for others then either.
+/// Clients that belong to virtual keys.
+#[derive(Default)]
+pub(super) struct OwnedClients {
+    by_key: BTreeMap<String, BTreeSet<ClientName>>,
+    by_team: BTreeMap<String, BTreeSet<ClientName>>,
+    /// Owners that do not exist.
+    pub(super) absent: Vec<AbsentOwner>,
+}
+
+impl OwnedClients {
+    /// Returns the clients of a key that belongs to a team.
+    pub(super) fn of(&self, key: &str, team: Option<&str>) -> BTreeSet<ClientName> {
+        let of_key = self.by_key.get(key).into_iter().flatten();
+        let of_team = team.and_then(|team| self.by_team.get(team)).into_iter().flatten();
+        of_key.chain(of_team).cloned().collect()
+    }
+}
+
+/// Finds the clients that belong to virtual keys and teams. A client of the store may name owners that do
+/// not exist: a key is never kept from being revoked by a client that belongs to it, and the client does
+/// not exist for others then either.
 pub(super) fn owned(
     clients: &[file::Client],
     keys: KeyNames<'_>,
+    teams: &Group<'_>,
     of_store: &BTreeSet<ClientName>,
-) -> Resolved<BTreeMap<String, BTreeSet<ClientName>>> {
+) -> Resolved<OwnedClients> {
     Resolved::new(|problems| {
-        let mut owned = BTreeMap::<String, BTreeSet<ClientName>>::new();
+        let mut owned = OwnedClients::default();
         for (index, client) in clients.iter().enumerate() {
-            let Some(owners) = &client.virtual_keys else { continue };
-            let key = KeyPath::default().element(index).member("virtual_keys");
+            let key = KeyPath::default().element(index);
             // `names` has already noted an invalid name.
             let Ok(name) = ClientName::parse(&client.name) else { continue };
-            let checked = if of_store.contains(&name) {
-                key::check_not_empty(owners)
-            } else {
-                keys.check_all(owners)
-            };
-            problems.take(key, checked);
-            for owner in owners {
-                owned.entry(owner.clone()).or_default().insert(name.clone());
+            let is_of_store = of_store.contains(&name);
+            if let Some(owners) = &client.virtual_keys {
+                let checked = keys.check_owners(owners, is_of_store);
+                problems.take(key.member("virtual_keys"), checked);
+            }
+            for owner in client.virtual_keys.iter().flatten() {
+                owned.by_key.entry(owner.clone()).or_default().insert(name.clone());
+                if !keys.present.contains(owner) {
+                    owned.absent.push(AbsentOwner::key(&name, owner));
+                }
+            }
+            if let Some(owners) = &client.teams {
+                problems.take(key.member("teams"), check_teams(owners, teams, is_of_store));
+            }
+            for owner in client.teams.iter().flatten() {
+                match teams.find(owner) {
+                    Some(team) => {
+                        owned.by_team.entry(team.to_owned()).or_default().insert(name.clone());
+                    }
+                    None => owned.absent.push(AbsentOwner::team(&name, owner)),
+                }
             }
         }
         owned
     })
 }
 
-/// Refuses a client whose name is the slug of a group: both would be at one path. It is noted at the
-/// client, which an operator may have added.
-pub(super) fn check_slugs(clients: &[file::Client], groups: &[ToolGroup]) -> Resolved<()> {
+/// Refuses a list of teams without a name, and, unless the client is one of the store, a team that does
+/// not exist.
+fn check_teams(names: &[String], teams: &Group<'_>, is_of_store: bool) -> Resolved<()> {
     Resolved::new(|problems| {
+        if names.is_empty() {
+            problems.refuse_whole("names no team; leave it out, or name one");
+        }
+        for (index, name) in names.iter().enumerate().filter(|_| !is_of_store) {
+            problems.accept(index, teams.referent(name));
+        }
+    })
+}
+
+/// Refuses a client whose name is the slug of a group of the file: both would be at one path. It is noted
+/// at the client, which an operator may have added. A group of the store is refused at its own place, see
+/// [`virtual_mcp::resolve`](super::virtual_mcp::resolve).
+pub(super) fn check_slugs(
+    clients: &[file::Client],
+    groups: &[ToolGroup],
+    of_store: &BTreeSet<String>,
+) -> Resolved<()> {
+    Resolved::new(|problems| {
+        let groups = groups.iter().filter(|group| !of_store.contains(&group.name));
+        // Of two with one slug, the first has it.
+        let slugs: BTreeMap<_, _> =
+            groups.rev().map(|group| (group.slug.as_str(), group)).collect();
         for (index, client) in clients.iter().enumerate() {
-            let group = groups.iter().find(|group| group.slug.as_str() == client.name);
-            if let Some(ToolGroup { name, slug, .. }) = group {
+            if let Some(ToolGroup { name, slug, .. }) = slugs.get(client.name.as_str()) {
                 let key = KeyPath::default().element(index).member("name");
                 problems.refuse(key, format_args!(
                     "is the path of the virtual MCP {name:?}, `/mcp/{slug}`; choose another name, or set another `endpoint_slug` there"
@@ -145,7 +203,7 @@ fn resolve_one(
             let wasm = problems.required("wasm_config", client.wasm_config)?;
             let clients = plugin::KnownClients { names, own: &name };
             let plugin = plugin::resolve(wasm, &clients, env);
-            Source::Plugin(Box::new(problems.take("wasm_config", plugin)))
+            Source::Plugin(Box::new(problems.take("wasm_config", plugin)?))
         } else {
             Source::Upstream(problems.merge(upstream::resolve(&name, client, env))?)
         };
@@ -177,7 +235,7 @@ fn policy(client: &file::Client) -> Resolved<Policy> {
             auto_execute,
             code_mode: client.code_mode,
             allow_on_all_keys: client.allow_on_all_virtual_keys,
-            is_owned: client.virtual_keys.is_some(),
+            is_owned: client.virtual_keys.is_some() || client.teams.is_some(),
             // The operator installed a plugin and granted its rights.
             trust: if client.connection_type.is_plugin() {
                 Trust::Trusted

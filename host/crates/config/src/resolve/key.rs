@@ -1,4 +1,7 @@
 //! `governance.virtual_keys`.
+//!
+//! A key of a file needs no credential: the gateway makes one and keeps its digest in the store, see
+//! [`ResolvedKeys::without_value`].
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -6,14 +9,17 @@ use std::{
 };
 
 use super::{
+    client::OwnedClients,
     digest,
     file_env::FileEnv,
     named_set::{self, NamedSets},
     refused::{InvalidValue, NamedPart},
     resolved::{Problems, Resolved},
-    row, time,
+    row,
+    team::Groups,
+    time,
 };
-use crate::{env_text::EnvText, file};
+use crate::{env_text::EnvText, error::Problem, file};
 use airlock_core::{
     door::{
         ApprovalChoice, CertificateDigest, Grants, Keys, ROLES_PREFIX, VirtualKey,
@@ -34,15 +40,31 @@ const CERTIFICATES: &str = "client_certificate_sha256";
 /// Virtual keys that other parts of the file may name.
 #[derive(Clone, Copy)]
 pub(super) struct KnownKeys<'a> {
-    pub(super) active: &'a Keys,
+    pub(super) resolved: &'a ResolvedKeys,
     /// Names of other keys that may be named too.
     pub(super) absent: &'a BTreeSet<String>,
 }
 
 impl KnownKeys<'_> {
     pub(super) fn has(self, name: &str) -> bool {
-        self.active.named(name).is_some() || self.absent.contains(name)
+        let ResolvedKeys { active, without_value, withheld } = self.resolved;
+        active.named(name).is_some()
+            || without_value.contains(name)
+            || withheld.contains(name)
+            || self.absent.contains(name)
     }
+}
+
+/// The keys that are not switched off.
+#[derive(Default)]
+pub(super) struct ResolvedKeys {
+    /// Those that callers can use.
+    pub(super) active: Keys,
+    /// Names of those that have no credential yet.
+    pub(super) without_value: BTreeSet<String>,
+    /// Names of those whose role or environment is taken away by an entry of the store. They are refused:
+    /// the role or environment may have taken tools away.
+    pub(super) withheld: BTreeSet<String>,
 }
 
 /// Names of all keys, active or not. A key that is switched off for a while keeps what it has.
@@ -54,11 +76,16 @@ pub(super) struct KeyNames<'a> {
 }
 
 impl KeyNames<'_> {
-    /// Refuses a list that is empty or names a key that does not exist.
-    pub(super) fn check_all(self, names: &[String]) -> Resolved<()> {
+    /// Refuses a list of owners that is empty or, unless it is one of the store, names a key that does not
+    /// exist.
+    pub(super) fn check_owners(self, names: &[String], is_of_store: bool) -> Resolved<()> {
         Resolved::new(|problems| {
-            problems.merge(check_not_empty(names));
-            for (index, name) in names.iter().enumerate() {
+            if names.is_empty() {
+                problems.refuse_whole(
+                    "names no key, so nobody could use it; leave it out, or name one",
+                );
+            }
+            for (index, name) in names.iter().enumerate().filter(|_| !is_of_store) {
                 if !self.present.contains(name) && !self.absent.contains(name) {
                     let known = self.present.iter().map(String::as_str);
                     let part = NamedPart::VirtualKeys;
@@ -67,16 +94,6 @@ impl KeyNames<'_> {
             }
         })
     }
-}
-
-/// Refuses a list of keys without a name.
-pub(super) fn check_not_empty(names: &[String]) -> Resolved<()> {
-    Resolved::new(|problems| {
-        if names.is_empty() {
-            problems
-                .refuse_whole("names no key, so nobody could use it; leave it out, or name one");
-        }
-    })
 }
 
 /// Names and credentials of earlier keys of the list, which no other key may have.
@@ -97,9 +114,10 @@ struct Previous {
 /// The parts of the file that keys name, and the clients that name keys.
 pub(super) struct KeyContext<'a> {
     pub(super) clients: &'a BTreeSet<ClientName>,
-    pub(super) sets: &'a NamedSets,
-    /// Clients that belong to keys, by the names of the keys.
-    pub(super) owned: &'a BTreeMap<String, BTreeSet<ClientName>>,
+    pub(super) sets: &'a NamedSets<'a>,
+    pub(super) groups: &'a Groups<'a>,
+    /// Clients that belong to keys.
+    pub(super) owned: &'a OwnedClients,
     /// True if the listener asks callers for certificates.
     pub(super) asks_for_certificates: bool,
     pub(super) env: FileEnv<'a>,
@@ -112,17 +130,32 @@ pub(super) fn names(keys: &[file::VirtualKey]) -> BTreeSet<String> {
 
 /// Resolves every active key. An inactive one is checked too, but its environment variable need not
 /// exist.
-pub(super) fn resolve(keys: Vec<file::VirtualKey>, context: &KeyContext<'_>) -> Resolved<Keys> {
+pub(super) fn resolve(
+    keys: Vec<file::VirtualKey>,
+    context: &KeyContext<'_>,
+) -> Resolved<ResolvedKeys> {
     let mut earlier = Earlier::default();
+    let mut all = ResolvedKeys::default();
     let keys = Resolved::elements(keys, |problems, key| {
         let certificates = key.client_certificate_sha256.as_deref();
         let certificates =
             certificates.map(|list| certificates_of(list, context.asks_for_certificates));
         let certificates = certificates.map(|list| problems.take(CERTIFICATES, list));
+        let name = key.name.clone();
+        let is_active = key.is_active.0;
+        let is_withheld = context.sets.lack_one_of(&key);
+        let has_value = key.value.is_some() || key.value_sha256.is_some();
+        if is_active && !has_value && context.env.is_file {
+            all.without_value.insert(name.clone());
+        }
         let key = resolve_one(problems, key, &mut earlier, context)?;
+        if is_withheld {
+            all.withheld.insert(name);
+            return None;
+        }
         Some(key.with_certificates(certificates.unwrap_or_default()))
     });
-    keys.map(Keys::new)
+    keys.map(|active| ResolvedKeys { active: Keys::new(active), ..all })
 }
 
 fn resolve_one(
@@ -166,16 +199,24 @@ fn resolve_one(
 
 /// Returns the tools that a key opens: those of its rows and of its roles, within its environment.
 fn grants(key: &file::VirtualKey, context: &KeyContext<'_>) -> Resolved<Grants> {
-    let KeyContext { clients, sets, owned, .. } = context;
+    let KeyContext { clients, sets, groups, owned, .. } = context;
     Resolved::new(|problems| {
+        let team = key.team_id.as_deref().map(|text| groups.teams.referent(text));
+        let team = team.and_then(|found| problems.accept("team_id", found)).flatten();
+        let customer = key.customer_id.as_deref().map(|text| groups.customers.referent(text));
+        customer.and_then(|found| problems.accept("customer_id", found));
+        if key.team_id.is_some() && key.customer_id.is_some() {
+            let message = "is beside `team_id`; a key belongs to a team or to a customer";
+            problems.refuse("customer_id", message);
+        }
         let mut grants = problems.take("mcp_configs", row::resolve(&key.mcp_configs, clients));
         for role in problems.take("roles", named_set::check_roles(&key.roles, &sets.roles)) {
             grants.add_rows(role);
         }
         let environment = key.environment.as_deref().map(|name| sets.environment(name));
-        let environment = environment.and_then(|found| problems.accept("environment", found));
-        let owned = owned.get(&key.name).cloned().unwrap_or_default();
-        Grants { environment, owned, ..grants }
+        let environment =
+            environment.and_then(|found| problems.accept("environment", found)).flatten();
+        Grants { environment, owned: owned.of(&key.name, team), ..grants }
     })
 }
 
@@ -241,6 +282,8 @@ fn credential(
             problems.refuse("value_sha256", message);
             None
         }
+        // The gateway makes one.
+        (None, None) if env.is_file => None,
         (None, None) => {
             let message =
                 "is required, unless `value_sha256` is set; exactly one of both is needed";
@@ -284,6 +327,27 @@ fn previous(key: &file::VirtualKey) -> Resolved<Option<Previous>> {
         let valid_until = problems.accept("previous_valid_until", time::rfc3339(valid_until));
         Some(Previous { digest: digest?, valid_until: valid_until? })
     })
+}
+
+/// Checks the digests and the time of a credential of the store.
+pub(crate) fn check_stored(value: &file::KeyValue) -> Result<(), Vec<Problem>> {
+    let checked = Resolved::new(|problems| {
+        problems.accept("value_sha256", digest::sha256(&value.value_sha256));
+        let previous = value.previous_value_sha256.as_deref().map(digest::sha256);
+        let until = value.previous_valid_until.as_deref().map(time::rfc3339);
+        if previous.is_some() != until.is_some() {
+            let message = "is beside `previous_valid_until`; both are needed";
+            problems.refuse("previous_value_sha256", message);
+        }
+        previous.and_then(|digest| problems.accept("previous_value_sha256", digest));
+        until.and_then(|until| problems.accept("previous_valid_until", until));
+    });
+    let ((), problems) = checked.into_parts();
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(problems.into_iter().map(Problem::from).collect())
+    }
 }
 
 /// Returns whether `text` is a valid credential. Blanks are invalid because they cannot be sent in

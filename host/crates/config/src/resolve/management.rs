@@ -1,5 +1,7 @@
 //! `management`.
 
+mod oidc;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
@@ -45,10 +47,12 @@ pub(super) fn resolve(file: file::Management, env: FileEnv<'_>) -> Resolved<Mana
         let operators = Resolved::elements(file.operators, |problems, operator| {
             resolve_one(problems, operator, &mut earlier, file.disabled, env)
         });
+        let oidc = file.oidc.filter(|_| !file.disabled);
         ManagementSettings {
             disabled: file.disabled,
             socket: socket.filter(|_| !file.disabled),
             operators: problems.take("operators", operators),
+            oidc: oidc.and_then(|oidc| problems.take("oidc", oidc::resolve(oidc, env))),
         }
     })
 }

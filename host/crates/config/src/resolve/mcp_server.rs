@@ -1,16 +1,14 @@
 //! `mcp_server`.
 
-use std::collections::BTreeMap;
-
 use super::{
     key::KnownKeys,
-    named_set,
+    named_set::{self, Roles},
     refused::{InvalidValue, NamedPart, Referent},
     resolved::{Problems, Resolved},
     same_variants::same_variants,
 };
 use crate::{file, key_path::KeyPath};
-use airlock_core::door::{Grants, roles_view};
+use airlock_core::door::roles_view;
 use airlock_identity as identity;
 use airlock_mcp_server::{self as mcp_server, ApprovalMode, ApprovalRule, SessionBounds};
 
@@ -42,7 +40,7 @@ fn count(value: Option<file::Sessions>, default: usize) -> usize {
     value.map_or(default.max(1), |value| value.count() as usize)
 }
 
-same_variants!(file::Approval => ApprovalMode { Never, Elicit, Client, AlwaysAllow });
+same_variants!(file::Approval => ApprovalMode { Never, Elicit, Wait, Client, AlwaysAllow });
 same_variants!(file::TokenApis => identity::TokenApis { Mcp, All });
 
 /// Returns the rules of approvals. Refuses one that has no condition, or names no virtual key.
@@ -79,7 +77,7 @@ fn check_key(name: &str, keys: KnownKeys<'_>) -> Result<(), InvalidValue> {
 pub(super) fn oauth(
     file: file::OAuth,
     keys: KnownKeys<'_>,
-    roles: &BTreeMap<String, Grants>,
+    roles: &Roles<'_>,
 ) -> Resolved<Option<identity::VerifierSettings>> {
     Resolved::new(|problems| {
         let views = Resolved::elements(file.views, |problems, row| {
@@ -111,7 +109,7 @@ fn view(
     problems: &mut Problems,
     row: &file::View,
     keys: KnownKeys<'_>,
-    roles: &BTreeMap<String, Grants>,
+    roles: &Roles<'_>,
 ) -> Option<String> {
     match (&row.virtual_key, &row.roles) {
         (Some(key), None) => {

@@ -22,30 +22,62 @@ const MAX_ROLE_NAME: usize = 48;
 const MAX_ROLES: usize = 16;
 
 /// The sets, by their names.
-pub(super) struct NamedSets {
-    pub(super) roles: BTreeMap<String, Grants>,
+pub(super) struct NamedSets<'a> {
+    pub(super) roles: Roles<'a>,
     environments: BTreeMap<String, Arc<Environment>>,
+    absent_environments: &'a BTreeSet<String>,
 }
 
-impl NamedSets {
-    /// Finds the environment that a key names.
-    pub(super) fn environment(&self, name: &str) -> Result<Arc<Environment>, InvalidValue> {
-        self.environments.get(name).cloned().ok_or_else(|| {
+/// The roles, by their names.
+pub(super) struct Roles<'a> {
+    pub(super) present: BTreeMap<String, Grants>,
+    /// Names of other roles that may be named too. A sender with one of them is refused: it may have
+    /// excluded tools.
+    absent: &'a BTreeSet<String>,
+}
+
+/// Names of roles and environments that may be named although no element has them.
+#[derive(Debug, Default)]
+pub(crate) struct AbsentSets {
+    pub(crate) roles: BTreeSet<String>,
+    pub(crate) environments: BTreeSet<String>,
+}
+
+impl NamedSets<'_> {
+    /// Finds the environment that a key names; `None` for one that an entry of the store takes away.
+    pub(super) fn environment(&self, name: &str) -> Result<Option<Arc<Environment>>, InvalidValue> {
+        let found = self.environments.get(name);
+        if found.is_none() && !self.absent_environments.contains(name) {
             let known = self.environments.keys().map(String::as_str);
-            InvalidValue::unknown(NamedPart::Environments, "environment", name, known)
-        })
+            let part = NamedPart::Environments;
+            return Err(InvalidValue::unknown(part, "environment", name, known));
+        }
+        Ok(found.cloned())
+    }
+
+    /// Returns whether an entry of the store takes away a role or the environment of a key.
+    pub(super) fn lack_one_of(&self, key: &file::VirtualKey) -> bool {
+        let mut roles = key.roles.iter();
+        key.environment.as_ref().is_some_and(|name| !self.environments.contains_key(name))
+            || roles.any(|name| !self.roles.present.contains_key(name))
     }
 }
 
 /// Resolves the sets of the section. Their problems have keys relative to it.
-pub(super) fn resolve(
+pub(super) fn resolve<'a>(
     roles: Vec<file::Role>,
     environments: Vec<file::Environment>,
     clients: &BTreeSet<ClientName>,
-) -> Resolved<NamedSets> {
-    Resolved::new(|problems| NamedSets {
-        roles: problems.take("roles", resolve_roles(roles, clients)),
-        environments: problems.take("environments", resolve_environments(environments, clients)),
+    absent: &'a AbsentSets,
+) -> Resolved<NamedSets<'a>> {
+    Resolved::new(|problems| {
+        let present = problems.take("roles", resolve_roles(roles, clients));
+        let environments = resolve_environments(environments, clients);
+        NamedSets {
+            roles: Roles { present, absent: &absent.roles },
+            environments: problems.take("environments", environments),
+            absent_environments: &absent.environments,
+        }
     })
 }
 
@@ -141,11 +173,9 @@ fn check_unique(problems: &mut Problems, kind: &str, name: &str, taken: &mut BTr
     }
 }
 
-/// Returns the roles that a list names. Refuses names that no role has, and too many.
-pub(super) fn check_roles<'r>(
-    names: &[String],
-    roles: &'r BTreeMap<String, Grants>,
-) -> Resolved<Vec<&'r Grants>> {
+/// Returns the roles that a list names, without those that entries of the store take away. Refuses other
+/// names that no role has, and too many.
+pub(super) fn check_roles<'r>(names: &[String], roles: &'r Roles<'_>) -> Resolved<Vec<&'r Grants>> {
     Resolved::new(|problems| {
         if names.len() > MAX_ROLES {
             problems.refuse_whole(format_args!(
@@ -154,11 +184,12 @@ pub(super) fn check_roles<'r>(
             ));
         }
         problems.merge(Resolved::elements(names, |problems, name| {
-            let found = roles.get(name).ok_or_else(|| {
-                let known = roles.keys().map(String::as_str);
-                InvalidValue::unknown(NamedPart::Roles, "role", name, known)
-            });
-            problems.accept_whole(found)
+            let found = roles.present.get(name);
+            if found.is_none() && !roles.absent.contains(name) {
+                let known = roles.present.keys().map(String::as_str);
+                problems.refuse_whole(InvalidValue::unknown(NamedPart::Roles, "role", name, known));
+            }
+            found
         }))
     })
 }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
     sync::Arc,
 };
 
@@ -23,9 +24,11 @@ use airlock_core::{
 };
 use airlock_egress::{Injection, Rule};
 use airlock_plugin::{
-    self as plugin, FilesGrant, Grant, HttpGrant, KvGrant, PartialQuota, Profile, SecretGrant,
+    self as plugin, ComponentSource, FilesGrant, Grant, HttpGrant, KvGrant, PartialQuota, Profile,
+    SecretGrant,
 };
 use airlock_sandbox::Access;
+use airlock_store::components::ComponentDigest;
 use airlock_strings::cut;
 
 /// Maximum length of the list of clients in a message, in bytes.
@@ -38,11 +41,12 @@ pub(super) struct KnownClients<'a> {
     pub(super) own: &'a ClientName,
 }
 
+/// Resolves a plugin; `None` if it has a component in the store that is not accepted yet.
 pub(super) fn resolve(
     wasm: file::Wasm,
     clients: &KnownClients<'_>,
     env: FileEnv<'_>,
-) -> Resolved<plugin::Settings> {
+) -> Resolved<Option<plugin::Settings>> {
     Resolved::new(|problems| {
         check_descriptions(problems, &wasm.descriptions);
         let granted = problems.take("grants", grants(wasm.grants, clients, env));
@@ -53,9 +57,42 @@ pub(super) fn resolve(
             limits: problems.take("limits", limits(wasm.limits, wasm.profile)),
             ..granted
         };
-        let component = problems.take("component", env.path(&wasm.component));
-        plugin::Settings { component, grant }
+        let component = problems.merge(component(wasm.component, wasm.stored, env))?;
+        Some(plugin::Settings { component, grant })
     })
+}
+
+/// Resolves the source of the component; `None` if none was accepted.
+fn component(
+    file: Option<PathBuf>,
+    stored: Option<file::Stored>,
+    env: FileEnv<'_>,
+) -> Resolved<Option<ComponentSource>> {
+    Resolved::new(|problems| match (file, stored) {
+        (Some(_), Some(_)) => {
+            problems.refuse("component", "cannot be set beside `stored`");
+            None
+        }
+        (Some(file), None) => {
+            Some(ComponentSource::File(problems.take("component", env.path(&file))))
+        }
+        (None, None) => {
+            problems.required::<()>("component", None);
+            None
+        }
+        (None, Some(file::Stored { accepted, offered })) => {
+            if accepted.is_none() && offered.is_none() {
+                problems.refuse("stored", "names no component");
+            }
+            digest(problems, "offered", offered);
+            digest(problems, "accepted", accepted).map(ComponentSource::Stored)
+        }
+    })
+}
+
+fn digest(problems: &mut Problems, name: &str, text: Option<String>) -> Option<ComponentDigest> {
+    let key = KeyPath::parse("stored").member(name);
+    problems.accept(key, text?.parse::<ComponentDigest>())
 }
 
 fn check_descriptions(problems: &mut Problems, descriptions: &BTreeMap<String, String>) {

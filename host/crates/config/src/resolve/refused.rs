@@ -38,6 +38,9 @@ pub(crate) enum NamedPart {
     VirtualKeys,
     Roles,
     Environments,
+    Teams,
+    Customers,
+    VirtualMcps,
 }
 
 impl NamedPart {
@@ -49,6 +52,9 @@ impl NamedPart {
             Self::VirtualKeys => "/governance/virtual_keys",
             Self::Roles => "/governance/roles",
             Self::Environments => "/governance/environments",
+            Self::Teams => "/governance/teams",
+            Self::Customers => "/governance/customers",
+            Self::VirtualMcps => "/mcp/virtual_mcps",
         }
     }
 
@@ -60,6 +66,9 @@ impl NamedPart {
             Self::VirtualKeys => "governance.virtual_keys",
             Self::Roles => "governance.roles",
             Self::Environments => "governance.environments",
+            Self::Teams => "governance.teams",
+            Self::Customers => "governance.customers",
+            Self::VirtualMcps => "mcp.virtual_mcps",
         })
     }
 }

@@ -5,12 +5,13 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
-use http::Uri;
+use http::{Uri, uri::Scheme};
 use url::{Host, Url};
 
 use super::{
     endpoint,
     file_env::FileEnv,
+    http_client,
     refused::{InvalidValue, NamedPart, Referent},
     resolved::Resolved,
     tls,
@@ -18,7 +19,7 @@ use super::{
 use crate::{env_text::EnvText, file};
 use airlock_core::units::Size;
 use airlock_mcp_server as mcp_server;
-use airlock_server as server;
+use airlock_server::{self as server, DebugSettings, ReplicaTls};
 
 const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
 const DEFAULT_REQUEST_MEMORY: Size = Size::mib(256);
@@ -81,9 +82,22 @@ pub(super) fn resolve(
             replica_url: file
                 .replica_url
                 .and_then(|url| problems.accept("replica_url", replica_url(url, env))),
+            replica_tls: file
+                .replica_tls
+                .map(|tls| problems.take("replica_tls", replica_tls(tls, env)))
+                .unwrap_or_default(),
+            debug_requests: file.debug_requests.as_ref().map(|debug| DebugSettings {
+                max: debug.max.count() as usize,
+                max_bytes: debug.max_bytes.get().bytes(),
+            }),
             mcp: mcp_server::Settings::default(),
             management: server::ManagementSettings::default(),
         };
+        let replica_scheme = settings.replica_url.as_ref().and_then(Uri::scheme);
+        if settings.replica_tls != ReplicaTls::default() && replica_scheme != Some(&Scheme::HTTPS) {
+            let message = "needs a `replica_url` beside it that begins with https://";
+            problems.refuse("replica_tls", message);
+        }
         let memory = request_memory(file.max_request_memory, &settings);
         settings.max_request_memory_bytes =
             problems.accept("max_request_memory", memory).map_or(0, Size::bytes);
@@ -104,6 +118,14 @@ pub(super) fn resolve(
             problems.refuse("listen", InvalidValue::absent(keys, message));
         }
         settings
+    })
+}
+
+/// Returns the certificates of the gateways for each other.
+fn replica_tls(file: file::TlsConfig, env: FileEnv<'_>) -> Resolved<ReplicaTls> {
+    Resolved::new(|problems| {
+        let (authorities, identity) = problems.merge(http_client::tls(file, env));
+        ReplicaTls { authorities, identity }
     })
 }
 

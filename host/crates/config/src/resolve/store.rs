@@ -1,7 +1,7 @@
 //! `store`: the database of the state that survives a restart. `store_key`, `store_old_keys`: the keys
 //! that secrets in it are sealed with.
 
-use airlock_store::Location;
+use airlock_store::{Location, LocationError, ServerUrl};
 
 use super::{file_env::FileEnv, refused::InvalidValue, resolved::Resolved};
 use crate::{
@@ -15,16 +15,45 @@ const FILE: &str = "airlock.db";
 /// Maximum keys before the current one.
 const MAX_OLD_KEYS: usize = 8;
 
-/// Returns the place of the database. Errors do not quote a URL, because it may have a password.
-pub(super) fn resolve(store: Option<EnvText>, env: FileEnv<'_>) -> Result<Location, InvalidValue> {
-    let Some(store) = store else { return Ok(beside(env)) };
-    let text = env.text(store)?;
+/// Returns the place of the database; `None` if it is not valid. Errors do not quote a URL, because it may
+/// have a password.
+pub(super) fn resolve(
+    store: Option<EnvText>,
+    listen_url: Option<EnvText>,
+    env: FileEnv<'_>,
+) -> Resolved<Option<Location>> {
+    Resolved::new(|problems| {
+        let location = match store {
+            Some(store) => problems.accept("store", location(store, env)),
+            None => Some(beside(env)),
+        };
+        let Some(listen_url) = listen_url else { return location };
+        let direct = problems.accept("store_listen_url", location_of_server(listen_url, env))?;
+        match location? {
+            Location::Server(url) => Some(Location::Server(url.pooled(direct))),
+            Location::File(_) => {
+                problems.refuse("store_listen_url", "needs a `store` that begins with postgres://");
+                None
+            }
+        }
+    })
+}
+
+fn location(text: EnvText, env: FileEnv<'_>) -> Result<Location, InvalidValue> {
+    let text = env.text(text)?;
     let location: Location =
-        text.expose().parse().map_err(|error: airlock_store::LocationError| error.to_string())?;
+        text.expose().parse().map_err(|error: LocationError| error.to_string())?;
     Ok(match location {
         Location::File(path) => Location::File(env.directory.join(path)),
         server @ Location::Server(_) => server,
     })
+}
+
+fn location_of_server(text: EnvText, env: FileEnv<'_>) -> Result<ServerUrl, InvalidValue> {
+    match location(text, env)? {
+        Location::Server(url) => Ok(url),
+        Location::File(_) => Err("expected a URL that begins with postgres://".into()),
+    }
 }
 
 /// Returns the database beside the file.

@@ -13,6 +13,9 @@ const NO_PATH: &str = "expected the path of a PEM file, and not its content: wit
 pub(super) const NEEDS_HTTPS: &str =
     "is shown on connections with TLS only, so that the URL must begin with https://";
 
+/// Maximum files with lists of revoked certificates, each of a few MiB.
+const MAX_LISTS: usize = 8;
+
 /// Returns the path that the path of a certificate or a private key means.
 pub(super) fn path(path: &Path, env: FileEnv<'_>) -> Resolved<PathBuf> {
     if is_content(path) {
@@ -47,7 +50,20 @@ pub(super) fn listener(file: &file::Tls, env: FileEnv<'_>) -> Resolved<TlsSettin
                 ClientAuth::None
             }
         };
+        if !file.client_crl.is_empty() && client_auth == ClientAuth::None {
+            problems.refuse(
+                "client_crl",
+                "needs a `client_ca` beside it, and callers that show certificates",
+            );
+        }
+        if file.client_crl.len() > MAX_LISTS {
+            problems.refuse("client_crl", format_args!("has more than {MAX_LISTS} entries"));
+        }
+        let client_crl = Resolved::elements(file.client_crl.iter(), |problems, path| {
+            Some(problems.merge(self::path(path, env)))
+        });
         TlsSettings {
+            client_crl: problems.take("client_crl", client_crl),
             certificate: problems.take("certificate", path(&file.certificate, env)),
             key: problems.take("key", path(&file.key, env)),
             client_ca,

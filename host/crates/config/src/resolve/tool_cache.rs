@@ -14,6 +14,14 @@ pub(super) fn resolve(client: &file::Client, automatic: &Allowlist) -> Resolved<
             Vec::new()
         });
     }
+    if !client.tool_cache.is_empty() && client.auth_type.of_users().is_some() {
+        return Resolved::new(|problems| {
+            problems.refuse_whole(
+                "belongs to a client whose calls are made with the operator's credentials: results depend on the account of each user",
+            );
+            Vec::new()
+        });
+    }
     let mut seen = Vec::<Allowlist>::new();
     Resolved::elements(&client.tool_cache, |problems, rule| {
         let tools = problems.accept("tools", Allowlist::parse(&rule.tools))?;

@@ -32,76 +32,117 @@ pub(super) fn resolve(
         }
         let renewal = problems.merge(renewal(&client, lifecycle));
         problems.merge(check_per_user(&client));
+        problems.merge(check_instances(&client));
         let sync_interval = client.tool_sync_interval.unwrap_or_default().nonzero();
+        let bounds = Bounds {
+            running: client.max_concurrent_calls.unwrap_or_default().count() as usize,
+            waiting: client.max_waiting_calls.unwrap_or_default().count() as usize,
+        };
+        let restart = client.restart.as_ref().map(restart).unwrap_or_default();
+        let pin = client.pin.unwrap_or_default().into();
+        let questions = questions(&client);
+        let framing = client.framing.unwrap_or_default().into();
+        let mut transports = transports(problems, client, env)?.into_iter();
         Some(mcp_client::Settings {
             name: name.clone(),
             timeouts,
-            restart: client.restart.as_ref().map(restart).unwrap_or_default(),
+            restart,
             lifecycle,
-            bounds: Bounds {
-                running: client.max_concurrent_calls.unwrap_or_default().count() as usize,
-                waiting: client.max_waiting_calls.unwrap_or_default().count() as usize,
-            },
+            bounds,
             sync_interval: sync_interval.map(|interval| interval.get().0),
-            pin: client.pin.unwrap_or_default().into(),
-            questions: questions(&client),
+            pin,
+            questions,
             protocol,
-            framing: client.framing.unwrap_or_default().into(),
+            framing,
             renewal,
-            transport: transport(problems, client, env)?,
+            transport: transports.next()?,
+            others: transports.collect(),
         })
+    })
+}
+
+/// Refuses several processes of a server that has one for each call.
+fn check_instances(client: &file::Client) -> Resolved<()> {
+    let stdio = client.stdio_config.as_ref().map(|stdio| stdio.instances);
+    let docker = client.docker_config.as_ref().map(|docker| docker.instances);
+    Resolved::new(|problems| {
+        for (key, instances) in
+            [("stdio_config.instances", stdio), ("docker_config.instances", docker)]
+        {
+            let is_several = instances.is_some_and(|instances| instances.count() > 1);
+            if is_several && matches!(client.lifecycle, Some(file::Lifecycle::PerCall)) {
+                let message = "belongs to a server whose processes serve several calls: with the `lifecycle` \"per_call\", each call has its own";
+                problems.refuse(KeyPath::parse(key), message);
+            }
+        }
     })
 }
 
 /// Refuses what a server does not have that acts for single users.
 fn check_per_user(client: &file::Client) -> Resolved<()> {
     Resolved::new(|problems| {
-        if !matches!(client.auth_type, file::AuthType::PerUserOauth) {
-            return;
-        }
+        let Some(auth_type) = client.auth_type.of_users() else { return };
         if client.connection_type == ConnectionType::Sse {
-            let message =
-                "\"per_user_oauth\" belongs to a client whose `connection_type` is \"http\"";
-            problems.refuse("auth_type", message);
+            problems.refuse(
+                "auth_type",
+                format_args!(
+                    "{auth_type:?} belongs to a client whose `connection_type` is \"http\""
+                ),
+            );
         }
         if client.lifecycle.is_some() {
-            let message = "with the `auth_type` \"per_user_oauth\", each user has a connection that is kept while it is used";
-            problems.refuse("lifecycle", message);
+            problems.refuse(
+                "lifecycle",
+                format_args!(
+                    "with the `auth_type` {auth_type:?}, each user has a connection that is kept while it is used"
+                ),
+            );
         }
         for (key, is_given) in [
             ("resources_to_read", !client.resources_to_read.is_empty()),
             ("prompts_to_get", !client.prompts_to_get.is_empty()),
         ] {
             if is_given {
-                let message = "only tools are used for single users: with the `auth_type` \"per_user_oauth\", resources and prompts are not passed on";
-                problems.refuse(key, message);
+                problems.refuse(
+                    key,
+                    format_args!(
+                        "only tools are used for single users: with the `auth_type` {auth_type:?}, resources and prompts are not passed on"
+                    ),
+                );
             }
         }
     })
 }
 
-fn transport(
+/// Returns the transports to the instances of a server, at least one.
+fn transports(
     problems: &mut Problems,
     client: file::Client,
     env: FileEnv<'_>,
-) -> Option<Arc<dyn Connector>> {
-    let transport: Arc<dyn Connector> = match client.connection_type {
+) -> Option<Vec<Arc<dyn Connector>>> {
+    match client.connection_type {
         ConnectionType::Stdio => {
             let stdio = problems.required("stdio_config", client.stdio_config)?;
-            Arc::new(problems.take("stdio_config", process::stdio(stdio, env)))
+            let instances = stdio.instances.count() as usize;
+            let process = problems.take("stdio_config", process::stdio(stdio, env));
+            let process: Arc<dyn Connector> = Arc::new(process);
+            Some(vec![process; instances])
         }
         ConnectionType::Docker => {
             let docker = problems.required("docker_config", client.docker_config)?;
-            Arc::new(problems.take("docker_config", process::docker(docker, env))?)
+            let instances = docker.instances.count() as usize;
+            let docker = problems.take("docker_config", process::docker(docker, env))?;
+            let docker: Arc<dyn Connector> = Arc::new(docker);
+            Some(vec![docker; instances])
         }
         http => {
             let is_sse = http == ConnectionType::Sse;
             let transport = if is_sse { HttpTransport::Sse } else { HttpTransport::Streamable };
-            let settings = problems.merge(http_client::resolve(client, env))?;
-            Arc::new(HttpServer { transport, settings })
+            let servers = problems.merge(http_client::resolve(client, env))?.into_iter();
+            let servers = servers.map(|settings| HttpServer { transport, settings });
+            Some(servers.map(|server| Arc::new(server) as Arc<dyn Connector>).collect())
         }
-    };
-    Some(transport)
+    }
 }
 
 fn questions(client: &file::Client) -> QuestionKinds {

@@ -17,17 +17,25 @@ use airlock_core::{
 pub(super) struct GroupContext<'a> {
     pub(super) clients: &'a BTreeSet<ClientName>,
     pub(super) keys: KeyNames<'a>,
+    /// Names of the groups of the store.
+    pub(super) of_store: &'a BTreeSet<String>,
 }
 
-/// Resolves every group that is enabled; the others are checked too. A slug that a client has as its
-/// name is noted at the client, see [`client::check_slugs`](super::client::check_slugs).
+/// Resolves every group that is enabled; the others are checked too. A group of the store must not have
+/// the name of a client as its slug; of one of the file, that is noted at the client, see
+/// [`client::check_slugs`](super::client::check_slugs).
 pub(super) fn resolve(
     groups: Vec<file::VirtualMcp>,
     context: &GroupContext<'_>,
 ) -> Resolved<Vec<ToolGroup>> {
+    let mut names = BTreeSet::new();
     let mut slugs = BTreeMap::new();
     Resolved::elements(groups, |problems, group| {
         let is_enabled = group.enabled.0;
+        if !names.insert(group.name.clone()) {
+            let name = &group.name;
+            problems.refuse("name", format_args!("another virtual MCP is named {name:?} already"));
+        }
         resolve_one(problems, group, &mut slugs, context).filter(|_| is_enabled)
     })
 }
@@ -44,7 +52,8 @@ fn resolve_one(
     }
     let tools = problems.take("tools", resolve_tools(&tools, context.clients));
     let keys = virtual_keys.map(|names| {
-        problems.take("virtual_keys", context.keys.check_all(&names));
+        let is_of_store = context.of_store.contains(&name);
+        problems.take("virtual_keys", context.keys.check_owners(&names, is_of_store));
         BTreeSet::from_iter(names)
     });
     let slug = if let Some(slug) = &endpoint_slug {
@@ -55,6 +64,14 @@ fn resolve_one(
         });
         problems.accept("name", derived)?
     };
+    let is_of_client = context.clients.iter().any(|client| client.as_str() == slug.as_str());
+    if is_of_client && context.of_store.contains(&name) {
+        let key = if endpoint_slug.is_some() { "endpoint_slug" } else { "name" };
+        problems.refuse(
+            key,
+            format_args!("the client {slug} is at `/mcp/{slug}`; set another `endpoint_slug`"),
+        );
+    }
     if let Some(first) = slugs.insert(slug.clone(), name.clone()) {
         let key = if endpoint_slug.is_some() { "endpoint_slug" } else { "name" };
         problems.refuse(key, format_args!(

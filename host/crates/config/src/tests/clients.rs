@@ -206,6 +206,20 @@ fn results_are_kept_of_tools_that_need_no_approval_and_by_one_rule_each() {
 }
 
 #[test]
+fn results_of_calls_with_the_account_of_a_user_are_not_kept() {
+    for auth_type in ["per_user_oauth", "per_user_headers", "token_exchange"] {
+        let http = json!([{
+            "name": "web", "connection_type": "http", "connection_string": "https://up.example.com/mcp",
+            "auth_type": auth_type, "tools_to_execute": ["*"], "tools_to_auto_execute": ["*"],
+            "tool_cache": [{"tools": ["*"], "ttl": "5m"}],
+        }]);
+        let error = error(&clients(http));
+        let refused = "mcp.client_configs[0].tool_cache: belongs to a client whose calls are made with the operator's credentials: results depend on the account of each user";
+        assert!(error.lines().any(|line| line == refused), "{auth_type}: {error}");
+    }
+}
+
+#[test]
 fn a_fallback_is_a_tool_of_another_client_that_needs_no_approval_and_has_none_itself() {
     let main = json!({
         "name": "main", "connection_type": "stdio", "stdio_config": {"command": "server"},

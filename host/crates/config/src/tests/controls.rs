@@ -160,6 +160,37 @@ fn a_client_takes_tools_away_and_belongs_to_keys() {
 }
 
 #[test]
+fn a_client_belongs_to_the_keys_of_its_teams() {
+    let mut owned = file(json!({"team_id": "t-1"}));
+    owned["governance"]["teams"] =
+        json!([{"id": "t-1", "name": "desk", "customer_id": "acme"}, {"name": "lab"}]);
+    owned["governance"]["customers"] = json!([{"name": "acme"}]);
+    owned["mcp"]["client_configs"][0]["teams"] = json!(["lab"]);
+    owned["mcp"]["client_configs"][1]["teams"] = json!(["lab", "desk"]);
+    owned["mcp"]["client_configs"][2]["virtual_keys"] = json!(["ann"]);
+    let config = good(&owned);
+    assert!(config.clients.iter().all(|client| client.policy.is_owned));
+    assert_eq!(grants(&owned).owned, [client("mail"), client("web")].into());
+    assert_eq!(config.absent_owners, []);
+    owned["governance"]["virtual_keys"][0]["customer_id"] = json!("nix");
+    owned["governance"]["virtual_keys"][0]["team_id"] = json!("t-2");
+    owned["governance"]["teams"] = json!([
+        {"id": "lab", "name": "desk", "customer_id": "gone"}, {"name": "lab"}, {"id": "", "name": " "},
+    ]);
+    owned["mcp"]["client_configs"][0]["teams"] = json!([]);
+    assert_snapshot!(error(&owned), @r##"
+    governance.teams[0].customer_id: no customer is named "gone"; `governance.customers` has "acme"
+    governance.teams[1].name: another team is named "lab" already
+    governance.teams[2].name: is empty
+    governance.teams[2].id: is empty; leave it out
+    mcp.client_configs[0].teams: names no team; leave it out, or name one
+    governance.virtual_keys[0].team_id: no team is named "t-2"; `governance.teams` has " ", "desk", "lab"
+    governance.virtual_keys[0].customer_id: no customer is named "nix"; `governance.customers` has "acme"
+    governance.virtual_keys[0].customer_id: is beside `team_id`; a key belongs to a team or to a customer
+    "##);
+}
+
+#[test]
 fn groups_have_slugs_of_their_own() {
     let mut groups = file(json!({}));
     let tools = json!([{"mcp_client_name": "fs", "tool_names": ["*"]}]);
@@ -230,7 +261,10 @@ fn an_entry_that_names_what_the_file_does_not_have_is_left_out() {
     let merged = merge(&groups, place, &env, &entries).expect("the file is good");
     let left_out: Vec<_> = merged.left_out.iter().map(|entry| entry.name.as_str()).collect();
     assert_eq!(left_out, ["docs", "bob"]);
-    // A client of the store may name a key that does not exist, and then it is nobody's.
+    // A client of the store may name a key that does not exist, and then it is nobody's. The operator is
+    // warned.
+    let owners = &merged.config.absent_owners;
+    assert_snapshot!(owners[0], @r#"`virtual_keys` of the client notes names the virtual key "bob", which does not exist"#);
     let notes = merged.config.clients.iter().find(|own| own.name == client("notes"));
     assert!(notes.is_some_and(|notes| notes.policy.is_owned));
     let cid = merged.config.keys.named("cid").expect("it is good");

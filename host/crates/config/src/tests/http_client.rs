@@ -1,8 +1,8 @@
 //! Settings of MCP servers that are reached over HTTP.
 
 use airlock_core::secret::Secret;
-use airlock_mcp_client::{Authorities, ExtraHeaders, HttpSettings, Oauth};
-use airlock_tls::{IdentitySource, KeySource};
+use airlock_mcp_client::{ExtraHeaders, HttpSettings, Oauth};
+use airlock_tls::{Authorities, IdentitySource, KeySource};
 
 use super::*;
 
@@ -193,4 +193,117 @@ fn a_client_of_an_authorization_server_that_cannot_work_is_refused() {
     settings(&client("http", json!({"auth_type": "oauth", "oauth_config": bound})));
     let stdio = json!({"name": "fs", "connection_type": "stdio", "stdio_config": {"command": "x"}, "auth_type": "oauth"});
     assert_snapshot!(error(&clients(json!([stdio]))), @r#"mcp.client_configs[0].auth_type: belongs to a client whose `connection_type` is "http" or "sse""#);
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "the callers make the values on the spot")]
+fn with_user_headers(keys: Value) -> Value {
+    client("http", json!({"auth_type": "per_user_headers", "per_user_header_keys": keys}))
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "the callers make the values on the spot")]
+fn with_exchange(exchange: Value) -> Value {
+    client("http", json!({"auth_type": "token_exchange", "token_exchange": exchange}))
+}
+
+#[test]
+fn headers_of_users_are_named_once_and_are_not_those_of_the_transport() {
+    let read = settings(&with_user_headers(json!(["X-Api-Key", "authorization"])));
+    let names: Vec<_> =
+        read.user_headers().expect("it has some").iter().map(ToString::to_string).collect();
+    assert_eq!(names, ["x-api-key", "authorization"]);
+    assert_snapshot!(error(&with_user_headers(json!(["Host", "x y", "x-a", "X-A", "mcp-session-id"]))), @"
+    mcp.client_configs[0].per_user_header_keys[0]: is set by the transport itself
+    mcp.client_configs[0].per_user_header_keys[1]: is not a valid header name
+    mcp.client_configs[0].per_user_header_keys[3]: is listed twice (case does not count)
+    mcp.client_configs[0].per_user_header_keys[4]: is set by the transport itself
+    ");
+    assert_snapshot!(error(&with_user_headers(json!([]))), @r#"mcp.client_configs[0].per_user_header_keys: is required with the `auth_type` "per_user_headers": name the headers whose values each user enters"#);
+    let many: Vec<_> = (0..9).map(|number| format!("x-{number}")).collect();
+    assert_snapshot!(error(&with_user_headers(json!(many))), @"mcp.client_configs[0].per_user_header_keys: has more than 8 entries");
+    assert_snapshot!(error(&client("http", json!({"per_user_header_keys": ["x-a"]}))), @r#"mcp.client_configs[0].per_user_header_keys: belongs to a client whose `auth_type` is "per_user_headers""#);
+    let passed_on = json!({
+        "auth_type": "per_user_headers", "per_user_header_keys": ["x-a"], "allowed_extra_headers": ["x-a"],
+    });
+    assert_snapshot!(error(&client("http", passed_on)), @"mcp.client_configs[0].allowed_extra_headers: has `x-a`, which the credentials of the `auth_type` replace");
+}
+
+#[test]
+fn credentials_of_users_are_not_sent_over_plain_http_to_a_public_server() {
+    let of_users = json!({
+        "auth_type": "per_user_headers", "per_user_header_keys": ["x-a"],
+        "connection_string": "http://mcp.example.com/mcp",
+    });
+    assert_snapshot!(error(&client("http", of_users.clone())), @"mcp.client_configs[0].connection_string: credentials cannot be sent to the URL of the server: it must begin with https://, unless its host is localhost or a private IP address");
+    let private = with(of_users, "connection_string", json!("http://127.0.0.1/mcp"));
+    settings(&client("http", private));
+    settings(&client("http", json!({"connection_string": "http://mcp.example.com/mcp"})));
+}
+
+#[test]
+fn an_exchange_of_tokens_names_its_server_and_needs_callers_with_tokens() {
+    let good = json!({
+        "token_url": "https://as.example.com/token", "client_id": "gateway", "client_secret": "env.GOOD",
+        "audience": "api://up", "scopes": ["read"], "subject_token_type": "jwt",
+    });
+    let oauth = json!({
+        "issuer": "https://issuer.example.com", "resource": "https://airlock.example.com/mcp",
+        "views": [{"claim": "sub", "value": "ann", "virtual_key": "ann"}],
+    });
+    let key = json!({"virtual_keys": [{"name": "ann", "value": "env.GOOD"}]});
+    let file = with(with_exchange(good.clone()), "mcp_server", json!({"oauth": oauth}));
+    let read = settings(&with(file, "governance", key));
+    let read = read.token_exchange().expect("it exchanges");
+    assert_eq!((read.client_id.as_str(), read.audience.as_deref()), ("gateway", Some("api://up")));
+    assert_snapshot!(error(&with_exchange(good)), @r#"mcp_server.oauth: is required, because the client "web" has the `auth_type` "token_exchange": it exchanges the access tokens of callers"#);
+    assert_snapshot!(error(&with_exchange(json!({"authorization_server_url": "https://x", "token_url": "ftp://x"}))), @"
+    mcp.client_configs[0].token_exchange.authorization_server_url: use `token_url`, the URL of its token endpoint
+    mcp.client_configs[0].token_exchange.audience: is required, or `resource`: without either, the token might be for another server
+    mcp.client_configs[0].token_exchange.token_url: expected a URL that starts with https:// or http://, without a user name
+    mcp.client_configs[0].token_exchange.client_id: is required, but missing
+    ");
+    assert_snapshot!(error(&client("http", json!({"auth_type": "token_exchange"}))), @"mcp.client_configs[0].token_exchange: is required, but missing");
+}
+
+/// Returns a client with several URLs.
+fn balanced(urls: &Value, more: Value) -> Value {
+    let mut file = client("http", more);
+    let element = file["mcp"]["client_configs"][0].as_object_mut().expect("an object");
+    element.remove("connection_string");
+    element.insert("connection_strings".to_owned(), urls.clone());
+    file
+}
+
+#[test]
+fn several_urls_are_instances_with_the_same_settings() {
+    let urls = json!(["https://a.example.com/mcp", "https://b.example.com/mcp"]);
+    let config = good(&balanced(&urls, json!({"headers": {"x-tenant": "everyone"}})));
+    let Source::Upstream(upstream) = &config.clients[0].source else { panic!("no server") };
+    let instances: Vec<_> = upstream.instances().collect();
+    let found = instances.iter().map(|one| one.transport.http().expect("HTTP"));
+    let found: Vec<_> = found.map(|http| (http.url.as_str(), http.headers.len())).collect();
+    assert_eq!(found, [("https://a.example.com/mcp", 1), ("https://b.example.com/mcp", 1)]);
+    let one = good(&balanced(&json!(["https://a.example.com/mcp"]), json!({})));
+    let Source::Upstream(upstream) = &one.clients[0].source else { panic!("no server") };
+    assert!(upstream.others.is_empty());
+}
+
+#[test]
+fn urls_that_cannot_be_balanced_are_refused() {
+    let urls = json!(["https://a/mcp", "https://a/mcp", "ftp://b", "env.UNSET"]);
+    assert_snapshot!(error(&balanced(&urls, json!({}))), @"
+    mcp.client_configs[0].connection_strings[1]: is the URL of an earlier entry; name each server once
+    mcp.client_configs[0].connection_strings[2]: expected a URL that starts with http:// or https://
+    mcp.client_configs[0].connection_strings[3]: the environment variable UNSET is not set
+    ");
+    let many: Vec<_> = (0..17).map(|n| format!("https://s{n}/mcp")).collect();
+    good(&balanced(&json!(many[..16]), json!({})));
+    assert_snapshot!(error(&balanced(&json!(many), json!({}))), @"mcp.client_configs[0].connection_strings: has 17 URLs; expected 1 to 16");
+    assert_snapshot!(error(&balanced(&json!([]), json!({}))), @"mcp.client_configs[0].connection_strings: has 0 URLs; expected 1 to 16");
+    let both = client("http", json!({"connection_strings": ["https://a/mcp"]}));
+    assert_snapshot!(error(&both), @"mcp.client_configs[0].connection_strings: is beside `connection_string`; exactly one of both is needed");
+    let two = json!(["https://a/mcp", "https://b/mcp"]);
+    for auth_type in ["oauth", "per_user_oauth"] {
+        let refused = error(&balanced(&two, json!({"auth_type": auth_type})));
+        assert!(refused.contains("a credential is for one server"), "{refused}");
+    }
 }

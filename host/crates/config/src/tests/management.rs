@@ -139,3 +139,67 @@ fn a_disabled_management_api_needs_no_environment() {
     let expected = ManagementSettings { disabled: true, ..ManagementSettings::default() };
     assert_eq!(settings(&section), expected);
 }
+
+#[allow(clippy::needless_pass_by_value, reason = "the callers make the values on the spot")]
+fn oidc(changes: Value) -> Value {
+    let mut oidc = json!({"issuer": "https://idp.example.com", "client_id": "airlock"});
+    let members = oidc.as_object_mut().expect("an object");
+    members.extend(changes.as_object().expect("an object").clone());
+    json!({"oidc": oidc})
+}
+
+#[test]
+fn a_login_at_a_provider_has_defaults_and_grants_nothing_by_default() {
+    let found = settings(&oidc(json!({}))).oidc.expect("it is set");
+    assert_eq!(found.login.scopes, ["openid", "profile", "email"]);
+    assert_eq!((found.login.client_secret, found.roles), (None, Vec::new()));
+    let hour = 3_600;
+    assert_eq!((found.session_idle.as_secs(), found.session_max.as_secs()), (8 * hour, 24 * hour));
+    let row =
+        json!({"claim": "groups", "values": ["a", "b"], "role": "admin", "sees_payloads": true});
+    let section = oidc(json!({"client_secret": "hunter2", "roles": [row], "session_idle": "5m"}));
+    let found = settings(&section).oidc.expect("it is set");
+    assert_eq!(found.roles[0].role, Role::Admin);
+    assert!(found.roles[0].sees_payloads);
+    assert!(!format!("{found:?}").contains("hunter2"));
+    // Without the API, the environment of its secrets need not exist.
+    let section = with(oidc(json!({"client_secret": "env.UNSET"})), "disabled", json!(true));
+    assert_eq!(settings(&section).oidc, None);
+}
+
+#[test]
+fn an_unsafe_login_at_a_provider_is_refused() {
+    let role = "viewer";
+    for section in [
+        oidc(json!({"issuer": "http://idp.example.com"})),
+        oidc(json!({"client_id": ""})),
+        oidc(json!({"client_secret": "env.UNSET"})),
+        oidc(json!({"scopes": ["email"]})),
+        oidc(json!({"scopes": ["openid", "a b"]})),
+        oidc(json!({"session_idle": "1m"})),
+        oidc(json!({"session_max": "25h"})),
+        oidc(json!({"roles": [{"claim": "", "values": [], "role": role}]})),
+        oidc(json!({"roles": [{"claim": "groups", "values": [""], "role": role}]})),
+        oidc(json!({"roles": [{"claim": "groups", "value": "a", "role": role}]})),
+    ] {
+        let found = error(&management(&section));
+        assert!(found.contains("management.oidc"), "{section}: {found}");
+    }
+}
+
+#[test]
+fn a_provider_needs_a_url_to_redirect_to() {
+    let section = management(&oidc(json!({})));
+    let public = with(section.clone(), "server", json!({"listen": "0.0.0.0:80"}));
+    let found = error(&public);
+    assert!(found.contains("server.external_url: is required beside `management.oidc`"), "{found}");
+    let external = json!({"listen": "0.0.0.0:80", "external_url": "https://gw.example.com"});
+    for server in [json!({}), external] {
+        let section = with(section.clone(), "server", server);
+        let key = json!({"name": "a", "value": "sk-bf-0123456789abcdef"});
+        let section = with(section, "governance", json!({"virtual_keys": [key]}));
+        assert!(good(&section).server.management.oidc.is_some());
+    }
+    let plain = with(section, "server", json!({"external_url": "http://gw.example.com"}));
+    assert!(error(&plain).contains("server.external_url"));
+}

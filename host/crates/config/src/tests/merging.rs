@@ -1,8 +1,13 @@
 //! Entries of the store in a configuration.
 
+mod kinds;
+
 use std::time::UNIX_EPOCH;
 
-use airlock_store::entries::{Entries, Entry, EntryKind};
+use airlock_store::{
+    SealError,
+    entries::{Entries, Entry, EntryKind, UnreadableEntry},
+};
 use proptest::prelude::*;
 
 use super::*;
@@ -35,6 +40,10 @@ fn entry(
 ) -> Entry {
     let document = document.map(|document| document.to_string());
     Entry { kind, name: name.to_owned(), replaces, document, changed_ms: 0 }
+}
+
+fn unreadable(kind: EntryKind, name: &str, replaces: Option<[u8; 32]>) -> UnreadableEntry {
+    UnreadableEntry { kind, name: name.to_owned(), replaces, reason: SealError::UnknownFormat }
 }
 
 /// A file with a client `fs` and a virtual key `ann` that opens it.
@@ -72,6 +81,7 @@ fn left_out(merged: &Merged) -> String {
         let LeftOut { kind, name, reason } = left_out;
         match reason {
             LeftOutReason::FileChanged => format!("{kind:?} {name}: the file was changed\n"),
+            LeftOutReason::Unreadable(reason) => format!("{kind:?} {name}: {reason}\n"),
             LeftOutReason::Invalid(problems) => {
                 let lines: Vec<_> = problems
                     .iter()
@@ -132,6 +142,33 @@ fn entries_add_replace_and_remove_elements() {
     // It says what has changed, as for a file that was edited.
     assert_ne!(merged.config.fingerprint, good(&file).fingerprint);
     assert_eq!(merged.config.file.as_deref(), Some(Path::new(FILE)));
+}
+
+#[test]
+fn an_entry_that_cannot_be_opened_has_no_effect_and_neither_has_what_it_stands_in_place_of() {
+    let file = file();
+    let entries = Entries {
+        entries: vec![client("web", None, Some(stdio("web")))],
+        unreadable: vec![
+            unreadable(EntryKind::Client, "fs", Some([1; 32])),
+            unreadable(EntryKind::Client, "other", None),
+            unreadable(
+                EntryKind::VirtualKey,
+                "ann",
+                Some(digest(&file, EntryKind::VirtualKey, "ann")),
+            ),
+        ],
+        ..Entries::default()
+    };
+    let merged = merge(&file, Place::of_file(Path::new(FILE)), &env, &entries).expect("good");
+    insta::assert_snapshot!(left_out(&merged), @r"
+    Client fs: the file was changed
+    Client other: a secret is sealed in a format that this version of Airlock does not know
+    VirtualKey ann: a secret is sealed in a format that this version of Airlock does not know
+    ");
+    assert_eq!(names(&merged.config), ["fs", "web"]);
+    assert!(merged.config.keys.named("ann").is_none(), "its value may be one that leaked");
+    assert_eq!(element(&merged, EntryKind::VirtualKey, "ann").value, None);
 }
 
 #[test]
@@ -356,7 +393,7 @@ fn a_file_is_loaded_with_its_entries() {
     std::fs::write(&path, file().to_string()).expect("a file");
     let entries = [client("web", None, Some(stdio("web")))];
     let source = ConfigSource::new(path.clone());
-    let Loaded { merged, problem } = source.load(&all(&entries)).expect("a good file");
+    let Loaded { merged, problem, .. } = source.load(&all(&entries)).expect("a good file");
     assert!(problem.is_none());
     assert_eq!(names(&merged.config), ["fs", "web"]);
     assert!(merged.config.lock.is_some() && merged.config.server.management.socket.is_some());
@@ -375,16 +412,37 @@ fn while_a_file_is_not_valid_its_last_valid_content_takes_the_entries() {
     let path = directory.path().join("gateway.json");
     std::fs::write(&path, file().to_string()).expect("a file");
     let source = ConfigSource::new(path.clone());
-    assert_eq!(source.load(&all(&[])).expect("a good file").merged.config.keys.iter().count(), 1);
+    let loaded = source.load_made(&all(&[]), |_| Ok(())).expect("a good file");
+    assert_eq!(loaded.merged.config.keys.iter().count(), 1);
     let ann = digest(&file(), EntryKind::VirtualKey, "ann");
     let revoked = all(&[key("ann", Some(ann), None)]);
     let broken = with(file(), "server", json!({"listne": "127.0.0.1:1"}));
     for text in ["{".to_owned(), broken.to_string()] {
         std::fs::write(&path, text).expect("a file");
-        let Loaded { merged, problem } = source.load(&revoked).expect("the last valid content");
+        let Loaded { merged, problem, .. } = source.load(&revoked).expect("the last valid content");
         assert!(merged.config.keys.is_empty(), "the key is revoked");
         assert!(problem.is_some_and(|problem| matches!(problem, ConfigError::Invalid { .. })));
     }
+    let without_keys = json!({"providers": {}});
+    std::fs::write(&path, without_keys.to_string()).expect("a file");
+    let unusable = |_: &Config| Err::<(), _>(vec![Problem::at("providers", "cannot be made")]);
+    let loaded = source.load_made(&all(&[]), unusable).expect("the last valid content");
+    assert_eq!(loaded.merged.config.keys.iter().count(), 1, "nothing of the file is taken");
+    let problem = loaded.problem.expect("it cannot be made").to_string();
+    assert!(problem.ends_with("gateway.json: providers: cannot be made"), "{problem}");
+    let loaded = source.load(&all(&[])).expect("the last valid content");
+    assert_eq!(loaded.merged.config.keys.iter().count(), 1, "what the gateway has is changed");
+    assert_eq!(loaded.problem.map(|problem| problem.to_string()).as_deref(), Some(&*problem));
+    let Loaded { merged, made, problem } =
+        source.load_unread::<()>(&revoked).expect("the last valid content");
+    assert!(merged.config.keys.is_empty() && made.is_none());
+    assert!(matches!(problem, Some(ConfigError::Unreadable { .. })), "{problem:?}");
+    let loaded = source.load_made(&all(&[]), |_| Ok(())).expect("it can be made");
+    assert!(loaded.merged.config.keys.is_empty() && loaded.problem.is_none());
+    let loaded = source.load(&all(&[])).expect("it is not refused any more");
+    assert!(loaded.merged.config.keys.is_empty() && loaded.problem.is_none());
+    std::fs::write(&path, file().to_string()).expect("a file");
+    source.load_made(&all(&[]), |_| Ok(())).expect("a good file");
     std::fs::remove_file(&path).expect("it is there");
     let loaded = source.load(&revoked).expect("the last valid content");
     assert!(matches!(loaded.problem, Some(ConfigError::Unreadable { .. })));

@@ -1,6 +1,6 @@
 //! `wasm_config`.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use super::*;
 use airlock_core::{
@@ -25,7 +25,7 @@ fn a_plugin_gets_its_grants_and_default_limits_unless_overridden() {
     let client = &good(&file).clients[0];
     assert_eq!(client.policy.execute, Allowlist::All);
     let Source::Plugin(plugin) = &client.source else { panic!("a plugin") };
-    assert_eq!(plugin.component, PathBuf::from("/etc/airlock/p.wasm"));
+    assert_eq!(plugin.component.file(), Some(Path::new("/etc/airlock/p.wasm")));
     let files = FilesGrant {
         path: "/etc/airlock/data".into(),
         access: Access::ReadOnly,

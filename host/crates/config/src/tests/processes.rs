@@ -143,6 +143,25 @@ fn a_process_is_replaced_at_an_age_and_a_size_unless_each_call_has_its_own() {
     "#);
 }
 
+#[test]
+fn a_server_has_up_to_sixteen_processes_unless_each_call_has_its_own() {
+    for (instances, others) in [(1, 0), (3, 2), (16, 15)] {
+        let config = good(&stdio_with("instances", json!(instances)));
+        let Source::Upstream(settings) = &config.clients[0].source else { panic!("a server") };
+        assert_eq!(settings.others.len(), others);
+        assert!(settings.others.iter().all(|other| other.is_same(&*settings.transport)));
+    }
+    for instances in [0, 17] {
+        let error = error(&stdio_with("instances", json!(instances)));
+        assert!(error.contains("must be from 1 to 16"), "{error}");
+    }
+    let per_call = json!([{
+        "name": "fs", "connection_type": "stdio", "lifecycle": "per_call",
+        "stdio_config": {"command": "server", "instances": 2},
+    }]);
+    assert_snapshot!(error(&clients(per_call)), @r#"mcp.client_configs[0].stdio_config.instances: belongs to a server whose processes serve several calls: with the `lifecycle` "per_call", each call has its own"#);
+}
+
 fn renewal(file: &Value) -> Renewal {
     let Source::Upstream(settings) = &good(file).clients[0].source else {
         panic!("an upstream server")

@@ -30,7 +30,7 @@ fn every_unknown_key_is_reported_with_the_nearest_known_one() {
     /etc/airlock/gateway.json has 4 errors:
       sever: unknown key; did you mean "server"?
       server.lisen: unknown key; did you mean "listen"?
-      server.colour: unknown key; valid here are listen, require_virtual_key, tls, external_url, allowed_hosts, allowed_origins, max_body, max_request_memory, max_header, read_timeout, write_timeout, idle_timeout, drain_timeout, max_connections, max_connections_per_peer, startup_wait, replica_url, responses
+      server.colour: unknown key; valid here are listen, require_virtual_key, tls, external_url, allowed_hosts, allowed_origins, max_body, max_request_memory, max_header, read_timeout, write_timeout, idle_timeout, drain_timeout, max_connections, max_connections_per_peer, startup_wait, replica_url, replica_tls, debug_requests, responses
       mcp.client_configs[0].stdio_config.comand: unknown key; did you mean "command"?
     "#);
     let rule = json!({"url": "https://a.example", "metods": ["GET"]});
@@ -185,10 +185,6 @@ fn unimplemented_settings_are_refused_and_not_ignored() {
     for accepted in ["none", "headers", "oauth", "per_user_oauth"] {
         good(&clients(json!([with(http.clone(), "auth_type", json!(accepted))])));
     }
-    assert_snapshot!(
-        error(&clients(json!([with(http.clone(), "auth_type", json!("per_user_headers"))]))),
-        @r#"mcp.client_configs[0].auth_type: "per_user_headers" is not built yet: use "per_user_oauth", with a login of each user, "oauth", with one login for all users, or "headers" with a token in `headers`"#
-    );
     assert_snapshot!(
         error(&fs_with("connection_type", json!("stdoi"))),
         @r#"mcp.client_configs[0].connection_type: found "stdoi"; did you mean "stdio"? Valid: "stdio", "docker", "http", "sse", "wasm" or "inprocess""#

@@ -136,12 +136,35 @@ fn tls(more: Value) -> Value {
 }
 
 #[test]
+fn certificates_between_gateways_need_https_and_the_private_key_is_kept_from_plugins() {
+    let trust = json!({"ca_file": "ca.pem", "client_certificate": "c.pem", "client_key": "k.pem"});
+    let replica = |url: &str| json!({"server": {"replica_url": url, "replica_tls": trust}});
+    let config = good(&replica("https://10.0.0.5"));
+    let own = config.own_files(Path::new("gateway.json"));
+    assert!(own.unreadable.iter().any(|path| path == Path::new("/etc/airlock/k.pem")));
+    for name in ["ca.pem", "c.pem"] {
+        let path = Path::new("/etc/airlock").join(name);
+        assert!(own.unwritable.contains(&path), "{name}");
+    }
+    assert_snapshot!(error(&replica("http://10.0.0.5")), @"server.replica_tls: needs a `replica_url` beside it that begins with https://");
+}
+
+#[test]
+fn requests_are_recorded_only_if_that_is_set() {
+    assert_eq!(good(&json!({})).server.debug_requests, None);
+    let debug = good(&json!({"server": {"debug_requests": {}}})).server.debug_requests;
+    let expected = server::DebugSettings { max: 100, max_bytes: 64 << 20 };
+    assert_eq!(debug, Some(expected));
+}
+
+#[test]
 fn the_files_of_tls_are_relative_to_the_configuration_and_certificates_need_an_authority() {
     assert_eq!(good(&json!({})).server.tls, None);
     let expected = server::TlsSettings {
         certificate: "/etc/airlock/c.pem".into(),
         key: "/etc/airlock/k.pem".into(),
         client_ca: None,
+        client_crl: Vec::new(),
         client_auth: server::ClientAuth::None,
     };
     assert_eq!(good(&tls(json!({}))).server.tls, Some(expected));
@@ -157,6 +180,10 @@ fn the_files_of_tls_are_relative_to_the_configuration_and_certificates_need_an_a
         assert_eq!(tls.client_ca, Some("/etc/airlock/ca.pem".into()));
     }
     assert_snapshot!(error(&tls(json!({"client_auth": "required"}))), @"server.tls.client_auth: needs a `client_ca` beside it: the authorities that sign the certificates");
+    let lists = good(&tls(json!({"client_ca": "ca.pem", "client_crl": ["a.pem"]}))).server.tls;
+    assert_eq!(lists.expect("it has TLS").client_crl, [Path::new("/etc/airlock/a.pem")]);
+    assert_snapshot!(error(&tls(json!({"client_crl": ["a.pem"]}))), @"server.tls.client_crl: needs a `client_ca` beside it, and callers that show certificates");
+    assert_snapshot!(error(&tls(json!({"client_ca": "ca.pem", "client_crl": vec!["a"; 9]}))), @"server.tls.client_crl: has more than 8 entries");
     assert_snapshot!(error(&tls(json!({"certificate": ""}))), @"server.tls.certificate: is empty");
     for key in ["certificate", "key", "client_ca"] {
         for content in ["-----BEGIN PRIVATE KEY-----hunter2", "hunter2\n"] {

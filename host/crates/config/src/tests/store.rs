@@ -30,6 +30,20 @@ fn a_store_that_cannot_be_used_is_refused_without_its_text() {
 }
 
 #[test]
+fn a_pooler_needs_the_url_of_its_server_and_both_are_urls() {
+    let store = "postgres://ann:hunter2@pool.test/airlock";
+    let direct = "postgres://ann:hunter2@db.test/airlock";
+    let pooled = good(&json!({"store": store, "store_listen_url": direct})).store;
+    let shown = format!("{pooled} {pooled:?}");
+    assert!(shown.contains("pool.test") && !shown.contains("hunter2"), "{shown}");
+    assert_snapshot!(error(&json!({"store_listen_url": direct})), @"store_listen_url: needs a `store` that begins with postgres://");
+    let file = json!({"store": store, "store_listen_url": "airlock.db"});
+    assert_snapshot!(error(&file), @"store_listen_url: expected a URL that begins with postgres://");
+    let unset = json!({"store": store, "store_listen_url": "env.MISSING"});
+    assert_snapshot!(error(&unset), @"store_listen_url: the environment variable MISSING is not set");
+}
+
+#[test]
 fn keys_that_secrets_are_sealed_with_come_from_the_environment_or_a_file() {
     assert_eq!(good(&json!({})).store_seal, None);
     let file =

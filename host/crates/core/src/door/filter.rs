@@ -9,7 +9,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use super::{CallerHeaders, ScriptLanguage, ToolGroup};
+use super::{CallerHeaders, CallerToken, ScriptLanguage, ToolGroup};
 use crate::tool::{ClientName, Tool, with_internal_client};
 
 /// Header that names clients; `*` stands for all.
@@ -33,6 +33,7 @@ pub struct Filter {
     is_of_operator: bool,
     language: Option<ScriptLanguage>,
     headers: CallerHeaders,
+    token: CallerToken,
 }
 
 /// Group whose tools a request selects.
@@ -95,6 +96,17 @@ impl Filter {
     /// Headers of the request that sources of tools may pass on.
     pub(super) fn headers(&self) -> &CallerHeaders {
         &self.headers
+    }
+
+    /// Adds access to the token with which the caller has come.
+    #[must_use]
+    pub fn with_token(self, token: CallerToken) -> Self {
+        Self { token, ..self }
+    }
+
+    /// Access to the token with which the caller has come.
+    pub(super) fn token(&self) -> &CallerToken {
+        &self.token
     }
 
     /// Leaves only the tools of `client`, if the filter admits it.

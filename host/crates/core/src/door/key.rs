@@ -265,9 +265,11 @@ impl Keys {
     /// Makes the key that stands for the roles of a view; `None` if it names none, or one of them does
     /// not exist.
     fn of_roles(&self, view: &str) -> Option<Arc<VirtualKey>> {
-        let roles = view.strip_prefix(ROLES_PREFIX)?;
+        if !view.starts_with(ROLES_PREFIX) {
+            return None;
+        }
         let mut grants = Grants::default();
-        for role in roles.split(ROLES_SEPARATOR) {
+        for role in roles_of_view(view) {
             grants.add_rows(self.roles.get(role)?);
         }
         Some(Arc::new(VirtualKey::from_digest(view, Sha256::digest(view).into(), grants)))
@@ -294,6 +296,12 @@ impl fmt::Debug for Keys {
 /// Returns the view of a sender with these roles: the name of the key that stands for them.
 pub fn roles_view(roles: &[String]) -> String {
     format!("{ROLES_PREFIX}{}", roles.join(&ROLES_SEPARATOR.to_string()))
+}
+
+/// Returns the roles of such a view; none for one that names a key.
+pub fn roles_of_view(view: &str) -> impl Iterator<Item = &str> {
+    let roles = view.strip_prefix(ROLES_PREFIX);
+    roles.into_iter().flat_map(|roles| roles.split(ROLES_SEPARATOR))
 }
 
 /// Returns the digest by which a credential is found: its SHA-256.

@@ -6,8 +6,8 @@ use std::{
 };
 
 use super::{
-    CallerHeaders, Filter, Origin, Provider, RelayView, ScriptLanguage, ToolApproval, ToolRules,
-    ToolSwitch, VirtualKey,
+    CallerHeaders, CallerToken, Filter, Origin, Provider, RelayView, ScriptLanguage, ToolApproval,
+    ToolRules, ToolSwitch, VirtualKey,
 };
 use crate::{
     tenant::Tenant,
@@ -26,6 +26,7 @@ pub struct View {
     is_selected: bool,
     language: Option<ScriptLanguage>,
     headers: CallerHeaders,
+    token: CallerToken,
     /// The resources and prompts that the request may use; `None` if the operator permits none.
     relay: Option<RelayView>,
     /// The switch of all tools, which calls ask again.
@@ -147,6 +148,7 @@ impl View {
             is_selected: !filter.is_none(),
             language: filter.language(),
             headers: filter.headers().clone(),
+            token: filter.token().clone(),
             relay: None,
             switch: ToolSwitch::default(),
         }
@@ -228,6 +230,7 @@ impl View {
             is_selected: !filter.is_none(),
             language: filter.language(),
             headers: filter.headers().clone(),
+            token: filter.token().clone(),
             relay: None,
             switch: self.switch.clone(),
         }
@@ -236,7 +239,7 @@ impl View {
     /// Returns the view of another request of the same tenant, which selects the same tools.
     #[must_use]
     pub fn with_headers_of(self, filter: &Filter) -> Self {
-        Self { headers: filter.headers().clone(), ..self }
+        Self { headers: filter.headers().clone(), token: filter.token().clone(), ..self }
     }
 
     /// Returns the number of tools, whatever origin they are listed for.
@@ -268,6 +271,11 @@ impl View {
     /// Headers of the request that sources of tools may pass on.
     pub fn headers(&self) -> &CallerHeaders {
         &self.headers
+    }
+
+    /// Access to the token with which the caller has come.
+    pub fn token(&self) -> &CallerToken {
+        &self.token
     }
 
     /// The resources and prompts that the request may use; `None` if the operator permits none.

@@ -1,4 +1,4 @@
-//! Arguments as a person reads them before a decision: bounded, and nothing hidden without a note.
+//! Arguments as a person reads them before a decision: bounded, and nothing hidden without a note; or whole.
 
 use airlock_json::raw;
 use airlock_strings::visible_line;
@@ -22,6 +22,17 @@ pub fn argument_lines(arguments: &str) -> Vec<String> {
         lines.push(format!("[{} more arguments are not shown]", members.len() - SHOWN_MEMBERS));
     }
     lines
+}
+
+/// Returns the arguments of a call as [`argument_lines`], and nothing is left out: for a place with room for
+/// all of them. A text that is not an object is one line.
+pub fn whole_argument_lines(arguments: &str) -> Vec<String> {
+    match raw::members(arguments) {
+        Some(members) => members
+            .map(|(name, value)| format!("{}: {}", visible_line(&name), visible_line(value)))
+            .collect(),
+        None => vec![visible_line(arguments)],
+    }
 }
 
 /// Returns the beginning and the end of a text, and the number of characters between them.
@@ -69,6 +80,16 @@ mod tests {
     fn lines_of_members(count: usize) -> Vec<String> {
         let members: Vec<_> = (0..count).map(|n| format!(r#""k{n}":{n}"#)).collect();
         argument_lines(&format!("{{{}}}", members.join(",")))
+    }
+
+    #[test]
+    fn whole_arguments_are_shown_without_a_limit() {
+        let long = "7".repeat(60_000);
+        let members: Vec<_> = (0..SHOWN_MEMBERS + 5).map(|n| format!(r#""k{n}":{n}"#)).collect();
+        let lines = whole_argument_lines(&format!(r#"{{"a":{long},{}}}"#, members.join(",")));
+        assert_eq!((lines.len(), lines[0].clone()), (SHOWN_MEMBERS + 6, format!("a: {long}")));
+        assert_eq!(lines[SHOWN_MEMBERS + 5], format!("k{0}: {0}", SHOWN_MEMBERS + 4));
+        assert_eq!(whole_argument_lines("[\n1]"), ["[⟨U+000A⟩1]"]);
     }
 
     #[test]

@@ -78,6 +78,8 @@ host_codes! {
     ResultsTooLarge = "results_too_large",
     /// The guest overflowed its stack.
     StackOverflow = "stack_overflow",
+    /// The access token of the caller gives no access to the server of the tool.
+    TokenRefused = "token_refused",
     /// One response of the model has more calls than the limit.
     TooManyCalls = "too_many_calls",
     /// The tool itself returned an error. Its own code is the tool's, if it has one.

@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    Content, HostCode, InputRequired, LOGIN_LINK_LIFE, LoginRequired, Members, Suspension,
-    ToolName,
+    Content, HostCode, InputRequired, LoginRequired, Members, Suspension, ToolName,
     output::{content_size, extra_size},
 };
 use airlock_json::{self as json, schema::Violations};
@@ -20,8 +19,8 @@ pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 /// host internals, which stay in `source()`.
 ///
 /// Callers ask for its [kind](Self::kind), its [code](Self::code), and the [`Details`] that they need.
-/// An error that several crates make has a constructor here; any other is made beside the code that
-/// fails, by [`CallError::new`] or [`CallError::about`].
+/// An error that several crates make has a constructor here, or in `login` if it is about one; any other
+/// is made beside the code that fails, by [`CallError::new`] or [`CallError::about`].
 #[derive(Debug)]
 pub struct CallError(Box<CallErrorParts>);
 
@@ -261,7 +260,7 @@ impl CallError {
         self.0.has_not_begun
     }
 
-    fn with_details(mut self, details: Details) -> Self {
+    pub(super) fn with_details(mut self, details: Details) -> Self {
         self.0.details = details;
         self
     }
@@ -297,29 +296,6 @@ impl CallError {
         let message = ("tool '", format!("' waits for its caller to answer {questions}"));
         Self::about(tool, ErrorKind::Unsupported, HostCode::InputRequired, message)
             .with_details(Details::InputRequired(asked))
-    }
-
-    /// Creates the error of a call whose caller has to log in at the server of the tool first.
-    pub fn login_required(tool: ToolName, login: LoginRequired) -> Self {
-        let message = format!(
-            "' did not run: its user has to log in at the server {} first. Open {} in a browser and log in, then repeat the call. \
-             The link is for this user alone, and valid for {} minutes",
-            login.client,
-            login.url,
-            LOGIN_LINK_LIFE.as_secs() / 60,
-        );
-        Self::about(tool, ErrorKind::AuthRequired, HostCode::LoginRequired, ("tool '", message))
-            .with_details(Details::LoginRequired(Box::new(login)))
-    }
-
-    /// Creates the error of a call whose caller is anonymous, of a tool that acts for one user.
-    pub fn identity_required(tool: ToolName) -> Self {
-        let message = (
-            "tool '",
-            "' acts at its server with an account of its user's own, and this caller is anonymous: call it with a virtual key, \
-             or at /mcp with an access token",
-        );
-        Self::about(tool, ErrorKind::AuthRequired, HostCode::IdentityRequired, message)
     }
 
     /// Creates the error of answers that no call waits for.

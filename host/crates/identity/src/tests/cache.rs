@@ -313,3 +313,24 @@ async fn a_malformed_key_set_does_not_replace_a_good_one() {
     assert!(gate.verify(&token).await.is_ok());
     assert_eq!(gate.issuer.fetches(), 2);
 }
+
+#[tokio::test]
+async fn other_settings_of_one_issuer_share_its_keys_and_decide_by_their_own_rules() {
+    let signer = Signer::es256("a");
+    let gate = Gate::new(&[signer.jwk()]).await;
+    let token = signer.token(&claims());
+    assert!(gate.verify(&token).await.is_ok());
+    let own = gate.verifier.settings().clone();
+    let without_staff = VerifierSettings { views: vec![rule("admins", "all")], ..own.clone() };
+    let stricter = gate.verifier.with_settings(without_staff, client()).expect("good settings");
+    let at = UNIX_EPOCH + Duration::from_secs(NOW);
+    assert!(matches!(stricter.verify_at(&token, None, at).await, Err(TokenRefusal::View)));
+    assert_eq!(gate.issuer.fetches(), 1);
+    let elsewhere = VerifierSettings { jwks_uri: Some(gate.issuer.url("/others")), ..own };
+    let elsewhere = gate.verifier.with_settings(elsewhere, client()).expect("good settings");
+    assert!(unavailable(&elsewhere.verify_at(&token, None, at).await));
+}
+
+fn client() -> reqwest::ClientBuilder {
+    reqwest::Client::builder().no_proxy()
+}

@@ -111,7 +111,7 @@ fn an_issuer_on_https_cannot_lead_to_http_on_this_machine() {
         ("http://localhost:1", "http://localhost/keys", true),
     ] {
         let issuer = url::Url::parse(issuer).expect("a URL");
-        let found = crate::fetch::keys_url(&issuer, &json!(jwks_uri));
+        let found = crate::fetch::named_url(&issuer, &json!(jwks_uri));
         assert_eq!(found.is_some(), accepted, "{jwks_uri}");
     }
 }

@@ -9,7 +9,7 @@ use super::{Drains, Endpoint, HttpSettings, InvalidSettings};
 use crate::{
     inbox::Inbox,
     limits::{MAX_HTTP_CONTROL, MAX_REQUESTS_IN_FLIGHT},
-    oauth::Authorizer,
+    oauth::Authority,
     transport::{OutgoingKind, ReceiveError, SendError},
 };
 use airlock_core::tool::Cause;
@@ -33,11 +33,11 @@ impl HttpConnection {
     pub(crate) fn open(
         settings: &HttpSettings,
         inbox: Arc<Inbox>,
-        authorizer: Option<Arc<Authorizer>>,
+        authority: Option<Arc<Authority>>,
     ) -> Result<Self, InvalidSettings> {
         let closed = CancellationToken::new();
         Ok(Self {
-            endpoint: Endpoint::new(settings, authorizer)?,
+            endpoint: Endpoint::new(settings, authority)?,
             drains: Drains::new(inbox.clone(), closed.clone()),
             inbox,
             expired: CancellationToken::new(),

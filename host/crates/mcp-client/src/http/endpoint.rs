@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use reqwest::{RequestBuilder, Response, Url, redirect};
 
 use super::{
@@ -11,7 +11,7 @@ use super::{
         HttpSettings,
         inbox::Inbox,
         limits::MAX_REDIRECTS,
-        oauth::{AuthorizationError, Authorizer, Bearer, Challenge},
+        oauth::{Authority, AuthorizationError, Authorizer, Bearer, Challenge, ExchangedToken},
         transport::{OutgoingKind, SendError},
     },
     extra::{self, ExtraHeaders},
@@ -65,15 +65,15 @@ pub(crate) struct Endpoint {
     url: Url,
     headers: HeaderMap,
     extra: ExtraHeaders,
-    authorizer: Option<Arc<Authorizer>>,
+    authority: Option<Arc<Authority>>,
 }
 
 impl Endpoint {
-    /// Creates the client, whose requests have the access tokens of `authorizer`. Nothing is sent
+    /// Creates the client, whose requests have the credentials of `authority`. Nothing is sent
     /// yet. Fails if the URL, a header or a certificate cannot be used.
     pub(crate) fn new(
         settings: &HttpSettings,
-        authorizer: Option<Arc<Authorizer>>,
+        authority: Option<Arc<Authority>>,
     ) -> Result<Self, InvalidSettings> {
         let url = Url::parse(&settings.url)
             .map_err(|error| invalid(format!("the URL cannot be used: {error}")))?;
@@ -87,7 +87,7 @@ impl Endpoint {
         let (http, _) = settings.client(&url, redirects, settings.identity.as_ref())?;
         let headers = settings.headers.iter().map(|(name, value)| header(name, value));
         let headers = headers.collect::<Result<_, _>>()?;
-        Ok(Self { http, url, headers, extra: settings.extra_headers.clone(), authorizer })
+        Ok(Self { http, url, headers, extra: settings.extra_headers.clone(), authority })
     }
 
     /// Headers of callers that are passed on.
@@ -102,8 +102,9 @@ impl Endpoint {
 
     /// Sends a request to `url`, which must be of the same origin as [`Self::url`]. `own` headers
     /// replace those of the configuration that have the same name. If the server refuses the access
-    /// token, the request is sent once more with another one: what is refused was not executed. That a
-    /// token is refused again fails the request alone, unless it is the gateway's own.
+    /// token of a login, the request is sent once more with another one: what is refused was not executed.
+    /// That a token is refused again fails the request alone, unless it is the gateway's own. Other
+    /// credentials that the server refuses fail the request with [`SendError::LoginNeeded`].
     pub(crate) async fn send(
         &self,
         purpose: Purpose,
@@ -112,16 +113,46 @@ impl Endpoint {
         body: Option<String>,
         inbox: &Inbox,
     ) -> Result<Response, SendError> {
-        let Some(authorizer) = &self.authorizer else {
-            let request = with_body(self.request(method, url, own), body.map(Bytes::from));
-            return received(request, inbox).await;
-        };
-        let body = body.map(Bytes::from);
+        let message = HttpMessage { method, url, body: body.map(Bytes::from) };
+        match self.authority.as_deref() {
+            None => self.exchange(&message, own, inbox).await,
+            Some(Authority::Login(authorizer)) => {
+                self.send_with_login(authorizer, purpose, &message, &own, inbox).await
+            }
+            Some(Authority::Headers(user)) => {
+                let sent = user.headers().await.map_err(unauthorized)?;
+                let mut own = own;
+                sent.add_to(&mut own);
+                let response = self.exchange(&message, own, inbox).await?;
+                if is_refused(purpose, &response) {
+                    return Err(unauthorized(user.reject(&sent, purpose == Purpose::Own).await));
+                }
+                Ok(response)
+            }
+            Some(Authority::Exchanged(token)) => {
+                let own = with_exchanged(own, token);
+                let response = self.exchange(&message, own, inbox).await?;
+                if is_refused(purpose, &response) {
+                    return Err(unauthorized(AuthorizationError::Exchanged));
+                }
+                Ok(response)
+            }
+        }
+    }
+
+    /// Sends a request with the access token of a login, as [`Self::send`] does.
+    async fn send_with_login(
+        &self,
+        authorizer: &Authorizer,
+        purpose: Purpose,
+        message: &HttpMessage<'_>,
+        own: &HeaderMap,
+        inbox: &Inbox,
+    ) -> Result<Response, SendError> {
         let mut bearer = authorizer.bearer().await.map_err(unauthorized)?;
         for attempt in 1..=MAX_ATTEMPTS {
             let own = authorized(own.clone(), bearer.as_ref());
-            let request = with_body(self.request(method.clone(), url, own), body.clone());
-            let response = received(request, inbox).await?;
+            let response = self.exchange(message, own, inbox).await?;
             if purpose == Purpose::Aside {
                 return Ok(response);
             }
@@ -142,12 +173,40 @@ impl Endpoint {
         Err(unauthorized(authorizer.refused_twice(bearer.as_ref(), purpose == Purpose::Own)))
     }
 
+    async fn exchange(
+        &self,
+        message: &HttpMessage<'_>,
+        own: HeaderMap,
+        inbox: &Inbox,
+    ) -> Result<Response, SendError> {
+        let request = self.request(message.method.clone(), message.url, own);
+        received(with_body(request, message.body.clone()), inbox).await
+    }
+
     /// Begins a request without an access token to `url`, which must be of the same origin as [`Self::url`]. `own` headers
     /// replace those of the configuration that have the same name.
     pub(crate) fn request(&self, method: Method, url: &Url, own: HeaderMap) -> RequestBuilder {
         // `RequestBuilder::headers` replaces headers of the same name.
         self.http.request(method, url.clone()).headers(self.headers.clone()).headers(own)
     }
+}
+
+/// A request without its headers.
+struct HttpMessage<'a> {
+    method: Method,
+    url: &'a Url,
+    body: Option<Bytes>,
+}
+
+/// Returns whether the server refuses the credentials of a request.
+fn is_refused(purpose: Purpose, response: &Response) -> bool {
+    purpose != Purpose::Aside && response.status() == StatusCode::UNAUTHORIZED
+}
+
+/// Returns the headers of a request with an exchanged token, which replaces any other credentials.
+fn with_exchanged(mut headers: HeaderMap, token: &ExchangedToken) -> HeaderMap {
+    headers.insert(header::AUTHORIZATION, token.header().clone());
+    headers
 }
 
 fn with_body(request: RequestBuilder, body: Option<Bytes>) -> RequestBuilder {
@@ -174,6 +233,7 @@ fn authorized(mut headers: HeaderMap, bearer: Option<&Bearer>) -> HeaderMap {
 fn unauthorized(error: AuthorizationError) -> SendError {
     match error {
         AuthorizationError::Login(needed) => SendError::LoginNeeded(Cause::from(needed)),
+        AuthorizationError::Exchanged => SendError::LoginNeeded(Cause::from(error)),
         error => SendError::NotSent(Cause::from(error)),
     }
 }
@@ -211,7 +271,7 @@ fn invalid(reason: String) -> InvalidSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::Authorities;
+    use airlock_tls::Authorities;
 
     fn refused(url: &str, name: &str, value: &str) -> String {
         let mut settings = HttpSettings::new(url);

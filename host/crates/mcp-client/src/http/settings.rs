@@ -2,27 +2,38 @@
 
 use std::collections::BTreeMap;
 
+use http::HeaderName;
 use reqwest::{Url, redirect::Policy};
 use rustls::ClientConfig;
 
 use super::{
     super::{
         limits::{HTTP_CONNECT_TIMEOUT, HTTP_IDLE_TIMEOUT},
-        oauth::Oauth,
+        oauth::{Oauth, TokenExchange, check_server},
         secrets::Secrets,
     },
-    authorities::Authorities,
     extra::ExtraHeaders,
 };
 use airlock_core::secret::Secret;
 use airlock_egress::{Guard, tls};
 use airlock_strings::with_causes;
-use airlock_tls::{BadIdentity, IdentitySource};
+use airlock_tls::{Authorities, BadIdentity, IdentitySource};
 
 /// Reason that the settings of a server over HTTP can never work.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidSettings(pub(crate) String);
+
+/// Credentials of callers at a server that acts for single users.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UserCredentials {
+    /// A login with OAuth of each user. Needs [`HttpSettings::oauth`].
+    Login,
+    /// Values of headers with these names, which each user enters.
+    Headers(Vec<HeaderName>),
+    /// Tokens for which the access tokens of callers are exchanged.
+    Exchange(TokenExchange),
+}
 
 /// Settings of a server that is reached over HTTP.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,7 +45,8 @@ pub struct HttpSettings {
     /// Headers of callers that are passed on with their calls. They replace `headers` of the same
     /// name.
     pub extra_headers: ExtraHeaders,
-    /// Certificates that are trusted in addition to the system's.
+    /// Certificates that are trusted in addition to the system's. Their file is read when the client connects
+    /// to the server.
     pub authorities: Authorities,
     /// Certificate of the gateway for the server, if it asks for one. Its files are read when
     /// the client connects to the server; HTTP connections that it opens after that have the same one.
@@ -43,9 +55,9 @@ pub struct HttpSettings {
     pub allow_private: bool,
     /// Authorization with OAuth; `None` for a server that needs no more than `headers`.
     pub oauth: Option<Oauth>,
-    /// True if each call is made with a login of its caller, over a connection of that caller's own. The
-    /// operator's login then lists the tools and nothing else. Needs `oauth`.
-    pub is_per_user: bool,
+    /// Credentials of callers that calls are made with, over a connection of each caller's own; `None` if
+    /// all calls are made with those of the operator, who lists the tools in any case.
+    pub users: Option<UserCredentials>,
 }
 
 impl HttpSettings {
@@ -82,6 +94,31 @@ impl HttpSettings {
         Ok((client, guard))
     }
 
+    /// Fails if there are credentials of users, and they may not be sent to the URL: over plain HTTP, they go
+    /// to `localhost` and private addresses alone. Reads no files.
+    pub fn check_users(&self) -> Result<(), InvalidSettings> {
+        if self.users.is_some() {
+            check_server(self)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the settings of the exchange of callers' tokens; `None` if users have other credentials.
+    pub fn token_exchange(&self) -> Option<&TokenExchange> {
+        match &self.users {
+            Some(UserCredentials::Exchange(exchange)) => Some(exchange),
+            _ => None,
+        }
+    }
+
+    /// Returns the headers whose values each user enters; `None` if users have other credentials.
+    pub fn user_headers(&self) -> Option<&[HeaderName]> {
+        match &self.users {
+            Some(UserCredentials::Headers(names)) => Some(names),
+            _ => None,
+        }
+    }
+
     /// Returns the files of TLS that cannot be used, each as the key below `tls_config` and the reason.
     pub(crate) fn unusable_files(&self) -> Vec<(&'static str, String)> {
         let authorities = self.authorities.read().err();
@@ -97,6 +134,8 @@ impl HttpSettings {
         let mut secrets = Secrets::in_requests(&self.url, &self.headers);
         let secret = self.oauth.as_ref().and_then(|oauth| oauth.client_secret.as_ref());
         secrets.add("oauth_config.client_secret", secret.map_or("", Secret::expose));
+        let secret = self.token_exchange().and_then(|exchange| exchange.client_secret.as_ref());
+        secrets.add("token_exchange.client_secret", secret.map_or("", Secret::expose));
         secrets
     }
 }

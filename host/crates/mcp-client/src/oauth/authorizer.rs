@@ -18,7 +18,7 @@
 //! | `source` | the login, as the store has it and as it was read last |
 //! | `renewal` | refreshes the tokens, once among all processes |
 //! | `scopes` | requests that need more scopes |
-//! | `state` | the login that was read last, and what is known of its tokens |
+//! | `state` | the login that was read last |
 
 mod bearer;
 mod error;
@@ -40,11 +40,11 @@ use tokio::{
 pub(crate) use self::{bearer::Bearer, error::AuthorizationError};
 use self::{
     bearer::RefusedRequest,
-    error::LoginReason,
     source::{StoredToken, TokenSource},
     state::LoginState,
 };
-use super::{logins::StoredLogin, outbound::Outbound};
+pub(super) use self::{error::LoginReason, state::REREAD};
+use super::{logins::StoredLogin, outbound::Outbound, settings::Oauth};
 use crate::{
     http::{HttpSettings, InvalidSettings},
     secrets::Redactor,
@@ -84,13 +84,16 @@ impl Authorizer {
         redactor: Arc<Redactor>,
         clock: Clock,
     ) -> Result<Self, InvalidSettings> {
+        let oauth = http.oauth.as_ref();
         let source = TokenSource {
             client: client.clone(),
+            brakes: stored.brakes(),
             stored,
             outbound: Outbound::new(http)?,
             clock,
             state: LoginState::new(redactor),
-            permitted: http.oauth.as_ref().map(|oauth| oauth.scopes.clone()).unwrap_or_default(),
+            registers: oauth.is_none_or(Oauth::registers),
+            permitted: oauth.map(|oauth| oauth.scopes.clone()).unwrap_or_default(),
         };
         Ok(Self { source: Arc::new(source), turn: Arc::new(Semaphore::new(1)) })
     }
@@ -157,7 +160,7 @@ impl Authorizer {
             return self.source.needs(LoginReason::Declined);
         }
         if let Some(refused) = refused {
-            self.source.state.reject(refused.token());
+            self.source.brakes.reject(refused.token());
         }
         self.source.needs(LoginReason::Rejected)
     }

@@ -37,12 +37,17 @@ pub struct Callback {
 
 /// Parameters of a redirect.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Redirected {
-    pub(super) state: String,
-    pub(super) code: Option<String>,
-    pub(super) issuer: Option<String>,
-    pub(super) error: Option<String>,
-    pub(super) description: Option<String>,
+pub struct Redirected {
+    /// `state`.
+    pub state: String,
+    /// `code`.
+    pub code: Option<String>,
+    /// `iss`.
+    pub issuer: Option<String>,
+    /// `error`.
+    pub error: Option<String>,
+    /// `error_description`.
+    pub description: Option<String>,
 }
 
 /// The browser, which waits for a page.
@@ -163,7 +168,7 @@ fn redirected(head: &str) -> Option<Redirected> {
 
 impl Redirected {
     /// Parses the query of a redirect. `None` if it has no state, or a parameter twice.
-    pub(super) fn parse(query: &str) -> Option<Self> {
+    pub fn parse(query: &str) -> Option<Self> {
         let mut state = None;
         let mut found = Self::default();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {

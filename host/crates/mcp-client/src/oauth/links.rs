@@ -8,6 +8,9 @@
 //!                                                 └──► complete ─► the login of who asked
 //! ```
 //!
+//! At a server whose users enter the values of headers, the page has a form for them, and `submit` stores
+//! them.
+//!
 //! A link is bound to the tenant that asked, and its login to the browser that confirmed: the redirect
 //! is of use only there. All of it is in the store, so each of several gateways can take the next step.
 
@@ -16,7 +19,7 @@ mod document;
 use std::{
     collections::HashMap,
     sync::{Arc, OnceLock},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use base64::engine::{Engine as _, general_purpose::URL_SAFE_NO_PAD};
@@ -35,12 +38,15 @@ use super::{
     login::{LoginError, Preparation, prepare},
     logins::{Logins, LoginsUnavailable, StoredLogin, login_id},
     outbound::Outbound,
+    tokens::millis,
     turns::Turns,
+    user_headers::{self, BadUserHeaders},
 };
-use crate::{secrets::Redactor, settings::Settings};
-use airlock_core::{tenant::Identity, tool::LOGIN_LINK_LIFE};
+use crate::{http::HttpSettings, secrets::Redactor, settings::Settings};
+use airlock_core::{secret::Secret, tenant::Identity, tool::LOGIN_LINK_LIFE};
 use airlock_store::{
-    login::LoginId,
+    OwnerId,
+    login::{LoginId, USER_HEADERS, UpstreamLogin},
     login_link::{LinkDigest, LoginLink, NewLoginLink},
 };
 
@@ -59,6 +65,8 @@ const MAX_OFFERED: usize = 10_000;
 const MAX_BEGINNING: usize = 4;
 /// Time for which the beginning of a login waits for others of its link or its client.
 const BEGIN_WAIT: Duration = Duration::from_secs(2);
+/// Number of wrong keys that end the link at which they are entered.
+const MAX_WRONG_KEYS: u32 = 5;
 /// Length of the identifiers of links and of the secrets of browsers, in characters.
 const SECRET_CHARS: usize = 43;
 
@@ -85,6 +93,9 @@ pub enum FollowError {
     /// The link, or too many of its client, are being begun.
     #[error("too many logins at this server are being begun")]
     Busy,
+    /// The values of headers that were entered cannot be used.
+    #[error(transparent)]
+    Headers(#[from] BadUserHeaders),
     /// The login failed.
     #[error(transparent)]
     Login(#[from] LoginError),
@@ -101,6 +112,8 @@ impl From<LoginsUnavailable> for FollowError {
 pub struct OpenLink {
     /// Name of the client.
     pub client: String,
+    /// Scope of the tenant that asked.
+    pub holder: OwnerId,
     /// Name of the virtual key of the tenant that asked.
     pub key_name: String,
     /// Issuer and subject of the user who asked with an access token; `None` if the virtual key was the
@@ -209,7 +222,78 @@ impl LoginLinks {
     /// Returns the link with this identifier.
     pub async fn find(&self, link: &str) -> Result<OpenLink, FollowError> {
         let (found, document) = self.read(link).await?;
-        Ok(OpenLink::new(found.id.client, document.holder))
+        OpenLink::new(found.id, document.holder)
+    }
+
+    /// Records that a key was entered at a link, and whether it is the holder's. The link ends with the last
+    /// of [`MAX_WRONG_KEYS`]. Any key is counted first, and a right one is taken back: of keys that are
+    /// entered at once, here or at other gateways, no more are of use.
+    pub async fn enter_key(&self, link: &str, is_holders: bool) -> Result<(), FollowError> {
+        let digest = digest(link);
+        let turn = timeout(BEGIN_WAIT, self.0.links_beginning.take(&digest)).await;
+        let _turn = turn.map_err(|_| FollowError::Busy)?;
+        self.read(link).await?;
+        let counted = self.change(digest, LinkDocument::count_key).await?;
+        if is_holders {
+            self.change(digest, |document| Some(document.without_key())).await?;
+            return Ok(());
+        }
+        if counted.wrong_keys < MAX_WRONG_KEYS {
+            return Ok(());
+        }
+        let client = counted.client();
+        warn!(client, "a login link has ended, because wrong keys were entered at it");
+        let database = self.0.logins.database().await.map_err(LoginsUnavailable::from)?;
+        database.remove_login_link(digest).await.map_err(LoginsUnavailable::from)?;
+        Err(FollowError::Gone)
+    }
+
+    /// Changes the document of a link. Fails if there is no such link, or if `change` ends it.
+    async fn change(
+        &self,
+        digest: LinkDigest,
+        change: impl FnOnce(LinkDocument) -> Option<LinkDocument> + Send + 'static,
+    ) -> Result<LinkDocument, FollowError> {
+        let database = self.0.logins.database().await.map_err(LoginsUnavailable::from)?;
+        let changing = database.update_login_link(digest, |link| {
+            LinkDocument::open(link).and_then(change).map(|document| document.to_text())
+        });
+        let changed = changing.await.map_err(LoginsUnavailable::from)?;
+        changed.as_ref().and_then(LinkDocument::open).ok_or(FollowError::Gone)
+    }
+
+    /// Stores the values of headers that the user of a link has entered, in the place of a login at an
+    /// authorization server. Returns the stored login. `settings` are those of the client. All other links
+    /// for the same login end with it.
+    pub async fn submit(
+        &self,
+        link: &str,
+        entered: &[(String, Secret)],
+        settings: &Settings,
+    ) -> Result<LoginId, FollowError> {
+        let (found, document) = self.read(link).await?;
+        check_settings(&found.id, settings)?;
+        let names = settings.transport.http().and_then(HttpSettings::user_headers);
+        let values = user_headers::document(names.ok_or(FollowError::Gone)?, entered)?;
+        let holder = document.holder.to_holder(Uuid::new_v4().simple().to_string());
+        let key_name = holder.key_name.clone();
+        let login = UpstreamLogin {
+            holder: Some(holder),
+            authentication: USER_HEADERS.to_owned(),
+            access_token: values,
+            obtained_ms: millis(SystemTime::now()),
+            ..UpstreamLogin::default()
+        };
+        self.store(&found, login).await?;
+        info!(client = found.id.client, key = key_name, "a user has entered headers");
+        Ok(found.id)
+    }
+
+    /// Stores the login of a link, unless its holder or its client was removed meanwhile.
+    async fn store(&self, link: &LoginLink, login: UpstreamLogin) -> Result<(), FollowError> {
+        let database = self.0.logins.database().await.map_err(LoginsUnavailable::from)?;
+        let stored = database.put_user_login(&link.id, link.digest, login).await;
+        if stored.map_err(LoginsUnavailable::from)? { Ok(()) } else { Err(FollowError::Gone) }
     }
 
     async fn read(&self, link: &str) -> Result<(LoginLink, LinkDocument), FollowError> {
@@ -252,9 +336,12 @@ impl LoginLinks {
         let prepared = Box::pin(prepare(settings, preparation)).await?;
         let state = self::digest(&prepared.request.state);
         let started = StartedLogin::new(&prepared.request, browser_digest(browser));
-        let document = document.started(started);
         let database = self.0.logins.database().await.map_err(LoginsUnavailable::from)?;
-        let is_open = database.start_login_link(digest, state, document.to_text()).await;
+        // Keys may have been entered meanwhile: the present document is changed.
+        let starting = database.start_login_link(digest, state, |link| {
+            Some(LinkDocument::open(link)?.started(started).to_text())
+        });
+        let is_open = starting.await;
         if !is_open.map_err(LoginsUnavailable::from)? {
             return Err(FollowError::Gone);
         }
@@ -276,7 +363,7 @@ impl LoginLinks {
             return Ok(None);
         }
         let (link, holder, _) = self.started(&redirected, browser, settings).await?;
-        Ok(Some(OpenLink::new(link.id.client, holder)))
+        OpenLink::new(link.id, holder).map(Some)
     }
 
     /// Returns the login that a redirect belongs to. Fails if the redirect came to the address of another
@@ -309,8 +396,8 @@ impl LoginLinks {
 
     /// Completes a login with the query of the redirect, in the browser with this secret. `settings` are
     /// those of the client that the path of the redirect names; the redirect of another client's login
-    /// fails. Returns the stored login. Of two redirects of one login, the second fails. All other links
-    /// for the same login end with it.
+    /// fails. Returns the stored login. Of two redirects of one login, the second fails. All links for the
+    /// same login end with a login that is stored; one that fails can be begun again.
     pub async fn complete(
         &self,
         query: &str,
@@ -340,7 +427,7 @@ impl LoginLinks {
                 return Err(error.into());
             }
         };
-        stored.put(login).await?;
+        self.store(&link, login).await?;
         info!(client = link.id.client, key = holder.key_name, "a user has logged in");
         Ok(link.id)
     }
@@ -368,16 +455,17 @@ impl LoginLinks {
 }
 
 impl OpenLink {
-    fn new(client: String, holder: LinkHolder) -> Self {
+    fn new(id: LoginId, holder: LinkHolder) -> Result<Self, FollowError> {
         let LinkHolder { key_name, issuer, subject } = holder;
         let user = (!issuer.is_empty()).then_some((issuer, subject));
-        Self { client, key_name, user }
+        let holder = id.holder.ok_or(FollowError::Gone)?;
+        Ok(Self { client: id.client, holder, key_name, user })
     }
 }
 
 /// Fails if the settings of a client have changed so that a link is for another login.
 fn check_settings(id: &LoginId, settings: &Settings) -> Result<(), FollowError> {
-    let http = settings.transport.http().filter(|http| http.is_per_user);
+    let http = settings.transport.http().filter(|http| http.users.is_some());
     let present = http.map(|http| login_id(&settings.name, http).server);
     if present.as_ref() == Some(&id.server) { Ok(()) } else { Err(FollowError::Gone) }
 }

@@ -1,13 +1,25 @@
 //! The stored logins.
 
-use std::{sync::OnceLock, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
-use super::{super::http::HttpSettings, settings::Oauth};
+use http::HeaderName;
+use sha2::{Digest as _, Sha256};
+
+use super::{
+    super::http::{HttpSettings, UserCredentials},
+    brakes::{AllBrakes, Brakes},
+    settings::Oauth,
+};
+use crate::settings::Settings;
 use airlock_core::tool::ClientName;
 use airlock_store::{
     Database, LazyDatabase, OpenError, OwnerId, Unavailable,
     login::{LoginId, RefreshClaim, UpstreamLogin, UserLogin},
 };
+use airlock_strings::hex;
 
 /// Reason that a login cannot be read or stored.
 #[derive(Debug, thiserror::Error)]
@@ -22,13 +34,16 @@ pub enum LoginsUnavailable {
 
 /// The stored logins of all servers. Cheap to clone. The store is opened at the first use, and
 /// shared with other processes.
-#[derive(Debug, Clone)]
-pub struct Logins(LazyDatabase);
+#[derive(Clone)]
+pub struct Logins {
+    database: LazyDatabase,
+    brakes: Arc<AllBrakes>,
+}
 
 impl Logins {
     /// Creates the logins that are kept in this database. Nothing is opened yet.
     pub fn new(database: LazyDatabase) -> Self {
-        Self(database)
+        Self { database, brakes: Arc::default() }
     }
 
     /// Removes the operator's logins of a client. Returns whether there were any.
@@ -77,32 +92,61 @@ impl Logins {
         Ok(self.database().await?.remove_logins_of(holders).await?)
     }
 
+    /// Removes the logins of users of a client at all servers but the one of these settings, or at all
+    /// without settings: see [`Database::remove_logins_elsewhere`].
+    pub async fn remove_elsewhere(
+        &self,
+        client: &ClientName,
+        present: Option<&Settings>,
+    ) -> Result<Vec<UserLogin>, LoginsUnavailable> {
+        if self.is_absent() {
+            return Ok(Vec::new());
+        }
+        let http = present.and_then(|settings| settings.transport.http());
+        let present =
+            http.filter(|http| http.users.is_some()).map(|http| login_id(client, http).server);
+        let database = self.database().await?;
+        Ok(database.remove_logins_elsewhere(client.as_str(), present.as_deref()).await?)
+    }
+
     /// Returns whether the store is a file that does not exist, so that it has nothing and need not be
     /// made to read it.
     pub(super) fn is_absent(&self) -> bool {
-        self.0.location().is_missing_file()
+        self.database.location().is_missing_file()
     }
 
     pub(super) async fn database(&self) -> Result<&Database, OpenError> {
-        self.0.open().await
+        self.database.open().await
     }
 
     /// Returns the stored login with this name.
     pub(crate) fn stored(&self, id: LoginId) -> StoredLogin {
-        StoredLogin { logins: self.clone(), id, session: OnceLock::new() }
+        let brakes = self.brakes.of(&id);
+        StoredLogin { logins: self.clone(), id, session: OnceLock::new(), brakes }
     }
 }
 
-/// Names the operator's login of a client at a server with these settings: with other ones of OAuth, it
-/// is another login.
+/// Names the operator's login of a client at a server with these settings: with another URL, other settings
+/// of OAuth, or other headers of users, it is another login.
 pub(crate) fn login_id(client: &ClientName, http: &HttpSettings) -> LoginId {
-    let fingerprint = http.oauth.as_ref().and_then(Oauth::fingerprint);
+    let fingerprint = match &http.users {
+        Some(UserCredentials::Headers(names)) => Some(headers_fingerprint(names)),
+        Some(UserCredentials::Exchange(exchange)) => Some(exchange.fingerprint()),
+        Some(UserCredentials::Login) | None => http.oauth.as_ref().and_then(Oauth::fingerprint),
+    };
     // No URL has a space.
     let server = match fingerprint {
         Some(fingerprint) => format!("{} {fingerprint}", http.url),
         None => http.url.clone(),
     };
     LoginId::of_operator(client.as_str(), server)
+}
+
+/// Returns a digest of the names of headers, in any order.
+fn headers_fingerprint(names: &[HeaderName]) -> String {
+    let mut names: Vec<_> = names.iter().map(HeaderName::as_str).collect();
+    names.sort_unstable();
+    hex(&Sha256::digest(format!("headers {names:?}"))[..16])
 }
 
 /// One stored login. That of a holder is the one which was read first: another one, for which the holder
@@ -113,6 +157,7 @@ pub(crate) struct StoredLogin {
     id: LoginId,
     /// Session of the login that was read first, if it has a holder.
     session: OnceLock<String>,
+    brakes: Arc<Brakes>,
 }
 
 impl StoredLogin {
@@ -183,6 +228,11 @@ impl StoredLogin {
         {
             let _ = self.want(&previous.access_token, "").await;
         }
+    }
+
+    /// Returns the brakes of the login, which all its connections share.
+    pub(super) fn brakes(&self) -> Arc<Brakes> {
+        self.brakes.clone()
     }
 
     /// Returns whether the login is that of one holder, and not the operator's.

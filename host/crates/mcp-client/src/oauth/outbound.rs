@@ -70,14 +70,9 @@ impl Outbound {
     /// networks only if the MCP server itself is in one by its settings, and uses plain HTTP only for
     /// hosts that are private as they are written. Fails if the URL or the certificates of the settings cannot be used.
     pub(super) fn new(settings: &HttpSettings) -> Result<Self, InvalidSettings> {
-        let invalid = InvalidSettings;
-        let url = Url::parse(&settings.url)
-            .map_err(|error| invalid(format!("the URL cannot be used: {error}")))?;
+        let url = check_server(settings)?;
         // The server chooses its authorization servers, which get no certificate that is for the server alone.
         let (http, guard) = settings.client(&url, redirect::Policy::none(), None)?;
-        check(&guard, &url).map_err(|reason| {
-            invalid(format!("a token cannot be sent to the URL of the server: {reason}"))
-        })?;
         Ok(Self { http, guard, sent: AtomicUsize::new(0) })
     }
 
@@ -136,6 +131,21 @@ impl OAuthHttpClient for Outbound {
             Ok(self.send(request.request).await?)
         })
     }
+}
+
+/// Returns the URL of the server of these settings. Fails if no credentials may be sent there: plain HTTP is for
+/// hosts that are private as they are written. Reads no files.
+pub(crate) fn check_server(settings: &HttpSettings) -> Result<Url, InvalidSettings> {
+    let invalid = InvalidSettings;
+    let url = Url::parse(&settings.url)
+        .map_err(|error| invalid(format!("the URL cannot be used: {error}")))?;
+    let host = url.host().ok_or_else(|| invalid("the URL has no host".to_owned()))?;
+    let guard = Guard::new(&host, settings.allow_private)
+        .map_err(|error| invalid(format!("the URL cannot be used: {error}")))?;
+    check(&guard, &url).map_err(|reason| {
+        invalid(format!("credentials cannot be sent to the URL of the server: {reason}"))
+    })?;
+    Ok(url)
 }
 
 /// Returns the reason that nothing may be sent to a URL. A name is checked again, by its addresses,

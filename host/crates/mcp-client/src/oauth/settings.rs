@@ -28,6 +28,11 @@ pub struct Oauth {
 }
 
 impl Oauth {
+    /// Returns whether the gateway registers its client at the authorization server.
+    pub(super) fn registers(&self) -> bool {
+        self.client_id.is_none() && self.client_metadata_url.is_none()
+    }
+
     /// Returns a digest of the settings, in hexadecimal; `None` if nothing is set.
     pub(super) fn fingerprint(&self) -> Option<String> {
         if *self == Self::default() {
@@ -49,6 +54,65 @@ impl Oauth {
         // The debug form of text is unambiguous.
         let digest = Sha256::digest(format!("{all:?}"));
         Some(hex(&digest[..16]))
+    }
+}
+
+/// Settings of the exchange of callers' access tokens for tokens of one server (RFC 8693).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenExchange {
+    /// URL of the token endpoint.
+    pub token_url: String,
+    /// Identifier of the client that exchanges the tokens.
+    pub client_id: String,
+    /// The secret of this client, if it has one.
+    pub client_secret: Option<Secret>,
+    /// Name of the server at the authorization server.
+    pub audience: Option<String>,
+    /// URL of the server, as the authorization server knows it.
+    pub resource: Option<String>,
+    /// Scopes to ask for; those of the client if there are none.
+    pub scopes: Vec<String>,
+    /// Type of the callers' tokens.
+    pub subject_token_type: SubjectTokenType,
+}
+
+/// Type of the tokens that are exchanged (RFC 8693, section 3).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SubjectTokenType {
+    /// Access tokens.
+    #[default]
+    AccessToken,
+    /// JSON Web Tokens.
+    Jwt,
+}
+
+impl SubjectTokenType {
+    /// Returns its identifier.
+    pub(super) fn urn(self) -> &'static str {
+        match self {
+            Self::AccessToken => "urn:ietf:params:oauth:token-type:access_token",
+            Self::Jwt => "urn:ietf:params:oauth:token-type:jwt",
+        }
+    }
+}
+
+impl TokenExchange {
+    /// Returns a digest of the settings: tokens that were issued with other ones are not used.
+    pub(super) fn fingerprint(&self) -> String {
+        let Self {
+            token_url,
+            client_id,
+            client_secret,
+            audience,
+            resource,
+            scopes,
+            subject_token_type,
+        } = self;
+        let secret = client_secret.as_ref().map(Secret::expose);
+        let all =
+            (token_url, client_id, secret, audience, resource, scopes, subject_token_type.urn());
+        // The debug form of text is unambiguous.
+        hex(&Sha256::digest(format!("{all:?}"))[..16])
     }
 }
 

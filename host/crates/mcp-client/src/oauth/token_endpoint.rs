@@ -11,12 +11,13 @@ use super::{
     settings::TokenAuthentication,
     tokens::{BadTokens, Tokens, error_code},
 };
+use crate::http::InvalidSettings;
 use airlock_store::login::UpstreamLogin;
 
-/// Errors after which no further attempt with the same grant can succeed.
-const FINAL: [&str; 3] = [INVALID_GRANT, "invalid_client", "unauthorized_client"];
-/// Error that is about the grant, and not about the client.
+/// Error that is about the grant, after which no further attempt with it can succeed.
 pub(super) const INVALID_GRANT: &str = "invalid_grant";
+/// Errors that are about the client, whatever the grant is.
+pub(super) const CLIENT_REFUSALS: [&str; 2] = ["invalid_client", "unauthorized_client"];
 
 /// Reason that there are no tokens.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +39,9 @@ pub(crate) enum TokenError {
     /// The stored login cannot be used by this version.
     #[error("the stored login cannot be used")]
     Unusable,
+    /// The settings of the token endpoint cannot be used.
+    #[error(transparent)]
+    Settings(#[from] InvalidSettings),
     /// The request failed.
     #[error(transparent)]
     Outbound(#[from] OutboundError),
@@ -59,13 +63,22 @@ pub(super) async fn request_tokens(
     login: &UpstreamLogin,
     grant: &[(&str, &str)],
 ) -> Result<Tokens, TokenError> {
+    Ok(Tokens::read(&post(outbound, login, grant).await?)?)
+}
+
+/// Sends a request for a grant, as the client of `login`, for its resource. Returns the response.
+pub(super) async fn post(
+    outbound: &Outbound,
+    login: &UpstreamLogin,
+    grant: &[(&str, &str)],
+) -> Result<Value, TokenError> {
     let response = outbound.send(request(login, grant)?).await?;
     let status = response.status();
     let body: Option<Value> = serde_json::from_slice(response.body()).ok();
     if !status.is_success() {
         return Err(refusal(status, body.as_ref()));
     }
-    Ok(Tokens::read(&body.ok_or(TokenError::Unreadable)?)?)
+    body.ok_or(TokenError::Unreadable)
 }
 
 fn request(login: &UpstreamLogin, grant: &[(&str, &str)]) -> Result<Request<Vec<u8>>, TokenError> {
@@ -112,7 +125,9 @@ fn basic(id: &str, secret: &str) -> Result<HeaderValue, TokenError> {
 
 fn refusal(status: http::StatusCode, body: Option<&Value>) -> TokenError {
     match body.and_then(error_code) {
-        Some(code) if FINAL.contains(&code) => TokenError::Refused(code.to_owned()),
+        Some(code) if code == INVALID_GRANT || CLIENT_REFUSALS.contains(&code) => {
+            TokenError::Refused(code.to_owned())
+        }
         code => TokenError::Status { status, code: code.map(str::to_owned) },
     }
 }

@@ -26,6 +26,13 @@ const MAX_LIFE: Duration = Duration::from_hours(24 * 3650);
 #[error("the response of the token endpoint {0}")]
 pub struct BadTokens(&'static str);
 
+impl BadTokens {
+    /// Returns the reason, as a predicate about the response.
+    pub(super) fn reason(&self) -> &'static str {
+        self.0
+    }
+}
+
 /// Tokens that were issued.
 pub(super) struct Tokens {
     access: String,
@@ -72,6 +79,11 @@ impl Tokens {
             life: life.map(|seconds| Duration::from_secs(seconds).min(MAX_LIFE)),
             scopes: text(response, "scope").map(|scopes| self::scopes([scopes])),
         })
+    }
+
+    /// Returns the access token, and its life if it is known.
+    pub(super) fn into_access(self) -> (String, Option<Duration>) {
+        (self.access, self.life)
     }
 
     /// Returns the login that has these tokens, and all else of `base`: also the scopes and the

@@ -12,17 +12,30 @@ use crate::{
     settings::ApprovalMode,
 };
 use airlock_agent::{ApprovalVerdict, approvals};
-use airlock_core::{door::Approval, tool::QuestionKind};
+use airlock_core::{
+    door::{Approval, Entry, Placement},
+    tool::QuestionKind,
+};
 use airlock_wire::{message::Params, method};
 
 /// Returns the approval of a call whose source resumes it, which it does only with a call that was
 /// admitted before. Calls of a script are approved by the answer, which counts only where users are
 /// asked.
-pub(super) fn approved_before(mode: ApprovalMode) -> Approval {
+pub(super) fn approved_before(mode: ApprovalMode, entry: &Entry) -> Approval {
     match mode {
         ApprovalMode::Never => Approval::Missing,
-        ApprovalMode::Elicit | ApprovalMode::Client | ApprovalMode::AlwaysAllow => Approval::Given,
+        ApprovalMode::Wait if runs_calls(entry) => Approval::Missing,
+        ApprovalMode::Wait
+        | ApprovalMode::Elicit
+        | ApprovalMode::Client
+        | ApprovalMode::AlwaysAllow => Approval::Given,
     }
+}
+
+/// Returns whether calls that need an approval may be made in a call of the tool although the tool itself
+/// needs none. No approval of the tool's call is one of theirs.
+fn runs_calls(entry: &Entry) -> bool {
+    entry.auto || entry.placement == Placement::Meta
 }
 
 /// Returns the approval of a call, for which a person is asked where the operator wants it. Fails if the
@@ -39,13 +52,14 @@ pub(super) async fn approve(
     match service.approval(client) {
         // The door decides each call without an approval.
         ApprovalMode::Never => Ok(Approval::Missing),
+        ApprovalMode::Wait if runs_calls(question.entry) => Ok(Approval::Missing),
         _ if needs_none => Ok(Approval::Given),
         ApprovalMode::Elicit if can_ask => {
             let limit = service.settings().approval_timeout;
             let outcome = question.ask(client.peer, params, outlet, service.seal(), limit).await?;
             approval(outcome, question.name)
         }
-        ApprovalMode::Elicit => {
+        ApprovalMode::Elicit | ApprovalMode::Wait => {
             let outcome = wait(service, client, question, params, outlet).await;
             approval(outcome, question.name)
         }
@@ -79,7 +93,7 @@ async fn wait(
 ) -> ApprovalOutcome {
     let Some(approvals) = service.approvals() else {
         return ApprovalOutcome::Declined(
-            "it needs an approval, and the client cannot ask its user",
+            "it needs an approval, and there is no list in which it could wait for one",
         );
     };
     if let Ok(Some(token)) = meta::progress_token(params)
@@ -94,6 +108,7 @@ async fn wait(
         arguments: question.arguments,
         tenant: &question.tenant,
         client: client.name.as_deref(),
+        is_for_operators: service.approval(client) == ApprovalMode::Wait,
     };
     match approvals.decision(&call, service.settings().approval_wait).await {
         ApprovalVerdict::Approved => ApprovalOutcome::Decided(Approval::Given),

@@ -193,6 +193,36 @@ async fn waiting_streams_are_bounded_for_an_account_and_in_all() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn lower_bounds_close_sessions_and_streams_when_another_one_is_opened() {
+    let sessions = Sessions::new(BOUNDS);
+    for name in ["ann", "ann", "ann", "bob"] {
+        sessions.open(account(name), Scope::All, PEER).expect("room");
+        advance(Duration::from_secs(1)).await;
+    }
+    sessions.set_bounds(SessionBounds { per_key: 1, ..BOUNDS });
+    sessions.open(account("ann"), Scope::All, PEER).expect("in the place of the idle ones");
+    assert_eq!(sessions.usage().0, 2);
+    sessions.set_bounds(SessionBounds { total: 1, ..BOUNDS });
+    sessions.open(account("cid"), Scope::All, PEER).expect("in the place of the idle ones");
+    assert_eq!(sessions.usage().0, 1);
+
+    let first = sessions.stream(account("ann")).expect("room");
+    let second = sessions.stream(account("ann")).expect("room");
+    let third = sessions.stream(account("bob")).expect("room");
+    sessions.set_bounds(SessionBounds { streams_per_key: 1, ..BOUNDS });
+    assert!(sessions.stream(account("ann")).is_err());
+    assert!(first.evicted().now_or_never().is_some() && second.evicted().now_or_never().is_none());
+    drop(third);
+    sessions.set_bounds(BOUNDS);
+    let third = sessions.stream(account("ann")).expect("room");
+    sessions.set_bounds(SessionBounds { streams: 2, ..BOUNDS });
+    let fourth = sessions.stream(account("cid")).expect("ann's");
+    assert!(second.evicted().now_or_never().is_some() && third.evicted().now_or_never().is_none());
+    drop((first, second, third, fourth));
+    assert_eq!(sessions.usage().1, 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_identifier_is_in_use_until_its_request_has_ended() {
     let sessions = Sessions::new(BOUNDS);
     let session = sessions.open(account("ann"), Scope::All, PEER).expect("room");

@@ -3,6 +3,7 @@
 use std::{
     future::{Future, poll_fn},
     pin::{Pin, pin},
+    sync::Arc,
     task::Poll,
     time::Duration,
 };
@@ -11,6 +12,7 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode, Uri, header, response};
 use tokio::time::{Sleep, sleep};
 
+use crate::observer::ExchangeObserver;
 use airlock_egress::https::{HttpsBody, HttpsError};
 
 /// A response whose head has arrived. Dropping it closes the connection, unless all of it has.
@@ -20,6 +22,8 @@ pub(crate) struct ServiceResponse {
     uri: Uri,
     /// End of the time for the whole response.
     deadline: Pin<Box<Sleep>>,
+    /// Receives the body too; `None` if nothing does.
+    observer: Option<Arc<dyn ExchangeObserver>>,
 }
 
 enum ResponseBody {
@@ -38,7 +42,14 @@ impl ServiceResponse {
     ) -> Result<Self, HttpsError> {
         let mut deadline = Box::pin(sleep(limit));
         let (head, body) = within(&mut deadline, sending).await?.into_parts();
-        Ok(Self { head, body: ResponseBody::Received(body), uri: uri.clone(), deadline })
+        let body = ResponseBody::Received(body);
+        Ok(Self { head, body, uri: uri.clone(), deadline, observer: None })
+    }
+
+    /// Lets `observer` receive the body too.
+    pub(super) fn observed_by(self, observer: Arc<dyn ExchangeObserver>) -> Self {
+        observer.answered(self.status());
+        Self { observer: Some(observer), ..self }
     }
 
     pub(crate) fn status(&self) -> StatusCode {
@@ -62,11 +73,15 @@ impl ServiceResponse {
 
     /// Waits for more of the body; `None` at its end.
     pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, HttpsError> {
-        match &mut self.body {
-            ResponseBody::Received(body) => within(&mut self.deadline, body.data()).await,
+        let part = match &mut self.body {
+            ResponseBody::Received(body) => within(&mut self.deadline, body.data()).await?,
             #[cfg(test)]
-            ResponseBody::Made(pieces) => Ok(futures_util::StreamExt::next(pieces).await),
+            ResponseBody::Made(pieces) => futures_util::StreamExt::next(pieces).await,
+        };
+        if let (Some(observer), Some(part)) = (&self.observer, &part) {
+            observer.received(part);
         }
+        Ok(part)
     }
 }
 
@@ -94,6 +109,7 @@ impl ServiceResponse {
             body: ResponseBody::Made(Box::pin(pieces)),
             uri: Uri::default(),
             deadline: Box::pin(sleep(Duration::from_hours(24))),
+            observer: None,
         }
     }
 }

@@ -66,3 +66,31 @@ fn two_providers_of_one_name_are_refused() {
     });
     assert!(matches!(Models::new(&twice), Err(BadProvider::Duplicate { .. })));
 }
+
+/// Returns the settings of a service at this URL.
+fn service(name: &str, url: &str, fallbacks: &[&str]) -> Settings {
+    Settings {
+        name: name.into(),
+        kind: Kind::Service(Box::new(Service::new(Api::OpenAi, url))),
+        fallbacks: fallbacks.iter().map(|name| (*name).to_owned()).collect(),
+    }
+}
+
+/// Returns whether a provider has the backend of one in other models.
+fn is_kept(before: &Models, provider: &Provider) -> bool {
+    before.providers.iter().any(|old| Arc::ptr_eq(&old.backend, &provider.backend))
+}
+
+#[test]
+fn a_provider_that_is_the_same_in_other_settings_is_kept_and_a_changed_one_is_made_anew() {
+    let first = "http://localhost/v1";
+    let before = Models::new(&[service("a", first, &[]), service("b", first, &[])]);
+    let before = before.expect("good settings");
+    let changed = [service("b", "http://localhost/v2", &[]), service("a", first, &["b/m"])];
+    let after = before.with_settings(&changed).expect("good settings");
+    let kept: Vec<_> = after.providers.iter().map(|provider| is_kept(&before, provider)).collect();
+    assert_eq!(kept, [false, true]);
+    assert_eq!(after.providers[1].fallbacks, ["b/m"]);
+    let lost = [service("a", first, &["b/m"])];
+    assert!(matches!(after.with_settings(&lost), Err(BadProvider::Fallback { .. })));
+}

@@ -3,7 +3,6 @@
 
 use std::{
     fmt,
-    fs::File,
     io::{self, Read as _},
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -32,7 +31,7 @@ use crate::{
     backend::ModelFuture,
     http::{HttpClient, https_client},
 };
-use airlock_core::secret::Secret;
+use airlock_core::{regular_file, secret::Secret};
 use airlock_egress::https::HttpsClient;
 use airlock_strings::cut;
 
@@ -165,7 +164,7 @@ fn read(source: &ServiceAccountKey) -> Result<Secret, String> {
             };
             let cannot = |error: io::Error| unreadable(&format_args!("cannot be read: {error}"));
             let mut text = String::new();
-            let file = File::open(path).map_err(cannot)?;
+            let file = regular_file::open(path).map_err(cannot)?;
             file.take(MAX_KEY_BYTES + 1).read_to_string(&mut text).map_err(cannot)?;
             if text.len() as u64 > MAX_KEY_BYTES {
                 return Err(unreadable(&"is too large"));

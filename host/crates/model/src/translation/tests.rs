@@ -42,8 +42,14 @@ async fn respond(
     let client = ServiceClient::new("up", &service).expect("a good service");
     let held = MemoryBudget::new(memory.clone()).charge();
     let deadline = Instant::now() + Duration::from_mins(1);
-    let terms =
-        Terms { is_streamed: false, passes_on: false, max_calls: 100, deadline, held: &held };
+    let terms = Terms {
+        is_streamed: false,
+        passes_on: false,
+        max_calls: 100,
+        deadline,
+        held: &held,
+        observer: None,
+    };
     client.respond(prompt, terms).await.map(|_: Response<'_>| ())
 }
 

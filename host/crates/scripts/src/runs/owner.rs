@@ -71,6 +71,14 @@ impl Decisions {
         self.calls.is_empty()
     }
 
+    /// Returns whether any of them approves calls that need an approval.
+    pub fn approves(&self) -> bool {
+        let mut calls = self.calls.iter();
+        calls.any(|(_, decision)| {
+            matches!(decision, RunDecision::Approve | RunDecision::RetryApproved)
+        })
+    }
+
     fn with(mut self, position: Position, decision: RunDecision) -> Self {
         self.calls.push((position, decision));
         self

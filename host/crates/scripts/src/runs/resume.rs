@@ -63,6 +63,12 @@ impl RunToken {
     }
 }
 
+/// Returns whether answers decide about the calls that a run has shown, without a decision that was stored
+/// before.
+pub fn decides_what_was_shown(answers: &Answers) -> bool {
+    matches!(RunToken::parse(&answers.token), Some(RunToken::Shown { .. }))
+}
+
 /// Admits the continuation of a run whose decisions are stored before it runs. Fails if the caller may
 /// not use code mode.
 pub fn resume(caller: &Caller, run: &str, script: &str) -> Result<Resumed, CallError> {

@@ -203,6 +203,7 @@ mod tests {
             results: None,
             keeper: None,
             budget: MemoryBudget::unlimited(),
+            observer: None,
         };
         let settings = agent::Settings { timeout, ..SETTINGS };
         // Tools run until the request ends.

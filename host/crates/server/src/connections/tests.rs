@@ -54,6 +54,31 @@ async fn a_peer_at_its_cap_loses_an_idle_connection_and_gets_the_reserve_if_all_
 }
 
 #[tokio::test]
+async fn lower_limits_evict_what_may_be_interrupted_and_later_what_was_in_use() {
+    let connections = Connections::new(100, 100);
+    let mut idle: Vec<_> = (0..16).map(|_| admit(&connections, 1)).collect();
+    connections.set_limits(100, 100);
+    assert!(!idle.iter().any(is_evicted));
+    connections.set_limits(4, 4);
+    assert_eq!(idle.iter().filter(|slot| is_evicted(slot)).count(), 12);
+    idle.retain(|slot| !is_evicted(slot));
+    admit(&connections, 1);
+    drop(idle);
+
+    let connections = Connections::new(100, 100);
+    let slots: Vec<_> = (0..16).map(|_| admit(&connections, 1)).collect();
+    let running: Vec<_> = slots.iter().map(|slot| slot.activity.begin()).collect();
+    connections.set_limits(100, 4);
+    assert_eq!(connections.table().count(|place| place.is_evicted).held, 0, "all are in use");
+    assert!(is_reserved(&connections, 1));
+    drop(running);
+    assert!(is_reserved(&connections, 1), "they are not closed yet");
+    assert_eq!(connections.table().count(|place| place.is_evicted).held, 12);
+    drop(slots);
+    admit(&connections, 1);
+}
+
+#[tokio::test]
 async fn a_peer_gets_no_place_while_a_quarter_of_its_cap_is_evicted_and_not_closed() {
     for (max_per_peer, max_held) in [(1, 2), (3, 4), (8, 10)] {
         let connections = Connections::new(100, max_per_peer);

@@ -4,10 +4,13 @@ use http::HeaderMap;
 
 use super::*;
 use crate::{
-    Settings,
+    Hooks, Settings,
     memory::{Memory, REQUEST_BYTES},
     respond::Payload,
-    tests::{SETTINGS, hooks::hooks, settings},
+    tests::{
+        hooks::{hooks, request_settings},
+        settings,
+    },
 };
 use airlock_core::{
     door::Keys,
@@ -18,13 +21,16 @@ use airlock_fakes as fake;
 
 const BUDGET_BYTES: usize = 16 << 20;
 
-fn app(settings: Settings) -> Arc<App> {
+fn app(settings: Settings) -> App {
     let (catalog, _) = fake::catalog();
     let desk = ClientName::parse("desk").expect("a good name");
     let row = Allowlist::parse(&["echo", "write"]).expect("a good list");
-    let keys = Keys::new([VirtualKey::new("ann", "sk-bf-ann", BTreeMap::from([(desk, row)]))]);
+    let rows = BTreeMap::from([(desk, row)]);
+    let roles = BTreeMap::from([("reader".to_owned(), rows.clone().into())]);
+    let keys = Keys::new([VirtualKey::new("ann", "sk-bf-ann", rows)]).with_roles(roles);
     let models = fake::scripted(&json!([]));
-    App::new(settings, catalog, models, SETTINGS, fake::BUDGET, keys.into(), hooks(None))
+    let hooks = Hooks { catalog, keys: keys.into(), ..hooks(None) };
+    App::new(hooks, request_settings(settings, models))
 }
 
 /// Returns the response to a query, or the error with its status.
@@ -79,7 +85,7 @@ async fn the_tools_of_a_key_are_explained_with_the_rules_that_hide_the_others() 
           "reasons": [
             {
               "rule": "key_row",
-              "message": "The virtual key \"ann\" has a row for desk that does not list busy. Add it to `tools_to_execute` of that row, in `mcp_configs` of the key in `governance.virtual_keys`."
+              "message": "No row of the virtual key \"ann\" for desk, or of one of its roles, lists busy. Add it to `tools_to_execute` of such a row, in `mcp_configs` of the key in `governance.virtual_keys`."
             }
           ],
           "approval": "not_needed",
@@ -98,7 +104,7 @@ async fn the_tools_of_a_key_are_explained_with_the_rules_that_hide_the_others() 
             },
             {
               "rule": "key_without_row",
-              "message": "The virtual key \"ann\" has no row for the client away, and the client does not permit all keys. Add a row with `\"mcp_client_name\": \"away\"` to `mcp_configs` of the key in `governance.virtual_keys`, or set `allow_on_all_virtual_keys` of the client away in `mcp.client_configs` to true."
+              "message": "There is no row of the virtual key \"ann\" for the client away, and the client does not permit all keys. Add a row with `\"mcp_client_name\": \"away\"` to `mcp_configs` of the key in `governance.virtual_keys`, or set `allow_on_all_virtual_keys` of the client away in `mcp.client_configs` to true."
             }
           ]
         },
@@ -112,7 +118,7 @@ async fn the_tools_of_a_key_are_explained_with_the_rules_that_hide_the_others() 
           "reasons": [
             {
               "rule": "key_without_row",
-              "message": "The virtual key \"ann\" has no row for the client files, and the client does not permit all keys. Add a row with `\"mcp_client_name\": \"files\"` to `mcp_configs` of the key in `governance.virtual_keys`, or set `allow_on_all_virtual_keys` in the policy of the embedding program's tools to true."
+              "message": "There is no row of the virtual key \"ann\" for the client files, and the client does not permit all keys. Add a row with `\"mcp_client_name\": \"files\"` to `mcp_configs` of the key in `governance.virtual_keys`, or set `allow_on_all_virtual_keys` in the policy of the embedding program's tools to true."
             }
           ]
         }
@@ -125,6 +131,16 @@ async fn the_tools_of_a_key_are_explained_with_the_rules_that_hide_the_others() 
       "offset": 0
     }
     "##);
+}
+
+#[tokio::test]
+async fn a_request_with_roles_is_explained_as_one_with_an_access_token() {
+    let app = app(settings());
+    let answer = ask(&app, "role=reader&limit=2").await.expect("an answer");
+    assert_eq!(tools(&answer), ["desk-busy=no key_row", "desk-echo=models"]);
+    assert_eq!((&answer["key"], &answer["roles"]), (&Value::Null, &json!(["reader"])));
+    let message = answer["tools"][0]["reasons"][0]["message"].as_str().expect("a message");
+    insta::assert_snapshot!(message, @r#"No row of the role "reader" for desk lists busy. Add it to `tools_to_execute` of such a row, in `mcp_configs` of one of the roles in `governance.roles`."#);
 }
 
 #[tokio::test]
@@ -202,6 +218,10 @@ async fn an_invalid_query_is_refused() {
     for (query, status, code, param) in [
         ("key=bob", 404, "unknown_key", "key"),
         ("key=", 404, "unknown_key", "key"),
+        ("role=reader&role=writer", 404, "unknown_role", "role"),
+        ("role=reader%2Creader", 404, "unknown_role", "role"),
+        ("role=reader&key=ann", 400, "invalid_value", "role"),
+        (&"role=reader&".repeat(17), 400, "invalid_value", "role"),
         ("limit=x", 400, "invalid_value", "limit"),
         ("offset=-1", 400, "invalid_value", "offset"),
         (&format!("include_clients={names}"), 400, "invalid_value", "include_clients"),

@@ -1,30 +1,47 @@
 //! The pages of a login, as HTML without scripts.
 
-use super::{CONFIRMATION, LoginOffer, LoginRefusal};
+use super::{CONFIRMATION, HEADER_PREFIX, KEY, LoginOffer, LoginRefusal};
 use airlock_strings::visible_line;
 
 const STYLE: &str = "body{font:1rem/1.5 system-ui,sans-serif;max-width:36rem;margin:3rem auto;padding:0 1rem;\
                      color:#1a1a1a;background:#fff}dt{color:#555}dd{margin:0 0 .75rem;font-weight:600;\
-                     overflow-wrap:anywhere}button{font:inherit;padding:.5rem 1.5rem}";
+                     overflow-wrap:anywhere}button,input{font:inherit;padding:.5rem}input{width:100%;\
+                     box-sizing:border-box}";
 
 /// A page: a title, and the HTML below it.
-pub(super) struct Page {
+pub(crate) struct Page {
     title: String,
     body: String,
+    /// Path to which the browser goes on by itself.
+    next: Option<String>,
+    /// True if its form leads to no redirect.
+    pub(super) is_own: bool,
 }
 
 impl Page {
-    /// Asks the user to confirm a login. `confirmation` is the code of the form.
-    pub(super) fn offer(offer: &LoginOffer, confirmation: &str) -> Self {
+    /// Asks the user to confirm a login, for the virtual key of its holder, and for the values of headers if
+    /// the server needs them. `confirmation` is the code of the form, and `error` the reason that it was not
+    /// taken before.
+    pub(super) fn offer(offer: &LoginOffer, confirmation: &str, error: Option<&str>) -> Self {
+        let fields = fields(offer);
+        let (button, title) = if offer.header_keys.is_empty() {
+            ("Continue to log in", "Log in at")
+        } else {
+            ("Save", "Credentials for")
+        };
+        let error =
+            error.map(|error| format!("<p role=\"alert\"><strong>{}</strong></p>", escaped(error)));
         let body = format!(
             "<p>A program asks to use a server with your account there.</p>{}\
              <p><strong>Continue only if you have just asked for this yourself</strong>, and if the line above \
              names you. If another person sent you this link, close this page: that person could use the \
-             server with your account.</p>{}",
+             server with your account.</p>{}{}",
             described(offer),
-            form("Continue to log in", confirmation)
+            error.unwrap_or_default(),
+            form(button, confirmation, &fields)
         );
-        Self { title: format!("Log in at {}", visible_line(&offer.client)), body }
+        let title = format!("{title} {}", visible_line(&offer.client));
+        Self { is_own: !offer.header_keys.is_empty(), ..Self::new(title, body) }
     }
 
     /// Asks the user of a browser that comes back from the authorization server to confirm for whom the
@@ -36,9 +53,9 @@ impl Page {
              and if the line above names you. Otherwise close this page: another person could use the server \
              with your account.</p>{}",
             described(offer),
-            form("Finish the login", confirmation)
+            form("Finish the login", confirmation, "")
         );
-        Self { title: format!("Finish the login at {}", visible_line(&offer.client)), body }
+        Self::new(format!("Finish the login at {}", visible_line(&offer.client)), body)
     }
 
     /// Reports a form that does not belong to the browser.
@@ -73,6 +90,7 @@ impl Page {
             LoginRefusal::Busy => {
                 "Other logins at this server are being begun, or the server does not respond. Open the link again in a moment."
             }
+            LoginRefusal::Invalid(reason) => reason.as_str(),
             LoginRefusal::Failed(_) => {
                 "The login failed or was refused. Open the link again, or ask the operator of the gateway: its log has the reason."
             }
@@ -81,16 +99,32 @@ impl Page {
         Self::of_text("Not logged in", text)
     }
 
-    fn of_text(title: &str, text: &str) -> Self {
-        Self { title: title.to_owned(), body: format!("<p>{}</p>", escaped(text)) }
+    /// Returns a page with a title and a paragraph.
+    pub(crate) fn of_text(title: &str, text: &str) -> Self {
+        Self::new(title.to_owned(), format!("<p>{}</p>", escaped(text)))
+    }
+
+    /// Makes the browser go on to a path of the gateway.
+    pub(crate) fn leading_to(mut self, path: String) -> Self {
+        let link = format!("<p><a href=\"{}\">Continue</a></p>", escaped(&path));
+        self.body.push_str(&link);
+        self.next = Some(path);
+        self
+    }
+
+    fn new(title: String, body: String) -> Self {
+        Self { title, body, next: None, is_own: false }
     }
 
     pub(super) fn to_html(&self) -> String {
-        let Self { title, body } = self;
+        let Self { title, body, next, is_own: _ } = self;
         let title = escaped(title);
+        let refresh = next.as_ref().map_or_else(String::new, |path| {
+            format!("<meta http-equiv=\"refresh\" content=\"0;url={}\">", escaped(path))
+        });
         format!(
             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title} – Airlock</title>\
-             <meta name=\"viewport\" content=\"width=device-width\"><style>{STYLE}</style></head>\
+             <meta name=\"viewport\" content=\"width=device-width\">{refresh}<style>{STYLE}</style></head>\
              <body><main><h1>{title}</h1>{body}</main></body></html>\n"
         )
     }
@@ -98,7 +132,7 @@ impl Page {
 
 /// Describes the server and the holder of a login as HTML.
 fn described(offer: &LoginOffer) -> String {
-    let LoginOffer { client, host, key_name, user } = offer;
+    let LoginOffer { client, host, key_name, user, .. } = offer;
     let holder = match user {
         Some((issuer, subject)) => format!(
             "the user {} of {}, with the virtual key {}",
@@ -115,12 +149,34 @@ fn described(offer: &LoginOffer) -> String {
     )
 }
 
-/// Returns a form that is sent to the URL of its own page.
-fn form(button: &str, confirmation: &str) -> String {
+/// Returns a form with these fields that is sent to the URL of its own page.
+fn form(button: &str, confirmation: &str, fields: &str) -> String {
     format!(
-        "<form method=\"post\"><input type=\"hidden\" name=\"{CONFIRMATION}\" value=\"{}\">\
-         <button type=\"submit\">{button}</button></form>",
+        "<form method=\"post\" autocomplete=\"off\"><input type=\"hidden\" name=\"{CONFIRMATION}\" value=\"{}\">\
+         {fields}<button type=\"submit\">{button}</button></form>",
         escaped(confirmation)
+    )
+}
+
+/// Returns the fields for the virtual key of the holder and for the values of headers.
+fn fields(offer: &LoginOffer) -> String {
+    let mut fields = String::new();
+    if offer.user.is_none() {
+        fields.push_str(&field(KEY, &format!("Virtual key {}", shown(&offer.key_name))));
+    }
+    for name in &offer.header_keys {
+        let label = format!("Value of the header {}", shown(name));
+        fields.push_str(&field(&format!("{HEADER_PREFIX}{name}"), &label));
+    }
+    fields
+}
+
+/// Returns a field for a secret, whose label is HTML.
+fn field(name: &str, label: &str) -> String {
+    let name = escaped(name);
+    format!(
+        "<p><label for=\"{name}\">{label}</label><br>\
+         <input type=\"password\" id=\"{name}\" name=\"{name}\" autocomplete=\"off\" required></p>"
     )
 }
 
@@ -153,10 +209,12 @@ mod tests {
         let offer = LoginOffer {
             client: "up".to_owned(),
             host: "mcp.example.com".to_owned(),
+            header_keys: Vec::new(),
+            holder: [0; 32],
             key_name: "<img src=x>".to_owned(),
             user: Some(("https://idp\"'".to_owned(), "ann\n\u{202e}&".to_owned())),
         };
-        let html = Page::offer(&offer, "c0de").to_html();
+        let html = Page::offer(&offer, "c0de", None).to_html();
         for part in [
             "“up” (“mcp.example.com”)",
             "&lt;img src=x&gt;",
@@ -166,7 +224,17 @@ mod tests {
             assert!(html.contains(part), "{part}: {html}");
         }
         assert!(!html.contains("<img") && !html.contains('\u{202e}') && !html.contains("ann\n"));
-        let of_key = LoginOffer { user: None, ..offer };
-        assert!(Page::offer(&of_key, "").to_html().contains("everyone who uses the virtual key"));
+        assert!(!html.contains("type=\"password\""), "a user has no key to enter");
+        let header_keys = vec!["x-api-key".to_owned()];
+        let of_key = LoginOffer { user: None, header_keys, ..offer };
+        let html = Page::offer(&of_key, "", Some("<b>")).to_html();
+        for part in [
+            "everyone who uses the virtual key",
+            "type=\"password\" id=\"key\" name=\"key\"",
+            "name=\"header-x-api-key\"",
+            "&lt;b&gt;",
+        ] {
+            assert!(html.contains(part), "{part}: {html}");
+        }
     }
 }

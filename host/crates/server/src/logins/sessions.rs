@@ -1,8 +1,11 @@
-//! `/api/mcp/sessions`: the logins of users at MCP servers, for a caller itself and for operators.
+//! `/api/mcp/sessions`: the logins of users at MCP servers, for a caller itself and for operators; and
+//! `/api/mcp/per-user-headers/flows/{link}`, by which a caller enters the headers that a server needs without
+//! a browser.
 
 use std::time::{Duration, SystemTime};
 
-use http::{Method, StatusCode};
+use http::{Method, Request, StatusCode};
+use hyper::body::Incoming;
 use serde_json::{Value, json};
 use tracing::info;
 
@@ -10,17 +13,22 @@ use super::LoginRefusal;
 use crate::{
     App,
     admin::Page,
+    body,
+    memory::RequestCharge,
     operator,
     respond::{self, ApiError, Reply},
     sender::Sender,
 };
 use airlock_core::{
     operator::{Operator, Right},
+    secret::Secret,
     tenant::Tenant,
 };
 use airlock_store::{OwnerId, login::UserLogin};
 
 const PATH: &str = "/api/mcp/sessions";
+/// Path to which the headers of a link are sent, before its identifier.
+pub(super) const HEADERS: &str = "/api/mcp/per-user-headers/flows/";
 /// The last second of the year 9999, the latest that is written in RFC 3339.
 const LATEST: Duration = Duration::from_secs(253_402_300_799);
 
@@ -31,11 +39,16 @@ pub(crate) enum SessionTarget<'p> {
     All,
     /// One login, by its identifier.
     One(&'p str),
+    /// The headers of a link, by its identifier.
+    Headers(&'p str),
 }
 
 impl<'p> SessionTarget<'p> {
     /// Finds the target of a path; `None` for other paths.
     pub(crate) fn parse(path: &'p str) -> Option<Self> {
+        if let Some(link) = path.strip_prefix(HEADERS) {
+            return (!link.is_empty() && !link.contains('/')).then_some(Self::Headers(link));
+        }
         let rest = path.strip_prefix(PATH)?;
         if rest.is_empty() {
             return Some(Self::All);
@@ -48,17 +61,20 @@ impl<'p> SessionTarget<'p> {
         match self {
             Self::All => &[Method::GET, Method::HEAD],
             Self::One(_) => &[Method::DELETE],
+            Self::Headers(_) => &[Method::PUT],
         }
     }
 }
 
-/// Lists the logins of a caller, or those of all for an operator; or removes one of them.
+/// Lists the logins of a caller, or those of all for an operator; removes one of them; or stores the headers
+/// that a caller enters.
 pub(crate) async fn run(
     app: &App,
     sender: &Sender,
     operator: Option<&Operator>,
     target: SessionTarget<'_>,
-    query: Option<&str>,
+    request: Request<Incoming>,
+    charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let holder = match operator {
         Some(_) => None,
@@ -69,8 +85,9 @@ pub(crate) async fn run(
             if let Some(operator) = operator {
                 operator::check_right(operator, Right::Read, "list the logins of users")?;
             }
-            list(app, holder, query).await
+            list(app, holder, request.uri().query()).await
         }
+        SessionTarget::Headers(link) => submit(app, holder, link, request, charge).await,
         SessionTarget::One(id) => {
             if let Some(operator) = operator {
                 operator::check_right(operator, Right::Change, "remove the logins of users")?;
@@ -88,6 +105,56 @@ pub(crate) async fn run(
             }
             Ok(respond::json(&json!({"status": "success", "id": id})))
         }
+    }
+}
+
+/// Stores the headers of a link, which has to be the caller's own: its credential takes the place of the
+/// confirmation in a browser.
+async fn submit(
+    app: &App,
+    holder: Option<OwnerId>,
+    link: &str,
+    request: Request<Incoming>,
+    charge: &RequestCharge,
+) -> Result<Reply, ApiError> {
+    let holder = holder.ok_or_else(|| {
+        ApiError::forbidden(
+            "not_a_user",
+            "headers belong to a virtual key or an access token, and not to an operator",
+        )
+    })?;
+    let body = body::object(request, &app.settings, charge).await?;
+    let values = body.get("headers").and_then(Value::as_object);
+    let values = values.ok_or_else(|| {
+        ApiError::bad_request(
+            "invalid_headers",
+            "expected an object `headers` with a text for each header that the server needs",
+        )
+    })?;
+    let mut entered = Vec::new();
+    for (name, value) in values {
+        let value = value.as_str().ok_or_else(|| {
+            let name = respond::excerpt(name);
+            ApiError::bad_request("invalid_headers", format!("`headers` has no text for {name:?}"))
+        })?;
+        entered.push((name.clone(), Secret::new(value)));
+    }
+    let logins = &app.hooks.logins;
+    let offer = logins.find(link).await.map_err(|error| not_submitted(&error))?;
+    // The link of another caller is one that does not exist.
+    if offer.holder != holder || offer.header_keys.is_empty() {
+        return Err(not_submitted(&LoginRefusal::Gone));
+    }
+    logins.submit(link, &entered).await.map_err(|error| not_submitted(&error))?;
+    Ok(respond::json(&json!({"status": "success", "mcp_client_name": offer.client})))
+}
+
+fn not_submitted(refusal: &LoginRefusal) -> ApiError {
+    let kind = "invalid_request_error";
+    match refusal {
+        LoginRefusal::Unavailable(_) => unavailable(refusal),
+        LoginRefusal::Invalid(reason) => ApiError::bad_request("invalid_headers", reason.clone()),
+        refusal => ApiError::new(StatusCode::NOT_FOUND, kind, "unknown_link", refusal.to_string()),
     }
 }
 
@@ -109,12 +176,18 @@ fn shown(login: &UserLogin) -> Value {
     let holder = &login.holder;
     let user = (!holder.issuer.is_empty())
         .then(|| json!({"issuer": holder.issuer, "subject": holder.subject}));
+    let auth_type = if login.has_headers() { "per_user_headers" } else { "per_user_oauth" };
+    let status = match (login.is_active, login.has_headers()) {
+        (true, _) => "active",
+        (false, true) => "needs_update",
+        (false, false) => "needs_reauth",
+    };
     json!({
         "id": holder.session,
         "mcp_client_id": login.id.client,
         "mcp_client_name": login.id.client,
-        "auth_type": "per_user_oauth",
-        "status": if login.is_active { "active" } else { "needs_reauth" },
+        "auth_type": auth_type,
+        "status": status,
         "virtual_key_name": holder.key_name,
         "user": user,
         "scopes": login.scopes.split_ascii_whitespace().collect::<Vec<_>>(),

@@ -1,12 +1,17 @@
 //! The pages, with a login that begins and ends at once.
 
+use std::collections::BTreeMap;
+
 use futures_util::FutureExt as _;
 use parking_lot::Mutex;
 
 use super::*;
+use airlock_core::door::{Keys, VirtualKey};
 
 const LINKED: &str = "the-link";
 const SECRET: &str = "browser-secret";
+const ANN: &str = "sk-bf-ann";
+const BOB: &str = "sk-bf-bob";
 
 /// One link, and the browsers in which it was begun and completed.
 #[derive(Default)]
@@ -14,6 +19,24 @@ struct OneLogin {
     is_secure: bool,
     begun: Mutex<Vec<String>>,
     completed: Mutex<Vec<String>>,
+    header_keys: Vec<String>,
+    /// Values that were entered, without their headers.
+    submitted: Mutex<Vec<String>>,
+    wrong_keys: Mutex<usize>,
+}
+
+/// Returns the keys of ann, who has the link, and of bob.
+fn keys() -> LiveKeys {
+    let keys = [("ann", ANN), ("bob", BOB)]
+        .map(|(name, credential)| VirtualKey::new(name, credential, BTreeMap::new()));
+    LiveKeys::new(Keys::new(keys))
+}
+
+/// Sends the form of the link in a browser.
+fn sent(logins: &OneLogin, browser: Option<&str>, form: &str) -> Reply {
+    let keys = keys();
+    let keys = HolderKeys { keys: &keys, certificate: None };
+    now(begin(logins, &keys, LINKED, browser.map(str::to_owned), form))
 }
 
 impl UserLogins for OneLogin {
@@ -33,6 +56,8 @@ impl UserLogins for OneLogin {
         let offer = LoginOffer {
             client: "up".to_owned(),
             host: "mcp.example.com".to_owned(),
+            header_keys: self.header_keys.clone(),
+            holder: VirtualKey::new("ann", ANN, BTreeMap::new()).tenant().scope(),
             key_name: "ann".to_owned(),
             user: None,
         };
@@ -47,6 +72,29 @@ impl UserLogins for OneLogin {
     ) -> BoxFuture<'a, Result<String, LoginRefusal>> {
         self.begun.lock().push(browser.to_owned());
         Box::pin(async { Ok("https://as.example.com/authorize".to_owned()) })
+    }
+
+    fn submit<'a>(
+        &'a self,
+        _: &'a str,
+        entered: &'a [(String, Secret)],
+    ) -> BoxFuture<'a, Result<(), LoginRefusal>> {
+        let values = entered.iter().map(|(_, value)| value.expose().to_owned());
+        self.submitted.lock().extend(values);
+        let is_whole = entered.len() == self.header_keys.len();
+        Box::pin(async move {
+            if is_whole { Ok(()) } else { Err(LoginRefusal::Invalid("<no value>".to_owned())) }
+        })
+    }
+
+    fn enter_key<'a>(
+        &'a self,
+        _: &'a str,
+        is_holders: bool,
+    ) -> BoxFuture<'a, Result<(), LoginRefusal>> {
+        *self.wrong_keys.lock() += usize::from(!is_holders);
+        let is_last = *self.wrong_keys.lock() > 2;
+        Box::pin(async move { if is_last { Err(LoginRefusal::Gone) } else { Ok(()) } })
     }
 
     fn unconfirmed<'a>(
@@ -125,21 +173,82 @@ fn a_login_begins_after_a_confirmation_in_the_same_browser_alone() {
     assert!(!html.contains(SECRET), "{html}");
     let code = confirmation(SECRET, LINKED);
     assert!(html.contains(&code), "{html}");
-    let form = format!("{CONFIRMATION}={code}");
-    let other_link = format!("{CONFIRMATION}={}", confirmation(SECRET, "other"));
+    let form = format!("{CONFIRMATION}={code}&{KEY}={ANN}");
+    let other_link = format!("{CONFIRMATION}={}&{KEY}={ANN}", confirmation(SECRET, "other"));
     for (browser, form) in [
         (None, form.as_str()),
         (Some("other-secret"), &form),
         (Some(SECRET), ""),
         (Some(SECRET), &other_link),
     ] {
-        let refused = now(begin(&logins, LINKED, browser.map(str::to_owned), form));
+        let refused = sent(&logins, browser, form);
         assert_eq!(refused.status(), StatusCode::FORBIDDEN, "{browser:?} {form}");
     }
-    assert!(logins.begun.lock().is_empty());
-    let begun = now(begin(&logins, LINKED, Some(SECRET.to_owned()), &form));
+    assert!(logins.begun.lock().is_empty() && *logins.wrong_keys.lock() == 0);
+    let begun = sent(&logins, Some(SECRET), &form);
     assert_eq!(begun.status(), StatusCode::SEE_OTHER);
     assert_eq!(begun.headers()[header::LOCATION], "https://as.example.com/authorize");
+}
+
+#[test]
+fn the_identifier_of_a_link_is_not_logged() {
+    for (path, logged) in [
+        ("/oauth/login/the-link", "/oauth/login/"),
+        ("/oauth/login/the-link/", "/oauth/login/"),
+        ("/api/mcp/per-user-headers/flows/the-link", "/api/mcp/per-user-headers/flows/"),
+        ("/oauth/callback/up", "/oauth/callback/up"),
+        ("/v1/models", "/v1/models"),
+    ] {
+        assert_eq!(logged_path(path), logged);
+    }
+}
+
+#[test]
+fn a_right_key_of_an_ended_link_begins_nothing() {
+    let logins = OneLogin { wrong_keys: Mutex::new(3), ..OneLogin::default() };
+    let form = format!("{CONFIRMATION}={}&{KEY}={ANN}", confirmation(SECRET, LINKED));
+    assert_eq!(sent(&logins, Some(SECRET), &form).status(), StatusCode::NOT_FOUND);
+    assert!(logins.begun.lock().is_empty());
+}
+
+#[test]
+fn a_login_begins_with_the_key_of_its_holder_alone() {
+    let logins = OneLogin::default();
+    let code = confirmation(SECRET, LINKED);
+    for (key, status) in [("", 403), (BOB, 403), ("sk-bf-unknown", 404)] {
+        let refused = sent(&logins, Some(SECRET), &format!("{CONFIRMATION}={code}&{KEY}={key}"));
+        assert_eq!(refused.status().as_u16(), status, "{key}");
+        let html = text(&refused);
+        assert!(key.is_empty() || !html.contains(key), "{html}");
+        // The page has the form again, until the link has ended.
+        assert_eq!(html.contains(&code), status == 403, "{html}");
+    }
+    assert!(logins.begun.lock().is_empty() && *logins.wrong_keys.lock() == 3);
+}
+
+#[test]
+fn headers_are_entered_once_and_never_shown() {
+    let header_keys = ["x-key", "x-tenant"].map(str::to_owned).to_vec();
+    let logins = OneLogin { header_keys, ..OneLogin::default() };
+    let page = now(offer(&logins, LINKED, &HeaderMap::new()));
+    assert_eq!(page.headers()[header::CONTENT_SECURITY_POLICY], OWN_POLICY);
+    let html = text(&page);
+    assert!(html.contains("name=\"header-x-key\"") && html.contains("name=\"header-x-tenant\""));
+    let code = confirmation(SECRET, LINKED);
+    let form = format!("{CONFIRMATION}={code}&{KEY}={ANN}&header-x-key=hunter%202");
+    let incomplete = sent(&logins, Some(SECRET), &form);
+    assert_eq!(incomplete.status(), StatusCode::BAD_REQUEST);
+    let html = text(&incomplete);
+    assert!(!html.contains("hunter") && html.contains("&lt;no value&gt;"), "{html}");
+    let form = format!("{form}&header-x-tenant=t&header-host=evil");
+    let without_key = form.replace(ANN, BOB);
+    assert_eq!(sent(&logins, Some(SECRET), &without_key).status(), StatusCode::FORBIDDEN);
+    assert_eq!(sent(&logins, Some("other-secret"), &form).status(), StatusCode::FORBIDDEN);
+    logins.submitted.lock().clear();
+    let done = sent(&logins, Some(SECRET), &form);
+    assert_eq!(done.status(), StatusCode::OK);
+    assert!(!text(&done).contains("hunter"));
+    assert_eq!(*logins.submitted.lock(), ["hunter 2", "t"]);
 }
 
 #[test]

@@ -3,7 +3,8 @@
 //!
 //! A client opens a stream with GET. Its first event names the path to which the client posts its
 //! messages; all messages to the client are events of the stream. The client is served while the
-//! stream is polled: the end of the stream ends all that runs for the client.
+//! stream is polled: the end of the stream ends all that runs for the client. Calls are made for the sender
+//! of the GET, whose access token is not kept: none is exchanged for another one.
 
 use std::{future::poll_fn, pin::Pin, sync::Arc};
 

@@ -190,7 +190,7 @@ pub(super) async fn restore(
     let memory = charge.clone();
     let charged = move |bytes| memory.grow(bytes);
     recall::chat::remove_notes(&tenant, &mut restored, charged.clone()).await?;
-    app.hooks.recall.restore_messages(&tenant, &mut restored, charged).await?;
+    app.recall.restore_messages(&tenant, &mut restored, charged).await?;
     if restored.get("messages") == members.get("messages") {
         members.remove(FALLBACKS);
         let held = MemoryBudget::new(charge.clone()).charge();

@@ -124,7 +124,7 @@ impl Elsewhere {
         let due = Instant::now() + limit;
         let charged = body.capacity();
         let request = addressed(&url, head, body.into()).ok_or_else(unanswered)?;
-        let sent = timeout_at(due, replicas.client.send(request)).await;
+        let sent = timeout_at(due, replicas.client.current().send(request)).await;
         charge.give_back(charged);
         let response = match sent {
             Ok(Ok(response)) => response,

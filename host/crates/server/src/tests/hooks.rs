@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Hooks, LoginOffer, LoginRefusal, Management, ManagementRefusal, ManagementRequest, NotDone,
-    NotReloaded, Reload, Upstreams, UserLogins,
+    NotReloaded, Reload, RequestSettings, Settings, Upstreams, UserLogins, tests::SETTINGS,
 };
 use airlock_agent::{
     ApprovalList, ApprovalVerdict,
@@ -24,12 +24,16 @@ use airlock_agent::{
     recall::{self, Recall},
     results::{self, Results},
 };
+use airlock_catalog::Catalog;
 use airlock_core::{
+    door::LiveKeys,
     operator::{Operator, Role},
     secret::Secret,
     tenant::Tenant,
     tool::Tool,
 };
+use airlock_fakes as fake;
+use airlock_model::Models;
 use airlock_store::{self as store, LazyDatabase, login::UserLogin};
 
 /// Path at which no database can be made.
@@ -59,6 +63,18 @@ impl UserLogins for NoLogins {
     }
 
     fn begin<'a>(&'a self, _: &'a str, _: &'a str) -> BoxFuture<'a, Result<String, LoginRefusal>> {
+        Box::pin(async { Err(LoginRefusal::Gone) })
+    }
+
+    fn submit<'a>(
+        &'a self,
+        _: &'a str,
+        _: &'a [(String, Secret)],
+    ) -> BoxFuture<'a, Result<(), LoginRefusal>> {
+        Box::pin(async { Err(LoginRefusal::Gone) })
+    }
+
+    fn enter_key<'a>(&'a self, _: &'a str, _: bool) -> BoxFuture<'a, Result<(), LoginRefusal>> {
         Box::pin(async { Err(LoginRefusal::Gone) })
     }
 
@@ -97,15 +113,28 @@ impl UserLogins for NoLogins {
     }
 }
 
-/// Returns hooks to fake plugins and no MCP servers. They deny every call that waits, and keep neither
-/// results, calls nor runs. Without `store`, nothing may use the database.
+/// Returns settings of requests that keep neither results, calls nor runs.
+pub(crate) fn request_settings(settings: Settings, models: Models) -> RequestSettings {
+    RequestSettings {
+        settings,
+        models: Arc::new(models),
+        agent: SETTINGS,
+        budget: fake::BUDGET,
+        results: Results::new(NO_RESULTS),
+        recall: Recall::new(recall::Settings::new(None, None, 0)),
+        runs: None,
+        identity: None,
+    }
+}
+
+/// Returns hooks to fake plugins, no tools and no MCP servers. They deny every call that waits. Without
+/// `store`, nothing may use the database.
 pub(crate) fn hooks(store: Option<store::Settings>) -> Hooks {
     let store = store.unwrap_or_else(|| store::Settings::new(NO_DATABASE));
     let database = LazyDatabase::new(store);
     Hooks {
-        results: Results::new(NO_RESULTS),
-        recall: Recall::new(recall::Settings::new(None, None, 0)),
-        runs: None,
+        catalog: Catalog::new(),
+        keys: LiveKeys::default(),
         waiting: Arc::new(Refusing),
         approvals: Approvals::new(database.clone()),
         gauges: Vec::new(),
@@ -116,9 +145,7 @@ pub(crate) fn hooks(store: Option<store::Settings>) -> Hooks {
         database,
         replicas: None,
         management: Some(Arc::new(Desk::default())),
-        identity: None,
         settings_read: settings_read(),
-        requires_key: Arc::default(),
         tls: None,
     }
 }
@@ -149,6 +176,10 @@ impl Reload for Shelf {
             }
         })
     }
+
+    fn reload_all(&self) -> BoxFuture<'_, Result<Value, NotReloaded>> {
+        Box::pin(async { Ok(json!({"settings": ["server.max_body"], "restart": []})) })
+    }
 }
 
 /// A list of approvals from which every call is denied.
@@ -170,7 +201,11 @@ impl ApprovalList for Refusing {
 struct NoServers;
 
 impl Upstreams for NoServers {
-    fn reconnect<'a>(&'a self, client: &'a str) -> BoxFuture<'a, Result<(), NotDone>> {
+    fn reconnect<'a>(
+        &'a self,
+        client: &'a str,
+        _: Option<usize>,
+    ) -> BoxFuture<'a, Result<(), NotDone>> {
         Box::pin(async { Err(NotDone::Unknown(client.to_owned())) })
     }
 
@@ -178,8 +213,8 @@ impl Upstreams for NoServers {
         Box::pin(async { Err(NotDone::Unknown(client.to_owned())) })
     }
 
-    fn logs(&self, _: &str) -> Option<Vec<String>> {
-        None
+    fn logs(&self, client: &str, _: Option<usize>) -> Result<Vec<String>, NotDone> {
+        Err(NotDone::Unknown(client.to_owned()))
     }
 
     fn disabled(&self) -> Vec<(String, &'static str)> {
@@ -218,11 +253,12 @@ impl Management for Desk {
             "query": request.query,
             "body": request.body,
             "setup_token": request.setup_token.as_ref().map(Secret::expose),
+            "has_session": request.session.is_some(),
         });
         let refused = request.path == "/api/changes";
         let status = StatusCode::IM_A_TEAPOT;
         let message = "no".to_owned();
-        let refusal = ManagementRefusal { status, code: "teapot", message };
+        let refusal = ManagementRefusal { status, code: "teapot", message, retry_after: None };
         Box::pin(async move { if refused { Err(refusal) } else { Ok(echo) } })
     }
 }

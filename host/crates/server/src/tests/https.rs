@@ -1,6 +1,8 @@
 //! TLS: handshakes that are slow, wrong or none, the certificates of callers, and a certificate that is
 //! replaced while the gateway serves.
 
+mod revocation;
+
 use std::{fs, sync::LazyLock, time::SystemTime};
 
 use airlock_core::{door::CertificateDigest, secret::Secret};
@@ -15,6 +17,8 @@ const HEALTH: &str = "GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n";
 /// The key `tia`, which is bound to the certificate of [`TIA`].
 const KEY: (&str, &str) = ("x-bf-vk", "sk-bf-tia");
 const UNKNOWN: (&str, &str) = ("x-bf-vk", "sk-bf-nobody");
+/// No reason for which clients or callers are refused.
+const NONE: [Untimely; 0] = [];
 
 /// The authority of the gateway and its callers.
 static OWN: LazyLock<Authority> = LazyLock::new(Authority::new);
@@ -30,6 +34,8 @@ struct Authority {
 struct Signed {
     certificate: Certificate,
     key: KeyPair,
+    /// Certificates that connect it to the authority that others trust, in PEM format.
+    between: String,
 }
 
 /// The files of a listener.
@@ -51,19 +57,24 @@ impl Authority {
     /// Signs a certificate that expires after this time, in whole seconds.
     fn sign_for(&self, time: Duration) -> Signed {
         let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).expect("a name");
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
-        params.not_after = rcgen::date_time_ymd(1970, 1, 1) + now + time;
+        params.not_after = rcgen::date_time_ymd(1970, 1, 1) + since_1970() + time;
         self.sign_with(&params)
     }
 
     fn sign_with(&self, params: &CertificateParams) -> Signed {
         let key = KeyPair::generate().expect("a key");
         let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
-        Signed { certificate, key }
+        Signed { certificate, key, between: String::new() }
     }
 
     fn trusted(&self) -> CertificateDer<'static> {
         self.certificate.der().clone()
+    }
+}
+
+impl Signed {
+    fn pem(&self) -> String {
+        self.certificate.pem() + &self.between
     }
 }
 
@@ -88,12 +99,12 @@ impl Files {
     fn settings(&self, client_auth: ClientAuth) -> TlsSettings {
         let [certificate, key, ca] =
             ["certificate.pem", "key.pem", "ca.pem"].map(|name| self.0.path().join(name));
-        TlsSettings { certificate, key, client_ca: Some(ca), client_auth }
+        TlsSettings { certificate, key, client_ca: Some(ca), client_crl: Vec::new(), client_auth }
     }
 
     async fn load(&self, client_auth: ClientAuth) -> ListenerTls {
         let tls = ListenerTls::new(self.settings(client_auth));
-        assert_eq!(tls.load().await.expect("good files"), None);
+        assert_eq!(tls.load().await.expect("good files"), NONE);
         tls
     }
 }
@@ -101,6 +112,10 @@ impl Files {
 /// Returns the digest of the certificate that the key `tia` is bound to.
 pub(super) fn certificate_of_tia() -> CertificateDigest {
     CertificateDigest::of(TIA.certificate.der())
+}
+
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970")
 }
 
 async fn start(settings: Settings, tls: &ListenerTls) -> Gateway {
@@ -115,7 +130,7 @@ fn client(authority: &Authority, own: Option<&Signed>) -> reqwest::Client {
         None => config,
         Some(signed) => {
             let files = tempfile::NamedTempFile::new().expect("a file");
-            fs::write(files.path(), signed.certificate.pem()).expect("written");
+            fs::write(files.path(), signed.pem()).expect("written");
             let key = KeySource::Pem(Secret::new(signed.key.serialize_pem()));
             let source = IdentitySource { certificate: files.path().to_owned(), key };
             tls::identified(&config, &source.read().expect("a good pair"))
@@ -296,7 +311,7 @@ async fn a_replaced_certificate_is_for_new_connections_and_a_bad_one_replaces_no
 
     let renewed = Authority::new();
     files.write(&renewed.sign());
-    assert_eq!(tls.load().await.expect("good files"), None);
+    assert_eq!(tls.load().await.expect("good files"), NONE);
     assert_eq!(health(&gateway, &client(&OWN, None)).await, None);
     assert_eq!(health(&gateway, &client(&renewed, None)).await, Some(200));
     // The client would not trust a new connection.
@@ -315,9 +330,9 @@ async fn a_certificate_that_has_expired_is_used_and_reported() {
     let files = Files::new();
     let key = KeyPair::generate().expect("a key");
     for (begin, end, expected) in [
-        (2020, 2021, Some(Untimely::Expired)),
-        (2020, 3000, None),
-        (2999, 3000, Some(Untimely::Early)),
+        (2020, 2021, &[Untimely::Expired][..]),
+        (2020, 3000, &NONE[..]),
+        (2999, 3000, &[Untimely::Early][..]),
     ] {
         let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).expect("a name");
         params.not_before = rcgen::date_time_ymd(begin, 1, 1);

@@ -1,6 +1,10 @@
 //! Operations of the operator on plugins and MCP servers.
 
+use futures_util::future::BoxFuture;
+use tokio::sync::Semaphore;
+
 use super::*;
+use airlock_core::operator::{Operator, Role};
 
 /// Header of an operator.
 const AS_OPERATOR: (&str, &str) = ("authorization", "Bearer alop_operator");
@@ -65,14 +69,14 @@ async fn the_management_api_gets_the_request_with_its_operator() {
     let (status, body) = gateway.ask(Method::PUT, path, &[AS_VIEWER], r#"{"x": 1}"#).await;
     let expected = json!({
         "operator": "viewer", "method": "PUT", "path": "/api/governance/virtual-keys/a%20b",
-        "query": "limit=1", "body": {"x": 1}, "setup_token": null,
+        "query": "limit=1", "body": {"x": 1}, "setup_token": null, "has_session": false,
     });
     assert_eq!((status, body), (200, expected));
     let setup = [("x-bifrost-setup-token", "setup_1")];
     let (status, body) = gateway.ask(Method::POST, "/api/session/setup", &setup, "").await;
     let expected = json!({
         "operator": null, "method": "POST", "path": "/api/session/setup", "query": "", "body": null,
-        "setup_token": "setup_1",
+        "setup_token": "setup_1", "has_session": false,
     });
     assert_eq!((status, body), (200, expected));
     for (headers, status, code) in
@@ -116,20 +120,12 @@ async fn until_the_settings_were_read_only_the_state_of_the_gateway_is_shown() {
     for path in ["/health", "/metrics"] {
         assert_eq!(gateway.get(path, &[]).await.0, 200, "{path}");
     }
+    let (status, body) = gateway.get("/ready", &[]).await;
+    assert_eq!(status, 503);
+    assert_eq!(body, json!({"status": "unavailable", "reason": "settings_unavailable"}));
     settings_read.cancel();
+    assert_eq!(gateway.get("/ready", &[]).await, (200, json!({"status": "ready"})));
     assert_eq!(gateway.get("/api/mcp/clients", &key).await.0, 200);
-    gateway.stop().await;
-}
-
-#[tokio::test]
-async fn a_key_is_required_once_the_settings_say_so() {
-    let hooks = hooks::hooks(None);
-    let requires_key = hooks.requires_key.clone();
-    let gateway = Gateway::with_hooks(settings(), fake::scripted(&json!([])), hooks).await;
-    assert_eq!(gateway.get("/api/mcp/clients", &[]).await.0, 200);
-    requires_key.store(true, std::sync::atomic::Ordering::Relaxed);
-    assert_eq!(gateway.get("/api/mcp/clients", &[]).await.0, 401);
-    assert_eq!(gateway.get("/api/mcp/clients", &[("x-bf-vk", "sk-bf-ann")]).await.0, 200);
     gateway.stop().await;
 }
 
@@ -140,5 +136,59 @@ async fn a_token_that_is_revoked_while_the_body_arrives_is_refused() {
     let body = r#"{"name": "x", "role": "admin"}"#;
     let (status, body) = gateway.ask(Method::POST, "/api/operators", &once, body).await;
     assert_eq!((status, &body["error"]["code"]), (401, &json!("operator_unknown")), "{body}");
+    gateway.stop().await;
+}
+
+/// Fake management API that has each request until it is released.
+struct Held {
+    arrived: Semaphore,
+    released: Semaphore,
+}
+
+impl Management for Held {
+    fn operator(&self, _: &str) -> Option<Arc<Operator>> {
+        let name = "ann".to_owned();
+        Some(Arc::new(Operator { name, role: Role::Admin, sees_payloads: false }))
+    }
+
+    fn answer<'a>(
+        &'a self,
+        _: Option<&'a Operator>,
+        request: ManagementRequest,
+    ) -> BoxFuture<'a, Result<Value, ManagementRefusal>> {
+        Box::pin(async move {
+            self.arrived.add_permits(1);
+            self.released.acquire().await.expect("it is open").forget();
+            Ok(json!({"bytes": request.component.map(|component| component.len())}))
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_component_has_the_place_of_uploads_until_its_request_is_answered() {
+    let held = Arc::new(Held { arrived: Semaphore::new(0), released: Semaphore::new(0) });
+    let management: Arc<dyn Management> = held.clone();
+    let hooks = Hooks { management: Some(management), ..hooks::hooks(None) };
+    let gateway = Gateway::with_hooks(settings(), fake::scripted(&json!([])), hooks).await;
+    let upload = "POST /api/plugins HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer alop_ann\r\n\
+                content-type: application/wasm\r\ncontent-length: 4\r\n\r\n\0asm";
+    let leaving = gateway.connect(upload).await;
+    soon(held.arrived.acquire()).await.expect("it is open").forget();
+    // Neither a client that leaves nor other settings give its place to another component.
+    drop(leaving);
+    let models = fake::scripted(&json!([]));
+    let replaced = gateway.live.replace(hooks::request_settings(settings(), models));
+    replaced.expect("good settings");
+    let wasm = [("authorization", "Bearer alop_ann"), ("content-type", "application/wasm")];
+    let refused = gateway.send(Method::POST, "/api/plugins", &wasm, "\0asm").await;
+    assert_eq!(refused.status().as_u16(), 503);
+    assert!(refused.headers().contains_key("retry-after"));
+    let body: Value = refused.json().await.expect("JSON");
+    assert_eq!(body["error"]["code"], "upload_in_progress", "{body}");
+    held.released.add_permits(2);
+    let uploads = gateway.live.current().uploads.clone();
+    drop(soon(uploads.acquire()).await.expect("it is open"));
+    let (status, body) = gateway.ask(Method::POST, "/api/plugins", &wasm, "\0asm").await;
+    assert_eq!((status, &body["bytes"]), (200, &json!(4)), "{body}");
     gateway.stop().await;
 }

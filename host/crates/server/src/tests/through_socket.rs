@@ -98,6 +98,7 @@ async fn a_request_through_the_socket_without_its_token_is_nobodys() {
     let file = socket::token_path(&with_socket.path);
     std::fs::write(&file, "0".repeat(64)).expect("a file");
     assert_eq!(with_socket.status(Method::POST, RELOAD).await, 401);
+    assert_eq!(with_socket.status(Method::GET, "/v1/approvals").await, 401, "nor a caller's");
     std::fs::remove_file(&file).expect("it is there");
     assert_eq!(with_socket.status(Method::POST, RELOAD).await, 401);
     assert_eq!(with_socket.status(Method::GET, "/api/changes").await, 401);

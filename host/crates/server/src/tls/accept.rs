@@ -10,6 +10,7 @@ use tokio::{
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
+use super::CallerChain;
 use crate::ingress::ShownCertificate;
 
 /// Maximum bytes of a connection that are encrypted and not sent yet. They are charged to no request any
@@ -19,19 +20,24 @@ const UNSENT_BYTES: usize = 16 << 10;
 /// connection is not reset before the client has read the response.
 const GOODBYE: Duration = Duration::from_millis(100);
 
-/// Error of a certificate whose end cannot be read from it.
-const NO_TIMES: &str = "the time in which the caller's certificate is valid cannot be read";
+/// Error of a certificate whose validity or number cannot be read from it.
+const UNREADABLE: &str =
+    "the validity or the serial number of a certificate of the caller cannot be read";
 
 /// Body of the response to plain HTTP.
 const NO_TLS: &str = r#"{"error":{"message":"this port speaks TLS: use https://","type":"invalid_request_error","param":null,"code":"tls_required"}}"#;
 
-/// Makes the handshake of a connection. Returns its stream, and the certificate that the client has shown,
-/// which an authority of the operator has signed. A client that speaks plain HTTP gets a response that says
+/// A connection after its handshake.
+pub(crate) struct Handshake {
+    pub(crate) stream: TlsStream<TcpStream>,
+    /// Certificate that the client has shown, which an authority of the operator has signed.
+    pub(crate) certificate: Option<ShownCertificate>,
+    pub(crate) chain: CallerChain,
+}
+
+/// Makes the handshake of a connection. A client that speaks plain HTTP gets a response that says
 /// so. Fails if there is no handshake.
-pub(crate) async fn accept(
-    acceptor: TlsAcceptor,
-    mut stream: TcpStream,
-) -> io::Result<(TlsStream<TcpStream>, Option<ShownCertificate>)> {
+pub(crate) async fn accept(acceptor: TlsAcceptor, mut stream: TcpStream) -> io::Result<Handshake> {
     if speaks_http(&stream).await? {
         refuse(&mut stream).await?;
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the client speaks plain HTTP"));
@@ -40,11 +46,15 @@ pub(crate) async fn accept(
         connection.set_buffer_limit(Some(UNSENT_BYTES));
     });
     let stream = handshake.await?;
-    let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-    let Some(certificate) = shown else { return Ok((stream, None)) };
-    let shown = ShownCertificate::new(certificate);
-    let shown = shown.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, NO_TIMES))?;
-    Ok((stream, Some(shown)))
+    let shown = stream.get_ref().1.peer_certificates().unwrap_or_default();
+    let chain = CallerChain::read(shown).ok_or_else(unreadable)?;
+    let certificate = shown.first().map(|der| ShownCertificate::new(der).ok_or_else(unreadable));
+    let certificate = certificate.transpose()?;
+    Ok(Handshake { stream, certificate, chain })
+}
+
+fn unreadable() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, UNREADABLE)
 }
 
 /// Returns whether the first byte is that of a method of HTTP, and not that of a handshake. Waits for it.

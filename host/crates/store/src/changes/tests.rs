@@ -80,6 +80,7 @@ async fn changes_of_entries_and_operators_are_noticed_by_other_processes(home: T
             kind,
             name: "a".to_owned(),
             after: Some(EntryValue { replaces: None, document: Some("{}".to_owned()) }),
+            components: Vec::new(),
             revision,
         };
         let made = first.change_entry(change.clone()).await.expect("written");

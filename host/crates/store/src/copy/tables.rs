@@ -20,7 +20,7 @@ pub(super) enum CopiedColumn {
 
 use CopiedColumn::{Bytes, Number, Text};
 
-pub(super) const TABLES: [CopiedTable; 21] = [
+pub(super) const TABLES: [CopiedTable; 26] = [
     CopiedTable {
         name: "kv_store",
         columns: &[
@@ -236,6 +236,34 @@ pub(super) const TABLES: [CopiedTable; 21] = [
         identity: None,
     },
     CopiedTable {
+        name: "operator_login",
+        columns: &[
+            Text("id"),
+            Bytes("browser"),
+            Bytes("peer"),
+            Number("expires_ms"),
+            Bytes("document"),
+        ],
+        identity: None,
+    },
+    CopiedTable {
+        name: "operator_session",
+        columns: &[
+            Text("id"),
+            Bytes("digest"),
+            Bytes("policy"),
+            Text("issuer"),
+            Text("subject"),
+            Text("name"),
+            Text("role"),
+            Number("sees_payloads"),
+            Number("created_ms"),
+            Number("seen_ms"),
+            Number("expires_ms"),
+        ],
+        identity: None,
+    },
+    CopiedTable {
         name: "setting_entry",
         columns: &[
             Text("kind"),
@@ -262,6 +290,21 @@ pub(super) const TABLES: [CopiedTable; 21] = [
             Bytes("after_replaces"),
             Bytes("after_document"),
         ],
+        identity: None,
+    },
+    CopiedTable {
+        name: "component",
+        columns: &[Bytes("digest"), Number("bytes"), Number("parts"), Number("touched_ms")],
+        identity: None,
+    },
+    CopiedTable {
+        name: "component_part",
+        columns: &[Bytes("digest"), Number("number"), Bytes("content")],
+        identity: None,
+    },
+    CopiedTable {
+        name: "component_use",
+        columns: &[Text("kind"), Text("name"), Bytes("digest")],
         identity: None,
     },
     CopiedTable {

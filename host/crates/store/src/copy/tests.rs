@@ -43,6 +43,7 @@ async fn fill(database: &Database) {
         kind: EntryKind::Client,
         name: "\0é".into(),
         after: Some(EntryValue { replaces: Some(ANN), document: Some("{}".into()) }),
+        components: Vec::new(),
         revision: 0,
     };
     database.change_entry(change).await.expect("written");

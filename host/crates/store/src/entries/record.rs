@@ -45,7 +45,7 @@ pub(crate) fn add(sql: &Sql<'_>, sealer: &Sealer, change: &NewChange<'_>) -> Res
         sql.now(),
         change.actor,
         change.action,
-        change.kind.map(EntryKind::column),
+        change.kind.map(EntryKind::name),
         change.name,
         change.before.is_some(),
         replaces(change.before),

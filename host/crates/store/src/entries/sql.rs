@@ -2,42 +2,41 @@
 
 use super::{
     Entries, Entry, EntryChange, EntryChanged, EntryKind, EntryValue, MAX_DOCUMENT_BYTES,
-    MAX_ENTRIES, MAX_ENTRIES_BYTES,
+    MAX_ENTRIES, MAX_ENTRIES_BYTES, UnreadableEntry,
     record::{self, NewChange},
 };
 use crate::{
     columns::{size, unsigned},
+    components::sql::{Assigned, assign},
     revision::{self, ChangeKind},
     seal::{Sealer, SecretPlace},
     sql::{Row, Sql, SqlError, params},
 };
 
 impl EntryKind {
-    /// Name of the kind in the database.
-    pub(super) fn column(self) -> &'static str {
-        match self {
-            Self::Client => "client",
-            Self::VirtualKey => "virtual_key",
-        }
-    }
-
     /// Reads a column; `None` for a kind of a newer version.
     pub(super) fn from_column(column: &str) -> Option<Self> {
-        [Self::Client, Self::VirtualKey].into_iter().find(|kind| kind.column() == column)
+        Self::ALL.into_iter().find(|kind| kind.name() == column)
     }
 
     /// Returns the kind of data that an entry is announced as.
     fn announced(self) -> ChangeKind {
         match self {
-            Self::Client => ChangeKind::Config,
-            Self::VirtualKey => ChangeKind::Keys,
+            Self::VirtualKey | Self::KeyValue => ChangeKind::Keys,
+            Self::Client
+            | Self::Team
+            | Self::Customer
+            | Self::Role
+            | Self::Environment
+            | Self::VirtualMcp
+            | Self::Setting => ChangeKind::Config,
         }
     }
 }
 
 /// Returns the place of an entry's document.
 fn place(kind: EntryKind, name: &str) -> SecretPlace {
-    let row = [kind.column().as_bytes(), name.as_bytes()];
+    let row = [kind.name().as_bytes(), name.as_bytes()];
     SecretPlace::new("setting_entry", "document", &row)
 }
 
@@ -45,18 +44,34 @@ fn place(kind: EntryKind, name: &str) -> SecretPlace {
 pub(super) fn all(sql: &Sql<'_>, sealer: &Sealer) -> Result<Entries, SqlError> {
     let select = "SELECT kind, name, replaces, document, changed_ms FROM setting_entry \
                   ORDER BY kind, name";
-    let entries = sql.all(select, &[], |row| entry(row, sealer))?;
+    let mut all = Entries::default();
+    for entry in sql.all(select, &[], |row| entry(row, sealer))?.into_iter().flatten() {
+        match entry {
+            Ok(entry) => all.entries.push(entry),
+            Err(unreadable) => all.unreadable.push(unreadable),
+        }
+    }
     let revision = record::revision(sql)?;
     let keys_changed = revision::read(sql)?.contains_key(&ChangeKind::Keys);
-    Ok(Entries { revision, entries: entries.into_iter().flatten().collect(), keys_changed })
+    Ok(Entries { revision, keys_changed, ..all })
 }
 
-fn entry(row: &Row<'_>, sealer: &Sealer) -> Result<Option<Entry>, SqlError> {
+/// Reads an entry, or what is known of one whose document cannot be opened; `None` if its kind is one of a
+/// newer version. An entry without a document, which removes an element of the file, needs no key.
+fn entry(
+    row: &Row<'_>,
+    sealer: &Sealer,
+) -> Result<Option<Result<Entry, UnreadableEntry>>, SqlError> {
     let Some(kind) = EntryKind::from_column(row.get(0)?) else { return Ok(None) };
     let name: String = row.get(1)?;
-    let document = document(row.get(3)?, sealer, kind, &name)?;
-    let entry = Entry { kind, name, replaces: row.get(2)?, document, changed_ms: row.get(4)? };
-    Ok(Some(entry))
+    let replaces = row.get(2)?;
+    let changed_ms = row.get(4)?;
+    let stored: Option<&[u8]> = row.get(3)?;
+    let opened = stored.map(|stored| sealer.open(&place(kind, &name), stored)).transpose();
+    Ok(Some(match opened {
+        Ok(document) => Ok(Entry { kind, name, replaces, document, changed_ms }),
+        Err(reason) => Err(UnreadableEntry { kind, name, replaces, reason }),
+    }))
 }
 
 fn document(
@@ -80,6 +95,11 @@ pub(super) fn change(
     let before = find(sql, sealer, change.kind, &change.name)?;
     if !has_room(sql, before.as_ref(), change.after.as_ref())? {
         return Ok(EntryChanged::Full);
+    }
+    match assign(sql, change.kind.name(), &change.name, &change.components)? {
+        Assigned::Done => {}
+        Assigned::Absent(digest) => return Ok(EntryChanged::ComponentAbsent(digest)),
+        Assigned::Full => return Ok(EntryChanged::ComponentsFull),
     }
     sql.overwrite_deleted()?;
     match &change.after {
@@ -109,7 +129,7 @@ fn find(
     name: &str,
 ) -> Result<Option<EntryValue>, SqlError> {
     let select = "SELECT replaces, document FROM setting_entry WHERE kind = ?1 AND name = ?2";
-    sql.find(select, params![kind.column(), name], |row| {
+    sql.find(select, params![kind.name(), name], |row| {
         let document = document(row.get(1)?, sealer, kind, name)?;
         Ok(EntryValue { replaces: row.get(0)?, document })
     })
@@ -157,11 +177,11 @@ fn write(
                   replaces = excluded.replaces, document = excluded.document, \
                   changed_ms = excluded.changed_ms";
     let replaces = after.replaces.as_ref();
-    let values = params![kind.column(), name, replaces, document.as_ref(), sql.now()];
+    let values = params![kind.name(), name, replaces, document.as_ref(), sql.now()];
     sql.run(upsert, values).map(drop)
 }
 
 fn remove(sql: &Sql<'_>, change: &EntryChange) -> Result<(), SqlError> {
     let delete = "DELETE FROM setting_entry WHERE kind = ?1 AND name = ?2";
-    sql.run(delete, params![change.kind.column(), &change.name]).map(drop)
+    sql.run(delete, params![change.kind.name(), &change.name]).map(drop)
 }

@@ -21,6 +21,7 @@ fn change(name: &str, after: Option<EntryValue>, revision: i64) -> EntryChange {
         kind: EntryKind::Client,
         name: name.to_owned(),
         after,
+        components: Vec::new(),
         revision,
     }
 }
@@ -57,6 +58,7 @@ on_both! {
     documents_have_bounded_sizes,
     with_a_key_no_document_is_readable_in_the_database,
     a_document_whose_key_is_missing_names_the_key,
+    an_entry_that_cannot_be_opened_hides_no_other_and_no_removal,
     a_document_that_was_moved_to_another_row_does_not_open,
     an_entry_of_a_newer_version_is_left_out,
 }
@@ -84,13 +86,11 @@ async fn entries_are_added_replaced_and_removed(home: TestHome) {
         changed_ms,
     });
     let entries = database.entries().await.expect("read");
-    assert_eq!(entries, Entries { revision: 4, entries: expected.to_vec(), keys_changed: true });
+    let all = Entries { keys_changed: true, ..Entries::default() };
+    assert_eq!(entries, Entries { revision: 4, entries: expected.to_vec(), ..all.clone() });
     assert_eq!(done(&database, "a", None).await, 5);
     let entries = database.entries().await.expect("read");
-    assert_eq!(
-        entries,
-        Entries { revision: 5, entries: expected[1..].to_vec(), keys_changed: true }
-    );
+    assert_eq!(entries, Entries { revision: 5, entries: expected[1..].to_vec(), ..all });
 }
 
 async fn of_callers_with_the_same_revision_one_makes_its_change(home: TestHome) {
@@ -280,11 +280,10 @@ async fn a_document_whose_key_is_missing_names_the_key(mut home: TestHome) {
     let other = home.open().await;
     let missing = SealError::UnknownKey(SealKey::new(&[1; 32]).id());
     for database in [&keyless, &other] {
-        let read = database.entries().await.map(drop);
         let changed = database.change_entry(change("a", None, 1)).await.map(drop);
         let listed = database.recorded_changes(None, 1).await.map(drop);
         let found = database.recorded_change(1).await.map(drop);
-        for refused in [read, changed, listed, found] {
+        for refused in [changed, listed, found] {
             assert!(
                 matches!(refused, Err(Unavailable::Sealed(error)) if error == missing),
                 "{refused:?}"
@@ -295,6 +294,31 @@ async fn a_document_whose_key_is_missing_names_the_key(mut home: TestHome) {
     let both = home.open().await;
     assert_eq!(both.entries().await.expect("read").entries[0].document.as_deref(), Some("{}"));
     assert_eq!(keyless.recorded_change(2).await.expect("read"), None, "nothing was changed");
+}
+
+async fn an_entry_that_cannot_be_opened_hides_no_other_and_no_removal(mut home: TestHome) {
+    home.set_keys(1, &[]);
+    let database = home.open().await;
+    let rotated = EntryValue { replaces: Some(DIGEST), ..value("{}") };
+    done(&database, "rotated", Some(rotated)).await;
+    home.set_keys(2, &[]);
+    let other = home.open().await;
+    let removed = EntryValue { replaces: Some(DIGEST), document: None };
+    done(&other, "gone", Some(removed)).await;
+    done(&other, "own", Some(value("1"))).await;
+    for (database, hidden, key) in [(&database, "own", 2), (&other, "rotated", 1)] {
+        let all = database.entries().await.expect("read");
+        assert_eq!((all.revision, all.entries.len()), (3, 2), "{all:?}");
+        let gone = all.entries.iter().find(|entry| entry.name == "gone").expect("it is read");
+        assert_eq!((gone.replaces, &gone.document), (Some(DIGEST), &None));
+        let unreadable = UnreadableEntry {
+            kind: EntryKind::Client,
+            name: hidden.to_owned(),
+            replaces: (hidden == "rotated").then_some(DIGEST),
+            reason: SealError::UnknownKey(SealKey::new(&[key; 32]).id()),
+        };
+        assert_eq!(all.unreadable, [unreadable]);
+    }
 }
 
 async fn a_document_that_was_moved_to_another_row_does_not_open(mut home: TestHome) {
@@ -311,8 +335,10 @@ async fn a_document_that_was_moved_to_another_row_does_not_open(mut home: TestHo
         let moved = database.write(Subject::SETTINGS, move |sql| sql.run(moved, params!["a"]));
         moved.await.expect("written");
     }
-    let entries = database.entries().await;
-    assert!(matches!(entries, Err(Unavailable::Sealed(SealError::Altered(_)))), "{entries:?}");
+    let all = database.entries().await.expect("read");
+    assert_eq!(all.entries.iter().map(|entry| &entry.name[..]).collect::<Vec<_>>(), ["a"]);
+    let [altered] = &all.unreadable[..] else { panic!("{all:?}") };
+    assert!(matches!(altered.reason, SealError::Altered(_)) && altered.name == "b", "{all:?}");
     assert!(database.recorded_change(1).await.expect("read").is_some());
     let recorded = database.recorded_change(2).await;
     assert!(matches!(recorded, Err(Unavailable::Sealed(SealError::Altered(_)))), "{recorded:?}");

@@ -21,6 +21,9 @@ const APPLICATION_NAME: &str = "airlock";
 pub struct ServerUrl {
     config: Arc<Config>,
     tls: ServerTls,
+    /// URL of the same database without the pooler that this URL names; `None` if this URL is the
+    /// server itself.
+    direct: Option<Arc<ServerUrl>>,
 }
 
 /// Encryption of the connections to a server.
@@ -80,7 +83,24 @@ impl ServerUrl {
             ServerTls::Off => SslMode::Disable,
             ServerTls::Verified { .. } => SslMode::Require,
         });
-        Ok(Self { config: Arc::new(config), tls })
+        Ok(Self { config: Arc::new(config), tls, direct: None })
+    }
+
+    /// Makes this the URL of a pooler, which may give each transaction another connection to the
+    /// server. Notifications are received at `direct`, the server itself.
+    #[must_use]
+    pub fn pooled(self, direct: Self) -> Self {
+        Self { direct: Some(Arc::new(direct)), ..self }
+    }
+
+    /// Returns whether transactions may share no connection: a session keeps nothing for the next one.
+    pub(crate) fn is_pooled(&self) -> bool {
+        self.direct.is_some()
+    }
+
+    /// Returns the URL at which notifications are received.
+    pub(crate) fn direct(&self) -> &Self {
+        self.direct.as_deref().unwrap_or(self)
     }
 
     pub(crate) fn config(&self) -> &Config {

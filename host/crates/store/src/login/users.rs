@@ -1,9 +1,10 @@
-//! The logins of holders: lists and removes them.
+//! The logins of holders: stores them by their links, lists and removes them.
 
-use super::{LoginId, key};
+use super::{LoginId, UpstreamLogin, key};
 use crate::{
     database::Database,
     error::Unavailable,
+    login_link::{LinkDigest, use_up},
     owner::OwnerId,
     revision::ChangeKind,
     sql::{Param, Row, Sql, SqlError, Subject, params},
@@ -33,6 +34,9 @@ pub struct UserLogin {
     pub id: LoginId,
     /// The holder.
     pub holder: LoginHolder,
+    /// Method by which the client of the tokens authenticates itself, or the kind of other credentials, as the
+    /// caller names it.
+    pub authentication: String,
     /// Granted scopes, separated by spaces.
     pub scopes: String,
     /// Time at which the tokens were issued, in milliseconds since 1970.
@@ -41,6 +45,17 @@ pub struct UserLogin {
     pub expires_ms: Option<i64>,
     /// False if the authorization server has refused to renew it, so that the holder has to log in.
     pub is_active: bool,
+}
+
+/// Kind of the credentials of a login that are headers which its holder has entered, in
+/// [`UpstreamLogin::authentication`].
+pub const USER_HEADERS: &str = "user_headers";
+
+impl UserLogin {
+    /// Returns whether the credentials are headers which the holder has entered.
+    pub fn has_headers(&self) -> bool {
+        self.authentication == USER_HEADERS
+    }
 }
 
 impl Database {
@@ -53,6 +68,27 @@ impl Database {
     ) -> Result<Vec<UserLogin>, Unavailable> {
         let holder = holder.map(|holder| hex(&holder));
         self.read(move |sql| list(sql, holder.as_deref(), offset)).await
+    }
+
+    /// Stores a login of a holder that was begun by the link with this digest, and removes the link and all
+    /// others for the same login, in one transaction. Returns false, and changes nothing, if the link does
+    /// not exist any more: its holder or its client was removed meanwhile, or another login has ended it.
+    /// Fails if the database cannot be used.
+    pub async fn put_user_login(
+        &self,
+        id: &LoginId,
+        link: LinkDigest,
+        login: UpstreamLogin,
+    ) -> Result<bool, Unavailable> {
+        let key = self.login_key(id);
+        let done = self.attempt(vec![key.subject(), Subject::LOGIN_LINKS], move |sql| {
+            if !use_up(sql, &link)? {
+                return Ok(Err(()));
+            }
+            key.write(sql, &login)?;
+            Ok(Ok(()))
+        });
+        Ok(done.await?.is_ok())
     }
 
     /// Removes a login by its session; with a holder, only one of that holder. Its traces are removed as
@@ -93,6 +129,42 @@ impl Database {
             removed.extend(found);
         }
         Ok(removed)
+    }
+
+    /// Removes the logins of holders of a client at all servers but `present`, and the links by which they
+    /// would log in there: at all servers, if there is none. Returns the removed ones. Fails if the database
+    /// cannot be used; some may be removed by then.
+    pub async fn remove_logins_elsewhere(
+        &self,
+        client: &str,
+        present: Option<&str>,
+    ) -> Result<Vec<UserLogin>, Unavailable> {
+        let client = client.to_owned();
+        // No server has an empty name.
+        let present = present.unwrap_or_default().to_owned();
+        let key = (client.clone(), present.clone());
+        self.write(Subject::LOGIN_LINKS, move |sql| {
+            let (client, present) = key;
+            let delete = "DELETE FROM login_link WHERE client = ?1 AND server <> ?2";
+            sql.run(delete, params![&client, &present]).map(drop)
+        })
+        .await?;
+        let mut removed = Vec::new();
+        loop {
+            let (client, present) = (client.clone(), present.clone());
+            let found = self.read(move |sql| {
+                let select = format!(
+                    "{SELECT} WHERE client = ?1 AND server <> ?2 ORDER BY session LIMIT ?3"
+                );
+                sql.all(&select, params![&client, &present, MAX_LISTED], listed)
+            });
+            let found = found.await?;
+            if found.is_empty() {
+                return Ok(removed);
+            }
+            self.delete(found.clone()).await?;
+            removed.extend(found);
+        }
     }
 
     /// Removes the tokens of a holder's login, whose renewal was refused for good. It stays in the list
@@ -137,7 +209,7 @@ impl Database {
 }
 
 const SELECT: &str = "SELECT client, server, holder, scopes, obtained_ms, expires_ms, \
-                      length(access_token) > 0, session, key_name, user_issuer, user_subject \
+                      length(access_token) > 0, authentication, session, key_name, user_issuer, user_subject \
                       FROM user_login";
 
 fn list(sql: &Sql<'_>, holder: Option<&str>, offset: u32) -> Result<Vec<UserLogin>, SqlError> {
@@ -154,7 +226,8 @@ fn listed(row: &Row<'_>) -> Result<UserLogin, SqlError> {
         obtained_ms: row.get(4)?,
         expires_ms: row.get(5)?,
         is_active: row.get(6)?,
-        holder: key::holder(row, 7)?,
+        authentication: row.get(7)?,
+        holder: key::holder(row, 8)?,
     })
 }
 

@@ -22,7 +22,7 @@ const CONNECTIONS: usize = 4;
 
 /// Migrates the database if it is of an older version.
 pub(super) fn open(url: &ServerUrl, settings: &Settings) -> Result<OpenDatabase, OpenError> {
-    let server = server(url, settings)?;
+    let server = checked(url, settings)?;
     let mut first = PgConnection::new(server.clone());
     schema::server::migrate(&mut first, url)?;
     let mut writers = connections(&server, CONNECTIONS - 1);
@@ -39,7 +39,7 @@ fn connections(server: &Arc<Server>, count: usize) -> Vec<Connection> {
 
 /// Returns the version of the tables, without changing them; `None` if there are none.
 pub(super) fn version(url: &ServerUrl, settings: &Settings) -> Result<Option<i32>, OpenError> {
-    schema::server::version(&mut PgConnection::new(server(url, settings)?), url)
+    schema::server::version(&mut PgConnection::new(checked(url, settings)?), url)
 }
 
 /// Runs a read on a database, without changing it. Returns the default if it has no tables.
@@ -48,11 +48,20 @@ pub(crate) fn read<T: Default>(
     settings: &Settings,
     job: impl FnOnce(&Sql<'_>) -> Result<T, SqlError>,
 ) -> Result<T, OpenError> {
-    let mut connection = PgConnection::new(server(url, settings)?);
+    let mut connection = PgConnection::new(checked(url, settings)?);
     if schema::server::version(&mut connection, url)?.is_none() {
         return Ok(T::default());
     }
     connection.read(false, job).map_err(|error| OpenError::new(url, error))
+}
+
+/// Returns a server. Fails also if the certificates of the one that sends its notifications cannot be used:
+/// nothing else would report that at the start.
+fn checked(url: &ServerUrl, settings: &Settings) -> Result<Arc<Server>, OpenError> {
+    if url.is_pooled() {
+        server(url.direct(), settings)?;
+    }
+    server(url, settings)
 }
 
 pub(super) fn server(url: &ServerUrl, settings: &Settings) -> Result<Arc<Server>, OpenError> {

@@ -108,7 +108,7 @@ pub(super) fn show(
     let Some((number, run)) = read::run(sql, scope, id)? else { return Ok(None) };
     let select = "SELECT stage, attempts, until_ms, repeatable, tool, definition, \
          CASE WHEN octet_length(arguments) <= ?2 OR stage IN ('pending', 'in_doubt', 'sent') \
-         THEN arguments ELSE substr(arguments, 1, ?3) END, \
+         THEN arguments ELSE substr(arguments, 1, CAST(?3 AS INTEGER)) END, \
          block, branch, octet_length(answer), answer_head, \
          CASE WHEN octet_length(answer) <= ?2 THEN answer END, \
          octet_length(arguments) <= ?2 OR stage IN ('pending', 'in_doubt', 'sent') \

@@ -26,7 +26,7 @@ struct ServerMigration {
 }
 
 /// Migrations, in the order of their versions. A released one is never changed; new ones are appended.
-const MIGRATIONS: [ServerMigration; 4] = [
+const MIGRATIONS: [ServerMigration; 6] = [
     ServerMigration {
         version: 10,
         compatible_from: 10,
@@ -49,6 +49,18 @@ const MIGRATIONS: [ServerMigration; 4] = [
         version: 13,
         compatible_from: 10,
         text: include_str!("postgres/13_user_logins.sql"),
+    },
+    // Adds tables only.
+    ServerMigration {
+        version: 14,
+        compatible_from: 10,
+        text: include_str!("postgres/14_operator_sessions.sql"),
+    },
+    // Adds tables only.
+    ServerMigration {
+        version: 15,
+        compatible_from: 10,
+        text: include_str!("postgres/15_components.sql"),
     },
 ];
 

@@ -102,15 +102,9 @@ impl PgConnection {
         })
     }
 
-    /// Runs a read on a connection that receives notifications from then on.
-    pub(crate) fn listen<T>(
-        &mut self,
-        job: impl FnOnce(&Sql<'_>) -> Result<T, SqlError>,
-    ) -> Result<T, SqlError> {
-        self.with_session(OPERATION, |session| {
-            session.listen()?;
-            job(&Sql::on_postgres(session, 0))
-        })
+    /// Makes the connection receive notifications, within `time`.
+    pub(crate) fn listen(&mut self, time: Duration) -> Result<(), SqlError> {
+        self.with_session(time, PgSession::listen)
     }
 
     /// Waits for a notification or the end of the connection, at most for `time`. Returns whether

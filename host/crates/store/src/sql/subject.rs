@@ -24,9 +24,10 @@ impl Subject {
     pub(crate) const SETTINGS: Self = Self { class: class(10), hash: 0 };
     /// All running gateways.
     pub(crate) const REPLICAS: Self = Self { class: class(11), hash: 0 };
-
     /// All links by which users log in.
-    pub(crate) const LOGIN_LINKS: Self = Self { class: class(11), hash: 0 };
+    pub(crate) const LOGIN_LINKS: Self = Self { class: class(13), hash: 0 };
+    /// All sessions of operators, and the logins that they begin with.
+    pub(crate) const OPERATOR_SESSIONS: Self = Self { class: class(12), hash: 0 };
 
     /// Returns the store of a plugin.
     pub(crate) fn kv(plugin: &str, name: &str, holder: Option<&[u8]>) -> Self {
@@ -104,6 +105,8 @@ fn hash(parts: &[&[u8]]) -> i32 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -119,5 +122,27 @@ mod tests {
         for other in others {
             assert_ne!(store, other);
         }
+    }
+
+    #[test]
+    fn no_two_kinds_of_subjects_have_the_same_class() {
+        let kinds = [
+            Subject::SCHEMA,
+            Subject::APPROVALS,
+            Subject::SETTINGS,
+            Subject::REPLICAS,
+            Subject::LOGIN_LINKS,
+            Subject::OPERATOR_SESSIONS,
+            Subject::kv("", "", None),
+            Subject::responses(b""),
+            Subject::recall(b""),
+            Subject::runs(b""),
+            Subject::tools(b""),
+            Subject::login(""),
+            Subject::pins(""),
+            Subject::revision(""),
+        ];
+        let classes: BTreeSet<_> = kinds.iter().map(|subject| subject.class).collect();
+        assert_eq!(classes.len(), kinds.len());
     }
 }

@@ -70,7 +70,8 @@ async fn a_schema_of_version_10_is_migrated_and_gateways_of_version_10_can_use_i
                  NULL, 1, NULL, 0)";
     let server = home.server.as_ref().expect("a server");
     server.execute(&format!(
-        "{login}; DROP TABLE operator, setting_entry, setting_change, replica, user_login, login_link; \
+        "{login}; DROP TABLE operator, operator_login, operator_session, setting_entry, \
+         setting_change, replica, user_login, login_link, component_use, component_part, component; \
          DELETE FROM airlock_schema WHERE version > 10"
     ));
     drop(database);

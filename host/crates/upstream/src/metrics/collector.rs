@@ -17,7 +17,7 @@ use prometheus_client::{
 };
 
 use super::{
-    super::{control::Control, status::ServerPhase},
+    super::{control::Control, server::Instance, status::ServerPhase},
     Metrics,
 };
 use airlock_catalog::Catalog;
@@ -38,11 +38,54 @@ pub struct UpstreamMetrics {
 struct Row<'s> {
     client: &'s str,
     metrics: &'s Metrics,
+    instances: Vec<InstanceRow>,
+}
+
+/// One instance of a server at the moment of a scrape.
+struct InstanceRow {
+    /// Its number, if there are others.
+    number: Option<String>,
     phase: ServerPhase,
     restarts: u64,
     replacements: u64,
     time_in: Vec<(ServerPhase, Duration)>,
+    in_flight: i64,
 }
+
+impl InstanceRow {
+    fn new(instance: &Instance, is_sole: bool, metrics: &Metrics) -> Self {
+        let status = instance.status();
+        let (restarts, time_in) = status.totals();
+        // Calls of users, which have connections of their own, are not those of the instance.
+        let in_flight = if is_sole {
+            metrics.in_flight.get()
+        } else {
+            i64::try_from(instance.in_flight()).unwrap_or(i64::MAX)
+        };
+        Self {
+            number: (!is_sole).then(|| instance.number().to_string()),
+            phase: status.phase(),
+            restarts,
+            replacements: status.replacements(),
+            time_in,
+            in_flight,
+        }
+    }
+
+    fn disabled() -> Self {
+        Self {
+            number: None,
+            phase: ServerPhase::Disabled,
+            restarts: 0,
+            replacements: 0,
+            time_in: ServerPhase::ALL.map(|phase| (phase, Duration::ZERO)).to_vec(),
+            in_flight: 0,
+        }
+    }
+}
+
+/// Labels of a metric.
+type Labels<'s> = Vec<(&'static str, &'s str)>;
 
 impl UpstreamMetrics {
     /// Creates the metrics of the servers that `servers` returns at each scrape, `None` for those that
@@ -56,20 +99,17 @@ impl UpstreamMetrics {
 
     fn rows<'s>(&'s self, servers: &'s Servers) -> Vec<Row<'s>> {
         let rows = servers.iter().map(|(client, control)| {
-            let server = control.as_ref().map(Control::server);
-            let (restarts, time_in) = server.map_or_else(
-                || (0, ServerPhase::ALL.map(|phase| (phase, Duration::ZERO)).to_vec()),
-                |server| server.status_record().totals(),
-            );
-            Row {
-                client: client.as_str(),
-                metrics: server.map_or(&self.zero, |server| server.metrics()),
-                phase: server
-                    .map_or(ServerPhase::Disabled, |server| server.status_record().phase()),
-                restarts,
-                replacements: server.map_or(0, |server| server.status_record().replacements()),
-                time_in,
-            }
+            let client = client.as_str();
+            let Some(server) = control.as_ref().map(Control::server) else {
+                let instances = vec![InstanceRow::disabled()];
+                return Row { client, metrics: &self.zero, instances };
+            };
+            let instances = server.instances();
+            let is_sole = instances.len() == 1;
+            let metrics = server.metrics();
+            let rows =
+                instances.iter().map(|instance| InstanceRow::new(instance, is_sole, metrics));
+            Row { client, metrics, instances: rows.collect() }
         });
         rows.collect()
     }
@@ -103,8 +143,25 @@ impl Row<'_> {
         [("client", self.client)]
     }
 
-    fn labels_in(&self, phase: ServerPhase) -> [(&'static str, &str); 2] {
-        [("client", self.client), ("state", phase.name())]
+    /// Iterates over the instances with their labels.
+    fn by_instance(&self) -> impl Iterator<Item = (Labels<'_>, &InstanceRow)> + Clone {
+        self.instances.iter().map(|instance| {
+            let number = instance.number.as_deref().map(|number| ("instance", number));
+            (self.labels().into_iter().chain(number).collect(), instance)
+        })
+    }
+
+    /// Iterates over the states of the instances with their labels.
+    fn by_state(
+        &self,
+    ) -> impl Iterator<Item = (Labels<'_>, &InstanceRow, ServerPhase, Duration)> + Clone {
+        self.by_instance().flat_map(|(labels, instance)| {
+            instance.time_in.iter().map(move |(phase, time)| {
+                let mut labels = labels.clone();
+                labels.push(("state", phase.name()));
+                (labels, instance, *phase, *time)
+            })
+        })
     }
 }
 
@@ -126,34 +183,33 @@ impl Collector for UpstreamMetrics {
             "Time for which a tool call waited until it could be sent to its MCP server.",
             rows.iter().map(|row| (row.labels(), row.metrics.waits.clone())),
         )?;
-        let states = rows.iter().flat_map(|row| row.time_in.iter().map(move |time| (row, *time)));
+        let states = rows.iter().flat_map(Row::by_state);
+        let instances = rows.iter().flat_map(Row::by_instance);
         encode_family(
             encoder,
             "airlock_upstream_state",
             "State of the connection to an MCP server: 1 for the present one.",
-            states.clone().map(|(row, (phase, _))| {
-                (row.labels_in(phase), ConstGauge::new(i64::from(phase == row.phase)))
+            states.clone().map(|(labels, instance, phase, _)| {
+                (labels, ConstGauge::new(i64::from(phase == instance.phase)))
             }),
         )?;
         encode_family(
             encoder,
             "airlock_upstream_state_seconds",
             "Time that the connection to an MCP server spent in each state.",
-            states.map(|(row, (phase, time))| {
-                (row.labels_in(phase), ConstCounter::new(time.as_secs_f64()))
-            }),
+            states.map(|(labels, _, _, time)| (labels, ConstCounter::new(time.as_secs_f64()))),
         )?;
         encode_family(
             encoder,
             "airlock_upstream_restarts",
             "Restarts of the connection to an MCP server after a failure.",
-            rows.iter().map(|row| (row.labels(), ConstCounter::new(row.restarts))),
+            instances.clone().map(|(labels, row)| (labels, ConstCounter::new(row.restarts))),
         )?;
         encode_family(
             encoder,
             "airlock_upstream_replacements",
             "Processes of an MCP server that were replaced while they served.",
-            rows.iter().map(|row| (row.labels(), ConstCounter::new(row.replacements))),
+            instances.clone().map(|(labels, row)| (labels, ConstCounter::new(row.replacements))),
         )?;
         encode_family(
             encoder,
@@ -165,7 +221,7 @@ impl Collector for UpstreamMetrics {
             encoder,
             "airlock_upstream_in_flight",
             "Tool calls that run on an MCP server.",
-            rows.iter().map(|row| (row.labels(), row.metrics.in_flight.clone())),
+            instances.map(|(labels, row)| (labels, ConstGauge::new(row.in_flight))),
         )
     }
 }
@@ -218,7 +274,8 @@ mod tests {
         let tools = serde_json::from_value(tools).expect("definitions");
         catalog.blocking_publish(&up, tools, server.clone());
         count(server.metrics());
-        let (control, _commands) = Control::new(server, CancellationToken::new());
+        let (control, _commands) =
+            Control::new(server, CancellationToken::new(), Handle::current());
         let servers = BTreeMap::from([(up, Some(control)), (client("off"), None)]);
         let metrics = UpstreamMetrics::new(catalog, move || servers.clone());
         let mut registry = Registry::default();

@@ -1,6 +1,9 @@
 //! A definition as it is pinned: its text and its digest.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use serde_json::Value;
 
@@ -78,23 +81,36 @@ fn canonical(value: Value) -> String {
 }
 
 /// A list with the definition of each tool.
-#[derive(Debug, Default)]
-pub(super) struct Listing {
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Listing {
     /// The tools, in the order of the server. Of two tools with one name, the first is kept.
     pub(super) tools: Vec<(ToolDefinition, Definition)>,
     /// Reasons that other tools cannot be used.
     pub(super) left_out: Vec<String>,
+    /// Digest of all definitions, whose order does not count.
+    digest: String,
 }
 
 impl Listing {
+    /// Returns the digest of all definitions. Their order does not count.
+    pub(crate) fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// Returns the number of tools.
+    pub(crate) fn count(&self) -> usize {
+        self.tools.len()
+    }
+
     /// Computes the digests on a blocking thread, which takes about 0.1 s for the largest lists.
-    pub(super) async fn of(list: Vec<ToolDefinition>) -> Self {
+    pub(crate) async fn of(list: Vec<ToolDefinition>) -> Self {
         // Without a result, the list has no readers any more.
         on_blocking_thread(|| Self::of_blocking(list)).await.unwrap_or_default()
     }
 
     fn of_blocking(list: Vec<ToolDefinition>) -> Self {
         let mut listing = Self::default();
+        let mut digests = BTreeMap::new();
         let mut names = BTreeSet::new();
         for tool in list {
             let name = &tool.name;
@@ -103,10 +119,15 @@ impl Listing {
                 continue;
             }
             match Definition::of(&tool) {
-                Ok(definition) => listing.tools.push((tool, definition)),
+                Ok(definition) => {
+                    digests.insert(name.clone(), definition.digest.clone());
+                    listing.tools.push((tool, definition));
+                }
                 Err(error) => listing.left_out.push(format!("tool {name:?}: {error}")),
             }
         }
+        let all = digests.iter().map(|(name, digest)| format!("{} {name} {digest}\n", name.len()));
+        listing.digest = digest(all.collect::<String>().as_bytes());
         listing
     }
 }

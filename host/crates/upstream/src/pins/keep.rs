@@ -123,6 +123,22 @@ impl Keep {
         Ok(Some(lock))
     }
 
+    /// Returns the pins of a client that is trusted on first use as they are: the `locked` definitions, or
+    /// else those of the first list; `None` if there was none yet.
+    pub(super) async fn known(
+        &self,
+        client: &ClientName,
+        locked: Option<Definitions>,
+    ) -> Result<Option<Pinned>, PinError> {
+        let place = self.first_use().await?;
+        let kept = Kept::read(place.all(client).await?).await?;
+        let is_locked = locked.is_some();
+        let accepted = locked.unwrap_or(kept.trusted);
+        let is_known = is_locked || !accepted.is_empty();
+        let pinned = Pinned { accepted, later: kept.later, is_locked, is_first_use: false };
+        Ok(is_known.then_some(pinned))
+    }
+
     /// Returns the pins of a client that is trusted on first use: the `locked` definitions, or else
     /// those of the first list, which this `list` is if there was none; and the first definitions of
     /// the tools of the list that came later.

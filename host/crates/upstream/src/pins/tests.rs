@@ -5,7 +5,6 @@ use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 use serde_json::json;
 
 use super::{definition::DIGESTS, *};
-use airlock_catalog::MAX_TOOLS_PER_CLIENT;
 use airlock_lock::{FILE_NAME as LOCK_FILE, Lock};
 use airlock_mcp_client::Process;
 
@@ -219,6 +218,60 @@ async fn a_change_of_the_lock_file_asks_for_one_list() {
     tokio::time::sleep(WATCH_PERIOD * 10).await;
     assert!(lists.try_recv().is_err(), "nothing has changed since");
     task.abort();
+}
+
+#[tokio::test]
+async fn the_changes_of_instances_that_are_held_out_are_bounded_and_not_masked() {
+    let home = Home::new();
+    let pins = home.pins(Pinning::TrustOnFirstUse);
+    screened(&pins, &[("a", "1"), ("b", "1")]).await;
+    screened(&pins, &[("a", "1")]).await;
+    let changed = list(&[("a", "2"), ("b", "2")]);
+    let lists = vec![tools(MAX_TOOLS_PER_CLIENT + 7), changed, tools(9)];
+    let compared = compared(&pins, lists).await;
+    let compared: Vec<_> = compared.iter().map(Vec::as_slice).collect();
+    pins.set_held_out(&compared);
+    let shown = pins.quarantine();
+    assert_eq!(shown.len(), MAX_TOOLS_PER_CLIENT);
+    assert_eq!(pins.state().more_held_out, 9);
+    let kinds: Vec<_> = shown[..2].iter().map(|one| (one.tool.as_str(), one.kind)).collect();
+    assert_eq!(kinds, [("a", ChangeKind::Changed), ("b", ChangeKind::Changed)]);
+    pins.set_held_out(&[]);
+    let kinds: Vec<_> = pins.quarantine().iter().map(|one| one.kind).collect();
+    assert_eq!(kinds, [ChangeKind::Removed]);
+}
+
+/// Compares lists of instances with the accepted definitions.
+async fn compared(pins: &ClientPins, lists: Vec<Vec<ToolDefinition>>) -> Vec<Vec<Change>> {
+    let mut listings = Vec::new();
+    for list in lists {
+        listings.push(Arc::new(Listing::of(list).await));
+    }
+    pins.compare(listings).await
+}
+
+#[tokio::test]
+async fn instances_that_cannot_be_compared_with_the_lock_file_have_the_problem_in_their_review() {
+    let home = Home::new();
+    let pins = home.pins(Pinning::TrustOnFirstUse);
+    screened(&pins, &[("a", "1")]).await;
+    home.accept(&pins, &[]);
+    let good = fs::read_to_string(home.path(LOCK_FILE)).expect("read");
+    let digest = good.find("sha256:").expect("a digest") + "sha256:".len();
+    let mut edited = good.clone();
+    // Of another length, so that the next version of the file is another one in any case.
+    edited.replace_range(digest..digest + 4, "0");
+    let started = home.pins(Pinning::TrustOnFirstUse);
+    for (text, has_problem) in [(edited, true), (good, false)] {
+        fs::write(home.path(LOCK_FILE), text).expect("written");
+        let lists = vec![list(&[("a", "2")]), list(&[("a", "3")])];
+        let compared = compared(&started, lists).await;
+        assert!(compared.iter().all(|changes| changes.len() == 1), "{compared:?}");
+        let compared: Vec<_> = compared.iter().map(Vec::as_slice).collect();
+        started.set_held_out(&compared);
+        // `airlock upstream accept` refuses a review with a problem.
+        assert_eq!(started.review().expect("a list").problem.is_some(), has_problem);
+    }
 }
 
 #[tokio::test]

@@ -1,5 +1,10 @@
 //! A running call of a legacy server, which may ask its caller.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -30,16 +35,21 @@ pub(crate) struct Heard {
     asked: u32,
     /// Time until which the caller has the open questions; `None` if there are none.
     until: Option<Instant>,
+    /// True while the call is parked, because its caller has the open questions.
+    is_parked: Arc<AtomicBool>,
 }
 
-/// Begins a call in a task, which gets the taker of its questions.
+/// Begins a call in a task, which gets the taker of its questions, and the flag that is true while it is
+/// parked.
 pub(crate) fn conversation<T>(
     place: Reservation,
-    spawn: impl FnOnce(Taker) -> AbortOnDropHandle<T>,
+    spawn: impl FnOnce(Taker, Arc<AtomicBool>) -> AbortOnDropHandle<T>,
 ) -> Conversation<T> {
     let (taker, received) = Taker::new(MAX_QUESTIONS);
-    let heard = Heard { received, open: Vec::new(), asked: 0, until: None };
-    Conversation { task: spawn(taker), heard, _place: place }
+    let is_parked = Arc::new(AtomicBool::new(false));
+    let task = spawn(taker, is_parked.clone());
+    let heard = Heard { received, open: Vec::new(), asked: 0, until: None, is_parked };
+    Conversation { task, heard, _place: place }
 }
 
 impl<T> Conversation<T> {
@@ -48,9 +58,10 @@ impl<T> Conversation<T> {
         (&mut self.task, &mut self.heard)
     }
 
-    /// Returns the time until which the caller has the open questions. It begins with the first of
-    /// them: coming back without an answer does not extend it.
-    pub(crate) fn until(&mut self) -> Instant {
+    /// Records that the call is parked, and returns the time until which the caller has the open
+    /// questions. It begins with the first of them: coming back without an answer does not extend it.
+    pub(crate) fn begin_parking(&mut self) -> Instant {
+        self.heard.is_parked.store(true, Ordering::SeqCst);
         *self.heard.until.get_or_insert_with(|| Instant::now() + QUESTION_TIMEOUT)
     }
 
@@ -59,6 +70,7 @@ impl<T> Conversation<T> {
         for (_, open) in self.heard.open.drain(..) {
             refuse(open, reason);
         }
+        self.heard.is_parked.store(false, Ordering::SeqCst);
     }
 
     /// Passes on answers. Returns the questions that have none.
@@ -74,6 +86,7 @@ impl<T> Conversation<T> {
         self.heard.open = unanswered;
         if self.heard.open.is_empty() {
             self.heard.until = None;
+            self.heard.is_parked.store(false, Ordering::SeqCst);
         }
         self.heard.questions()
     }

@@ -35,11 +35,15 @@ impl Bound {
 }
 
 /// A request that waits for answers.
-pub(crate) enum ParkedRequest<C> {
+pub(crate) enum ParkedRequest<C, A> {
     /// A running call.
     Running(C),
     /// A request that is sent once more.
-    Retry(Again),
+    Retry {
+        again: Again,
+        /// The instance that has asked; `None` if it does not matter which one gets the answers.
+        asker: Option<A>,
+    },
     /// A call that was not sent, because its user has to log in.
     Login {
         /// Session of the login that is of no use; `None` if the user has none.
@@ -47,21 +51,24 @@ pub(crate) enum ParkedRequest<C> {
     },
 }
 
-/// Requests of one server that wait for answers. `C` is a running call.
-pub(crate) struct Parked<C> {
-    entries: Arc<Mutex<HashMap<String, Entry<C>>>>,
+/// Requests of one server that wait for answers. `C` is a running call, and `A` an instance that has asked.
+pub(crate) struct Parked<C, A> {
+    entries: Arc<Mutex<Entries<C, A>>>,
     runtime: Handle,
 }
 
-struct Entry<C> {
+/// Requests by their tokens.
+type Entries<C, A> = HashMap<String, Entry<C, A>>;
+
+struct Entry<C, A> {
     bound: Bound,
-    request: ParkedRequest<C>,
+    request: ParkedRequest<C, A>,
     until: Instant,
     /// Removes the entry when its time has passed.
     _expiry: AbortOnDropHandle<()>,
 }
 
-impl<C: Send + 'static> Parked<C> {
+impl<C: Send + 'static, A: Send + 'static> Parked<C, A> {
     /// Creates the table. Its timers run on `runtime`.
     pub(crate) fn new(runtime: Handle) -> Self {
         Self { entries: Arc::default(), runtime }
@@ -73,9 +80,9 @@ impl<C: Send + 'static> Parked<C> {
     pub(crate) fn park(
         &self,
         bound: Bound,
-        request: ParkedRequest<C>,
+        request: ParkedRequest<C, A>,
         until: Instant,
-    ) -> Result<String, (Refused, ParkedRequest<C>)> {
+    ) -> Result<String, (Refused, ParkedRequest<C, A>)> {
         let token = ReplicaId::handle().simple().to_string();
         let mut entries = lock(&self.entries);
         let mut counts = HashMap::<&Tenant, usize>::new();
@@ -117,7 +124,7 @@ impl<C: Send + 'static> Parked<C> {
     }
 
     /// Takes what waits under a token; `None` if nothing does, or if it belongs to another request.
-    pub(crate) fn take(&self, token: &str, bound: &Bound) -> Option<ParkedRequest<C>> {
+    pub(crate) fn take(&self, token: &str, bound: &Bound) -> Option<ParkedRequest<C, A>> {
         let mut entries = lock(&self.entries);
         if entries.get(token)?.bound != *bound {
             return None;
@@ -126,9 +133,7 @@ impl<C: Send + 'static> Parked<C> {
     }
 }
 
-fn lock<C>(
-    entries: &Mutex<HashMap<String, Entry<C>>>,
-) -> MutexGuard<'_, HashMap<String, Entry<C>>> {
+fn lock<C, A>(entries: &Mutex<Entries<C, A>>) -> MutexGuard<'_, Entries<C, A>> {
     entries.lock()
 }
 
@@ -150,7 +155,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_token_is_valid_once_and_for_its_own_request_alone() {
-        let parked = Parked::new(Handle::current());
+        let parked = Parked::<_, ()>::new(Handle::current());
         let park = || {
             parked
                 .park(bound(1), ParkedRequest::Running(7), Instant::now() + LATER)
@@ -172,7 +177,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_oldest_of_a_tenant_ends_for_a_new_one_and_tenants_share_what_there_is() {
-        let parked = Parked::new(Handle::current());
+        let parked = Parked::<_, ()>::new(Handle::current());
         let mut number = 0;
         let mut park = |tenant: u8| {
             number += 1;
@@ -204,7 +209,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_forgotten_ends() {
-        let parked = Parked::new(Handle::current());
+        let parked = Parked::<_, ()>::new(Handle::current());
         let kept = Arc::new(());
         let request = ParkedRequest::Running(kept.clone());
         let token = parked.park(bound(1), request, Instant::now() + LATER).ok().expect("room");
@@ -216,7 +221,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_nobody_answers_expires() {
-        let parked = Parked::new(Handle::current());
+        let parked = Parked::<_, ()>::new(Handle::current());
         let kept = Arc::new(());
         let request = ParkedRequest::Running(kept.clone());
         let token = parked.park(bound(1), request, Instant::now() + LATER).ok().expect("room");

@@ -15,7 +15,7 @@ use crate::{
         LIST_CHANGE_DELAY, LIST_TTL, OFFERS_PATIENCE, QUICK_LIST_CHANGES, SUBSCRIBE_TIMEOUT,
         SUBSCRIPTION_OVERLAP, SUBSCRIPTION_PACE, SUBSCRIPTION_RETRY,
     },
-    server::Server,
+    server::{Instance, Server},
     subscriptions::Hub,
 };
 use airlock_catalog::EntryWriter;
@@ -129,10 +129,18 @@ async fn read(
     }
 }
 
-/// Hands the notifications of a server on.
-pub(crate) async fn follow_events(server: &Server, mut events: mpsc::Receiver<ServerEvent>) {
+/// Hands the notifications of an instance of a server on. Those of one that is held out are dropped. Never
+/// returns.
+pub(crate) async fn follow_events(
+    server: &Server,
+    instance: &Instance,
+    mut events: mpsc::Receiver<ServerEvent>,
+) {
     let relaying = server.relaying();
     while let Some(ServerEvent { method, text }) = events.recv().await {
+        if !instance.is_admitted() {
+            continue;
+        }
         match method.as_str() {
             method::PROMPTS_CHANGED | method::RESOURCES_CHANGED => {
                 relaying.lists_changed.notify_one();
@@ -151,6 +159,15 @@ pub(crate) async fn follow_events(server: &Server, mut events: mpsc::Receiver<Se
 fn updated(text: &[u8]) -> Option<String> {
     let params = raw::member(std::str::from_utf8(text).ok()?, "params")?;
     raw::member(params, "uri").and_then(raw::string).map(Into::into)
+}
+
+/// Keeps the subscription of a connection to the list of tools at a modern server, and none to resources.
+/// Never returns.
+pub(crate) async fn follow_tools(link: &Link) {
+    if link.is_modern() {
+        listen(&Hub::default(), link, || link.inbox().suspect_change()).await;
+    }
+    std::future::pending::<()>().await;
 }
 
 /// Keeps the subscriptions of a connection: to lists at a modern server, and to the resources that

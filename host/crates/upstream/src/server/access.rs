@@ -1,43 +1,41 @@
-//! The way to the server, and the permits that its calls share.
+//! The ways to the instances of a server, and the permits that its calls share.
 
 use std::{
     collections::HashMap,
     future::{Future, pending},
-    sync::{Arc, Weak, atomic::AtomicU64},
-    time::Duration,
+    sync::{Arc, Weak},
 };
 
 use parking_lot::Mutex;
 use tokio::{
-    sync::{Notify, OwnedSemaphorePermit, Semaphore, watch},
-    time::timeout,
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::Instant,
 };
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use crate::{limits::RECONNECT_PATIENCE, metrics::Metrics, status::Status, users::Users};
+use super::{
+    choice::{Asker, Linked, Way},
+    instance::{Instance, Occupied},
+};
+use crate::{metrics::Metrics, users::Users};
 use airlock_core::{
     tenant::Tenant,
     tool::{Cause, ClientName, QuestionKinds},
 };
 use airlock_mcp_client::{
     Attempt, Bounds, Connection, ConnectionError, Credentials, HeldPermits, Intake, Link, Settings,
-    StderrLogs, answer_requests,
+    answer_requests,
 };
 
-/// State of a server that its calls share with the one who keeps it connected.
+/// State of a server that its calls share, whichever instance they go to.
 pub(super) struct Shared {
-    pub(super) access: watch::Sender<Access>,
-    /// Notified by a call that waits for the server to be started.
-    pub(super) demand: Notify,
-    /// Calls so far.
-    pub(super) uses: AtomicU64,
     pub(super) client: ClientName,
-    pub(super) status: Status,
+    /// The instances, at least one, by their numbers.
+    pub(super) instances: Vec<Arc<Instance>>,
+    /// Index of the instance that is chosen next if all have as many calls.
+    pub(super) turn: Mutex<usize>,
     pub(super) metrics: Arc<Metrics>,
-    pub(super) logs: StderrLogs,
     pub(super) bounds: Bounds,
-    /// Interval between checks of an idle server; `None` for no checks.
-    pub(super) heartbeat: Option<Duration>,
     /// Questions that the server may ask callers.
     pub(super) questions: QuestionKinds,
     /// Users of the server; `None` if it acts for the operator alone.
@@ -49,20 +47,18 @@ pub(super) struct Shared {
     pub(super) tenant_permits: Mutex<HashMap<Tenant, Weak<Semaphore>>>,
 }
 
-/// Way to the server for a call.
+/// Way to an instance for a call.
 #[derive(Clone, Default)]
 pub(crate) enum Access {
     /// There is none at present.
     #[default]
     Down,
-    /// The server is started by a call, or is starting because of one.
+    /// The instance is started by a call, or is starting because of one.
     OnDemand,
     /// Over this link.
     Up(UsedLink),
     /// Over a connection of the call's own.
     PerCall(Arc<PerCall>),
-    /// Over the connection of the caller's user.
-    OfUser(Arc<Users>),
 }
 
 /// A link in use. A connection that is replaced is closed once every clone is dropped.
@@ -76,6 +72,11 @@ impl UsedLink {
     pub(crate) fn new(link: Arc<Link>) -> Self {
         let user = link.users().token();
         Self { link, _user: user }
+    }
+
+    /// Returns whether the link is in use elsewhere too.
+    pub(super) fn has_others(&self) -> bool {
+        self.link.users().len() > 1
     }
 }
 
@@ -117,15 +118,24 @@ pub(super) enum Unavailable {
     ConnectionLost(#[source] Cause),
 }
 
-impl Permits {
-    /// Shuts down the connection of a call in the background. The caller does not wait for it, and the
-    /// permits are kept until then, so that a server that does not end bounds its own processes.
-    pub(super) fn shut_down(self, connection: Connection) {
-        tokio::spawn(async move {
-            Box::pin(connection.shut_down()).await;
-            drop(self);
-        });
-    }
+/// Permits of a running call with its place at an instance.
+struct Held {
+    _permits: Arc<Permits>,
+    _occupied: Occupied,
+}
+
+/// Combines the permits of a call with its place at an instance.
+pub(super) fn held(permits: Arc<Permits>, occupied: Occupied) -> HeldPermits {
+    Arc::new(Held { _permits: permits, _occupied: occupied })
+}
+
+/// Shuts down the connection of a call in the background. The caller does not wait for it, and the
+/// permits are kept until then, so that a server that does not end bounds its own processes.
+fn shut_down(connection: Connection, permits: HeldPermits) {
+    tokio::spawn(async move {
+        Box::pin(connection.shut_down()).await;
+        drop(permits);
+    });
 }
 
 impl Shared {
@@ -150,39 +160,63 @@ impl Shared {
     }
 
     /// Runs `work` with a link to the server, within the permits of its calls, which `work` holds if they
-    /// are not those of a connection of its own.
+    /// are not those of a connection of its own. A request that resumes another one goes to the instance
+    /// `at` which that was.
     pub(super) async fn with_link<T, F: Future<Output = T>>(
         &self,
         tenant: &Tenant,
+        at: Option<&Asker>,
+        deadline: Instant,
         work: impl FnOnce(Arc<Link>, Option<HeldPermits>) -> F,
-    ) -> Result<T, NoLink> {
-        let permits = self.permits(tenant).await.ok_or(NoLink::Busy)?;
-        match self.access().await {
-            // What is relayed is listed with the operator's account, and is not that of a user.
-            Access::Down | Access::OnDemand | Access::OfUser(_) => {
-                Err(no_link(Unavailable::NotConnected))
-            }
+    ) -> Result<Linked<T>, NoLink> {
+        let permits = Arc::new(self.permits(tenant).await.ok_or(NoLink::Busy)?);
+        // What is relayed is listed with the operator's account, and is not that of a user.
+        let way = if self.users.is_some() { None } else { self.way(at, &[]).await };
+        let Some(Way { occupied, access }) = way else {
+            return Err(no_link(Unavailable::NotConnected));
+        };
+        let instance = occupied.instance().clone();
+        let held = held(permits, occupied);
+        let awaited = instance.awaited(deadline, None);
+        let linked = match access {
+            Access::Down | Access::OnDemand => Err(no_link(Unavailable::NotConnected)),
             // The use ends with the work.
-            Access::Up(used) => Ok(work(used.link.clone(), Some(Arc::new(permits))).await),
-            Access::PerCall(own) => {
-                let working = self.run_alone(&own, permits, |link| work(link, None)).await;
-                let worked = working.map_err(|error| no_link(Unavailable::NotStarted(error)))?;
-                worked.ok_or_else(|| no_link(Unavailable::NotConnected))
+            Access::Up(used) => {
+                let worked = work(used.link.clone(), Some(held)).await;
+                Ok(Linked { worked, asker: Asker { instance, used: Some(used) } })
             }
-        }
+            Access::PerCall(own) => {
+                let worked = instance.run_alone(&own, &held, |link| work(link, None)).await;
+                match worked {
+                    Err(error) => Err(no_link(Unavailable::NotStarted(error))),
+                    Ok(None) => Err(no_link(Unavailable::NotConnected)),
+                    Ok(Some(worked)) => {
+                        Ok(Linked { worked, asker: Asker { instance, used: None } })
+                    }
+                }
+            }
+        };
+        awaited.end();
+        linked
     }
+}
 
+impl Instance {
     /// Runs `work` with a link of its own, and responds to the requests of the server meanwhile. `None`
-    /// if the connection breaks. If the future is dropped, so is the connection, and its process group
+    /// if the connection breaks. The instance is suspected then, and if there is no connection. If the future is dropped, so is the connection, and its process group
     /// is killed.
     pub(super) async fn run_alone<T, F: Future<Output = T>>(
         &self,
         own: &PerCall,
-        permits: Permits,
+        held: &HeldPermits,
         work: impl FnOnce(Arc<Link>) -> F,
     ) -> Result<Option<T>, ConnectionError> {
-        let opening = Connection::open(&own.settings, &own.credentials, &self.logs, own.attempt);
-        let mut connection = Box::pin(opening).await.map_err(|failure| failure.error)?;
+        let opening = Connection::open(&own.settings, &own.credentials, self.logs(), own.attempt);
+        let opened = Box::pin(opening).await;
+        let mut connection = opened.map_err(|failure| {
+            self.suspect();
+            failure.error
+        })?;
         let link = connection.link.clone();
         let intake = connection.intake.take();
         let requests = async {
@@ -197,52 +231,11 @@ impl Shared {
             worked = work(link.clone()) => Some(worked),
             () = requests => None,
         };
-        permits.shut_down(connection);
+        if worked.is_none() {
+            self.suspect();
+        }
+        shut_down(connection, held.clone());
         Ok(worked)
-    }
-
-    /// Returns the way to the server. Waits for a server that is started on demand.
-    pub(super) async fn access(&self) -> Access {
-        if let Some(users) = &self.users {
-            return Access::OfUser(users.clone());
-        }
-        let mut access = self.access.subscribe();
-        loop {
-            let now = access.borrow_and_update().clone();
-            if !matches!(now, Access::OnDemand) {
-                return now;
-            }
-            self.demand.notify_one();
-            if access.changed().await.is_err() {
-                return Access::Down;
-            }
-        }
-    }
-
-    /// Has the server checked, because a call reached its deadline, if the server has sent nothing for
-    /// as long as an idle server is left unchecked. One that hangs would be called again and again
-    /// otherwise, because a busy server is not checked at intervals.
-    pub(super) fn suspect(&self) {
-        let Some(heartbeat) = self.heartbeat else { return };
-        if let Access::Up(used) = &*self.access.borrow()
-            && used.link.inbox().last_received().elapsed() >= heartbeat
-        {
-            used.link.request_check();
-        }
-    }
-
-    /// Waits for the link of a later connection; `None` if there is none soon.
-    pub(super) async fn replacement(&self, old: &Arc<Link>) -> Option<UsedLink> {
-        let mut access = self.access.subscribe();
-        let waiting = access
-            .wait_for(|access| matches!(access, Access::Up(used) if !Arc::ptr_eq(&used.link, old)));
-        match timeout(RECONNECT_PATIENCE, waiting).await {
-            Ok(Ok(found)) => match &*found {
-                Access::Up(used) => Some(used.clone()),
-                _ => None,
-            },
-            _ => None,
-        }
     }
 }
 
@@ -258,11 +251,10 @@ fn no_link(cause: Unavailable) -> NoLink {
 
 #[cfg(test)]
 mod tests {
-    use futures_util::FutureExt as _;
     use tokio::runtime::Handle;
 
     use super::{super::Server, *};
-    use airlock_mcp_client::{Inbox, Process, Stdio};
+    use airlock_mcp_client::Process;
 
     #[tokio::test]
     async fn permits_are_shared_by_the_calls_of_a_tenant_and_dropped_with_its_last_call() {
@@ -287,55 +279,5 @@ mod tests {
     #[test]
     fn a_tenant_gets_three_quarters_of_the_permits_and_at_least_one() {
         assert_eq!([1, 2, 4, 32].map(per_tenant), [1, 1, 3, 24]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_call_without_an_answer_has_a_silent_server_checked() {
-        let server = server(Some(Duration::from_secs(30)));
-        let (link, _server) = link();
-        server.set_access(Access::Up(UsedLink::new(link.clone())));
-        server.shared.suspect();
-        assert!(!is_checked(&link), "it has just sent something");
-        tokio::time::advance(Duration::from_secs(30)).await;
-        server.shared.suspect();
-        assert!(is_checked(&link));
-        link.inbox().touch();
-        server.shared.suspect();
-        assert!(!is_checked(&link));
-    }
-
-    fn is_checked(link: &Link) -> bool {
-        link.check_requested().now_or_never().is_some()
-    }
-
-    #[tokio::test]
-    async fn a_server_is_not_stopped_as_idle_while_a_call_has_a_permit() {
-        let server = server(None);
-        let (link, _server) = link();
-        server.set_access(Access::Up(UsedLink::new(link)));
-        let permits = server.shared.permits(&Tenant::ANONYMOUS).await.expect("permits");
-        assert!(!server.retire());
-        assert!(matches!(server.shared.access().await, Access::Up(_)));
-        drop(permits);
-        assert!(server.retire());
-        assert!(matches!(&*server.shared.access.borrow(), Access::OnDemand));
-        assert!(server.is_idle());
-    }
-
-    fn server(heartbeat: Option<Duration>) -> Arc<Server> {
-        let name = ClientName::parse("up").expect("a good name");
-        let mut settings = Settings::new(name, Process::default());
-        settings.timeouts.heartbeat = heartbeat;
-        Server::new(&settings, Handle::current(), None, None)
-    }
-
-    /// Returns a link, and the other end, which must live as long.
-    fn link() -> (Arc<Link>, impl Send) {
-        let (ours, theirs) = tokio::io::duplex(64);
-        let (read, write) = tokio::io::split(ours);
-        let (inbox, unsolicited) = Inbox::new(Arc::default());
-        let stdio = Arc::new(Stdio::new(read, write, inbox.clone(), false));
-        let (link, abandoned, receiver) = Link::open(stdio, inbox);
-        (link, (theirs, unsolicited, abandoned, receiver))
     }
 }

@@ -17,10 +17,7 @@
 //!
 //! The time in which a call is parked is not counted.
 
-use std::{
-    sync::atomic::Ordering,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use tokio::time::sleep_until;
 use tokio_util::task::AbortOnDropHandle;
@@ -28,8 +25,9 @@ use tracing::Instrument as _;
 
 use super::{
     access::Unavailable,
+    choice::Asker,
     sending::{Sending, unavailable},
-    state::{CallResponse, Server},
+    state::{CallResponse, Responded, Server},
 };
 use crate::{
     limits::{MAX_ROUNDS, QUESTION_TIMEOUT},
@@ -55,11 +53,13 @@ pub(crate) struct Retry {
     pub(crate) parameters: Vec<(&'static str, String)>,
     /// Number of times that the server required input.
     pub(crate) rounds: u32,
+    /// The instance that has asked; `None` if any may get the request.
+    pub(crate) asker: Option<Asker>,
 }
 
 impl Retry {
-    fn new(again: &Again, answers: Answers) -> Result<Self, Refused> {
-        Ok(Self { parameters: again.parameters(answers)?, rounds: again.rounds })
+    fn new(again: &Again, asker: Option<Asker>, answers: Answers) -> Result<Self, Refused> {
+        Ok(Self { parameters: again.parameters(answers)?, rounds: again.rounds, asker })
     }
 }
 
@@ -86,7 +86,7 @@ impl Server {
         bound: &Bound,
     ) -> Option<Result<Retry, Refused>> {
         match self.parked.take(&answers.token, bound)? {
-            ParkedRequest::Retry(again) => Some(Retry::new(&again, answers)),
+            ParkedRequest::Retry { again, asker } => Some(Retry::new(&again, asker, answers)),
             ParkedRequest::Running(_) | ParkedRequest::Login { .. } => None,
         }
     }
@@ -96,6 +96,7 @@ impl Server {
     pub(crate) fn park_retry(
         &self,
         asked: Asked,
+        source: Option<Asker>,
         bound: Bound,
         permitted: QuestionKinds,
         rounds: u32,
@@ -106,7 +107,8 @@ impl Server {
         let client = self.shared.client.clone();
         let (questions, again) = asked.split(&client, permitted, rounds + 1)?;
         let until = Instant::now() + QUESTION_TIMEOUT;
-        let parked = self.parked.park(bound, ParkedRequest::Retry(again), until.into());
+        let parked =
+            self.parked.park(bound, ParkedRequest::Retry { again, asker: source }, until.into());
         let token = parked.map_err(|(refused, _)| refused)?;
         Ok(Box::new(InputRequired { client, questions, token }))
     }
@@ -121,8 +123,9 @@ impl Server {
         let mut waiter = self.waiter(&call);
         // Its user is asked to log in once.
         waiter.opens_links &= retry.rounds == 0;
-        let running = self.spawn(call, waiter.permitted, retry.parameters)?;
-        self.wait(waiter, running, retry.rounds).await
+        let rounds = retry.rounds;
+        let running = self.spawn(call, &waiter, retry)?;
+        self.wait(waiter, running, rounds).await
     }
 
     /// Resumes a parked call with the answers of its caller, and waits for it.
@@ -134,8 +137,8 @@ impl Server {
         let waiter = self.waiter(&call);
         let parked = self.parked.take(&answers.token, &waiter.bound);
         match parked.ok_or_else(|| CallError::not_waiting(waiter.tool.clone()))? {
-            ParkedRequest::Retry(again) => {
-                let retry = Retry::new(&again, answers).map_err(result::not_asked)?;
+            ParkedRequest::Retry { again, asker } => {
+                let retry = Retry::new(&again, asker, answers).map_err(result::not_asked)?;
                 self.send(call, retry).await
             }
             ParkedRequest::Running(mut running) => {
@@ -224,15 +227,17 @@ impl Server {
     fn spawn(
         &self,
         call: Admitted,
-        permitted: QuestionKinds,
-        parameters: Vec<(&'static str, String)>,
+        waiter: &Waiter,
+        retry: Retry,
     ) -> Result<Conversation<CallResponse>, CallError> {
         let place = self.places.take(call.chain().tenant(), 1);
         let place = place.ok_or_else(|| CallError::busy().not_begun())?;
-        self.shared.uses.fetch_add(1, Ordering::Relaxed);
         let shared = self.shared.clone();
-        Ok(conversation(place, |taker| {
-            let sending = Sending { call, permitted, parameters, taker };
+        let Waiter { permitted, deadline, .. } = *waiter;
+        Ok(conversation(place, |taker, is_parked| {
+            let Retry { parameters, asker, .. } = retry;
+            let sending =
+                Sending { call, permitted, deadline, parameters, asker, taker, is_parked };
             let sending = async move { shared.send(&sending).await };
             AbortOnDropHandle::new(self.runtime.spawn(sending.in_current_span()))
         }))
@@ -252,10 +257,12 @@ impl Server {
                 // First, because a question may be about another call of the same session, which waits.
                 questions = heard.asked(&self.shared.client, waiter.permitted) => questions,
                 ended = task => return match ended {
-                    Ok(Ok(ServerResponse::Complete(output))) => Ok(output),
-                    Ok(Ok(ServerResponse::InputRequired(asked))) => {
-                        Err(self.input_required(waiter, asked, rounds))
-                    }
+                    Ok(Ok(Responded { response, asker })) => match response {
+                        ServerResponse::Complete(output) => Ok(output),
+                        ServerResponse::InputRequired(asked) => {
+                            Err(self.input_required(waiter, asked, asker, rounds))
+                        }
+                    },
                     Ok(Err(error)) => Err(self.ask_for_login(waiter, error).await),
                     Err(lost) => {
                         let cause = Unavailable::ConnectionLost(Cause::from(lost));
@@ -263,7 +270,6 @@ impl Server {
                     }
                 },
                 () = sleep_until(waiter.deadline.into()) => {
-                    self.shared.suspect();
                     return Err(CallError::deadline(waiter.tool, waiter.limit));
                 }
             };
@@ -272,8 +278,14 @@ impl Server {
     }
 
     /// Parks a call for which a modern server requires input.
-    fn input_required(&self, waiter: Waiter, asked: Asked, rounds: u32) -> CallError {
-        match self.park_retry(asked, waiter.bound, waiter.permitted, rounds) {
+    fn input_required(
+        &self,
+        waiter: Waiter,
+        asked: Asked,
+        source: Option<Asker>,
+        rounds: u32,
+    ) -> CallError {
+        match self.park_retry(asked, source, waiter.bound, waiter.permitted, rounds) {
             Ok(asked) => CallError::needs_input(waiter.tool, asked),
             Err(Refused::Full) => CallError::busy(),
             Err(refused) => result::not_asked(refused),
@@ -289,7 +301,7 @@ impl Server {
         mut running: Conversation<CallResponse>,
         questions: Vec<Question>,
     ) -> Result<Conversation<CallResponse>, CallError> {
-        let until = running.until();
+        let until = running.begin_parking();
         match self.parked.park(waiter.bound.clone(), ParkedRequest::Running(running), until) {
             Ok(token) => {
                 let client = self.shared.client.clone();
@@ -301,7 +313,7 @@ impl Server {
                 Ok(running)
             }
             // What was given is returned.
-            Err((_, ParkedRequest::Retry(_) | ParkedRequest::Login { .. })) => {
+            Err((_, ParkedRequest::Retry { .. } | ParkedRequest::Login { .. })) => {
                 Err(CallError::busy())
             }
         }

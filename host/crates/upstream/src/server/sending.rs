@@ -1,133 +1,286 @@
 //! Sends one call to the server, in a task of its own.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::{Arc, atomic::AtomicBool},
+    time::Instant,
+};
 
 use http::{HeaderName, HeaderValue};
 use serde_json::Value;
 use tracing::warn;
 
 use super::{
-    access::{Access, Shared, Unavailable},
-    state::CallResponse,
+    access::{Access, Permits, Shared, Unavailable, UsedLink, held},
+    choice::{Asker, Way},
+    instance::Instance,
+    state::{CallResponse, Responded},
 };
 use crate::{
     log_messages,
     questions::{ServerResponse, TASK},
     result, tasks,
-    users::{NoUserLink, Users},
+    users::{NoUserLink, UserCaller, Users},
 };
 use airlock_core::{
     door::Admitted,
-    tenant::Tenant,
-    tool::{CallError, Cause, QuestionKinds, Tool, ToolName},
+    tool::{CallError, Cause, QuestionKinds, Tool, ToolName, ToolOutput},
 };
 use airlock_json::raw;
 use airlock_mcp_client::{
-    AskError, HeldPermits, Link, Party, Report, Request, SendError, Taker, mirrored_headers,
+    AskError, ExchangeError, HeldPermits, Link, Party, Report, Request, SendError, Taker,
+    mirrored_headers,
 };
+use airlock_strings::with_causes;
 use airlock_wire::method;
 
 /// A call in its own task.
 pub(super) struct Sending {
     pub(super) call: Admitted,
     pub(super) permitted: QuestionKinds,
+    /// Time at which its caller gives it up, unless it is parked until then.
+    pub(super) deadline: Instant,
     /// Parameters that resume a call, besides those of the call.
     pub(super) parameters: Vec<(&'static str, String)>,
+    /// The instance that has asked, if the call resumes another one.
+    pub(super) asker: Option<Asker>,
     /// Takes the questions of a legacy server.
     pub(super) taker: Taker,
+    /// True while the call waits for answers of its caller.
+    pub(super) is_parked: Arc<AtomicBool>,
+}
+
+/// End of one attempt to send a call.
+enum Attempt {
+    /// The call has ended.
+    Ended(CallResponse),
+    /// The call may be sent to another instance. The error counts if there is none.
+    Repeatable {
+        error: CallError,
+        /// True if the server may have run the tool, which does no more if it runs twice.
+        may_have_run: bool,
+    },
 }
 
 impl Shared {
-    /// Runs a call until it completes, or until a modern server requires input.
+    /// Runs a call until it completes, or until a modern server requires input. If it was surely not sent
+    /// to an instance, another one gets it, each at most once. A call that may have run is repeated once,
+    /// and only if its tool says that this does no harm.
     pub(super) async fn send(&self, sending: &Sending) -> CallResponse {
-        let tool = sending.call.tool().clone();
-        let tenant = sending.call.chain().tenant().clone();
+        let tool = sending.call.tool();
+        let tenant = sending.call.chain().tenant();
         let waiting = self.metrics.wait();
-        let permits = self.permits(&tenant).await.ok_or_else(CallError::busy)?;
-        let access = self.access().await;
+        let permits = Arc::new(self.permits(tenant).await.ok_or_else(CallError::busy)?);
+        let mut next = match &self.users {
+            Some(_) => None,
+            None => self.way(sending.asker.as_ref(), &[]).await,
+        };
         let running = waiting.granted();
         if let Some(waited) = running.slow {
             let client = &self.client;
             let tool = &tool.name;
             warn!(%client, %tool, ?waited, "a call waited for its upstream server");
         }
-        match access {
+        if let Some(users) = &self.users {
+            let permits: HeldPermits = permits;
+            return send_for_user(users, sending, &permits).await;
+        }
+        let mut tried = Vec::new();
+        let mut failed: Option<CallError> = None;
+        let mut has_repeated = false;
+        while let Some(way) = next {
+            tried.push(way.occupied.instance().number());
+            match self.attempt(way, &tried, has_repeated, sending, &permits).await {
+                // An earlier attempt may have run.
+                Attempt::Ended(Err(error)) if error.has_not_begun() => {
+                    return Err(failed.filter(|failed| !failed.has_not_begun()).unwrap_or(error));
+                }
+                Attempt::Ended(response) => return response,
+                Attempt::Repeatable { error, may_have_run } => {
+                    has_repeated |= may_have_run;
+                    // The caller must know that the call may have run, whatever comes later.
+                    if failed.as_ref().is_none_or(CallError::has_not_begun) {
+                        failed = Some(error);
+                    }
+                }
+            }
+            next = self.way(sending.asker.as_ref(), &tried).await;
+        }
+        Err(failed.unwrap_or_else(|| unavailable(&tool.name, Unavailable::NotConnected)))
+    }
+
+    /// Sends a call to one instance. `tried` are the numbers of those that have got it, this one included.
+    async fn attempt(
+        &self,
+        way: Way,
+        tried: &[usize],
+        has_repeated: bool,
+        sending: &Sending,
+        permits: &Arc<Permits>,
+    ) -> Attempt {
+        let tool = sending.call.tool();
+        let Way { occupied, access } = way;
+        let instance = occupied.instance().clone();
+        let held = held(permits.clone(), occupied);
+        let awaited = instance.awaited(sending.deadline.into(), Some(sending.is_parked.clone()));
+        let attempt = match access {
             Access::Down | Access::OnDemand => {
-                Err(unavailable(&tool.name, Unavailable::NotConnected))
+                Attempt::unsent(unavailable(&tool.name, Unavailable::NotConnected))
             }
             Access::PerCall(own) => {
-                let asking = self.run_alone(&own, permits, async |link| {
+                let asking = instance.run_alone(&own, &held, async |link| {
                     let asked = ask(&link, sending, None).await;
-                    read(&tool, &link, asked)
+                    instance.record(&asked);
+                    read(tool, &link, asked)
                 });
-                let asked = asking
-                    .await
-                    .map_err(|error| unavailable(&tool.name, Unavailable::NotStarted(error)))?;
-                asked.unwrap_or_else(|| {
-                    let cause = Cause::from(AskError::Lost);
-                    Err(unavailable(&tool.name, Unavailable::ConnectionLost(cause)))
-                })
-            }
-            Access::OfUser(users) => {
-                let permits: HeldPermits = Arc::new(permits);
-                send_for_user(&users, sending, &permits).await
+                let asked = asking.await;
+                match asked {
+                    Err(error) => {
+                        Attempt::unsent(unavailable(&tool.name, Unavailable::NotStarted(error)))
+                    }
+                    Ok(Some(response)) => {
+                        Attempt::Ended(responded(response, Some(Asker { instance, used: None })))
+                    }
+                    Ok(None) => {
+                        let cause = Unavailable::ConnectionLost(Cause::from(AskError::Lost));
+                        Attempt::Ended(Err(unavailable(&tool.name, cause)))
+                    }
+                }
             }
             // The use ends with the call.
             Access::Up(used) => {
-                let link = used.link.clone();
-                let permits: HeldPermits = Arc::new(permits);
-                match ask(&link, sending, Some(&permits)).await {
-                    // A call that has asked is not repeated: the answers belong to its questions.
-                    Err(error) if may_repeat(&error, &tool) && !sending.taker.has_asked() => {
-                        link.request_check();
-                        match self.replacement(&link).await {
-                            Some(next) => {
-                                let asked = ask(&next.link, sending, Some(&permits)).await;
-                                read(&tool, &next.link, asked)
-                            }
-                            None => read(&tool, &link, Err(error)),
-                        }
-                    }
-                    asked => read(&tool, &link, asked),
-                }
+                self.attempt_over(used, &instance, &held, tried, has_repeated, sending).await
             }
-        }
+        };
+        awaited.end();
+        attempt
     }
+
+    /// Sends a call over the present connection of an instance, or over the next one if there is no other
+    /// instance for it.
+    async fn attempt_over(
+        &self,
+        used: UsedLink,
+        instance: &Arc<Instance>,
+        held: &HeldPermits,
+        tried: &[usize],
+        has_repeated: bool,
+        sending: &Sending,
+    ) -> Attempt {
+        let tool = sending.call.tool();
+        let asked = ask(&used.link, sending, Some(held)).await;
+        instance.record(&asked);
+        let error = match asked {
+            // A call that has asked is not repeated: the answers belong to its questions.
+            Err(error)
+                if (error.is_full() || may_repeat(&error, tool)) && !sending.taker.has_asked() =>
+            {
+                error
+            }
+            asked => {
+                let response = read(tool, &used.link, asked);
+                return Attempt::Ended(responded(
+                    response,
+                    Some(Asker { instance: instance.clone(), used: Some(used) }),
+                ));
+            }
+        };
+        let may_have_run = !error.is_unsent();
+        if may_have_run && has_repeated {
+            return Attempt::Ended(responded(read(tool, &used.link, Err(error)), None));
+        }
+        let is_full = error.is_full();
+        let has_other = sending.asker.is_none() && self.has_choice(tried);
+        if is_full || has_other {
+            return match read(tool, &used.link, Err(error)) {
+                Err(error) if has_other => Attempt::Repeatable { error, may_have_run },
+                response => Attempt::Ended(responded(response, None)),
+            };
+        }
+        used.link.request_check();
+        let Some(next) = instance.replacement(&used.link).await else {
+            return Attempt::Ended(responded(read(tool, &used.link, Err(error)), None));
+        };
+        let asked = ask(&next.link, sending, Some(held)).await;
+        instance.record(&asked);
+        let mut response = read(tool, &next.link, asked);
+        if may_have_run {
+            response = repeated(read(tool, &used.link, Err(error)), response);
+        }
+        Attempt::Ended(responded(
+            response,
+            Some(Asker { instance: instance.clone(), used: Some(next) }),
+        ))
+    }
+}
+
+impl Attempt {
+    fn unsent(error: CallError) -> Self {
+        Self::Repeatable { error, may_have_run: false }
+    }
+}
+
+/// Returns the response to a call that was repeated and may have run before: that of the first attempt if
+/// the repetition has surely not run.
+fn repeated<T>(first: Result<T, CallError>, again: Result<T, CallError>) -> Result<T, CallError> {
+    match again {
+        Err(error) if error.has_not_begun() => first,
+        response => response,
+    }
+}
+
+fn responded(
+    response: Result<ServerResponse<ToolOutput>, CallError>,
+    asker: Option<Asker>,
+) -> CallResponse {
+    response.map(|response| Responded { response, asker })
 }
 
 /// Sends a call over the connection of its caller's user, and once more over another one if the
 /// connection is of no use and the call may be repeated.
 async fn send_for_user(users: &Users, sending: &Sending, permits: &HeldPermits) -> CallResponse {
     let tool = sending.call.tool();
-    let tenant = sending.call.chain().tenant();
+    let chain = sending.call.chain();
+    let caller = UserCaller { tenant: chain.tenant(), token: chain.view().token() };
     let mut may_retry = true;
     loop {
-        let user = match users.link(tenant).await {
+        let user = match users.link(caller).await {
             Ok(user) => user,
-            Err(reason) => return Err(no_user_link(users, &tool.name, tenant, reason).await),
+            // A kept token may have been revoked. A stored login was read just now.
+            Err(NoUserLink::LoginNeeded(Some(refused)))
+                if may_retry && users.has_other(caller, Some(&refused)).await =>
+            {
+                may_retry = false;
+                continue;
+            }
+            Err(reason) => return Err(no_user_link(users, &tool.name, caller, reason).await),
         };
         let asked = ask(user.link(), sending, Some(permits)).await;
         let error = match asked {
             Err(error) if ends_connection(&error) => error,
             asked => {
+                users.report(None);
                 let response = read(tool, user.link(), asked);
                 user.done();
-                return response;
+                return responded(response, None);
             }
         };
         users.replace(&user);
         let needs_login = matches!(error, AskError::Send(SendError::LoginNeeded(_)));
         // The user may have logged in again since the connection was opened.
-        let is_repeatable =
-            if needs_login { users.has_login(tenant).await } else { may_repeat(&error, tool) };
+        let is_repeatable = if needs_login {
+            users.has_other(caller, user.token()).await
+        } else {
+            may_repeat(&error, tool)
+        };
         if may_retry && is_repeatable && !sending.taker.has_asked() {
             may_retry = false;
             continue;
         }
         return if needs_login {
-            Err(users.login_required(&tool.name, tenant).await)
+            Err(users.login_required(&tool.name, caller.tenant).await)
         } else {
-            read(tool, user.link(), Err(error))
+            users.report(Some(with_causes(&error)));
+            responded(read(tool, user.link(), Err(error)), None)
         };
     }
 }
@@ -151,14 +304,25 @@ fn ends_connection(error: &AskError) -> bool {
 async fn no_user_link(
     users: &Users,
     tool: &ToolName,
-    tenant: &Tenant,
+    caller: UserCaller<'_>,
     reason: NoUserLink,
 ) -> CallError {
     match reason {
         NoUserLink::Anonymous => CallError::identity_required(tool.clone()),
-        NoUserLink::Full => CallError::busy(),
-        NoUserLink::LoginNeeded => users.login_required(tool, tenant).await,
-        NoUserLink::Failed(error) => unavailable(tool, Unavailable::UserNotConnected(error)),
+        NoUserLink::Full | NoUserLink::NotExchanged(ExchangeError::Busy) => CallError::busy(),
+        NoUserLink::LoginNeeded(_) => users.login_required(tool, caller.tenant).await,
+        NoUserLink::NoToken => CallError::token_required(tool.clone()),
+        NoUserLink::NotExchanged(error @ ExchangeError::Refused(_)) => {
+            CallError::token_refused(tool.clone(), &error.to_string())
+        }
+        NoUserLink::NotExchanged(error) => {
+            users.report(Some(with_causes(&error)));
+            unavailable_before_sent(tool, error)
+        }
+        NoUserLink::Failed(error) => {
+            users.report(Some(with_causes(&error)));
+            unavailable(tool, Unavailable::UserNotConnected(error))
+        }
     }
 }
 
@@ -169,7 +333,7 @@ async fn ask(
     sending: &Sending,
     permits: Option<&HeldPermits>,
 ) -> Result<Value, AskError> {
-    let Sending { call, permitted, parameters, taker } = sending;
+    let Sending { call, permitted, parameters, taker, .. } = sending;
     let tool = call.tool();
     let hearing = call.chain().heard();
     let caller = Party { tenant: call.chain().tenant().clone(), session: hearing.session };
@@ -239,7 +403,11 @@ fn may_repeat(error: &AskError, tool: &Tool) -> bool {
 }
 
 /// Reads the result of a call.
-fn read(tool: &Tool, link: &Link, asked: Result<Value, AskError>) -> CallResponse {
+fn read(
+    tool: &Tool,
+    link: &Link,
+    asked: Result<Value, AskError>,
+) -> Result<ServerResponse<ToolOutput>, CallError> {
     let name = &tool.name;
     match asked {
         Ok(mut result) => match result::asks(&mut result) {
@@ -278,4 +446,30 @@ pub(super) fn unavailable(tool: &ToolName, cause: Unavailable) -> CallError {
 /// Returns the error of a call that was not sent.
 pub(crate) fn unavailable_before_sent(tool: &ToolName, cause: impl Into<Cause>) -> CallError {
     unavailable(tool, Unavailable::NotSent(cause.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use airlock_core::tool::ClientName;
+
+    #[test]
+    fn a_repeated_call_that_was_not_sent_again_fails_as_one_that_may_have_run() {
+        let client = ClientName::parse("up").expect("a good name");
+        let tool = ToolName::new(&client, "work");
+        for again in [
+            unavailable(&tool, Unavailable::NotConnected),
+            CallError::busy().not_begun(),
+            lost(&tool),
+        ] {
+            let error = repeated::<()>(Err(lost(&tool)), Err(again)).expect_err("both failed");
+            assert!(!error.has_not_begun(), "{error:?}");
+        }
+        assert!(repeated(Err(lost(&tool)), Ok(())).is_ok());
+    }
+
+    /// Returns the error of a call that may have run.
+    fn lost(tool: &ToolName) -> CallError {
+        unavailable(tool, Unavailable::ConnectionLost(Cause::from(AskError::Lost)))
+    }
 }

@@ -1,28 +1,28 @@
 //! One server, connected or not: the places and permits of its calls, and what outlives its connections.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
 use tokio::{
     runtime::Handle,
-    sync::{Notify, Semaphore, watch},
+    sync::Semaphore,
     time::{interval, timeout, timeout_at},
 };
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
-use super::access::{Access, NoLink, Shared};
+use super::{
+    access::{Access, NoLink, Shared},
+    choice::{Asker, Linked},
+    instance::Instance,
+};
 use crate::{
     limits::{DRAIN_CHECK, PLACES_WEIGHT},
     metrics::Metrics,
     questions::{Conversation, Parked, ServerResponse},
-    status::Status,
     subscriptions::Relaying,
     users::Users,
 };
@@ -30,10 +30,17 @@ use airlock_core::{
     tenant::{Pool, Tenant},
     tool::{CallError, Cause, ToolOutput},
 };
-use airlock_mcp_client::{HeldPermits, Link, Settings, StderrLogs};
+use airlock_mcp_client::{HeldPermits, Link, Settings};
 
 /// End of the task of a call.
-pub(super) type CallResponse = Result<ServerResponse<ToolOutput>, CallError>;
+pub(super) type CallResponse = Result<Responded, CallError>;
+
+/// Response to a call, and the instance to which the answers go if it asks something; `None` if that does
+/// not matter.
+pub(super) struct Responded {
+    pub(super) response: ServerResponse<ToolOutput>,
+    pub(super) asker: Option<Asker>,
+}
 
 /// Runs the tools of one server, connected or not. It outlives its connections, so a view from
 /// before a disconnect can still be called through after it.
@@ -46,7 +53,9 @@ pub(crate) struct Server {
     pub(super) places: Pool,
     pub(super) request_timeout: Option<Duration>,
     relaying: Arc<Relaying>,
-    pub(super) parked: Parked<Conversation<CallResponse>>,
+    /// Names at the server of the tools whose definitions the operator has not accepted.
+    quarantine: Mutex<Arc<[String]>>,
+    pub(super) parked: Parked<Conversation<CallResponse>, Asker>,
     pub(super) runtime: Handle,
 }
 
@@ -62,16 +71,14 @@ impl Server {
         let bounds = settings.bounds;
         let metrics = predecessor.map(|server| server.shared.metrics.clone());
         let relaying = predecessor.map(|server| server.relaying.clone());
+        let heartbeat = settings.timeouts.heartbeat;
+        let numbers = 1..=settings.instances().count();
         let shared = Shared {
-            access: watch::Sender::default(),
-            demand: Notify::new(),
-            uses: AtomicU64::new(0),
             client: settings.name.clone(),
-            status: Status::new(),
+            instances: numbers.map(|number| Instance::new(number, heartbeat)).collect(),
+            turn: Mutex::default(),
             metrics: metrics.unwrap_or_else(|| Arc::new(Metrics::new())),
-            logs: StderrLogs::default(),
             bounds,
-            heartbeat: settings.timeouts.heartbeat,
             questions: settings.questions,
             users,
             permits: Arc::new(Semaphore::new(bounds.running)),
@@ -82,29 +89,15 @@ impl Server {
             places: Pool::new(bounds.running + bounds.waiting, PLACES_WEIGHT),
             request_timeout: settings.timeouts.request,
             relaying: relaying.unwrap_or_default(),
+            quarantine: Mutex::default(),
             parked: Parked::new(runtime.clone()),
             runtime,
         })
     }
 
-    /// Sets the way to the server for calls that are not sent yet.
-    pub(crate) fn set_access(&self, access: Access) {
-        self.shared.access.send_replace(access);
-    }
-
-    /// Waits until a call needs a server that is started on demand.
-    pub(crate) async fn demanded(&self) {
-        self.shared.demand.notified().await;
-    }
-
-    /// Returns the state for operators.
-    pub(crate) fn status_record(&self) -> &Status {
-        &self.shared.status
-    }
-
-    /// Returns the stored stderr of its processes.
-    pub(crate) fn logs(&self) -> &StderrLogs {
-        &self.shared.logs
+    /// Returns its instances, by their numbers.
+    pub(crate) fn instances(&self) -> &[Arc<Instance>] {
+        &self.shared.instances
     }
 
     /// Returns the users that it acts for; `None` if it acts for the operator.
@@ -117,56 +110,49 @@ impl Server {
         &self.shared.metrics
     }
 
+    /// Returns the names at the server of the tools whose definitions the operator has not accepted.
+    pub(crate) fn quarantine(&self) -> Arc<[String]> {
+        self.quarantine.lock().clone()
+    }
+
+    /// Records the tools whose definitions the operator has not accepted, by their names at the server.
+    pub(crate) fn set_quarantine(&self, tools: Arc<[String]>) {
+        *self.quarantine.lock() = tools;
+    }
+
     /// Returns the state of relaying.
     pub(crate) fn relaying(&self) -> &Relaying {
         &self.relaying
     }
 
     /// Runs `work` with a link to the server until `deadline`, within the places and permits of tool
-    /// calls. Dropping the future cancels the work.
+    /// calls: to the instance `at` which the request was that it resumes. Dropping the future cancels the
+    /// work.
     pub(crate) async fn with_link<T, F>(
         &self,
         tenant: &Tenant,
         deadline: Instant,
+        at: Option<Asker>,
         work: impl FnOnce(Arc<Link>, Option<HeldPermits>) -> F + Send + 'static,
-    ) -> Result<T, NoLink>
+    ) -> Result<Linked<T>, NoLink>
     where
         T: Send + 'static,
         F: Future<Output = T> + Send + 'static,
     {
         let _place = self.places.take(tenant, 1).ok_or(NoLink::Busy)?;
-        self.shared.uses.fetch_add(1, Ordering::Relaxed);
         let own = self.request_timeout.map(|limit| Instant::now() + limit);
         let deadline = own.map_or(deadline, |own| own.min(deadline));
         let shared = self.shared.clone();
         let tenant = tenant.clone();
-        let working = async move { shared.with_link(&tenant, work).await }.in_current_span();
+        let working =
+            async move { shared.with_link(&tenant, at.as_ref(), deadline.into(), work).await }
+                .in_current_span();
         let working = AbortOnDropHandle::new(self.runtime.spawn(working));
         match timeout_at(deadline.into(), working).await {
             Ok(Ok(worked)) => worked,
             Ok(Err(ended)) => Err(NoLink::Unavailable(Cause::from(ended))),
             Err(_) => Err(NoLink::Late),
         }
-    }
-
-    /// Returns the number of calls so far.
-    pub(crate) fn uses(&self) -> u64 {
-        self.shared.uses.load(Ordering::Relaxed)
-    }
-
-    /// Returns whether no call is running.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.shared.permits.available_permits() == self.shared.bounds.running
-    }
-
-    /// Makes calls wait for the server to be started by them, if no call is running. Returns whether
-    /// it does.
-    pub(crate) fn retire(&self) -> bool {
-        let all = u32::try_from(self.shared.bounds.running).unwrap_or(u32::MAX);
-        // While all permits are held, no call can take the link.
-        let Ok(_held) = self.shared.permits.try_acquire_many(all) else { return false };
-        self.set_access(Access::OnDemand);
-        true
     }
 
     /// Waits until no call runs or waits, for at most `limit`, and has later ones fail.
@@ -184,7 +170,9 @@ impl Server {
         };
         // While all permits are held, no call can take the link.
         let held = timeout(limit, idle).await;
-        self.set_access(Access::Down);
+        for instance in self.instances() {
+            instance.set_access(Access::Down);
+        }
         if let Some(users) = self.users() {
             users.stop();
         }

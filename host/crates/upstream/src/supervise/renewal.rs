@@ -6,8 +6,9 @@
 //!                                  └─ failed: the old one serves on, and a later attempt follows
 //! ```
 //!
-//! At most two processes of a server run at a time: a process is not replaced while the one before it still
-//! has calls, also if the server was reconnected meanwhile.
+//! At most one process of a server runs beside those that serve: a process is not replaced while one that was
+//! replaced before still has calls, also if the server was reconnected meanwhile. A call that waits for an
+//! answer of its caller counts: the process lives until the answer has come, or the time for it has passed.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,9 +19,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use super::serve::Live;
-use crate::{limits::RETIREMENT, server::Server};
-use airlock_catalog::EntryWriter;
+use super::{entry::ClientEntry, serve::Live};
+use crate::{limits::RETIREMENT, server::Instance};
 use airlock_core::tool::ClientName;
 use airlock_mcp_client::{
     Attempt, Backoff, Connection, ConnectionError, Credentials, Renewal, Settings, ToolList,
@@ -39,8 +39,8 @@ pub(super) struct Replacement {
 pub(super) struct Renewals {
     settings: Settings,
     credentials: Arc<Credentials>,
-    server: Arc<Server>,
-    entry: Arc<EntryWriter>,
+    instance: Arc<Instance>,
+    entry: Arc<ClientEntry>,
     attempt: Attempt,
     /// Delays before attempts: after failures, and after a process that was soon replaced.
     pace: Backoff,
@@ -54,15 +54,15 @@ impl Renewals {
     pub(super) fn new(
         settings: &Settings,
         credentials: &Arc<Credentials>,
-        server: &Arc<Server>,
-        entry: &Arc<EntryWriter>,
+        instance: &Arc<Instance>,
+        entry: &Arc<ClientEntry>,
         attempt: Attempt,
         place: Arc<Semaphore>,
     ) -> Self {
         Self {
             settings: settings.clone(),
             credentials: credentials.clone(),
-            server: server.clone(),
+            instance: instance.clone(),
             entry: entry.clone(),
             attempt,
             pace: Backoff::new(settings.restart, 0),
@@ -78,7 +78,7 @@ impl Renewals {
         let began = Instant::now();
         let reason = due(process, &self.settings.renewal).await;
         let client = &self.settings.name;
-        let status = self.server.status_record();
+        let status = self.instance.status();
         let mut delay = self.pace.after(began.elapsed());
         loop {
             sleep(delay).await;
@@ -114,8 +114,8 @@ impl Renewals {
         let place = self.place.clone().acquire_owned().await;
         // The semaphore is never closed.
         let place = place.map_err(|error| error.to_string())?;
-        let Self { settings, credentials, server, attempt, .. } = self;
-        let opening = Connection::open(settings, credentials, server.logs(), *attempt);
+        let Self { settings, credentials, instance, attempt, .. } = self;
+        let opening = Connection::open(settings, credentials, instance.logs(), *attempt);
         let connection = match Box::pin(opening).await {
             Ok(connection) => connection,
             Err(failure) => return Err(failure.reason(settings, &credentials.scrubber())),
@@ -143,7 +143,7 @@ impl Renewals {
 
     /// Returns the number of tools of the server in the catalog.
     fn published(&self) -> usize {
-        let snapshot = self.entry.snapshot();
+        let snapshot = self.entry.writer().snapshot();
         let mut clients = snapshot.clients();
         let own = clients.find(|client| client.name == self.settings.name);
         own.map_or(0, |client| client.tools.len())

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use tokio::{
-    sync::mpsc,
+    sync::{Notify, mpsc},
     time::{Instant, sleep, sleep_until, timeout},
 };
 use tokio_util::sync::CancellationToken;
@@ -14,16 +14,20 @@ use tracing::warn;
 use super::{
     super::{
         control::ControlCommand,
+        pins::ClientPins,
         relay,
-        server::{Access, Server},
+        server::{Access, Instance, Server},
     },
-    Ended, Supervisor, list_pace,
+    Supervisor,
+    connect::Ended,
+    entry::ClientEntry,
+    listing::list_pace,
     renewal::{Renewals, Replacement, retire},
 };
 use crate::limits::{LIST_CHANGE_DELAY, LIST_TTL};
 use airlock_mcp_client::{
     AskError, Attempt, Connection, ConnectionError, FLOOD_TOLERANCE, Handshake, Inbox, Intake,
-    Lifecycle, Link, Noise, ServerEvent, Settings, Timeouts, ToolList, Unsolicited,
+    LAST_RETRY, Lifecycle, Link, Noise, ServerEvent, Settings, Timeouts, ToolList, Unsolicited,
     answer_requests, check_connection, read_tools,
 };
 
@@ -81,9 +85,9 @@ impl Supervisor {
     ) -> Ended {
         let stale = self.settings.timeouts.stale;
         let attempt = Attempt { handshake, has_headers: self.framing.has_headers() };
-        let Self { settings, credentials, server, entry, retiring_place, .. } = &*self;
+        let Self { settings, credentials, instance, entry, retiring_place, .. } = &*self;
         let place = retiring_place.clone();
-        let mut renewals = Renewals::new(settings, credentials, server, entry, attempt, place);
+        let mut renewals = Renewals::new(settings, credentials, instance, entry, attempt, place);
         let mut live = Live::new(connection, stale);
         let cut = loop {
             match self.follow(&mut live, &mut renewals, recheck, stop).await {
@@ -91,14 +95,18 @@ impl Supervisor {
                     let Replacement { connection, list, place } = *next;
                     let old = std::mem::replace(&mut live, Live::new(connection, stale));
                     if let Some(agreed) = live.connection.link.agreed() {
-                        self.server.status_record().agree(agreed);
+                        self.instance.status().agree(agreed);
                     }
                     // From here on, calls use the new connection.
                     recheck = self.adopt(list, &live.connection.link).await;
                     let client = self.settings.name.clone();
                     self.retiring.spawn(retire(client, old, place, stop.clone()));
+                    if !self.entry.is_sole() {
+                        continue;
+                    }
                     // Only now, because what is relayed is asked of the connection that calls use.
                     let Self { entry, settings, server, .. } = &*self;
+                    let entry = entry.writer();
                     let link = live.connection.link.clone();
                     tokio::select! {
                         () = relay::publish_lists(entry, settings, server, &link) => {}
@@ -115,7 +123,7 @@ impl Supervisor {
             (Cut::Idle, Lifecycle::PerCall) => self.give_own_access(handshake),
             // The calls wait for the next start already.
             (Cut::Idle, _) => {}
-            _ => self.server.set_access(Access::Down),
+            _ => self.instance.set_access(Access::Down),
         }
         match cut {
             Cut::Failed(error) => Ended::Failed(connection.close(error).await),
@@ -147,6 +155,7 @@ impl Supervisor {
         let link = connection.link.clone();
         let inbox = link.inbox().clone();
         let server = self.server.clone();
+        let instance = self.instance.clone();
         let pins = self.pins.clone();
         let entry = self.entry.clone();
         let settings = self.settings.clone();
@@ -154,15 +163,14 @@ impl Supervisor {
             () = stop.cancelled() => Cut::Stopped,
             ended = &mut connection.receiver => Cut::Failed(ended.map_or(ConnectionError::Closed, Into::into)),
             error = upkeep => Cut::Failed(error),
-            error = check_regularly(&server, &link, &settings.timeouts) => Cut::Failed(error),
+            error = check_regularly(&instance, &link, &settings.timeouts) => Cut::Failed(error),
             cut = self.follow_list(&link, recheck) => cut,
-            () = relay::subscribe(&server, &link) => Cut::Failed(ConnectionError::Closed),
-            () = relay::follow_lists(&entry, &settings, &server, &link) => Cut::Failed(ConnectionError::Closed),
-            () = relay::follow_events(&server, events) => Cut::Failed(ConnectionError::Closed),
-            () = watch_rate(&server, &inbox) => Cut::Failed(ConnectionError::Closed),
+            () = relay_offers(&entry, &instance, &settings, &server, &link) => Cut::Failed(ConnectionError::Closed),
+            () = relay::follow_events(&server, &instance, events) => Cut::Failed(ConnectionError::Closed),
+            () = watch_rate(&instance, &inbox) => Cut::Failed(ConnectionError::Closed),
             () = report_noise(&settings, &inbox) => Cut::Failed(ConnectionError::Closed),
             () = pins.follow(|| inbox.suspect_change()) => Cut::Failed(ConnectionError::Closed),
-            () = unneeded(&server, settings.lifecycle) => Cut::Idle,
+            () = unneeded(&instance, settings.lifecycle) => Cut::Idle,
             next = renewals.replacement(process) => Cut::Replaced(next),
         }
     }
@@ -170,9 +178,12 @@ impl Supervisor {
     /// Waits until the list of a server with one connection for each call is to be read again.
     async fn wait_between_lists(&mut self, stop: &CancellationToken) -> Ended {
         let interval = self.settings.sync_interval;
+        let instance = self.instance.clone();
+        let pins = self.pins.clone();
         tokio::select! {
             () = stop.cancelled() => Ended::Stopped,
             () = after(interval) => Ended::Reconnect,
+            () = held_out_for_long(&instance, &pins) => Ended::Reconnect,
             Some(command) = self.commands.recv() => {
                 match command {
                     ControlCommand::Reconnect(answer) => self.reconnecting = Some(answer),
@@ -188,6 +199,7 @@ impl Supervisor {
     /// less and less often.
     async fn follow_list(&mut self, link: &Arc<Link>, recheck: Option<Duration>) -> Cut {
         let entry = self.entry.clone();
+        let instance = self.instance.clone();
         let mut pace = list_pace();
         let mut read = Instant::now();
         let mut next = self.next_reading(recheck, None, read);
@@ -206,8 +218,11 @@ impl Supervisor {
                 },
                 () = async {
                     link.inbox().changed().await;
-                    // A tool may do something else from now on, whatever its definition says.
-                    entry.forget_results();
+                    // A tool may do something else from now on, whatever its definition says. There are
+                    // no results of an instance that is held out.
+                    if instance.is_admitted() {
+                        entry.writer().forget_results();
+                    }
                     let delay = pace.after(read.elapsed()).max(LIST_CHANGE_DELAY);
                     is_changing = true;
                     sleep(delay).await;
@@ -276,13 +291,25 @@ async fn at(time: Option<Instant>) {
     }
 }
 
+/// Waits until an instance that has no connection is held out, and its list is to be read again: the lock
+/// file has changed, or [`LAST_RETRY`] has passed. No call needs it, so none would start it.
+pub(super) async fn held_out_for_long(instance: &Instance, pins: &ClientPins) {
+    instance.until_admitted(false).await;
+    let changed = Notify::new();
+    tokio::select! {
+        () = sleep(LAST_RETRY) => {}
+        () = pins.follow(|| changed.notify_one()) => {}
+        () = changed.notified() => {}
+    }
+}
+
 /// Checks an idle server at intervals, and any server to which a message could not be sent. A busy
 /// server is not checked at intervals: many do not respond while they work, and their calls have
 /// deadlines. Returns the error if a check fails.
-async fn check_regularly(server: &Server, link: &Link, timeouts: &Timeouts) -> ConnectionError {
+async fn check_regularly(instance: &Instance, link: &Link, timeouts: &Timeouts) -> ConnectionError {
     loop {
         tokio::select! {
-            () = after(timeouts.heartbeat) => if !server.is_idle() { continue },
+            () = after(timeouts.heartbeat) => if !instance.is_idle() { continue },
             () = link.check_requested() => {}
         }
         if let Err(error) = check_connection(link).await {
@@ -291,16 +318,48 @@ async fn check_regularly(server: &Server, link: &Link, timeouts: &Timeouts) -> C
     }
 }
 
+/// Keeps the resources and prompts that are offered up to date, and the subscriptions to them, as long as
+/// they are those of this instance. Of the others, only the lists of tools are followed. Never returns.
+async fn relay_offers(
+    entry: &ClientEntry,
+    instance: &Instance,
+    settings: &Settings,
+    server: &Server,
+    link: &Link,
+) {
+    let writer = entry.writer();
+    loop {
+        let leading = tokio::select! {
+            leading = entry.lead(instance) => leading,
+            () = relay::follow_tools(link) => return,
+        };
+        let relaying = async {
+            if !entry.is_sole() {
+                relay::publish_lists(writer, settings, server, link).await;
+            }
+            tokio::join!(
+                relay::subscribe(server, link),
+                relay::follow_lists(writer, settings, server, link),
+            );
+        };
+        tokio::select! {
+            () = relaying => {}
+            () = instance.until_admitted(false) => {}
+        }
+        drop(leading);
+    }
+}
+
 /// Keeps the state of a server that sends more than is read from being ready. Never returns.
-async fn watch_rate(server: &Server, inbox: &Inbox) {
+async fn watch_rate(instance: &Instance, inbox: &Inbox) {
     loop {
         inbox.throttled().await;
-        server.status_record().set_flooding(true);
+        instance.status().set_flooding(true);
         // A server at its rate would change its state all the time.
         while timeout(FLOOD_TOLERANCE, inbox.throttled()).await.is_ok() {
-            server.status_record().set_flooding(true);
+            instance.status().set_flooding(true);
         }
-        server.status_record().set_flooding(false);
+        instance.status().set_flooding(false);
     }
 }
 
@@ -331,16 +390,48 @@ async fn watch_silence(inbox: &Inbox, limit: Option<Duration>) -> ConnectionErro
 
 /// Waits until the connection is not needed: at once if every call has its own, or after the time
 /// without calls that the operator has set. Calls then wait for the next start.
-async fn unneeded(server: &Server, lifecycle: Lifecycle) {
+async fn unneeded(instance: &Instance, lifecycle: Lifecycle) {
     match lifecycle {
         Lifecycle::Persistent => std::future::pending().await,
         Lifecycle::PerCall => {}
         Lifecycle::Idle(ttl) => loop {
-            let uses = server.uses();
+            let uses = instance.uses();
             sleep(ttl).await;
-            if server.uses() == uses && server.retire() {
+            if instance.uses() == uses && instance.retire() {
                 return;
             }
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::runtime::Handle;
+
+    use super::*;
+    use crate::pins::Pins;
+    use airlock_core::tool::ClientName;
+    use airlock_mcp_client::Process;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_held_out_instance_is_listed_again_after_a_minute_or_a_change_of_the_lock_file() {
+        let name = ClientName::parse("up").expect("a good name");
+        let settings = Settings::new(name, Process::default());
+        let server = Server::new(&settings, Handle::current(), None, None);
+        let store = airlock_store::Settings::new("unused");
+        let pins = Pins::new(None, store.clone().into()).add(&settings);
+        let instance = &server.instances()[0];
+        instance.set_admitted(true);
+        let waiting = timeout(10 * LAST_RETRY, held_out_for_long(instance, &pins));
+        assert!(waiting.await.is_err(), "a call would start it");
+        instance.set_admitted(false);
+        let began = Instant::now();
+        held_out_for_long(instance, &pins).await;
+        assert!((LAST_RETRY..2 * LAST_RETRY).contains(&began.elapsed()));
+        let lock = tempfile::NamedTempFile::new().expect("a file");
+        let pins = Pins::new(Some(lock.path().to_owned()), store.into()).add(&settings);
+        let began = Instant::now();
+        held_out_for_long(instance, &pins).await;
+        assert!(began.elapsed() < LAST_RETRY, "the file is new");
     }
 }

@@ -87,7 +87,7 @@ async fn no_third_process_starts_after_a_reconnect_while_a_replaced_one_has_call
     eventually(runs).await.expect("it runs");
     server.answer("eat").await;
     let next = other_process(&server, &process).await;
-    server.control.reconnect().await.expect("it connects");
+    server.control.reconnect(None).await.expect("it connects");
     let reconnected = other_process(&server, &next).await;
     assert!(is_gone(&next).await);
     server.answer("eat").await;

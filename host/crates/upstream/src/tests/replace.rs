@@ -19,12 +19,12 @@ impl Successor {
         let pins = pins::Pins::new(None, airlock_store::Settings::new("unused").into());
         let stop = CancellationToken::new();
         let (control, supervising) = supervise(
-            settings.clone(),
-            pins.add(settings),
+            settings,
+            &pins.add(settings),
             &Accounts::new(logins),
             old.catalog.clone(),
             Some(&old.control),
-            stop.clone(),
+            &stop,
             &Handle::current(),
         );
         Self { stop, control, task: tokio::spawn(supervising) }

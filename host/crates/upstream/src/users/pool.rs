@@ -2,7 +2,8 @@
 //! calls there use, and no other user's.
 //!
 //! A connection is kept as long as it is used, and for [`USER_IDLE`] after that. If there are too many,
-//! the one that is idle for longest is removed; one that is in use never is. A connection that was
+//! the one that is idle for longest is removed; one that is in use never is. A user whose tokens are exchanged
+//! has at most [`MAX_TOKENS_OF_USER`] at a server, and removes its own for one more. A connection that was
 //! removed is closed once its last call has ended, and at once if its login is of no use any more.
 
 use std::{collections::HashMap, sync::Arc};
@@ -18,7 +19,7 @@ use tokio::{
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::limits::{MAX_SERVER_USERS, MAX_USERS, USER_IDLE};
+use crate::limits::{MAX_SERVER_USERS, MAX_TOKENS_OF_USER, MAX_USERS, USER_IDLE};
 use airlock_core::tool::ClientName;
 use airlock_mcp_client::{ConnectionError, Link};
 use airlock_store::OwnerId;
@@ -32,6 +33,9 @@ pub(super) struct PoolKey {
     pub(super) client: ClientName,
     /// Scope of the user's tenant.
     pub(super) holder: OwnerId,
+    /// Digest of the exchanged token that the connection has; `None` if its credentials are stored. A
+    /// connection is never used with another one.
+    pub(super) token: Option<[u8; 32]>,
 }
 
 /// Result of opening a connection.
@@ -86,6 +90,8 @@ impl UserPool {
             *known.used.lock() = Instant::now();
             return Some(known.clone());
         }
+        connections.retain(|_, connection| !connection.stop.is_cancelled());
+        make_room_of_user(&mut connections, &key)?;
         make_room(&mut connections, key.server)?;
         let (sender, receiver) = oneshot::channel();
         let opened = receiver.map(|opened| opened.unwrap_or_else(|_| Err(closed())));
@@ -173,9 +179,27 @@ impl Slot {
     }
 }
 
+/// Makes room for a connection with one more token of its user. Fails if there are too many and all of them
+/// are in use.
+fn make_room_of_user(
+    connections: &mut HashMap<PoolKey, Arc<UserConnection>>,
+    key: &PoolKey,
+) -> Option<()> {
+    let of_user = connections.values().filter(|connection| {
+        connection.key.server == key.server && connection.key.holder == key.holder
+    });
+    if of_user.clone().count() < MAX_TOKENS_OF_USER {
+        return Some(());
+    }
+    let candidates = of_user.filter(|connection| connection.is_idle());
+    let oldest = candidates.min_by_key(|connection| *connection.used.lock())?;
+    let oldest = oldest.key.clone();
+    connections.remove(&oldest);
+    Some(())
+}
+
 /// Makes room for one more connection at a server. Fails if there are too many and all of them are in use.
 fn make_room(connections: &mut HashMap<PoolKey, Arc<UserConnection>>, server: u64) -> Option<()> {
-    connections.retain(|_, connection| !connection.stop.is_cancelled());
     let of_server = connections.keys().filter(|key| key.server == server).count();
     let is_server_full = of_server >= MAX_SERVER_USERS;
     if !is_server_full && connections.len() < MAX_USERS {
@@ -202,7 +226,7 @@ mod tests {
         let mut scope = [0; 32];
         scope[..4].copy_from_slice(&holder.to_be_bytes());
         let client = ClientName::parse("up").expect("a good name");
-        PoolKey { server, client, holder: scope }
+        PoolKey { server, client, holder: scope, token: None }
     }
 
     /// Takes a connection. Returns it with its slot if it is a new one.
@@ -261,6 +285,33 @@ mod tests {
         let closed: Vec<_> = slots.iter().map(is_over).collect();
         assert!(!closed[0] && closed[1] && closed[2..].iter().all(|closed| !closed));
         drop(in_use);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_tokens_of_one_user_close_its_own_connections_alone() {
+        let pool = Arc::<UserPool>::default();
+        let (_, other) = take(&pool, key(1, 2)).expect("room");
+        let other = other.expect("it is new");
+        let mut held = Vec::new();
+        let mut slots = Vec::new();
+        for number in 0..MAX_TOKENS_OF_USER {
+            tokio::time::advance(std::time::Duration::from_millis(1)).await;
+            let (connection, slot) = take(&pool, with_token(number)).expect("room");
+            held.push(connection);
+            slots.extend(slot);
+        }
+        assert!(take(&pool, with_token(MAX_TOKENS_OF_USER)).is_none(), "all are in use");
+        assert!(take(&pool, key(2, 1)).is_some(), "another server has room");
+        held.clear();
+        assert!(take(&pool, with_token(MAX_TOKENS_OF_USER)).is_some());
+        assert!(is_over(&slots[0]) && !slots[1..].iter().any(is_over) && !is_over(&other));
+    }
+
+    /// Names the connection of one user with the token of this number.
+    fn with_token(number: usize) -> PoolKey {
+        let mut digest = [0; 32];
+        digest[..8].copy_from_slice(&number.to_be_bytes());
+        PoolKey { token: Some(digest), ..key(1, 1) }
     }
 
     #[tokio::test]

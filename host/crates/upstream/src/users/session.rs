@@ -7,13 +7,15 @@ use tokio::sync::{mpsc, oneshot};
 use super::pool::{Opened, Slot};
 use airlock_mcp_client::{
     Attempt, Connection, ConnectionError, Credentials, Intake, Link, Logins, ServerEvent, Settings,
-    StderrLogs, answer_requests, check_connection,
+    StderrLogs, UserGrant, answer_requests, check_connection,
 };
 
 /// A connection that is to be opened for one user.
 pub(super) struct UserSession {
     pub(super) settings: Settings,
     pub(super) logins: Logins,
+    /// Credentials of the user.
+    pub(super) grant: UserGrant,
     pub(super) attempt: Attempt,
     pub(super) slot: Slot,
 }
@@ -41,8 +43,8 @@ impl UserSession {
     }
 
     async fn open(&self) -> Result<Connection, ConnectionError> {
-        let Self { settings, logins, attempt, slot } = self;
-        let credentials = Credentials::of_holder(settings, logins, slot.key.holder)?;
+        let Self { settings, logins, grant, attempt, .. } = self;
+        let credentials = Credentials::of_user(settings, logins, grant.clone())?;
         let logs = StderrLogs::default();
         let opening = Connection::open(settings, &credentials, &logs, *attempt);
         opening.await.map_err(|failure| failure.error)

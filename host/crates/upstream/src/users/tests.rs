@@ -4,7 +4,7 @@ use tokio::time::timeout;
 
 use super::*;
 use airlock_core::tool::ClientName;
-use airlock_mcp_client::{HttpServer, HttpSettings, HttpTransport, Oauth};
+use airlock_mcp_client::{HttpServer, HttpTransport, Oauth, UserCredentials};
 use airlock_store::{
     LazyDatabase,
     login::{LoginHolder, UpstreamLogin},
@@ -13,18 +13,9 @@ use airlock_store::{
 fn login(session: &str) -> UpstreamLogin {
     UpstreamLogin {
         holder: Some(LoginHolder { session: session.to_owned(), ..LoginHolder::default() }),
-        issuer: String::new(),
-        client_id: "id".to_owned(),
-        client_secret: None,
         authentication: "none".to_owned(),
-        token_endpoint: "https://as.example.com/token".to_owned(),
-        resource: String::new(),
-        scopes: String::new(),
-        wanted: String::new(),
         access_token: format!("token-of-{session}"),
-        refresh_token: None,
-        obtained_ms: 0,
-        expires_ms: None,
+        ..UpstreamLogin::default()
     }
 }
 
@@ -34,7 +25,7 @@ async fn a_refused_login_ends_no_wait_and_a_later_one_does() {
     let database = LazyDatabase::new(airlock_store::Settings::new(home.path().join("a.db")));
     let http = HttpSettings {
         oauth: Some(Oauth::default()),
-        is_per_user: true,
+        users: Some(UserCredentials::Login),
         ..HttpSettings::new("https://mcp.example.com/mcp")
     };
     let name = ClientName::parse("up").expect("a good name");

@@ -26,6 +26,14 @@ pub(crate) enum AuthorizationError {
     /// The tokens could not be refreshed. A later attempt may succeed.
     #[error("the access token was not refreshed")]
     Refresh(#[from] TokenError),
+    /// The authorization server refuses the client that the settings name: no login mends that.
+    #[error(
+        "the authorization server refuses the client of the gateway ({0}); the operator has to correct `oauth_config`"
+    )]
+    Client(String),
+    /// The server refuses the token for which the caller's was exchanged.
+    #[error("the server refuses the token for which that of the caller was exchanged")]
+    Exchanged,
     /// The token is refused, and none may be requested in its place: the login cannot be renewed, or
     /// it was for the same reason a moment ago.
     #[error("there is no other access token")]
@@ -42,6 +50,13 @@ pub(crate) enum AuthorizationError {
     /// The gateway stops.
     #[error("refreshing the access token was interrupted")]
     Interrupted,
+}
+
+impl AuthorizationError {
+    /// Creates the error of a request whose user has to log in.
+    pub(in crate::oauth) fn of_user(reason: LoginReason) -> Self {
+        LoginNeeded { operator_of: None, reason }.into()
+    }
 }
 
 /// Reason that only a person can help, with the command to run if it is the operator.
@@ -65,7 +80,7 @@ impl std::error::Error for LoginNeeded {}
 
 /// Reason that a login is needed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum LoginReason {
+pub(in crate::oauth) enum LoginReason {
     #[error("it needs a login;")]
     Missing,
     #[error("the login has expired;")]
@@ -74,6 +89,8 @@ pub(super) enum LoginReason {
     Refused(String),
     #[error("the server refuses the token of the login;")]
     Rejected,
+    #[error("the server refuses the headers that were entered;")]
+    RejectedHeaders,
     #[error(
         "the server refuses this request with the token of the login; if it refuses others too,"
     )]

@@ -20,7 +20,12 @@ use super::{
     error::{AuthorizationError, LoginReason},
     source::TokenSource,
 };
-use crate::oauth::{outbound, refresh::refresh, token_endpoint::TokenError};
+use crate::oauth::{
+    brakes::Paused,
+    outbound,
+    refresh::refresh,
+    token_endpoint::{INVALID_GRANT, TokenError},
+};
 use airlock_store::login::{RefreshClaim, UpstreamLogin};
 use airlock_strings::with_causes;
 
@@ -35,14 +40,16 @@ impl TokenSource {
         &self,
         login: Arc<UpstreamLogin>,
     ) -> Result<Arc<UpstreamLogin>, AuthorizationError> {
-        if let Some(code) = self.state.refresh_refusal(&login) {
+        if let Some(code) = self.brakes.refresh_refusal(&login) {
             return Err(self.needs(LoginReason::Refused(code)));
         }
         if login.refresh_token.is_none() {
             return Err(self.needs(LoginReason::Expired));
         }
-        if self.state.is_paused() {
-            return Err(AuthorizationError::Paused);
+        match self.brakes.paused(&login) {
+            Some(Paused::Failure) => return Err(AuthorizationError::Paused),
+            Some(Paused::Client(code)) => return Err(self.client_refused(code)),
+            None => {}
         }
         // The store has a refresh token that was used.
         if self.state.unstored().is_some() {
@@ -93,18 +100,37 @@ impl TokenSource {
         }
         warn!(%client, error = with_causes(&error), "access token of an upstream server not refreshed");
         match error {
-            TokenError::Refused(code) => {
-                self.state.refuse_refresh(&login, &code);
-                if self.stored.has_holder() {
-                    self.stored.void(&login.access_token).await?;
-                    self.state.remember(None);
-                }
+            TokenError::Refused(code) if !self.stored.has_holder() => {
+                self.brakes.refuse_refresh(&login, &code);
                 Err(self.needs(LoginReason::Refused(code)))
             }
+            TokenError::Refused(code) if code == INVALID_GRANT => {
+                // First, for a store that cannot be written.
+                self.brakes.pause(&login);
+                self.stored.void(&login.access_token).await?;
+                self.state.remember(None);
+                Err(self.needs(LoginReason::Refused(code)))
+            }
+            // It says nothing about the login, which may be renewed once the client is accepted again.
+            TokenError::Refused(code) => {
+                error!(%client, code, "an authorization server refuses the client of the gateway");
+                self.brakes.pause_for_client(&login, &code);
+                Err(self.client_refused(code))
+            }
             error => {
-                self.state.pause();
+                self.brakes.pause(&login);
                 Err(error.into())
             }
+        }
+    }
+
+    /// Returns the error of a login that is not renewed because the client of the gateway is refused.
+    /// Another login has another client, if the gateway registers it; else the operator has to act.
+    fn client_refused(&self, code: String) -> AuthorizationError {
+        if self.registers {
+            self.needs(LoginReason::Refused(code))
+        } else {
+            AuthorizationError::Client(code)
         }
     }
 

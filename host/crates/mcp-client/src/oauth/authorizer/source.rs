@@ -8,6 +8,7 @@ use super::{
     state::LoginState,
 };
 use crate::oauth::{
+    brakes::Brakes,
     logins::{LoginsUnavailable, StoredLogin},
     outbound::Outbound,
     tokens::millis,
@@ -22,6 +23,11 @@ pub(super) struct TokenSource {
     pub(super) outbound: Outbound,
     pub(super) clock: Clock,
     pub(super) state: LoginState,
+    /// Brakes that all connections with this login share.
+    pub(super) brakes: Arc<Brakes>,
+    /// True if the gateway registers its client at the authorization server, so that another login mends
+    /// that the client is refused.
+    pub(super) registers: bool,
     /// Scopes of the settings, which no server can extend; empty if there are none.
     pub(super) permitted: Vec<String>,
 }
@@ -45,12 +51,12 @@ impl TokenSource {
         match self.state.login() {
             None if self.stored.has_holder() => None,
             None => Some(Ok(None)),
-            Some(login) if self.state.is_rejected(&login) => None,
+            Some(login) if self.brakes.is_rejected(&login) => None,
             Some(login) if self.is_expired(&login) => None,
             Some(login)
                 if self.is_due(&login)
-                    && !self.state.is_paused()
-                    && self.state.refresh_refusal(&login).is_none() =>
+                    && self.brakes.paused(&login).is_none()
+                    && self.brakes.refresh_refusal(&login).is_none() =>
             {
                 None
             }
@@ -61,7 +67,7 @@ impl TokenSource {
     /// Returns the known login if its token can be sent, however old the look into the store is.
     pub(super) fn usable(&self) -> Option<Arc<UpstreamLogin>> {
         let login = self.state.login();
-        login.filter(|login| !self.is_expired(login) && !self.state.is_rejected(login))
+        login.filter(|login| !self.is_expired(login) && !self.brakes.is_rejected(login))
     }
 
     /// Reads the login, for a request in place of the one that was refused.
@@ -83,11 +89,11 @@ impl TokenSource {
                 _ => Err(self.needs(LoginReason::Missing)),
             };
         };
-        if self.state.is_rejected(&login) {
+        if self.brakes.is_rejected(&login) {
             return Err(self.needs(LoginReason::Rejected));
         }
         if refused.has(&login) {
-            let is_replaceable = login.refresh_token.is_some() && self.state.may_replace();
+            let is_replaceable = login.refresh_token.is_some() && self.brakes.may_replace();
             return if is_replaceable {
                 Ok(StoredToken::Rejected(login))
             } else {

@@ -1,4 +1,4 @@
-//! The login as it was read last, and what is known of its tokens.
+//! The login as a connection has read it last.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,14 +9,7 @@ use crate::secrets::Redactor;
 use airlock_store::login::UpstreamLogin;
 
 /// Time after which the store is read again, so that a login or a logout is noticed.
-const REREAD: Duration = Duration::from_secs(5);
-/// Time for which a token that the server has refused twice is not sent again.
-const REJECTED: Duration = Duration::from_mins(1);
-/// Time after a refresh that failed in which none is attempted.
-const PAUSE: Duration = Duration::from_secs(5);
-
-/// Least time between two refreshes because the server refuses a token.
-const REPLACEMENT: Duration = Duration::from_secs(30);
+pub(in crate::oauth) const REREAD: Duration = Duration::from_secs(5);
 
 /// State of the login of one server. Its tokens are redacted from the moment that they are
 /// known.
@@ -30,13 +23,6 @@ struct Inner {
     login: Option<Arc<UpstreamLogin>>,
     /// Time at which the store was read.
     read: Option<Instant>,
-    /// Access token that the server refuses although it is new.
-    rejected: Option<(String, Instant)>,
-    /// Refresh token that is refused, with the error code.
-    refused: Option<(String, String)>,
-    paused_until: Option<Instant>,
-    /// Time of the last refresh because the server refuses a token.
-    replaced: Option<Instant>,
     /// Login that is not stored yet, with the access token that it replaces in the store.
     unstored: Option<(String, Arc<UpstreamLogin>)>,
 }
@@ -68,11 +54,6 @@ impl LoginState {
             .add_tokens(secrets.into_iter().filter_map(|(name, token)| Some((name, token?))));
         let login = Arc::new(login);
         let mut inner = self.inner.lock();
-        let known = inner.login.as_ref();
-        let is_new = known.is_none_or(|known| known.access_token != login.access_token);
-        if is_new {
-            inner.paused_until = None;
-        }
         inner.login = Some(login.clone());
         inner.read = Some(Instant::now());
         login
@@ -86,54 +67,6 @@ impl LoginState {
     /// Returns whether the store was read within [`REREAD`].
     pub(super) fn is_recent(&self) -> bool {
         self.inner.lock().read.is_some_and(|read| read.elapsed() < REREAD)
-    }
-
-    /// Records that the server refuses a token although it is new.
-    pub(super) fn reject(&self, token: &str) {
-        self.inner.lock().rejected = Some((token.to_owned(), Instant::now()));
-    }
-
-    /// Returns whether the server has refused the new token of a login within [`REJECTED`].
-    pub(super) fn is_rejected(&self, login: &UpstreamLogin) -> bool {
-        self.inner
-            .lock()
-            .rejected
-            .as_ref()
-            .is_some_and(|(token, at)| *token == login.access_token && at.elapsed() < REJECTED)
-    }
-
-    /// Records that the refresh token of a login is refused for good.
-    pub(super) fn refuse_refresh(&self, login: &UpstreamLogin, code: &str) {
-        self.inner.lock().refused =
-            login.refresh_token.clone().map(|token| (token, code.to_owned()));
-    }
-
-    /// Returns the error code with which the refresh token of a login was refused.
-    pub(super) fn refresh_refusal(&self, login: &UpstreamLogin) -> Option<String> {
-        let inner = self.inner.lock();
-        let (refused, code) = inner.refused.as_ref()?;
-        (login.refresh_token.as_ref() == Some(refused)).then(|| code.clone())
-    }
-
-    /// Records that a refresh has failed.
-    pub(super) fn pause(&self) {
-        self.inner.lock().paused_until = Some(Instant::now() + PAUSE);
-    }
-
-    /// Returns whether a refresh has failed within [`PAUSE`].
-    pub(super) fn is_paused(&self) -> bool {
-        self.inner.lock().paused_until.is_some_and(|until| Instant::now() < until)
-    }
-
-    /// Returns whether a token that the server refuses may be replaced: once within [`REPLACEMENT`].
-    /// The server decides what it refuses.
-    pub(super) fn may_replace(&self) -> bool {
-        let mut inner = self.inner.lock();
-        let may = inner.replaced.is_none_or(|at| at.elapsed() >= REPLACEMENT);
-        if may {
-            inner.replaced = Some(Instant::now());
-        }
-        may
     }
 
     /// Records a login that could not be stored in place of the version `token`, and returns it.

@@ -402,6 +402,57 @@ async fn a_holder_is_not_sent_to_log_in_for_what_no_login_mends() {
     assert!(matches!(scopes, super::AuthorizationError::Login(_)), "{scopes}");
 }
 
+/// Refuses the client once.
+fn client_refused_first(number: usize) -> Answer {
+    match number {
+        0 => says("401 Unauthorized", "", r#"{"error": "invalid_client"}"#),
+        _ => tokens(number),
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_is_refused_costs_no_holder_its_login() {
+    let world = World::of_holder(client_refused_first).await;
+    let authorizer = world.authorizer();
+    world.pass(LIFE);
+    for _ in 0..3 {
+        assert_eq!(
+            text(authorizer.bearer().await),
+            "the authorization server does not renew the login (invalid_client); its user has to log in"
+        );
+    }
+    assert_eq!(world.refreshes(), 1, "not asked again at once");
+    let kept = world.stored().read().await.expect("read").expect("it stays");
+    assert_eq!(kept.access_token, "first");
+    assert_eq!(text(world.authorizer().bearer().await), "access-1", "another process renews it");
+}
+
+#[tokio::test]
+async fn a_client_of_the_settings_that_is_refused_is_reported_as_the_operators_matter() {
+    let world =
+        World::of_holder(|_| says("400 Bad", "", r#"{"error": "unauthorized_client"}"#)).await;
+    let authorizer = world.authorizer();
+    let Authorizer { source, turn } = authorizer;
+    let mut source = Arc::into_inner(source).expect("it has no request");
+    source.registers = false;
+    let authorizer = Authorizer { source: Arc::new(source), turn };
+    world.pass(LIFE);
+    insta::assert_snapshot!(text(authorizer.bearer().await), @"the authorization server refuses the client of the gateway (unauthorized_client); the operator has to correct `oauth_config`");
+}
+
+#[tokio::test]
+async fn connections_of_one_holder_share_the_pause_after_a_failure() {
+    let world = World::of_holder(|_| says("503 Down", "", "")).await;
+    world.pass(LIFE);
+    for (attempt, asked) in [(1, 1), (2, 1)] {
+        let clock = world.authorizer().source.clock.clone();
+        let authorizer =
+            Authorizer::with_clock(&name(), &world.http(), world.stored(), Arc::default(), clock);
+        assert!(authorizer.expect("good settings").bearer().await.is_err(), "{attempt}");
+        assert_eq!(world.refreshes(), asked, "{attempt}");
+    }
+}
+
 #[tokio::test]
 async fn the_tokens_of_a_holder_whose_renewal_is_refused_are_removed() {
     let world = World::of_holder(refused).await;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::exchange::AuthorizationRequest;
+use super::{super::exchange::AuthorizationRequest, MAX_WRONG_KEYS};
 use airlock_core::tenant::Identity;
 use airlock_store::{
     login::{LoginHolder, LoginId, UpstreamLogin},
@@ -18,6 +18,9 @@ pub(super) struct LinkDocument {
     pub(super) holder: LinkHolder,
     /// The login, once its user has confirmed it.
     pub(super) started: Option<StartedLogin>,
+    /// Number of keys that were entered at the link, but for those that are known to be the holder's.
+    #[serde(default)]
+    pub(super) wrong_keys: u32,
 }
 
 /// The login that a link is for.
@@ -63,12 +66,28 @@ impl LinkDocument {
             server: server.to_owned(),
             holder: hex(&identity.scope),
         };
-        Self { bound, holder: LinkHolder::from(identity), started: None }
+        Self { bound, holder: LinkHolder::from(identity), started: None, wrong_keys: 0 }
     }
 
     /// Returns the document of a link at which a login has begun.
     pub(super) fn started(self, login: StartedLogin) -> Self {
         Self { started: Some(login), ..self }
+    }
+
+    /// Returns the document of a link at which one more key was entered; `None` if it has had all that it may.
+    pub(super) fn count_key(self) -> Option<Self> {
+        let wrong_keys = self.wrong_keys + 1;
+        (wrong_keys <= MAX_WRONG_KEYS).then_some(Self { wrong_keys, ..self })
+    }
+
+    /// Returns the document with one key less: it was the right one.
+    pub(super) fn without_key(self) -> Self {
+        Self { wrong_keys: self.wrong_keys.saturating_sub(1), ..self }
+    }
+
+    /// Name of the client.
+    pub(super) fn client(&self) -> &str {
+        &self.bound.client
     }
 
     pub(super) fn to_text(&self) -> String {
@@ -146,11 +165,7 @@ impl StartedLogin {
                 token_endpoint: self.token_endpoint,
                 resource: self.resource,
                 scopes: self.scopes,
-                wanted: String::new(),
-                access_token: String::new(),
-                refresh_token: None,
-                obtained_ms: 0,
-                expires_ms: None,
+                ..UpstreamLogin::default()
             },
         }
     }
@@ -168,7 +183,7 @@ mod tests {
         let id = LoginId::of_operator("up", "server").of_holder(ann.scope());
         let identity = ann.identity().expect("it has one");
         let document = LinkDocument::new("up", "server", &identity).to_text();
-        let link = LoginLink { id: id.clone(), document, expires_ms: 0 };
+        let link = LoginLink { digest: [0; 32], id: id.clone(), document, expires_ms: 0 };
         assert!(LinkDocument::open(&link).is_some());
         for id in [
             LoginId { client: "other".to_owned(), ..id.clone() },

@@ -8,12 +8,12 @@ use super::*;
 use rmcp::transport::auth::OAuthClientConfig;
 
 use super::super::{clients::RegistrationKey, tokens::tests::login};
-use crate::{HttpServer, HttpSettings, HttpTransport, Oauth};
+use crate::{HttpServer, HttpTransport, Oauth, UserCredentials};
 use airlock_core::{
     tenant::{Tenant, User},
     tool::ClientName,
 };
-use airlock_store::login::{LoginHolder, UpstreamLogin};
+use airlock_store::login::LoginHolder;
 
 const TOKENS: &str = r#"{"access_token": "access", "token_type": "Bearer"}"#;
 const BROWSER: &str = "browser";
@@ -21,7 +21,7 @@ const BROWSER: &str = "browser";
 struct World {
     issuer: Server,
     links: LoginLinks,
-    _home: tempfile::TempDir,
+    home: tempfile::TempDir,
 }
 
 impl World {
@@ -41,7 +41,7 @@ impl World {
         let logins = Logins::new(airlock_store::Settings::new(home.path().join("a.db")).into());
         let links = LoginLinks::new(logins);
         links.serve_at(Url::parse("http://127.0.0.1:7/airlock").expect("a URL"));
-        Self { issuer, links, _home: home }
+        Self { issuer, links, home }
     }
 
     fn settings(&self, scope: &str) -> Settings {
@@ -58,7 +58,7 @@ impl World {
         };
         let settings = HttpSettings {
             oauth: Some(oauth),
-            is_per_user: true,
+            users: Some(UserCredentials::Login),
             ..HttpSettings::new(self.issuer.url("127.0.0.1", "/mcp"))
         };
         let name = ClientName::parse(client).expect("a good name");
@@ -114,7 +114,12 @@ async fn a_link_names_who_asked_and_is_offered_again_until_it_was_used() {
     assert_eq!(world.offer(&ann()).await, link);
     assert_ne!(link, other);
     let found = world.links.find(&link).await.expect("it is open");
-    let expected = OpenLink { client: "up".to_owned(), key_name: "ann".to_owned(), user: None };
+    let expected = OpenLink {
+        client: "up".to_owned(),
+        holder: ann().scope(),
+        key_name: "ann".to_owned(),
+        user: None,
+    };
     assert_eq!(found, expected);
     let found = world.links.find(&other).await.expect("it is open");
     let user = ("https://idp.example".to_owned(), "bob".to_owned());
@@ -268,6 +273,69 @@ async fn only_a_token_endpoint_that_does_not_know_the_client_has_it_registered_a
     }
 }
 
+/// Returns what a user enters for the header with this name.
+fn entered(name: &str) -> [(String, Secret); 1] {
+    [(name.to_owned(), Secret::new("value-of-ann"))]
+}
+
+#[tokio::test]
+async fn headers_are_stored_for_the_holder_of_a_link_and_end_it() {
+    let world = World::new().await;
+    let http = HttpSettings {
+        users: Some(UserCredentials::Headers(vec![http::HeaderName::from_static("x-key")])),
+        ..HttpSettings::new("https://mcp.example.com/mcp")
+    };
+    let server = HttpServer { transport: HttpTransport::Streamable, settings: http };
+    let settings = Settings::new(ClientName::parse("up").expect("a good name"), server);
+    let ann = ann();
+    let url = world.links.offer(&settings, &ann.identity().expect("it has one")).await;
+    let url = url.expect("a link");
+    let link = url.rsplit('/').next().expect("its identifier").to_owned();
+    let bad = world.links.submit(&link, &entered("x-other"), &settings).await;
+    assert!(matches!(bad, Err(FollowError::Headers(_))), "{bad:?}");
+    let begun = world.links.begin(&link, BROWSER, &settings).await;
+    assert!(begun.is_err(), "there is no authorization server");
+    let id = world.links.submit(&link, &entered("X-Key"), &settings).await.expect("stored");
+    assert_eq!(id.holder, Some(ann.scope()));
+    let again = world.links.submit(&link, &entered("x-key"), &settings).await;
+    assert!(matches!(again, Err(FollowError::Gone)), "{again:?}");
+    let stored = world.links.0.logins.stored(id).read().await.expect("read").expect("stored");
+    assert_eq!(stored.access_token, r#"{"x-key":"value-of-ann"}"#);
+}
+
+#[tokio::test]
+async fn a_link_ends_with_the_last_permitted_wrong_key() {
+    let world = World::new().await;
+    let link = world.offer(&ann()).await;
+    let other = world.offer(&bob()).await;
+    for _ in 1..MAX_WRONG_KEYS {
+        assert!(world.links.enter_key(&link, false).await.is_ok());
+    }
+    for _ in 0..MAX_WRONG_KEYS {
+        assert!(world.links.enter_key(&link, true).await.is_ok(), "right ones do not count");
+    }
+    world.begin(&link).await;
+    assert!(matches!(world.links.enter_key(&link, false).await, Err(FollowError::Gone)));
+    assert!(matches!(world.links.enter_key(&link, true).await, Err(FollowError::Gone)));
+    assert!(matches!(world.links.find(&link).await, Err(FollowError::Gone)));
+    assert!(world.links.find(&other).await.is_ok());
+    assert_ne!(world.offer(&ann()).await, link, "the next call has another link");
+}
+
+#[tokio::test]
+async fn wrong_keys_that_are_entered_at_two_gateways_at_once_are_all_counted() {
+    let world = World::new().await;
+    let link = world.offer(&ann()).await;
+    let store = airlock_store::Settings::new(world.home.path().join("a.db"));
+    let other = LoginLinks::new(Logins::new(store.into()));
+    let gateways = [&world.links, &other];
+    let entered = (0..12).map(|number: usize| gateways[number % 2].enter_key(&link, false));
+    let entered = join_all(entered).await;
+    let kept = entered.iter().filter(|entered| entered.is_ok()).count();
+    assert_eq!(kept, MAX_WRONG_KEYS as usize - 1, "{entered:?}");
+    assert!(matches!(world.links.find(&link).await, Err(FollowError::Gone)));
+}
+
 #[tokio::test]
 async fn without_a_store_no_link_is_found_and_none_is_made() {
     let home = tempfile::tempdir().expect("a directory");
@@ -293,7 +361,7 @@ async fn a_link_is_of_no_use_after_the_settings_of_its_client_have_changed() {
     assert!(matches!(completed, Err(FollowError::Gone)));
     let mut shared = world.settings("read");
     let http = shared.transport.http().expect("it is over HTTP").clone();
-    let http = HttpSettings { is_per_user: false, ..http };
+    let http = HttpSettings { users: None, ..http };
     shared.transport =
         Arc::new(HttpServer { transport: HttpTransport::Streamable, settings: http });
     let completed = world.links.complete(&query, BROWSER, &shared).await;

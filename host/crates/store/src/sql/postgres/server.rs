@@ -38,7 +38,9 @@ const STATEMENT: Duration = Duration::from_secs(5);
 /// Makes a commit wait until it survives a crash of the server, if the server is set up otherwise: of a
 /// call that was noted as made before a crash and is not afterwards, another gateway would make a second
 /// one. A stricter setting, which waits for other servers too, stays.
-const COMMIT_DURABLY: &str = "SELECT set_config('synchronous_commit', 'on', false) \
+///
+/// `$1` is whether it holds for the transaction alone.
+const COMMIT_DURABLY: &str = "SELECT set_config('synchronous_commit', 'on', $1) \
                               WHERE current_setting('synchronous_commit') = 'off'";
 /// Time after which the server ends a transaction whose gateway sends nothing: one that is stopped
 /// keeps no locks for longer.
@@ -126,8 +128,12 @@ impl Server {
             }
         };
         let (runtime, client) = run_until(deadline, runtime, connecting)?;
-        let session = PgSession::new(client, runtime, deadline);
-        let clock_ms = session.script(&self.greeting())?;
+        // What is set for a session behind a pooler holds for another one, and not for this one.
+        let is_pooled = self.url.is_pooled();
+        let preamble = is_pooled.then(|| self.limits(true));
+        let session = PgSession::new(client, runtime, deadline, preamble);
+        let limits = if is_pooled { String::new() } else { self.limits(false) };
+        let clock_ms = session.script(&format!("{limits}; {READ_CLOCK}"))?;
         self.sample(clock_ms);
         Ok(session)
     }
@@ -144,15 +150,17 @@ impl Server {
         Ok((client, notified))
     }
 
-    /// Returns the statements that a new connection begins with.
-    fn greeting(&self) -> String {
+    /// Returns the statements that limit a session, or the transaction in which they are executed.
+    fn limits(&self, is_local: bool) -> String {
+        let set = if is_local { "SET LOCAL" } else { "SET" };
         format!(
-            "SET statement_timeout = {}; SET lock_timeout = {}; \
-             SET idle_in_transaction_session_timeout = {}; {COMMIT_DURABLY}; {READ_CLOCK}",
+            "{set} statement_timeout = {}; {set} lock_timeout = {}; \
+             {set} idle_in_transaction_session_timeout = {}; {}",
             milliseconds(STATEMENT),
             // 0 would be no limit.
             milliseconds(self.lock_timeout).max(1),
             milliseconds(IDLE_TRANSACTION),
+            COMMIT_DURABLY.replace("$1", if is_local { "true" } else { "false" }),
         )
     }
 

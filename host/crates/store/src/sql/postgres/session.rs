@@ -16,7 +16,10 @@ use tokio::{
     task::yield_now,
     time::{sleep, timeout_at},
 };
-use tokio_postgres::{Client, SimpleQueryMessage, Statement, types::ToSql};
+use tokio_postgres::{
+    Client, SimpleQueryMessage, Statement,
+    types::{ToSql, Type},
+};
 
 use crate::sql::{
     CHANNEL, Param, Row, Subject,
@@ -32,7 +35,12 @@ pub(crate) struct PgSession {
     client: Client,
     /// Runs the connection while an operation waits. `None` only while it is dropped.
     runtime: Option<Runtime>,
-    statements: RefCell<HashMap<String, Statement>>,
+    /// Prepared statements by their texts; `None` behind a pooler, whose next connection does not have
+    /// them.
+    statements: Option<RefCell<HashMap<String, Statement>>>,
+    /// Statements that each transaction begins with, for what a session would keep; empty unless there
+    /// is a pooler.
+    preamble: String,
     /// Woken by notifications, and by the end of the connection.
     notified: Arc<Notify>,
     is_listening: Cell<bool>,
@@ -60,13 +68,15 @@ impl PgSession {
         (client, notified): (Client, Arc<Notify>),
         runtime: Runtime,
         deadline: Instant,
+        preamble: Option<String>,
     ) -> Self {
         Self {
+            statements: preamble.is_none().then(RefCell::default),
+            preamble: preamble.unwrap_or_default(),
             client,
             notified,
             is_listening: Cell::new(false),
             runtime: Some(runtime),
-            statements: RefCell::default(),
             deadline: Cell::new(deadline),
             state: Cell::new(SessionState::Idle),
             requests: Cell::new(0),
@@ -100,7 +110,8 @@ impl PgSession {
     ) -> Result<Option<i64>, SqlError> {
         // In this isolation level, a statement sees what was committed before it began: after the
         // locks are held. In a higher one, all would see the state before the wait for the locks.
-        let mut statements = vec!["BEGIN ISOLATION LEVEL READ COMMITTED".to_owned()];
+        let mut statements =
+            vec!["BEGIN ISOLATION LEVEL READ COMMITTED".to_owned(), self.preamble.clone()];
         statements.extend(patience.map(limits));
         let mut subjects = subjects.to_vec();
         // Two changes of the same two subjects wait for the same one first.
@@ -121,7 +132,9 @@ impl PgSession {
     pub(super) fn begin_snapshot(&self, patience: Option<Duration>) -> Result<(), SqlError> {
         self.state.set(SessionState::Open);
         let limits = patience.map(limits).unwrap_or_default();
-        self.script(&format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {limits}")).map(drop)
+        let preamble = &self.preamble;
+        let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+        self.script(&format!("{begin}; {preamble}; {limits}")).map(drop)
     }
 
     /// Ends the transaction: commits it, or rolls it back. Fails if a statement of a transaction
@@ -157,7 +170,10 @@ impl PgSession {
     }
 
     pub(crate) fn run(&self, text: &str, params: &[Param<'_>]) -> Result<u64, SqlError> {
-        let statement = self.prepare(text)?;
+        let Some(statement) = self.prepare(text)? else {
+            self.count();
+            return self.wait(self.client.execute_typed(&numbered(text), &typed_values(params)));
+        };
         self.count();
         self.wait(self.client.execute_raw(&statement, values(params)))
     }
@@ -168,7 +184,13 @@ impl PgSession {
         text: &str,
         rows: &[Vec<Param<'_>>],
     ) -> Result<Vec<u64>, SqlError> {
-        let statement = self.prepare(text)?;
+        let Some(statement) = self.prepare(text)? else {
+            self.count();
+            let text = numbered(text);
+            let rows: Vec<_> = rows.iter().map(|row| typed_values(row)).collect();
+            let executed = rows.iter().map(|row| self.client.execute_typed(&text, row));
+            return self.wait(try_join_all(executed));
+        };
         self.count();
         let executed = rows.iter().map(|row| self.client.execute_raw(&statement, values(row)));
         self.wait(try_join_all(executed))
@@ -182,7 +204,12 @@ impl PgSession {
     ) -> Result<Option<B>, SqlError> {
         let statement = self.prepare(text)?;
         self.count();
-        let rows = self.wait(self.client.query_raw(&statement, values(params)))?;
+        let rows = if let Some(statement) = &statement {
+            self.wait(self.client.query_raw(statement, values(params)))?
+        } else {
+            let text = numbered(text);
+            self.wait(self.client.query_typed_raw(&text, typed_values(params)))?
+        };
         let mut rows = pin!(rows);
         while let Some(row) = self.wait(rows.try_next())? {
             if let ControlFlow::Break(value) = read(&Row::Postgres(&row))? {
@@ -229,17 +256,17 @@ impl PgSession {
         })
     }
 
-    /// Returns the prepared statement of a text.
-    fn prepare(&self, text: &str) -> Result<Statement, SqlError> {
-        if let Some(statement) = self.statements.borrow().get(text) {
-            return Ok(statement.clone());
+    /// Returns the prepared statement of a text; `None` behind a pooler, where a statement is parsed,
+    /// bound and executed in one request.
+    fn prepare(&self, text: &str) -> Result<Option<Statement>, SqlError> {
+        let Some(statements) = &self.statements else { return Ok(None) };
+        if let Some(statement) = statements.borrow().get(text) {
+            return Ok(Some(statement.clone()));
         }
-        // The texts have no other question mark.
-        let numbered = text.replace('?', "$");
         self.count();
-        let statement = self.wait(self.client.prepare(&numbered))?;
-        self.statements.borrow_mut().insert(text.to_owned(), statement.clone());
-        Ok(statement)
+        let statement = self.wait(self.client.prepare(&numbered(text)))?;
+        statements.borrow_mut().insert(text.to_owned(), statement.clone());
+        Ok(Some(statement))
     }
 
     /// Waits for the server, at most until the operation ends.
@@ -288,6 +315,15 @@ fn limits(patience: Duration) -> String {
         "SET LOCAL lock_timeout = {patience}; SET LOCAL statement_timeout = {patience}; \
          SET LOCAL idle_in_transaction_session_timeout = {patience}"
     )
+}
+
+/// Returns a text with its parameters as `PostgreSQL` names them. The texts have no other question mark.
+fn numbered(text: &str) -> String {
+    text.replace('?', "$")
+}
+
+fn typed_values<'p>(params: &'p [Param<'_>]) -> Vec<(&'p (dyn ToSql + Sync), Type)> {
+    params.iter().map(|param| (param as &(dyn ToSql + Sync), param.declared_type())).collect()
 }
 
 fn values<'p>(

@@ -21,8 +21,11 @@ impl ToSql for Param<'_> {
             (Self::Null, _) => return Ok(IsNull::Yes),
             (Self::Number(number), &Type::INT8) => out.put_i64(*number),
             (Self::Number(number), &Type::INT4) => out.put_i32(i32::try_from(*number)?),
-            (Self::Text(text), &Type::TEXT | &Type::BYTEA) => out.put_slice(text.as_bytes()),
-            (Self::Bytes(bytes), &Type::BYTEA) => out.put_slice(bytes),
+            // A type that the server infers is one of these two, which have the same format.
+            (Self::Text(text), &Type::TEXT | &Type::BYTEA | &Type::UNKNOWN) => {
+                out.put_slice(text.as_bytes());
+            }
+            (Self::Bytes(bytes), &Type::BYTEA | &Type::UNKNOWN) => out.put_slice(bytes),
             _ => return Err(UnfitParam { expected: ty.name().to_owned() }.into()),
         }
         Ok(IsNull::No)
@@ -34,6 +37,17 @@ impl ToSql for Param<'_> {
     }
 
     to_sql_checked!();
+}
+
+impl Param<'_> {
+    /// Returns the type that a statement which is not prepared declares for this parameter.
+    pub(super) fn declared_type(&self) -> Type {
+        match self {
+            Self::Number(_) => Type::INT8,
+            // The server infers it.
+            Self::Null | Self::Text(_) | Self::Bytes(_) => Type::UNKNOWN,
+        }
+    }
 }
 
 impl<'r> FromSql<'r> for ColumnValue<'r> {

@@ -202,7 +202,7 @@ impl Step {
                     .await;
                 let decided = match decides {
                     Some(approves) => shown(database.approvals(owner).decide(&id, approves).await),
-                    None => shown(database.all_approvals().list(5).await),
+                    None => shown(database.all_approvals().list(5, 0).await),
                 };
                 shown(asked) + &decided
             }
@@ -244,6 +244,7 @@ impl Step {
                     name,
                     after: (document.as_deref() != Some(""))
                         .then_some(EntryValue { replaces: None, document }),
+                    components: Vec::new(),
                     revision: entries.revision - i64::from(is_late),
                 };
                 let documents = entries.entries.into_iter().map(|entry| entry.document);

@@ -2,10 +2,13 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures_util::FutureExt as _;
+use tokio::runtime::Handle;
+
 use super::*;
 use crate::pipe::{Rest, Server as Peer, complete, connect};
-use airlock_core::{door::Mailbox, tenant::Tenant};
-use airlock_mcp_client::Handshake;
+use airlock_core::{door::Mailbox, tenant::Tenant, tool::ClientName};
+use airlock_mcp_client::{Handshake, Process};
 
 /// Returns the link to a modern server with resources, which has answered the handshake.
 async fn modern() -> (Arc<Link>, Peer, Rest) {
@@ -77,5 +80,26 @@ async fn after_a_subscription_that_the_server_has_ended_everything_counts_as_cha
     tokio::select! {
         () = listen(&hub, &link, || { missed.fetch_add(1, Ordering::Relaxed); }) => panic!("it is never refused"),
         () = serving => {}
+    }
+}
+
+#[tokio::test]
+async fn the_notifications_of_an_instance_that_is_held_out_are_dropped() {
+    let name = ClientName::parse("up").expect("a good name");
+    let settings = Settings::new(name, Process::default());
+    let server = Server::new(&settings, Handle::current(), None, None);
+    let instance = &server.instances()[0];
+    let mailbox = Arc::new(Mailbox::default());
+    let hub = &server.relaying().hub;
+    let _held = hub.subscribe("a:", &Tenant::ANONYMOUS, &mailbox, "x").expect("room");
+    let (sender, events) = mpsc::channel(1);
+    let mut following = Box::pin(follow_events(&server, instance, events));
+    for is_admitted in [false, true] {
+        instance.set_admitted(is_admitted);
+        let method = method::RESOURCE_UPDATED.to_owned();
+        let text = br#"{"params":{"uri":"a:"}}"#.to_vec();
+        sender.try_send(ServerEvent { method, text }).expect("room");
+        assert!((&mut following).now_or_never().is_none(), "it never ends");
+        assert_eq!(mailbox.next().now_or_never().is_some(), is_admitted);
     }
 }

@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use rustls::pki_types::CertificateDer;
 
-use airlock_tls::{BadPem, parse_certificates, read_certificates};
+use super::{
+    error::BadPem,
+    pem::{parse_certificates, read_certificates},
+};
 
 /// Certificates that are trusted in addition to the system's.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -14,7 +17,7 @@ pub enum Authorities {
     System,
     /// Those in this text, in PEM format.
     Pem(String),
-    /// Those in this file, in PEM format. It is read for each connection to the server.
+    /// Those in this file, in PEM format.
     File(PathBuf),
 }
 

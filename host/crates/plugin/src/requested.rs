@@ -2,27 +2,27 @@
 
 use serde::Serialize;
 
-use airlock_plugin::{Metadata, Request};
+use super::{Metadata, Request};
 use airlock_strings::{visible, visible_line};
 
 /// One request of a plugin, with invisible characters made visible.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct RequestSummary {
+pub struct RequestSummary {
     /// Position of the request, such as `http.api`; `--grant` uses the same name.
     #[serde(rename = "place")]
-    pub(super) key: String,
+    pub key: String,
     /// The requested rights, in the wording of the lock file.
     #[serde(rename = "what")]
-    pub(super) rights: Vec<String>,
+    pub rights: Vec<String>,
     /// Reason that the author states.
-    pub(super) reason: String,
+    pub reason: String,
     /// True if the plugin works without it.
-    pub(super) optional: bool,
+    pub optional: bool,
 }
 
 impl RequestSummary {
     /// Returns every request of a plugin's manifest that states a reason.
-    pub(super) fn all(metadata: &Metadata) -> Vec<Self> {
+    pub fn all(metadata: &Metadata) -> Vec<Self> {
         let manifest = metadata.manifest.iter();
         manifest.flat_map(|manifest| manifest.request.all()).map(Self::of).collect()
     }
@@ -37,7 +37,7 @@ impl RequestSummary {
     }
 
     /// Formats the request for people: the request itself, then the reason.
-    pub(super) fn lines(&self) -> [String; 2] {
+    pub fn lines(&self) -> [String; 2] {
         let Self { key, rights, reason, optional } = self;
         let need = if *optional { "optional" } else { "required" };
         let rights = rights.join(", ");
@@ -49,7 +49,7 @@ impl RequestSummary {
 }
 
 /// Returns the limits that a plugin requests for one call, sorted by key; these state no reason.
-pub(super) fn limits(metadata: &Metadata) -> Vec<String> {
+pub fn requested_limits(metadata: &Metadata) -> Vec<String> {
     let requested = metadata.manifest.iter().flat_map(|manifest| manifest.request.limits.amounts());
     let mut lines: Vec<_> = requested
         .map(|(limit, amount)| format!("{} {}", limit.key(), limit.show(amount)))
@@ -67,7 +67,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use airlock_plugin::{MANIFEST_SCHEMA, Manifest};
+    use crate::{MANIFEST_SCHEMA, Manifest};
 
     #[test]
     fn requests_are_shown_with_their_rights_reason_and_need() {
@@ -96,6 +96,6 @@ mod tests {
         clocks  (required)
             Dates.
         ");
-        assert_eq!(limits(&metadata), ["cpu_time 1s", "memory 1MiB"]);
+        assert_eq!(requested_limits(&metadata), ["cpu_time 1s", "memory 1MiB"]);
     }
 }

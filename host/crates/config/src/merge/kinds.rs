@@ -1,0 +1,86 @@
+//! The kinds of entries: the part of the file that each belongs to, and the type of its document.
+
+use airlock_store::entries::EntryKind;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::layout::Layout;
+use crate::{
+    error::Problem,
+    file::{self, File},
+    key_path::KeyPath,
+    read,
+    resolve::{self, NamedPart},
+};
+
+/// Key of the switch of all tools, the one value of the file that entries of the kind
+/// [`EntryKind::Setting`] may have.
+pub(super) const SWITCH: &str = "mcp.disabled";
+
+/// Returns the part of the file whose elements have a kind; `None` for a kind that has no elements.
+pub(super) fn part(kind: EntryKind) -> Option<NamedPart> {
+    match kind {
+        EntryKind::Client => Some(NamedPart::Clients),
+        EntryKind::VirtualKey => Some(NamedPart::VirtualKeys),
+        EntryKind::Team => Some(NamedPart::Teams),
+        EntryKind::Customer => Some(NamedPart::Customers),
+        EntryKind::Role => Some(NamedPart::Roles),
+        EntryKind::Environment => Some(NamedPart::Environments),
+        EntryKind::VirtualMcp => Some(NamedPart::VirtualMcps),
+        EntryKind::Setting | EntryKind::KeyValue => None,
+    }
+}
+
+/// Returns the kinds that have elements, with their parts.
+pub(super) fn parts() -> impl Iterator<Item = (EntryKind, NamedPart)> {
+    EntryKind::ALL.into_iter().filter_map(|kind| Some((kind, part(kind)?)))
+}
+
+/// Replaces the elements of the file of one kind by those of the layout.
+pub(super) fn place(layout: &Layout<'_>, file: &mut File) {
+    let File { mcp, governance, .. } = file;
+    match layout.kind {
+        EntryKind::Client => place_elements(layout, &mut mcp.client_configs),
+        EntryKind::VirtualKey => place_elements(layout, &mut governance.virtual_keys),
+        EntryKind::Team => place_elements(layout, &mut governance.teams),
+        EntryKind::Customer => place_elements(layout, &mut governance.customers),
+        EntryKind::Role => place_elements(layout, &mut governance.roles),
+        EntryKind::Environment => place_elements(layout, &mut governance.environments),
+        EntryKind::VirtualMcp => place_elements(layout, &mut mcp.virtual_mcps),
+        EntryKind::Setting | EntryKind::KeyValue => {}
+    }
+}
+
+fn place_elements<T: DeserializeOwned>(layout: &Layout<'_>, elements: &mut Vec<T>) {
+    layout.retain(elements);
+    // Each was read before without a problem.
+    let added = layout.added.iter().filter_map(|(_, document)| read::read_entry(document).ok());
+    elements.extend(added);
+}
+
+/// Checks that a document is one of its kind and name.
+pub(super) fn check(kind: EntryKind, name: &str, document: &Value) -> Result<(), Vec<Problem>> {
+    match kind {
+        EntryKind::Client => read::read_entry::<file::Client>(document).map(drop)?,
+        EntryKind::VirtualKey => read::read_entry::<file::VirtualKey>(document).map(drop)?,
+        EntryKind::Team => read::read_entry::<file::Team>(document).map(drop)?,
+        EntryKind::Customer => read::read_entry::<file::Customer>(document).map(drop)?,
+        EntryKind::Role => read::read_entry::<file::Role>(document).map(drop)?,
+        EntryKind::Environment => read::read_entry::<file::Environment>(document).map(drop)?,
+        EntryKind::VirtualMcp => read::read_entry::<file::VirtualMcp>(document).map(drop)?,
+        EntryKind::KeyValue => {
+            let value = read::read_entry::<file::KeyValue>(document)?;
+            return resolve::check_key_value(&value);
+        }
+        EntryKind::Setting if name == SWITCH && document.is_boolean() => return Ok(()),
+        EntryKind::Setting => {
+            let message = format!("expected the key {SWITCH:?} with true or false");
+            return Err(vec![Problem { key: KeyPath::default(), message }]);
+        }
+    }
+    if document["name"] != *name {
+        let message = format!("must be {name:?}, the name of the entry");
+        return Err(vec![Problem { key: KeyPath::default().member("name"), message }]);
+    }
+    Ok(())
+}

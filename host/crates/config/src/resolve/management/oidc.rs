@@ -1,0 +1,71 @@
+//! `management.oidc`.
+
+use super::super::{file_env::FileEnv, resolved::Resolved};
+use crate::{file, key_path::KeyPath};
+use airlock_identity::LoginSettings;
+use airlock_server::{OidcRole, OidcSettings};
+
+/// Scopes to ask for, unless the file says otherwise.
+const SCOPES: [&str; 3] = ["openid", "profile", "email"];
+/// Maximum rows of the table of roles, and values of one row. Every login is compared with all of them.
+const MAX_ROWS: usize = 1_000;
+/// Maximum bytes of a claim's name or value.
+const MAX_TEXT_BYTES: usize = 1_024;
+
+/// Resolves the section. Refuses settings that are unsafe, and rows that match nothing.
+pub(super) fn resolve(file: file::Oidc, env: FileEnv<'_>) -> Resolved<Option<OidcSettings>> {
+    Resolved::new(|problems| {
+        if file.roles.len() > MAX_ROWS {
+            problems.refuse("roles", format_args!("must have at most {MAX_ROWS} rows"));
+        }
+        let roles = problems.take("roles", roles(file.roles));
+        let client_secret = file
+            .client_secret
+            .and_then(|secret| problems.accept("client_secret", env.text(secret)));
+        let scopes = file.scopes.unwrap_or_else(|| SCOPES.map(str::to_owned).into());
+        let login = LoginSettings {
+            issuer: file.issuer,
+            client_id: file.client_id,
+            client_secret,
+            scopes,
+            clock_skew: file.clock_skew.get().0,
+        };
+        if let Err(bad) = login.check() {
+            problems.refuse(KeyPath::parse(&bad.field), bad.problem);
+            return None;
+        }
+        Some(OidcSettings {
+            login,
+            roles,
+            session_idle: file.session_idle.get().0,
+            session_max: file.session_max.get().0,
+        })
+    })
+}
+
+fn roles(rows: Vec<file::OidcRole>) -> Resolved<Vec<OidcRole>> {
+    Resolved::elements(rows, |problems, row| {
+        let expected =
+            format!("expected text of 1 to {MAX_TEXT_BYTES} bytes without control characters");
+        if !is_text(&row.claim) {
+            problems.refuse("claim", format_args!("{expected}"));
+        }
+        if row.values.is_empty() || row.values.len() > MAX_ROWS {
+            let found = row.values.len();
+            let message = format_args!("has {found} values, expected 1 to {MAX_ROWS}");
+            problems.refuse("values", message);
+        } else if !row.values.iter().all(|value| is_text(value)) {
+            problems.refuse("values", format_args!("{expected} for each value"));
+        }
+        Some(OidcRole {
+            claim: row.claim,
+            values: row.values,
+            role: row.role.into(),
+            sees_payloads: row.sees_payloads,
+        })
+    })
+}
+
+fn is_text(text: &str) -> bool {
+    (1..=MAX_TEXT_BYTES).contains(&text.len()) && !text.contains(char::is_control)
+}

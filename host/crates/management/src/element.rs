@@ -1,0 +1,247 @@
+//! Teams, customers, roles, environments and virtual MCPs, in the form of the configuration file. A
+//! [`ListedKind`] says which of them.
+
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use crate::{
+    body,
+    change::{Content, State, Wanted},
+    kind::ListedKind,
+    page::Page,
+    record::source,
+    refusal::{conflict, invalid, not_found},
+    route::MAX_NAME_BYTES,
+    service::Service,
+};
+use airlock_config::{Element, redacted};
+use airlock_core::operator::Operator;
+use airlock_server::ManagementRefusal;
+use airlock_store::entries::EntryKind;
+
+/// Member of a virtual MCP with the identifiers of keys, as Bifrost's bodies have it.
+const KEY_IDS: &str = "virtual_key_ids";
+
+impl Service {
+    /// Lists the elements of a kind.
+    pub(crate) async fn list_elements(
+        &self,
+        listed: &ListedKind,
+        query: &str,
+    ) -> Result<Value, ManagementRefusal> {
+        let filters: &[&str] = if listed.kind == EntryKind::Team { &["customer_id"] } else { &[] };
+        let page = Page::parse(query, filters)?;
+        let state = self.state().await?;
+        let elements = page.select(&state, listed.kind).map(describe);
+        Ok(page.document(listed.many, elements.collect()))
+    }
+
+    /// Shows one element.
+    pub(crate) async fn show_element(
+        &self,
+        listed: &ListedKind,
+        id: &str,
+    ) -> Result<Value, ManagementRefusal> {
+        let state = self.state().await?;
+        Ok(json!({listed.one: describe(known(&state, listed, id)?)}))
+    }
+
+    /// Makes an element.
+    pub(crate) async fn create_element(
+        &self,
+        actor: &Operator,
+        listed: &ListedKind,
+        body: Option<Value>,
+    ) -> Result<Value, ManagementRefusal> {
+        let mut members = body::members(body)?;
+        // Programs send members that they do not use.
+        members.retain(|name, value| {
+            let is_foreign = airlock_config::unsupported(listed.owner, name).is_some();
+            !(value.is_null() || is_foreign && body::is_empty(value))
+        });
+        let name = members.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        if name.trim().is_empty() {
+            return Err(invalid(format!("{} name is required", listed.title)));
+        }
+        if name.len() > MAX_NAME_BYTES {
+            return Err(invalid(format!("`name` has more than {MAX_NAME_BYTES} bytes")));
+        }
+        if listed.has_id {
+            members.entry("id").or_insert_with(|| Uuid::new_v4().to_string().into());
+        }
+        let making = self.change(actor, |state| {
+            if state.element(listed.kind, &name).is_some() {
+                let title = listed.title;
+                return Err(conflict(format!("A {title} with this name already exists")));
+            }
+            state.check_readable(listed.kind, &name)?;
+            let mut members = members.clone();
+            name_keys(state, listed, &mut members)?;
+            wanted(state, listed, listed.acts[0], &name, members)
+        });
+        making.await?;
+        self.respond_with(listed, &name, "created").await
+    }
+
+    /// Changes the members of an element that the request has. A member that is `null` is removed.
+    pub(crate) async fn update_element(
+        &self,
+        actor: &Operator,
+        listed: &ListedKind,
+        id: &str,
+        body: Option<Value>,
+    ) -> Result<Value, ManagementRefusal> {
+        let sent = body::members(body)?;
+        if listed.kind == EntryKind::VirtualMcp && sent.get(KEY_IDS) == Some(&json!([])) {
+            return Err(invalid(format!(
+                "`{KEY_IDS}` names no key: set `virtual_keys` to null for every caller, or `enabled` to false"
+            )));
+        }
+        let updating = self.change(actor, |state| {
+            let element = known(state, listed, id)?;
+            let mut sent = sent.clone();
+            name_keys(state, listed, &mut sent)?;
+            let members = updated(element, listed, &sent)?;
+            wanted(state, listed, listed.acts[1], &element.name, members)
+        });
+        updating.await?;
+        self.respond_with(listed, id, "updated").await
+    }
+
+    /// Removes an element, also one of the configuration file. Fails if another element needs it.
+    pub(crate) async fn delete_element(
+        &self,
+        actor: &Operator,
+        listed: &ListedKind,
+        id: &str,
+    ) -> Result<Value, ManagementRefusal> {
+        let deleting = self.change(actor, |state| {
+            let name = known(state, listed, id)?.name.clone();
+            let action = listed.acts[2];
+            Ok(Wanted { action, kind: listed.kind, name, content: Content::Absent })
+        });
+        deleting.await?;
+        Ok(json!({"message": format!("{} deleted successfully", listed.title)}))
+    }
+
+    async fn respond_with(
+        &self,
+        listed: &ListedKind,
+        id: &str,
+        done: &str,
+    ) -> Result<Value, ManagementRefusal> {
+        let mut shown = self.show_element(listed, id).await?;
+        shown["message"] = format!("{} {done} successfully", listed.title).into();
+        Ok(shown)
+    }
+}
+
+fn wanted(
+    state: &State,
+    listed: &ListedKind,
+    action: &'static str,
+    name: &str,
+    mut members: Map<String, Value>,
+) -> Result<Wanted, ManagementRefusal> {
+    if listed.kind == EntryKind::VirtualMcp {
+        name_clients(state, &mut members)?;
+    }
+    let content = Content::Element(Value::Object(members));
+    Ok(Wanted { action, kind: listed.kind, name: name.to_owned(), content })
+}
+
+/// Returns the members of an element with those of a request. What was sent as it is shown stays.
+fn updated(
+    element: &Element,
+    listed: &ListedKind,
+    sent: &Map<String, Value>,
+) -> Result<Map<String, Value>, ManagementRefusal> {
+    let shown = describe(element);
+    let Some(Value::Object(mut members)) = element.value.clone() else { return Ok(Map::new()) };
+    for (member, value) in sent {
+        if shown.get(member).unwrap_or(&Value::Null) == value {
+            continue;
+        }
+        if matches!(member.as_str(), "name" | "id" | "source") {
+            let title = listed.title;
+            return Err(invalid(format!("`{member}` cannot be changed: make another {title}")));
+        }
+        match value {
+            Value::Null => drop(members.remove(member)),
+            value => drop(members.insert(member.clone(), value.clone())),
+        }
+    }
+    Ok(members)
+}
+
+/// Replaces the identifiers of keys in a request for a virtual MCP by their names. Fails if it has other names
+/// too.
+fn name_keys(
+    state: &State,
+    listed: &ListedKind,
+    sent: &mut Map<String, Value>,
+) -> Result<(), ManagementRefusal> {
+    if listed.kind != EntryKind::VirtualMcp {
+        return Ok(());
+    }
+    let ids = match sent.remove(KEY_IDS) {
+        None | Some(Value::Null) => return Ok(()),
+        Some(Value::Array(ids)) if ids.is_empty() => return Ok(()),
+        Some(Value::Array(ids)) => ids,
+        Some(_) => return Err(invalid(format!("`{KEY_IDS}` must be a list of identifiers"))),
+    };
+    let names = ids.iter().map(|id| name_of(state, EntryKind::VirtualKey, id));
+    let names = Value::from(names.collect::<Result<Vec<_>, _>>()?);
+    if sent.get("virtual_keys").is_some_and(|keys| *keys != names) {
+        return Err(invalid(format!(
+            "`{KEY_IDS}` and `virtual_keys` name different keys: send one of them"
+        )));
+    }
+    sent.insert("virtual_keys".to_owned(), names);
+    Ok(())
+}
+
+/// Replaces the identifiers of clients in a virtual MCP, as Bifrost's bodies have them, by names.
+fn name_clients(state: &State, group: &mut Map<String, Value>) -> Result<(), ManagementRefusal> {
+    let tools = group.get_mut("tools").and_then(Value::as_array_mut);
+    for tools in tools.into_iter().flatten().filter_map(Value::as_object_mut) {
+        if let Some(id) = tools.remove("mcp_client_id") {
+            let name = name_of(state, EntryKind::Client, &id)?;
+            tools.entry("mcp_client_name").or_insert(name);
+        }
+    }
+    Ok(())
+}
+
+fn name_of(state: &State, kind: EntryKind, id: &Value) -> Result<Value, ManagementRefusal> {
+    let found = id.as_str().and_then(|id| state.named(kind, id));
+    let found = found.map(|element| element.name.clone().into());
+    found.ok_or_else(|| {
+        let kind = kind.name();
+        invalid(format!("no {kind} has the identifier or the name {id}"))
+    })
+}
+
+/// Finds an element by its identifier or its name.
+fn known<'s>(
+    state: &'s State,
+    listed: &ListedKind,
+    id: &str,
+) -> Result<&'s Element, ManagementRefusal> {
+    let found = state.named(listed.kind, id);
+    if found.is_none() {
+        state.check_readable(listed.kind, id)?;
+    }
+    found.ok_or_else(|| not_found(format!("{} not found", listed.title)))
+}
+
+/// Describes an element. One without an identifier has its name in the place of it.
+fn describe(element: &Element) -> Value {
+    let value = element.value.as_ref().map(|value| redacted(element.kind, value));
+    let mut shown = value.unwrap_or_default();
+    if shown["id"].is_null() {
+        shown["id"] = element.name.clone().into();
+    }
+    shown["source"] = source(element).into();
+    shown
+}

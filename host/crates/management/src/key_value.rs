@@ -1,0 +1,150 @@
+//! Credentials of virtual keys that have none in the configuration file. The gateway makes one for each
+//! when it first starts with the key, shows it once, and keeps its digest in the store: of gateways on one
+//! store, one makes it.
+//!
+//! The digest is an entry of its own, so that it stays when the key is edited in the file, and so that a
+//! credential that was rotated does not come back.
+
+use std::time::SystemTime;
+
+use serde_json::{Value, json};
+use tracing::warn;
+use uuid::Uuid;
+
+use crate::{
+    change::{Content, State, StoredChange, Wanted, entry_content},
+    key::new_value,
+    refusal::invalid,
+    service::Service,
+    token::{self, TokenDigest},
+};
+use airlock_config::Element;
+use airlock_core::{
+    operator::{Operator, Role},
+    secret::Secret,
+};
+use airlock_server::ManagementRefusal;
+use airlock_store::entries::EntryKind;
+use airlock_strings::hex;
+
+const KIND: EntryKind = EntryKind::KeyValue;
+/// Name by which the record has the gateway itself.
+const GATEWAY: &str = "gateway";
+
+/// A credential that was made for a virtual key. It is shown once.
+#[derive(Debug)]
+pub struct NewKeyValue {
+    /// Name of the key.
+    pub key: String,
+    /// The credential.
+    pub value: Secret,
+}
+
+impl Service {
+    /// Makes a credential for each active key that has none, and hands those that this gateway has made to
+    /// `show`, each as soon as it is stored. A key whose credential cannot be opened here is skipped. Fails if
+    /// the store or the configuration file cannot be used, with the first reason, after all keys were tried.
+    pub async fn make_key_values(
+        &self,
+        show: impl Fn(&NewKeyValue),
+    ) -> Result<(), ManagementRefusal> {
+        let state = self.state().await?;
+        let mut last = None;
+        let mut failure = None;
+        for key in &state.merged.config.keys_without_value {
+            if let Err(refused) = state.check_readable(KIND, key) {
+                warn!(key, reason = refused.message, "a virtual key has no credential here");
+                continue;
+            }
+            match self.make_value(key, &show).await {
+                Ok(made) => last = made.or(last),
+                Err(refused) => failure = failure.or(Some(refused)),
+            }
+        }
+        if let Some(id) = last {
+            self.apply(id, KIND).await;
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Makes and shows the credential of one key. Returns the number of the change; `None` if another gateway
+    /// has made one before.
+    async fn make_value(
+        &self,
+        key: &str,
+        show: &impl Fn(&NewKeyValue),
+    ) -> Result<Option<i64>, ManagementRefusal> {
+        let value = new_value()?;
+        let digest = hex(&token::digest(value.expose()));
+        let document = json!({"id": Uuid::new_v4().to_string(), "value_sha256": digest});
+        let actor = gateway();
+        let storing = self.store_change(&actor, |state| {
+            state.check_readable(KIND, key)?;
+            Ok(plan_new(state, key, &document))
+        });
+        match storing.await? {
+            StoredChange::Made { id, .. } => {
+                show(&NewKeyValue { key: key.to_owned(), value });
+                Ok(Some(id))
+            }
+            StoredChange::Unchanged(_) => Ok(None),
+        }
+    }
+
+    /// Removes the credential of a key that was deleted. A key of this name gets another one.
+    pub(crate) async fn forget_value(
+        &self,
+        actor: &Operator,
+        key: &str,
+    ) -> Result<(), ManagementRefusal> {
+        let forgetting = self.change(actor, |_| {
+            let content = Content::Earlier(None);
+            Ok(Wanted { action: "key.value.delete", kind: KIND, name: key.to_owned(), content })
+        });
+        forgetting.await.map(drop)
+    }
+}
+
+/// Returns whether the element of a key has no credential.
+pub(crate) fn has_no_value(key: &Element) -> bool {
+    key.value.as_ref().is_some_and(|key| key["value"].is_null() && key["value_sha256"].is_null())
+}
+
+/// Plans a new credential, unless the key has one already.
+fn plan_new(state: &State, key: &str, document: &Value) -> Wanted {
+    let content = match state.entry(KIND, key) {
+        Some(entry) => Content::Earlier(Some(entry_content(entry))),
+        None => Content::Element(document.clone()),
+    };
+    Wanted { action: "key.value.create", kind: KIND, name: key.to_owned(), content }
+}
+
+/// Plans another credential. The one before stays valid until `until`.
+pub(crate) fn rotated(
+    state: &State,
+    key: &str,
+    digest: TokenDigest,
+    until: Option<SystemTime>,
+) -> Result<Wanted, ManagementRefusal> {
+    let stored = state.entry(KIND, key).and_then(|entry| entry.document.as_deref());
+    // It was written by this program.
+    let stored: Value = stored.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let new_id = || Uuid::new_v4().to_string();
+    let id = stored["id"].as_str().map_or_else(new_id, str::to_owned);
+    let mut document = json!({"id": id, "value_sha256": hex(&digest)});
+    if let Some(until) = until {
+        let previous = stored["value_sha256"].as_str().ok_or_else(|| {
+            invalid("the key has no value yet that could stay valid: leave out `cooldown`")
+        })?;
+        document["previous_value_sha256"] = previous.into();
+        document["previous_valid_until"] =
+            humantime::format_rfc3339_seconds(until).to_string().into();
+    }
+    let content = Content::Element(document);
+    Ok(Wanted { action: "key.rotate", kind: KIND, name: key.to_owned(), content })
+}
+
+/// Returns the gateway itself as the author of a change.
+fn gateway() -> Operator {
+    Operator { name: GATEWAY.to_owned(), role: Role::Admin, sees_payloads: false }
+}

@@ -1,0 +1,469 @@
+//! One instance of a server: one connection after the other to one process or URL, and the calls that run
+//! over it.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::{
+    sync::{Notify, watch},
+    time::{Instant, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::access::{Access, UsedLink};
+use crate::{
+    limits::{CALL_PATIENCE, DOUBT, RECONNECT_PATIENCE},
+    status::{ServerPhase, Status},
+};
+use airlock_mcp_client::{AskError, Link, SendError, StderrLogs};
+
+/// State of one instance that its calls share with the one who keeps it connected.
+pub(crate) struct Instance {
+    /// Its number among those of its server, from 1.
+    number: usize,
+    access: watch::Sender<Access>,
+    /// Notified by a call that waits for the instance to be started.
+    demand: Notify,
+    /// Calls so far.
+    uses: AtomicU64,
+    in_flight: AtomicUsize,
+    /// True if its tools are those that its client offers. No call goes to it otherwise.
+    admitted: watch::Sender<bool>,
+    /// Cancelled once it has listed its tools for the first time, or has failed to.
+    settled: CancellationToken,
+    doubt: Mutex<Doubt>,
+    status: Status,
+    logs: StderrLogs,
+    /// Interval between checks of an idle instance; `None` for no checks.
+    heartbeat: Option<Duration>,
+}
+
+/// Suspicion that the calls of an instance hang or fail, although it may answer checks.
+#[derive(Debug, Default)]
+struct Doubt {
+    /// Time until which other instances are preferred; `None` if there is no suspicion.
+    until: Option<Instant>,
+    /// Length of the last period of suspicion since a call has got a response.
+    period: Duration,
+}
+
+/// Order in which instances are chosen, the smallest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Rank {
+    /// True if its calls may hang or fail, or its list of tools is in doubt.
+    is_doubtful: bool,
+    in_flight: usize,
+    /// True if the call would have to start it.
+    is_stopped: bool,
+}
+
+/// A call that counts as in flight at an instance until this is dropped.
+pub(super) struct Occupied(Arc<Instance>);
+
+/// A call that is waited for. Dropping it before it has ended means that the call was given up: it has
+/// reached its deadline, or its caller has left.
+pub(super) struct Awaited {
+    instance: Arc<Instance>,
+    began: Instant,
+    deadline: Instant,
+    /// True while the call waits for answers of its caller; `None` if it never does.
+    is_parked: Option<Arc<AtomicBool>>,
+    has_ended: bool,
+}
+
+impl Instance {
+    /// Creates an instance that is not connected.
+    pub(super) fn new(number: usize, heartbeat: Option<Duration>) -> Arc<Self> {
+        Arc::new(Self {
+            number,
+            access: watch::Sender::default(),
+            demand: Notify::new(),
+            uses: AtomicU64::new(0),
+            in_flight: AtomicUsize::new(0),
+            admitted: watch::Sender::new(false),
+            settled: CancellationToken::new(),
+            doubt: Mutex::default(),
+            status: Status::new(),
+            logs: StderrLogs::default(),
+            heartbeat,
+        })
+    }
+
+    /// Returns its number among those of its server, from 1.
+    pub(crate) fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Returns the state for operators.
+    pub(crate) fn status(&self) -> &Status {
+        &self.status
+    }
+
+    /// Returns the stored stderr of its processes.
+    pub(crate) fn logs(&self) -> &StderrLogs {
+        &self.logs
+    }
+
+    /// Sets the way to the instance for calls that are not sent yet.
+    pub(crate) fn set_access(&self, access: Access) {
+        self.access.send_replace(access);
+    }
+
+    /// Records whether its tools are those that its client offers.
+    pub(crate) fn set_admitted(&self, is_admitted: bool) {
+        self.admitted.send_if_modified(|present| {
+            let is_news = *present != is_admitted;
+            *present = is_admitted;
+            is_news
+        });
+    }
+
+    /// Returns whether its tools are those that its client offers.
+    pub(crate) fn is_admitted(&self) -> bool {
+        *self.admitted.borrow()
+    }
+
+    /// Waits until its tools are, or are not, those that its client offers.
+    pub(crate) async fn until_admitted(&self, is_admitted: bool) {
+        let mut admitted = self.admitted.subscribe();
+        // The sender lives as long as `self`.
+        let _ = admitted.wait_for(|present| *present == is_admitted).await;
+    }
+
+    /// Returns the token that is cancelled once it has listed its tools for the first time, or has failed to.
+    pub(crate) fn settled(&self) -> &CancellationToken {
+        &self.settled
+    }
+
+    /// Waits until a call needs an instance that is started on demand.
+    pub(crate) async fn demanded(&self) {
+        self.demand.notified().await;
+    }
+
+    /// Returns the number of calls so far.
+    pub(crate) fn uses(&self) -> u64 {
+        self.uses.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether it is connected.
+    pub(crate) fn has_connection(&self) -> bool {
+        !matches!(*self.access.borrow(), Access::Down)
+    }
+
+    /// Returns the calls that run.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight.load(Ordering::SeqCst)
+    }
+
+    /// Returns whether no call is running.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.in_flight() == 0
+    }
+
+    /// Makes calls wait for the instance to be started by them, if no call is running, and none waits for
+    /// an answer of its caller. Returns whether it does. It does not if the instance gets no calls: none
+    /// would start it again.
+    pub(crate) fn retire(&self) -> bool {
+        if !self.is_idle() || !self.is_admitted() {
+            return false;
+        }
+        let before = self.access.send_replace(Access::OnDemand);
+        // A call counts as in flight before it looks for the way.
+        let is_used = matches!(&before, Access::Up(used) if used.has_others());
+        if self.is_idle() && !is_used {
+            return true;
+        }
+        self.access.send_replace(before);
+        false
+    }
+
+    /// Counts a call as in flight.
+    pub(super) fn occupy(self: &Arc<Self>) -> Occupied {
+        self.in_flight.fetch_add(1, Ordering::SeqCst);
+        self.uses.fetch_add(1, Ordering::Relaxed);
+        Occupied(self.clone())
+    }
+
+    /// Begins to wait for a call until `deadline`. One that is given up while it `is_parked` causes no
+    /// suspicion.
+    pub(super) fn awaited(
+        self: &Arc<Self>,
+        deadline: Instant,
+        is_parked: Option<Arc<AtomicBool>>,
+    ) -> Awaited {
+        let began = Instant::now();
+        Awaited { instance: self.clone(), began, deadline, is_parked, has_ended: false }
+    }
+
+    /// Returns its place in the order of choice; `None` if no call can go to it.
+    pub(super) fn rank(&self) -> Option<Rank> {
+        if !self.is_admitted() {
+            return None;
+        }
+        let access = self.access.borrow();
+        let is_stopped = match &*access {
+            Access::Down => return None,
+            Access::OnDemand => true,
+            Access::Up(_) | Access::PerCall(_) => false,
+        };
+        let is_suspected = !is_stopped && self.is_suspected();
+        let is_degraded = self.status.phase() == ServerPhase::Degraded;
+        let in_flight = self.in_flight();
+        Some(Rank { is_doubtful: is_suspected || is_degraded, in_flight, is_stopped })
+    }
+
+    /// Returns the way to the instance. Waits for one that is started on demand.
+    pub(super) async fn access(&self) -> Access {
+        let mut access = self.access.subscribe();
+        loop {
+            let now = access.borrow_and_update().clone();
+            if !matches!(now, Access::OnDemand) {
+                return now;
+            }
+            self.demand.notify_one();
+            if access.changed().await.is_err() {
+                return Access::Down;
+            }
+        }
+    }
+
+    /// Waits for the link of a later connection; `None` if there is none soon, or if the instance is held
+    /// out then.
+    pub(super) async fn replacement(&self, old: &Arc<Link>) -> Option<UsedLink> {
+        let mut access = self.access.subscribe();
+        let waiting = access
+            .wait_for(|access| matches!(access, Access::Up(used) if !Arc::ptr_eq(&used.link, old)));
+        match timeout(RECONNECT_PATIENCE, waiting).await {
+            Ok(Ok(found)) => match &*found {
+                Access::Up(used) if self.is_admitted() => Some(used.clone()),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Records how a call over it has ended. Only a response ends a suspicion: an instance whose calls fail
+    /// or hang may answer checks all the time.
+    pub(super) fn record<T>(&self, asked: &Result<T, AskError>) {
+        match asked {
+            Ok(_) | Err(AskError::Refused(_)) => *self.doubt.lock() = Doubt::default(),
+            // These are responses, but of no use.
+            Err(
+                AskError::TooLarge | AskError::Send(SendError::TooLarge) | AskError::Unreadable(_),
+            ) => {}
+            Err(AskError::Send(_) | AskError::Lost) => self.suspect(),
+        }
+    }
+
+    /// Has other instances preferred for a time. Many calls that fail at once count as one.
+    pub(super) fn suspect(&self) {
+        let mut doubt = self.doubt.lock();
+        let now = Instant::now();
+        if doubt.until.is_none_or(|until| until <= now) {
+            doubt.period = (doubt.period * 2).clamp(*DOUBT.start(), *DOUBT.end());
+            doubt.until = Some(now + doubt.period);
+        }
+    }
+
+    fn is_suspected(&self) -> bool {
+        self.doubt.lock().until.is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Has the instance checked if it has sent nothing for as long as an idle one is left unchecked. One
+    /// that hangs would be called again and again otherwise, because a busy one is not checked at
+    /// intervals.
+    fn check_if_silent(&self) {
+        let Some(heartbeat) = self.heartbeat else { return };
+        if let Access::Up(used) = &*self.access.borrow()
+            && used.link.inbox().last_received().elapsed() >= heartbeat
+        {
+            used.link.request_check();
+        }
+    }
+}
+
+impl Occupied {
+    /// Returns the instance.
+    pub(super) fn instance(&self) -> &Arc<Instance> {
+        &self.0
+    }
+}
+
+impl Drop for Occupied {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Awaited {
+    /// Records that the call has ended.
+    pub(super) fn end(mut self) {
+        self.has_ended = true;
+    }
+}
+
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        if self.has_ended {
+            return;
+        }
+        self.instance.check_if_silent();
+        let is_parked = self.is_parked.as_ref().is_some_and(|flag| flag.load(Ordering::SeqCst));
+        let now = Instant::now();
+        let is_late = now >= self.deadline || now.duration_since(self.began) >= CALL_PATIENCE;
+        if is_late && !is_parked {
+            self.instance.suspect();
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+    use airlock_mcp_client::{Inbox, Stdio};
+    use airlock_wire::error::RpcError;
+
+    const MOMENT: Duration = Duration::from_millis(1);
+
+    /// Begins to wait for a call that has much time.
+    fn awaited(instance: &Arc<Instance>) -> Awaited {
+        instance.awaited(Instant::now() + Duration::from_hours(1), None)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_without_an_answer_has_a_silent_server_checked() {
+        let instance = Instance::new(1, Some(Duration::from_secs(30)));
+        let (link, _server) = link();
+        instance.set_access(Access::Up(UsedLink::new(link.clone())));
+        awaited(&instance).end();
+        drop(awaited(&instance));
+        assert!(!is_checked(&link), "it has just sent something");
+        tokio::time::advance(Duration::from_secs(30)).await;
+        awaited(&instance).end();
+        assert!(!is_checked(&link), "the call has ended");
+        drop(awaited(&instance));
+        assert!(is_checked(&link));
+        link.inbox().touch();
+        drop(awaited(&instance));
+        assert!(!is_checked(&link));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_instance_whose_call_hangs_comes_last_until_a_call_has_a_response() {
+        let instance = Instance::new(1, None);
+        let (link, _server) = link();
+        instance.set_access(Access::Up(UsedLink::new(link.clone())));
+        assert_eq!(instance.rank(), None, "its tools are not known yet");
+        instance.set_admitted(true);
+        let fresh = instance.rank().expect("it is connected");
+        let occupied = instance.occupy();
+        let busy = instance.rank().expect("it is connected");
+        drop(occupied);
+        let hanging = awaited(&instance);
+        tokio::time::advance(CALL_PATIENCE).await;
+        drop(hanging);
+        let suspected = instance.rank().expect("it is connected");
+        assert!(fresh < busy && busy < suspected, "{fresh:?} {busy:?} {suspected:?}");
+        link.inbox().touch();
+        assert_eq!(instance.rank(), Some(suspected), "it answers checks");
+        instance.record(&Ok(()));
+        assert_eq!(instance.rank(), Some(fresh));
+        instance.set_access(Access::Down);
+        assert_eq!(instance.rank(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_suspicion_needs_a_deadline_or_5_seconds_and_no_parked_call() {
+        let instance = Instance::new(1, None);
+        let early = awaited(&instance);
+        tokio::time::advance(CALL_PATIENCE.saturating_sub(MOMENT)).await;
+        drop(early);
+        assert!(!instance.is_suspected(), "its caller has left early");
+        let is_parked = Arc::new(AtomicBool::new(true));
+        let late = instance.awaited(Instant::now() + MOMENT, None);
+        let parked = instance.awaited(Instant::now() + MOMENT, Some(is_parked.clone()));
+        let answered = instance.awaited(Instant::now() + MOMENT, Some(is_parked.clone()));
+        tokio::time::advance(MOMENT).await;
+        drop(parked);
+        assert!(!instance.is_suspected(), "its caller has not answered");
+        is_parked.store(false, Ordering::SeqCst);
+        drop(answered);
+        assert!(instance.is_suspected(), "it hangs after the answers");
+        instance.record(&Err::<(), _>(AskError::Refused(RpcError::new(-1, "no"))));
+        assert!(!instance.is_suspected(), "a refusal is a response");
+        drop(late);
+        assert!(instance.is_suspected(), "its deadline has passed");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_transport_error_has_an_instance_suspected_for_10_seconds_and_then_for_longer() {
+        let instance = Instance::new(1, None);
+        for seconds in [10, 20, 40, 60, 60] {
+            instance.record(&Err::<(), _>(AskError::Lost));
+            // A further one counts as the same.
+            instance.record(&Err::<(), _>(AskError::Send(SendError::Closed)));
+            let period = Duration::from_secs(seconds);
+            tokio::time::advance(period.saturating_sub(MOMENT)).await;
+            assert!(instance.is_suspected(), "{seconds}");
+            tokio::time::advance(MOMENT).await;
+            assert!(!instance.is_suspected(), "{seconds}");
+        }
+        instance.record(&Ok(()));
+        instance.suspect();
+        tokio::time::advance(*DOUBT.start()).await;
+        assert!(!instance.is_suspected());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_next_connection_of_an_instance_that_is_held_out_gets_no_repeated_call() {
+        let instance = Instance::new(1, None);
+        let (old, _server) = link();
+        let (new, _other_server) = link();
+        instance.set_access(Access::Up(UsedLink::new(new)));
+        assert!(instance.replacement(&old).await.is_none());
+        instance.set_admitted(true);
+        assert!(instance.replacement(&old).await.is_some());
+    }
+
+    fn is_checked(link: &Link) -> bool {
+        link.check_requested().now_or_never().is_some()
+    }
+
+    #[tokio::test]
+    async fn a_server_is_not_stopped_as_idle_while_it_has_a_call_or_owes_one_its_link() {
+        let instance = Instance::new(1, None);
+        let (link, _server) = link();
+        let used = UsedLink::new(link);
+        let parked = used.clone();
+        instance.set_access(Access::Up(used));
+        assert!(!instance.retire(), "it is held out");
+        instance.set_admitted(true);
+        let occupied = instance.occupy();
+        assert!(!instance.retire());
+        drop(occupied);
+        assert!(!instance.retire(), "a call is parked");
+        assert!(matches!(instance.access().await, Access::Up(_)));
+        drop(parked);
+        assert!(instance.retire());
+        assert!(matches!(&*instance.access.borrow(), Access::OnDemand));
+        assert!(instance.is_idle());
+    }
+
+    /// Returns a link, and the other end, which must live as long.
+    pub(in super::super) fn link() -> (Arc<Link>, impl Send) {
+        let (ours, theirs) = tokio::io::duplex(64);
+        let (read, write) = tokio::io::split(ours);
+        let (inbox, unsolicited) = Inbox::new(Arc::default());
+        let stdio = Arc::new(Stdio::new(read, write, inbox.clone(), false));
+        let (link, abandoned, receiver) = Link::open(stdio, inbox);
+        (link, (theirs, unsolicited, abandoned, receiver))
+    }
+}
