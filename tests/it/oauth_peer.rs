@@ -1,4 +1,4 @@
-//! What the peers of the tests of logins have in common: an MCP server and its authorization server, in one.
+//! The common part of the peers of the tests of logins: an MCP server and its authorization server, in one.
 
 use airlock_test_http::{Answer, says};
 use reqwest::Url;

@@ -22,7 +22,7 @@ const PATH: &str = "/v1/approvals";
 const PAGE_CALLS: u32 = 1_000;
 /// Digits of the identifier of a call.
 const ID_DIGITS: usize = 32;
-/// Who decides with a command on the store, for the log.
+/// Name in the log of those who decide with a command on the store.
 const COMMAND_LINE: &str = "command line";
 
 /// Show the calls that wait for an approval, and approve or deny them

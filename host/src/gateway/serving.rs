@@ -5,7 +5,7 @@
 //!                  │ fails: nothing changes
 //! ```
 //!
-//! What is the same in both configurations is kept: the connections of a provider, the keys of an issuer.
+//! The parts that are the same in both configurations are kept: the connections of a provider, the keys of an issuer.
 
 use std::sync::Arc;
 

@@ -23,7 +23,7 @@ pub struct Credentials {
 /// Credentials of a user, with which a connection is opened.
 #[derive(Clone)]
 pub enum UserGrant {
-    /// What the store has of this holder: a login, or the headers that it has entered.
+    /// The credentials that the store has of this holder: a login, or the headers that it has entered.
     Stored(OwnerId),
     /// The token for which that of a caller was exchanged.
     Exchanged(ExchangedToken),

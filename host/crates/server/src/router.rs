@@ -56,7 +56,7 @@ enum Route<'p> {
     Clients,
     /// Why tools are hidden.
     Explain,
-    /// What one request exchanged with models.
+    /// The record of one request's exchanges with models.
     Debug(&'p str),
     /// The management API.
     Management,

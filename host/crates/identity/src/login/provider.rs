@@ -35,7 +35,7 @@ const OWN_PARAMETERS: [&str; 13] = [
     "claims",
 ];
 
-/// What the metadata of an issuer tells about logins.
+/// The parts of an issuer's metadata that are about logins.
 #[derive(Debug)]
 pub(super) struct Provider {
     pub(super) authorization_endpoint: Url,

@@ -1,4 +1,4 @@
-//! What is kept of exchanges: tokens until they expire, refusals for a moment, and the servers whose
+//! The outcomes of exchanges that are kept: tokens until they expire, refusals for a moment, and the servers whose
 //! authorization server fails.
 
 use std::{collections::HashMap, time::Duration};
