@@ -129,8 +129,8 @@ pub(crate) fn rotated(
     let stored = state.entry(KIND, key).and_then(|entry| entry.document.as_deref());
     // It was written by this program.
     let stored: Value = stored.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-    let new_id = || Uuid::new_v4().to_string();
-    let id = stored["id"].as_str().map_or_else(new_id, str::to_owned);
+    let id = stored["id"].as_str().map(str::to_owned);
+    let id = id.unwrap_or_else(|| Uuid::new_v4().to_string());
     let mut document = json!({"id": id, "value_sha256": hex(&digest)});
     if let Some(until) = until {
         let previous = stored["value_sha256"].as_str().ok_or_else(|| {

@@ -135,10 +135,13 @@ fn tls(more: Value) -> Value {
     json!({"server": {"tls": tls}})
 }
 
+fn replica(url: &str) -> Value {
+    let trust = json!({"ca_file": "ca.pem", "client_certificate": "c.pem", "client_key": "k.pem"});
+    json!({"server": {"replica_url": url, "replica_tls": trust}})
+}
+
 #[test]
 fn certificates_between_gateways_need_https_and_the_private_key_is_kept_from_plugins() {
-    let trust = json!({"ca_file": "ca.pem", "client_certificate": "c.pem", "client_key": "k.pem"});
-    let replica = |url: &str| json!({"server": {"replica_url": url, "replica_tls": trust}});
     let config = good(&replica("https://10.0.0.5"));
     let own = config.own_files(Path::new("gateway.json"));
     assert!(own.unreadable.iter().any(|path| path == Path::new("/etc/airlock/k.pem")));
