@@ -46,7 +46,7 @@ use self::{
     writer::WriterNumber,
 };
 use airlock_core::{
-    door::{OwnTools, Provider, ScriptLanguage, ToolGroup},
+    door::{CallControl, OwnTools, Provider, ScriptLanguage, ToolGroup},
     tool::{ClientName, Offers, Policy, Tool, ToolDefinition},
 };
 
@@ -139,6 +139,11 @@ impl Catalog {
             self.update(|next| next.is_switched_off = is_off);
         }
         has_changed
+    }
+
+    /// Sets the control of all calls of views from now on. Set it before the first request.
+    pub fn set_control(&self, control: Arc<dyn CallControl>) {
+        self.update(|next| next.control = Some(control));
     }
 
     /// Replaces the groups of tools. Readers are notified only if they have changed.

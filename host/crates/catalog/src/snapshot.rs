@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::{source::ToolSource, views::Views};
 use airlock_core::{
     door::{
-        Filter, GroupSlug, OwnTools, RelaySource, RelayView, ScriptLanguage, Source, ToolGroup,
-        ToolRules, ToolSwitch, View, VirtualKey,
+        CallControl, Filter, GroupSlug, OwnTools, RelaySource, RelayView, ScriptLanguage, Source,
+        ToolGroup, ToolRules, ToolSwitch, View, VirtualKey,
     },
     tool::{ClientName, Offers, Policy},
 };
@@ -36,6 +36,8 @@ pub struct Snapshot {
     pub(super) is_switched_off: bool,
     /// The switch itself, which calls of older views ask.
     pub(super) switch: ToolSwitch,
+    /// Accompanies the calls of all views; `None` if nothing does.
+    pub(super) control: Option<Arc<dyn CallControl>>,
     pub(super) views: Views,
 }
 
@@ -52,6 +54,7 @@ impl Snapshot {
             groups: self.groups.clone(),
             is_switched_off: self.is_switched_off,
             switch: self.switch.clone(),
+            control: self.control.clone(),
             views: Views::default(),
         }
     }
@@ -94,7 +97,9 @@ impl Snapshot {
         });
         let selected = filter.language().and_then(|language| self.meta_tools_in.get(&language));
         let meta_tools = selected.or(self.meta_tools.as_ref());
-        let mut view = View::new(sources, meta_tools, filter, key).with_switch(self.switch.clone());
+        let mut view = View::new(sources, meta_tools, filter, key)
+            .with_switch(self.switch.clone())
+            .with_control(self.control.clone());
         if let Some(search) = &self.search {
             view = view.with_search(&search.own, search.above);
         }

@@ -18,6 +18,7 @@ mod call_log;
 mod caller;
 mod caller_token;
 mod chain;
+mod control;
 mod event;
 mod filter;
 mod group;
@@ -42,13 +43,14 @@ pub use self::{
     caller::{Caller, Hearing, SessionId},
     caller_token::{CallerToken, HeldToken},
     chain::Chain,
+    control::{CallControl, ControlledCall, Refusal},
     event::{Event, Events, Log, LogLevel, Progress},
     filter::{EXCLUDE_TOOLS, Filter, INCLUDE_CLIENTS, INCLUDE_TOOLS},
     group::{BadSlug, GroupSlug, ToolGroup},
     headers::{CallerHeaders, MAX_CALLER_HEADER_BYTES},
     key::{
-        CertificateDigest, Environment, Grants, Keys, LiveKeys, ROLES_PREFIX, RelayRow, VirtualKey,
-        credential_digest, roles_of_view, roles_view,
+        CertificateDigest, Environment, Grants, Keys, LiveKeys, Membership, ROLES_PREFIX, RelayRow,
+        VirtualKey, credential_digest, roles_of_view, roles_view,
     },
     language::{SCRIPT_LANGUAGE, ScriptLanguage},
     ledger::{CallRecord, Ledger, Outcome},

@@ -159,8 +159,8 @@ impl Admitted {
         self
     }
 
-    /// Runs the call and records it. Dropping the future cancels the call; a call that had started
-    /// is recorded as cancelled. A request may make 20,000 calls; further calls fail and are not
+    /// Runs the call under the control of the view, and records it. Dropping the future cancels the
+    /// call; a call that had started is recorded as cancelled. A request may make 20,000 calls; further calls fail and are not
     /// recorded.
     pub async fn run(self) -> Result<ToolOutput, CallError> {
         self.recorded(None).await
@@ -174,12 +174,25 @@ impl Admitted {
         // Waits before the provider measures any time, because the wait for siblings is the
         // chain's own cost.
         let _turn = self.chain.wait_for_siblings().await;
+        let result = self.controlled(answers).await;
+        record.close(&result);
+        result
+    }
+
+    async fn controlled(self, answers: Option<Answers>) -> Result<ToolOutput, CallError> {
+        let control = self.chain.view().control().cloned();
+        let controlled = match control {
+            Some(control) => Some(control.begin(&self).await?),
+            None => None,
+        };
         let provider = self.provider.clone();
         let result = match answers {
             None => provider.call(self).await,
             Some(answers) => provider.resume(self, answers).await,
         };
-        record.close(&result);
+        if let Some(controlled) = controlled {
+            controlled.end(&result);
+        }
         result
     }
 }

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::{
     Admitted, Approved, Budget, CallId, Chain, Entry, Event, Events, Ledger, LogLevel, Origin,
-    Resumed, View,
+    Refusal, Resumed, View,
     arguments::{Arguments, MAX_NAME_BYTES, ToArguments},
     budget::ChainBudget,
     event,
@@ -202,6 +202,32 @@ impl Caller {
     /// Decides one call, for a caller and for a running call alike. All calls are decided here.
     /// `start` tells whether the call is approved already; `approved` approves one call.
     pub(super) fn decide(
+        &self,
+        origin: &Origin,
+        name: &str,
+        arguments: &(impl ToArguments + ?Sized),
+        approved: Option<&Approved>,
+        start: Start,
+    ) -> Result<Admitted, CallError> {
+        let parent = start.parent;
+        let decided = self.apply_rules(origin, name, arguments, approved, start);
+        if let Err(error) = &decided
+            && let Some(control) = self.0.view.control()
+        {
+            let name = &cut(name.to_owned(), MAX_NAME_BYTES);
+            control.refused(&Refusal {
+                tenant: self.0.view.tenant(),
+                membership: self.0.view.membership(),
+                origin,
+                parent,
+                name,
+                error,
+            });
+        }
+        decided
+    }
+
+    fn apply_rules(
         &self,
         origin: &Origin,
         name: &str,

@@ -3,6 +3,7 @@
 mod certificate;
 mod grants;
 mod live;
+mod membership;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,6 +19,7 @@ pub use self::{
     certificate::CertificateDigest,
     grants::{Environment, Grants},
     live::LiveKeys,
+    membership::Membership,
 };
 
 use super::ApprovalChoice;
@@ -50,6 +52,8 @@ pub struct VirtualKey {
     pub grants: Arc<Grants>,
     /// Treatment of calls that need an approval; `None` for that of the configuration.
     pub approval: Option<ApprovalChoice>,
+    /// Identifiers under which its calls are counted and recorded.
+    membership: Arc<Membership>,
 }
 
 /// A credential that a rotation has replaced, and that is still valid for a while.
@@ -82,6 +86,11 @@ impl VirtualKey {
     /// the same key, and the same tenant, as one from the credential.
     pub fn from_digest(name: impl Into<String>, digest: [u8; 32], grants: Grants) -> Self {
         let name = name.into();
+        let membership = Membership {
+            key: Some(name.clone()),
+            key_name: Some(name.clone()),
+            ..Membership::default()
+        };
         Self {
             tenant: Tenant::of_key(digest, name.clone()),
             name,
@@ -91,6 +100,7 @@ impl VirtualKey {
             certificates: BTreeSet::new(),
             grants: Arc::new(grants),
             approval: None,
+            membership: Arc::new(membership),
         }
     }
 
@@ -143,6 +153,18 @@ impl VirtualKey {
     #[must_use]
     pub fn with_approval(self, approval: Option<ApprovalChoice>) -> Self {
         Self { approval, ..self }
+    }
+
+    /// Sets the identifiers under which its calls are counted and recorded. A new key has its name as
+    /// identifier, and belongs to no group.
+    #[must_use]
+    pub fn with_membership(self, membership: Membership) -> Self {
+        Self { membership: Arc::new(membership), ..self }
+    }
+
+    /// Identifiers under which its calls are counted and recorded.
+    pub fn membership(&self) -> &Arc<Membership> {
+        &self.membership
     }
 
     /// SHA-256 of its current value.

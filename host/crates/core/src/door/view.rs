@@ -6,8 +6,8 @@ use std::{
 };
 
 use super::{
-    CallerHeaders, CallerToken, Filter, Origin, Provider, RelayView, ScriptLanguage, ToolApproval,
-    ToolRules, ToolSwitch, VirtualKey,
+    CallControl, CallerHeaders, CallerToken, Filter, Membership, Origin, Provider, RelayView,
+    ScriptLanguage, ToolApproval, ToolRules, ToolSwitch, VirtualKey,
 };
 use crate::{
     tenant::Tenant,
@@ -31,6 +31,10 @@ pub struct View {
     relay: Option<RelayView>,
     /// The switch of all tools, which calls ask again.
     switch: ToolSwitch,
+    /// The key that the request came with.
+    membership: Arc<Membership>,
+    /// Accompanies the calls; `None` if nothing does.
+    control: Option<Arc<dyn CallControl>>,
 }
 
 /// Identifies the tools of a view. Views of equal requests have the same while the first of them, or
@@ -151,6 +155,8 @@ impl View {
             token: filter.token().clone(),
             relay: None,
             switch: ToolSwitch::default(),
+            membership: membership(key),
+            control: None,
         }
     }
 
@@ -158,6 +164,22 @@ impl View {
     #[must_use]
     pub fn with_switch(self, switch: ToolSwitch) -> Self {
         Self { switch, ..self }
+    }
+
+    /// Sets the control of calls.
+    #[must_use]
+    pub fn with_control(self, control: Option<Arc<dyn CallControl>>) -> Self {
+        Self { control, ..self }
+    }
+
+    /// The control of calls; `None` if there is none.
+    pub fn control(&self) -> Option<&Arc<dyn CallControl>> {
+        self.control.as_ref()
+    }
+
+    /// The key that the request came with; the default if it came with none.
+    pub fn membership(&self) -> &Membership {
+        &self.membership
     }
 
     /// Returns whether all tools are switched off at this moment, so that no call is admitted.
@@ -233,6 +255,8 @@ impl View {
             token: filter.token().clone(),
             relay: None,
             switch: self.switch.clone(),
+            membership: membership(key),
+            control: self.control.clone(),
         }
     }
 
@@ -308,6 +332,10 @@ impl View {
             .or_else(|| self.entries.get(self.full_names.get(name)?))
             .filter(|entry| origin.is_offered(entry))
     }
+}
+
+fn membership(key: Option<&VirtualKey>) -> Arc<Membership> {
+    key.map(|key| key.membership().clone()).unwrap_or_default()
 }
 
 impl Entry {

@@ -56,6 +56,8 @@ host_codes! {
     InputRequired = "input_required",
     /// The structured result does not fit the tool's own output schema.
     InvalidResult = "invalid_result",
+    /// A limit of the operator for the key, one of its groups, or the tool is reached.
+    LimitReached = "limit_reached",
     /// The caller's user has to log in at the server of the tool.
     LoginRequired = "login_required",
     /// The request bounds its calls in all rounds together, and so many were made.
@@ -70,6 +72,8 @@ host_codes! {
     NotWaiting = "not_waiting",
     /// The guest used up its fuel.
     OutOfFuel = "out_of_fuel",
+    /// The record of the call cannot be written, and the operator wants no call without one.
+    RecordsUnavailable = "records_unavailable",
     /// The requests in flight leave no memory for the result.
     RequestMemory = "request_memory",
     /// The result is larger than the limit.

@@ -380,6 +380,26 @@ impl CallError {
         Self::new(ErrorKind::Denied, HostCode::ToolsDisabled, message)
     }
 
+    /// Creates the error of a call that would exceed a limit of the operator, or of a request to a model.
+    /// `limit` says whose limit it is and what it counts: for people, without secrets. Without
+    /// `retry_after` the limit does not end by itself.
+    pub fn limit_reached(limit: &str, retry_after: Option<Duration>) -> Self {
+        let message = format!("a limit of this gateway is reached: {limit}");
+        let error = Self::new(ErrorKind::Denied, HostCode::LimitReached, message);
+        match retry_after {
+            Some(retry_after) => error.with_retry_after(retry_after),
+            None => error,
+        }
+    }
+
+    /// Creates the error of a call whose record cannot be written.
+    pub fn records_unavailable() -> Self {
+        let message = "the gateway cannot write its records, and makes no call without a record";
+        Self::new(ErrorKind::Unavailable, HostCode::RecordsUnavailable, message)
+            .with_retry_after(Duration::from_secs(1))
+            .not_begun()
+    }
+
     /// Creates the error of a call that its caller cancelled.
     pub fn cancelled() -> Self {
         Self::new(ErrorKind::Cancelled, HostCode::Cancelled, "the call was cancelled")

@@ -1,0 +1,49 @@
+//! The control of calls across requests: limits, which refuse a call that the door has admitted, and
+//! the record of each call.
+
+use futures_util::future::BoxFuture;
+
+use super::{Admitted, CallId, Membership, Origin};
+use crate::{
+    tenant::Tenant,
+    tool::{CallError, ToolOutput},
+};
+
+/// Accompanies the calls of a gateway, from the decision to the end. It stands behind the door: it can
+/// refuse an admitted call, and cannot admit one.
+pub trait CallControl: Send + Sync + 'static {
+    /// Controls an admitted call that is about to run, whatever made it: a request, a script or a
+    /// plugin. The call runs only if this succeeds; otherwise it fails with the error. Dropping the
+    /// future means that the call does not run.
+    fn begin<'c>(
+        &'c self,
+        call: &'c Admitted,
+    ) -> BoxFuture<'c, Result<Box<dyn ControlledCall>, CallError>>;
+
+    /// Takes note of a call that the door has refused. Must neither block nor fail.
+    fn refused(&self, refusal: &Refusal<'_>);
+}
+
+/// A call that runs under control. Dropping the value without [`Self::end`] means that the call was
+/// cancelled: it may have had its effect.
+pub trait ControlledCall: Send {
+    /// Takes note of the result, which the caller receives next. Must not block.
+    fn end(self: Box<Self>, result: &Result<ToolOutput, CallError>);
+}
+
+/// A call that the door has refused.
+#[derive(Clone, Copy)]
+pub struct Refusal<'r> {
+    /// The party that made the request.
+    pub tenant: &'r Tenant,
+    /// The key that it came with.
+    pub membership: &'r Membership,
+    /// The origin of the call.
+    pub origin: &'r Origin,
+    /// The running call that wanted to make it; `None` if it is a request's own.
+    pub parent: Option<CallId>,
+    /// The name that was called, cut to a bounded length. No such tool may exist.
+    pub name: &'r str,
+    /// The reason.
+    pub error: &'r CallError,
+}
