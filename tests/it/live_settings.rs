@@ -76,6 +76,16 @@ async fn a_new_server_is_connected_and_a_removed_one_is_gone_with_its_process() 
     let text = metrics.send().await.expect("sent").text().await.expect("text");
     assert!(text.contains("airlock_tool_calls_total{client=\"up\",tool=\"up-pid\""), "{text}");
 
+    edit(&gateway, |config| clients(config)[0]["disabled"] = json!(true));
+    let taken = logged(&gateway, "disabled=\"up\"").await;
+    assert!(taken.contains("removed=\"\""), "{taken}");
+    assert!(gateway.said().contains("upstream server disabled"));
+    assert!(!gateway.said().contains("upstream server removed"));
+    ended(&process).await;
+    edit(&gateway, |config| clients(config)[0]["disabled"] = json!(false));
+    gateway.connected("up").await;
+    let process = pid(&gateway).await;
+
     edit(&gateway, |config| clients(config).clear());
     let is_gone = async || gateway.client("up").await.is_none().then_some(());
     wait::until("the server to be removed", is_gone).await;

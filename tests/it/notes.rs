@@ -137,6 +137,22 @@ async fn each_key_has_its_own_notes_and_quota_unless_the_grant_shares_the_store(
 }
 
 #[tokio::test]
+async fn the_store_of_a_key_that_an_operator_made_is_listed_with_the_name_of_the_key() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let gateway = setup(&directory.path().join("airlock.db")).serve_connected().await;
+    let row = json!({"mcp_client_name": "notes", "tools_to_execute": ["*"]});
+    let wanted = json!({"name": "ann", "mcp_configs": [row]});
+    let made = gateway.post("/api/governance/virtual-keys", &wanted).await.ok();
+    let key = made["virtual_key"]["value"].as_str().expect("a value");
+    drop(call(&gateway, key, "notes-add_note", &json!({"title": "of ann"})).await.ok());
+    let config = gateway.directory().join("airlock.json");
+    let list =
+        ["plugin", "store", "--json", "--config"].into_iter().fold(Airlock::new(), Airlock::arg);
+    let listed = list.arg(config).run().await.ok().json();
+    assert_eq!(listed["stores"][0]["holder"], "key:ann", "{listed}");
+}
+
+#[tokio::test]
 async fn notes_of_an_older_version_wait_for_the_operators_choice_of_a_holder() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let database = directory.path().join("airlock.db");

@@ -1,7 +1,9 @@
 //! The store on a server of PostgreSQL: several gateways share it, and a file moves there.
 
+use std::fs;
+
 use airlock_test_postgres::TestDatabase;
-use airlock_tests::{Client, Gateway, Setup, guests};
+use airlock_tests::{Client, Gateway, Setup, guests, wait};
 use serde_json::{Value, json};
 
 /// Variable with the URL of the database.
@@ -74,13 +76,34 @@ async fn a_migration_is_shown_before_it_is_made() {
         let check = async || setup.airlock("store").arg("migrate").arg("--check").run().await;
         let due = check().await;
         assert_eq!(due.code, Some(1), "{due}");
-        assert!(due.stdout.contains("had no tables and has to be migrated"), "{due}");
+        assert!(due.stdout.contains("has no tables, and has to be migrated"), "{due}");
         let migrate = setup.airlock("store").arg("migrate").arg("--json");
         let migrated = migrate.run().await.ok().json();
         assert_eq!((&migrated["found"], &migrated["migrated"]), (&Value::Null, &json!(true)));
         let done = check().await.ok();
         assert!(done.stdout.contains("which this version uses"), "{done}");
     }
+}
+
+/// Waits until the log of a gateway has a text.
+async fn logged(gateway: &Gateway, text: &str) {
+    wait::until(text, async || gateway.said().contains(text).then_some(())).await;
+}
+
+#[tokio::test]
+async fn an_outage_of_the_store_is_logged_when_it_begins_and_when_it_is_over() {
+    let setup = Setup::new();
+    let store = setup.directory().join("own.db");
+    fs::create_dir(&store).expect("a directory in the place of the file");
+    let setup = setup.set("/store", store.display().to_string());
+    let gateway = setup.listen_with(&[]).await;
+    logged(&gateway, "the operators of the store cannot be read").await;
+    logged(&gateway, "the store cannot be read, so no entry").await;
+    fs::remove_dir(&store).expect("removed");
+    logged(&gateway, "the operators of the store are read again").await;
+    logged(&gateway, "the configuration file and the store are read again").await;
+    let said = gateway.said();
+    assert_eq!(said.matches("the operators of the store cannot be read").count(), 1, "{said}");
 }
 
 #[tokio::test]

@@ -81,7 +81,9 @@ async fn a_reconnect_starts_a_new_process_and_revives_a_failed_server() {
 
     symlink(binary("misbehaving-server"), &late).expect("a link");
     let first = gateway.execute("server-pid", &json!({})).await.content();
-    let success = json!({"status": "success", "message": "MCP client reconnected successfully"});
+    let success = json!({
+        "status": "success", "message": "MCP client reconnected successfully", "warnings": [],
+    });
     for name in ["late", "server"] {
         assert_eq!(operate(&gateway, name, "reconnect").await.ok(), success);
         assert_eq!(gateway.client(name).await.expect("it is listed")["state"], "connected");

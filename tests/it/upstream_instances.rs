@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use airlock_tests::{Client, Gateway, MisbehavingHttp, Setup, binary, misbehaving, wait};
+use airlock_tests::{
+    Client, Gateway, MisbehavingHttp, Setup, binary, mcp::Endpoint, misbehaving, peers, root, wait,
+};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 fn tool(description: &str) -> Value {
@@ -104,18 +107,64 @@ async fn instances_are_chosen_in_turn_and_shown_measured_and_restarted_by_their_
 
 #[tokio::test]
 async fn the_calls_of_a_server_that_is_gone_go_to_the_other_one() {
-    let first = MisbehavingHttp::start([]);
-    let second = MisbehavingHttp::start([]);
-    let urls = json!([first.url(), second.url()]);
-    let client = first.client("up").set("/connection_string", Value::Null);
-    let gateway =
-        Setup::new().client(client.set("/connection_strings", urls)).serve_connected().await;
-    until_held_out(&gateway, 0).await;
-    drop(first);
-    for _ in 0..4 {
-        let reply = gateway.execute("up-calls", &json!({})).await;
-        assert_eq!(reply.status, 200, "{}", reply.text);
+    for lifecycle in ["persistent", "per_call"] {
+        let first = MisbehavingHttp::start([]);
+        let second = MisbehavingHttp::start([]);
+        let urls = json!([first.url(), second.url()]);
+        let client = first.client("up").set("/connection_string", Value::Null);
+        let client = client.set("/connection_strings", urls).set("/lifecycle", lifecycle);
+        let gateway = Setup::new().client(client).serve_connected().await;
+        until_held_out(&gateway, 0).await;
+        drop(first);
+        for _ in 0..4 {
+            let reply = gateway.execute("up-calls", &json!({})).await;
+            assert_eq!(reply.status, 200, "{lifecycle}: {}", reply.text);
+        }
+        let client = gateway.client("up").await.expect("it is listed");
+        assert_eq!(client["state"], "connected", "{lifecycle}: {client}");
     }
-    let client = gateway.client("up").await.expect("it is listed");
-    assert_eq!(client["state"], "connected", "{client}");
+}
+
+/// Waits until a process of `up` has a subscription. Returns its number.
+async fn subscribed(gateway: &Gateway) -> Pid {
+    wait::until("a process to have the subscription", async || {
+        let state = gateway.execute("up-state", &json!({})).await.content();
+        let state: Value = serde_json::from_str(&state).expect("JSON");
+        let pid = state["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
+        pid.and_then(Pid::from_raw).filter(|_| state["subscribed"] == json!(["memo://a"]))
+    })
+    .await
+}
+
+#[tokio::test]
+async fn another_instance_takes_over_the_resources_and_subscriptions_of_one_that_is_gone() {
+    let setup = Setup::new();
+    // No process starts in the place of one that has ended.
+    let script = format!(
+        "for n in 1 2; do mkdir {0}/$n 2>/dev/null && exec \"$0\" \"$@\"; done",
+        setup.directory().display()
+    );
+    let python = peers::python().display().to_string();
+    let server = root().join("tests/fixtures/relay/server.py").display().to_string();
+    let config = json!({"resources": ["memo://a"]}).to_string();
+    let arguments = ["-c", &script, &python, "-B", &server, &config];
+    let client = Client::stdio("up", "/bin/sh", arguments)
+        .auto(&["*"])
+        .set("/resources_to_read", ["*"].as_slice())
+        .set("/stdio_config/instances", 2);
+    let gateway = setup.client(client).serve_connected().await;
+    until_held_out(&gateway, 0).await;
+    let endpoint = Endpoint::of(&gateway);
+    let wanted = json!({"notifications": {"resourceSubscriptions": ["memo://a"]}});
+    let mut stream = endpoint.modern("subscriptions/listen", wanted).stream().await;
+    let accepted = stream.next().await.expect("an acknowledgment");
+    assert_eq!(accepted["method"], "notifications/subscriptions/acknowledged", "{accepted}");
+    let first = subscribed(&gateway).await;
+    kill_process(first, Signal::KILL).expect("it runs");
+    let missed = stream.next().await.expect("a notification");
+    assert_eq!(missed["method"], "notifications/resources/updated", "{missed}");
+    assert_ne!(subscribed(&gateway).await, first);
+    let listed = endpoint.modern("resources/list", json!({})).result().await;
+    let resources = listed["resources"].as_array().map(Vec::len);
+    assert_eq!(resources, Some(1), "{listed}");
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{
     outcome::Done,
     output::{self, Coded},
-    running::{ApiRequest, GatewayRefusal, RunningGateway},
+    running::{ApiRequest, COMMAND_LINE, GatewayRefusal, RunningGateway},
     session::ConfigOfGroup,
 };
 use airlock_agent::approvals::{document, log_decision};
@@ -22,8 +22,6 @@ const PATH: &str = "/v1/approvals";
 const PAGE_CALLS: u32 = 1_000;
 /// Digits of the identifier of a call.
 const ID_DIGITS: usize = 32;
-/// Name in the log of those who decide with a command on the store.
-const COMMAND_LINE: &str = "command line";
 
 /// Show the calls that wait for an approval, and approve or deny them
 ///

@@ -63,7 +63,7 @@ struct NewArgs {
     /// Team that it belongs to.
     #[arg(long, value_name = "NAME")]
     team: Option<String>,
-    /// Time at which it stops to be valid, such as 2027-01-31T00:00:00Z.
+    /// Time from which it is refused, such as 2027-01-31T00:00:00Z.
     #[arg(long, value_name = "TIME")]
     expires_at: Option<String>,
     /// A note for people.
@@ -150,8 +150,7 @@ fn row(text: &str) -> anyhow::Result<Value> {
 }
 
 async fn list(args: &ListArgs) -> anyhow::Result<Done> {
-    let path = format!("{PATH}?limit=1000");
-    let listed = args.gateway.manage(ApiRequest::get(&path)).await?;
+    let listed = args.gateway.manage_list(PATH, "virtual_keys").await?;
     let none = "there is no virtual key; `airlock key new NAME --tools CLIENT` makes one";
     output::list(&listed, args.json, "virtual_keys", none, shown)
 }

@@ -50,10 +50,10 @@ struct AddArgs {
     /// Role, which says what it may do: viewer, approver, operator or admin.
     #[arg(long, value_name = "ROLE")]
     role: Role,
-    /// Let it read arguments and results of calls.
+    /// Permit it to read arguments and results of calls.
     #[arg(long)]
     sees_payloads: bool,
-    /// Time at which its token stops to be valid, such as 2027-01-31T00:00:00Z.
+    /// Time from which its token is refused, such as 2027-01-31T00:00:00Z.
     #[arg(long, value_name = "TIME")]
     expires_at: Option<String>,
     /// Print a JSON document: `{message, operator, token}`.
@@ -134,7 +134,7 @@ async fn revoke(args: &RevokeArgs) -> anyhow::Result<Done> {
     let path = format!("/api/operators/{}", segment(&args.name));
     let request = ApiRequest { method: Method::DELETE, path: &path, body: None };
     let revoked = args.gateway.manage(request).await?;
-    let line = format!("{} is no operator any more", output::one_line(&args.name, 128));
+    let line = format!("{} is not an operator any more", output::one_line(&args.name, 128));
     output::response(&revoked, args.json, &line)
 }
 

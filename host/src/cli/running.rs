@@ -34,6 +34,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest response, in bytes. An address that is no gateway must not fill the memory.
 const MAX_BYTES: usize = 256 << 20;
 
+/// Elements of a page of a list, as many as a gateway permits.
+const LISTED: usize = 1_000;
+/// Name, in the log and the record of changes, of those who act with a command on the store.
+pub(super) const COMMAND_LINE: &str = "command line";
 /// Advice to a user who may not use the socket of a gateway.
 const OTHER_USER: &str =
     "run the command as the user of the gateway, or use --url with AIRLOCK_OPERATOR_TOKEN";
@@ -144,6 +148,27 @@ impl RunningGateway {
         }
     }
 
+    /// Shows a list of the management API as [`Self::manage`] does, with all pages as one. `member` has the
+    /// elements.
+    pub(super) async fn manage_list(&self, path: &str, member: &str) -> anyhow::Result<Value> {
+        let mut all = Vec::new();
+        loop {
+            let page = format!("{path}?limit={LISTED}&offset={}", all.len());
+            let mut listed = self.manage(ApiRequest::get(&page)).await?;
+            let Value::Array(elements) = listed[member].take() else {
+                bail!("the gateway's response has no list `{member}`");
+            };
+            let is_last = elements.len() < LISTED;
+            all.extend(elements);
+            if is_last {
+                listed["count"] = all.len().into();
+                listed["offset"] = 0.into();
+                listed[member] = all.into();
+                return Ok(listed);
+            }
+        }
+    }
+
     /// Sends a request to the running gateway, if it is reached at an address or through its socket. Returns
     /// `None` for a gateway of the configuration that does not listen on its socket.
     pub(super) async fn send_or_absent(
@@ -244,7 +269,7 @@ async fn over_http(
 /// do everything.
 async fn in_store(config: &Config, request: ApiRequest<'_>) -> anyhow::Result<Value> {
     let service = Service::of_store(config)?;
-    let name = "command line".to_owned();
+    let name = COMMAND_LINE.to_owned();
     let operator = Operator { name, role: Role::Admin, sees_payloads: true };
     let (path, query) = request.path.split_once('?').unwrap_or((request.path, ""));
     let request = ManagementRequest {

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::{
     outcome::Done,
     output::{self, Coded},
+    running::COMMAND_LINE,
     session::{ConfigFile, ConfigOfGroup, with_gateway},
 };
 use airlock_config::Config;
@@ -309,7 +310,8 @@ async fn resume(args: &OneRunArgs, decisions: Decisions, told: &[String]) -> any
         async |gateway, signals| {
             let resumed = runs::resume(&gateway.caller(Origin::Model), run, &stored.run.script)?;
             // In this order: if the run cannot be resumed, nothing is decided.
-            own.decide(run, decisions).await.map_err(|error| explain(&error, &stored.run))?;
+            let decided = own.decide(run, decisions, COMMAND_LINE).await;
+            decided.map_err(|error| explain(&error, &stored.run))?;
             for line in told {
                 output::hint(line);
             }

@@ -88,7 +88,7 @@ fn sender(keys: &Keys, args: &ToolsArgs) -> anyhow::Result<Option<Arc<VirtualKey
     if let Some(name) = &args.key {
         let Some(key) = keys.named(name) else {
             bail!(
-                "no active virtual key is named {name:?}; `--key` takes a `name` in `governance.virtual_keys`"
+                "no active virtual key is named {name:?}; `--key` takes the name of a virtual key"
             );
         };
         return Ok(Some(key.clone()));
@@ -97,7 +97,7 @@ fn sender(keys: &Keys, args: &ToolsArgs) -> anyhow::Result<Option<Arc<VirtualKey
         return Ok(None);
     }
     let Some(key) = keys.view(&roles_view(&args.roles)) else {
-        bail!("one of the roles does not exist; `--role` takes a `name` in `governance.roles`");
+        bail!("one of the roles does not exist; `--role` takes the name of a role");
     };
     Ok(Some(key))
 }

@@ -1,14 +1,14 @@
 //! Follows the entries and the operators of the store, which operators change while gateways run.
 //!
 //! A store in a file that does not exist is looked for and not made: a gateway without entries needs
-//! none. Each change has the settings taken again; a failure is tried again, later and later. The plugins of a
+//! none. Each change has the settings taken again; a failure is tried again each second. The plugins of a
 //! change may have to be compiled, and the next change, which may revoke a key, does not wait for that.
 
 use std::{convert::Infallible, future::pending, sync::Arc, time::Duration};
 
 use futures_util::future::join;
 use tokio::time::sleep;
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::reload::{PluginLoads, Reloader, TakenEntries};
 use airlock_config::ConfigError;
@@ -21,11 +21,11 @@ use airlock_strings::with_causes;
 
 /// Interval at which a store that does not exist is looked for.
 const LOOK: Duration = Duration::from_secs(1);
-/// Time before the settings are read again after a failure. It doubles with each further one.
-const FIRST_RETRY: Duration = Duration::from_secs(1);
-/// Longest time before the settings are read again: after many failures, and if changes cannot be
-/// noticed.
-const LAST_RETRY: Duration = Duration::from_mins(1);
+/// Time before the settings are read again after a failure. It does not grow: until the settings are read,
+/// the gateway is not ready, and the store makes its own pauses between attempts to reach a server.
+const RETRY: Duration = Duration::from_secs(1);
+/// Time before the settings are read again if changes cannot be noticed.
+const UNNOTICED: Duration = Duration::from_mins(1);
 
 /// The settings of a gateway, and the store that has them.
 trait Settings {
@@ -65,7 +65,7 @@ async fn follow_operators(database: LazyDatabase, management: Option<Arc<Service
                 refresh_operators(&management).await;
             }
         }
-        sleep(LAST_RETRY).await;
+        sleep(UNNOTICED).await;
     }
 }
 
@@ -86,26 +86,37 @@ async fn follow_settings(mut settings: impl Settings) -> Infallible {
     loop {
         take_until_done(&settings).await;
         if !settings.changed().await {
-            sleep(LAST_RETRY).await;
+            sleep(UNNOTICED).await;
         }
     }
 }
 
-/// Takes the settings. Tries again after a failure, whose reason is logged once.
+/// Takes the settings. Tries again after a failure, which is logged when it begins and when it is over.
 async fn take_until_done(settings: &impl Settings) {
-    let mut delay = FIRST_RETRY;
     let mut logged = None;
     while let Err(error) = settings.take().await {
         let reason = with_causes(&error);
-        if logged.as_ref() != Some(&reason) {
+        let problem = problem(&error, &reason);
+        if logged.as_deref() != Some(problem) {
+            logged = Some(problem.to_owned());
             warn!(
                 reason,
                 "the configuration file is invalid or the store cannot be read, so no entry of it is taken; the gateway tries again"
             );
-            logged = Some(reason);
         }
-        sleep(delay).await;
-        delay = (delay * 2).min(LAST_RETRY);
+        sleep(RETRY).await;
+    }
+    if logged.is_some() {
+        info!("the configuration file and the store are read again");
+    }
+}
+
+/// Returns what distinguishes a failure from those that the log has. A store that is away has several
+/// reasons in turn: the failed connection, and the pause after it.
+fn problem<'e>(error: &'e ConfigError, reason: &'e str) -> &'e str {
+    match error {
+        ConfigError::Unreadable { file, .. } => file,
+        ConfigError::Invalid { .. } => reason,
     }
 }
 
@@ -149,11 +160,11 @@ impl Settings for FollowedStore {
     }
 }
 
-/// Reads the operators until it succeeds: one that was removed must not stay.
-async fn refresh_operators(management: &Service) {
-    while let Err(error) = management.refresh_operators().await {
-        warn!(%error, "the operators of the store cannot be read; the gateway tries again");
-        sleep(FIRST_RETRY).await;
+/// Reads the operators until it succeeds: one that was removed must not stay. A failure is logged by the
+/// reading itself.
+pub(super) async fn refresh_operators(management: &Service) {
+    while management.refresh_operators().await.is_err() {
+        sleep(RETRY).await;
     }
 }
 
@@ -214,12 +225,21 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn failures_are_tried_again_later_and_later_and_never_more_than_a_minute_apart() {
+    async fn settings_are_taken_within_a_second_after_an_outage_of_any_length() {
         let mut store = FakeStore { failures: 100.into(), ..FakeStore::default() };
-        // 1 + 2 + 4 + 8 + 16 + 32 = 63 seconds, then one a minute.
-        assert_eq!(follow_for(&mut store, Duration::from_millis(62_999)).await, 6);
+        assert_eq!(follow_for(&mut store, Duration::from_millis(99_999)).await, 100);
         let mut store = FakeStore { failures: 100.into(), ..FakeStore::default() };
-        assert_eq!(follow_for(&mut store, Duration::from_secs(64 + 600)).await, 7 + 10);
+        assert_eq!(follow_for(&mut store, Duration::from_millis(100_001)).await, 101);
+    }
+
+    #[test]
+    fn the_reasons_of_one_outage_are_one_problem_and_those_of_an_invalid_file_are_several() {
+        let file = "store".to_owned();
+        let source = io::Error::other("refused");
+        let away = ConfigError::Unreadable { file: file.clone(), source };
+        assert_eq!(problem(&away, "refused"), problem(&away, "paused"));
+        let invalid = ConfigError::Invalid { file, problems: Vec::new() };
+        assert_ne!(problem(&invalid, "one"), problem(&invalid, "other"));
     }
 
     /// A store whose changes cannot be noticed.

@@ -5,10 +5,10 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::Value;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use tracing::warn;
 
-use super::{GatewayError, Reloader, reload::PluginLoads};
+use super::{GatewayError, Reloader, follow, reload::PluginLoads};
 use airlock_catalog::{Catalog, SourceState};
 use airlock_config::Config;
 use airlock_core::tool::ClientName;
@@ -21,9 +21,6 @@ use airlock_management::{
 use airlock_plugin::{InspectError, Metadata, Plugins};
 use airlock_server::{ManagementSettings, OidcSettings, socket::SocketListener};
 use airlock_store::LazyDatabase;
-
-/// Interval between two attempts to read the operators of a store that cannot be used.
-const RETRY: Duration = Duration::from_secs(1);
 
 /// Takes changes into the running gateway.
 struct RunningGateway {
@@ -138,10 +135,7 @@ fn logins(oidc: OidcSettings, database: &LazyDatabase) -> Result<OidcLogins, Ver
 
 /// Reads the operators, waiting for a store that is away, and makes a setup token if there is none.
 pub(super) async fn first_token(service: &Service) -> Option<SetupToken> {
-    while let Err(error) = service.refresh_operators().await {
-        warn!(%error, "the operators of the store cannot be read; trying again");
-        sleep(RETRY).await;
-    }
+    follow::refresh_operators(service).await;
     service.begin_setup().unwrap_or_else(|error| {
         warn!(%error, "no setup token could be made");
         None

@@ -50,7 +50,7 @@ use super::{
 use airlock_catalog::Catalog;
 use airlock_config::{Config, ConfigError, ConfigSource, Fingerprint, Loaded, Merged, Source};
 use airlock_core::door::LiveKeys;
-use airlock_lock::{FileReadings, FileVersion, WATCH_PERIOD, blocking_file_version, file_version};
+use airlock_lock::{FileReadings, FileVersion, WATCH_PERIOD, file_version};
 use airlock_management::{RunningSettings, Service};
 use airlock_plugin::{Configured, Plugins};
 use airlock_sandbox::{OffLimits, Sandbox};
@@ -193,8 +193,8 @@ impl Reloader {
         if let Some(certificate) = &self.0.parts.certificate {
             certificate.reload(&self.0.parts.tasks).await;
         }
-        self.0.parts.plugins.reload_all().await;
-        taken
+        let failed = self.0.parts.plugins.reload_all().await;
+        taken.map(|taken| taken.with_failed(failed))
     }
 
     /// Sets the management API, which follows the operators of the file from now on.
@@ -346,25 +346,26 @@ impl Reloader {
         let keys = KeyChanges::new(&taken.keys, &present);
         let changes = preview::changes(&taken.fingerprint, &self.0.started, &keys, &config);
         taken.reported.pending(&changes.restart);
-        let fingerprint = mem::replace(&mut taken.fingerprint, config.fingerprint.clone());
+        let after = config.fingerprint.clone();
+        let before = mem::replace(&mut taken.fingerprint, after.clone());
         taken.keys = present;
         taken.number += 1;
         let turn = self.0.plugin_turns.begin(taken.number);
         drop(taken);
         // Those who wait for the plugins too do not receive it.
         let _ = settle.send(());
-        let outcome = self.apply_plugins(&config, &turn, servers, keys).await;
+        let outcome = Box::pin(self.apply_plugins(config, &turn, servers, keys)).await;
         drop(turn);
         let outcome = TakenEntries { changes, file_problem: problem, ..outcome };
         if !is_first {
-            report::taken(&outcome, &fingerprint, &config);
+            report::taken(&outcome, &before, &after);
         }
         Ok(outcome)
     }
 
     /// Returns the version of the file; `None` if it cannot be examined, or not in time.
     async fn version(&self, source: Arc<ConfigSource>) -> Option<FileVersion> {
-        self.0.readings.read(move || blocking_file_version(source.path())).await.flatten()
+        self.0.readings.read(move || FileVersion::read(source.path())).await.flatten()
     }
 
     /// Reads the configuration file, merges the entries into it, and makes its settings. A file that is not
@@ -378,8 +379,9 @@ impl Reloader {
         let entries = Arc::new(entries);
         let file = source.clone();
         let all = entries.clone();
-        let reading = move || file.load_made(&all, |config| serving.make(config));
-        if let Some(loaded) = self.0.readings.read(reading).await {
+        let readings = &self.0.readings;
+        let loaded = readings.read(move || file.load_made(&all, |config| serving.make(config)));
+        if let Some(loaded) = loaded.await {
             return loaded;
         }
         warn!(

@@ -181,9 +181,11 @@ impl UpstreamServers {
         let removed = removed.into_iter().map(|(client, server)| {
             self.catalog.remove_client(&client);
             self.pins.remove(client.as_str());
-            info!(%client, "upstream server removed");
-            // One that is disabled may come back with its users.
-            if !config.disabled.iter().any(|disabled| disabled.name == client) {
+            if config.disabled.iter().any(|disabled| disabled.name == client) {
+                // It may come back with its users.
+                info!(%client, "upstream server disabled");
+            } else {
+                info!(%client, "upstream server removed");
                 self.forget_servers(&client, None);
             }
             self.tasks.spawn(retire(server));

@@ -121,6 +121,8 @@ async fn a_failed_reload_reports_the_reason_and_keeps_the_old_plugin() {
             .is_some_and(|message| message.contains("not a WebAssembly component")),
         "{body}"
     );
+    let all = gateway.post("/api/config/reload", &json!({})).await.ok();
+    assert_eq!(all["failed"], json!(["guest"]), "{all}");
     let asking = component::with_manifest(
         guests::HOSTILE,
         "asking",

@@ -39,6 +39,11 @@ async fn a_script_stops_at_each_call_that_needs_an_approval_and_goes_on_with_it(
     let again =
         recorded.post("", &format!("/v1/runs/{id}/approve"), &json!({"calls": ["2"]})).await;
     assert_eq!((again.status, again.code()), (409, "run_ended"));
+    wait::until("the log to have each decision", async || {
+        let said = recorded.gateway.said();
+        (said.matches("a call of a script was decided about").count() == 3).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -133,12 +133,12 @@ impl Compiler {
         if wasm.len() > MAX_COMPONENT_BYTES {
             return Err(CompileError::TooLarge { found: wasm.len() });
         }
-        sections::check_layer(&wasm)?;
         if Engine::detect_precompiled(&wasm).is_some() {
             return Err(CompileError::NotAComponent(
                 "it holds native code, which is never loaded from outside".into(),
             ));
         }
+        sections::check_layer(&wasm)?;
         let compiler = self.clone();
         let found = spawn_blocking(move || compiler.find(form, wasm)).await;
         match found.unwrap_or_else(|panic| Err(panic.into()))? {

@@ -91,9 +91,15 @@ pub fn data_contains(wasm: &[u8], text: &[u8]) -> Result<bool, CompileError> {
     Ok(false)
 }
 
-/// Fails if the bytes are a core module.
+/// Fails if the bytes are a core module, or not WebAssembly at all.
 pub(crate) fn check_layer(wasm: &[u8]) -> Result<(), CompileError> {
-    if Parser::is_core_wasm(wasm) { Err(CompileError::CoreModule) } else { Ok(()) }
+    if Parser::is_core_wasm(wasm) {
+        Err(CompileError::CoreModule)
+    } else if wasm.starts_with(b"\0asm") {
+        Ok(())
+    } else {
+        Err(CompileError::NotAComponent("it does not begin with the bytes `\\0asm`".to_owned()))
+    }
 }
 
 /// Collects items from the sections of the component itself, not from those of nested modules or

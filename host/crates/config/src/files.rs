@@ -167,16 +167,17 @@ impl Config {
         Callable::new(self).known()
     }
 
-    /// Returns the plugins that no lock file pins: any component at their paths is loaded. Empty if
-    /// a lock file lists plugins, because plugins that are not in it are refused, and for a
-    /// configuration that was not loaded from a file, because it has no place for a lock file.
+    /// Returns the plugins that no lock file pins: any component at their paths is loaded. Uploaded ones
+    /// are pinned in the store. Empty if a lock file lists plugins, because plugins that are not in it are
+    /// refused, and for a configuration that was not loaded from a file, because it has no place for one.
     pub fn unpinned(&self) -> Vec<ClientName> {
         // A lock file that cannot be read is no missing one: the gateway refuses all plugins.
         let lock = self.lock.as_deref().map(Lock::load_of_plugins);
         if !matches!(lock, Some(Ok(None))) {
             return Vec::new();
         }
-        self.plugins().map(|(name, _)| name.clone()).collect()
+        let of_files = self.plugins().filter(|(_, plugin)| plugin.component.file().is_some());
+        of_files.map(|(name, _)| name.clone()).collect()
     }
 }
 

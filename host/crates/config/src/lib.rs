@@ -57,7 +57,9 @@ pub use self::{
     import::{Imported, Outcome, SettingReport, import},
     key_path::KeyPath,
     load::read_file,
-    merge::{ConfigSource, Element, LeftOut, LeftOutReason, Loaded, Merged},
+    merge::{
+        ConfigSource, Element, LeftOut, LeftOutReason, Loaded, Merged, SETTINGS, check_setting,
+    },
     redact::{redacted, restore, written_secrets},
     schema::schema,
     store_key::StoreKeyError,

@@ -9,6 +9,9 @@
 //! of stays out too: it might open what the operator meant to close. For the same reason a virtual key is
 //! refused as long as a role or the environment that it names in the file is taken away by an entry.
 //!
+//! A setting of the store that is not valid is an exception: the file decides, except for the switch of all
+//! tools, which is off then.
+//!
 //! An element of the file that is not valid beside the entries, such as a client with a fallback that an
 //! operator has disabled, is left out too: it must not keep the other entries from having effect.
 //!
@@ -32,6 +35,7 @@ use airlock_store::{
 use parking_lot::Mutex;
 use serde_json::Value;
 
+pub use self::kinds::{SETTINGS, check_setting};
 use self::plan::Plan;
 use super::{
     config::Config,

@@ -70,9 +70,7 @@ fn redact(shape: &Shape, value: &Value) -> Value {
         (Shape::Shown, Value::Array(elements)) if elements.iter().all(is_scalar) => value.clone(),
         (Shape::Shown, _) if is_scalar(value) => value.clone(),
         (Shape::Secret | Shape::SecretUrl, _) => env_form(shape, value),
-        (Shape::Url | Shape::Digest | Shape::Source, Value::String(text)) => {
-            shown_text(shape, text).into()
-        }
+        (Shape::Url | Shape::Source, Value::String(text)) => shown_text(shape, text).into(),
         (Shape::Variables, Value::Array(variables)) => {
             variables.iter().map(|variable| redact(&Shape::Variable, variable)).collect()
         }

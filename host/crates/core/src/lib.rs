@@ -7,6 +7,7 @@
 //! | [`tool`] | tools as plain data: names, definitions, results, errors, policies |
 //! | [`secret`] | credentials: their sources, and their redaction |
 //! | [`tenant`] | the parties that calls are accounted to, and their shares of bounded resources |
+//! | [`file_version`] | versions of files, by which a change is noticed |
 //! | [`limit`] | the limits of one call, in one table: keys, units, defaults and maxima |
 //! | [`memory`] | the memory that one request holds, and the hook that accounts for it |
 //! | [`operator`] | the people and programs that manage a gateway: their roles and rights |
@@ -18,6 +19,7 @@
 //! | [`units`] | sizes and durations with their unit: `"64MiB"`, `"250ms"` |
 
 pub mod door;
+pub mod file_version;
 pub mod limit;
 pub mod memory;
 pub mod operator;

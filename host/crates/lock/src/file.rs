@@ -1,45 +1,16 @@
 //! Versions of files that are watched by polling.
 
-use std::{
-    fs::Metadata,
-    os::unix::fs::MetadataExt as _,
-    path::Path,
-    time::{Duration, SystemTime},
-};
+use std::{path::Path, time::Duration};
+
+pub use airlock_core::file_version::FileVersion;
 
 /// Interval between checks. A file must look the same in two checks before it is read, so that no
 /// half-written file is read.
 pub const WATCH_PERIOD: Duration = Duration::from_secs(1);
 
-/// Version of one file. Another version is another content, or other rights to read it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileVersion {
-    inode: u64,
-    bytes: u64,
-    modified: Option<SystemTime>,
-    /// Seconds and nanoseconds of the last change of the content, the owner or the permissions.
-    changed: [i64; 2],
-}
-
 /// Returns the version of a file; `None` if it cannot be examined.
 pub async fn file_version(path: &Path) -> Option<FileVersion> {
     tokio::fs::metadata(path).await.ok().map(|metadata| FileVersion::from(&metadata))
-}
-
-/// Does the same as [`file_version`] on the calling thread, which it blocks.
-pub fn blocking_file_version(path: &Path) -> Option<FileVersion> {
-    std::fs::metadata(path).ok().map(|metadata| FileVersion::from(&metadata))
-}
-
-impl From<&Metadata> for FileVersion {
-    fn from(metadata: &Metadata) -> Self {
-        Self {
-            inode: metadata.ino(),
-            bytes: metadata.len(),
-            modified: metadata.modified().ok(),
-            changed: [metadata.ctime(), metadata.ctime_nsec()],
-        }
-    }
 }
 
 #[cfg(test)]
@@ -58,7 +29,7 @@ mod tests {
         let before = file_version(file.path()).await;
         assert!(before.is_some());
         assert_eq!(file_version(file.path()).await, before);
-        assert_eq!(blocking_file_version(file.path()), before);
+        assert_eq!(FileVersion::read(file.path()), before);
         // The clock of the file system advances every few milliseconds.
         let begin = Instant::now();
         let mut now = before.clone();

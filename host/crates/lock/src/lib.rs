@@ -20,7 +20,7 @@ use airlock_strings::visible_json;
 
 pub use self::{
     digest::{digest, sorted},
-    file::{FileVersion, WATCH_PERIOD, blocking_file_version, file_version},
+    file::{FileVersion, WATCH_PERIOD, file_version},
     reading::{FileReadings, READING_PATIENCE},
 };
 

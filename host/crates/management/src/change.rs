@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, mem, sync::Arc};
 
 use http::StatusCode;
 use serde_json::Value;
+use tokio::sync::SemaphorePermit;
 use tracing::{info, warn};
 
 use crate::{
@@ -16,15 +17,19 @@ use airlock_config::{
     ConfigError, ConfigSource, Element, LeftOut, LeftOutReason, Loaded, Merged, StoredComponents,
     written_secrets,
 };
-use airlock_core::operator::Operator;
+use airlock_core::{
+    operator::{Operator, Right},
+    tenant::Tenant,
+    threads,
+};
 use airlock_server::ManagementRefusal;
 use airlock_store::{
     components::{ComponentDigest, MAX_USED_BYTES},
-    entries::{Entries, Entry, EntryChange, EntryChanged, EntryKind, EntryValue},
+    entries::{Entries, Entry, EntryChange, EntryChanged, EntryKind, EntryValue, UnreadableEntry},
 };
 use airlock_strings::{cut, with_causes};
 
-/// Number of times that a change is checked and made again because another one came first.
+/// Number of times that a change is checked and made again because one of another gateway came first.
 const MAX_ATTEMPTS: usize = 8;
 /// Largest element, in bytes of its JSON text.
 const MAX_ELEMENT_BYTES: usize = 1 << 20;
@@ -70,15 +75,37 @@ impl State {
         kind: EntryKind,
         name: &str,
     ) -> Result<(), ManagementRefusal> {
-        let mut unreadable = self.entries.unreadable.iter();
-        match unreadable.find(|entry| entry.kind == kind && entry.name == name) {
+        match self.unreadable(kind, name) {
             None => Ok(()),
             Some(entry) => Err(conflict(format!(
-                "{} {name:?} cannot be opened by this gateway, and has no effect here: {}; change it at a gateway that has the key",
+                "{} {name:?} cannot be opened by this gateway, and has no effect here: {}; change it at a gateway that has the key, or remove it as an administrator",
                 word(kind),
                 entry.reason
             ))),
         }
+    }
+
+    /// Returns the name of what a request removes: the one that was `found`, or that of an entry which cannot
+    /// be opened. Only an administrator removes such an entry, because it may be anything of its kind.
+    pub(crate) fn name_to_remove(
+        &self,
+        actor: &Operator,
+        kind: EntryKind,
+        name: &str,
+        found: Result<String, ManagementRefusal>,
+    ) -> Result<String, ManagementRefusal> {
+        let is_unread = actor.role.has(Right::Administer) && self.unreadable(kind, name).is_some();
+        found.or_else(|refused| if is_unread { Ok(name.to_owned()) } else { Err(refused) })
+    }
+
+    fn unreadable(&self, kind: EntryKind, name: &str) -> Option<&UnreadableEntry> {
+        self.entries.unreadable.iter().find(|entry| entry.kind == kind && entry.name == name)
+    }
+
+    /// Returns whether the entry of the store with this kind and name is this one.
+    fn has(&self, kind: EntryKind, name: &str, entry: Option<&EntryValue>) -> bool {
+        let present = self.entry(kind, name).map(entry_content);
+        self.unreadable(kind, name).is_none() && present.as_ref() == entry
     }
 
     /// Returns the digest of the element of the file with this kind and name.
@@ -108,6 +135,12 @@ pub(crate) enum Content {
     Absent,
     /// The entry of an earlier time: `None` for none.
     Earlier(Option<EntryValue>),
+    /// The entry before a change that is the latest one of the entry: `None` for none.
+    Reverted {
+        /// Number of the change in the record.
+        change: i64,
+        before: Option<EntryValue>,
+    },
 }
 
 /// Outcome of storing a change.
@@ -122,6 +155,29 @@ pub(crate) enum StoredChange {
 impl Service {
     /// Reads the elements as they are.
     pub(crate) async fn state(&self) -> Result<State, ManagementRefusal> {
+        let _place = self.place().await;
+        self.read_state().await
+    }
+
+    /// Waits for a place to read the whole configuration. While a request has one, it takes no other.
+    pub(crate) async fn place(&self) -> Option<SemaphorePermit<'_>> {
+        // The semaphore is never closed.
+        self.readers.acquire().await.ok()
+    }
+
+    /// Makes a document of the elements. One of many elements would keep a worker from other requests for too
+    /// long.
+    pub(crate) async fn shown(
+        &self,
+        describe: impl FnOnce(&State) -> Value + Send + 'static,
+    ) -> Result<Value, ManagementRefusal> {
+        let _place = self.place().await;
+        let state = self.read_state().await?;
+        Ok(threads::run(&Tenant::GATEWAY, move || describe(&state)).await)
+    }
+
+    /// Reads the elements as they are. The caller has a place.
+    async fn read_state(&self) -> Result<State, ManagementRefusal> {
         let database = &self.settings.database;
         let entries = if database.location().is_missing_file() {
             Entries::default()
@@ -157,12 +213,15 @@ impl Service {
         actor: &Operator,
         plan: impl Fn(&State) -> Result<Wanted, ManagementRefusal>,
     ) -> Result<StoredChange, ManagementRefusal> {
+        // The semaphore is never closed.
+        let _turn = self.changing.acquire().await;
         for _ in 0..MAX_ATTEMPTS {
-            let state = self.state().await?;
+            let _place = self.place().await;
+            let state = self.read_state().await?;
             let wanted = plan(&state)?;
             let after = self.checked(&state, &wanted).await?;
             let name = wanted.name.clone();
-            if after == state.entry(wanted.kind, &name).map(entry_content) {
+            if state.has(wanted.kind, &name, after.as_ref()) {
                 return Ok(StoredChange::Unchanged(state.entries.revision));
             }
             let change = EntryChange {
@@ -196,12 +255,16 @@ impl Service {
         Err(conflict("other changes came first again and again; try again"))
     }
 
-    /// Returns the entry that makes a wanted change. Fails if the configuration with it is not valid.
+    /// Returns the entry that makes a wanted change. Fails if the configuration with it is not valid. The
+    /// caller has a place.
     async fn checked(
         &self,
         state: &State,
         wanted: &Wanted,
     ) -> Result<Option<EntryValue>, ManagementRefusal> {
+        if let Content::Reverted { change, .. } = wanted.content {
+            self.check_latest(change, wanted).await?;
+        }
         let after = self.entry_value(state, wanted)?;
         let is_removed = match &after {
             Some(after) => after.document.is_none(),
@@ -215,7 +278,20 @@ impl Service {
         Ok(after)
     }
 
-    /// Returns the configuration as it would be with this entry in the place of the one with its name.
+    /// Fails unless a change is the latest one of the wanted entry. An entry that is as the change has left it
+    /// may have had another credential meanwhile. The state was read before: a change that comes after this
+    /// check makes it outdated.
+    async fn check_latest(&self, change: i64, wanted: &Wanted) -> Result<(), ManagementRefusal> {
+        let Wanted { kind, name, .. } = wanted;
+        let latest = self.database().await?.latest_change(*kind, name).await;
+        if latest.map_err(|error| unavailable(&error))? == Some(change) {
+            return Ok(());
+        }
+        Err(changed_after(name, change))
+    }
+
+    /// Returns the configuration as it would be with this entry in the place of the one with its name. The
+    /// caller has a place.
     pub(crate) async fn merged_with(
         &self,
         state: &State,
@@ -247,7 +323,9 @@ impl Service {
             Content::Absent => {
                 Ok(replaces.is_some().then_some(EntryValue { replaces, document: None }))
             }
-            Content::Earlier(earlier) => Ok(earlier.clone()),
+            Content::Earlier(earlier) | Content::Reverted { before: earlier, .. } => {
+                Ok(earlier.clone())
+            }
             Content::Element(value) => {
                 self.check_secrets(wanted.kind, value)?;
                 let document = value.to_string();
@@ -277,10 +355,9 @@ impl Service {
     }
 
     /// Merges entries into the file; while the file is not valid, or is not read in time, into its last valid
-    /// content.
+    /// content. The caller has a place.
     async fn merged(&self, entries: Entries) -> Result<Merged, ManagementRefusal> {
         let source = self.source()?;
-        let _place = self.readers.acquire().await;
         let entries = Arc::new(entries);
         let file = source.clone();
         let all = entries.clone();
@@ -372,6 +449,13 @@ pub(crate) fn components_full() -> ManagementRefusal {
         MAX_USED_BYTES >> 20
     );
     refusal(StatusCode::INSUFFICIENT_STORAGE, "components_full", message)
+}
+
+/// Returns the refusal to revert a change of an entry that was changed since.
+pub(crate) fn changed_after(name: &str, change: i64) -> ManagementRefusal {
+    conflict(format!(
+        "{name:?} was changed after the change {change}; revert the later change first"
+    ))
 }
 
 /// Returns what an entry has.

@@ -3,16 +3,20 @@
 use std::time::Duration;
 
 use http::StatusCode;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::{
     body,
-    change::{Content, State, Wanted},
+    change::{Content, State, StoredChange, Wanted},
     refusal::{conflict, forbidden, invalid, not_found, refusal},
     service::{FirstConnection, Service},
 };
 use airlock_config::{StoredComponents, restore};
-use airlock_core::operator::{Operator, Right};
+use airlock_core::{
+    operator::{Operator, Right},
+    tool::Allowlist,
+};
 use airlock_server::ManagementRefusal;
 use airlock_store::entries::EntryKind;
 
@@ -47,7 +51,7 @@ const OF_POLICY: [&str; 12] = [
 const UPLOADED: &str = "`wasm_config.stored` is set by `POST /api/plugins` and `POST /api/plugins/{name}/accept` alone";
 /// Member that says which tools need no approval. Operators who decide about no call may shorten it.
 const AUTO_EXECUTE: &str = "tools_to_auto_execute";
-/// Member that takes tools away. Operators may only lengthen it while all others need no approval.
+/// Member that takes tools away. Operators give none of them back that would need no approval.
 const EXCLUDE: &str = "tools_to_exclude";
 
 impl Service {
@@ -67,7 +71,10 @@ impl Service {
             return Err(invalid(UPLOADED));
         }
         let is_disabled = element["disabled"] == true;
-        let id = self.change(actor, |state| plan_new(state, &name, &element)).await?;
+        let storing = self.store_change(actor, |state| plan_new(state, &name, &element));
+        // Without a change, there is none to revert if the client does not connect.
+        let StoredChange::Made { id, kind } = storing.await? else { return Err(name_taken(&name)) };
+        self.apply(id, kind).await;
         let Some(gateway) = self.gateway.as_ref().filter(|_| !is_disabled) else {
             return Ok(success("MCP client added successfully"));
         };
@@ -102,12 +109,14 @@ impl Service {
         name: &str,
     ) -> Result<Value, ManagementRefusal> {
         let removing = self.change(actor, |state| {
-            let (name, element) = known(state, name)?;
-            if StoredComponents::of(element).is_some() && !actor.role.has(Right::Administer) {
-                return Err(forbidden(
-                    "only an administrator may remove a plugin that was uploaded",
-                ));
-            }
+            let found = known(state, name).and_then(|(name, element)| {
+                if StoredComponents::of(element).is_some() && !actor.role.has(Right::Administer) {
+                    let message = "only an administrator may remove a plugin that was uploaded";
+                    return Err(forbidden(message));
+                }
+                Ok(name)
+            });
+            let name = state.name_to_remove(actor, EntryKind::Client, name, found)?;
             let action = "client.remove";
             Ok(Wanted { action, kind: EntryKind::Client, name, content: Content::Absent })
         });
@@ -118,7 +127,7 @@ impl Service {
 
 fn plan_new(state: &State, name: &str, element: &Value) -> Result<Wanted, ManagementRefusal> {
     if state.element(EntryKind::Client, name).is_some() {
-        return Err(conflict(format!("an MCP client is named {name:?} already")));
+        return Err(name_taken(name));
     }
     state.check_readable(EntryKind::Client, name)?;
     let content = Content::Element(element.clone());
@@ -142,9 +151,7 @@ pub(crate) fn plan_update(
         }
         let is_policy = match member.as_str() {
             AUTO_EXECUTE => is_part(&value, &stored[AUTO_EXECUTE]),
-            EXCLUDE => {
-                is_part(&stored[EXCLUDE], &value) || !is_part(&json!(["*"]), &stored[AUTO_EXECUTE])
-            }
+            EXCLUDE => !uncovers(&stored[EXCLUDE], &value, &stored[AUTO_EXECUTE]),
             other => OF_POLICY.contains(&other),
         };
         if !is_policy && !actor.role.has(Right::Administer) {
@@ -161,6 +168,24 @@ pub(crate) fn plan_update(
     }
     let content = Content::Element(element);
     Ok(Wanted { action: "client.update", kind: EntryKind::Client, name, content })
+}
+
+/// Returns whether a list of excluded tools in the place of another one gives a tool back that needs no
+/// approval. A list that is not valid is taken for one that does.
+fn uncovers(before: &Value, after: &Value, auto_execute: &Value) -> bool {
+    let lists = [before, after, auto_execute].map(list_of_tools);
+    let [Some(before), Some(after), Some(auto_execute)] = lists else { return true };
+    match &auto_execute {
+        Allowlist::All => before.beyond(&after).is_some(),
+        Allowlist::Only(names) => {
+            names.iter().any(|name| before.allows(name) && !after.allows(name))
+        }
+    }
+}
+
+fn list_of_tools(list: &Value) -> Option<Allowlist> {
+    let list: Option<Vec<String>> = Deserialize::deserialize(list).ok()?;
+    Allowlist::parse(&list.unwrap_or_default()).ok()
 }
 
 /// Returns whether a list of tools has only tools of another list.
@@ -206,6 +231,10 @@ fn pending_login(name: &str, reason: &str) -> Value {
     })
 }
 
+fn name_taken(name: &str) -> ManagementRefusal {
+    conflict(format!("an MCP client is named {name:?} already"))
+}
+
 fn success(message: &str) -> Value {
     json!({"status": "success", "message": message})
 }
@@ -213,6 +242,23 @@ fn success(message: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_of_exclusions_uncovers_a_tool_that_is_in_it_and_needs_no_approval() {
+        for (before, after, auto_execute, expected) in [
+            (json!(["b"]), json!([]), json!(["*"]), true),
+            (json!(["b"]), json!(["b", "c"]), json!(["*"]), false),
+            (json!(["b"]), json!(null), json!(["a", "B"]), true),
+            (json!(["b"]), json!(["c"]), json!(["a"]), false),
+            (json!(["*"]), json!(["b"]), json!(["a"]), true),
+            (json!(["*"]), json!(["b"]), json!(null), false),
+            (json!(null), json!(["b"]), json!(["*"]), false),
+            (json!(["b"]), json!("b"), json!(["a"]), true),
+        ] {
+            let found = uncovers(&before, &after, &auto_execute);
+            assert_eq!(found, expected, "{before} {after} {auto_execute}");
+        }
+    }
 
     #[test]
     fn a_list_without_new_tools_is_a_part() {

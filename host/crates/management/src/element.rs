@@ -31,9 +31,12 @@ impl Service {
     ) -> Result<Value, ManagementRefusal> {
         let filters: &[&str] = if listed.kind == EntryKind::Team { &["customer_id"] } else { &[] };
         let page = Page::parse(query, filters)?;
-        let state = self.state().await?;
-        let elements = page.select(&state, listed.kind).map(describe);
-        Ok(page.document(listed.many, elements.collect()))
+        let ListedKind { kind, many, .. } = *listed;
+        let listing = self.shown(move |state| {
+            let elements = page.select(state, kind).map(describe);
+            page.document(many, elements.collect())
+        });
+        listing.await
     }
 
     /// Shows one element.
@@ -116,12 +119,34 @@ impl Service {
         id: &str,
     ) -> Result<Value, ManagementRefusal> {
         let deleting = self.change(actor, |state| {
-            let name = known(state, listed, id)?.name.clone();
+            let found = known(state, listed, id).map(|element| element.name.clone());
+            let name = state.name_to_remove(actor, listed.kind, id, found)?;
             let action = listed.acts[2];
             Ok(Wanted { action, kind: listed.kind, name, content: Content::Absent })
         });
         deleting.await?;
         Ok(json!({"message": format!("{} deleted successfully", listed.title)}))
+    }
+
+    /// Adds a virtual key to those for which a virtual MCP exists, or takes it away unless it `is_attached`.
+    pub(crate) async fn attach_key(
+        &self,
+        actor: &Operator,
+        listed: &ListedKind,
+        id: &str,
+        key: &str,
+        is_attached: bool,
+    ) -> Result<Value, ManagementRefusal> {
+        let updating = self.change(actor, |state| {
+            let element = known(state, listed, id)?;
+            let value = element.value.as_ref();
+            let mut members = value.and_then(Value::as_object).cloned().unwrap_or_default();
+            let keys = keys_with(state, &members, key, is_attached)?;
+            members.insert("virtual_keys".to_owned(), keys);
+            wanted(state, listed, listed.acts[1], &element.name, members)
+        });
+        updating.await?;
+        self.respond_with(listed, id, "updated").await
     }
 
     async fn respond_with(
@@ -199,6 +224,38 @@ fn name_keys(
     }
     sent.insert("virtual_keys".to_owned(), names);
     Ok(())
+}
+
+/// Returns the keys of a virtual MCP with one more, or without it. Fails if it exists for every caller: the
+/// first key would take it from all others.
+fn keys_with(
+    state: &State,
+    group: &Map<String, Value>,
+    key: &str,
+    is_attached: bool,
+) -> Result<Value, ManagementRefusal> {
+    let Some(mut keys) = group.get("virtual_keys").and_then(Value::as_array).cloned() else {
+        return Err(conflict(
+            "the virtual MCP exists for every caller; with PUT, set its `virtual_keys` to the names of the keys for which it is to exist",
+        ));
+    };
+    let name = match name_of(state, EntryKind::VirtualKey, &key.into()) {
+        // A key that is gone may still be named.
+        Err(_) if !is_attached => key.into(),
+        name => name?,
+    };
+    match keys.iter().position(|own| *own == name) {
+        None if is_attached => keys.push(name),
+        None => return Err(not_found("Virtual key is not attached")),
+        Some(_) if is_attached => {}
+        Some(index) => drop(keys.remove(index)),
+    }
+    if keys.is_empty() {
+        return Err(conflict(
+            "no virtual key would be left; set `enabled` of the virtual MCP to false, or delete it",
+        ));
+    }
+    Ok(keys.into())
 }
 
 /// Replaces the identifiers of clients in a virtual MCP, as Bifrost's bodies have them, by names.

@@ -3,7 +3,7 @@
 
 mod rotation;
 
-use std::{collections::BTreeSet, time::SystemTime};
+use std::{collections::BTreeMap, time::SystemTime};
 
 use http::StatusCode;
 use serde::{Deserialize, Deserializer};
@@ -14,7 +14,7 @@ use self::rotation::{rotated, valid_until};
 use crate::{
     body,
     change::{Content, State, Wanted},
-    key_value::{self, has_no_value},
+    key_value::{self, has_no_value, value_to_remove},
     operators::{future, no_randomness},
     page::Page,
     record::source,
@@ -161,9 +161,11 @@ impl Service {
     /// Lists the keys, without their values.
     pub(crate) async fn list_keys(&self, query: &str) -> Result<Value, ManagementRefusal> {
         let page = Page::parse(query, &FILTERS)?;
-        let state = self.state().await?;
-        let keys = page.select(&state, EntryKind::VirtualKey).map(describe_element);
-        Ok(page.document("virtual_keys", keys.collect()))
+        let listing = self.shown(move |state| {
+            let keys = page.select(state, EntryKind::VirtualKey).map(describe_element);
+            page.document("virtual_keys", keys.collect())
+        });
+        listing.await
     }
 
     /// Shows a key, without its value.
@@ -206,25 +208,26 @@ impl Service {
         id: &str,
     ) -> Result<Value, ManagementRefusal> {
         let deleting = self.change(actor, |state| {
-            let name = known(state, id)?.name.clone();
+            let name = name_to_delete(state, actor, id)?;
             let kind = EntryKind::VirtualKey;
             Ok(Wanted { action: "key.delete", kind, name, content: Content::Absent })
         });
         let state = self.state().await?;
-        let name = match known(&state, id) {
-            Ok(key) => {
+        let key = name_to_delete(&state, actor, id);
+        let value = value_to_remove(&state, actor, key.as_deref().unwrap_or(id));
+        // It has all entries, and is not kept meanwhile.
+        drop(state);
+        match key {
+            Ok(_) => {
                 deleting.await?;
-                &key.name
+                if let Ok(name) = value {
+                    self.forget_value(actor, &name).await?;
+                }
             }
             Err(refused) if refused.status == StatusCode::NOT_FOUND => {
-                state.check_readable(EntryKind::KeyValue, id)?;
-                let value = state.entry(EntryKind::KeyValue, id);
-                &value.ok_or(refused)?.name
+                self.forget_value(actor, &value?).await?;
             }
             Err(refused) => return Err(refused),
-        };
-        if state.entry(EntryKind::KeyValue, name).is_some() {
-            self.forget_value(actor, name).await?;
         }
         Ok(json!({"message": "Virtual key deleted successfully"}))
     }
@@ -257,11 +260,12 @@ impl Service {
         let until = valid_until(cooldown.as_deref())?;
         let state = self.state().await?;
         // A key that is named twice is rotated once: its value before must not be one that nobody had.
-        let names = ids.iter().map(|id| known(&state, id).map(|key| key.name.clone()));
-        let names = names.collect::<Result<BTreeSet<_>, _>>()?;
+        let named = ids.iter().map(|id| known(&state, id).map(|key| (key.name.clone(), id)));
+        let named = named.collect::<Result<BTreeMap<_, _>, _>>()?;
+        drop(state);
         let mut rotated = Vec::new();
         let mut failed = Vec::new();
-        for id in &names {
+        for id in named.into_values() {
             match self.rotate(actor, id, until).await {
                 Ok(shown) => rotated.push(shown),
                 Err(refused) => failed.push(json!({"id": id, "message": refused.message})),
@@ -403,6 +407,12 @@ fn known<'s>(state: &'s State, id: &str) -> Result<&'s Element, ManagementRefusa
         state.check_readable(EntryKind::VirtualKey, id)?;
     }
     found.ok_or_else(|| not_found("Virtual key not found"))
+}
+
+/// Returns the name of the key that a request deletes.
+fn name_to_delete(state: &State, actor: &Operator, id: &str) -> Result<String, ManagementRefusal> {
+    let found = known(state, id).map(|key| key.name.clone());
+    state.name_to_remove(actor, EntryKind::VirtualKey, id, found)
 }
 
 fn describe_element(key: &Element) -> Value {

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::{
     change::{Content, State, StoredChange, Wanted, entry_content},
     key::new_value,
-    refusal::invalid,
+    refusal::{invalid, not_found},
     service::Service,
     token::{self, TokenDigest},
 };
@@ -48,14 +48,10 @@ impl Service {
         &self,
         show: impl Fn(&NewKeyValue),
     ) -> Result<(), ManagementRefusal> {
-        let state = self.state().await?;
+        let keys = keys_without_value(&self.state().await?);
         let mut last = None;
         let mut failure = None;
-        for key in &state.merged.config.keys_without_value {
-            if let Err(refused) = state.check_readable(KIND, key) {
-                warn!(key, reason = refused.message, "a virtual key has no credential here");
-                continue;
-            }
+        for key in &keys {
             match self.make_value(key, &show).await {
                 Ok(made) => last = made.or(last),
                 Err(refused) => failure = failure.or(Some(refused)),
@@ -103,6 +99,34 @@ impl Service {
         });
         forgetting.await.map(drop)
     }
+}
+
+/// Returns the keys for which a credential may be made.
+fn keys_without_value(state: &State) -> Vec<String> {
+    let keys = state.merged.config.keys_without_value.iter();
+    let keys = keys.filter(|key| {
+        let checked = state.check_readable(KIND, key);
+        checked
+            .inspect_err(|refused| {
+                let reason = &refused.message;
+                warn!(key, reason, "a virtual key has no credential here");
+            })
+            .is_ok()
+    });
+    keys.cloned().collect()
+}
+
+/// Returns the name of the credential that goes with a key that is deleted. Fails if the store has none.
+pub(crate) fn value_to_remove(
+    state: &State,
+    actor: &Operator,
+    key: &str,
+) -> Result<String, ManagementRefusal> {
+    let found = match state.entry(KIND, key) {
+        Some(entry) => Ok(entry.name.clone()),
+        None => state.check_readable(KIND, key).and(Err(not_found("Virtual key not found"))),
+    };
+    state.name_to_remove(actor, KIND, key, found)
 }
 
 /// Returns whether the element of a key has no credential.

@@ -26,7 +26,10 @@ use airlock_core::{
     secret::Secret,
 };
 use airlock_server::{ConfiguredOperator, ManagementRefusal, ManagementRequest};
-use airlock_store::operators::{OperatorAdded, StoredOperator};
+use airlock_store::{
+    Unavailable,
+    operators::{OperatorAdded, StoredOperator},
+};
 
 /// Longest name of an operator, in bytes.
 const MAX_NAME_BYTES: usize = 128;
@@ -133,10 +136,11 @@ impl Service {
         let wanted: FirstOperator = body::read(request.body)?;
         let sent = request.setup_token.or_else(|| wanted.setup_token.map(Secret::new));
         if !self.setup.is_active() {
-            return Err(conflict("the setup lock is not active: there is an operator already"));
+            return Err(conflict("there is an operator already, so no setup token is valid"));
         }
         if !sent.is_some_and(|sent| self.setup.accepts(sent.expose())) {
-            let message = "invalid setup token; the gateway prints it on stderr when it starts";
+            let message =
+                "invalid setup token; this gateway prints its own on stderr when it starts";
             return Err(refusal(StatusCode::FORBIDDEN, "setup_token_invalid", message));
         }
         let name = wanted.name.unwrap_or_else(|| FIRST.to_owned());
@@ -153,6 +157,10 @@ impl Service {
         body: Option<Value>,
     ) -> Result<Value, ManagementRefusal> {
         let wanted: NewOperator = body::read(body)?;
+        if wanted.sees_payloads && !actor.sees_payloads {
+            let message = "this operator does not see the arguments of calls, so it gives that right to nobody: `sees_payloads` is a right of its own";
+            return Err(refusal(StatusCode::FORBIDDEN, "payloads_hidden", message));
+        }
         let role = wanted.role.parse().map_err(|reason| invalid(format!("`role` {reason}")))?;
         let expires =
             wanted.expires_at.as_deref().map(|text| future("expires_at", text)).transpose()?;
@@ -166,19 +174,28 @@ impl Service {
         actor: &Operator,
         name: &str,
     ) -> Result<Value, ManagementRefusal> {
-        if self.operators.in_file().iter().any(|own| own.name == name) {
-            return Err(conflict(format!(
-                "the operator {name:?} is one of the configuration file; remove it there"
-            )));
-        }
-        let database = self.database().await?;
-        let removed = database.remove_operator(name, &actor.name).await;
-        if !removed.map_err(|error| unavailable(&error))? {
-            return Err(not_found(format!("no operator is named {name:?}")));
+        // The file may have one with the same name, which was added to it later.
+        if !self.remove_stored(actor, name).await.map_err(|error| unavailable(&error))? {
+            return Err(if self.operators.in_file().iter().any(|own| own.name == name) {
+                conflict(format!(
+                    "the operator {name:?} is one of the configuration file; remove it there"
+                ))
+            } else {
+                not_found(format!("no operator is named {name:?}"))
+            });
         }
         info!(actor = actor.name, operator = name, "an operator was removed");
         self.refresh_operators().await.map_err(|error| unavailable(&error))?;
         Ok(json!({"message": "Operator removed successfully"}))
+    }
+
+    /// Removes an operator of the store. Returns false if there is none. A store that does not exist is not
+    /// made.
+    async fn remove_stored(&self, actor: &Operator, name: &str) -> Result<bool, Unavailable> {
+        if self.settings.database.location().is_missing_file() {
+            return Ok(false);
+        }
+        self.settings.database.available().await?.remove_operator(name, &actor.name).await
     }
 
     /// Lists the operators, without anything of their tokens.
@@ -233,7 +250,7 @@ impl Service {
             OperatorAdded::NameTaken => return Err(name_taken(&new.name)),
             OperatorAdded::NotFirst => {
                 self.setup.end();
-                return Err(conflict("the setup lock is not active: there is an operator already"));
+                return Err(conflict("there is an operator already, so no setup token is valid"));
             }
             OperatorAdded::Full => return Err(conflict("there are as many operators as may be")),
         }

@@ -67,13 +67,15 @@ impl Service {
     /// Lists the plugins of the file and of the store.
     pub(crate) async fn list_plugins(&self, query: &str) -> Result<Value, ManagementRefusal> {
         let page = Page::parse(query, &[])?;
-        let state = self.state().await?;
-        let gateway = self.gateway.as_deref();
-        let plugins = state.elements(EntryKind::Client).filter(|element| {
-            element.value.as_ref().is_some_and(is_plugin) && page.matches(&element.name)
+        let gateway = self.gateway.clone();
+        let listing = self.shown(move |state| {
+            let plugins = state.elements(EntryKind::Client).filter(|element| {
+                element.value.as_ref().is_some_and(is_plugin) && page.matches(&element.name)
+            });
+            let plugins = plugins.map(|element| summary(element, gateway.as_deref()));
+            page.document("plugins", plugins.collect())
         });
-        let plugins = plugins.map(|element| summary(element, gateway)).collect();
-        Ok(page.document("plugins", plugins))
+        listing.await
     }
 
     /// Shows a plugin: its components, what they request and what is granted.
@@ -213,7 +215,8 @@ impl Service {
         name: &str,
     ) -> Result<Value, ManagementRefusal> {
         let removing = self.change(actor, |state| {
-            let (name, _) = plugin(state, name)?;
+            let found = plugin(state, name).map(|(name, _)| name);
+            let name = state.name_to_remove(actor, EntryKind::Client, name, found)?;
             let action = "plugin.remove";
             Ok(Wanted { action, kind: EntryKind::Client, name, content: Content::Absent })
         });

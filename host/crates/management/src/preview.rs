@@ -77,8 +77,7 @@ impl Service {
             let message = "the gateway has no configuration file, so there is nothing to compare";
             return Err(conflict(message));
         }
-        // The semaphore is never closed.
-        let _place = self.readers.acquire().await;
+        let _place = self.place().await;
         let preview = gateway.preview(file).await.map_err(|NotApplied(reason)| {
             refusal(StatusCode::SERVICE_UNAVAILABLE, "settings_unavailable", reason)
         })?;

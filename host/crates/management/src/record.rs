@@ -4,15 +4,22 @@ use serde_json::{Value, json};
 use url::form_urlencoded;
 
 use crate::{
-    change::{Content, Wanted, entry_content},
+    change::{Content, State, Wanted, changed_after, entry_content},
     operators::rfc3339,
     refusal::{conflict, forbidden, invalid, not_found, unavailable},
     service::Service,
 };
 use airlock_config::{AbsentOwner, Element, LeftOut, LeftOutReason, redacted};
-use airlock_core::operator::{Operator, Right};
+use airlock_core::{
+    operator::{Operator, Right},
+    tenant::Tenant,
+    threads,
+};
 use airlock_server::ManagementRefusal;
-use airlock_store::entries::{EntryKind, EntryValue, RecordedChange};
+use airlock_store::{
+    SealError,
+    entries::{EntryKind, EntryValue, RecordedChange},
+};
 
 /// Changes of a page, unless the query says otherwise.
 const DEFAULT_LIMIT: u32 = 50;
@@ -30,13 +37,17 @@ impl Service {
         if self.settings.database.location().is_missing_file() {
             return Ok(json!({"changes": [], "count": 0}));
         }
+        let _place = self.place().await;
         let changes = self.database().await?.recorded_changes(before, limit).await;
         let changes = changes.map_err(|error| unavailable(&error))?;
-        let changes: Vec<_> = changes.iter().map(describe).collect();
+        let describing = threads::run(&Tenant::GATEWAY, move || {
+            changes.iter().map(describe).collect::<Vec<_>>()
+        });
+        let changes = describing.await;
         Ok(json!({"count": changes.len(), "changes": changes}))
     }
 
-    /// Reverts a change. Fails if the element was changed since.
+    /// Reverts a change. Fails if the element was changed since, also if it is the same again.
     pub(crate) async fn revert(
         &self,
         actor: &Operator,
@@ -46,32 +57,33 @@ impl Service {
         let recorded = recorded.map_err(|error| unavailable(&error))?;
         let recorded =
             recorded.ok_or_else(|| not_found(format!("no change has the number {id}")))?;
-        let kind = recorded.kind.ok_or_else(|| {
+        let RecordedChange { action, kind, name, before, after, .. } = recorded;
+        let kind = kind.ok_or_else(|| {
             conflict("a change of operators cannot be reverted: their tokens are not kept")
         })?;
-        let is_of_admins =
-            matches!(kind, EntryKind::Client | EntryKind::Setting) || changes_credential(&recorded);
+        let before = opened(id, before)?;
+        let after = opened(id, after)?;
+        let is_of_admins = matches!(kind, EntryKind::Client | EntryKind::Setting)
+            || changes_credential(kind, &action, before.as_ref(), after.as_ref());
         if is_of_admins && !actor.role.has(Right::Administer) {
             return Err(forbidden(
-                "only an administrator may revert a change of a client, of the switch of all tools or of the value of a virtual key",
+                "only an administrator may revert a change of a client, of a setting or of the value of a virtual key",
             ));
         }
-        let brings_back = recorded.before.as_ref().is_some_and(|before| before.document.is_some());
+        let brings_back = before.as_ref().is_some_and(|before| before.document.is_some());
         if kind == EntryKind::KeyValue && brings_back {
             return Err(conflict(
                 "a value that was rotated or deleted never comes back; rotate the key instead",
             ));
         }
         let reverting = self.change(actor, |state| {
-            let current = state.entry(kind, &recorded.name).map(entry_content);
-            if current != recorded.after {
-                return Err(conflict(format!(
-                    "{:?} was changed after the change {id}; revert the later change first",
-                    recorded.name
-                )));
+            state.check_readable(kind, &name)?;
+            let current = state.entry(kind, &name).map(entry_content);
+            if current != after {
+                return Err(changed_after(&name, id));
             }
-            let content = Content::Earlier(recorded.before.clone());
-            Ok(Wanted { action: "revert", kind, name: recorded.name.clone(), content })
+            let content = Content::Reverted { change: id, before: before.clone() };
+            Ok(Wanted { action: "revert", kind, name: name.clone(), content })
         });
         let made = reverting.await?;
         Ok(json!({"status": "success", "message": format!("change {id} reverted"), "change": made}))
@@ -79,34 +91,50 @@ impl Service {
 
     /// Lists where each setting comes from, and the entries of the store that have no effect.
     pub(crate) async fn list_settings(&self) -> Result<Value, ManagementRefusal> {
-        let state = self.state().await?;
-        let elements = state.merged.elements.iter().map(|element| {
-            json!({
-                "kind": element.kind.name(),
-                "name": element.name,
-                "source": source(element),
-                "removed": element.value.is_none(),
-                "value": element.value.as_ref().map(|value| redacted(element.kind, value)),
-            })
-        });
-        let elements: Vec<_> = elements.collect();
-        let left_out: Vec<_> = state.merged.left_out.iter().map(describe_left_out).collect();
-        let owners = &state.merged.config.absent_owners;
-        let warnings: Vec<_> = owners.iter().map(describe_owner).collect();
-        Ok(json!({
-            "revision": state.entries.revision,
-            "elements": elements,
-            "left_out": left_out,
-            "warnings": warnings,
-        }))
+        self.shown(describe_settings).await
     }
 }
 
+fn describe_settings(state: &State) -> Value {
+    let elements = state.merged.elements.iter().map(|element| {
+        json!({
+            "kind": element.kind.name(),
+            "name": element.name,
+            "source": source(element),
+            "removed": element.value.is_none(),
+            "value": element.value.as_ref().map(|value| redacted(element.kind, value)),
+        })
+    });
+    let elements: Vec<_> = elements.collect();
+    let left_out: Vec<_> = state.merged.left_out.iter().map(describe_left_out).collect();
+    let owners = &state.merged.config.absent_owners;
+    let warnings: Vec<_> = owners.iter().map(describe_owner).collect();
+    json!({
+        "revision": state.entries.revision,
+        "elements": elements,
+        "left_out": left_out,
+        "warnings": warnings,
+    })
+}
+
+/// Returns the entry before or after the change `id`. Fails if it cannot be opened.
+fn opened(
+    id: i64,
+    value: Result<Option<EntryValue>, SealError>,
+) -> Result<Option<EntryValue>, ManagementRefusal> {
+    value.map_err(|reason| conflict(format!("the change {id} cannot be reverted: {reason}")))
+}
+
 /// Returns whether a virtual key gets another credential when a change is reverted.
-fn changes_credential(change: &RecordedChange) -> bool {
-    match change.kind {
-        Some(EntryKind::KeyValue) => true,
-        Some(EntryKind::VirtualKey) => match (&change.before, &change.after) {
+fn changes_credential(
+    kind: EntryKind,
+    action: &str,
+    before: Option<&EntryValue>,
+    after: Option<&EntryValue>,
+) -> bool {
+    match kind {
+        EntryKind::KeyValue => true,
+        EntryKind::VirtualKey => match (before, after) {
             (Some(before), Some(after)) => {
                 let before = credentials(before);
                 let after = credentials(after);
@@ -115,7 +143,7 @@ fn changes_credential(change: &RecordedChange) -> bool {
             // Without an entry, the key has the credential of the file, which an update keeps.
             (Some(entry), None) | (None, Some(entry)) => {
                 let is_over_file = entry.replaces.is_some() && entry.document.is_some();
-                is_over_file && change.action != "key.update"
+                is_over_file && action != "key.update"
             }
             (None, None) => false,
         },
@@ -131,16 +159,26 @@ fn credentials(entry: &EntryValue) -> Option<[Value; 4]> {
 }
 
 fn describe(change: &RecordedChange) -> Value {
-    json!({
+    let values = [&change.before, &change.after];
+    let unreadable = values.into_iter().find_map(|value| value.as_ref().err());
+    let [before, after] = values.map(|value| {
+        let value = value.as_ref().ok().and_then(Option::as_ref);
+        value.map(|value| document(change.kind, value))
+    });
+    let mut shown = json!({
         "id": change.id,
         "at": rfc3339(change.at_ms),
         "actor": change.actor,
         "action": change.action,
         "kind": change.kind.map_or("operator", EntryKind::name),
         "name": change.name,
-        "before": change.before.as_ref().map(|value| document(change.kind, value)),
-        "after": change.after.as_ref().map(|value| document(change.kind, value)),
-    })
+        "before": before,
+        "after": after,
+    });
+    if let Some(reason) = unreadable {
+        shown["unreadable"] = reason.to_string().into();
+    }
+    shown
 }
 
 /// Returns the document of an entry without secrets; `{"removed": true}` for a removed element of the

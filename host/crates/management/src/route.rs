@@ -48,6 +48,9 @@ pub(crate) enum Act {
     ShowElement(&'static ListedKind, String),
     UpdateElement(&'static ListedKind, String),
     DeleteElement(&'static ListedKind, String),
+    /// Adds a virtual key to those for which a virtual MCP exists.
+    AttachKey(&'static ListedKind, String, String),
+    DetachKey(&'static ListedKind, String, String),
     /// Shows the configuration of the gateway.
     ShowConfig,
     UpdateConfig,
@@ -93,6 +96,8 @@ impl Act {
             | Self::CreateElement(_)
             | Self::UpdateElement(..)
             | Self::DeleteElement(..)
+            | Self::AttachKey(..)
+            | Self::DetachKey(..)
             | Self::UpdateConfig
             | Self::UpdatePlugin(_)
             | Self::Revert(_) => Right::Change,
@@ -130,6 +135,8 @@ impl Act {
             | Self::ShowElement(_, name)
             | Self::UpdateElement(_, name)
             | Self::DeleteElement(_, name)
+            | Self::AttachKey(_, _, name)
+            | Self::DetachKey(_, _, name)
                 if name.is_empty() || name.len() > MAX_NAME_BYTES =>
             {
                 Err(invalid(format!("a name in the path has 1 to {MAX_NAME_BYTES} bytes")))
@@ -201,6 +208,15 @@ fn acts(segments: &[&str]) -> Option<Vec<(Method, Act)>> {
                 (Method::GET, Act::ShowElement(listed, id.clone())),
                 (Method::PUT, Act::UpdateElement(listed, id.clone())),
                 (Method::DELETE, Act::DeleteElement(listed, id)),
+            ]
+        }
+        ["api", "mcp", "virtual-mcps", id, "virtual-keys", key] => {
+            let listed = ListedKind::at(["mcp", "virtual-mcps"])?;
+            let id = decoded(id)?;
+            let key = decoded(key)?;
+            vec![
+                (Method::POST, Act::AttachKey(listed, id.clone(), key.clone())),
+                (Method::DELETE, Act::DetachKey(listed, id, key)),
             ]
         }
         ["api", "config"] => {

@@ -1,12 +1,13 @@
 //! The management API of a gateway, or of a command that has only the store.
 
-use std::{sync::Arc, time::Duration};
+use std::{mem, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use futures_util::future::BoxFuture;
 use http::StatusCode;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, Semaphore};
+use tracing::{info, warn};
 use url::Url;
 
 use crate::{
@@ -128,12 +129,17 @@ pub struct Service {
     pub(crate) operators: LiveOperators,
     /// Settings that are in force.
     pub(crate) running: ArcSwap<RunningSettings>,
-    /// Held while the operators are read, so that an older reading does not replace a newer one.
-    refreshing: Mutex<()>,
+    /// Held while the operators are read, so that an older reading does not replace a newer one. True if
+    /// the last reading has failed.
+    refreshing: Mutex<bool>,
     /// Places for requests that read the whole configuration.
     pub(crate) readers: Semaphore,
-    /// Their readings of the configuration file.
+    /// Turn of the changes of this gateway: of several at a time, all but one would be made again and again.
+    pub(crate) changing: Semaphore,
+    /// Readings of the configuration file by requests.
     pub(crate) readings: FileReadings,
+    /// Readings of the secrets that plugins are granted.
+    pub(crate) secret_readings: FileReadings,
     /// Components that requests have inspected.
     pub(crate) inspections: Inspections,
     /// `None` for a command: running gateways notice the changes in the store.
@@ -154,7 +160,9 @@ impl Service {
             running,
             refreshing: Mutex::default(),
             readers: Semaphore::new(READERS),
+            changing: Semaphore::new(1),
             readings: FileReadings::new(READERS),
+            secret_readings: FileReadings::new(READERS),
             inspections: Inspections::new(),
             gateway,
         })
@@ -169,11 +177,19 @@ impl Service {
 
     /// Reads the operators of the store, for example because they have changed. Those that were read
     /// before stay if it cannot be used. A store that does not exist yet is not made. With an operator, a
-    /// setup token is no longer valid.
+    /// setup token is no longer valid. Logs the first of several failures, and the end of them.
     pub async fn refresh_operators(&self) -> Result<(), Unavailable> {
-        let _turn = self.refreshing.lock().await;
-        let stored = self.stored_operators().await?;
-        self.operators.replace_stored(stored);
+        let mut is_failing = self.refreshing.lock().await;
+        let stored = self.stored_operators().await;
+        let was_failing = mem::replace(&mut *is_failing, stored.is_err());
+        match &stored {
+            Err(error) if !was_failing => {
+                warn!(%error, "the operators of the store cannot be read right now");
+            }
+            Ok(_) if was_failing => info!("the operators of the store are read again"),
+            Ok(_) | Err(_) => {}
+        }
+        self.operators.replace_stored(stored?);
         if self.has_operator() {
             self.setup.end();
         }
@@ -277,6 +293,12 @@ impl Service {
             Act::ShowElement(listed, id) => self.show_element(listed, &id).await,
             Act::UpdateElement(listed, id) => self.update_element(actor, listed, &id, body).await,
             Act::DeleteElement(listed, id) => self.delete_element(actor, listed, &id).await,
+            Act::AttachKey(listed, id, key) => {
+                self.attach_key(actor, listed, &id, &key, true).await
+            }
+            Act::DetachKey(listed, id, key) => {
+                self.attach_key(actor, listed, &id, &key, false).await
+            }
             Act::ShowConfig => self.show_config().await,
             Act::UpdateConfig => self.update_config(actor, body).await,
             Act::ListChanges => self.list_changes(&request.query).await,

@@ -146,10 +146,89 @@ async fn an_operator_uncovers_no_tool_that_would_need_no_approval() {
         (json!({"tools_to_exclude": ["c", "b"]}), 200),
         (json!({"tools_to_auto_execute": ["a"]}), 200),
         (json!({"tools_to_exclude": ["c"]}), 200),
+        (json!({"tools_to_exclude": ["c", "a"]}), 200),
+        (json!({"tools_to_exclude": ["c"]}), 403),
+        (json!({"tools_to_auto_execute": []}), 200),
+        (json!({"tools_to_exclude": ["c"]}), 200),
     ] {
         let found = desk.status(Role::Operator, Method::PUT, path, change.clone()).await;
         assert_eq!(found, expected, "{change}");
     }
+}
+
+#[tokio::test]
+async fn an_administrator_without_sees_payloads_cannot_give_it() {
+    let desk = Desk::new();
+    let seeing = json!({"name": "bob", "role": "viewer", "sees_payloads": true});
+    let refused = desk.ask(Role::Admin, Method::POST, "/api/operators", seeing.clone()).await;
+    assert_eq!(refused.expect_err("it is refused").code, "payloads_hidden");
+    let operator = Operator { name: "cy".to_owned(), role: Role::Admin, sees_payloads: true };
+    let adding = request(Method::POST, "/api/operators", seeing);
+    assert!(desk.service.answer(Some(&operator), adding).await.is_ok());
+}
+
+#[tokio::test]
+async fn an_operator_of_the_store_is_removed_although_the_file_has_its_name() {
+    let desk = Desk::new();
+    let path = "/api/operators/bob";
+    let operator = json!({"name": "bob", "role": "admin"});
+    assert_eq!(desk.status(Role::Admin, Method::POST, "/api/operators", operator).await, 200);
+    let in_file = json!({"name": "bob", "role": "viewer", "token_sha256": "0".repeat(64)});
+    write(&desk.directory, &json!({"management": {"operators": [in_file]}}));
+    let desk = Desk { service: service(&desk.directory), directory: desk.directory };
+    for expected in [200, 409] {
+        assert_eq!(desk.status(Role::Admin, Method::DELETE, path, Value::Null).await, expected);
+    }
+    let listed = desk.ask(Role::Admin, Method::GET, "/api/operators", Value::Null).await;
+    assert_eq!(listed.expect("listed")["count"], 1);
+}
+
+#[tokio::test]
+async fn a_request_reads_nothing_before_it_has_a_place() {
+    let desk = Desk::new();
+    let other =
+        Desk { service: service(&desk.directory), directory: tempfile::tempdir().expect("one") };
+    assert_eq!(other.status(Role::Admin, Method::POST, KEYS, json!({"name": "a"})).await, 200);
+    let places = desk.service.readers.acquire_many(2).await.expect("all places");
+    let reading = desk.ask(Role::Viewer, Method::GET, KEYS, Value::Null);
+    let changing = async {
+        let made = other.status(Role::Admin, Method::POST, KEYS, json!({"name": "b"})).await;
+        drop(places);
+        made
+    };
+    let (listed, made) = tokio::join!(reading, changing);
+    assert_eq!(made, 200);
+    assert_eq!(listed.expect("listed")["count"], 2);
+}
+
+#[tokio::test]
+async fn many_changes_at_once_are_all_made() {
+    let desk = Desk::new();
+    let names: Vec<_> = (0..24).map(|number| format!("key-{number}")).collect();
+    let making = names
+        .iter()
+        .map(|name| desk.status(Role::Operator, Method::POST, KEYS, json!({"name": name})));
+    assert_eq!(futures_util::future::join_all(making).await, [200; 24]);
+}
+
+#[tokio::test]
+async fn a_setting_is_changed_and_reverted_by_administrators() {
+    let desk = Desk::new();
+    let config = "/api/config";
+    let depth = json!({"client_config": {"mcp_agent_depth": 3}, "mcp": {"disabled": true}});
+    assert_eq!(desk.status(Role::Operator, Method::PUT, config, depth.clone()).await, 403);
+    let invalid = json!({"client_config": {"mcp_agent_depth": 1_000}, "mcp": {"disabled": true}});
+    assert_eq!(desk.status(Role::Admin, Method::PUT, config, invalid).await, 400);
+    assert_eq!(desk.changes().await, 0, "nothing is changed unless all values are valid");
+    assert_eq!(desk.status(Role::Admin, Method::PUT, config, depth).await, 200);
+    assert_eq!(desk.changes().await, 2);
+    let state = desk.service.state().await.expect("read");
+    assert_eq!((state.merged.config.agent.max_depth, state.merged.config.tools_off), (3, true));
+    let revert = "/api/changes/2/revert";
+    assert_eq!(desk.status(Role::Operator, Method::POST, revert, json!({})).await, 403);
+    assert_eq!(desk.status(Role::Admin, Method::POST, revert, json!({})).await, 200);
+    let state = desk.service.state().await.expect("read");
+    assert_eq!((state.merged.config.agent.max_depth, state.merged.config.tools_off), (10, true));
 }
 
 #[tokio::test]
@@ -182,6 +261,38 @@ async fn a_virtual_mcp_takes_identifiers_of_keys_in_the_place_of_names() {
         let found = desk.status(Role::Operator, Method::PUT, &path, change.clone()).await;
         assert_eq!(found, 400, "{change}");
     }
+}
+
+#[tokio::test]
+async fn a_key_is_attached_to_a_virtual_mcp_and_detached_as_with_bifrost() {
+    let desk = Desk::new();
+    let groups = "/api/mcp/virtual-mcps";
+    for name in ["ann", "bob"] {
+        assert_eq!(desk.status(Role::Admin, Method::POST, KEYS, json!({"name": name})).await, 200);
+    }
+    for group in [
+        json!({"name": "docs", "tools": [], "virtual_keys": ["ann"]}),
+        json!({"name": "open", "tools": []}),
+    ] {
+        assert_eq!(desk.status(Role::Operator, Method::POST, groups, group).await, 200);
+    }
+    for (method, path, status) in [
+        (Method::POST, "docs/virtual-keys/bob", 200),
+        (Method::POST, "docs/virtual-keys/bob", 200),
+        (Method::POST, "docs/virtual-keys/nobody", 400),
+        (Method::POST, "none/virtual-keys/bob", 404),
+        (Method::POST, "open/virtual-keys/bob", 409),
+        (Method::DELETE, "docs/virtual-keys/ann", 200),
+        (Method::DELETE, "docs/virtual-keys/ann", 404),
+        (Method::DELETE, "docs/virtual-keys/bob", 409),
+    ] {
+        let whole = format!("{groups}/{path}");
+        let found = desk.status(Role::Operator, method.clone(), &whole, Value::Null).await;
+        assert_eq!(found, status, "{method} {path}");
+    }
+    let path = format!("{groups}/docs");
+    let shown = desk.ask(Role::Viewer, Method::GET, &path, Value::Null).await.expect("shown");
+    assert_eq!(shown["virtual_mcp"]["virtual_keys"], json!(["bob"]));
 }
 
 #[tokio::test]

@@ -49,7 +49,10 @@ impl Connector for HttpServer {
     fn open<'a>(&'a self, opening: Opening<'a>) -> BoxFuture<'a, Result<Opened, OpenError>> {
         Box::pin(async move {
             let Opening { inbox, authority, .. } = opening;
-            let connection = HttpConnection::open(&self.settings, inbox, authority)?;
+            let opened = self
+                .settings
+                .with_files(move |settings| HttpConnection::open(settings, inbox, authority));
+            let connection = opened.await?;
             let transport = match self.transport {
                 HttpTransport::Streamable => http::transport(connection),
                 HttpTransport::Sse => sse::transport(connection),

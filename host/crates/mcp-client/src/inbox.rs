@@ -43,6 +43,7 @@ pub struct Inbox {
     bucket: Mutex<TokenBucket>,
     in_flight: Mutex<InFlight>,
     changed: Notify,
+    check_request: Notify,
     flood: SetOnce<Flood>,
     created: Instant,
     /// Notified when the server has to wait before it is read.
@@ -111,6 +112,7 @@ impl Inbox {
             bucket: Mutex::new(TokenBucket::new(now)),
             in_flight: Mutex::default(),
             changed: Notify::new(),
+            check_request: Notify::new(),
             flood: SetOnce::new(),
             created: now,
             received: Mutex::new(now),
@@ -143,6 +145,16 @@ impl Inbox {
     /// Makes [`Self::changed`] return, because a report of a change may have been missed.
     pub fn suspect_change(&self) {
         self.changed.notify_one();
+    }
+
+    /// Requests a check of the server, because a message could not be sent or its stream could not be opened.
+    pub(super) fn request_check(&self) {
+        self.check_request.notify_one();
+    }
+
+    /// Waits until a check is requested.
+    pub(super) async fn check_requested(&self) {
+        self.check_request.notified().await;
     }
 
     /// Waits until the server floods the gateway.

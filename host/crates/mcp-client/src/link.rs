@@ -15,11 +15,7 @@ use std::{
 
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::{
-    sync::{Notify, mpsc},
-    task::JoinSet,
-    time::timeout,
-};
+use tokio::{sync::mpsc, task::JoinSet, time::timeout};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 pub use self::request::Request;
@@ -40,7 +36,6 @@ pub struct Link {
     next_id: AtomicI64,
     agreed: OnceLock<Agreed>,
     abandoned: mpsc::Sender<Abandoned>,
-    check_request: Notify,
     log_level: Mutex<Option<LogLevel>>,
     users: TaskTracker,
 }
@@ -123,7 +118,6 @@ impl Link {
             next_id: AtomicI64::new(1),
             agreed: OnceLock::new(),
             abandoned,
-            check_request: Notify::new(),
             log_level: Mutex::new(None),
             users: TaskTracker::new(),
         };
@@ -210,12 +204,12 @@ impl Link {
 
     /// Reports that a message could not be sent, so that the server is checked.
     pub fn request_check(&self) {
-        self.check_request.notify_one();
+        self.inbox.request_check();
     }
 
     /// Waits until a check is requested.
     pub async fn check_requested(&self) {
-        self.check_request.notified().await;
+        self.inbox.check_requested().await;
     }
 
     /// Cancels a task at the server.

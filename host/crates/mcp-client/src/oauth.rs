@@ -55,6 +55,7 @@ pub(super) use self::{
     challenge::Challenge,
     logins::login_id,
     outbound::check_server,
+    turns::Turns,
     user_headers::UserHeaders,
 };
 pub use self::{

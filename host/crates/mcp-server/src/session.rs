@@ -41,6 +41,10 @@ const KEPT_LOGS: usize = 16;
 /// Bytes of the events of completed requests that a session keeps.
 const KEPT_BYTES: usize = 4 << 20;
 
+/// The most sessions, and streams, that make room for another one. After a bound was lowered, there are more
+/// than it permits; all of them at once would hold up every other client for as long as it takes to find them.
+const MOST_CLOSED: usize = 16;
+
 /// All sessions.
 pub struct Sessions {
     bounds: Mutex<SessionBounds>,
@@ -127,8 +131,8 @@ impl Sessions {
         })
     }
 
-    /// Changes the bounds. Sessions and streams beyond lower ones end when another one is opened, in the order
-    /// in which they make room for it.
+    /// Changes the bounds. Sessions and streams beyond lower ones end when further ones are opened, some for
+    /// each, in the order in which they make room for it.
     pub fn set_bounds(&self, bounds: SessionBounds) {
         *lock(&self.bounds) = bounds;
     }
@@ -140,9 +144,11 @@ impl Sessions {
         let mut by_id = lock(&self.by_id);
         let now = Instant::now();
         by_id.retain(|_, session| session.is_alive(now, bounds.idle));
-        // Several make room after the bounds were lowered.
         let mut own = count(&by_id, &tenant);
-        while own >= bounds.per_key {
+        for _ in 0..MOST_CLOSED {
+            if own < bounds.per_key {
+                break;
+            }
             if !close_idle(&mut by_id, &tenant) {
                 return Err(full(format!(
                     "this caller has {own} sessions in use, as many as it may; end one with DELETE"
@@ -150,7 +156,10 @@ impl Sessions {
             }
             own -= 1;
         }
-        while by_id.len() >= bounds.total {
+        for _ in 0..MOST_CLOSED {
+            if by_id.len() < bounds.total {
+                break;
+            }
             if !displace(&mut by_id, own) {
                 return Err(full(format!("all {} sessions are in use", bounds.total)));
             }
@@ -193,8 +202,10 @@ impl Sessions {
         if own >= bounds.streams_per_key {
             return Err(full(format!("this caller has {own} waiting streams, as many as it may")));
         }
-        // Several make room after the bound was lowered.
-        while streams.count() >= bounds.streams {
+        for _ in 0..MOST_CLOSED {
+            if streams.count() < bounds.streams {
+                break;
+            }
             if !streams.displace(own) {
                 return Err(full(format!("all {} waiting streams are in use", bounds.streams)));
             }

@@ -8,6 +8,7 @@ use super::{
     BadProvider, Kind, ModelError, Prompt, Response, Settings, Terms, backend::Backend,
     scripted::Script, service::ServiceClient,
 };
+use airlock_core::file_version::FileVersion;
 
 /// Every configured provider.
 #[derive(Debug, Default)]
@@ -21,6 +22,8 @@ pub(super) struct Provider {
     pub(super) name: String,
     /// Settings of the backend.
     kind: Kind,
+    /// Versions of its files, examined before they were read.
+    files: Vec<Option<FileVersion>>,
     /// Shared with the providers of other settings in which it is the same.
     pub(super) backend: Arc<dyn Backend>,
     /// Models of any providers that are asked if this one fails.
@@ -35,9 +38,9 @@ impl Models {
         Self::default().with_settings(settings)
     }
 
-    /// Creates the providers of other settings. A provider that is the same keeps its connections, its
-    /// list of models and the health of its keys; its files are not read again. Requests to those of before
-    /// are not affected. Fails as [`Self::new`] does.
+    /// Creates the providers of other settings. A provider that is the same, its files included, keeps its
+    /// connections, its list of models and the health of its keys. Requests to those of before are not
+    /// affected. Fails as [`Self::new`] does.
     pub fn with_settings(&self, settings: &[Settings]) -> Result<Self, BadProvider> {
         let mut names = BTreeSet::new();
         if let Some(twice) = settings.iter().find(|settings| !names.insert(&settings.name)) {
@@ -86,17 +89,20 @@ impl Models {
 impl Provider {
     fn new(settings: &Settings) -> Result<Self, BadProvider> {
         let name = settings.name.clone();
+        let files = versions(&settings.kind);
         let backend: Arc<dyn Backend> = match &settings.kind {
             Kind::Service(service) => Arc::new(ServiceClient::new(&name, service)?),
             Kind::Scripted { script } => Arc::new(Script::load(&name, script)?),
         };
         let kind = settings.kind.clone();
-        Ok(Self { name, kind, backend, fallbacks: settings.fallbacks.clone() })
+        Ok(Self { name, kind, files, backend, fallbacks: settings.fallbacks.clone() })
     }
 
-    /// Returns whether the backend is that of these settings.
+    /// Returns whether the backend is that of these settings, with the present content of their files.
     fn is_of(&self, settings: &Settings) -> bool {
-        self.name == settings.name && self.kind == settings.kind
+        self.name == settings.name
+            && self.kind == settings.kind
+            && self.files == versions(&settings.kind)
     }
 
     /// Returns the provider with the fallbacks of these settings.
@@ -104,6 +110,7 @@ impl Provider {
         Self {
             name: self.name.clone(),
             kind: self.kind.clone(),
+            files: self.files.clone(),
             backend: self.backend.clone(),
             fallbacks: settings.fallbacks.clone(),
         }
@@ -117,6 +124,11 @@ impl Provider {
     ) -> Result<Response<'_>, ModelError> {
         self.backend.respond(prompt, terms).await
     }
+}
+
+/// Returns the versions of the files of a provider as they are now. Blocks.
+fn versions(kind: &Kind) -> Vec<Option<FileVersion>> {
+    kind.files().into_iter().map(FileVersion::read).collect()
 }
 
 #[cfg(test)]

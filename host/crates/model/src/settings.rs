@@ -1,9 +1,13 @@
 //! Settings of model providers.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use airlock_core::secret::Secret;
-use airlock_tls::IdentitySource;
+use airlock_tls::{IdentitySource, KeySource};
 
 /// Maximum number of providers that are asked after the first one has failed (`fallbacks`). A
 /// caller may name them, and each attempt costs the operator a request.
@@ -65,7 +69,7 @@ pub struct Service {
     pub proxy: Option<Secret>,
     /// PEM file of certificates that are trusted in addition to the system's.
     pub ca: Option<PathBuf>,
-    /// Certificate of the gateway for the service, if it asks for one. It is read once.
+    /// Certificate of the gateway for the service, if it asks for one. It is read when the provider is set up.
     pub identity: Option<IdentitySource>,
 }
 
@@ -159,6 +163,28 @@ pub enum ServiceAccountKey {
     Text(Secret),
     /// Its file.
     File(PathBuf),
+}
+
+impl Kind {
+    /// Returns the files that are read when the provider is set up.
+    pub(super) fn files(&self) -> Vec<&Path> {
+        let service = match self {
+            Self::Scripted { script } => return vec![script.as_path()],
+            Self::Service(service) => service,
+        };
+        let identity = service.identity.as_ref();
+        let certificate = identity.map(|identity| &identity.certificate);
+        let private_key = identity.and_then(|identity| match &identity.key {
+            KeySource::File(path) => Some(path),
+            KeySource::Pem(_) => None,
+        });
+        let accounts = service.keys.iter().filter_map(|key| match &key.cloud {
+            Some(CloudCredential::ServiceAccount(ServiceAccountKey::File(path))) => Some(path),
+            _ => None,
+        });
+        let own = service.ca.iter().chain(certificate).chain(private_key);
+        own.chain(accounts).map(PathBuf::as_path).collect()
+    }
 }
 
 impl CloudCredential {

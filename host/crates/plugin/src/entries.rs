@@ -216,7 +216,7 @@ impl Plugins {
             // A load that has begun ends before.
             let _loading = entry.loading.lock().await;
             self.0.resources.catalog.remove_client(client);
-            info!(%client, "plugin removed");
+            info!(%client, "plugin unloaded");
             removed.push(client.clone());
         }
         removed

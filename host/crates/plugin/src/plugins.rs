@@ -165,12 +165,14 @@ impl Plugins {
         self.load(name, entry).await
     }
 
-    /// Loads every plugin that has changed or is not loaded. A plugin that is not loaded and cannot
-    /// be is marked as failed, with the reason.
-    pub async fn reload_all(&self) {
+    /// Loads every plugin that has changed or is not loaded. Returns those that could not be loaded, whose
+    /// old component stays if it was loaded. Any other one is marked as failed, with the reason.
+    pub async fn reload_all(&self) -> Vec<ClientName> {
         let entries = self.0.entries.all();
         // Each load logs its own outcome.
-        join_all(entries.iter().map(|(client, entry)| self.load(client, entry))).await;
+        let loads = entries.iter().map(|(client, entry)| self.load(client, entry));
+        let failed = entries.iter().zip(join_all(loads).await).filter(|(_, load)| load.is_err());
+        failed.map(|((client, _), _)| client.clone()).collect()
     }
 
     /// Returns the digest of the component that a client currently runs; `None` if there is no such

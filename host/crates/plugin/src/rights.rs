@@ -88,7 +88,10 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotGranted { right, reason, remedy, .. } => {
-                write!(f, "the plugin needs {right} ({reason}), which is not granted; {remedy}")
+                write!(
+                    f,
+                    "the plugin needs {right}, which is not granted; its reason: {reason}; {remedy}"
+                )
             }
             Self::Profile { key, limit, profile, .. } => write!(
                 f,

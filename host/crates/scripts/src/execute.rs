@@ -81,7 +81,6 @@ impl CodeMode {
                 (None, false) if is_approver(chain) => true,
                 _ => return Err(not_waiting(call)),
             };
-            tracing::debug!(run = id, tenant = %chain.tenant(), approves, "calls of a script were decided");
             let decided = own.decide_pending(id, epoch, approves).await;
             decided.map_err(|error| not_resumed(id, &error))?;
         }

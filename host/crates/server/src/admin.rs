@@ -160,7 +160,7 @@ impl ListedClient<'_> {
                     "config": {"name": name, "client_id": name, "connection_type": kind},
                     "state": "disconnected",
                     "phase": "disabled",
-                    "reason": "disabled by the configuration",
+                    "reason": "`disabled` is true",
                 }),
                 tools: None,
             },

@@ -8,7 +8,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     hash::Hash,
     sync::{
         Arc, OnceLock,
@@ -229,10 +229,19 @@ impl ConnectionTable {
 
     /// Evicts the connections beyond these limits, as far as they may be interrupted.
     fn evict_beyond(&mut self, max: usize, max_per_peer: usize) {
-        let usual = self.places.values().filter(|place| !place.is_reserved);
-        let peers: HashSet<Peer> = usual.map(|place| place.peer).collect();
-        for peer in peers {
-            self.evict_excess(max_per_peer, |place| !place.is_reserved && place.peer == peer);
+        // In one pass: there may be as many peers as connections, and everything waits for the table.
+        let mut open: HashMap<Peer, usize> = HashMap::new();
+        for place in self.places.values().filter(|place| !place.is_reserved && !place.is_evicted) {
+            *open.entry(place.peer).or_default() += 1;
+        }
+        for number in self.ranked(|place| !place.is_reserved) {
+            let peer = self.places.get(&number).map(|place| place.peer);
+            if let Some(open) = peer.and_then(|peer| open.get_mut(&peer))
+                && *open > max_per_peer
+                && self.evict_one(number)
+            {
+                *open -= 1;
+            }
         }
         self.evict_excess(max, |place| !place.is_reserved);
     }
@@ -253,6 +262,18 @@ impl ConnectionTable {
     /// streams wait the connections of the tenant that has most come first. Evicted connections no
     /// longer count as open, but hold their room until they end.
     fn evict(&mut self, most: usize, of: impl Fn(&ConnectionPlace) -> bool) -> usize {
+        let mut evicted = 0;
+        for number in self.ranked(of) {
+            if evicted == most {
+                break;
+            }
+            evicted += usize::from(self.evict_one(number));
+        }
+        evicted
+    }
+
+    /// Returns the numbers of the connections that may be interrupted, in the order of [`Self::evict`].
+    fn ranked(&self, of: impl Fn(&ConnectionPlace) -> bool) -> Vec<u64> {
         let ranked = self.places.iter().filter(|(_, place)| !place.is_evicted && of(place));
         let mut ranked: Vec<_> = ranked
             .filter_map(|(number, place)| {
@@ -262,20 +283,19 @@ impl ConnectionTable {
             })
             .collect();
         ranked.sort_unstable();
-        let mut evicted = 0;
-        for (_, number) in ranked {
-            if evicted == most {
-                break;
-            }
-            let Some(place) = self.places.get_mut(&number) else { continue };
-            // Checked again, because a request may have begun since the ranking.
-            if place.activity.evict() {
-                place.is_evicted = true;
-                evicted += 1;
-                self.unclaim(number);
-            }
+        ranked.into_iter().map(|(_, number)| number).collect()
+    }
+
+    /// Evicts a connection. Returns false if it may not be interrupted: a request may have begun since the
+    /// ranking.
+    fn evict_one(&mut self, number: u64) -> bool {
+        let Some(place) = self.places.get_mut(&number) else { return false };
+        let is_evicted = place.activity.evict();
+        if is_evicted {
+            place.is_evicted = true;
+            self.unclaim(number);
         }
-        evicted
+        is_evicted
     }
 
     /// Number of connections on which requests of a tenant run.

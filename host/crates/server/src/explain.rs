@@ -138,23 +138,22 @@ impl Question {
 fn unknown_group(slug: &str) -> ApiError {
     let slug = cut(slug.to_owned(), SHOWN_BYTES);
     let message = format!(
-        "no virtual MCP is served to such a request at {slug:?}: it is not in `mcp.virtual_mcps`, is not enabled, or has `virtual_keys` without this key"
+        "no virtual MCP is served to such a request at {slug:?}: it does not exist, is not enabled, or has `virtual_keys` without this key"
     );
     ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "unknown_virtual_mcp", message)
         .about("virtual_mcp")
 }
 
 fn unknown_role() -> ApiError {
-    let message = "one of the roles does not exist; each `role` is a `name` in `governance.roles`";
+    let message = "one of the roles does not exist; each `role` is the name of a role";
     ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "unknown_role", message)
         .about("role")
 }
 
 fn unknown_key(name: &str) -> ApiError {
     let name = cut(name.to_owned(), SHOWN_BYTES);
-    let message = format!(
-        "no active virtual key is named {name:?}; `key` is a `name` in `governance.virtual_keys`"
-    );
+    let message =
+        format!("no active virtual key is named {name:?}; `key` is the name of a virtual key");
     ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "unknown_key", message)
         .about("key")
 }
@@ -280,7 +279,7 @@ fn describe_client(client: &ExplainedClient<'_>) -> Value {
 
 fn describe_disabled(name: &str) -> Value {
     let reason = format!(
-        "The configuration disables the client {name}. Set `disabled` of the client in `mcp.client_configs` to false."
+        "The client {name} is disabled. Enable it with `airlock client enable {name}`, or set its `disabled` to false."
     );
     json!({"name": name, "state": "disabled", "reason": reason})
 }

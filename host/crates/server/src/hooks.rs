@@ -1,6 +1,6 @@
 //! The parts of the gateway that the request handlers use, and that live as long as it.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use http::{Method, StatusCode};
@@ -91,13 +91,14 @@ pub enum NotReloaded {
 /// Operates MCP servers and reads their diagnostics. The server does not depend on the way
 /// they are connected.
 pub trait Upstreams: Send + Sync + 'static {
-    /// Closes the connection to one instance of a server, or those to all, and opens new ones. Dropping the
-    /// future does not cancel the operation.
+    /// Closes the connection to one instance of a server, or those to all, and opens new ones. Returns the
+    /// reasons for which some of several instances are not connected; fails if none is. Dropping the future
+    /// does not cancel the operation.
     fn reconnect<'a>(
         &'a self,
         client: &'a str,
         instance: Option<usize>,
-    ) -> BoxFuture<'a, Result<(), NotDone>>;
+    ) -> BoxFuture<'a, Result<Vec<String>, NotDone>>;
 
     /// Reads the list of tools of one server again. Returns the number of its tools.
     fn refresh<'a>(&'a self, client: &'a str) -> BoxFuture<'a, Result<usize, NotDone>>;
@@ -151,8 +152,7 @@ pub trait Management: Send + Sync + 'static {
     }
 }
 
-/// Request to the management API, whose body was read.
-#[derive(Debug)]
+/// Request to the management API, whose body was read. `Debug` leaves the body out, which may have secrets.
 pub struct ManagementRequest {
     /// Its method.
     pub method: Method,
@@ -168,6 +168,16 @@ pub struct ManagementRequest {
     pub setup_token: Option<Secret>,
     /// Credential of the operator's session; `None` if it has a token, or no credential.
     pub session: Option<Secret>,
+}
+
+impl fmt::Debug for ManagementRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { method, path, .. } = self;
+        f.debug_struct("ManagementRequest")
+            .field("method", method)
+            .field("path", path)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Refusal of a request to the management API.

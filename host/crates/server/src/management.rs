@@ -18,6 +18,7 @@ use super::{
 use airlock_core::{
     operator::{Operator, Right},
     secret::Secret,
+    threads,
 };
 use airlock_store::components::MAX_COMPONENT_BYTES;
 
@@ -151,6 +152,7 @@ pub(super) async fn answer(
     let session = session.map(|session| session.credential);
     let is_change = !matches!(method, Method::GET | Method::HEAD);
     let request = ManagementRequest { method, path, query, body, component, setup_token, session };
+    let tenant = charge.tenant().clone();
     let charge = charge.clone();
     let answering = async move {
         let _upload = upload;
@@ -165,7 +167,9 @@ pub(super) async fn answer(
     } else {
         answering.await
     };
-    let mut reply = reply(answered.map_err(refused)?, shown);
+    let body = answered.map_err(refused)?;
+    // A list of all settings would keep a worker from other requests for too long.
+    let mut reply = threads::run(&tenant, move || reply(body, shown)).await;
     if let Some(cookie) = operator_login::forget(app).filter(|_| ends) {
         reply.headers_mut().insert(header::SET_COOKIE, cookie);
     }

@@ -161,7 +161,7 @@ pub(super) fn check_right(operator: &Operator, right: Right, words: &str) -> Res
 /// Returns the refusal of a request without an operator.
 pub(super) fn required(words: &str) -> ApiError {
     let message = format!(
-        "only an operator may {words}: send the token of one as `Authorization: Bearer …`, or use the gateway's Unix socket; a gateway without an operator prints the setup token for the first one when it starts"
+        "only an operator may {words}: send the token of one as `Authorization: Bearer …` or the cookie of a login, or use the gateway's Unix socket; a gateway without an operator prints the setup token for the first one when it starts"
     );
     ApiError::new(StatusCode::UNAUTHORIZED, "authentication_error", "operator_required", message)
 }

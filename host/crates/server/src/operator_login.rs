@@ -412,7 +412,7 @@ fn refused(refusal: &OperatorLoginRefusal) -> Reply {
             "The identity provider refused the login, or it was cancelled. Log in again."
         }
         OperatorLoginRefusal::NoRole(_) => {
-            "Your account may not operate this gateway. Its administrator decides about that."
+            "Your account may not operate this gateway. Ask its administrator for a role."
         }
         OperatorLoginRefusal::Unavailable(_) => "Logins are not available now. Try again later.",
     };

@@ -152,7 +152,7 @@ pub(super) async fn run(
             let Some(decisions) = decided else {
                 return cancel(runs, sender, id, charge).await;
             };
-            if decisions.approves() {
+            if needs_approver(&decisions, sender.key.is_some()) {
                 check_approver(app, sender)?;
             }
             let script = own.head(id).await.map_err(|error| refusal(&error))?.script;
@@ -161,11 +161,18 @@ pub(super) async fn run(
             let resumed = runs::resume(&caller, id, &script).map_err(|error| {
                 conflict("run_refused", format!("the run cannot be resumed: {error}"))
             })?;
-            own.decide(id, decisions).await.map_err(|error| refusal(&error))?;
+            let decided = own.decide(id, decisions, &tenant.to_string()).await;
+            decided.map_err(|error| refusal(&error))?;
             finish(resumed).await?;
             show(runs, sender, id, charge).await
         }
     }
+}
+
+/// Returns whether only those who may approve calls make these decisions. A call in doubt of a run without a
+/// key may be one that an operator has approved, once and not once more.
+fn needs_approver(decisions: &Decisions, has_key: bool) -> bool {
+    decisions.approves() || (decisions.retries() && !has_key)
 }
 
 /// Fails if calls of the sender's clients wait for operators: then the sender approves no call of a script
@@ -330,6 +337,20 @@ fn keeps_nothing() -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_call_that_an_operator_may_have_approved_is_not_made_again_without_one() {
+        let call: Position = "1".parse().expect("a position");
+        for (decisions, without_key, with_key) in [
+            (Decisions::default().approve(call), true, true),
+            (Decisions::default().retry_approved(call), true, true),
+            (Decisions::default().retry(call), true, false),
+            (Decisions::default().deny(call).skip(call, Value::Null), false, false),
+        ] {
+            let found = [false, true].map(|has_key| needs_approver(&decisions, has_key));
+            assert_eq!(found, [without_key, with_key], "{decisions:?}");
+        }
+    }
 
     #[test]
     fn a_path_names_a_run_and_an_action() {

@@ -81,8 +81,8 @@ pub(super) async fn run(
     let instance = operation.instance(query.unwrap_or_default())?;
     let body = match operation {
         UpstreamOperation::Reconnect => {
-            in_time(upstreams.reconnect(client, instance)).await?.map(|()| {
-                json!({"status": "success", "message": "MCP client reconnected successfully"})
+            in_time(upstreams.reconnect(client, instance)).await?.map(|failures| {
+                json!({"status": "success", "message": "MCP client reconnected successfully", "warnings": failures})
             })
         }
         UpstreamOperation::Refresh => in_time(upstreams.refresh(client)).await?.map(|tools| {

@@ -186,10 +186,10 @@ pub struct RecordedChange {
     /// Name of the entry or of the operator.
     pub name: String,
     /// The entry before; `None` if there was none. For an operator, its document has the role, the
-    /// right to see payloads and the expiry.
-    pub before: Option<EntryValue>,
-    /// The entry afterwards; `None` if there is none.
-    pub after: Option<EntryValue>,
+    /// right to see payloads and the expiry. The reason if its document cannot be opened, or was not kept.
+    pub before: Result<Option<EntryValue>, SealError>,
+    /// The entry afterwards; `None` if there is none. The reason if its document cannot be opened.
+    pub after: Result<Option<EntryValue>, SealError>,
 }
 
 impl Database {
@@ -201,16 +201,17 @@ impl Database {
     }
 
     /// Makes a change, records it and announces it, in one transaction. If the future is dropped, the
-    /// change is made completely or not at all. Fails if the database cannot be used, or if the entry is
-    /// there and its document cannot be opened.
+    /// change is made completely or not at all. An entry whose document cannot be opened is replaced or
+    /// removed like any other, and the record does not keep its document. Fails if the database cannot be
+    /// used.
     pub async fn change_entry(&self, change: EntryChange) -> Result<EntryChanged, Unavailable> {
         let sealer = self.sealer();
         self.write(Subject::SETTINGS, move |sql| sql::change(sql, &sealer, &change)).await
     }
 
     /// Returns recorded changes, the latest first: those before the number `before`, at most `limit`
-    /// and at most [`MAX_LISTED`]. Fewer are returned if their documents are large, but always one if
-    /// there is one. Fails as [`Self::entries`] does.
+    /// and at most [`MAX_LISTED`], also those whose documents cannot be opened. Fewer are returned if their
+    /// documents are large, but always one if there is one. Fails as [`Self::entries`] does.
     pub async fn recorded_changes(
         &self,
         before: Option<i64>,
@@ -218,6 +219,17 @@ impl Database {
     ) -> Result<Vec<RecordedChange>, Unavailable> {
         let sealer = self.sealer();
         self.read(move |sql| record::list(sql, &sealer, before, limit.min(MAX_LISTED))).await
+    }
+
+    /// Returns the number of the latest recorded change of an entry, which may be removed by now; `None` if
+    /// none is recorded. Fails as [`Self::recorded_changes`] does.
+    pub async fn latest_change(
+        &self,
+        kind: EntryKind,
+        name: &str,
+    ) -> Result<Option<i64>, Unavailable> {
+        let name = name.to_owned();
+        self.read(move |sql| record::latest(sql, kind, &name)).await
     }
 
     /// Returns one recorded change; `None` if there is none with this number. Fails as

@@ -28,7 +28,7 @@ pub struct LazyDatabase(Arc<Opening>);
 struct Opening {
     settings: Settings,
     database: OnceCell<Database>,
-    /// Attempts to open a database on a server that have failed.
+    /// Attempts to open the database that have failed. Only a server has pauses.
     outage: Mutex<Outage>,
 }
 
@@ -57,12 +57,16 @@ impl LazyDatabase {
     }
 
     /// Returns the open database, as [`Self::open`], and waits at most as long as for a lane: those who
-    /// find another process holding the file try one after the other. Logs the reason if it cannot be
+    /// find another process holding the file try one after the other. Logs the reason, once, if it cannot be
     /// opened, and fails with [`Unavailable::Lost`], or with [`Unavailable::Unreachable`] for a server.
     pub async fn available(&self) -> Result<&Database, Unavailable> {
         let opened = timeout(MAX_WAIT, self.open()).await.map_err(|_| Unavailable::Busy)?;
         opened.map_err(|cause| {
-            error!(error = with_causes(&cause), "the database cannot be opened");
+            // Of a pause, the log has the attempt that failed.
+            let error = with_causes(&cause);
+            if !is_paused(&cause) && self.0.outage.lock().reports(&error) {
+                error!(error, "the database cannot be opened");
+            }
             match self.location() {
                 Location::File(_) => Unavailable::Lost,
                 Location::Server(_) => Unavailable::Unreachable,
@@ -75,8 +79,7 @@ impl Opening {
     async fn attempt(&self) -> Result<Database, OpenError> {
         let location = &self.settings.location;
         if self.outage.lock().is_pausing(Instant::now()) {
-            let reason = "the last attempt to open it failed a moment ago";
-            return Err(OpenError::unusable(location, reason));
+            return Err(OpenError::unusable(location, Paused));
         }
         let opened = Database::open(self.settings.clone()).await;
         if matches!(location, Location::Server(_))
@@ -86,6 +89,15 @@ impl Opening {
         }
         opened
     }
+}
+
+/// No attempt is made to open a database, because one has just failed.
+#[derive(Debug, thiserror::Error)]
+#[error("the last attempt to open it failed a moment ago")]
+struct Paused;
+
+fn is_paused(error: &OpenError) -> bool {
+    matches!(error, OpenError::Unusable { cause, .. } if cause.is::<Paused>())
 }
 
 impl From<Settings> for LazyDatabase {

@@ -29,6 +29,7 @@
 //! | `lane`, `connection` | who waits for whom, and for how long; one operation |
 //! | `sql` | statements, parameters, rows, errors; the locks of subjects |
 //! | `copy` | a copy of everything in another place |
+//! | `eviction` | room in tables whose rows expire |
 //! | `seal`, `rekey` | secrets at rest, and their change to a new key |
 //! | [`changes`], `revision`, `watcher` | what other processes have changed; the numbers that tell it, and the thread that reads them |
 //!
@@ -51,6 +52,7 @@ mod copy;
 mod database;
 pub mod entries;
 mod error;
+mod eviction;
 pub mod kv;
 mod lane;
 mod lazy;

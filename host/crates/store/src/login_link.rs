@@ -19,6 +19,7 @@ use crate::{
     columns::milliseconds,
     database::Database,
     error::Unavailable,
+    eviction::ExpiringTable,
     login::{LoginId, owner},
     owner::OwnerId,
     seal::{Sealer, SecretPlace},
@@ -28,8 +29,9 @@ use airlock_strings::hex;
 
 /// Maximum links of one holder that can be followed. One more ends the oldest.
 pub const MAX_LINKS: u32 = 16;
-/// Maximum number of expired links that one change removes, so that it stays quick.
-const PURGED_AT_ONCE: u32 = 100;
+
+static LINKS: ExpiringTable =
+    ExpiringTable { name: "login_link", of_owner: "holder = ?1", order: "expires_ms" };
 
 /// SHA-256 of a secret of a link.
 pub type LinkDigest = [u8; 32];
@@ -74,7 +76,8 @@ impl Database {
         self.write(Subject::LOGIN_LINKS, move |sql| {
             let digest = hex(&digest);
             let holder = hex(&holder);
-            make_room(sql, &holder)?;
+            sql.overwrite_deleted()?;
+            LINKS.make_room(sql, params![&holder], MAX_LINKS - 1)?;
             let document = sealer.seal(&place(&digest), &document)?;
             let expires = sql.now().saturating_add(milliseconds(life));
             let insert = "INSERT INTO login_link (id, client, server, holder, expires_ms, document) \
@@ -153,15 +156,6 @@ impl Database {
         self.write(Subject::LOGIN_LINKS, move |sql| update(sql, &sealer, &hex(&digest), change))
             .await
     }
-
-    /// Removes a link. Fails if the database cannot be used.
-    pub async fn remove_login_link(&self, digest: LinkDigest) -> Result<(), Unavailable> {
-        self.write(Subject::LOGIN_LINKS, move |sql| {
-            sql.overwrite_deleted()?;
-            sql.run("DELETE FROM login_link WHERE id = ?1", params![&hex(&digest)]).map(drop)
-        })
-        .await
-    }
 }
 
 /// Changes a link, as [`Database::update_login_link`] does.
@@ -222,17 +216,6 @@ fn link(row: &Row<'_>, sealer: &Sealer) -> Result<LoginLink, SqlError> {
 
 fn place(digest: &str) -> SecretPlace {
     SecretPlace::new("login_link", "document", &[digest.as_bytes()])
-}
-
-/// Removes links that have expired, and the oldest ones of a holder that has as many as it may.
-fn make_room(sql: &Sql<'_>, holder: &str) -> Result<(), SqlError> {
-    sql.overwrite_deleted()?;
-    let expired = "DELETE FROM login_link WHERE id IN \
-                   (SELECT id FROM login_link WHERE expires_ms <= ?1 ORDER BY expires_ms LIMIT ?2)";
-    sql.run(expired, params![sql.now(), PURGED_AT_ONCE])?;
-    let beyond = "DELETE FROM login_link WHERE holder = ?1 AND id NOT IN \
-                  (SELECT id FROM login_link WHERE holder = ?1 ORDER BY expires_ms DESC, id LIMIT ?2)";
-    sql.run(beyond, params![holder, MAX_LINKS - 1]).map(drop)
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use crate::{
     database::Database,
     entries::record::{self, NewChange},
     error::Unavailable,
+    eviction::ExpiringTable,
     seal::SecretPlace,
     sql::{Row, Sql, SqlError, Subject, first, params},
 };
@@ -35,8 +36,14 @@ pub const MAX_SESSIONS_OF_OPERATOR: u32 = 16;
 pub const MAX_SESSIONS: u32 = 10_000;
 /// Time between two records of the use of a session.
 const SEEN_INTERVAL: Duration = Duration::from_mins(1);
-/// Maximum number of expired rows that one change removes, so that it stays quick.
-const PURGED_AT_ONCE: u32 = 100;
+
+static LOGINS: ExpiringTable =
+    ExpiringTable { name: "operator_login", of_owner: "peer = ?1", order: "expires_ms" };
+static SESSIONS: ExpiringTable = ExpiringTable {
+    name: "operator_session",
+    of_owner: "subject = ?1 AND issuer = ?2",
+    order: "seen_ms",
+};
 
 /// SHA-256 of a secret.
 pub type SecretDigest = [u8; 32];
@@ -345,40 +352,27 @@ fn place(id: &str) -> SecretPlace {
 /// displaces its own.
 fn make_room_for_login(sql: &Sql<'_>, peer: &SecretDigest) -> Result<(), SqlError> {
     sql.overwrite_deleted()?;
-    let expired = "DELETE FROM operator_login WHERE id IN \
-         (SELECT id FROM operator_login WHERE expires_ms <= ?1 ORDER BY expires_ms LIMIT ?2)";
-    sql.run(expired, params![sql.now(), PURGED_AT_ONCE])?;
-    let own = "DELETE FROM operator_login WHERE peer = ?1 AND id NOT IN \
-               (SELECT id FROM operator_login WHERE peer = ?1 ORDER BY expires_ms DESC, id LIMIT ?2)";
-    sql.run(own, params![peer, MAX_LOGINS_OF_PEER - 1])?;
-    let count: u32 = sql.one("SELECT count(*) FROM operator_login", &[], first)?;
-    let beyond = (count + 1).saturating_sub(MAX_LOGINS);
-    if beyond == 0 {
+    LOGINS.make_room(sql, params![peer], MAX_LOGINS_OF_PEER - 1)?;
+    let surplus = LOGINS.surplus(sql, MAX_LOGINS)?;
+    if surplus == 0 {
         return Ok(());
     }
     let oldest = "DELETE FROM operator_login WHERE id IN \
                   (SELECT id FROM operator_login WHERE peer = \
                   (SELECT peer FROM operator_login GROUP BY peer ORDER BY count(*) DESC, peer LIMIT 1) \
                   ORDER BY expires_ms, id LIMIT ?1)";
-    sql.run(oldest, params![beyond]).map(drop)
+    sql.run(oldest, params![surplus]).map(drop)
 }
 
 /// Removes sessions that have expired, and those that were unused for longest if their operator, or all
 /// together, have as many as they may.
 fn make_room_for_session(sql: &Sql<'_>, session: &NewOperatorSession) -> Result<(), SqlError> {
-    let expired = "DELETE FROM operator_session WHERE id IN \
-         (SELECT id FROM operator_session WHERE expires_ms <= ?1 ORDER BY expires_ms LIMIT ?2)";
-    sql.run(expired, params![sql.now(), PURGED_AT_ONCE])?;
-    let own = "DELETE FROM operator_session WHERE subject = ?1 AND issuer = ?2 AND id NOT IN \
-               (SELECT id FROM operator_session WHERE subject = ?1 AND issuer = ?2 \
-               ORDER BY seen_ms DESC, id LIMIT ?3)";
     let NewOperatorSession { issuer, subject, .. } = session;
-    sql.run(own, params![subject, issuer, MAX_SESSIONS_OF_OPERATOR - 1])?;
-    let count: u32 = sql.one("SELECT count(*) FROM operator_session", &[], first)?;
-    let beyond = (count + 1).saturating_sub(MAX_SESSIONS);
+    SESSIONS.make_room(sql, params![subject, issuer], MAX_SESSIONS_OF_OPERATOR - 1)?;
+    let surplus = SESSIONS.surplus(sql, MAX_SESSIONS)?;
     let oldest = "DELETE FROM operator_session WHERE id IN \
                   (SELECT id FROM operator_session ORDER BY seen_ms, id LIMIT ?1)";
-    sql.run(oldest, params![beyond]).map(drop)
+    sql.run(oldest, params![surplus]).map(drop)
 }
 
 #[cfg(test)]

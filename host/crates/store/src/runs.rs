@@ -19,6 +19,8 @@ mod stored;
 mod tests;
 mod tools;
 
+use std::sync::Arc;
+
 use airlock_core::run::{Cancelled, Position};
 
 pub use self::{
@@ -63,14 +65,15 @@ impl Runs {
         self.change(move |tx| tx.claim(&id)).await
     }
 
-    /// Makes decisions about calls, all of them or none. Refused if the run has another epoch than
-    /// `shown`, which is the one in which the calls were shown to the person who decides.
+    /// Makes decisions about calls, all of them or none. Returns the names of their tools in this order.
+    /// Refused if the run has another epoch than `shown`, which is the one in which the calls were shown to
+    /// the person who decides.
     pub async fn decide(
         &self,
         id: &str,
         shown: Option<i64>,
         decisions: Vec<(Position, RunDecision)>,
-    ) -> Result<(), RunError> {
+    ) -> Result<Vec<Arc<str>>, RunError> {
         let id = id.to_owned();
         self.change(move |tx| tx.decide(&id, shown, decisions)).await
     }

@@ -71,6 +71,9 @@ pub enum SealError {
     /// The system has no random numbers, or the value is too long.
     #[error("a secret cannot be sealed")]
     Failed,
+    /// The value could not be opened when it was replaced, so the record of the change does not have it.
+    #[error("a secret that was replaced could not be opened then, and was not kept")]
+    NotKept,
 }
 
 /// The place of a secret, as the bytes that its value is bound to. No other place has the same.

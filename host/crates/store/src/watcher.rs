@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use airlock_strings::with_causes;
 use parking_lot::Mutex;
 use tokio::{
     runtime::{self, Runtime},
@@ -16,6 +17,7 @@ use tokio::{
 use tracing::{error, warn};
 
 use crate::{
+    location::Location,
     open::{self, RevisionSource},
     revision::{self, Revisions},
     settings::Settings,
@@ -83,16 +85,37 @@ struct WatchThread {
 
 impl WatchThread {
     fn run(self) {
-        let store = self.settings.location.to_string();
-        let opened = pause_runtime().and_then(|pauses| Ok((pauses, self.open()?)));
-        match opened {
-            Ok((pauses, mut source)) => self.watch(&mut source, &pauses),
+        let store = &self.settings.location;
+        match pause_runtime() {
+            Ok(pauses) => {
+                if let Some(mut source) = self.open(&pauses) {
+                    self.watch(&mut source, &pauses);
+                }
+            }
             Err(error) => error!(%store, %error, "changes of other processes are not noticed"),
         }
     }
 
-    fn open(&self) -> io::Result<RevisionSource> {
-        open::revisions(&self.settings).map_err(io::Error::other)
+    /// Opens the connection. That to a server is tried again and again: the files of its certificates may be
+    /// away for a moment, because they are renewed. `None` if the readers are gone meanwhile, or if the file
+    /// of the database cannot be opened.
+    fn open(&self, pauses: &Runtime) -> Option<RevisionSource> {
+        let store = &self.settings.location;
+        let mut is_failing = false;
+        loop {
+            match open::revisions(&self.settings) {
+                Ok(source) => return Some(source),
+                Err(_) if is_failing => {}
+                Err(error) => {
+                    let error = with_causes(&error);
+                    error!(%store, error, "changes of other processes are not noticed");
+                    is_failing = true;
+                }
+            }
+            if matches!(store, Location::File(_)) || self.pause(INTERVAL, pauses) {
+                return None;
+            }
+        }
     }
 
     /// Reads the revisions until the readers are gone, or the database is.
@@ -152,6 +175,8 @@ fn pause_runtime() -> io::Result<Runtime> {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
     use crate::tests::home::TestHome;
 
@@ -164,9 +189,9 @@ mod tests {
         let state =
             Arc::new(WatchState { stop: Notify::new(), read_at: Mutex::new(Instant::now()) });
         let thread = WatchThread { settings, publish, state: state.clone() };
-        let mut source = thread.open().expect("it is opened");
-        source.read(revision::read).expect("read");
         let pauses = pause_runtime().expect("a runtime");
+        let mut source = thread.open(&pauses).expect("it is opened");
+        source.read(revision::read).expect("read");
         for _ in 0..3 {
             home.server.as_ref().expect("a server").execute("NOTIFY airlock, 'x'");
             let begun = Instant::now();
@@ -175,5 +200,26 @@ mod tests {
         }
         state.stop.notify_one();
         assert!(thread.wait(&source, &pauses));
+    }
+
+    #[test]
+    fn a_server_whose_authorities_are_away_is_tried_again() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let authorities = directory.path().join("ca.pem");
+        let query = format!("sslmode=require&sslrootcert={}", authorities.display());
+        let location = format!("postgres://airlock@127.0.0.1:1/x?{query}").parse().expect("a URL");
+        let (publish, _published) = watch::channel(Revisions::new());
+        let state =
+            Arc::new(WatchState { stop: Notify::new(), read_at: Mutex::new(Instant::now()) });
+        let settings = Settings::at(location);
+        let thread = WatchThread { settings, publish, state: state.clone() };
+        let pauses = pause_runtime().expect("a runtime");
+        state.stop.notify_one();
+        assert!(thread.open(&pauses).is_none(), "its readers are gone");
+        assert!(state.stop.notified().now_or_never().is_none(), "it has waited for them");
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let signed = rcgen::CertificateParams::new([]).and_then(|params| params.self_signed(&key));
+        std::fs::write(&authorities, signed.expect("a certificate").pem()).expect("written");
+        assert!(thread.open(&pauses).is_some());
     }
 }

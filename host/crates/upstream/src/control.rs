@@ -143,21 +143,27 @@ impl Control {
 
     /// Closes the connection of one instance, or those of all, and opens new ones. This also starts
     /// instances that had failed for good. Of several, those that serve are reconnected one after the
-    /// other, so that the others go on. Fails with the reasons if a new connection fails, or if an earlier
-    /// request is still being processed. Dropping the future does not cancel the request.
-    pub async fn reconnect(&self, instance: Option<usize>) -> Result<(), ControlError> {
+    /// other, so that the others go on. Returns the reasons, with the numbers of the instances, for which some
+    /// of several are not connected. Fails if none is, or if an earlier request is still being processed.
+    /// Dropping the future does not cancel the request.
+    pub async fn reconnect(&self, instance: Option<usize>) -> Result<Vec<String>, ControlError> {
         let numbers = self.numbers(instance)?;
         let turn = self.turn.clone().try_acquire_owned().map_err(|_| ControlError::InProgress)?;
         let turn = Arc::new(turn);
         if let [only] = numbers[..] {
-            return self.reconnect_one(only, turn).await;
+            return self.reconnect_one(only, turn).await.map(|()| Vec::new());
         }
         let control = self.clone();
         let all = self.runtime.spawn(async move { control.reconnect_all(numbers, &turn).await });
         all.await.unwrap_or(Err(ControlError::Stopping))
     }
 
-    async fn reconnect_all(&self, numbers: Vec<usize>, turn: &Turn) -> Result<(), ControlError> {
+    async fn reconnect_all(
+        &self,
+        numbers: Vec<usize>,
+        turn: &Turn,
+    ) -> Result<Vec<String>, ControlError> {
+        let count = numbers.len();
         let (serving, away): (Vec<_>, Vec<_>) = numbers
             .into_iter()
             .partition(|number| self.server.instances()[number - 1].has_connection());
@@ -167,7 +173,11 @@ impl Control {
         for number in serving {
             failures.extend(self.numbered_reconnect(number, turn.clone()).await);
         }
-        if failures.is_empty() { Ok(()) } else { Err(ControlError::Failed(failures.join("; "))) }
+        if failures.len() < count {
+            Ok(failures)
+        } else {
+            Err(ControlError::Failed(failures.join("; ")))
+        }
     }
 
     /// Reconnects one of several instances. Returns the reason with its number if that fails.

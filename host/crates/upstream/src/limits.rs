@@ -119,7 +119,8 @@ pub(crate) const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) const DOUBT: std::ops::RangeInclusive<Duration> =
     Duration::from_secs(10)..=Duration::from_mins(1);
 /// Time after which a call that its caller gives up counts as one that hangs. A caller that leaves earlier
-/// must not steer the calls of others.
+/// must not steer the calls of others. It is also the time in which a stopped instance has to start for a call
+/// that another one could take.
 pub(crate) const CALL_PATIENCE: Duration = Duration::from_secs(5);
 
 // Connections.

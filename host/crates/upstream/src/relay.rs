@@ -21,7 +21,7 @@ pub(super) use self::follow::{
 };
 use super::{
     questions::{self, Bound, Refused, ServerResponse},
-    server::{Linked, NoLink, Retry, Server},
+    server::{Attempted, Linked, NoLink, Retry, Server},
 };
 use crate::limits::{MAX_FAILURE_BYTES, MAX_RESULT_BYTES};
 use airlock_core::{
@@ -48,17 +48,17 @@ pub(super) async fn run(server: &Server, mut relay: Relay) -> Result<String, Rel
         }
     };
     let party = Party { tenant: tenant.clone(), session: relay.session() };
-    let answered =
-        server.with_link(&tenant, deadline, asker, move |link: Arc<Link>, permits| async move {
-            let mut request = to_request(relay.request())
-                .with_caller(party)
-                .holding(permits)
-                .asking(permitted, None);
-            for (name, json) in parameters {
-                request = request.with(name, json);
-            }
-            ask(&link, request, expected(relay.request())).await
-        });
+    let answered = server.with_link(&tenant, deadline, asker, move |link: Arc<Link>, permits| {
+        let mut request = to_request(relay.request())
+            .with_caller(party.clone())
+            .holding(permits)
+            .asking(permitted, None);
+        for (name, json) in &parameters {
+            request = request.with(name, json.as_str());
+        }
+        let expected = expected(relay.request());
+        async move { ask(&link, request, expected).await }
+    });
     match answered.await {
         Ok(Linked { worked, asker }) => match worked? {
             ServerResponse::Complete(result) => Ok(result),
@@ -148,17 +148,19 @@ async fn ask(
     link: &Link,
     request: Request,
     expected: (&str, char),
-) -> Result<ServerResponse<String>, RelayError> {
-    let text = match link.ask(request.with_logs(LogMessages::Dropped)).text().await {
-        Ok(text) => text,
-        Err(error) => {
-            if matches!(error, AskError::Lost | AskError::Send(_)) && !error.is_full() {
-                link.request_check();
-            }
-            return Err(failed(error));
-        }
+) -> Attempted<Result<ServerResponse<String>, RelayError>> {
+    let error = match link.ask(request.with_logs(LogMessages::Dropped)).text().await {
+        Ok(text) => return Attempted::Sent(read(&text, expected)),
+        Err(error) => error,
     };
-    read(&text, expected)
+    if matches!(error, AskError::Lost | AskError::Send(_)) && !error.is_full() {
+        link.request_check();
+    }
+    if error.is_unsent() {
+        Attempted::Unsent(Err(failed(error)))
+    } else {
+        Attempted::Sent(Err(failed(error)))
+    }
 }
 
 fn failed(error: AskError) -> RelayError {

@@ -19,7 +19,7 @@ mod state;
 mod summary;
 
 pub(super) use self::{
-    access::{Access, NoLink, PerCall, UsedLink},
+    access::{Access, Attempted, NoLink, PerCall, UsedLink},
     call::Retry,
     choice::Linked,
     instance::Instance,

@@ -524,7 +524,7 @@ async fn a_server_per_call_is_a_process_of_its_own_that_ends_with_the_call() {
 async fn the_operator_reconnects_a_server_and_reads_its_list_again() {
     let server = Supervised::connected("well").await;
     let first = server.answer("pid").await;
-    assert_eq!(server.control.reconnect(None).await, Ok(()));
+    assert_eq!(server.control.reconnect(None).await, Ok(Vec::new()));
     assert_ne!(server.answer("pid").await, first);
     assert_eq!(server.control.refresh().await, Ok(12));
     server.stop().await;

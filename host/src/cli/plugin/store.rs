@@ -4,7 +4,6 @@ use anyhow::{Context as _, bail, ensure};
 use serde_json::{Value, json};
 
 use super::super::{outcome::Done, output, session::ConfigFile};
-use airlock_config::Config;
 use airlock_core::{door::Keys, tenant::Tenant, units::Size};
 use airlock_store::{
     Database,
@@ -19,11 +18,12 @@ const SHOWN_BYTES: usize = 6;
 ///
 /// Each key has a store of its own, unless a grant has `"shared": true`. Without PLUGIN, lists all
 /// stores with their holders. With `--to`, gives a store to another holder; with `--delete`, deletes
-/// it. A key with a new credential is a new holder: `--from` names the old one as the list shows it.
+/// it. A key with another `value` in the configuration is a new holder: `--from` names the old one as
+/// the list shows it.
 ///
 /// A holder is `key:NAME`, `anonymous` for the callers without a key, `shared` for all callers,
-/// `unassigned` for entries from a version without holders, or `scope:HEX` for a holder that the
-/// configuration does not name.
+/// `unassigned` for entries from a version without holders, or `scope:HEX` for a holder that is no
+/// key any more.
 #[derive(Debug, clap::Args)]
 #[command(
     group = clap::ArgGroup::new("change").args(["to", "delete"]),
@@ -52,7 +52,7 @@ pub(super) struct StoreArgs {
 }
 
 pub(super) async fn run(args: &StoreArgs) -> anyhow::Result<Done> {
-    let config = Config::load(&args.config.path)?;
+    let config = args.config.load_merged().await?;
     let settings = config.store_settings()?;
     let usage = tokio::task::spawn_blocking(move || kv::usage(&settings)).await??;
     let stores = Stores { keys: &config.keys, usage };
@@ -150,9 +150,10 @@ impl Stores<'_> {
             None if text == "unassigned" => Holder::Unassigned,
             None if text == "anonymous" => Holder::Tenant(Tenant::ANONYMOUS.scope()),
             Some(("key", name)) => {
-                let key = self.keys.named(name).with_context(|| {
-                    format!("no virtual key is named {name:?} in governance.virtual_keys")
-                })?;
+                let key = self
+                    .keys
+                    .named(name)
+                    .with_context(|| format!("no virtual key is named {name:?}"))?;
                 Holder::Tenant(key.tenant().scope())
             }
             Some(("scope", _)) => {

@@ -37,14 +37,15 @@ pub(super) async fn run(args: &MigrateArgs) -> anyhow::Result<Done> {
             &json!({"store": store, "found": found, "known": known, "migrated": is_migrated}),
         )?;
     } else {
-        let had =
+        let tables =
             found.map_or("no tables".to_owned(), |found| format!("tables of version {found}"));
-        let end = match (is_migrated, state.needs_migration()) {
-            (true, _) => format!(" and is migrated to version {known}"),
-            (false, true) => format!(" and has to be migrated to version {known}"),
-            (false, false) => ", which this version uses".to_owned(),
-        };
-        output::line(&format!("{location} had {had}{end}"))?;
+        output::line(&match (is_migrated, state.needs_migration()) {
+            (true, _) => format!("{location} had {tables}, and is migrated to version {known}"),
+            (false, true) => {
+                format!("{location} has {tables}, and has to be migrated to version {known}")
+            }
+            (false, false) => format!("{location} has {tables}, which this version uses"),
+        })?;
     }
     Ok((is_migrated || !state.needs_migration()).into())
 }

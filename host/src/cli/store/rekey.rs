@@ -25,7 +25,7 @@ pub(super) async fn run(args: &RekeyArgs) -> anyhow::Result<Done> {
     if args.json {
         output::document(&json!({"store": store, "sealed": sealed}))?;
     } else {
-        output::line(&format!("{sealed} secrets of {store} are sealed with the present key"))?;
+        output::line(&format!("sealed {sealed} secrets of {store} anew with the present key"))?;
     }
     Ok(Done::Yes)
 }

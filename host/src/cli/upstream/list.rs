@@ -13,7 +13,7 @@ const FILE_WIDTH: usize = 600;
 /// List the MCP servers of a running gateway
 ///
 /// A server is `ready` for calls, `degraded` if its last list of tools is in doubt, `starting`,
-/// `restarting` after a failure, `stopped` until a call needs it, `disabled` by the configuration, or
+/// `restarting` after a failure, `stopped` until a call needs it, `disabled` in its settings, or
 /// `failed` until an operator acts: see its reason. A server with several instances is in the best state of
 /// them. Tools in quarantine differ from what was accepted.
 #[derive(Debug, clap::Args)]

@@ -1,6 +1,7 @@
 //! `airlock upstream restart`.
 
 use anyhow::anyhow;
+use serde_json::Value;
 
 use crate::cli::{
     outcome::Done,
@@ -15,7 +16,7 @@ const WIDTH: usize = 2_000;
 ///
 /// Waits until the server has started and listed its tools. The attempts are counted anew, so this
 /// also starts a server in the state `failed`. The instances of a server that has several are restarted
-/// one after the other.
+/// one after the other; it succeeds if one of them is connected, with a warning for each one that is not.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock upstream restart github")]
 pub(super) struct RestartArgs {
@@ -23,7 +24,7 @@ pub(super) struct RestartArgs {
     server: NamedServer,
     #[command(flatten)]
     instance: NamedInstance,
-    /// Print a JSON document: `{status, message}`.
+    /// Print a JSON document: `{status, message, warnings}`.
     #[arg(long)]
     json: bool,
 }
@@ -41,6 +42,9 @@ pub(super) async fn run(args: &RestartArgs) -> anyhow::Result<Done> {
     if args.json {
         output::document(&done)?;
     } else {
+        for reason in done["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            output::warning(&format!("not connected: {}", output::both_ends(reason, WIDTH)));
+        }
         output::line(&format!("{name} is connected"))?;
     }
     Ok(Done::Yes)

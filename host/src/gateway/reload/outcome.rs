@@ -82,6 +82,14 @@ impl TakenEntries {
         }
     }
 
+    /// Adds plugins whose changed components cannot be loaded.
+    pub(super) fn with_failed(mut self, plugins: Vec<ClientName>) -> Self {
+        self.failed = joined(self.failed, plugins);
+        self.failed.sort();
+        self.failed.dedup();
+        self
+    }
+
     /// Returns whether nothing has changed.
     pub(crate) fn is_empty(&self) -> bool {
         let clients = [&self.added, &self.changed, &self.rechecked, &self.removed, &self.failed];

@@ -1,7 +1,7 @@
 //! Takes the plugins of a configuration, which may have to be compiled. Plugins that it removes, and tools that
 //! it takes away, are gone before that: they do not wait for the compilation of another plugin.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use futures_util::future::join;
 use tokio::sync::{Mutex, MutexGuard, watch};
@@ -26,7 +26,7 @@ pub(in super::super) enum PluginLoads {
 #[derive(Default)]
 pub(super) struct PluginTurns {
     /// Number of the configuration that was taken last, some of whose plugins may not be loaded yet.
-    latest: AtomicU64,
+    latest: watch::Sender<u64>,
     /// Held while the plugins of a configuration are loaded.
     loading: Mutex<()>,
     /// Number of the last configuration whose plugins were taken.
@@ -37,7 +37,7 @@ impl PluginTurns {
     /// Begins the turn of a configuration with a higher number than all before. Call it while the settings
     /// are taken.
     pub(super) fn begin(&self, number: u64) -> PluginsTurn<'_> {
-        self.latest.store(number, Ordering::SeqCst);
+        self.latest.send_replace(number);
         PluginsTurn { turns: self, number }
     }
 }
@@ -49,12 +49,16 @@ pub(super) struct PluginsTurn<'t> {
 }
 
 impl PluginsTurn<'_> {
-    /// Waits for the turns before. Returns `None` if a later configuration was taken meanwhile, whose plugins
-    /// are those to load.
+    /// Waits for the turns before. Returns `None` as soon as a later configuration was taken, whose plugins are
+    /// those to load.
     async fn acquire(&self) -> Option<MutexGuard<'_, ()>> {
-        let loading = self.turns.loading.lock().await;
-        let is_latest = self.number == self.turns.latest.load(Ordering::SeqCst);
-        is_latest.then_some(loading)
+        let mut latest = self.turns.latest.subscribe();
+        tokio::select! {
+            biased;
+            // The sender is not dropped before.
+            _ = latest.wait_for(|latest| *latest > self.number) => None,
+            loading = self.turns.loading.lock() => Some(loading),
+        }
     }
 
     /// Waits until the plugins of a later configuration were taken.
@@ -85,11 +89,11 @@ impl Reloader {
         plugins.restrict(configured(config));
     }
 
-    /// Makes the plugins follow the configuration of this turn. If a later one was taken, waits until its plugins
-    /// were taken.
+    /// Makes the plugins follow the configuration of this turn. If a later one was taken, drops it, and waits
+    /// until the plugins of the later one were taken.
     pub(super) async fn apply_plugins(
         &self,
-        config: &Config,
+        config: Config,
         turn: &PluginsTurn<'_>,
         mut servers: ServerChanges,
         keys: KeyChanges,
@@ -97,13 +101,15 @@ impl Reloader {
         let LiveParts { upstreams, plugins, .. } = &self.0.parts;
         let Some(_loading) = turn.acquire().await else {
             self.0.settings_read.cancel();
+            // It may be large, and many may wait for one compilation.
+            drop(config);
             turn.superseded().await;
             return TakenEntries::new(servers, Reconfigured::default(), keys);
         };
         let is_first = !self.0.settings_read.is_cancelled();
         let has_other_limits = self.0.checks_directories.swap(false, Ordering::SeqCst);
         // What was revoked is gone by now. The first plugins are in the catalog before requests are.
-        let (plugins, ()) = join(plugins.configure(configured(config), has_other_limits), async {
+        let (plugins, ()) = join(plugins.configure(configured(&config), has_other_limits), async {
             self.0.settings_read.cancel();
         })
         .await;
@@ -111,11 +117,11 @@ impl Reloader {
             // A server waited for a plugin with its name to go.
             let taken = self.0.taken.lock().await;
             if taken.number == turn.number {
-                servers.extend(upstreams.configure(config));
+                servers.extend(upstreams.configure(&config));
             }
         }
         if !is_first {
-            report::weaknesses(config, &servers, &plugins);
+            report::weaknesses(&config, &servers, &plugins);
         }
         TakenEntries::new(servers, plugins, keys)
     }
@@ -144,9 +150,9 @@ mod tests {
         let mut waiting = pin!(second.acquire());
         assert!(waiting.as_mut().now_or_never().is_none(), "the first one loads plugins");
         let third = turns.begin(3);
+        assert!(waiting.await.is_none(), "the third one was taken meanwhile");
         drop(loading);
         drop(first);
-        assert!(waiting.await.is_none(), "the third one was taken meanwhile");
         assert!(second.superseded().now_or_never().is_none());
         let loading = third.acquire().await.expect("it is the latest one");
         assert!(second.superseded().now_or_never().is_none());

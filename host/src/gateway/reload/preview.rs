@@ -27,12 +27,11 @@ impl Reloader {
         drop(taken);
         let serving = self.0.parts.serving.clone();
         let unread = source.unread();
-        let merging = move || {
+        let merged = self.0.previews.read(move || {
             let merged = source.preview(&file, &entries)?;
             serving.make(&merged.config).map(|_| merged)
-        };
-        let merged = self.0.previews.read(merging).await.ok_or(unread)?;
-        Ok(match merged {
+        });
+        Ok(match merged.await.ok_or(unread)? {
             Err(errors) => Preview { errors, ..Preview::default() },
             Ok(merged) => {
                 let keys = KeyChanges::new(&keys, &TakenKeys::from(&merged.config));

@@ -66,18 +66,22 @@ impl Reported {
     }
 }
 
-/// Logs the clients, the virtual keys and the other keys that have changed. `before` is the fingerprint of the settings
-/// that were taken before.
-pub(super) fn taken(outcome: &TakenEntries, before: &Fingerprint, config: &Config) {
+/// Logs the clients, the virtual keys and the other keys that have changed, between the settings that were taken
+/// `before` and those `after`.
+pub(super) fn taken(outcome: &TakenEntries, before: &Fingerprint, after: &Fingerprint) {
     let TakenEntries { added, changed, rechecked, removed, failed, keys, changes, .. } = outcome;
     if outcome.is_empty() {
         return;
     }
+    let known = after.clients();
+    let (disabled, removed): (Vec<_>, Vec<_>) =
+        removed.iter().cloned().partition(|client| known.contains(client.as_str()));
     info!(
         added = names(added),
-        changed = changed_keys(changed, before, config),
+        changed = changed_keys(changed, before, after),
         rechecked = names(rechecked),
-        removed = names(removed),
+        disabled = names(&disabled),
+        removed = names(&removed),
         failed = names(failed),
         keys_added = listed(&keys.added),
         keys_changed = listed(&keys.changed),
@@ -100,8 +104,8 @@ pub(super) fn weaknesses(config: &Config, servers: &ServerChanges, plugins: &Rec
 }
 
 /// Returns the changed clients, each with the keys of its entry that differ.
-fn changed_keys(changed: &[ClientName], before: &Fingerprint, config: &Config) -> String {
-    let differences = before.differences(&config.fingerprint);
+fn changed_keys(changed: &[ClientName], before: &Fingerprint, after: &Fingerprint) -> String {
+    let differences = before.differences(after);
     let changed = changed.iter().map(|client| {
         let own = differences.iter().filter(|key| key.client.as_deref() == Some(client.as_str()));
         let keys: Vec<_> = own.map(|key| key.path.as_str()).collect();

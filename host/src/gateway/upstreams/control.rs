@@ -18,7 +18,7 @@ impl Upstreams for UpstreamServers {
         &'a self,
         client: &'a str,
         instance: Option<usize>,
-    ) -> BoxFuture<'a, Result<(), NotDone>> {
+    ) -> BoxFuture<'a, Result<Vec<String>, NotDone>> {
         Box::pin(async move { self.control(client)?.reconnect(instance).await.map_err(not_done) })
     }
 

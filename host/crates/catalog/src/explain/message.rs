@@ -57,7 +57,8 @@ impl Place<'_> {
                 let environment = self.environment();
                 format!(
                     "The environment {environment:?} of the virtual key {:?} excludes {tool} of {client}. Remove it from \
-                     `tools_to_exclude` of the environment in `governance.environments`.",
+                     `tools_to_exclude` of the environment (`governance.environments` of the file or \
+                     `/api/governance/environments`).",
                     self.key_name()
                 )
             }
@@ -68,8 +69,8 @@ impl Place<'_> {
                 self.or_of_roles()
             ),
             HidingRule::Group => format!(
-                "The virtual MCP {:?} does not list {tool} of {client}. Add it to `tools` of the virtual MCP in \
-                 `mcp.virtual_mcps`, or use another path.{exactly}",
+                "The virtual MCP {:?} does not list {tool} of {client}. Add it to `tools` of the virtual MCP \
+                 (`mcp.virtual_mcps` of the file or `/api/mcp/virtual-mcps`), or use another path.{exactly}",
                 self.group()
             ),
             HidingRule::ExcludeTools => format!(
@@ -105,7 +106,9 @@ impl Place<'_> {
         let rows = self.rows();
         let message = match rule {
             HidingRule::SwitchedOff => {
-                "All tools of the gateway are switched off. Set `mcp.disabled` to false.".to_owned()
+                "All tools of the gateway are switched off. Set `mcp.disabled` to false, in the file or with \
+                 `PUT /api/config`."
+                    .to_owned()
             }
             // Explanations leave such a client out, see `ToolRules::conceal`.
             HidingRule::Owner => return conceals(1, self.key),
@@ -118,14 +121,16 @@ impl Place<'_> {
                 let environment = self.environment();
                 format!(
                     "The virtual key {key:?} is bound to the environment {environment:?}, which does not have the client \
-                     {client}. Add it to `clients` of the environment in `governance.environments`."
+                     {client}. Add it to `clients` of the environment (`governance.environments` of the file or \
+                     `/api/governance/environments`)."
                 )
             }
             HidingRule::EnvironmentExclude => {
                 let environment = self.environment();
                 format!(
                     "The environment {environment:?} of the virtual key {key:?} excludes all tools of {client}. Remove \
-                     `{client}-*` from `tools_to_exclude` of the environment in `governance.environments`."
+                     `{client}-*` from `tools_to_exclude` of the environment (`governance.environments` of the file or \
+                     `/api/governance/environments`)."
                 )
             }
             HidingRule::KeyExclude => format!(
@@ -134,8 +139,8 @@ impl Place<'_> {
                 self.or_of_roles()
             ),
             HidingRule::Group => format!(
-                "The virtual MCP {:?} has no tools of the client {client}. Add them to `tools` of the virtual MCP in \
-                 `mcp.virtual_mcps`, or use another path.",
+                "The virtual MCP {:?} has no tools of the client {client}. Add them to `tools` of the virtual MCP \
+                 (`mcp.virtual_mcps` of the file or `/api/mcp/virtual-mcps`), or use another path.",
                 self.group()
             ),
             HidingRule::ExcludeTools => format!(
@@ -249,7 +254,10 @@ impl Place<'_> {
         match self.client.kind {
             SourceKind::Internal => "in the policy of the embedding program's tools".to_owned(),
             SourceKind::Plugin | SourceKind::Server(_) => {
-                format!("of the client {} in `mcp.client_configs`", self.client.name)
+                let client = &self.client.name;
+                format!(
+                    "of the client {client} (`mcp.client_configs` of the file or `/api/mcp/client/{client}`)"
+                )
             }
         }
     }
@@ -259,7 +267,7 @@ impl Place<'_> {
         match self.key.filter(|key| key.approval.is_some()) {
             Some(key) => {
                 let name = visible_line(&key.name);
-                format!("`approval` of the virtual key {name:?} in `governance.virtual_keys`")
+                format!("`approval` of the virtual key {name:?}")
             }
             None => "`mcp.tool_manager_config.approval`".to_owned(),
         }
@@ -282,9 +290,9 @@ impl Place<'_> {
     /// Returns the place of the rows.
     fn rows(self) -> &'static str {
         if self.is_of_roles() {
-            "`mcp_configs` of one of the roles in `governance.roles`"
+            "`mcp_configs` of one of the roles (`governance.roles` of the file or `/api/governance/roles`)"
         } else {
-            "`mcp_configs` of the key in `governance.virtual_keys`"
+            "`mcp_configs` of the key (`governance.virtual_keys` of the file or `/api/governance/virtual-keys`)"
         }
     }
 
@@ -312,7 +320,7 @@ pub(super) fn conceals(clients: usize, key: Option<&VirtualKey>) -> Reason {
         more => (format!("{more} clients are"), "They belong"),
     };
     let message = format!(
-        "{clients} not listed for {sender}. {belong} to other keys: see `virtual_keys` and `teams` of the clients in `mcp.client_configs`."
+        "{clients} not listed for {sender}. {belong} to other keys: see `virtual_keys` and `teams` of the clients (`mcp.client_configs` of the file or `/api/mcp/clients`)."
     );
     Reason { rule: HidingRule::Owner.code(), message }
 }
@@ -331,7 +339,7 @@ fn sender(key: Option<&VirtualKey>) -> Option<String> {
 /// Explains that another tool has the name of a tool.
 pub(super) fn name_taken(name: &str) -> Reason {
     let message = format!(
-        "Another tool has the name {name}. Give one of the two clients another `prefix` in `mcp.client_configs`."
+        "Another tool has the name {name}. Give one of the two clients another `prefix` (`mcp.client_configs` of the file or `/api/mcp/client`)."
     );
     Reason { rule: NAME_TAKEN, message }
 }

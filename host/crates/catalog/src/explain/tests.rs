@@ -131,22 +131,22 @@ fn each_new_bound_is_explained_by_its_code_with_its_place() {
     let snapshot = catalog.snapshot();
     insta::assert_snapshot!(snapshot.explain(&filter, Some(&key)).lines().join("\n"), @r##"
     fs-drop: hidden
-      tools_to_exclude: The client fs lists drop in `tools_to_exclude`, which counts more than `tools_to_execute`. Remove it from `tools_to_exclude` of the client fs in `mcp.client_configs`.
+      tools_to_exclude: The client fs lists drop in `tools_to_exclude`, which counts more than `tools_to_execute`. Remove it from `tools_to_exclude` of the client fs (`mcp.client_configs` of the file or `/api/mcp/client/fs`).
     fs-list: hidden
-      environment_exclude: The environment "eu" of the virtual key "ann" excludes list of fs. Remove it from `tools_to_exclude` of the environment in `governance.environments`.
+      environment_exclude: The environment "eu" of the virtual key "ann" excludes list of fs. Remove it from `tools_to_exclude` of the environment (`governance.environments` of the file or `/api/governance/environments`).
     fs-read: hidden
-      virtual_mcp: The virtual MCP "G" does not list read of fs. Add it to `tools` of the virtual MCP in `mcp.virtual_mcps`, or use another path.
+      virtual_mcp: The virtual MCP "G" does not list read of fs. Add it to `tools` of the virtual MCP (`mcp.virtual_mcps` of the file or `/api/mcp/virtual-mcps`), or use another path.
       exclude_tools: The header `x-bf-mcp-exclude-tools` of the request names the tool. Remove `fs-read` or `fs-*` from the header, or send no such header.
     fs-write: hidden
       key_exclude: A row of the virtual key "ann" for fs, or of one of its roles, lists write in `tools_to_exclude`, which counts more than `tools_to_execute` of every row. Remove it from `tools_to_exclude` of that row.
-    web: environment: The virtual key "ann" is bound to the environment "eu", which does not have the client web. Add it to `clients` of the environment in `governance.environments`.
-    web: virtual_mcp: The virtual MCP "G" has no tools of the client web. Add them to `tools` of the virtual MCP in `mcp.virtual_mcps`, or use another path.
+    web: environment: The virtual key "ann" is bound to the environment "eu", which does not have the client web. Add it to `clients` of the environment (`governance.environments` of the file or `/api/governance/environments`).
+    web: virtual_mcp: The virtual MCP "G" has no tools of the client web. Add them to `tools` of the virtual MCP (`mcp.virtual_mcps` of the file or `/api/mcp/virtual-mcps`), or use another path.
     web: exclude_tools: The header `x-bf-mcp-exclude-tools` of the request excludes all tools of web. Remove `web-*` or `*` from the header, or send no such header.
     web-find: hidden
       environment
       virtual_mcp
       exclude_tools
-    owner: 1 client is not listed for the virtual key "ann". It belongs to other keys: see `virtual_keys` and `teams` of the clients in `mcp.client_configs`.
+    owner: 1 client is not listed for the virtual key "ann". It belongs to other keys: see `virtual_keys` and `teams` of the clients (`mcp.client_configs` of the file or `/api/mcp/clients`).
     "##);
     catalog.switch_off(true);
     let snapshot = catalog.snapshot();
@@ -280,10 +280,10 @@ async fn an_approval_is_explained_by_the_list_the_definition_and_the_key() {
         format!("{}: {reason}", tool.name())
     });
     insta::assert_snapshot!(reasons.collect::<Vec<_>>().join("\n"), @r##"
-    fs-new: The operator has not accepted the definition of new yet. Accept it with `airlock upstream accept fs new`. Because `approval` of the virtual key "ann" in `governance.virtual_keys` is `wait`, a model's calls of it wait for a person.
-    fs-newer: The client fs does not list newer in `tools_to_auto_execute`. Add it to `tools_to_auto_execute` of the client fs in `mcp.client_configs` if it needs no approval. The operator has not accepted the definition of newer yet. Accept it with `airlock upstream accept fs newer`. Because `approval` of the virtual key "ann" in `governance.virtual_keys` is `wait`, a model's calls of it wait for a person.
+    fs-new: The operator has not accepted the definition of new yet. Accept it with `airlock upstream accept fs new`. Because `approval` of the virtual key "ann" is `wait`, a model's calls of it wait for a person.
+    fs-newer: The client fs does not list newer in `tools_to_auto_execute`. Add it to `tools_to_auto_execute` of the client fs (`mcp.client_configs` of the file or `/api/mcp/client/fs`) if it needs no approval. The operator has not accepted the definition of newer yet. Accept it with `airlock upstream accept fs newer`. Because `approval` of the virtual key "ann" is `wait`, a model's calls of it wait for a person.
     fs-read: `tools_to_auto_execute` of the client fs lists read.
-    fs-write: The client fs does not list write in `tools_to_auto_execute`. Add it to `tools_to_auto_execute` of the client fs in `mcp.client_configs` if it needs no approval. Because `approval` of the virtual key "ann" in `governance.virtual_keys` is `wait`, a model's calls of it wait for a person.
+    fs-write: The client fs does not list write in `tools_to_auto_execute`. Add it to `tools_to_auto_execute` of the client fs (`mcp.client_configs` of the file or `/api/mcp/client/fs`) if it needs no approval. Because `approval` of the virtual key "ann" is `wait`, a model's calls of it wait for a person.
     "##);
 }
 
@@ -331,46 +331,46 @@ fn each_message_says_what_to_change_and_where() {
     fs: include_clients: The header `x-bf-mcp-include-clients` of the request does not name the client fs. Add `fs` to the header, or send no such header.
     fs-Get: hidden
       include_clients
-      tools_to_execute: The client fs does not list Get in `tools_to_execute`. Add it to `tools_to_execute` of the client fs in `mcp.client_configs`. The name must be written exactly so, because another tool of the client has the same name but for case.
-      key_row: No row of the virtual key "ann" for fs, or of one of its roles, lists Get. Add it to `tools_to_execute` of such a row, in `mcp_configs` of the key in `governance.virtual_keys`. The name must be written exactly so, because another tool of the client has the same name but for case.
+      tools_to_execute: The client fs does not list Get in `tools_to_execute`. Add it to `tools_to_execute` of the client fs (`mcp.client_configs` of the file or `/api/mcp/client/fs`). The name must be written exactly so, because another tool of the client has the same name but for case.
+      key_row: No row of the virtual key "ann" for fs, or of one of its roles, lists Get. Add it to `tools_to_execute` of such a row, in `mcp_configs` of the key (`governance.virtual_keys` of the file or `/api/governance/virtual-keys`). The name must be written exactly so, because another tool of the client has the same name but for case.
       include_tools: The header `x-bf-mcp-include-tools` of the request does not name the tool. Add `fs-Get` or `fs-*` to the header, or send no such header.
-      approval_omit: A call of Get needs an approval, and `mcp.tool_manager_config.approval` is `omit`, so models do not see the tool. Add it to `tools_to_auto_execute` of the client fs in `mcp.client_configs`, or set `mcp.tool_manager_config.approval` to `return` or `wait`.
+      approval_omit: A call of Get needs an approval, and `mcp.tool_manager_config.approval` is `omit`, so models do not see the tool. Add it to `tools_to_auto_execute` of the client fs (`mcp.client_configs` of the file or `/api/mcp/client/fs`), or set `mcp.tool_manager_config.approval` to `return` or `wait`.
     fs-get: hidden
       include_clients
-      key_row: No row of the virtual key "ann" for fs, or of one of its roles, lists get. Add it to `tools_to_execute` of such a row, in `mcp_configs` of the key in `governance.virtual_keys`. The name must be written exactly so, because another tool of the client has the same name but for case.
+      key_row: No row of the virtual key "ann" for fs, or of one of its roles, lists get. Add it to `tools_to_execute` of such a row, in `mcp_configs` of the key (`governance.virtual_keys` of the file or `/api/governance/virtual-keys`). The name must be written exactly so, because another tool of the client has the same name but for case.
       include_tools: The header `x-bf-mcp-include-tools` of the request does not name the tool. Add `fs-get` or `fs-*` to the header, or send no such header.
-      approval_omit: A call of get needs an approval, and `mcp.tool_manager_config.approval` is `omit`, so models do not see the tool. Add it to `tools_to_auto_execute` of the client fs in `mcp.client_configs`, or set `mcp.tool_manager_config.approval` to `return` or `wait`.
+      approval_omit: A call of get needs an approval, and `mcp.tool_manager_config.approval` is `omit`, so models do not see the tool. Add it to `tools_to_auto_execute` of the client fs (`mcp.client_configs` of the file or `/api/mcp/client/fs`), or set `mcp.tool_manager_config.approval` to `return` or `wait`.
     fs-put: hidden
       include_clients
-      tools_to_execute: The client fs does not list put in `tools_to_execute`. Add it to `tools_to_execute` of the client fs in `mcp.client_configs`.
+      tools_to_execute: The client fs does not list put in `tools_to_execute`. Add it to `tools_to_execute` of the client fs (`mcp.client_configs` of the file or `/api/mcp/client/fs`).
       include_tools: The header `x-bf-mcp-include-tools` of the request does not name the tool. Add `fs-put` or `fs-*` to the header, or send no such header.
-      approval_omit: A call of put needs an approval, and `mcp.tool_manager_config.approval` is `omit`, so models do not see the tool. Add it to `tools_to_auto_execute` of the client fs in `mcp.client_configs`, or set `mcp.tool_manager_config.approval` to `return` or `wait`.
+      approval_omit: A call of put needs an approval, and `mcp.tool_manager_config.approval` is `omit`, so models do not see the tool. Add it to `tools_to_auto_execute` of the client fs (`mcp.client_configs` of the file or `/api/mcp/client/fs`), or set `mcp.tool_manager_config.approval` to `return` or `wait`.
     fs-put: hidden
       include_clients
-      tools_to_execute: The client fs does not list put in `tools_to_execute`. Add it to `tools_to_execute` of the client fs in `mcp.client_configs`.
+      tools_to_execute: The client fs does not list put in `tools_to_execute`. Add it to `tools_to_execute` of the client fs (`mcp.client_configs` of the file or `/api/mcp/client/fs`).
       include_tools: The header `x-bf-mcp-include-tools` of the request does not name the tool. Add `fs-put` or `fs-*` to the header, or send no such header.
       name_taken: It is in the last list of the client fs and is left out: a second tool named "put". Correct the list at the source, and read it again.
     fs-held: hidden
       include_clients
-      tools_to_execute: The client fs does not list held in `tools_to_execute`. Add it to `tools_to_execute` of the client fs in `mcp.client_configs`.
-      key_row: No row of the virtual key "ann" for fs, or of one of its roles, lists held. Add it to `tools_to_execute` of such a row, in `mcp_configs` of the key in `governance.virtual_keys`.
+      tools_to_execute: The client fs does not list held in `tools_to_execute`. Add it to `tools_to_execute` of the client fs (`mcp.client_configs` of the file or `/api/mcp/client/fs`).
+      key_row: No row of the virtual key "ann" for fs, or of one of its roles, lists held. Add it to `tools_to_execute` of such a row, in `mcp_configs` of the key (`governance.virtual_keys` of the file or `/api/governance/virtual-keys`).
       include_tools: The header `x-bf-mcp-include-tools` of the request does not name the tool. Add `fs-held` or `fs-*` to the header, or send no such header.
       quarantine: The operator has not accepted the definition of held in the last list of the client fs, so it is held in quarantine. Read it with `airlock upstream diff fs`, and accept it with `airlock upstream accept fs held`.
     fs-__x__a__b_359e5cdc: hidden
       include_clients
-      tools_to_execute: The client fs does not list "$(x) a. b" in `tools_to_execute`. Add it to `tools_to_execute` of the client fs in `mcp.client_configs`.
-      key_row: No row of the virtual key "ann" for fs, or of one of its roles, lists "$(x) a. b". Add it to `tools_to_execute` of such a row, in `mcp_configs` of the key in `governance.virtual_keys`.
+      tools_to_execute: The client fs does not list "$(x) a. b" in `tools_to_execute`. Add it to `tools_to_execute` of the client fs (`mcp.client_configs` of the file or `/api/mcp/client/fs`).
+      key_row: No row of the virtual key "ann" for fs, or of one of its roles, lists "$(x) a. b". Add it to `tools_to_execute` of such a row, in `mcp_configs` of the key (`governance.virtual_keys` of the file or `/api/governance/virtual-keys`).
       include_tools: The header `x-bf-mcp-include-tools` of the request does not name the tool. Add `fs-__x__a__b_359e5cdc` or `fs-*` to the header, or send no such header.
       quarantine: The operator has not accepted the definition of "$(x) a. b" in the last list of the client fs, so it is held in quarantine. Read it with `airlock upstream diff fs`, and accept it with `airlock upstream accept fs`.
     shut: include_clients: The header `x-bf-mcp-include-clients` of the request does not name the client shut. Add `shut` to the header, or send no such header.
-    shut: tools_to_execute: `tools_to_execute` of the client shut is empty, so no tool of it may be called. Add the tools, or `*` for all of them, to `tools_to_execute` of the client shut in `mcp.client_configs`.
-    shut: key_without_row: There is no row of the virtual key "ann" for the client shut, and the client does not permit all keys. Add a row with `"mcp_client_name": "shut"` to `mcp_configs` of the key in `governance.virtual_keys`, or set `allow_on_all_virtual_keys` of the client shut in `mcp.client_configs` to true.
+    shut: tools_to_execute: `tools_to_execute` of the client shut is empty, so no tool of it may be called. Add the tools, or `*` for all of them, to `tools_to_execute` of the client shut (`mcp.client_configs` of the file or `/api/mcp/client/shut`).
+    shut: key_without_row: There is no row of the virtual key "ann" for the client shut, and the client does not permit all keys. Add a row with `"mcp_client_name": "shut"` to `mcp_configs` of the key (`governance.virtual_keys` of the file or `/api/governance/virtual-keys`), or set `allow_on_all_virtual_keys` of the client shut (`mcp.client_configs` of the file or `/api/mcp/client/shut`) to true.
     shut-x: hidden
       include_clients
       tools_to_execute
       key_without_row
       include_tools: The header `x-bf-mcp-include-tools` of the request does not name the tool. Add `shut-x` or `shut-*` to the header, or send no such header.
-      approval_omit: A call of x needs an approval, and `mcp.tool_manager_config.approval` is `omit`, so models do not see the tool. Add it to `tools_to_auto_execute` of the client shut in `mcp.client_configs`, or set `mcp.tool_manager_config.approval` to `return` or `wait`.
+      approval_omit: A call of x needs an approval, and `mcp.tool_manager_config.approval` is `omit`, so models do not see the tool. Add it to `tools_to_auto_execute` of the client shut (`mcp.client_configs` of the file or `/api/mcp/client/shut`), or set `mcp.tool_manager_config.approval` to `return` or `wait`.
     web-find: models see it
       `tools_to_auto_execute` of the client web lists find.
     web-load: hidden

@@ -8,14 +8,29 @@ use super::layout::Layout;
 use crate::{
     error::Problem,
     file::{self, File},
+    json,
     key_path::KeyPath,
     read,
     resolve::{self, NamedPart},
 };
 
-/// Key of the switch of all tools, the one value of the file that entries of the kind
-/// [`EntryKind::Setting`] may have.
+/// Key of the switch of all tools.
 pub(super) const SWITCH: &str = "mcp.disabled";
+/// Keys of the values of the file that entries of the kind [`EntryKind::Setting`] may have. A running gateway
+/// takes each, and none opens a tool to a caller. The range of a value does not depend on other keys, so a value
+/// that was checked when it was set does not make another content of the file invalid.
+pub const SETTINGS: [&str; 10] = [
+    SWITCH,
+    "mcp.tool_manager_config.agent_timeout",
+    "mcp.tool_manager_config.code_mode_binding_level",
+    "mcp.tool_manager_config.code_mode_timeout",
+    "mcp.tool_manager_config.disable_auto_tool_inject",
+    "mcp.tool_manager_config.max_agent_depth",
+    "mcp.tool_manager_config.max_nested_calls",
+    "mcp.tool_manager_config.max_parallel_tool_calls",
+    "mcp.tool_manager_config.max_tool_calls_per_answer",
+    "mcp.tool_manager_config.tool_execution_timeout",
+];
 
 /// Returns the part of the file whose elements have a kind; `None` for a kind that has no elements.
 pub(super) fn part(kind: EntryKind) -> Option<NamedPart> {
@@ -58,6 +73,26 @@ fn place_elements<T: DeserializeOwned>(layout: &Layout<'_>, elements: &mut Vec<T
     elements.extend(added);
 }
 
+/// Checks a value of the file that an entry may have. Fails for another key, and for a value that the file
+/// could not have there.
+pub fn check_setting(key: &str, value: &Value) -> Result<(), Vec<Problem>> {
+    if !SETTINGS.contains(&key) {
+        let message = format!("expected one of the keys {}", SETTINGS.join(", "));
+        return Err(vec![Problem { key: KeyPath::default(), message }]);
+    }
+    let path = KeyPath::parse(key);
+    if value.is_null() {
+        // In a file, it counts as absent.
+        return Err(vec![Problem {
+            key: path,
+            message: "expected a value, found null".to_owned(),
+        }]);
+    }
+    let mut file = Value::Null;
+    json::set(&mut file, path.segments(), value.clone());
+    read::read_entry::<File>(&file).map(drop)
+}
+
 /// Checks that a document is one of its kind and name.
 pub(super) fn check(kind: EntryKind, name: &str, document: &Value) -> Result<(), Vec<Problem>> {
     match kind {
@@ -72,11 +107,7 @@ pub(super) fn check(kind: EntryKind, name: &str, document: &Value) -> Result<(),
             let value = read::read_entry::<file::KeyValue>(document)?;
             return resolve::check_key_value(&value);
         }
-        EntryKind::Setting if name == SWITCH && document.is_boolean() => return Ok(()),
-        EntryKind::Setting => {
-            let message = format!("expected the key {SWITCH:?} with true or false");
-            return Err(vec![Problem { key: KeyPath::default(), message }]);
-        }
+        EntryKind::Setting => return check_setting(name, document),
     }
     if document["name"] != *name {
         let message = format!("must be {name:?}, the name of the entry");

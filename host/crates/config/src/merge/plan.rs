@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     Element, LeftOut, LeftOutReason, Merged,
-    kinds::{self, SWITCH, part},
+    kinds::{self, SETTINGS, SWITCH, part},
     layout::{Attributed, Layout, attribute},
 };
 use crate::{
@@ -104,7 +104,7 @@ impl<'j> Plan<'j> {
         for (kind, part) in kinds::parts() {
             plan.add_file(kind, part);
         }
-        plan.add_file_switch();
+        plan.add_file_settings();
         for entry in &entries.entries {
             plan.add_entry(entry);
         }
@@ -126,11 +126,14 @@ impl<'j> Plan<'j> {
         }
     }
 
-    fn add_file_switch(&mut self) {
-        let Some(value) = self.json.pointer("/mcp/disabled") else { return };
-        let in_file = Some(InFile { index: 0, digest: digest(value), value });
-        let key = (EntryKind::Setting, SWITCH.to_owned());
-        self.slots.insert(key, Slot { in_file, change: None });
+    fn add_file_settings(&mut self) {
+        for key in SETTINGS {
+            let pointer = format!("/{}", key.replace('.', "/"));
+            let Some(value) = self.json.pointer(&pointer) else { continue };
+            let in_file = Some(InFile { index: 0, digest: digest(value), value });
+            let key = (EntryKind::Setting, key.to_owned());
+            self.slots.insert(key, Slot { in_file, change: None });
+        }
     }
 
     fn add_entry(&mut self, entry: &Entry) {
@@ -201,9 +204,12 @@ impl<'j> Plan<'j> {
         self.left_out.push(LeftOut { kind, name, reason });
     }
 
-    /// Leaves an entry out that cannot be used, and the element of the file in its place.
+    /// Leaves an entry out that cannot be used, and the element of the file in its place. Of a setting, the
+    /// value of the file has effect.
     fn withhold(&mut self, key: ElementKey, reason: LeftOutReason) {
-        self.change(key.clone(), Change::Removed);
+        if key.0 != EntryKind::Setting || key.1 == SWITCH {
+            self.change(key.clone(), Change::Removed);
+        }
         self.report(key, reason);
     }
 
@@ -247,16 +253,15 @@ impl<'j> Plan<'j> {
     /// itself.
     pub(super) fn attempt(&self, place: Place<'_>, env: Env<'_>) -> Result<Attempt, Vec<Problem>> {
         let layouts = self.layouts();
-        let Reading { value, problems, .. } = read::read::<File>(self.json);
+        let mut json = self.json.clone();
+        self.set_settings(&mut json);
+        let Reading { value, problems, .. } = read::read::<File>(&json);
         let mut file = value.ok_or(problems)?;
         for layout in &layouts {
             kinds::place(layout, &mut file);
         }
         for key in &mut file.governance.virtual_keys {
             self.set_value(key);
-        }
-        if let Some(is_off) = self.switch() {
-            file.mcp.disabled = is_off;
         }
         let (config, refused) = resolve::resolve(file, place, env, &self.absent);
         let mut attempt = Attempt {
@@ -291,13 +296,16 @@ impl<'j> Plan<'j> {
         key.id.get_or_insert(value.id);
     }
 
-    /// Returns the switch of all tools by an entry; `None` if the file decides. An entry that is not valid
-    /// switches the tools off.
-    fn switch(&self) -> Option<bool> {
-        let slot = self.slots.get(&(EntryKind::Setting, SWITCH.to_owned()))?;
-        match slot.change.as_ref()? {
-            Change::Document(value) => Some(value != &Value::Bool(false)),
-            Change::Removed => Some(true),
+    /// Replaces the values of the file by those of entries. A switch that is not valid switches the tools off.
+    fn set_settings(&self, json: &mut Value) {
+        for key in SETTINGS {
+            let slot = self.slots.get(&(EntryKind::Setting, key.to_owned()));
+            let value = match slot.and_then(|slot| slot.change.as_ref()) {
+                Some(Change::Document(value)) => value.clone(),
+                Some(Change::Removed) if key == SWITCH => Value::Bool(true),
+                Some(Change::Removed) | None => continue,
+            };
+            json::set(json, KeyPath::parse(key).segments(), value);
         }
     }
 
@@ -311,9 +319,7 @@ impl<'j> Plan<'j> {
             let elements = Value::Array(layout.documents());
             json::set(&mut merged, layout.part.key().segments(), elements);
         }
-        if let Some(is_off) = self.switch() {
-            json::set(&mut merged, KeyPath::parse(SWITCH).segments(), is_off.into());
-        }
+        self.set_settings(&mut merged);
         merged
     }
 

@@ -16,7 +16,7 @@ pub(super) enum Shape {
     SecretUrl,
     /// The text of such a URL.
     Url,
-    /// Digest of a credential, from which a weak one could be guessed.
+    /// Digest of a credential, and not shown: by a part of it, a weak one could be guessed.
     Digest,
     /// Source of a secret: `env:NAME` or `file:PATH`. Another text is taken for the secret itself.
     Source,

@@ -62,7 +62,7 @@ async fn a_secret_without_a_value_is_reported_with_its_plugin_and_what_the_plugi
     assert_snapshot!(error, @r#"
     gateway.json has 2 errors:
       mcp.client_configs[name = "mail"].wasm_config.grants.secret.token.from: the secret "token" of the plugin mail has no value, so that the plugin is not loaded: the environment variable AIRLOCK_TEST_UNSET is not set, or is not text
-      mcp.client_configs[name = "mail"].wasm_config: the plugin needs clocks (dates), which is not granted; grant it with "clocks": true
+      mcp.client_configs[name = "mail"].wasm_config: the plugin needs clocks, which is not granted; its reason: dates; grant it with "clocks": true
     "#);
 }
 

@@ -44,6 +44,7 @@ fn only_the_accepted_component_is_loaded() {
     let Source::Plugin(plugin) = &accepted.config.clients[0].source else { panic!("a plugin") };
     assert_eq!(plugin.component, ComponentSource::Stored(one));
     assert!(plugin.grant.clocks);
+    assert!(accepted.config.unpinned().is_empty(), "the store pins it");
 }
 
 #[test]

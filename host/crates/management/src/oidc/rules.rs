@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::token::{self, TokenDigest};
 use airlock_core::operator::Role;
-use airlock_identity::IdClaims;
+use airlock_identity::{IdClaims, LoginSettings};
 use airlock_server::{OidcRole, OidcSettings};
 use airlock_store::operator_session::SessionRules;
 
@@ -23,9 +23,14 @@ impl LoginRules {
         Self { settings, sessions }
     }
 
-    /// Returns the rules after a change of the file. The provider stays until the gateway is restarted;
-    /// without a provider in the file, nobody is an operator until then.
+    /// Returns the rules after a change of the file. The provider stays until the gateway is restarted. Without
+    /// it in the file, nobody is an operator until then: the roles of another provider or client are not about
+    /// the people of this one.
     pub(super) fn followed_by(&self, wanted: Option<&OidcSettings>) -> Self {
+        let LoginSettings { issuer, client_id, .. } = &self.settings.login;
+        let wanted = wanted.filter(|wanted| {
+            wanted.login.issuer == *issuer && wanted.login.client_id == *client_id
+        });
         let wanted = match wanted {
             Some(wanted) => wanted.clone(),
             None => OidcSettings { roles: Vec::new(), ..self.settings.clone() },
@@ -72,7 +77,6 @@ mod tests {
     use std::time::Duration;
 
     use airlock_core::secret::Secret;
-    use airlock_identity::LoginSettings;
 
     use super::*;
 
@@ -126,9 +130,20 @@ mod tests {
         let rules = LoginRules::new(settings());
         assert!(!rules.makes_admins());
         let mut wanted = settings();
-        wanted.login.issuer.push_str("/other");
+        wanted.login.scopes.push("groups".to_owned());
         let same = rules.followed_by(Some(&wanted));
         assert_eq!(same.sessions, rules.sessions, "it waits for a restart");
+        let others: [fn(&mut OidcSettings); 2] = [
+            |settings| settings.login.issuer.push_str("/other"),
+            |settings| settings.login.client_id.push('2'),
+        ];
+        for alter in others {
+            let mut other = settings();
+            alter(&mut other);
+            let next = rules.followed_by(Some(&other));
+            assert_eq!(next.settings.roles, [], "they are about the people of another provider");
+            assert_eq!(next.settings.login, settings().login);
+        }
         wanted.roles[0].role = Role::Admin;
         wanted.session_idle = Duration::from_mins(6);
         wanted.session_max = Duration::from_mins(7);

@@ -5,7 +5,11 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::{change::State, refusal::unavailable, service::Service};
+use crate::{
+    change::State,
+    refusal::{busy, unavailable},
+    service::Service,
+};
 use airlock_config::{LeftOutReason, StoredComponents, environment};
 use airlock_core::tool::{ClientName, Policy};
 use airlock_lock::Lock;
@@ -54,12 +58,15 @@ impl Service {
             Drift::between(&lock, &client, component, &grant, &policy)
         });
         let manifest = component.manifest.clone();
-        // Secrets are read from disk.
-        let rights = tokio::task::spawn_blocking(move || {
+        let rights = self.secret_readings.read(move || {
             Rights::intersect(manifest.as_ref(), &grant, &|source| source.read(&environment))
         });
-        let rights =
-            rights.await.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()));
+        let rights = rights.await.ok_or_else(|| {
+            busy(
+                "secrets_unread",
+                "a file with a secret that the plugin is granted is not read in time",
+            )
+        })?;
         Ok(match rights {
             Ok(rights) => {
                 let notes = rights.notes.iter().map(|note| visible_line(note));
@@ -118,6 +125,7 @@ impl Service {
             replaces: state.in_file(EntryKind::Client, name),
             document: Some(element.to_string()),
         };
+        let _place = self.place().await;
         let merged = self.merged_with(state, EntryKind::Client, name, Some(after)).await?;
         let mut clients = merged.config.clients.iter();
         let client = clients.find(|client| client.name.as_str() == name);

@@ -101,7 +101,8 @@ impl HttpSession {
                     self.hear(events, &mut position).await;
                     is_first = false;
                 }
-                Err(Unopened::Failed(_)) => {}
+                // Its process may have ended. Without calls, only the next heartbeat would show that.
+                Err(Unopened::Failed(_)) => self.connection.inbox.request_check(),
                 Err(Unopened::Refused(_)) => {
                     self.is_heard.store(false, Ordering::Relaxed);
                     return pending().await;

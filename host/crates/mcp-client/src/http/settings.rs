@@ -1,15 +1,16 @@
 //! Settings of a server that is reached over HTTP.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, panic, sync::LazyLock};
 
 use http::HeaderName;
 use reqwest::{Url, redirect::Policy};
 use rustls::ClientConfig;
+use tokio::task::spawn_blocking;
 
 use super::{
     super::{
         limits::{HTTP_CONNECT_TIMEOUT, HTTP_IDLE_TIMEOUT},
-        oauth::{Oauth, TokenExchange, check_server},
+        oauth::{Oauth, TokenExchange, Turns, check_server},
         secrets::Secrets,
     },
     extra::ExtraHeaders,
@@ -18,6 +19,13 @@ use airlock_core::secret::Secret;
 use airlock_egress::{Guard, tls};
 use airlock_strings::with_causes;
 use airlock_tls::{Authorities, BadIdentity, IdentitySource};
+
+/// Readings of the files of one server at the same time. One that does not end, because its file system does not
+/// respond, keeps its thread.
+const MAX_READINGS: usize = 2;
+
+/// Turns of readings, by the URLs of the servers.
+static READINGS: LazyLock<Turns<String>> = LazyLock::new(|| Turns::new(MAX_READINGS));
 
 /// Reason that the settings of a server over HTTP can never work.
 #[derive(Debug, thiserror::Error)]
@@ -92,6 +100,24 @@ impl HttpSettings {
         let client =
             client.map_err(|error| invalid(format!("no HTTP client: {}", with_causes(&error))))?;
         Ok((client, guard))
+    }
+
+    /// Runs `work`, which reads the files of TLS. If there are any, it runs where it holds up nothing else: a file
+    /// system may never respond. The caller bounds the time; dropping the future does not end the work.
+    pub(crate) async fn with_files<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> T {
+        if !matches!(self.authorities, Authorities::File(_)) && self.identity.is_none() {
+            return work(self);
+        }
+        let turn = READINGS.take(&self.url).await;
+        let settings = self.clone();
+        let working = spawn_blocking(move || {
+            let _turn = turn;
+            work(&settings)
+        });
+        working.await.unwrap_or_else(|lost| panic::resume_unwind(lost.into_panic()))
     }
 
     /// Fails if there are credentials of users, and they may not be sent to the URL: over plain HTTP, they go
@@ -176,4 +202,38 @@ fn identity_key(error: &BadIdentity) -> &'static str {
 
 fn unusable(key: &str, error: &(dyn std::error::Error + 'static)) -> InvalidSettings {
     InvalidSettings(format!("`tls_config.{key}` cannot be used: {}", with_causes(error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{pin::pin, sync::mpsc};
+
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    fn settings(url: &str) -> HttpSettings {
+        let authorities = Authorities::File("ca.pem".into());
+        HttpSettings { authorities, ..HttpSettings::new(url) }
+    }
+
+    #[tokio::test]
+    async fn files_that_are_not_read_to_the_end_hold_up_no_other_server() {
+        let hanging = settings("https://hanging.example.com/mcp");
+        let mut hung = Vec::new();
+        for _ in 0..MAX_READINGS {
+            let (end, ended) = mpsc::channel::<()>();
+            let mut reading = Box::pin(hanging.with_files(move |_| ended.recv().is_ok()));
+            assert!(reading.as_mut().now_or_never().is_none());
+            hung.push((end, reading));
+        }
+        let mut next = pin!(hanging.with_files(|_| ()));
+        assert!(next.as_mut().now_or_never().is_none(), "no thread is left for it");
+        settings("https://other.example.com/mcp").with_files(|_| ()).await;
+        for (end, reading) in hung {
+            end.send(()).expect("it reads");
+            assert!(reading.await);
+        }
+        next.await;
+    }
 }

@@ -33,7 +33,7 @@ use std::{
 };
 
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, oneshot},
+    sync::{OnceCell, OwnedSemaphorePermit, Semaphore, oneshot},
     time::sleep,
 };
 
@@ -44,7 +44,7 @@ use self::{
     state::LoginState,
 };
 pub(super) use self::{error::LoginReason, state::REREAD};
-use super::{logins::StoredLogin, outbound::Outbound, settings::Oauth};
+use super::{logins::StoredLogin, outbound::check_server, settings::Oauth};
 use crate::{
     http::{HttpSettings, InvalidSettings},
     secrets::Redactor,
@@ -84,12 +84,14 @@ impl Authorizer {
         redactor: Arc<Redactor>,
         clock: Clock,
     ) -> Result<Self, InvalidSettings> {
+        check_server(http)?;
         let oauth = http.oauth.as_ref();
         let source = TokenSource {
             client: client.clone(),
             brakes: stored.brakes(),
             stored,
-            outbound: Outbound::new(http)?,
+            outbound: OnceCell::new(),
+            http: http.clone(),
             clock,
             state: LoginState::new(redactor),
             registers: oauth.is_none_or(Oauth::registers),

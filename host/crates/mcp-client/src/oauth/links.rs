@@ -226,40 +226,24 @@ impl LoginLinks {
     }
 
     /// Records that a key was entered at a link, and whether it is the holder's. The link ends with the last
-    /// of [`MAX_WRONG_KEYS`]. Any key is counted first, and a right one is taken back: of keys that are
-    /// entered at once, here or at other gateways, no more are of use.
+    /// of [`MAX_WRONG_KEYS`], and a right key is of no use after that. Each wrong key is one change of the
+    /// store, so of keys that are entered at once, here or at other gateways, no more are of use.
     pub async fn enter_key(&self, link: &str, is_holders: bool) -> Result<(), FollowError> {
-        let digest = digest(link);
-        let turn = timeout(BEGIN_WAIT, self.0.links_beginning.take(&digest)).await;
-        let _turn = turn.map_err(|_| FollowError::Busy)?;
-        self.read(link).await?;
-        let counted = self.change(digest, LinkDocument::count_key).await?;
+        let (found, _) = self.read(link).await?;
         if is_holders {
-            self.change(digest, |document| Some(document.without_key())).await?;
             return Ok(());
         }
-        if counted.wrong_keys < MAX_WRONG_KEYS {
-            return Ok(());
-        }
-        let client = counted.client();
-        warn!(client, "a login link has ended, because wrong keys were entered at it");
         let database = self.0.logins.database().await.map_err(LoginsUnavailable::from)?;
-        database.remove_login_link(digest).await.map_err(LoginsUnavailable::from)?;
-        Err(FollowError::Gone)
-    }
-
-    /// Changes the document of a link. Fails if there is no such link, or if `change` ends it.
-    async fn change(
-        &self,
-        digest: LinkDigest,
-        change: impl FnOnce(LinkDocument) -> Option<LinkDocument> + Send + 'static,
-    ) -> Result<LinkDocument, FollowError> {
-        let database = self.0.logins.database().await.map_err(LoginsUnavailable::from)?;
-        let changing = database.update_login_link(digest, |link| {
-            LinkDocument::open(link).and_then(change).map(|document| document.to_text())
+        let counting = database.update_login_link(found.digest, |link| {
+            let counted = LinkDocument::open(link)?.count_wrong_key()?;
+            Some(counted.to_text())
         });
-        let changed = changing.await.map_err(LoginsUnavailable::from)?;
-        changed.as_ref().and_then(LinkDocument::open).ok_or(FollowError::Gone)
+        if counting.await.map_err(LoginsUnavailable::from)?.is_some() {
+            return Ok(());
+        }
+        let client = found.id.client;
+        warn!(client, "a login link has ended, because wrong keys were entered at it");
+        Err(FollowError::Gone)
     }
 
     /// Stores the values of headers that the user of a link has entered, in the place of a login at an
@@ -413,8 +397,8 @@ impl LoginLinks {
             return Err(FollowError::Gone);
         }
         let http = settings.transport.http().ok_or(LoginError::NotConfigured)?;
-        let outbound =
-            Outbound::new(http).map_err(|error| LoginError::InvalidSettings(error.to_string()))?;
+        let outbound = Outbound::open(http).await;
+        let outbound = outbound.map_err(|error| LoginError::InvalidSettings(error.to_string()))?;
         let redactor = Redactor::new(settings.transport.secrets())
             .map_err(|error| LoginError::InvalidSettings(error.to_string()))?;
         let session = Uuid::new_v4().simple().to_string();

@@ -76,6 +76,15 @@ impl Outbound {
         Ok(Self { http, guard, sent: AtomicUsize::new(0) })
     }
 
+    /// Does the same as [`Self::new`], and blocks no other work. Fails also if the files are not read in time.
+    pub(super) async fn open(settings: &HttpSettings) -> Result<Self, InvalidSettings> {
+        let opened = timeout(TIMEOUT, settings.with_files(Self::new)).await;
+        opened.unwrap_or_else(|_| {
+            let reason = format!("the files of `tls_config` were not read within {TIMEOUT:?}");
+            Err(InvalidSettings(reason))
+        })
+    }
+
     /// Checks a URL to which the browser of the operator is sent.
     pub(super) fn check(&self, url: &str) -> Result<Url, OutboundError> {
         let parsed = Url::parse(url).ok().filter(|_| url.len() <= MAX_URL_BYTES);

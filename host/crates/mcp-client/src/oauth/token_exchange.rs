@@ -230,7 +230,7 @@ impl TokenExchanger {
 
     /// Sends the caller's token to the token endpoint. Returns the response.
     async fn exchange(&self, subject: &Secret) -> Result<Value, TokenError> {
-        let outbound = Outbound::new(&self.endpoint)?;
+        let outbound = Outbound::open(&self.endpoint).await?;
         let settings = &self.settings;
         let scopes = settings.scopes.join(" ");
         let mut grant = vec![

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// Work that runs now, counted by its key. It has an entry for each running key only.
-pub(super) struct Turns<K> {
+pub(crate) struct Turns<K> {
     /// Maximum turns of one key at the same time.
     limit: usize,
     running: Mutex<HashMap<K, usize>>,
@@ -14,19 +14,19 @@ pub(super) struct Turns<K> {
 }
 
 /// One turn, until it is dropped.
-pub(super) struct Turn<'t, K: Hash + Eq> {
+pub(crate) struct Turn<'t, K: Hash + Eq> {
     turns: &'t Turns<K>,
     key: K,
 }
 
 impl<K: Hash + Eq + Clone> Turns<K> {
-    pub(super) fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize) -> Self {
         Self { limit, running: Mutex::default(), ended: Notify::new() }
     }
 
     /// Waits for a turn of a key. Turns of other keys do not delay it. The caller bounds the wait;
     /// dropping the future gives up the place.
-    pub(super) async fn take(&self, key: &K) -> Turn<'_, K> {
+    pub(crate) async fn take(&self, key: &K) -> Turn<'_, K> {
         loop {
             // Before the look: a turn that ends between the two wakes this one.
             let ended = self.ended.notified();

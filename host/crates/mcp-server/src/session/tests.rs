@@ -193,6 +193,24 @@ async fn waiting_streams_are_bounded_for_an_account_and_in_all() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn few_of_many_sessions_beyond_lower_bounds_are_closed_at_a_time() {
+    let many = SessionBounds { per_key: 64, total: 64, ..BOUNDS };
+    for (lower, name) in
+        [(SessionBounds { per_key: 1, ..many }, "ann"), (SessionBounds { total: 1, ..many }, "bob")]
+    {
+        let sessions = Sessions::new(many);
+        for _ in 0..40 {
+            sessions.open(account("ann"), Scope::All, PEER).expect("room");
+        }
+        sessions.set_bounds(lower);
+        for left in [25, 10, 1] {
+            sessions.open(account(name), Scope::All, PEER).expect("room");
+            assert_eq!(sessions.usage().0, left, "{name}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn lower_bounds_close_sessions_and_streams_when_another_one_is_opened() {
     let sessions = Sessions::new(BOUNDS);
     for name in ["ann", "ann", "ann", "bob"] {

@@ -3,8 +3,9 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{Api, Service, object};
+use crate::{Api, CloudCredential, Key, Service, ServiceAccountKey, object};
 use airlock_json::RawObject;
+use airlock_tls::{IdentitySource, KeySource};
 
 fn models() -> Models {
     let dir = tempfile::TempDir::new().expect("a directory");
@@ -93,4 +94,41 @@ fn a_provider_that_is_the_same_in_other_settings_is_kept_and_a_changed_one_is_ma
     assert_eq!(after.providers[1].fallbacks, ["b/m"]);
     let lost = [service("a", first, &["b/m"])];
     assert!(matches!(after.with_settings(&lost), Err(BadProvider::Fallback { .. })));
+}
+
+#[test]
+fn a_provider_whose_file_has_other_content_is_made_anew() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let script = directory.path().join("script.json");
+    fs::write(&script, r#"{"turns": []}"#).expect("a file");
+    let kind = Kind::Scripted { script: script.clone() };
+    let settings = [Settings { name: "a".to_owned(), kind, fallbacks: Vec::new() }];
+    let before = Models::new(&settings).expect("good settings");
+    let same = before.with_settings(&settings).expect("good settings");
+    assert!(is_kept(&before, &same.providers[0]));
+    fs::write(&script, r#"{"turns": [{"answer": {"content": "x"}}]}"#).expect("a file");
+    let changed = same.with_settings(&settings).expect("good settings");
+    assert!(!is_kept(&before, &changed.providers[0]));
+    fs::write(&script, "{").expect("a file");
+    assert!(matches!(changed.with_settings(&settings), Err(BadProvider::Script { .. })));
+}
+
+#[test]
+fn the_files_of_a_service_are_those_of_its_certificates_and_accounts() {
+    let account = ServiceAccountKey::File("account.json".into());
+    let mut service = Service::new(Api::Gemini, "https://h");
+    service.ca = Some("ca.pem".into());
+    service.identity = Some(IdentitySource {
+        certificate: "own.pem".into(),
+        key: KeySource::File("own-key.pem".into()),
+    });
+    service.keys = vec![Key {
+        name: "k".to_owned(),
+        value: None,
+        cloud: Some(CloudCredential::ServiceAccount(account)),
+        models: None,
+        weight: 1.0,
+    }];
+    let files = ["ca.pem", "own.pem", "own-key.pem", "account.json"].map(std::path::Path::new);
+    assert_eq!(Kind::Service(Box::new(service)).files(), files);
 }

@@ -91,7 +91,7 @@ fn a_destination_is_granted_by_its_name() {
     assert_eq!(*policy, Policy::new(Some(requested), both, Bounds::PLUGIN).expect("a policy"));
     insta::assert_snapshot!(
         refused(&asked, &Grant::default()),
-        @r#"the plugin needs http.api (https://api.example.com POST /**) (forecasts), which is not granted; grant it with "http": ["api"]"#
+        @r#"the plugin needs http.api (https://api.example.com POST /**), which is not granted; its reason: forecasts; grant it with "http": ["api"]"#
     );
     insta::assert_snapshot!(
         refused(&asked, &http(&[named("api"), named("other")])),
@@ -153,7 +153,7 @@ fn a_request_for_any_host_leaves_private_networks_to_the_operator_too() {
     }
     insta::assert_snapshot!(
         refused(&any_host(false), &http(&[named("web")])),
-        @r#"grants.http[0]: the request "web" of the plugin leaves the host to you; grant a rule in its place, such as {"url": "https://api.example.com"}; the plugin needs http.web (hosts of your choice) (reads), which is not granted; grant hosts with "http": [{"url": "https://…"}]"#
+        @r#"grants.http[0]: the request "web" of the plugin leaves the host to you; grant a rule in its place, such as {"url": "https://api.example.com"}; the plugin needs http.web (hosts of your choice), which is not granted; its reason: reads; grant hosts with "http": [{"url": "https://…"}]"#
     );
 }
 
@@ -201,7 +201,7 @@ fn tools_are_granted_one_by_one() {
     assert_eq!(all.notes, ["grants.tools[2] opens nothing: the plugin does not ask for it"]);
     insta::assert_snapshot!(
         refused(&asked, &tools(&["text-count"])),
-        @r#"the plugin needs the tool files-read (counts), which is not granted; grant it with "tools": ["files-read"]"#
+        @r#"the plugin needs the tool files-read, which is not granted; its reason: counts; grant it with "tools": ["files-read"]"#
     );
 }
 
@@ -228,7 +228,7 @@ fn a_slot_has_the_tool_that_the_operator_bound_to_it_or_none() {
     );
     insta::assert_snapshot!(
         refused(&asked, &slots(&["notify"])),
-        @r#"the plugin needs slot.forecast (plans), which is not granted; bind a tool to it with "slot": {"forecast": "CLIENT-TOOL"}"#
+        @r#"the plugin needs slot.forecast, which is not granted; its reason: plans; bind a tool to it with "slot": {"forecast": "CLIENT-TOOL"}"#
     );
     let without_manifest = Rights::intersect(None, &slots(&["any"]), &read).expect("it is granted");
     assert_eq!(without_manifest.grants.tools.slots["any"].as_deref(), Some("p-any"));
@@ -340,7 +340,7 @@ fn real_time_must_be_requested_and_granted() {
     assert!(!granted(&real_time(true), &clocks(false)).grants.clocks);
     insta::assert_snapshot!(
         refused(&real_time(false), &clocks(false)),
-        @r#"the plugin needs clocks (dates), which is not granted; grant it with "clocks": true"#
+        @r#"the plugin needs clocks, which is not granted; its reason: dates; grant it with "clocks": true"#
     );
 }
 

@@ -1,6 +1,7 @@
 //! The runs of one caller: list, show, approve, deny, resolve, cancel.
 
 use serde_json::Value;
+use tracing::info;
 
 use super::{CallAnswer, RunEnding, RunOutcome, RunToken, Runs, describe::DOCUMENT_COPIES};
 use airlock_core::{
@@ -8,9 +9,10 @@ use airlock_core::{
     tenant::Tenant,
 };
 use airlock_store::{
-    Unavailable,
+    self as store, Unavailable,
     runs::{RunDecision, RunError, ShownRun, StoredRun},
 };
+use airlock_strings::visible_line;
 
 /// Maximum number of runs in a list, the newest ones. The list is one response without pages.
 const MAX_LISTED: u32 = 100;
@@ -79,6 +81,11 @@ impl Decisions {
         })
     }
 
+    /// Returns whether any of them has a call made once more.
+    pub fn retries(&self) -> bool {
+        self.calls.iter().any(|(_, decision)| matches!(decision, RunDecision::Retry))
+    }
+
     fn with(mut self, position: Position, decision: RunDecision) -> Self {
         self.calls.push((position, decision));
         self
@@ -125,12 +132,18 @@ impl OwnRuns<'_> {
         self.runs.open(self.tenant).await?.get(id).await
     }
 
-    /// Makes decisions about the calls of a run, all of them or none.
-    pub async fn decide(&self, id: &str, decisions: Decisions) -> Result<(), RunError> {
-        self.runs.open(self.tenant).await?.decide(id, decisions.shown, decisions.calls).await
+    /// Makes decisions about the calls of a run, all of them or none. The log names the `actor` who makes
+    /// them.
+    pub async fn decide(
+        &self,
+        id: &str,
+        decisions: Decisions,
+        actor: &str,
+    ) -> Result<(), RunError> {
+        decide(&self.runs.open(self.tenant).await?, id, decisions, actor).await
     }
 
-    /// Approves or denies the pending calls of a run, as it was shown in this epoch.
+    /// Approves or denies the pending calls of a run, as it was shown in this epoch, for its caller.
     pub(crate) async fn decide_pending(
         &self,
         id: &str,
@@ -142,8 +155,9 @@ impl OwnRuns<'_> {
         let pending =
             shown.calls.iter().filter(|shown| matches!(shown.call.stage, Stage::Pending { .. }));
         let decision = if approves { RunDecision::Approve } else { RunDecision::Deny };
-        let decisions = pending.map(|shown| (shown.position, decision.clone())).collect();
-        runs.decide(id, Some(epoch), decisions).await
+        let calls = pending.map(|shown| (shown.position, decision.clone())).collect();
+        let decisions = Decisions { calls, shown: Some(epoch) };
+        decide(&runs, id, decisions, &self.tenant.to_string()).await
     }
 
     /// Ends a run. Calls in flight are cancelled.
@@ -152,5 +166,33 @@ impl OwnRuns<'_> {
         let cancelled = self.runs.open(self.tenant).await?.cancel(id, &outcome).await?;
         self.runs.interrupt(id);
         Ok(cancelled)
+    }
+}
+
+/// Stores decisions, and logs each of them without the arguments of its call.
+async fn decide(
+    runs: &store::runs::Runs,
+    id: &str,
+    Decisions { calls, shown }: Decisions,
+    actor: &str,
+) -> Result<(), RunError> {
+    let made = calls.iter().map(|(position, decision)| (*position, word(decision)));
+    let made: Vec<_> = made.collect();
+    let tools = runs.decide(id, shown, calls).await?;
+    for ((position, decision), tool) in made.into_iter().zip(&tools) {
+        let tool = visible_line(tool);
+        info!(actor, tool, run = id, call = %position, decision, "a call of a script was decided about");
+    }
+    Ok(())
+}
+
+/// Returns the word for a decision in the log.
+fn word(decision: &RunDecision) -> &'static str {
+    match decision {
+        RunDecision::Approve => "approve",
+        RunDecision::Deny => "deny",
+        RunDecision::Retry => "retry",
+        RunDecision::RetryApproved => "retry_approved",
+        RunDecision::Skip(_) => "skip",
     }
 }

@@ -54,6 +54,17 @@ async fn a_peer_at_its_cap_loses_an_idle_connection_and_gets_the_reserve_if_all_
 }
 
 #[tokio::test]
+async fn a_lower_limit_for_each_peer_evicts_what_that_peer_has_beyond_it() {
+    let connections = Connections::new(100, 100);
+    let peers = [1, 1, 1, 1, 1, 1, 2, 2, 2, 3];
+    let slots = peers.map(|peer| admit(&connections, peer));
+    connections.set_limits(100, 2);
+    let evicted = [&slots[..6], &slots[6..9], &slots[9..]]
+        .map(|of_peer| of_peer.iter().filter(|slot| is_evicted(slot)).count());
+    assert_eq!(evicted, [4, 1, 0]);
+}
+
+#[tokio::test]
 async fn lower_limits_evict_what_may_be_interrupted_and_later_what_was_in_use() {
     let connections = Connections::new(100, 100);
     let mut idle: Vec<_> = (0..16).map(|_| admit(&connections, 1)).collect();

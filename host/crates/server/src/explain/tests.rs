@@ -85,7 +85,7 @@ async fn the_tools_of_a_key_are_explained_with_the_rules_that_hide_the_others() 
           "reasons": [
             {
               "rule": "key_row",
-              "message": "No row of the virtual key \"ann\" for desk, or of one of its roles, lists busy. Add it to `tools_to_execute` of such a row, in `mcp_configs` of the key in `governance.virtual_keys`."
+              "message": "No row of the virtual key \"ann\" for desk, or of one of its roles, lists busy. Add it to `tools_to_execute` of such a row, in `mcp_configs` of the key (`governance.virtual_keys` of the file or `/api/governance/virtual-keys`)."
             }
           ],
           "approval": "not_needed",
@@ -100,11 +100,11 @@ async fn the_tools_of_a_key_are_explained_with_the_rules_that_hide_the_others() 
           "reasons": [
             {
               "rule": "tools_to_execute",
-              "message": "`tools_to_execute` of the client away is empty, so no tool of it may be called. Add the tools, or `*` for all of them, to `tools_to_execute` of the client away in `mcp.client_configs`."
+              "message": "`tools_to_execute` of the client away is empty, so no tool of it may be called. Add the tools, or `*` for all of them, to `tools_to_execute` of the client away (`mcp.client_configs` of the file or `/api/mcp/client/away`)."
             },
             {
               "rule": "key_without_row",
-              "message": "There is no row of the virtual key \"ann\" for the client away, and the client does not permit all keys. Add a row with `\"mcp_client_name\": \"away\"` to `mcp_configs` of the key in `governance.virtual_keys`, or set `allow_on_all_virtual_keys` of the client away in `mcp.client_configs` to true."
+              "message": "There is no row of the virtual key \"ann\" for the client away, and the client does not permit all keys. Add a row with `\"mcp_client_name\": \"away\"` to `mcp_configs` of the key (`governance.virtual_keys` of the file or `/api/governance/virtual-keys`), or set `allow_on_all_virtual_keys` of the client away (`mcp.client_configs` of the file or `/api/mcp/client/away`) to true."
             }
           ]
         },
@@ -118,7 +118,7 @@ async fn the_tools_of_a_key_are_explained_with_the_rules_that_hide_the_others() 
           "reasons": [
             {
               "rule": "key_without_row",
-              "message": "There is no row of the virtual key \"ann\" for the client files, and the client does not permit all keys. Add a row with `\"mcp_client_name\": \"files\"` to `mcp_configs` of the key in `governance.virtual_keys`, or set `allow_on_all_virtual_keys` in the policy of the embedding program's tools to true."
+              "message": "There is no row of the virtual key \"ann\" for the client files, and the client does not permit all keys. Add a row with `\"mcp_client_name\": \"files\"` to `mcp_configs` of the key (`governance.virtual_keys` of the file or `/api/governance/virtual-keys`), or set `allow_on_all_virtual_keys` in the policy of the embedding program's tools to true."
             }
           ]
         }
@@ -140,7 +140,7 @@ async fn a_request_with_roles_is_explained_as_one_with_an_access_token() {
     assert_eq!(tools(&answer), ["desk-busy=no key_row", "desk-echo=models"]);
     assert_eq!((&answer["key"], &answer["roles"]), (&Value::Null, &json!(["reader"])));
     let message = answer["tools"][0]["reasons"][0]["message"].as_str().expect("a message");
-    insta::assert_snapshot!(message, @r#"No row of the role "reader" for desk lists busy. Add it to `tools_to_execute` of such a row, in `mcp_configs` of one of the roles in `governance.roles`."#);
+    insta::assert_snapshot!(message, @r#"No row of the role "reader" for desk lists busy. Add it to `tools_to_execute` of such a row, in `mcp_configs` of one of the roles (`governance.roles` of the file or `/api/governance/roles`)."#);
 }
 
 #[tokio::test]

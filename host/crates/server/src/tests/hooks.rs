@@ -205,7 +205,7 @@ impl Upstreams for NoServers {
         &'a self,
         client: &'a str,
         _: Option<usize>,
-    ) -> BoxFuture<'a, Result<(), NotDone>> {
+    ) -> BoxFuture<'a, Result<Vec<String>, NotDone>> {
         Box::pin(async { Err(NotDone::Unknown(client.to_owned())) })
     }
 

@@ -130,6 +130,17 @@ async fn until_the_settings_were_read_only_the_state_of_the_gateway_is_shown() {
 }
 
 #[tokio::test]
+async fn a_gateway_that_drains_is_alive_and_not_ready() {
+    let gateway = Gateway::standard().await;
+    assert_eq!(gateway.get("/ready", &[]).await.0, 200);
+    gateway.live.current().mcp.closing().cancel();
+    let draining = json!({"status": "unavailable", "reason": "draining"});
+    assert_eq!(gateway.get("/ready", &[]).await, (503, draining));
+    assert_eq!(gateway.get("/health", &[]).await.0, 200);
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn a_token_that_is_revoked_while_the_body_arrives_is_refused() {
     let gateway = Gateway::standard().await;
     let once = [("authorization", "Bearer alop_once")];

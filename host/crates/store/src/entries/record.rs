@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use super::{EntryKind, EntryValue, MAX_RECORDED, RecordedChange};
 use crate::{
+    SealError,
     seal::{Sealer, SecretPlace},
     sql::{Row, Sql, SqlError, first, params},
 };
@@ -12,6 +13,8 @@ use crate::{
 const LISTED_BYTES: i64 = 8 << 20;
 /// Maximum number of changes that one change removes from the record. It adds one.
 const PURGED_AT_ONCE: u32 = 16;
+/// Stands for a document that could not be opened when its entry was changed. No JSON is empty.
+pub(super) const NOT_KEPT: &str = "";
 
 /// A change to record.
 pub(crate) struct NewChange<'c> {
@@ -125,6 +128,13 @@ fn last_listed(sql: &Sql<'_>, before: i64, limit: u32) -> Result<Option<i64>, Sq
     Ok(last)
 }
 
+/// Returns the number of the latest change of an entry.
+pub(super) fn latest(sql: &Sql<'_>, kind: EntryKind, name: &str) -> Result<Option<i64>, SqlError> {
+    let select =
+        "SELECT id FROM setting_change WHERE kind = ?1 AND name = ?2 ORDER BY id DESC LIMIT 1";
+    sql.find(select, params![kind.name(), name], first)
+}
+
 /// Reads one change.
 pub(super) fn find(
     sql: &Sql<'_>,
@@ -150,18 +160,23 @@ fn recorded(row: &Row<'_>, sealer: &Sealer) -> Result<RecordedChange, SqlError> 
     })
 }
 
-/// Reads an entry from three columns; `None` if there was none.
+/// Reads an entry from three columns; `None` if there was none, or the reason that its document cannot be
+/// opened.
 fn value(
     row: &Row<'_>,
     index: usize,
     sealer: &Sealer,
     id: i64,
     column: &str,
-) -> Result<Option<EntryValue>, SqlError> {
+) -> Result<Result<Option<EntryValue>, SealError>, SqlError> {
     if !row.get::<bool>(index)? {
-        return Ok(None);
+        return Ok(Ok(None));
     }
+    let replaces = row.get(index + 1)?;
     let stored: Option<&[u8]> = row.get(index + 2)?;
-    let document = stored.map(|stored| sealer.open(&place(id, column), stored)).transpose()?;
-    Ok(Some(EntryValue { replaces: row.get(index + 1)?, document }))
+    Ok(match stored.map(|stored| sealer.open(&place(id, column), stored)).transpose() {
+        Ok(document) if document.as_deref() == Some(NOT_KEPT) => Err(SealError::NotKept),
+        Ok(document) => Ok(Some(EntryValue { replaces, document })),
+        Err(reason) => Err(reason),
+    })
 }

@@ -74,15 +74,6 @@ fn entry(
     }))
 }
 
-fn document(
-    stored: Option<&[u8]>,
-    sealer: &Sealer,
-    kind: EntryKind,
-    name: &str,
-) -> Result<Option<String>, SqlError> {
-    Ok(stored.map(|stored| sealer.open(&place(kind, name), stored)).transpose()?)
-}
-
 /// Makes a change, unless the entries are of another revision, or there is no room.
 pub(super) fn change(
     sql: &Sql<'_>,
@@ -122,6 +113,7 @@ pub(super) fn change(
     Ok(EntryChanged::Done(id))
 }
 
+/// Reads an entry for the record, which cannot keep a document that cannot be opened.
 fn find(
     sql: &Sql<'_>,
     sealer: &Sealer,
@@ -130,7 +122,11 @@ fn find(
 ) -> Result<Option<EntryValue>, SqlError> {
     let select = "SELECT replaces, document FROM setting_entry WHERE kind = ?1 AND name = ?2";
     sql.find(select, params![kind.name(), name], |row| {
-        let document = document(row.get(1)?, sealer, kind, name)?;
+        let stored: Option<&[u8]> = row.get(1)?;
+        let document = stored.map(|stored| {
+            let opened = sealer.open(&place(kind, name), stored);
+            opened.unwrap_or_else(|_| record::NOT_KEPT.to_owned())
+        });
         Ok(EntryValue { replaces: row.get(0)?, document })
     })
 }

@@ -58,6 +58,7 @@ on_both! {
     documents_have_bounded_sizes,
     with_a_key_no_document_is_readable_in_the_database,
     a_document_whose_key_is_missing_names_the_key,
+    an_entry_whose_key_is_lost_is_removed_and_its_changes_stay_listed,
     an_entry_that_cannot_be_opened_hides_no_other_and_no_removal,
     a_document_that_was_moved_to_another_row_does_not_open,
     an_entry_of_a_newer_version_is_left_out,
@@ -129,8 +130,8 @@ async fn a_change_is_recorded_with_what_was_before_and_after(home: TestHome) {
             action: "client.set".to_owned(),
             kind: Some(EntryKind::Client),
             name: "a".to_owned(),
-            before,
-            after: after.clone(),
+            before: Ok(before),
+            after: Ok(after.clone()),
         };
         assert_eq!(database.recorded_change(id).await.expect("read"), Some(expected));
         before = after;
@@ -266,8 +267,8 @@ async fn with_a_key_no_document_is_readable_in_the_database(mut home: TestHome) 
     let entries = database.entries().await.expect("read").entries;
     assert_eq!(entries[0].document.as_deref(), Some("hunter2-2"));
     let recorded = database.recorded_changes(None, 9).await.expect("read");
-    assert_eq!(recorded[0].before, Some(value("hunter2-1")));
-    assert_eq!(recorded[0].after, Some(value("hunter2-2")));
+    assert_eq!(recorded[0].before, Ok(Some(value("hunter2-1"))));
+    assert_eq!(recorded[0].after, Ok(Some(value("hunter2-2"))));
     let shown = format!("{entries:?} {recorded:?} {:?}", change("a", Some(value("hunter2")), 1));
     assert!(!shown.contains("hunter2"), "{shown}");
 }
@@ -280,20 +281,35 @@ async fn a_document_whose_key_is_missing_names_the_key(mut home: TestHome) {
     let other = home.open().await;
     let missing = SealError::UnknownKey(SealKey::new(&[1; 32]).id());
     for database in [&keyless, &other] {
-        let changed = database.change_entry(change("a", None, 1)).await.map(drop);
-        let listed = database.recorded_changes(None, 1).await.map(drop);
-        let found = database.recorded_change(1).await.map(drop);
-        for refused in [changed, listed, found] {
-            assert!(
-                matches!(refused, Err(Unavailable::Sealed(error)) if error == missing),
-                "{refused:?}"
-            );
+        let listed = database.recorded_changes(None, 1).await.expect("read");
+        let found = database.recorded_change(1).await.expect("read");
+        for change in listed.into_iter().chain(found) {
+            assert_eq!([change.before, change.after], [Ok(None), Err(missing)]);
         }
     }
     home.set_keys(2, &[1]);
     let both = home.open().await;
     assert_eq!(both.entries().await.expect("read").entries[0].document.as_deref(), Some("{}"));
-    assert_eq!(keyless.recorded_change(2).await.expect("read"), None, "nothing was changed");
+}
+
+async fn an_entry_whose_key_is_lost_is_removed_and_its_changes_stay_listed(mut home: TestHome) {
+    home.set_keys(1, &[]);
+    done(&home.open().await, "a", Some(value("1"))).await;
+    home.set_keys(2, &[]);
+    let database = home.open().await;
+    done(&database, "a", None).await;
+    done(&database, "a", Some(value("2"))).await;
+    let entries = database.entries().await.expect("read");
+    assert_eq!((entries.entries.len(), entries.unreadable), (1, Vec::new()));
+    let lost = SealError::UnknownKey(SealKey::new(&[1; 32]).id());
+    let listed = database.recorded_changes(None, 9).await.expect("read");
+    let listed: Vec<_> = listed.into_iter().map(|change| [change.before, change.after]).collect();
+    let expected = [
+        [Ok(None), Ok(Some(value("2")))],
+        [Err(SealError::NotKept), Ok(None)],
+        [Ok(None), Err(lost)],
+    ];
+    assert_eq!(listed, expected);
 }
 
 async fn an_entry_that_cannot_be_opened_hides_no_other_and_no_removal(mut home: TestHome) {
@@ -340,8 +356,8 @@ async fn a_document_that_was_moved_to_another_row_does_not_open(mut home: TestHo
     let [altered] = &all.unreadable[..] else { panic!("{all:?}") };
     assert!(matches!(altered.reason, SealError::Altered(_)) && altered.name == "b", "{all:?}");
     assert!(database.recorded_change(1).await.expect("read").is_some());
-    let recorded = database.recorded_change(2).await;
-    assert!(matches!(recorded, Err(Unavailable::Sealed(SealError::Altered(_)))), "{recorded:?}");
+    let recorded = database.recorded_change(2).await.expect("read").expect("it is there");
+    assert!(matches!(recorded.after, Err(SealError::Altered(_))), "{recorded:?}");
 }
 
 async fn an_entry_of_a_newer_version_is_left_out(home: TestHome) {

@@ -142,21 +142,22 @@ impl Database {
         let client = client.to_owned();
         // No server has an empty name.
         let present = present.unwrap_or_default().to_owned();
-        let key = (client.clone(), present.clone());
+        let of_client = client.clone();
+        let kept = present.clone();
         self.write(Subject::LOGIN_LINKS, move |sql| {
-            let (client, present) = key;
             let delete = "DELETE FROM login_link WHERE client = ?1 AND server <> ?2";
-            sql.run(delete, params![&client, &present]).map(drop)
+            sql.run(delete, params![&of_client, &kept]).map(drop)
         })
         .await?;
         let mut removed = Vec::new();
         loop {
-            let (client, present) = (client.clone(), present.clone());
+            let of_client = client.clone();
+            let kept = present.clone();
             let found = self.read(move |sql| {
                 let select = format!(
                     "{SELECT} WHERE client = ?1 AND server <> ?2 ORDER BY session LIMIT ?3"
                 );
-                sql.all(&select, params![&client, &present, MAX_LISTED], listed)
+                sql.all(&select, params![&of_client, &kept, MAX_LISTED], listed)
             });
             let found = found.await?;
             if found.is_empty() {

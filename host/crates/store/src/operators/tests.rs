@@ -111,15 +111,15 @@ async fn changes_of_operators_are_recorded_without_the_digest(mut home: TestHome
         action: "operator.add".to_owned(),
         kind: None,
         name: "ann".to_owned(),
-        before: None,
-        after: Some(rights.clone()),
+        before: Ok(None),
+        after: Ok(Some(rights.clone())),
     };
     let removed = RecordedChange {
         id: 2,
         actor: "bob".to_owned(),
         action: "operator.remove".to_owned(),
-        before: Some(rights),
-        after: None,
+        before: Ok(Some(rights)),
+        after: Ok(None),
         ..added.clone()
     };
     assert_eq!(database.recorded_changes(None, 9).await.expect("read"), [removed, added]);

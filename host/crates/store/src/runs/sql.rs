@@ -140,19 +140,20 @@ impl Tx<'_> {
         Ok(run.ok_or(RunError::Unknown)?)
     }
 
-    /// Makes decisions of a person.
+    /// Makes decisions of a person. Returns the names of the tools of the calls.
     pub(super) fn decide(
         &self,
         id: &str,
         shown: Option<i64>,
         decisions: Vec<(Position, RunDecision)>,
-    ) -> Done<()> {
+    ) -> Done<Vec<Arc<str>>> {
         let found = self.find(id)?;
         found.lease.can_go_on(self.now)?;
         if shown.is_some_and(|epoch| epoch != found.lease.epoch) {
             return Err(Refused::Changed.into());
         }
         let until = self.now.saturating_add(milliseconds(self.bounds.approval));
+        let mut tools = Vec::new();
         for (position, decision) in decisions {
             let call = self.call(found.number, position)?;
             // The calls of a run whose process has ended are as the next process finds them.
@@ -166,8 +167,10 @@ impl Tx<'_> {
             };
             let stage = decided.map_err(about(position))?.stage;
             self.set_decision(found.number, position, stage, answer.as_deref())?;
+            tools.push(call.called.tool);
         }
-        Ok(self.set_lease(&found)?)
+        self.set_lease(&found)?;
+        Ok(tools)
     }
 
     /// Ends a run, or requests it.

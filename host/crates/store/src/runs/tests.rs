@@ -5,7 +5,7 @@ mod migration;
 mod room;
 mod show;
 
-use std::time::Duration;
+use std::{fmt::Debug, time::Duration};
 
 use airlock_core::run::{Call, Called, Refused, Stage};
 
@@ -58,7 +58,7 @@ fn begin_with(script: &str, tools: &str, digest: u8) -> RunStep {
     })
 }
 
-fn refused(result: Result<(), RunError>) -> Refused {
+fn refused<T: Debug>(result: Result<T, RunError>) -> Refused {
     match result {
         Err(RunError::Refused { refused, .. }) => refused,
         other => panic!("not refused: {other:?}"),
@@ -93,7 +93,9 @@ async fn a_run_waits_for_an_approval_and_goes_on_in_another_process(home: TestHo
     ];
     first.step("r", 1, steps).await.expect("stored");
     let second = open(&home, ANN, BOUNDS).await;
-    second.decide("r", None, vec![(at(2), RunDecision::Approve)]).await.expect("it waits");
+    let tools = second.decide("r", None, vec![(at(2), RunDecision::Approve)]).await;
+    let tools = tools.expect("it waits");
+    assert_eq!(tools.iter().map(|tool| &**tool).collect::<Vec<_>>(), ["fs-write"]);
     let again = second.decide("r", None, vec![(at(2), RunDecision::Approve)]).await;
     again.expect("it is approved already");
     let other = second.decide("r", None, vec![(at(1), RunDecision::Approve)]).await;

@@ -23,8 +23,8 @@ use airlock_core::{
     tool::{Cause, ClientName, QuestionKinds},
 };
 use airlock_mcp_client::{
-    Attempt, Bounds, Connection, ConnectionError, Credentials, HeldPermits, Intake, Link, Settings,
-    answer_requests,
+    AskError, Attempt, Bounds, Connection, ConnectionError, Credentials, HeldPermits, Intake, Link,
+    Settings, answer_requests,
 };
 
 /// State of a server that its calls share, whichever instance they go to.
@@ -103,6 +103,14 @@ pub(crate) enum NoLink {
     Unavailable(Cause),
 }
 
+/// Outcome of asking one instance.
+pub(crate) enum Attempted<T> {
+    /// The instance has got the request, or may have.
+    Sent(T),
+    /// The instance surely has not got the request. The outcome counts if no other one gets it.
+    Unsent(T),
+}
+
 /// Reason that a server could not be asked or its response was lost. For the operator.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unavailable {
@@ -160,51 +168,79 @@ impl Shared {
     }
 
     /// Runs `work` with a link to the server, within the permits of its calls, which `work` holds if they
-    /// are not those of a connection of its own. A request that resumes another one goes to the instance
-    /// `at` which that was.
-    pub(super) async fn with_link<T, F: Future<Output = T>>(
+    /// are not those of a connection of its own. A request that was surely not sent to an instance goes to
+    /// another one, each at most once; one that resumes another request goes only to the instance `at` which
+    /// that was.
+    pub(super) async fn with_link<T, F: Future<Output = Attempted<T>>>(
         &self,
         tenant: &Tenant,
         at: Option<&Asker>,
         deadline: Instant,
-        work: impl FnOnce(Arc<Link>, Option<HeldPermits>) -> F,
+        work: impl Fn(Arc<Link>, Option<HeldPermits>) -> F,
     ) -> Result<Linked<T>, NoLink> {
         let permits = Arc::new(self.permits(tenant).await.ok_or(NoLink::Busy)?);
+        let mut tried = Vec::new();
+        let mut last = Err(no_link(Unavailable::NotConnected));
         // What is relayed is listed with the operator's account, and is not that of a user.
-        let way = if self.users.is_some() { None } else { self.way(at, &[]).await };
-        let Some(Way { occupied, access }) = way else {
-            return Err(no_link(Unavailable::NotConnected));
-        };
-        let instance = occupied.instance().clone();
-        let held = held(permits, occupied);
-        let awaited = instance.awaited(deadline, None);
-        let linked = match access {
-            Access::Down | Access::OnDemand => Err(no_link(Unavailable::NotConnected)),
-            // The use ends with the work.
-            Access::Up(used) => {
-                let worked = work(used.link.clone(), Some(held)).await;
-                Ok(Linked { worked, asker: Asker { instance, used: Some(used) } })
+        while self.users.is_none()
+            && let Some(way) = self.way(at, &tried).await
+        {
+            tried.push(way.occupied.instance().number());
+            match attempt(way, permits.clone(), deadline, &work).await {
+                Attempted::Sent(linked) => return linked,
+                Attempted::Unsent(linked) => last = linked,
             }
-            Access::PerCall(own) => {
-                let worked = instance.run_alone(&own, &held, |link| work(link, None)).await;
-                match worked {
-                    Err(error) => Err(no_link(Unavailable::NotStarted(error))),
-                    Ok(None) => Err(no_link(Unavailable::NotConnected)),
-                    Ok(Some(worked)) => {
-                        Ok(Linked { worked, asker: Asker { instance, used: None } })
-                    }
+        }
+        last
+    }
+}
+
+/// Runs `work` with a link to one instance.
+async fn attempt<T, F: Future<Output = Attempted<T>>>(
+    way: Way,
+    permits: Arc<Permits>,
+    deadline: Instant,
+    work: impl Fn(Arc<Link>, Option<HeldPermits>) -> F,
+) -> Attempted<Result<Linked<T>, NoLink>> {
+    let Way { occupied, access } = way;
+    let instance = occupied.instance().clone();
+    let held = held(permits, occupied);
+    let awaited = instance.awaited(deadline, None);
+    let attempted = match access {
+        Access::Down | Access::OnDemand => {
+            Attempted::Unsent(Err(no_link(Unavailable::NotConnected)))
+        }
+        // The use ends with the work.
+        Access::Up(used) => {
+            let attempted = work(used.link.clone(), Some(held)).await;
+            linked(attempted, Asker { instance, used: Some(used) })
+        }
+        Access::PerCall(own) => {
+            match instance.run_alone(&own, &held, |link| work(link, None)).await {
+                Err(error) => Attempted::Unsent(Err(no_link(Unavailable::NotStarted(error)))),
+                Ok(None) => {
+                    let cause = Unavailable::ConnectionLost(Cause::from(AskError::Lost));
+                    Attempted::Sent(Err(no_link(cause)))
                 }
+                Ok(Some(attempted)) => linked(attempted, Asker { instance, used: None }),
             }
-        };
-        awaited.end();
-        linked
+        }
+    };
+    awaited.end();
+    attempted
+}
+
+fn linked<T>(attempted: Attempted<T>, asker: Asker) -> Attempted<Result<Linked<T>, NoLink>> {
+    match attempted {
+        Attempted::Sent(worked) => Attempted::Sent(Ok(Linked { worked, asker })),
+        Attempted::Unsent(worked) => Attempted::Unsent(Ok(Linked { worked, asker })),
     }
 }
 
 impl Instance {
     /// Runs `work` with a link of its own, and responds to the requests of the server meanwhile. `None`
-    /// if the connection breaks. The instance is suspected then, and if there is no connection. If the future is dropped, so is the connection, and its process group
-    /// is killed.
+    /// if the connection breaks. The instance is suspected then, and if there is no connection. If the future
+    /// is dropped, so is the connection, and its process group is killed.
     pub(super) async fn run_alone<T, F: Future<Output = T>>(
         &self,
         own: &PerCall,
@@ -251,9 +287,15 @@ fn no_link(cause: Unavailable) -> NoLink {
 
 #[cfg(test)]
 mod tests {
+    use std::{future::ready, time::Duration};
+
+    use futures_util::FutureExt as _;
     use tokio::runtime::Handle;
 
-    use super::{super::Server, *};
+    use super::{
+        super::{Server, instance::tests::link},
+        *,
+    };
     use airlock_mcp_client::Process;
 
     #[tokio::test]
@@ -274,6 +316,53 @@ mod tests {
 
     fn tenant(number: u8) -> Tenant {
         Tenant::of_key([number; 32], "name")
+    }
+
+    #[tokio::test]
+    async fn a_request_goes_from_instance_to_instance_until_one_may_have_got_it() {
+        let name = ClientName::parse("up").expect("a good name");
+        let mut settings = Settings::new(name, Process::default());
+        settings.others = vec![settings.transport.clone(); 2];
+        let server = Server::new(&settings, Handle::current(), None, None);
+        let mut peers = Vec::new();
+        for instance in server.instances() {
+            let (link, peer) = link();
+            instance.set_access(Access::Up(UsedLink::new(link)));
+            instance.set_admitted(true);
+            peers.push(peer);
+        }
+        let second = Asker { instance: server.instances()[1].clone(), used: None };
+        for (at, sent_by, expected) in [
+            (None, 1, vec![1]),
+            (None, 3, vec![1, 2, 3]),
+            (None, 4, vec![1, 2, 3]),
+            (Some(&second), 4, vec![2]),
+        ] {
+            *server.shared.turn.lock() = 0;
+            let asked = Mutex::new(Vec::new());
+            let deadline = Instant::now() + Duration::from_mins(1);
+            let tenant = tenant(0);
+            let asking = server.shared.with_link(&tenant, at, deadline, |link, _| {
+                let mut asked = asked.lock();
+                asked.push(number(&server, &link));
+                let count = asked.len();
+                ready(if count < sent_by { Attempted::Unsent(()) } else { Attempted::Sent(()) })
+            });
+            let linked = asking.await.ok().expect("the last outcome");
+            let asked = asked.into_inner();
+            assert_eq!(asked.last(), Some(&linked.asker.instance.number()));
+            assert_eq!(asked, expected);
+        }
+    }
+
+    /// Returns the number of the instance with this link.
+    fn number(server: &Server, link: &Arc<Link>) -> usize {
+        let mut instances = server.instances().iter();
+        let own = instances.find(|instance| {
+            let access = instance.access().now_or_never();
+            matches!(access, Some(Access::Up(used)) if Arc::ptr_eq(&used.link, link))
+        });
+        own.expect("one of them").number()
     }
 
     #[test]

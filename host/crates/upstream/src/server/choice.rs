@@ -3,10 +3,13 @@
 
 use std::sync::Arc;
 
+use tokio::time::timeout;
+
 use super::{
     access::{Access, Shared, UsedLink},
     instance::{Instance, Occupied},
 };
+use crate::limits::CALL_PATIENCE;
 
 /// The instance that a call goes to, and the way to it.
 pub(super) struct Way {
@@ -31,11 +34,11 @@ pub(crate) struct Linked<T> {
 impl Shared {
     /// Returns the way for a call: to the instance that it has to go `to`, or to one that is chosen among
     /// those whose numbers are not in `tried`. Waits for one that is started on demand; it is down if it is
-    /// held out then. `None` if there is none.
+    /// held out then, or if it does not start soon and another one runs. `None` if there is none.
     pub(super) async fn way(&self, to: Option<&Asker>, tried: &[usize]) -> Option<Way> {
         let Some(asker) = to else {
             let occupied = self.choose(tried)?;
-            let access = admitted_access(occupied.instance()).await;
+            let access = self.chosen_access(occupied.instance(), tried).await;
             return Some(Way { occupied, access });
         };
         let instance = &asker.instance;
@@ -55,6 +58,20 @@ impl Shared {
     pub(super) fn has_choice(&self, tried: &[usize]) -> bool {
         let mut others = self.instances.iter().filter(|other| !tried.contains(&other.number()));
         others.any(|instance| instance.rank().is_some())
+    }
+
+    /// Returns the way to a chosen instance. One that hangs when it is started may have two minutes for that, in
+    /// which most calls reach their deadlines.
+    async fn chosen_access(&self, instance: &Instance, tried: &[usize]) -> Access {
+        let number = instance.number();
+        let mut others = self.instances.iter();
+        let has_other = others.any(|other| {
+            other.number() != number && !tried.contains(&other.number()) && other.is_running()
+        });
+        if !has_other {
+            return admitted_access(instance).await;
+        }
+        timeout(CALL_PATIENCE, admitted_access(instance)).await.unwrap_or(Access::Down)
     }
 
     fn choose(&self, tried: &[usize]) -> Option<Occupied> {
@@ -162,6 +179,23 @@ mod tests {
                 assert_eq!(matches!(way.access, Access::Down), !is_admitted);
             }
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_does_not_wait_for_an_instance_that_hangs_at_its_start_while_another_one_runs() {
+        let server = server();
+        let [first, second, third] = server.instances() else { panic!("three instances") };
+        third.set_admitted(false);
+        let waiting = timeout(10 * CALL_PATIENCE, server.shared.way(None, &[2]));
+        assert!(waiting.await.is_err(), "there is no other");
+        let (link, _peer) = link();
+        second.set_access(Access::Up(UsedLink::new(link)));
+        let _running = second.occupy();
+        let way = server.shared.way(None, &[]).await.expect("the first, which has no call");
+        assert_eq!(way.occupied.instance().number(), first.number());
+        assert!(matches!(way.access, Access::Down));
+        let way = server.shared.way(None, &[1]).await.expect("the second");
+        assert!(matches!(way.access, Access::Up(_)));
     }
 
     #[tokio::test]

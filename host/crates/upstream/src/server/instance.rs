@@ -218,6 +218,11 @@ impl Instance {
         Some(Rank { is_doubtful: is_suspected || is_degraded, in_flight, is_stopped })
     }
 
+    /// Returns whether a call can go to it without starting it.
+    pub(super) fn is_running(&self) -> bool {
+        self.rank().is_some_and(|rank| !rank.is_stopped)
+    }
+
     /// Returns the way to the instance. Waits for one that is started on demand.
     pub(super) async fn access(&self) -> Access {
         let mut access = self.access.subscribe();

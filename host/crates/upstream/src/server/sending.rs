@@ -137,6 +137,9 @@ impl Shared {
                     Err(error) => {
                         Attempt::unsent(unavailable(&tool.name, Unavailable::NotStarted(error)))
                     }
+                    Ok(Some(Err(error))) if error.has_not_begun() && !sending.taker.has_asked() => {
+                        Attempt::unsent(error)
+                    }
                     Ok(Some(response)) => {
                         Attempt::Ended(responded(response, Some(Asker { instance, used: None })))
                     }

@@ -15,7 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
 use super::{
-    access::{Access, NoLink, Shared},
+    access::{Access, Attempted, NoLink, Shared},
     choice::{Asker, Linked},
     instance::Instance,
 };
@@ -126,18 +126,18 @@ impl Server {
     }
 
     /// Runs `work` with a link to the server until `deadline`, within the places and permits of tool
-    /// calls: to the instance `at` which the request was that it resumes. Dropping the future cancels the
-    /// work.
+    /// calls: to the instance `at` which the request was that it resumes, or else with one instance after the
+    /// other until the request is sent. Dropping the future cancels the work.
     pub(crate) async fn with_link<T, F>(
         &self,
         tenant: &Tenant,
         deadline: Instant,
         at: Option<Asker>,
-        work: impl FnOnce(Arc<Link>, Option<HeldPermits>) -> F + Send + 'static,
+        work: impl Fn(Arc<Link>, Option<HeldPermits>) -> F + Send + Sync + 'static,
     ) -> Result<Linked<T>, NoLink>
     where
         T: Send + 'static,
-        F: Future<Output = T> + Send + 'static,
+        F: Future<Output = Attempted<T>> + Send + 'static,
     {
         let _place = self.places.take(tenant, 1).ok_or(NoLink::Busy)?;
         let own = self.request_timeout.map(|limit| Instant::now() + limit);

@@ -2,7 +2,7 @@
 //!
 //! | lists of the instances | offered |
 //! |---|---|
-//! | some have only accepted definitions | of these, the one that most connected instances have; of equal ones the one with most tools, then the present one; an empty one only if no connected instance has another one |
+//! | some have only accepted definitions | of these, the one that most connected instances have; of equal ones the one with most tools, then the present one; an empty one only if no instance has another one, also of those that are away |
 //! | none has only accepted definitions, and all instances have the same | this one, as that of one server that has changed |
 //! | any other | none |
 //!
@@ -27,8 +27,9 @@ pub(super) struct Listed<'l> {
 pub(super) fn offered<'l>(lists: &[Option<Listed<'l>>], present: Option<&str>) -> Option<&'l str> {
     let known: Vec<_> = lists.iter().flatten().collect();
     let accepted = known.iter().filter(|list| list.is_accepted);
-    // A list of fewer tools has only accepted definitions too. One without any must not take them all away.
-    let has_tools = accepted.clone().any(|list| list.is_connected && list.tools > 0);
+    // A list of fewer tools has only accepted definitions too. One without any must not take them all away,
+    // and an instance without tools has no calls to take meanwhile.
+    let has_tools = accepted.clone().any(|list| list.tools > 0);
     let eligible = accepted.filter(|list| list.tools > 0 || !has_tools);
     let best = eligible.enumerate().max_by_key(|(index, list)| {
         let same = known.iter().filter(|other| other.is_connected && other.digest == list.digest);
@@ -96,7 +97,8 @@ mod tests {
             ("A A AB", Some("AB"), "A"),
             ("0 A", Some("0"), "A"),
             ("0 0 A", Some("0"), "A"),
-            ("0 0 A-", Some("A"), "0"),
+            ("0 0 A-", Some("A"), "A"),
+            ("0 ?", None, "0"),
             ("0 x", Some("x"), "0"),
         ] {
             assert_eq!(decided(lists, present).as_deref(), Some(expected), "{lists} {present:?}");

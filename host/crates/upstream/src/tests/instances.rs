@@ -259,6 +259,29 @@ async fn calls_move_from_a_server_that_hangs_or_is_gone_to_the_other_one() {
 }
 
 #[tokio::test]
+async fn a_restart_succeeds_while_an_instance_serves_and_names_the_one_that_is_down() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let mut first = HttpProcess::start(directory.path());
+    let mut second = HttpProcess::start(directory.path());
+    let mut settings = over_http(&[&first, &second]);
+    settings.timeouts.heartbeat = None;
+    let up = Instances { server: Supervised::start(settings), directory };
+    up.until_in_phase(&["ready"], 2).await;
+    first.process.kill().expect("it runs");
+    first.process.wait().expect("it was killed");
+    let failures = up.server.control.reconnect(None).await.expect("the second one is connected");
+    assert!(failures.len() == 1 && failures[0].starts_with("instance 1: "), "{failures:?}");
+    let reason = up.server.control.status()["reason"].to_string();
+    assert!(reason.contains("1 of 2 instances get calls; instance 1 is "), "{reason}");
+    second.process.kill().expect("it runs");
+    second.process.wait().expect("it was killed");
+    let error = up.server.control.reconnect(None).await.expect_err("none is connected");
+    let error = error.to_string();
+    assert!(error.contains("instance 1: ") && error.contains("instance 2: "), "{error}");
+    up.stop().await;
+}
+
+#[tokio::test]
 async fn a_call_that_starts_an_instance_in_vain_goes_to_another_one() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = directory.path().display().to_string();

@@ -118,6 +118,46 @@ fn the_switch_of_the_store_has_effect_until_the_switch_of_the_file_is_edited() {
     assert!(!other.config.tools_off && left_out(&other).contains("mcp.disabled"));
 }
 
+/// Returns a file in which the tool manager has this depth.
+fn with_depth(depth: u64) -> Value {
+    let tool_manager = json!({"max_agent_depth": depth});
+    with(
+        file(),
+        "mcp",
+        json!({"client_configs": [stdio("fs")], "tool_manager_config": tool_manager}),
+    )
+}
+
+fn depth(replaces: Option<[u8; 32]>, value: Value) -> Entry {
+    entry(EntryKind::Setting, "mcp.tool_manager_config.max_agent_depth", replaces, Some(value))
+}
+
+#[test]
+fn a_setting_of_the_store_has_effect_until_that_of_the_file_is_edited() {
+    let alone = merged(&file(), &[depth(None, json!(3))]);
+    assert_eq!((alone.config.agent.max_depth, left_out(&alone).as_str()), (3, ""));
+    let key = "mcp.tool_manager_config.max_agent_depth";
+    let replaces = Some(digest(&with_depth(5), EntryKind::Setting, key));
+    assert_eq!(merged(&with_depth(5), &[depth(replaces, json!(3))]).config.agent.max_depth, 3);
+    let edited = merged(&with_depth(6), &[depth(replaces, json!(3))]);
+    assert_eq!(edited.config.agent.max_depth, 6);
+    assert_eq!(left_out(&edited), format!("Setting {key}: the file was changed\n"));
+    for value in [json!(1_000), json!("3"), Value::Null] {
+        let broken = merged(&with_depth(5), &[depth(replaces, value)]);
+        assert_eq!(broken.config.agent.max_depth, 5);
+        assert!(left_out(&broken).contains("max_agent_depth"), "{}", left_out(&broken));
+    }
+}
+
+#[test]
+fn settings_of_the_store_are_taken_by_running_gateways_and_are_keys_of_the_file() {
+    for key in crate::SETTINGS {
+        assert_eq!(crate::effect(key), Some(crate::Effect::Live), "{key}");
+        let problems = crate::check_setting(key, &json!([])).expect_err("it is one value");
+        assert!(problems[0].to_string().starts_with(key), "{problems:?}");
+    }
+}
+
 #[test]
 fn an_entry_for_single_users_is_left_out_where_the_file_lacks_what_it_needs() {
     let file = with(file(), "server", json!({"listen": "0.0.0.0:1"}));

@@ -142,6 +142,17 @@ async fn a_stream_that_ends_at_once_is_opened_less_and_less_often() {
     assert!((4..=16).contains(&opened), "{opened} times in five minutes");
 }
 
+#[tokio::test]
+async fn a_server_whose_stream_cannot_be_opened_is_checked() {
+    let connection =
+        Connection::to(after_handshake(|_| says("503 Service Unavailable", "", ""))).await;
+    connection.initialize().await;
+    tokio::select! {
+        ended = connection.transport.receive() => panic!("{ended}"),
+        () = connection.inbox.check_requested() => {}
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_server_without_a_stream_is_asked_for_it_once() {
     for status in ["405 Method Not Allowed", "404 Not Found", "400 Bad Request", "401 Unauthorized"]

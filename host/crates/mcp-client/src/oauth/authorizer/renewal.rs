@@ -55,6 +55,11 @@ impl TokenSource {
         if self.state.unstored().is_some() {
             return Err(AuthorizationError::Unstored);
         }
+        // Before the claim, which has time for the request alone.
+        if let Err(error) = self.outbound().await {
+            self.brakes.pause(&login);
+            return Err(TokenError::from(error).into());
+        }
         let deadline = Instant::now() + CLAIM;
         let mut token = login.access_token.clone();
         while Instant::now() < deadline {
@@ -83,7 +88,7 @@ impl TokenSource {
         login: UpstreamLogin,
     ) -> Result<Arc<UpstreamLogin>, AuthorizationError> {
         let client = &self.client;
-        let error = match refresh(&self.outbound, &login, || (self.clock)()).await {
+        let error = match self.request(&login).await {
             Ok(renewed) => {
                 info!(%client, "access token of an upstream server refreshed");
                 return self.store(&login.access_token, renewed).await;
@@ -132,6 +137,10 @@ impl TokenSource {
         } else {
             AuthorizationError::Client(code)
         }
+    }
+
+    async fn request(&self, login: &UpstreamLogin) -> Result<UpstreamLogin, TokenError> {
+        refresh(self.outbound().await?, login, || (self.clock)()).await
     }
 
     /// Stores refreshed tokens, which are lost otherwise: if that fails, each look into the store tries

@@ -2,16 +2,21 @@
 
 use std::sync::Arc;
 
+use tokio::sync::OnceCell;
+
 use super::{
     bearer::{Bearer, RefusedRequest},
     error::{AuthorizationError, LoginNeeded, LoginReason},
     state::LoginState,
 };
-use crate::oauth::{
-    brakes::Brakes,
-    logins::{LoginsUnavailable, StoredLogin},
-    outbound::Outbound,
-    tokens::millis,
+use crate::{
+    http::{HttpSettings, InvalidSettings},
+    oauth::{
+        brakes::Brakes,
+        logins::{LoginsUnavailable, StoredLogin},
+        outbound::Outbound,
+        tokens::millis,
+    },
 };
 use airlock_core::tool::ClientName;
 use airlock_store::{Clock, login::UpstreamLogin};
@@ -20,7 +25,10 @@ use airlock_store::{Clock, login::UpstreamLogin};
 pub(super) struct TokenSource {
     pub(super) client: ClientName,
     pub(super) stored: StoredLogin,
-    pub(super) outbound: Outbound,
+    /// Settings of the server, for `outbound`.
+    pub(super) http: HttpSettings,
+    /// Empty until the files of TLS are read.
+    pub(super) outbound: OnceCell<Outbound>,
     pub(super) clock: Clock,
     pub(super) state: LoginState,
     /// Brakes that all connections with this login share.
@@ -68,6 +76,11 @@ impl TokenSource {
     pub(super) fn usable(&self) -> Option<Arc<UpstreamLogin>> {
         let login = self.state.login();
         login.filter(|login| !self.is_expired(login) && !self.brakes.is_rejected(login))
+    }
+
+    /// Returns the client for the authorization server, for which the files of TLS are read once.
+    pub(super) async fn outbound(&self) -> Result<&Outbound, InvalidSettings> {
+        self.outbound.get_or_try_init(|| Outbound::open(&self.http)).await
     }
 
     /// Reads the login, for a request in place of the one that was refused.

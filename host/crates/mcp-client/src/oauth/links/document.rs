@@ -18,9 +18,9 @@ pub(super) struct LinkDocument {
     pub(super) holder: LinkHolder,
     /// The login, once its user has confirmed it.
     pub(super) started: Option<StartedLogin>,
-    /// Number of keys that were entered at the link, but for those that are known to be the holder's.
+    /// Number of wrong keys that were entered at the link.
     #[serde(default)]
-    pub(super) wrong_keys: u32,
+    wrong_keys: u32,
 }
 
 /// The login that a link is for.
@@ -74,20 +74,10 @@ impl LinkDocument {
         Self { started: Some(login), ..self }
     }
 
-    /// Returns the document of a link at which one more key was entered; `None` if it has had all that it may.
-    pub(super) fn count_key(self) -> Option<Self> {
+    /// Returns the document of a link at which one more wrong key was entered; `None` if it was the last one.
+    pub(super) fn count_wrong_key(self) -> Option<Self> {
         let wrong_keys = self.wrong_keys + 1;
-        (wrong_keys <= MAX_WRONG_KEYS).then_some(Self { wrong_keys, ..self })
-    }
-
-    /// Returns the document with one key less: it was the right one.
-    pub(super) fn without_key(self) -> Self {
-        Self { wrong_keys: self.wrong_keys.saturating_sub(1), ..self }
-    }
-
-    /// Name of the client.
-    pub(super) fn client(&self) -> &str {
-        &self.bound.client
+        (wrong_keys < MAX_WRONG_KEYS).then_some(Self { wrong_keys, ..self })
     }
 
     pub(super) fn to_text(&self) -> String {

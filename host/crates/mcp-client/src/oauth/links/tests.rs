@@ -1,5 +1,7 @@
 //! Tests with a token endpoint; the authorization server's page is a URL that nothing opens.
 
+use std::{future::poll_fn, pin::pin, task::Poll};
+
 use airlock_test_http::{Server, ok, says};
 use futures_util::future::join_all;
 use url::form_urlencoded;
@@ -334,6 +336,35 @@ async fn wrong_keys_that_are_entered_at_two_gateways_at_once_are_all_counted() {
     let kept = entered.iter().filter(|entered| entered.is_ok()).count();
     assert_eq!(kept, MAX_WRONG_KEYS as usize - 1, "{entered:?}");
     assert!(matches!(world.links.find(&link).await, Err(FollowError::Gone)));
+}
+
+#[tokio::test]
+async fn requests_with_the_key_of_the_holder_that_are_cut_off_do_not_end_a_link() {
+    let world = World::new().await;
+    let link = world.offer(&ann()).await;
+    for steps in 1..8 {
+        for _ in 0..MAX_WRONG_KEYS {
+            cut_off(world.links.enter_key(&link, true), steps).await;
+        }
+    }
+    for _ in 1..MAX_WRONG_KEYS {
+        assert!(world.links.enter_key(&link, false).await.is_ok(), "none was counted");
+    }
+    assert!(world.links.enter_key(&link, true).await.is_ok());
+}
+
+/// Runs a future for so many steps, and drops it.
+async fn cut_off(future: impl Future, steps: usize) {
+    let mut future = pin!(future);
+    let mut left = steps;
+    poll_fn(|context| {
+        left -= 1;
+        if left == 0 || future.as_mut().poll(context).is_ready() {
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -67,7 +67,7 @@ pub(in super::super) async fn prepare(
         .and_then(|http| Some((http, http.oauth.as_ref()?)))
         .ok_or(LoginError::NotConfigured)?;
     let redactor = Redactor::new(settings.transport.secrets()).map_err(|error| invalid(&error))?;
-    let outbound = Arc::new(Outbound::new(http).map_err(|error| invalid(&error))?);
+    let outbound = Arc::new(Outbound::open(http).await.map_err(|error| invalid(&error))?);
     let manager = AuthorizationManager::new_with_oauth_http_client(&*http.url, outbound.clone());
     let manager = manager.await.map_err(|error| invalid(&error))?;
     let scrubber = redactor.scrubber();
@@ -273,8 +273,8 @@ impl Preparing<'_> {
     /// Returns the headers with which the server refuses a request without a token; empty if it does
     /// not.
     async fn refusal(&self) -> Result<HeaderMap, LoginError> {
-        let endpoint = Endpoint::new(self.http, None)
-            .map_err(|error| LoginError::InvalidSettings(error.to_string()))?;
+        let endpoint = self.http.with_files(|http| Endpoint::new(http, None)).await;
+        let endpoint = endpoint.map_err(|error| invalid(&error))?;
         let mut own = HeaderMap::new();
         own.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         own.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -39,7 +39,7 @@ fn a_secret_is_attached_to_its_audience_and_not_revealed() {
     assert!(!credential.contains("hush"), "{credential}");
     insta::assert_snapshot!(
         refused(&asked, &http(&[named("api")])),
-        @r#"the plugin needs secret.token (signs in), which is not granted; grant it with "secret": {"token": {"from": "env:NAME"}}"#
+        @r#"the plugin needs secret.token, which is not granted; its reason: signs in; grant it with "secret": {"token": {"from": "env:NAME"}}"#
     );
     insta::assert_snapshot!(
         refused(&asked, &secret(from("UNSET"))),

@@ -20,7 +20,7 @@ fn a_store_holds_the_lesser_of_request_and_grant() {
     }
     insta::assert_snapshot!(
         refused(&asked, &Grant::default()),
-        @r#"the plugin needs kv.notes (remembers), which is not granted; grant it with "kv": {"notes": {}}"#
+        @r#"the plugin needs kv.notes, which is not granted; its reason: remembers; grant it with "kv": {"notes": {}}"#
     );
     let unasked = granted(&json!({}), &store("notes", None));
     assert!(unasked.grants.stores.is_empty());
@@ -69,7 +69,7 @@ fn a_directory_is_writable_only_if_requested_and_granted() {
     }
     insta::assert_snapshot!(
         refused(&data("read_only"), &Grant::default()),
-        @r#"the plugin needs files.data (reads), which is not granted; grant it with "files": {"data": {"path": "DIRECTORY", "access": "read_only"}}"#
+        @r#"the plugin needs files.data, which is not granted; its reason: reads; grant it with "files": {"data": {"path": "DIRECTORY", "access": "read_only"}}"#
     );
     assert!(
         granted(&json!({}), &granting_data(Access::ReadOnly)).grants.directories.is_empty(),
@@ -100,7 +100,7 @@ fn scratch_space_must_be_requested_and_granted() {
     );
     insta::assert_snapshot!(
         refused(&asked, &Grant::default()),
-        @r#"the plugin needs scratch (unpacks), which is not granted; grant it with "scratch": {}"#
+        @r#"the plugin needs scratch, which is not granted; its reason: unpacks; grant it with "scratch": {}"#
     );
     assert_eq!(granted(&json!({}), &granting_scratch(None)).grants.scratch, None);
 }

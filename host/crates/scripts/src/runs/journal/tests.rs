@@ -128,7 +128,7 @@ async fn approved(runs: &Runs, journal: Arc<Journal>, calls: &[Position]) -> Arc
     for position in calls {
         decisions = decisions.approve(*position);
     }
-    runs.own(&TENANT).decide(&id, decisions).await.expect("it is suspended");
+    runs.own(&TENANT).decide(&id, decisions, "tests").await.expect("it is suspended");
     Journal::claim(runs, &TENANT, &id).await.expect("it is suspended").0
 }
 

@@ -5,14 +5,16 @@ use std::time::{Duration, Instant};
 /// Pause after a failed attempt to connect, in which all operations fail at once. Doubled after each
 /// further failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// Longest pause.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// Longest pause: a server that is back is used within about a second.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Attempts to connect that have failed, one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct Outage {
     failures: u32,
     until: Option<Instant>,
+    /// Reason that was logged last.
+    reported: Option<String>,
 }
 
 impl Outage {
@@ -31,9 +33,19 @@ impl Outage {
         self.failures += 1;
     }
 
+    /// Returns whether the reason of a failure is to be logged: the log has another one, or none.
+    pub(crate) fn reports(&mut self, reason: &str) -> bool {
+        let is_new = self.reported.as_deref() != Some(reason);
+        if is_new {
+            self.reported = Some(reason.to_owned());
+        }
+        is_new
+    }
+
     /// Ends the outage. Returns whether there was one.
     pub(crate) fn end(&mut self) -> bool {
         self.until = None;
+        self.reported = None;
         std::mem::take(&mut self.failures) > 0
     }
 }
@@ -47,7 +59,7 @@ mod tests {
         let mut outage = Outage::default();
         let mut now = Instant::now();
         assert!(!outage.is_pausing(now));
-        for expected in [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000] {
+        for expected in [100, 200, 400, 800, 1_000, 1_000] {
             for _ in 0..8 {
                 outage.fail(now);
             }
@@ -59,5 +71,15 @@ mod tests {
         assert!(!outage.end());
         outage.fail(now);
         assert!(!outage.is_pausing(now + FIRST_PAUSE));
+    }
+
+    #[test]
+    fn a_reason_is_reported_once_in_an_outage() {
+        let mut outage = Outage::default();
+        assert!(outage.reports("refused"));
+        assert!(!outage.reports("refused"));
+        assert!(outage.reports("starting up"));
+        outage.end();
+        assert!(outage.reports("starting up"));
     }
 }

@@ -111,7 +111,10 @@ impl Server {
             Ok(_) => {}
             Err(error) => {
                 outage.fail(Instant::now());
-                warn!(server = %self.url, %error, "the database server cannot be reached");
+                let error = error.to_string();
+                if outage.reports(&error) {
+                    warn!(server = %self.url, error, "the database server cannot be reached");
+                }
             }
         }
     }

@@ -269,7 +269,7 @@ impl Step {
 
 /// Returns a change with its documents, which its `Debug` does not show.
 fn recorded(change: &RecordedChange) -> String {
-    let values = [&change.before, &change.after].into_iter().flatten();
+    let values = [&change.before, &change.after].into_iter().flatten().flatten();
     let documents: Vec<_> = values.map(|value| &value.document).collect();
     format!("{change:?} {documents:?}")
 }

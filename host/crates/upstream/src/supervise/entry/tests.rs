@@ -106,12 +106,13 @@ async fn on_first_use_instances_that_fail_or_take_too_long_are_not_waited_for() 
 
 #[tokio::test]
 async fn an_instance_with_fewer_tools_or_none_does_not_hold_out_the_one_with_all() {
-    for fewer in [&[("a", "1")][..], &[]] {
+    for (fewer, while_away) in [(&[("a", "1")][..], "a=1"), (&[], "a=1 b=1")] {
         let client = Client::new(2, Duration::ZERO);
         assert!(!client.list(1, &[("a", "1"), ("b", "1")]).await);
         assert!(client.list(2, fewer).await, "{fewer:?}");
         client.fail(1).await;
-        assert!(client.server.instances()[1].is_admitted(), "{fewer:?}");
+        assert_eq!(client.offered(), while_away, "an empty list takes no tools away");
+        assert_eq!(client.server.instances()[1].is_admitted(), !fewer.is_empty(), "{fewer:?}");
         assert!(!client.list(1, &[("a", "1"), ("b", "1")]).await, "{fewer:?}");
         assert!(!client.server.instances()[1].is_admitted(), "{fewer:?}");
     }
