@@ -7,7 +7,7 @@ PLUGINS := text files fetch notes unruly
 WORKSPACES := plugins/starlark/Cargo.toml plugins/python/Cargo.toml plugins/examples/rust/Cargo.toml
 OTHERS := $(TARGET)/others
 # Parts of `make bench`, and their options: `--json`, or `--against PROGRAM` for those that can compare two builds.
-BENCH := overhead code_mode chat mcp upstream store
+BENCH := overhead code_mode chat mcp upstream store limits
 BENCH_OPTIONS :=
 # With the features that the tests build with, so that the engine is compiled once for both.
 BUILD := cargo build --workspace --bin airlock

@@ -4,6 +4,7 @@
 //! one JSON document, whether it succeeds or not.
 
 mod approvals;
+mod audit;
 mod call;
 mod check;
 mod client;
@@ -86,6 +87,7 @@ enum AirlockCommand {
     Run(run::RunArgs),
     Runs(runs::RunsArgs),
     Approvals(approvals::ApprovalsArgs),
+    Audit(audit::AuditArgs),
     Replay(replay::ReplayArgs),
     Check(check::CheckArgs),
     Diff(diff::DiffArgs),
@@ -181,10 +183,11 @@ impl AirlockCommand {
             Self::DemoMcpServer => demo::mcp_server().await,
             Self::CompileComponent(args) => Ok(compile::run(&args)),
             Self::Tools(args) => tools::run(&args).await,
-            Self::Call(args) => call::run(&args).await,
+            Self::Call(args) => Box::pin(call::run(&args)).await,
             Self::Run(args) => run::run(&args).await,
             Self::Runs(args) => Box::pin(runs::run(&args)).await,
             Self::Approvals(args) => approvals::run(&args).await,
+            Self::Audit(args) => audit::run(&args),
             Self::Replay(args) => Box::pin(replay::run(&args)).await,
             Self::Diff(args) => diff::run(&args).await,
             Self::Check(args) => check::run(&args).await,

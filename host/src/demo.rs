@@ -1,4 +1,4 @@
-//! `airlock demo`: the gateway at work in seven scenes. Needs no installation, no key and no other
+//! `airlock demo`: the gateway at work in eight scenes. Needs no installation, no key and no other
 //! server.
 //!
 //! Everything is real except the model, which follows a script. The gateway listens on a port, its
@@ -46,7 +46,7 @@ pub(crate) async fn run(
         print_line(&json!({"scenes": scenes, "ok": ok}).to_string());
     } else {
         print_line(if ok {
-            "\nAll seven scenes went as they should."
+            "\nAll eight scenes went as they should."
         } else {
             "\nNot all scenes went as they should."
         });

@@ -6,11 +6,14 @@
 //! | `background` | the background tasks |
 //! | `upstreams` | the MCP servers |
 //! | `certificate` | the certificate of the listener, and its renewal |
+//! | `control` | the controls of calls and of requests to models, which act as one |
 //! | `code_mode` | code mode and its executors |
 //! | `reload` | takes changes of the configuration file and of the entries in the store |
 //! | `serving` | the settings of requests, which a reload replaces as a whole |
 //! | `follow` | follows the entries and the operators in the store |
 //! | `key_values` | credentials of virtual keys that have none in the file |
+//! | `limits` | the limits of callers and the prices, which follow the configuration |
+//! | `recording` | the records: the call log and the audit log |
 //! | `management` | the management API of the gateway, and its Unix socket |
 //! | `warnings` | warns about settings that weaken the gateway |
 
@@ -18,10 +21,13 @@ mod background;
 mod builder;
 mod certificate;
 mod code_mode;
+mod control;
 mod error;
 mod follow;
 mod key_values;
+mod limits;
 mod management;
+mod recording;
 mod reload;
 mod serving;
 mod upstreams;
@@ -49,8 +55,10 @@ use airlock_agent::approvals::Approvals;
 use airlock_catalog::{Catalog, ToolSource};
 use airlock_config::Config;
 use airlock_core::door::{Caller, Filter, Keys, LiveKeys, Origin, ScriptLanguage};
+use airlock_limits::Limiter;
 use airlock_management::{Service, SetupToken};
 use airlock_plugin::Plugins;
+use airlock_records::Recorder;
 use airlock_sandbox::Sandbox;
 use airlock_scripts::CodeMode;
 use airlock_server::{self as server, Management};
@@ -89,11 +97,15 @@ pub struct Gateway {
     management: Option<Arc<Service>>,
     /// The virtual keys that are accepted.
     keys: LiveKeys,
+    /// The records; `None` if the configuration has none.
+    records: Option<Arc<Recorder>>,
     /// Makes the credentials of virtual keys that have none; `None` if nobody could be shown them.
     key_maker: Option<(Arc<Service>, ShowKeyValue)>,
     /// Cancelled when the plugins and the script executor are loaded, or have failed to.
     loaded: CancellationToken,
     background: Background,
+    /// Keeps the limits of callers.
+    limiter: Arc<Limiter>,
     /// Dropped after `background`, which cancels its tasks: servers that have not stopped are killed.
     upstreams: ServerThreads,
 }
@@ -200,6 +212,20 @@ impl Gateway {
         }
         warnings::report_local_callers(&self.config);
         warnings::report_switch(self.config.tools_off);
+        let is_stopped = tokio::select! {
+            biased;
+            started = recording::record_start(self.records.as_ref()) => {
+                started?;
+                false
+            }
+            // A long audit log takes a while to be opened.
+            () = &mut self.shutdown => true,
+        };
+        if is_stopped {
+            self.background.stop().await;
+            recording::record_stop(self.records.as_ref()).await;
+            return Ok(());
+        }
         self.watch_plugins();
         if let Some((service, show)) = self.key_maker.take() {
             let is_wanted = !self.config.keys_without_value.is_empty();
@@ -236,8 +262,19 @@ impl Gateway {
         if let Some(announced) = announced {
             let _ = timeout(LEAVE, announced).await;
         }
+        self.limiter.flush().await;
         self.background.stop().await;
+        recording::record_stop(self.records.as_ref()).await;
         served.map_err(GatewayError::configuration(UNSAFE))
+    }
+
+    /// Begins to record what is not a call, and to remove what is old.
+    fn keep_records(&self) {
+        let Some(recorder) = self.records.clone() else { return };
+        let approvals = self.approvals();
+        self.background.spawn(async move { approvals.sweep().await });
+        self.background.spawn(recording::follow_changes(self.database.clone(), recorder.clone()));
+        self.background.spawn(async move { recorder.sweep().await });
     }
 
     /// Begins to take changes of the configuration file and of the entries in the store, and to reload
@@ -245,6 +282,7 @@ impl Gateway {
     pub fn watch_plugins(&self) {
         warnings::report_unpinned(&self.config);
         warnings::report_without_pins(&self.config, |_| true);
+        self.keep_records();
         let plugins = self.plugins.clone();
         self.background.spawn(async move { plugins.watch().await });
         let reloader = self.reloader.clone();
@@ -254,12 +292,17 @@ impl Gateway {
 
     /// Stops every MCP server and every background task, and waits until they have ended.
     pub async fn stop(self) {
+        self.limiter.flush().await;
         self.background.stop().await;
+        if let Some(recorder) = &self.records {
+            recorder.stop().await;
+        }
     }
 
     /// Returns the list of calls that wait for an approval.
     pub(crate) fn approvals(&self) -> Approvals {
-        Approvals::new(self.database.clone())
+        let acts = recording::acts(self.records.as_ref());
+        Approvals::new(self.database.clone()).with_acts(acts)
     }
 
     /// Returns the gateways that share the store; `None` if no URL of this one is configured. Fails if
@@ -283,7 +326,11 @@ impl Gateway {
         let mut metrics = Registry::default();
         metrics.register_collector(Box::new(self.upstreams.0.metrics()));
         self.code_mode.now().register_metrics(&mut metrics);
+        if let Some(recorder) = &self.records {
+            recorder.register_metrics(&mut metrics);
+        }
         let sandbox = self.sandbox.clone();
+        let records = self.records.clone();
         server::Hooks {
             catalog: self.catalog.clone(),
             keys: self.keys.clone(),
@@ -299,6 +346,7 @@ impl Gateway {
             management: self.management.clone().map(|service| service as Arc<dyn Management>),
             settings_read: self.reloader.settings_read().clone(),
             tls: self.certificate.as_ref().map(|certificate| certificate.listener().clone()),
+            audit_key: Box::new(move || records.as_ref()?.public_key()),
         }
     }
 }

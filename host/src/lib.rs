@@ -13,6 +13,7 @@
 //! | `mcp-server` | the gateway as an MCP server: sessions, `tools/list` and `tools/call` |
 //! | `agent` | the loop: ask the model, run the calls that policy permits, respond; results as models read them, pending approvals, recall |
 //! | `model` | providers of models: addresses, sign-in, retries, fallbacks |
+//! | `limits` | limits that hold for many requests on all gateways of a store: requests, calls, tokens, money |
 //! | `conversation` | one typed conversation with a model, in the APIs of callers and providers |
 //! | [`catalog`] | the registry: every tool under one name, and the view of a request |
 //! | `core` | [`door`]: the policy decision; [`tool`]: tools as plain data; tenants, secrets, limits, the protocol of a run |
@@ -20,6 +21,7 @@
 //! | `mcp-client` | the protocol towards one MCP server: link, handshake, transports, logins |
 //! | `scripts` | code mode: runs a script against the tools; journals, resuming, replay |
 //! | `plugin` | plugins: their rights and accepted state; loads and reloads them |
+//! | `audit` | the log that a third party can check: lines, tree, signed checkpoints, proofs, exports |
 //! | `lock` | `airlock.lock`: the accepted plugins and definitions |
 //! | `compile` | components to native code, in a child process; its cache |
 //! | [`sandbox`] | wasmtime: a fresh instance for every call |
@@ -29,10 +31,11 @@
 //! | `management` | operators, and the settings that they change while the gateway runs |
 //! | `identity` | access tokens of callers |
 //! | `tls` | certificates and keys: read, bounded and checked |
+//! | `records` | the record of each call, decision and change: the call log, the audit log |
 //! | `store` | state that survives a restart |
 //! | `wire` | JSON-RPC, MCP's messages, versions and headers: both ends |
 //! | `json`, `strings` | untrusted JSON, bounded, and its schemas; text for people and models |
-//! | `demo` | the whole gateway at work in seven scenes |
+//! | `demo` | the whole gateway at work in eight scenes |
 //!
 //! To embed a gateway in another program, see [`Gateway::builder`], `examples/embed.rs` and
 //! `docs/embedding.md`.
@@ -51,7 +54,7 @@ mod telemetry;
 pub use airlock_catalog as catalog;
 pub use airlock_compile as compile;
 pub use airlock_config as config;
-pub use airlock_core::{door, tenant::Tenant, tool};
+pub use airlock_core::{door, model_control, tenant::Tenant, tool};
 pub use airlock_egress::tls;
 pub use airlock_management::{NewKeyValue, SetupToken};
 pub use airlock_sandbox as sandbox;

@@ -64,6 +64,22 @@ pub mod store {
     pub use airlock_store::{Location, LocationError, ServerUrl};
 }
 
+/// Types of `Config::limits` and `Config::prices`.
+pub mod limits {
+    pub use airlock_limits::{
+        limit::{Limit, Measure, Owner, Period, Scope, Window},
+        price::{ModelPrice, PriceOverride, PriceTable},
+    };
+}
+
+/// Types of `Config::records`.
+pub mod records {
+    pub use airlock_core::secret::Secret;
+    pub use airlock_records::{
+        AuditKey, AuditPlace, CallLogSettings, CheckpointPlace, OnFailure, RecordSettings,
+    };
+}
+
 /// Types of `Config::oauth`.
 pub mod oauth {
     pub use airlock_identity::{VerifierSettings, ViewRule};
@@ -99,10 +115,13 @@ mod tests {
             keys,
             keys_without_value,
             keys_withheld,
+            limits,
+            prices,
             absent_owners,
             oauth,
             store,
             store_seal,
+            records,
             lock,
             file,
             fingerprint,
@@ -122,10 +141,13 @@ mod tests {
         let _: door::ScriptLanguage = script_language;
         let _: door::Keys = keys;
         let _: [BTreeSet<String>; 2] = [keys_without_value, keys_withheld];
+        let _: Vec<super::limits::Limit> = limits;
+        let _: super::limits::PriceTable = prices;
         let _: Vec<AbsentOwner> = absent_owners;
         let _: Option<super::oauth::VerifierSettings> = oauth;
         let _: super::store::Location = store;
         let _: Option<StoreSeal> = store_seal;
+        let _: super::records::RecordSettings = records;
         let _: [Option<PathBuf>; 2] = [lock, file];
         let _: Fingerprint = fingerprint;
         let _: sandbox::Settings = sandbox;

@@ -131,14 +131,14 @@ async fn measure(effort: Effort) -> Report {
     for misdeed in misdeeds::all() {
         rows.push(beside(&gateway, &neighbour, &misdeed, effort).await);
     }
-    let mut is_empty = end(gateway, neighbour).await;
+    let mut is_empty = Box::pin(end(gateway, neighbour)).await;
     // A second gateway, in which all circuits are closed.
     let (gateway, neighbour) = start().await;
     neighbour.answers(effort.beside, Duration::from_mins(1)).await;
     neighbour.take();
     rows.push(crowd(&gateway, &neighbour, effort.crowd).await);
     rows.push(scripts(&gateway, effort.scripts).await);
-    is_empty &= end(gateway, neighbour).await;
+    is_empty &= Box::pin(end(gateway, neighbour)).await;
     report_rows(&mut report, &alone, &rows);
     report_refusals(&mut report, &refusals().await);
     report.check("the pool is empty", is_empty);

@@ -1,15 +1,18 @@
 //! The gateway as a library: the example that embeds it, run as it is, and the tools of the embedding
 //! program.
 
-use std::{process::Stdio, time::Instant};
+use std::{process::Stdio, sync::Arc, time::Instant};
 
 use airlock::{
     Gateway, GatewayBuilder, GatewayError, NativeCall, NativeTool,
     config::Config,
-    door::{Caller, Event, Hearing, Origin, Progress},
-    tool::{Annotations, Content, ToolError, ToolOutput},
+    door::{
+        Admitted, CallControl, Caller, ControlledCall, Event, Hearing, Origin, Progress, Refusal,
+    },
+    tool::{Annotations, CallError, Content, HostCode, ToolError, ToolOutput},
 };
 use airlock_tests::{BUDGET, Embedded, Setup, binary, wait};
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -60,6 +63,33 @@ async fn a_tool_of_the_program_knows_its_tenant_and_reports_progress() {
         matches!(&event, Event::Progress { progress, .. } if progress.total == Some(2.0)),
         "{event:?}"
     );
+    embedded.stop().await;
+}
+
+/// Refuses every call.
+struct Closed;
+
+impl CallControl for Closed {
+    fn begin<'c>(
+        &'c self,
+        _: &'c Admitted,
+    ) -> BoxFuture<'c, Result<Box<dyn ControlledCall>, CallError>> {
+        Box::pin(async { Err(CallError::limit_reached("calls of the program", None)) })
+    }
+
+    fn refused(&self, _: &Refusal<'_>) {}
+}
+
+#[tokio::test]
+async fn a_control_of_the_program_refuses_a_call_that_the_door_admits() {
+    let tool = NativeTool::new("describe", "Describes the call.", json!({}), describe);
+    let build = |builder: GatewayBuilder| {
+        builder.register_tool(tool).expect("a tool").with_call_control(Arc::new(Closed))
+    };
+    let embedded = Embedded::with(Setup::new(), |_| {}, build).await;
+    let call = embedded.holder("team").admit("internal-describe", "{}");
+    let error = call.expect("the door admits it").run().await.expect_err("the control does not");
+    assert_eq!(error.code(), HostCode::LimitReached);
     embedded.stop().await;
 }
 

@@ -29,7 +29,6 @@ async fn a_file_of_bifrost_is_translated_to_one_that_check_accepts_and_never_ove
         .collect();
     for expected in [
         ("config_store", &json!("no_meaning")),
-        ("mcp.client_configs[0].tool_pricing", &json!("no_meaning")),
         ("mcp.client_configs[0].openapi_config", &json!("refused")),
         ("mcp.client_configs[0]", &json!("taken")),
     ] {

@@ -1,6 +1,7 @@
 //! Tests across a process or sandbox boundary, with real processes. One file a subject.
 
 mod anthropic_client;
+mod audit;
 mod certificates;
 mod cli;
 mod clients;
@@ -39,6 +40,7 @@ mod plugins;
 mod python;
 mod real_servers;
 mod recall;
+mod records;
 mod reload;
 mod replicas;
 mod runaways;

@@ -6,6 +6,7 @@ mod command;
 mod curl;
 mod elements;
 mod keys;
+mod limits;
 mod new_keys;
 mod operators;
 mod plugins;
@@ -18,19 +19,19 @@ use serde_json::{Value, json};
 const KEYS: &str = "/api/governance/virtual-keys";
 
 /// Places of a store that gateways share.
-enum SharedStore {
+pub(crate) enum SharedStore {
     File(tempfile::TempDir),
     Server(TestDatabase),
 }
 
 impl SharedStore {
     /// Returns a file, and a database of PostgreSQL if there is a server for tests.
-    fn all() -> Vec<Self> {
+    pub(crate) fn all() -> Vec<Self> {
         let file = Self::File(tempfile::tempdir().expect("a directory"));
         [file].into_iter().chain(TestDatabase::create().map(Self::Server)).collect()
     }
 
-    fn location(&self) -> String {
+    pub(crate) fn location(&self) -> String {
         match self {
             Self::File(directory) => directory.path().join("airlock.db").display().to_string(),
             Self::Server(database) => database.url(),

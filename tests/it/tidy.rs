@@ -22,6 +22,8 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     // Who asks does not know where tools come from.
     ("agent", &["plugin", "sandbox", "scripts", "upstream"]),
     ("server", &["config", "plugin", "sandbox", "upstream"]),
+    // Records know what happened, and not what made it happen.
+    ("records", &["agent", "catalog", "config", "limits", "management", "mcp-server", "server"]),
     // The compiler knows components and native code, not what runs them or for whom.
     (
         "compile",

@@ -2,9 +2,11 @@
 //!
 //! - [`report`] is what a benchmark measured, as tables or as one JSON document
 //! - [`latency`] is the arithmetic of load tests, [`run`] are requests one after the other and at once
+//! - [`far`] is a network with a delay
 //! - [`process`] is the CPU time and the memory of a process
 //! - [`message`], [`sdk`] and [`server`] are the requests, a client and a server of MCP
 
+pub mod far;
 pub mod latency;
 pub mod message;
 pub mod process;

@@ -43,6 +43,11 @@ pub fn fastmcp() -> PathBuf {
     installed("fastmcp/bin/python")
 }
 
+/// Returns the path of a Python with verifiers of audit logs and receipts that others have written.
+pub fn audit_python() -> PathBuf {
+    installed("audit/bin/python")
+}
+
 /// Returns the command of a Node.js that finds the `openai` client. Panics if the client is missing.
 pub fn node() -> &'static str {
     node_with("openai")

@@ -195,7 +195,7 @@ impl<'a> WaitingCalls<'a> {
             }
             Self::Stored(calls) => {
                 let waiting = calls.find(id).await?;
-                let is_decided = calls.decide(id, approves).await?;
+                let is_decided = calls.decide(id, approves, COMMAND_LINE).await?;
                 let call = waiting.filter(|_| is_decided);
                 let call = call.with_context(|| format!("{id} was decided about meanwhile"))?;
                 log_decision(&call, COMMAND_LINE, approves);

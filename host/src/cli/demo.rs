@@ -5,9 +5,10 @@ use crate::demo;
 
 /// Show what Airlock does, in a minute and without a model
 ///
-/// Starts a real gateway with sample plugins, an MCP server and a scripted model, and plays seven scenes
+/// Starts a real gateway with sample plugins, an MCP server and a scripted model, and plays eight scenes
 /// over HTTP: a tool call in the sandbox, a script over forty files, hostile code that is stopped, a
-/// tool that needs approval, a streamed response, and an agent that is an MCP client.
+/// tool that needs approval, a streamed response, an agent that is an MCP client, three gateways on one store,
+/// and a limit and an audit log of two.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock demo")]
 pub(super) struct DemoArgs {

@@ -1,9 +1,12 @@
 //! `airlock key`: virtual keys, the credentials of callers.
 
+mod limits;
+
 use anyhow::ensure;
 use http::Method;
 use serde_json::{Map, Value, json};
 
+use self::limits::LimitArgs;
 use super::{
     outcome::Done,
     output,
@@ -24,7 +27,7 @@ const PATH: &str = "/api/governance/virtual-keys";
 #[derive(Debug, clap::Args)]
 #[command(
     arg_required_else_help = true,
-    after_help = "Examples:\n  airlock key new ann --tools github --tools files=read_file,list_directory\n  airlock key new bob --role reader --environment production --team platform\n  airlock key list\n  airlock key rotate ann --cooldown 1d\n  airlock key revoke ann"
+    after_help = "Examples:\n  airlock key new ann --tools github --tools files=read_file,list_directory\n  airlock key new bob --role reader --environment production --team platform\n  airlock key new ci --tools github --budget 50/1M --limit calls=100/1m\n  airlock key list\n  airlock key rotate ann --cooldown 1d\n  airlock key revoke ann"
 )]
 pub(super) struct KeyArgs {
     #[command(flatten)]
@@ -63,6 +66,8 @@ struct NewArgs {
     /// Team that it belongs to.
     #[arg(long, value_name = "NAME")]
     team: Option<String>,
+    #[command(flatten)]
+    limits: LimitArgs,
     /// Time from which it is refused, such as 2027-01-31T00:00:00Z.
     #[arg(long, value_name = "TIME")]
     expires_at: Option<String>,
@@ -133,6 +138,7 @@ async fn new(args: &NewArgs) -> anyhow::Result<Done> {
     for (member, text) in optional {
         body.extend(text.as_ref().map(|text| (member.to_owned(), json!(text))));
     }
+    body.extend(args.limits.members()?);
     let request = ApiRequest { body: Some(body.into()), ..ApiRequest::post(PATH) };
     let made = args.gateway.manage(request).await?;
     show_value(&made, args.json)

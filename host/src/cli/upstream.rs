@@ -55,8 +55,8 @@ enum UpstreamCommand {
 
 pub(super) async fn run(args: &UpstreamArgs) -> anyhow::Result<Done> {
     match &args.command {
-        UpstreamCommand::Diff(args) => diff::run(args).await,
-        UpstreamCommand::Accept(args) => accept::run(args).await,
+        UpstreamCommand::Diff(args) => Box::pin(diff::run(args)).await,
+        UpstreamCommand::Accept(args) => Box::pin(accept::run(args)).await,
         UpstreamCommand::List(args) => list::run(args).await,
         UpstreamCommand::Show(args) => show::run(args).await,
         UpstreamCommand::Logs(args) => logs::run(args).await,

@@ -1,8 +1,9 @@
-//! The seven scenes. Each one acts over HTTP as a client of the gateway, and checks the outcome.
+//! The eight scenes. Each one acts over HTTP as a client of the gateway, and checks the outcome.
 
 mod approval;
 mod cost;
 mod hostile;
+mod limit;
 mod mcp;
 mod sandboxed_call;
 mod script;
@@ -33,6 +34,8 @@ pub(super) async fn play(stage: &Stage, mut after_each: impl FnMut(&Scene)) -> V
     keep(finished(mcp::play(stage, &mut scene).await, scene));
     let mut scene = Scene::new("team", "Three gateways, and a key that is revoked at one");
     keep(finished(team::play(stage, &mut scene).await, scene));
+    let mut scene = Scene::new("limit", "One limit at two gateways, and a changed audit log");
+    keep(finished(limit::play(stage, &mut scene).await, scene));
     played
 }
 

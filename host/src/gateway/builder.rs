@@ -15,9 +15,10 @@ use super::{
     background::Background,
     certificate::Certificate,
     code_mode::LiveCodeMode,
+    control::Controls,
     follow,
     key_values::ShowKeyValue,
-    management,
+    limits, management, recording,
     reload::{LiveParts, PluginLoads, configured, must_read},
     serving::Serving,
     upstreams::{ServerThreads, UpstreamServers},
@@ -26,11 +27,14 @@ use crate::native::{BadNativeTool, NativeTool, NativeTools};
 use airlock_catalog::Catalog;
 use airlock_config::{self as config, Config};
 use airlock_core::{
-    door::LiveKeys,
+    door::{CallControl, LiveKeys},
+    model_control::ModelControl,
     tool::{Allowlist, Policy, Trust},
 };
+use airlock_limits::Limiter;
 use airlock_management::NewKeyValue;
 use airlock_plugin::{self as plugin, CompileHook, Plugins};
+use airlock_records::Recorder;
 use airlock_sandbox::{Sandbox, UseRecorder};
 use airlock_store::LazyDatabase;
 use airlock_strings::with_causes;
@@ -58,6 +62,7 @@ pub struct GatewayBuilder {
     recorder: Option<UseRecorder>,
     on_compile: Option<Arc<CompileHook>>,
     on_new_key: Option<ShowKeyValue>,
+    controls: Controls,
 }
 
 impl GatewayBuilder {
@@ -73,6 +78,7 @@ impl GatewayBuilder {
             recorder: None,
             on_compile: None,
             on_new_key: None,
+            controls: Controls::default(),
         }
     }
 
@@ -137,6 +143,23 @@ impl GatewayBuilder {
         self
     }
 
+    /// Adds a control of tool calls: it is asked before each call that the door admits, whatever makes it, and
+    /// told of its end and of the calls that the door refuses. It can refuse a call and cannot admit one. It
+    /// follows the gateway's own limits and records, and those that were added before.
+    #[must_use]
+    pub fn with_call_control(mut self, control: Arc<dyn CallControl>) -> Self {
+        self.controls.add_calls(control);
+        self
+    }
+
+    /// Adds a control of the requests to models: it is asked before each, and told of its end. It follows the
+    /// gateway's own limits and records, and those that were added before.
+    #[must_use]
+    pub fn with_model_control(mut self, control: Arc<dyn ModelControl>) -> Self {
+        self.controls.add_models(control);
+        self
+    }
+
     /// Loads every plugin and starts to connect to every server. A source that fails is marked as
     /// failed in the catalog and does not affect the others. Fails if the settings cannot be used, those
     /// in the store included, or the script executor cannot be loaded.
@@ -164,14 +187,24 @@ impl GatewayBuilder {
         let settings = config.store_settings();
         let settings = settings.map_err(GatewayError::configuration("the store cannot be used"))?;
         let database = LazyDatabase::new(settings);
+        let records = recording::start(&config, &database)?;
+        let acts = recording::acts(records.as_ref());
         let catalog = Catalog::new();
-        let serving = Arc::new(Serving::new(&config, &catalog, &database)?);
+        let limiter = Limiter::new(database.clone());
+        limits::follow(&limiter, &config);
+        let controls = controls(records.as_ref(), &limiter, self.controls);
+        let serving = Serving::new(&config, &catalog, &database, controls.of_models())?;
+        let serving = Arc::new(serving);
+        if let Some(control) = controls.of_calls() {
+            catalog.set_control(control);
+        }
         catalog.switch_off(config.tools_off);
         catalog.set_groups(config.groups.clone());
         let must_read = must_read(&config);
         self.native.publish(&catalog, self.native_policy);
         let background = Background::new();
         let upstreams = UpstreamServers::new(&config, &catalog, &database, background.tasks());
+        upstreams.record_logins_in(acts.clone());
         upstreams.prepare(&config).map_err(GatewayError::Threads)?;
         let resources = plugin::Resources {
             catalog: catalog.clone(),
@@ -198,6 +231,7 @@ impl GatewayBuilder {
         let parts = LiveParts {
             certificate: certificate.clone(),
             keys: keys.clone(),
+            limiter: limiter.clone(),
             serving: serving.clone(),
             catalog: catalog.clone(),
             upstreams: upstreams.clone(),
@@ -208,7 +242,9 @@ impl GatewayBuilder {
             tasks: background.tasks().clone(),
         };
         let reloader = Reloader::new(&config, parts, must_read);
-        let service = management::service(&config, &database, &reloader, &catalog, &plugins)?;
+        let service = management::service(
+            &config, &database, &reloader, &catalog, &plugins, &limiter, &acts,
+        )?;
         reloader.manage(&service);
         let key_maker = self.on_new_key.map(|show| (service.clone(), show));
         let management = Some(service).filter(|_| !config.server.management.disabled);
@@ -238,13 +274,28 @@ impl GatewayBuilder {
             certificate,
             management,
             keys,
+            records,
             key_maker,
             loaded,
             background,
+            limiter,
             upstreams: ServerThreads(upstreams),
         };
         Ok((gateway, loading))
     }
+}
+
+/// Returns the controls of a gateway, the embedder's own last. The records are first, so that they have the
+/// refusals of the others.
+fn controls(recorder: Option<&Arc<Recorder>>, limiter: &Arc<Limiter>, own: Controls) -> Controls {
+    let mut controls = Controls::default();
+    if let Some(recorder) = recorder {
+        recording::control(&mut controls, recorder, limiter);
+    }
+    controls.add_calls(limiter.clone());
+    controls.add_models(limiter.clone());
+    controls.append(own);
+    controls
 }
 
 /// Work of a gateway that has just been made.

@@ -11,9 +11,10 @@ use tracing::warn;
 use super::{GatewayError, Reloader, follow, reload::PluginLoads};
 use airlock_catalog::{Catalog, SourceState};
 use airlock_config::Config;
-use airlock_core::tool::ClientName;
+use airlock_core::{act::Acts, tool::ClientName};
 use airlock_egress::tls;
 use airlock_identity::{LoginClient, VerifierError};
+use airlock_limits::Limiter;
 use airlock_management::{
     Apply, FirstConnection, NotApplied, OidcLogins, PluginState, Preview, Service, ServiceSettings,
     SetupToken,
@@ -27,6 +28,7 @@ struct RunningGateway {
     reloader: Reloader,
     catalog: Arc<Catalog>,
     plugins: Plugins,
+    limiter: Arc<Limiter>,
 }
 
 impl Apply for RunningGateway {
@@ -38,6 +40,10 @@ impl Apply for RunningGateway {
 
     fn preview(&self, file: Value) -> BoxFuture<'_, Result<Preview, NotApplied>> {
         self.reloader.preview(file).map(|preview| preview.map_err(NotApplied::from)).boxed()
+    }
+
+    fn limiter(&self) -> Option<&Limiter> {
+        Some(&self.limiter)
     }
 
     fn inspect(&self, component: Arc<[u8]>) -> BoxFuture<'_, Result<Metadata, InspectError>> {
@@ -112,25 +118,33 @@ pub(super) fn service(
     reloader: &Reloader,
     catalog: &Arc<Catalog>,
     plugins: &Plugins,
+    limiter: &Arc<Limiter>,
+    acts: &Acts,
 ) -> Result<Arc<Service>, GatewayError> {
     let management = &config.server.management;
     let oidc = management.oidc.clone().filter(|_| !management.disabled);
-    let oidc = oidc.map(|oidc| logins(oidc, database)).transpose();
+    let oidc = oidc.map(|oidc| logins(oidc, database, acts)).transpose();
     let oidc = oidc.map_err(GatewayError::configuration("`management.oidc` cannot be used"))?;
     let gateway = RunningGateway {
         reloader: reloader.clone(),
         catalog: catalog.clone(),
         plugins: plugins.clone(),
+        limiter: limiter.clone(),
     };
     let settings = ServiceSettings::new(config, database.clone());
-    let settings = ServiceSettings { source: reloader.source().cloned(), oidc, ..settings };
+    let source = reloader.source().cloned();
+    let settings = ServiceSettings { source, oidc, acts: acts.clone(), ..settings };
     Ok(Service::new(settings, Some(Arc::new(gateway))))
 }
 
 /// Makes the logins of operators. Fails if the provider's settings are unsafe.
-fn logins(oidc: OidcSettings, database: &LazyDatabase) -> Result<OidcLogins, VerifierError> {
+fn logins(
+    oidc: OidcSettings,
+    database: &LazyDatabase,
+    acts: &Acts,
+) -> Result<OidcLogins, VerifierError> {
     let client = LoginClient::new(oidc.login.clone(), || tls::client().no_proxy())?;
-    Ok(OidcLogins::new(client, oidc, database.clone()))
+    Ok(OidcLogins::new(client, oidc, database.clone(), acts.clone()))
 }
 
 /// Reads the operators, waiting for a store that is away, and makes a setup token if there is none.

@@ -6,7 +6,7 @@
 //! file changed, SIGHUP, store changed, operator
 //!        │  one at a time
 //!        ▼
-//! entries of the store → ConfigSource::load_made(entries) → switch → keys → settings of requests
+//! entries of the store → ConfigSource::load_made(entries) → switch → limits → keys → settings of requests
 //!                           │ all settings are made             → code mode → groups → servers → plugins
 //!                           └ fails: nothing changes
 //! ```
@@ -15,6 +15,7 @@
 //! it cannot be used, nothing of it is taken, and the entries are merged into its last valid content. Plugins may
 //! have to be compiled, which takes a minute; no other setting waits for that.
 
+mod apply;
 mod outcome;
 mod plugins;
 mod preview;
@@ -44,17 +45,17 @@ use super::{
     certificate::Certificate,
     code_mode::LiveCodeMode,
     serving::{MadeSettings, Serving},
-    upstreams::{ServerChanges, UpstreamServers},
-    warnings,
+    upstreams::UpstreamServers,
 };
 use airlock_catalog::Catalog;
 use airlock_config::{Config, ConfigError, ConfigSource, Fingerprint, Loaded, Merged, Source};
 use airlock_core::door::LiveKeys;
+use airlock_limits::Limiter;
 use airlock_lock::{FileReadings, FileVersion, WATCH_PERIOD, file_version};
-use airlock_management::{RunningSettings, Service};
+use airlock_management::Service;
 use airlock_plugin::{Configured, Plugins};
 use airlock_sandbox::{OffLimits, Sandbox};
-use airlock_store::{LazyDatabase, OwnerId, entries::Entries};
+use airlock_store::{LazyDatabase, entries::Entries};
 use airlock_strings::with_causes;
 
 /// Keeps the clients and the keys of a running gateway as its configuration file and its store say.
@@ -95,6 +96,8 @@ pub(super) struct LiveParts {
     /// The certificate of the listener; `None` for plain HTTP.
     pub(super) certificate: Option<Certificate>,
     pub(super) keys: LiveKeys,
+    /// The limits of callers.
+    pub(super) limiter: Arc<Limiter>,
     pub(super) serving: Arc<Serving>,
     pub(super) catalog: Arc<Catalog>,
     pub(super) upstreams: Arc<UpstreamServers>,
@@ -406,64 +409,6 @@ impl Reloader {
             (Err(_), Some(last)) if freshness == Freshness::Last => Ok(last.clone()),
             (Err(error), _) => Err(error),
             (Ok(entries), _) => Ok(taken.entries.insert(entries).clone()),
-        }
-    }
-
-    /// Makes the switch, the keys, the settings of requests, the groups and the servers follow a
-    /// configuration. The switch comes first if it takes the tools away, and last if it gives them back. A
-    /// request that begins between the other steps may combine new keys with the groups and policies before:
-    /// any order of these steps has changes for which that permits more than either configuration does, for
-    /// as long as this function runs.
-    fn apply(
-        &self,
-        config: &mut Config,
-        made: Option<MadeSettings>,
-        removed: Vec<OwnerId>,
-    ) -> ServerChanges {
-        let LiveParts { keys, serving, catalog, upstreams, code_mode, tasks, .. } = &self.0.parts;
-        if config.tools_off {
-            self.switch_tools(true);
-        }
-        keys.replace(config.keys.clone());
-        let required_key = serving.now().settings.require_virtual_key;
-        match made {
-            Some(made) => serving.take(made),
-            // An operator has made the first key meanwhile.
-            None if config.server.require_virtual_key => serving.require_key(),
-            None => {}
-        }
-        let now = serving.now();
-        config.server = now.settings;
-        config.agent = now.agent;
-        config.budget = now.budget;
-        if required_key && !config.server.require_virtual_key {
-            warnings::report_open(config);
-        }
-        if let Some(management) = self.0.management.get().and_then(Weak::upgrade) {
-            management.follow(&config.server.management);
-            management.set_running(RunningSettings::new(config));
-        }
-        code_mode.configure(config, now.runs);
-        catalog.set_groups(config.groups.clone());
-        upstreams.forget_tenants(removed);
-        self.restrict_plugins(config);
-        let changes = upstreams.configure(config);
-        if !config.tools_off {
-            self.switch_tools(false);
-        }
-        // At the start, plugins are loaded before it.
-        let is_first = !self.0.settings_read.is_cancelled();
-        if let Some(executor) = code_mode.needed_executor(None).filter(|_| !is_first) {
-            // A failure is reported to the script that needs it, which tries again.
-            tasks.spawn(async move { executor.load().await });
-        }
-        changes
-    }
-
-    fn switch_tools(&self, is_off: bool) {
-        if self.0.parts.catalog.switch_off(is_off) {
-            info!(is_off, "the switch of all tools has changed");
-            warnings::report_switch(is_off);
         }
     }
 }

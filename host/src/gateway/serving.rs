@@ -21,7 +21,7 @@ use airlock_agent::{
 };
 use airlock_catalog::Catalog;
 use airlock_config::{Config, Problem};
-use airlock_core::door::Budget;
+use airlock_core::{door::Budget, model_control::ModelControl};
 use airlock_egress::tls;
 use airlock_model::Models;
 use airlock_scripts::runs::{RunSettings, Runs};
@@ -57,15 +57,21 @@ pub(super) struct MadeSettings {
 }
 
 impl Serving {
-    /// Makes the settings with which a gateway starts. Fails if they cannot be used.
+    /// Makes the settings with which a gateway starts. `control` accompanies the requests to models, also those of
+    /// later settings. Fails if they cannot be used.
     pub(super) fn new(
         config: &Config,
         catalog: &Arc<Catalog>,
         database: &LazyDatabase,
+        control: Option<Arc<dyn ModelControl>>,
     ) -> Result<Self, GatewayError> {
         config.server.check().map_err(GatewayError::configuration(UNSAFE))?;
         let models = Models::new(&config.providers)
             .map_err(GatewayError::configuration("a model provider cannot be set up"))?;
+        let models = match control {
+            Some(control) => models.with_control(control),
+            None => models,
+        };
         let identity = config
             .oauth
             .as_ref()

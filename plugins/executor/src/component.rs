@@ -106,6 +106,7 @@ impl From<WireError> for ToolError {
             code: error.code,
             message: error.message,
             data: error.details,
+            retry_after_ms: error.retry_after_ms,
         }
     }
 }

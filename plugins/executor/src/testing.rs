@@ -54,6 +54,7 @@ impl Files {
                 code: Some("no_way".into()),
                 message: "refused".into(),
                 data: Some(request.arguments),
+                ..ToolError::default()
             }),
         }
     }

@@ -58,11 +58,13 @@ pub struct ToolError {
     pub message: String,
     /// Details, as JSON text.
     pub data: Option<String>,
+    /// Time to wait before the next try, in milliseconds; `None` if it is not known.
+    pub retry_after_ms: Option<u64>,
 }
 
 impl ToolError {
     /// Names of the attributes by which a script examines an error.
-    pub const ATTRIBUTES: [&str; 4] = ["kind", "code", "message", "data"];
+    pub const ATTRIBUTES: [&str; 5] = ["kind", "code", "message", "data", "retry_after_ms"];
 
     /// Creates the error of a tool that has a fault.
     pub fn internal(message: impl Into<String>) -> Self {

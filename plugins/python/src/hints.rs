@@ -91,7 +91,7 @@ const HINTS: &[Hint] = &[
     ),
     hint(
         &["'OSError' object has no attribute", "'ToolError' object has no attribute"],
-        "`kind`, `code`, `message` and `data` of a `ToolError` are read in its own `except … as` block",
+        "`kind`, `code`, `message`, `data` and `retry_after_ms` of a `ToolError` are read in its own `except … as` block",
     ),
     hint(
         &["'dict' object has no attribute"],

@@ -310,11 +310,14 @@ fn failed(at: usize) -> MontyObject {
 
 fn attributes(failure: ToolError) -> Vec<(MontyObject, MontyObject)> {
     let data = failure.data.and_then(|json| convert::from_json(&json).ok());
+    let wait = failure.retry_after_ms.and_then(|wait| i64::try_from(wait).ok());
+    let wait = wait.map(MontyObject::Int);
     let values = [
         MontyObject::String(failure.kind),
         failure.code.map_or(MontyObject::None, MontyObject::String),
         MontyObject::String(failure.message),
         data.unwrap_or(MontyObject::None),
+        wait.unwrap_or(MontyObject::None),
     ];
     let names = ToolError::ATTRIBUTES.map(|name| MontyObject::String(name.to_owned()));
     names.into_iter().zip(values).collect()

@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_failure_can_be_examined() {
-        let failed = r#"{"ok":false,"value":null,"error":{"kind":"denied","code":"no_way","message":"refused","data":{}}}"#;
+        let failed = r#"{"ok":false,"value":null,"error":{"kind":"denied","code":"no_way","message":"refused","data":{},"retry_after_ms":null}}"#;
         let worked = r#"{"ok":true,"value":{"a":1},"error":null}"#;
         assert_eq!(result("result = attempt(files.fail)").as_deref(), Some(failed));
         assert_eq!(result("result = attempt(files.read_file, {'a': 1})").as_deref(), Some(worked));

@@ -80,8 +80,8 @@ impl ToolFailure {
     }
 }
 
-/// The failure of a tool as a value: `error.kind`, `error.code`, `error.message`, `error.data`. As
-/// text it is its message.
+/// The failure of a tool as a value: `error.kind`, `error.code`, `error.message`, `error.data`,
+/// `error.retry_after_ms`. As text it is its message.
 #[derive(Debug, ProvidesStaticType, NoSerialize, Allocative, StarlarkPagablePanic)]
 pub(crate) struct ErrorValue(#[allocative(skip)] ToolError);
 starlark_simple_value!(ErrorValue);
@@ -106,7 +106,7 @@ impl ErrorValue {
 #[starlark_value(type = "error")]
 impl<'v> StarlarkValue<'v> for ErrorValue {
     fn get_attr(&self, attribute: &str, heap: Heap<'v>) -> Option<Value<'v>> {
-        let ToolError { kind, code, message, data } = &self.0;
+        let ToolError { kind, code, message, data, retry_after_ms } = &self.0;
         let none = Value::new_none();
         match attribute {
             "kind" => Some(heap.alloc(&**kind)),
@@ -116,6 +116,7 @@ impl<'v> StarlarkValue<'v> for ErrorValue {
                 let data = data.as_deref().and_then(|json| convert::from_json(json, heap).ok());
                 Some(data.unwrap_or(none))
             }
+            "retry_after_ms" => Some(retry_after_ms.map_or(none, |wait| heap.alloc(wait))),
             _ => None,
         }
     }

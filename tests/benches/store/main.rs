@@ -5,7 +5,6 @@
 //! `make bench BENCH=store` runs it; `--json` prints one document instead of tables. `store.md`
 //! describes the rows.
 
-mod far;
 mod place;
 mod requests;
 

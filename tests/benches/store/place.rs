@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use airlock_test_postgres::TestServer;
 use airlock_tests::{
-    Client, Gateway, Setup, guests,
+    Client, Gateway, Setup,
+    bench::far,
+    guests,
     mcp::{Endpoint, McpSession},
 };
 use serde_json::{Value, json};
-
-use crate::far;
 
 /// A place of a store, and two gateways on it.
 pub(crate) struct Place {

@@ -1,5 +1,9 @@
 //! Fake tools and models for tests.
 
+mod control;
+
+pub use self::control::{RecordingControl, Told, WAIT};
+
 use std::{
     fs,
     sync::{Arc, LazyLock},

@@ -107,10 +107,10 @@ async fn roles_and_environments_are_made_for_keys_and_kept_while_keys_have_them(
         ("roles", json!({"name": " "}), 400, "Role name is required"),
         ("roles", json!({"name": "a b"}), 400, "letters, digits"),
         ("roles", json!({"name": "x", "mcp_configs": [{"mcp_client_name": "nix"}]}), 400, "nix"),
-        ("teams", json!({"name": "x", "budgets": [{"max_limit": 1}]}), 400, "budgets and rates"),
+        ("teams", json!({"name": "x", "budgets": [{"max_limit": 1}]}), 400, "reset_duration"),
         ("teams", json!({"name": "x", "customer_id": "nix"}), 400, "nix"),
         ("customers", json!({"name": "x", "colour": 1}), 400, "colour"),
-        ("virtual-keys", json!({"name": "x", "rate_limit": {}}), 400, "not built yet"),
+        ("virtual-keys", json!({"name": "x", "rate_limit": {"requests": 1}}), 400, "rate_limit"),
     ] {
         let refused = gateway.post(&format!("/api/governance/{path}"), &body).await;
         let (found, message) = refused.refusal();

@@ -111,7 +111,7 @@ async fn a_bad_key_is_refused_with_the_reason_and_changes_nothing() {
     for (body, status, words) in [
         (json!({"name": "ann"}), 409, "already exists"),
         (json!({"name": " "}), 400, "name is required"),
-        (json!({"name": "b", "budgets": []}), 400, "budgets"),
+        (json!({"name": "b", "provider_configs": [{}]}), 400, "provider_configs"),
         (json!({"name": "b", "mcp_configs": [{"mcp_client_name": "nix"}]}), 400, "nix"),
         (
             json!({"name": "b", "mcp_configs": [{"mcp_client_name": "text", "tool": 1}]}),

@@ -5,19 +5,23 @@
 //! arguments: a client that repeats the call finds the decision about it. This module decides
 //! nothing, and runs no calls.
 
-use std::time::Duration;
+use std::{convert::Infallible, time::Duration};
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep_until};
-use tracing::{error, info};
+use tokio::time::{Instant, sleep, sleep_until};
+use tracing::{error, info, warn};
 
 use crate::{ApprovalList, ApprovalVerdict};
-use airlock_core::{tenant::Tenant, tool::Tool};
+use airlock_core::{
+    act::{Act, ActKind, Acts},
+    tenant::Tenant,
+    tool::Tool,
+};
 use airlock_json::raw;
 use airlock_store::{
     Database, LazyDatabase, Unavailable,
-    approvals::{CallDigest, CallVerdict, WaitingCall},
+    approvals::{AskedApproval, CallDigest, CallVerdict, UsedDecision, WaitingCall},
 };
 use airlock_strings::{visible_line, with_causes};
 
@@ -33,9 +37,16 @@ const DECIDED_BY: &str = "decided_by";
 /// Value of [`DECIDED_BY`] for a call about which only operators decide.
 const OPERATORS: &str = "operators";
 
+/// Interval at which calls that have expired are looked for.
+const SWEEP: Duration = Duration::from_mins(1);
+
 /// The waiting calls of all tenants. Cheap to clone. The database is opened when it is first needed.
 #[derive(Clone)]
-pub struct Approvals(LazyDatabase);
+pub struct Approvals {
+    database: LazyDatabase,
+    /// Record of requests, decisions and their uses.
+    acts: Acts,
+}
 
 /// A call that needs a decision.
 pub struct Call<'c> {
@@ -54,12 +65,82 @@ pub struct Call<'c> {
 impl Approvals {
     /// Creates the list that is kept in this database.
     pub fn new(database: LazyDatabase) -> Self {
-        Self(database)
+        Self { database, acts: Acts::default() }
+    }
+
+    /// Sets the record of requests, decisions and their uses.
+    #[must_use]
+    pub fn with_acts(self, acts: Acts) -> Self {
+        Self { acts, ..self }
     }
 
     /// Returns the database. Fails if it cannot be opened; the next call tries again.
     pub async fn database(&self) -> Result<&Database, Unavailable> {
-        self.0.available().await
+        self.database.available().await
+    }
+
+    /// The record of requests, decisions and their uses.
+    pub fn acts(&self) -> &Acts {
+        &self.acts
+    }
+
+    /// Records and logs a decision about a call, without the arguments. `actor` is the operator or the key that
+    /// made it.
+    pub fn record_decision(&self, call: &WaitingCall, actor: &str, is_approved: bool) {
+        log_decision(call, actor, is_approved);
+        let kind = if is_approved { ActKind::ApprovalGranted } else { ActKind::ApprovalDenied };
+        self.acts.record(|| Act::new(kind, actor, &call.id).with("tool", tool_of(call)));
+    }
+
+    /// Removes calls that have expired, and records it. Never returns; dropping the future ends it.
+    pub async fn sweep(&self) -> Infallible {
+        loop {
+            sleep(SWEEP).await;
+            // A store that does not exist has none.
+            if self.database.location().is_missing_file() {
+                continue;
+            }
+            let Ok(database) = self.database().await else { continue };
+            match database.remove_expired_approvals().await {
+                Ok(expired) => self.record_expired(&expired),
+                Err(error) => {
+                    warn!(%error, "expired calls cannot be removed; the gateway tries again");
+                }
+            }
+        }
+    }
+
+    /// Records that a decision is used, which may have been made by another process, and returns it.
+    fn used(&self, call: &Call<'_>, used: &UsedDecision, is_approved: bool) -> ApprovalVerdict {
+        let tool = call.tool.name.as_str();
+        let tenant = call.tenant;
+        info!(tool, %tenant, is_approved, "the decision about a call that waited is used");
+        self.acts.record(|| {
+            let decision = if is_approved { "approved" } else { "denied" };
+            let act = Act::new(ActKind::ApprovalUsed, tenant.to_string(), &used.id)
+                .with("tool", tool)
+                .with("decision", decision);
+            match &used.decided_by {
+                Some(actor) => act.with("decided_by", actor),
+                None => act,
+            }
+        });
+        if is_approved { ApprovalVerdict::Approved } else { ApprovalVerdict::Denied }
+    }
+
+    fn record_expired(&self, expired: &[WaitingCall]) {
+        for call in expired {
+            self.acts.record(|| {
+                let decision = match call.approved {
+                    None => "none",
+                    Some(true) => "approved",
+                    Some(false) => "denied",
+                };
+                Act::new(ActKind::ApprovalExpired, "gateway", &call.id)
+                    .with("tool", tool_of(call))
+                    .with("decision", decision)
+            });
+        }
     }
 
     /// Waits for a decision about a call, at most `limit`. An approval that is returned is used.
@@ -88,10 +169,12 @@ impl Approvals {
         loop {
             let new = format!("call_{}", uuid::Uuid::new_v4().simple());
             let asked = database.ask_approval(scope, call.digest(), new.clone(), call.text(), LIFE);
-            let id = match asked.await? {
+            let AskedApproval { verdict, expired } = asked.await?;
+            self.record_expired(&expired);
+            let id = match verdict {
                 CallVerdict::Waiting(id) => id,
-                CallVerdict::Approved => return Ok(call.decided(true)),
-                CallVerdict::Denied => return Ok(call.decided(false)),
+                CallVerdict::Approved(decision) => return Ok(self.used(call, &decision, true)),
+                CallVerdict::Denied(decision) => return Ok(self.used(call, &decision, false)),
                 CallVerdict::Full => {
                     let reason = "too many calls of this caller wait for approvals";
                     return Ok(ApprovalVerdict::Refused(reason));
@@ -101,6 +184,9 @@ impl Approvals {
                 let tool = call.tool.name.as_str();
                 let tenant = call.tenant;
                 info!(tool, %tenant, call = id, "a call waits for an approval");
+                self.acts.record(|| {
+                    Act::new(ActKind::ApprovalAsked, tenant.to_string(), &id).with("tool", tool)
+                });
                 is_first = false;
             }
             while own.is_waiting(&id).await? {
@@ -134,14 +220,6 @@ impl ApprovalList for Approvals {
 }
 
 impl Call<'_> {
-    /// Logs that a decision is used, which may have been made by another process, and returns it.
-    fn decided(&self, is_approved: bool) -> ApprovalVerdict {
-        let tool = self.tool.name.as_str();
-        let tenant = self.tenant;
-        info!(tool, %tenant, is_approved, "the decision about a call that waited is used");
-        if is_approved { ApprovalVerdict::Approved } else { ApprovalVerdict::Denied }
-    }
-
     /// Returns a digest of what would run. That of a call for operators is another one, so that it does not
     /// use the decision of its caller about the same call.
     fn digest(&self) -> CallDigest {

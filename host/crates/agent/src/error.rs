@@ -5,11 +5,17 @@ use std::time::Duration;
 use http::StatusCode;
 use serde_json::json;
 
-use airlock_core::tool::{HostCode, LoginRequired};
+use airlock_core::{
+    model_control::ControlRefusal,
+    tool::{HostCode, LoginRequired},
+};
 use airlock_model::{ModelError, Object, SOON, object};
 
 /// Bifrost's type of the error of a request whose user has to log in, and the name of its details.
 pub const AUTH_REQUIRED: &str = "mcp_auth_required";
+
+/// Type of OpenAI's errors about limits.
+const RATE_LIMIT_ERROR: &str = "rate_limit_error";
 
 /// Error of a request that ended without a response.
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +71,9 @@ pub enum Failure {
         /// Message of its call.
         message: String,
     },
+    /// A limit, or the lack of a record, does not permit the request to the model.
+    #[error("{}", .0.message)]
+    Refused(ControlRefusal),
     /// The request ran past its deadline.
     #[error(
         "the request ran past its time limit of {limit:?} (`agent_timeout`, or `x-airlock-timeout` if that is shorter), after \
@@ -95,6 +104,7 @@ impl Failure {
             Self::TooManyCalls { .. } | Self::TooLarge { .. } => StatusCode::BAD_GATEWAY,
             Self::NoMemory => StatusCode::SERVICE_UNAVAILABLE,
             Self::LoginRequired { .. } => StatusCode::UNAUTHORIZED,
+            Self::Refused(refusal) => control_status(refusal.code),
             Self::Timeout { .. } => StatusCode::GATEWAY_TIMEOUT,
         }
     }
@@ -104,7 +114,21 @@ impl Failure {
         match self {
             Self::Model(error) => error.retry_after(),
             Self::NoMemory => Some(SOON),
+            Self::Refused(refusal) => refusal.retry_after,
             _ => None,
+        }
+    }
+
+    /// Returns the code of the failure for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Model(error) => error.code(),
+            Self::TooManyCalls { .. } => "too_many_tool_calls",
+            Self::TooLarge { .. } => "tool_results_too_large",
+            Self::NoMemory => "gateway_overloaded",
+            Self::Timeout { .. } => "agent_timeout",
+            Self::LoginRequired { .. } => HostCode::LoginRequired.as_str(),
+            Self::Refused(refusal) => refusal.code.as_str(),
         }
     }
 
@@ -122,23 +146,62 @@ impl Failure {
         Some(object(json!({AUTH_REQUIRED: login.to_json()})))
     }
 
-    /// Returns the `error` object: the provider's own if the provider failed.
+    /// Returns the `error` object: the provider's own if the provider failed. That of a refusal has the time to
+    /// wait too, because the events of a stream have no headers.
     pub fn to_object(&self) -> Object {
-        let code = match self {
+        let kind = match self {
             Self::Model(error) => return error.to_object(),
-            Self::TooManyCalls { .. } => "too_many_tool_calls",
-            Self::TooLarge { .. } => "tool_results_too_large",
-            Self::NoMemory => "gateway_overloaded",
-            Self::Timeout { .. } => "agent_timeout",
-            Self::LoginRequired { message, .. } => {
-                let code = HostCode::LoginRequired.as_str();
-                return object(
-                    json!({"message": message, "type": AUTH_REQUIRED, "param": null, "code": code}),
-                );
-            }
+            Self::LoginRequired { .. } => AUTH_REQUIRED,
+            Self::Refused(refusal) => match refusal.code {
+                HostCode::LimitReached => RATE_LIMIT_ERROR,
+                HostCode::BudgetExceeded => HostCode::BudgetExceeded.as_str(),
+                _ => "server_error",
+            },
+            _ => "server_error",
         };
-        object(
-            json!({"message": self.to_string(), "type": "server_error", "param": null, "code": code}),
-        )
+        let message = self.to_string();
+        let code = self.code();
+        let mut error =
+            object(json!({"message": message, "type": kind, "param": null, "code": code}));
+        if let Self::Refused(ControlRefusal { retry_after: Some(wait), .. }) = self {
+            let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+            error.insert("retry_after_ms".to_owned(), wait.into());
+        }
+        error
+    }
+}
+
+/// Returns the HTTP status of a request or a call that a limit, or the lack of a record, does not permit, by the
+/// code of the refusal.
+pub fn control_status(code: HostCode) -> StatusCode {
+    match code {
+        HostCode::BudgetExceeded => StatusCode::PAYMENT_REQUIRED,
+        HostCode::RecordsUnavailable | HostCode::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        _ => StatusCode::TOO_MANY_REQUESTS,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_has_its_status_its_code_and_the_time_to_wait() {
+        for (code, wait, status, kind) in [
+            (HostCode::LimitReached, Some(1_500), 429, "rate_limit_error"),
+            (HostCode::LimitReached, None, 429, "rate_limit_error"),
+            (HostCode::RecordsUnavailable, Some(1_000), 503, "server_error"),
+        ] {
+            let retry_after = wait.map(Duration::from_millis);
+            let message = "a reason".to_owned();
+            let failure = Failure::Refused(ControlRefusal { code, message, retry_after });
+            assert_eq!(failure.status().as_u16(), status);
+            assert_eq!(failure.retry_after(), retry_after);
+            let mut expected = object(
+                json!({"message": "a reason", "type": kind, "param": null, "code": code.as_str()}),
+            );
+            expected.extend(wait.map(|wait| ("retry_after_ms".to_owned(), wait.into())));
+            assert_eq!(failure.to_object(), expected);
+        }
     }
 }

@@ -12,6 +12,7 @@
 //! | `calls` | reads the calls of a response and repairs them |
 //! | `names` | the names that a model can call, and the owners of their tools |
 //! | `run` | the loop of one request, as a state machine, and its end |
+//! | `controlled` | one request to the model under the control of limits and records |
 //! | `request`, `settings` | a request to the loop, and the settings of the loop |
 //! | `round` | one round of calls: those to run, those for the caller |
 //! | `allowance` | bounds on all calls of a request: bytes of the conversation, memory and time |
@@ -49,6 +50,7 @@ mod allowance;
 mod answer;
 pub mod approvals;
 mod calls;
+mod controlled;
 mod conversation;
 mod error;
 mod event;
@@ -70,7 +72,7 @@ mod waiting;
 
 pub use self::{
     answer::Answer,
-    error::{AUTH_REQUIRED, AgentError, Failure},
+    error::{AUTH_REQUIRED, AgentError, Failure, control_status},
     event::{CallEnded, CallStarted, Completion, Event, RespondingProvider, Run},
     observer::RequestObserver,
     present::{Message, Presenter, ResultSource, raw_error},

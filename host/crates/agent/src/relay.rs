@@ -31,6 +31,7 @@ use super::{
     allowance::Allowance,
     answer::Answer,
     calls,
+    controlled::ControlledRequest,
     event::{Emitter, Event},
     names::CallableNames,
     round::PendingCall,
@@ -121,6 +122,7 @@ impl Relay {
         ids: &mut BTreeSet<String>,
         allowance: &Allowance,
         emitter: &Emitter,
+        mut controlled: Option<&mut ControlledRequest>,
     ) -> Result<Answer, Failure> {
         let mut answer = Answer::default();
         let mut bytes = 0;
@@ -135,6 +137,9 @@ impl Relay {
                 () = &mut over => return Err(allowance.timeout()),
             };
             let Some(mut chunk) = chunk else { break };
+            if let Some(controlled) = &mut controlled {
+                controlled.receives(&chunk);
+            }
             // A timer does not fire while the stream is always ready, so a provider that sends
             // without a pause would not be stopped.
             if allowance.is_over() {

@@ -318,7 +318,10 @@ pub(super) async fn run(batch: CallBatch, conditions: &RoundConditions<'_>) -> V
         listener.start(&call).await;
         let refused = refusal.map(|refusal| refusal.into_error(&call.name, found, names));
         let ended = match refused.or_else(|| reason_to_refuse(allowance)) {
-            Some(error) => CallOutcome::refused(call, None, error),
+            Some(error) => {
+                conditions.caller.report_refusal(&call.name, &error);
+                CallOutcome::refused(call, None, error)
+            }
             None => run_one(call, conditions).await,
         };
         listener.end(&ended).await;
@@ -404,7 +407,8 @@ async fn run_one(call: ToolCall, conditions: &RoundConditions<'_>) -> CallOutcom
 async fn admit(call: &ToolCall, conditions: &RoundConditions<'_>) -> Result<Admitted, CallError> {
     let RoundConditions { caller, allowance, approver, .. } = conditions;
     let name = &call.name;
-    let arguments = arguments(call, caller).await?;
+    let checked = arguments(call, caller).await;
+    let arguments = checked.inspect_err(|error| caller.report_refusal(name, error))?;
     match (caller.admit(name, &arguments), approver) {
         (Err(error), Some(approver)) if error.is_unapproved() => {
             let permit = approver.approval(caller, name, arguments.as_str(), allowance).await?;

@@ -28,6 +28,7 @@ use super::{
     allowance::Allowance,
     answer::Answer,
     calls::{self, ToolCall},
+    controlled::ControlledRequest,
     conversation::Conversation,
     event::Reports,
     names::CallOwner,
@@ -228,23 +229,16 @@ impl<'a> AgentLoop<'a> {
     }
 
     /// Asks the model. If the caller receives chunks, they are sent meanwhile. After the last round no
-    /// call is run here, so none is held back. Fails if the providers fail, at the deadline, or
-    /// beyond a bound.
+    /// call is run here, so none is held back. Fails if the control refuses the request, if the providers
+    /// fail, at the deadline, or beyond a bound.
     async fn ask(&mut self, route: &mut Route<'_>) -> Result<LoopState, Failure> {
-        let terms = Terms {
-            is_streamed: self.is_streamed,
-            passes_on: self.passes_on,
-            max_calls: MAX_CALLS_READ as usize,
-            deadline: self.allowance.deadline,
-            held: &self.allowance.held,
-            observer: self.observer.as_ref(),
-        };
         self.conversation.names.is_last = self.allowance.is_last_round();
-        // Boxed: this future is the largest, and a stream would keep its room until its end.
-        let asking = Box::pin(route.respond(&mut self.conversation.prompt, terms));
-        let response = self.allowance.within(asking).await??;
-        self.listener.emitter.answers(route.provider());
-        let mut answer = self.receive(response).await?;
+        let mut controlled = self.begin_controlled(route).await?;
+        let asked = self.exchange(route, controlled.as_deref_mut()).await;
+        if let Some(controlled) = controlled {
+            self.trace.add_cost(controlled.end(asked.as_ref().err()));
+        }
+        let mut answer = asked?;
         let names = &self.conversation.names;
         let mut calls = calls::read(&mut answer.reply, names);
         if let Some(relay) = &self.relay {
@@ -256,9 +250,61 @@ impl<'a> AgentLoop<'a> {
         Ok(LoopState::Sorting { answer, calls })
     }
 
+    /// Begins the control of a request; `None` if nothing uses its outcome. Fails if it refuses the request, and at
+    /// the deadline.
+    async fn begin_controlled(
+        &self,
+        route: &Route<'_>,
+    ) -> Result<Option<Box<ControlledRequest>>, Failure> {
+        let membership = self.caller.view().membership();
+        let control = route.control().filter(|control| control.applies(membership));
+        let Some(control) = control else { return Ok(None) };
+        let conversation = &self.conversation;
+        let begun = Box::pin(ControlledRequest::begin(
+            control,
+            self.caller,
+            conversation,
+            route,
+            self.is_streamed,
+        ));
+        self.allowance.within(begun).await?
+    }
+
+    /// Sends a request and receives the response.
+    async fn exchange(
+        &mut self,
+        route: &mut Route<'_>,
+        mut controlled: Option<&mut ControlledRequest>,
+    ) -> Result<Answer, Failure> {
+        let terms = Terms {
+            is_streamed: self.is_streamed,
+            passes_on: self.passes_on,
+            max_calls: MAX_CALLS_READ as usize,
+            deadline: self.allowance.deadline,
+            held: &self.allowance.held,
+            observer: self.observer.as_ref(),
+            work: controlled.as_deref().map(ControlledRequest::work),
+        };
+        // Boxed: this future is the largest, and a stream would keep its room until its end.
+        let asking = Box::pin(route.respond(&mut self.conversation.prompt, terms));
+        let response = self.allowance.within(asking).await??;
+        self.listener.emitter.answers(route.provider());
+        if let Some(controlled) = &mut controlled {
+            controlled.responds(route);
+        }
+        self.receive(response, controlled).await
+    }
+
     /// Receives a response. If the caller receives chunks, they are sent meanwhile.
-    async fn receive(&mut self, response: Response<'_>) -> Result<Answer, Failure> {
+    async fn receive(
+        &mut self,
+        response: Response<'_>,
+        mut controlled: Option<&mut ControlledRequest>,
+    ) -> Result<Answer, Failure> {
         let Self { conversation, ids, relay, allowance, listener, .. } = self;
+        if let (Response::Whole(whole), Some(controlled)) = (&response, &mut controlled) {
+            controlled.receives(whole);
+        }
         let chunks = match (response, relay.is_some()) {
             (Response::Whole(whole), false) => return whole_answer(whole, ids),
             (Response::Whole(mut whole), true) => {
@@ -269,7 +315,8 @@ impl<'a> AgentLoop<'a> {
             (Response::Chunks(chunks), _) => chunks,
         };
         let relay = relay.as_mut().expect("without one, no stream is asked for");
-        relay.response(chunks, &conversation.names, ids, allowance, &listener.emitter).await
+        let names = &conversation.names;
+        relay.response(chunks, names, ids, allowance, &listener.emitter, controlled).await
     }
 
     /// Divides the calls of a response. Fails if they do not fit into the conversation.

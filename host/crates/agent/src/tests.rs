@@ -16,6 +16,7 @@ use airlock_fakes as fake;
 use airlock_json::RawObject;
 use airlock_model::{MemoryBudget, Models, Object, Prompt, object};
 
+mod controlled;
 mod hostile;
 mod images;
 mod members;

@@ -4,6 +4,7 @@
 //! {"calls": [{"id": "0198…", "tool_call_id": "call_1", "parent": null, "name": "fs-read", "arguments": {"path": "a"},
 //!             "status": "error", "error": {"code": "airlock.deadline", "kind": "timeout", "message": "…"}, "duration_ms": 30000.1, "fuel": 12345}],
 //!  "rounds": 1,
+//!  "cost": {"usd_micros": 1250},
 //!  "depth_limit_reached": true,
 //!  "pending": [{"tool_call_id": "call_2", "name": "executeToolCode", "reason": "needs_approval",
 //!               "needs": {"name": "fs-write", "arguments": {}}}]}
@@ -17,7 +18,7 @@
 //! `depth_limit`; `needs` names the call inside a script that waits for approval, and
 //! `input_required` has the questions of a tool. `run` describes the run of a script that has
 //! stopped: its id, the calls that were made, and those that wait for a decision. The `airlock`
-//! object has the first such run too.
+//! object has the first such run too. `cost` is that of all requests to models, if a price of each is known.
 
 use std::sync::Arc;
 
@@ -62,6 +63,16 @@ pub(super) struct Trace<'a> {
     notes: Object,
     /// Calls of all rounds.
     tops: Vec<TopCall>,
+    cost: RequestsCost,
+}
+
+/// Cost of the requests to models so far.
+#[derive(Default)]
+struct RequestsCost {
+    /// In millionths of a US dollar; `None` until a price is known.
+    sum: Option<u64>,
+    /// True if a request has no known price, so that the sum would be too low.
+    is_unknown: bool,
 }
 
 /// A call that the model itself asked for.
@@ -79,7 +90,17 @@ struct TopCall {
 
 impl<'a> Trace<'a> {
     pub(super) fn new(ledger: &'a Ledger, notes: Object) -> Self {
-        Self { ledger, notes, tops: Vec::new() }
+        Self { ledger, notes, tops: Vec::new(), cost: RequestsCost::default() }
+    }
+
+    /// Adds the cost of a request to a model, in millionths of a US dollar; `None` if no price is known.
+    pub(super) fn add_cost(&mut self, cost: Option<u64>) {
+        match cost {
+            Some(cost) => {
+                self.cost.sum = Some(self.cost.sum.unwrap_or_default().saturating_add(cost));
+            }
+            None => self.cost.is_unknown = true,
+        }
     }
 
     /// Records a round.
@@ -107,6 +128,9 @@ impl<'a> Trace<'a> {
         }
         let mut extension = object(json!({"calls": self.calls(), "rounds": rounds}));
         extension.extend(self.notes.clone());
+        if let Some(cost) = self.cost.sum.filter(|_| !self.cost.is_unknown) {
+            extension.insert("cost".to_owned(), json!({"usd_micros": cost}));
+        }
         if PendingReason::is_depth_limit(pending) {
             extension.insert("depth_limit_reached".to_owned(), true.into());
         }

@@ -13,8 +13,10 @@ use airlock_core::{
     secret::{self, Secret},
     tool::{ClientName, Policy},
 };
+use airlock_limits::{limit::Limit, price::PriceTable};
 use airlock_model as model;
 use airlock_plugin as plugin;
+use airlock_records::{AuditKey, CheckpointPlace, RecordSettings};
 use airlock_sandbox::{self as sandbox, OffLimits};
 use airlock_scripts::{BindingLevel, Layout, runs};
 use airlock_server::{self as server, TlsSettings, socket};
@@ -56,8 +58,14 @@ pub struct Config {
     /// `governance.virtual_keys`: names of those that have no credential yet. The gateway makes one for each.
     pub keys_without_value: BTreeSet<String>,
     /// `governance.virtual_keys`: names of those that are refused because an entry of the store takes their
-    /// role or environment away.
+    /// role, environment, team or customer away.
     pub keys_withheld: BTreeSet<String>,
+    /// Limits of virtual keys, teams, customers and models in `governance`, and of clients and tools in
+    /// `mcp.client_configs`.
+    pub limits: Vec<Limit>,
+    /// The prices that the gateway knows, with those of `governance.pricing_overrides`, and `tool_pricing` of
+    /// clients.
+    pub prices: PriceTable,
     /// `mcp.client_configs`: owners of clients that do not exist.
     pub absent_owners: Vec<AbsentOwner>,
     /// `mcp_server.oauth`: access tokens of an identity provider.
@@ -67,6 +75,8 @@ pub struct Config {
     /// `store_key` and `store_old_keys`: keys that secrets in the store are sealed with; `None` if they
     /// are stored as they are.
     pub store_seal: Option<StoreSeal>,
+    /// `records`: the call log and the audit log.
+    pub records: RecordSettings,
     /// Lock file with the accepted state of plugins: `airlock.lock` beside the configuration file.
     /// `None` for a configuration that was not loaded from a file.
     pub lock: Option<PathBuf>,
@@ -236,6 +246,21 @@ impl Config {
         servers.chain(providers).chain(replicas).map(PathBuf::as_path)
     }
 
+    /// Returns the directory of the audit log, which may have its key, and the files of its keys and checkpoints.
+    fn audit_files(&self) -> impl Iterator<Item = &Path> {
+        self.records.audit.iter().flat_map(|audit| {
+            let keys = audit.key.iter().chain(&audit.old_key).filter_map(|key| match key {
+                AuditKey::File(path) => Some(path.as_path()),
+                AuditKey::Text(_) => None,
+            });
+            let published = audit.publish.iter().filter_map(|place| match place {
+                CheckpointPlace::File(path) => Some(path.as_path()),
+                CheckpointPlace::Url { .. } => None,
+            });
+            std::iter::once(audit.directory.as_path()).chain(keys).chain(published)
+        })
+    }
+
     /// Returns the files that no plugin may write or read: the configuration file at `path`, and
     /// files that it names.
     pub fn own_files(&self, path: &Path) -> OffLimits {
@@ -265,6 +290,7 @@ impl Config {
                 .chain(self.server.management.socket.as_deref().map(socket::token_path))
                 .chain(secrets)
                 .chain(self.private_keys().map(Path::to_owned))
+                .chain(self.audit_files().map(Path::to_owned))
                 .collect(),
         }
     }

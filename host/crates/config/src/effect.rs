@@ -10,7 +10,7 @@ pub enum Effect {
 }
 
 /// Each key, or the key above all that change together.
-const KEYS: [(&str, Effect); 50] = [
+const KEYS: [(&str, Effect); 51] = [
     ("$schema", Effect::Live),
     ("server.listen", Effect::Restart),
     ("server.require_virtual_key", Effect::Live),
@@ -55,6 +55,8 @@ const KEYS: [(&str, Effect); 50] = [
     ("store_listen_url", Effect::Restart),
     ("store_key", Effect::Restart),
     ("store_old_keys", Effect::Restart),
+    // The thread that writes them keeps the logs open.
+    ("records", Effect::Restart),
     ("management.disabled", Effect::Restart),
     ("management.socket", Effect::Restart),
     ("management.oidc.roles", Effect::Live),

@@ -6,6 +6,7 @@ mod client;
 mod forms;
 mod governance;
 mod http_client;
+mod limits;
 mod management;
 mod mcp_server;
 mod plugin;
@@ -13,6 +14,7 @@ mod private_key;
 mod process;
 mod provider;
 mod ranged;
+mod records;
 mod server;
 mod store_key;
 mod team;
@@ -32,6 +34,10 @@ pub(super) use self::{
     forms::{Entries, NameOr},
     governance::{Environment, Governance, KeyRow, KeyValue, Role, VirtualKey},
     http_client::{OAuthConfig, SubjectTokenKind, TlsConfig, TokenExchangeConfig},
+    limits::{
+        Budget, CallRateLimit, Dollars, LimitScope, ModelConfig, PricingMatch, PricingOverride,
+        PricingPatch, PricingScope, RateLimit,
+    },
     management::{Management, Oidc, OidcRole, Operator, OperatorRole},
     mcp_server::{Approval, ApprovalRule, McpServer, OAuth, Sessions, TokenApis, View},
     plugin::{Access, FilesGrant, Grants, HttpRule, Inject, KvGrant, SecretGrant, Stored, Wasm},
@@ -42,6 +48,7 @@ pub(super) use self::{
         ProviderRetries, ProviderTimeouts, ProxyConfig, ProxyKind,
     },
     ranged::{Amount, RANGE, Ranged},
+    records::{Audit, OnFailure, Records},
     server::{BuiltinTools, ClientAuth, Responses, Server, Tls},
     store_key::StoreKey,
     team::{Customer, Team},
@@ -87,6 +94,9 @@ pub(super) struct File {
     /// Keys before `store_key`, at most 8, which still open what was sealed with them.
     #[serde(default)]
     pub(super) store_old_keys: Vec<StoreKey>,
+    /// The records of calls, decisions and changes.
+    #[serde(default)]
+    pub(super) records: Records,
     /// The management API, with which operators change clients and virtual keys while the gateway runs.
     #[serde(default)]
     pub(super) management: Management,

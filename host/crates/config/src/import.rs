@@ -9,6 +9,7 @@ mod client_name;
 mod clouds;
 mod desktop;
 mod draft;
+mod limits;
 mod relaxed;
 mod report;
 

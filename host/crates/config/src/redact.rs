@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use self::shape::{
-    CLIENT, CUSTOMER, ENVIRONMENT, KEY_VALUE, Members, ROLE, SETTING, Shape, TEAM, VIRTUAL_KEY,
-    VIRTUAL_MCP,
+    CLIENT, CUSTOMER, ENVIRONMENT, KEY_VALUE, MODEL_CONFIG, Members, PRICING_OVERRIDE, ROLE,
+    SETTING, Shape, TEAM, VIRTUAL_KEY, VIRTUAL_MCP,
 };
 use super::key_path::KeyPath;
 
@@ -57,6 +57,8 @@ fn members(kind: EntryKind) -> &'static Members {
         EntryKind::Role => &ROLE,
         EntryKind::Environment => &ENVIRONMENT,
         EntryKind::VirtualMcp => &VIRTUAL_MCP,
+        EntryKind::ModelConfig => &MODEL_CONFIG,
+        EntryKind::PricingOverride => &PRICING_OVERRIDE,
         EntryKind::Setting => &SETTING,
         EntryKind::KeyValue => &KEY_VALUE,
     }

@@ -10,12 +10,14 @@ mod endpoint;
 mod file_env;
 mod http_client;
 mod key;
+mod limits;
 mod management;
 mod mcp_server;
 mod named_set;
 mod plugin;
 mod process;
 mod provider;
+mod records;
 mod refused;
 mod resolved;
 mod row;
@@ -39,7 +41,8 @@ use std::{
 use self::{
     file_env::FileEnv,
     key::{KeyContext, KeyNames, KnownKeys, ResolvedKeys},
-    named_set::AbsentSets,
+    limits::{LimitedParts, ResolvedLimits},
+    named_set::{AbsentSets, Roles},
     resolved::Resolved,
     team::AbsentGroups,
     virtual_mcp::GroupContext,
@@ -50,16 +53,22 @@ pub(super) use self::{
 };
 use super::{
     config::{Client, Config, Source},
+    env_text::EnvText,
     environment::Env,
     file::{self, File},
     fingerprint::Fingerprint,
     key_path::KeyPath,
     load::Place,
 };
-use airlock_core::tool::ClientName;
+use airlock_core::{
+    door::{Budget, Keys, ToolGroup},
+    tool::ClientName,
+};
+use airlock_identity::VerifierSettings;
 use airlock_mcp_client::UserCredentials;
 use airlock_sandbox as sandbox;
 use airlock_server::{ClientAuth, ManagementSettings, Settings as ServerSettings};
+use airlock_store::Location;
 
 /// Names that elements of a file may refer to although no element has them any more, because entries of
 /// the store stand in the place of those that had.
@@ -78,6 +87,10 @@ pub(super) struct AbsentNames {
     pub(super) groups: AbsentGroups,
     /// Names of the groups of tools of the store.
     pub(super) store_mcps: BTreeSet<String>,
+    /// Identifiers of the limits on models of the store.
+    pub(super) store_model_configs: BTreeSet<String>,
+    /// Names and identifiers of all virtual keys of the file whose place an entry takes.
+    pub(super) key_ids: BTreeSet<String>,
     /// True if operators have ever changed a virtual key. The gateway requires keys from then on: the
     /// removal of the last one opens nothing, after a restart neither.
     pub(super) had_keys: bool,
@@ -97,26 +110,32 @@ pub(super) fn resolve(
 fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config> {
     let client_configs = NamedPart::Clients.key();
     let tool_manager = &file.mcp.tool_manager_config;
-    let file::Governance { virtual_keys, roles, environments, teams, customers } = file.governance;
-    let has_active_key = virtual_keys.iter().any(|key| key.is_active.0)
+    let mut governance = file.governance;
+    let has_active_key = governance.virtual_keys.iter().any(|key| key.is_active.0)
         || !absent.keys.is_empty()
         || absent.had_keys;
     Resolved::new(|problems| {
         let names = client::names(&file.mcp.client_configs);
         let mut names = problems.take(client_configs.clone(), names);
         names.extend(absent.clients.iter().cloned());
-        let key_names = key::names(&virtual_keys);
+        let key_names = key::names(&governance.virtual_keys);
         let key_names = KeyNames { present: &key_names, absent: &absent.file_keys };
-        let sets = named_set::resolve(roles, environments, &names, &absent.sets);
+        let sets = named_set::resolve(&mut governance, &names, &absent.sets);
         let sets = problems.take("governance", sets);
-        let groups = team::resolve(&teams, &customers, &absent.groups);
+        let groups = team::resolve(&governance.teams, &governance.customers, &absent.groups);
         let key_groups = problems.take("governance", groups);
-        let of_store = &absent.store_mcps;
-        let context = GroupContext { clients: &names, keys: key_names, of_store };
-        let groups = virtual_mcp::resolve(file.mcp.virtual_mcps, &context);
-        let groups = problems.take(NamedPart::VirtualMcps.key(), groups);
-        let slugs = client::check_slugs(&file.mcp.client_configs, &groups, of_store);
-        problems.take(client_configs.clone(), slugs);
+        let limits = limits::resolve(&LimitedParts {
+            clients: &file.mcp.client_configs,
+            governance: &governance,
+            providers: &file.providers,
+            groups: &key_groups,
+            absent,
+        });
+        let ResolvedLimits { identities, limits, prices } = problems.merge(limits);
+        let context =
+            GroupContext { clients: &names, keys: key_names, of_store: &absent.store_mcps };
+        let groups = tool_groups(file.mcp.virtual_mcps, &file.mcp.client_configs, &context);
+        let groups = problems.merge(groups);
         let owned =
             client::owned(&file.mcp.client_configs, key_names, &key_groups.teams, &absent.clients);
         let owned = problems.take(client_configs.clone(), owned);
@@ -132,17 +151,16 @@ fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config
         let of_store = client::indices_of_store(&file.mcp.client_configs, &absent.clients);
         let clients = client::resolve(file.mcp.client_configs, &names, env);
         let clients = problems.take(client_configs, clients);
-        let asks_for_certificates =
-            server.tls.as_ref().is_some_and(|tls| tls.client_auth != ClientAuth::None);
         let context = KeyContext {
             clients: &names,
             sets: &sets,
             groups: &key_groups,
+            identities: &identities,
             owned: &owned,
-            asks_for_certificates,
+            asks_for_certificates: asks_for_certificates(&server),
             env,
         };
-        let keys = key::resolve(virtual_keys, &context);
+        let keys = key::resolve(governance.virtual_keys, &context);
         let keys = problems.take(NamedPart::VirtualKeys.key(), keys);
         let known_keys = KnownKeys { resolved: &keys, absent: &absent.keys };
         let mcp = mcp_server::resolve(&file.mcp_server, server.max_connections, known_keys);
@@ -150,14 +168,9 @@ fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config
         if file.mcp_server.oauth.is_none() {
             problems.merge(require_tokens(&clients, &of_store));
         }
-        let oauth = file.mcp_server.oauth.and_then(|oauth| {
-            let resolved = mcp_server::oauth(oauth, known_keys, &sets.roles);
-            problems.take(KeyPath::parse("mcp_server.oauth"), resolved)
-        });
-        let views = oauth.iter().flat_map(|oauth| &oauth.views);
+        let oauth = problems.merge(oauth(file.mcp_server.oauth, known_keys, &sets.roles));
         let ResolvedKeys { active, without_value, withheld } = keys;
-        let keys = active.with_roles(sets.roles.present);
-        let keys = keys.with_views(views.map(|rule| rule.view.as_str()));
+        let keys = with_views(active.with_roles(sets.roles.present), oauth.as_ref());
         server.management = problems.take("management", management::resolve(file.management, env));
         if !has_external_url && !is_local(&server) {
             problems.merge(require_external_url(&clients, &server.management, &of_store));
@@ -180,21 +193,71 @@ fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config
             keys,
             keys_without_value: without_value,
             keys_withheld: withheld,
+            limits,
+            prices,
             absent_owners: owned.absent,
             oauth,
-            store: problems
-                .merge(store::resolve(file.store, file.store_listen_url, env))
-                .unwrap_or_else(|| store::beside(env)),
+            records: problems
+                .take("records", records::resolve(file.records, file.store.is_some(), env)),
+            store: problems.merge(location(file.store, file.store_listen_url, env)),
             store_seal: problems.merge(store::seal(file.store_key, file.store_old_keys, env)),
             lock: None,
             file: None,
             fingerprint: Fingerprint::default(),
-            sandbox: sandbox::Settings {
-                depths: budget.depth,
-                ..sandbox::Settings::new(code_cache(env))
-            },
+            sandbox: sandbox_of(&budget, env),
         }
     })
+}
+
+/// Makes the keys that stand for the views of access tokens.
+fn with_views(keys: Keys, oauth: Option<&VerifierSettings>) -> Keys {
+    let views = oauth.into_iter().flat_map(|oauth| &oauth.views);
+    keys.with_views(views.map(|rule| rule.view.as_str()))
+}
+
+/// Resolves the groups of tools. None has the name of a client as its path.
+fn tool_groups(
+    groups: Vec<file::VirtualMcp>,
+    clients: &[file::Client],
+    context: &GroupContext<'_>,
+) -> Resolved<Vec<ToolGroup>> {
+    Resolved::new(|problems| {
+        let groups = virtual_mcp::resolve(groups, context);
+        let groups = problems.take(NamedPart::VirtualMcps.key(), groups);
+        let slugs = client::check_slugs(clients, &groups, context.of_store);
+        problems.take(NamedPart::Clients.key(), slugs);
+        groups
+    })
+}
+
+/// Resolves the access tokens of callers; `None` if there are none.
+fn oauth(
+    oauth: Option<file::OAuth>,
+    keys: KnownKeys<'_>,
+    roles: &Roles<'_>,
+) -> Resolved<Option<VerifierSettings>> {
+    Resolved::new(|problems| {
+        let resolved = mcp_server::oauth(oauth?, keys, roles);
+        problems.take(KeyPath::parse("mcp_server.oauth"), resolved)
+    })
+}
+
+/// Resolves the database. Without one, it is beside the file.
+fn location(
+    store: Option<EnvText>,
+    listen_url: Option<EnvText>,
+    env: FileEnv<'_>,
+) -> Resolved<Location> {
+    store::resolve(store, listen_url, env)
+        .map(|location| location.unwrap_or_else(|| store::beside(env)))
+}
+
+fn asks_for_certificates(server: &ServerSettings) -> bool {
+    server.tls.as_ref().is_some_and(|tls| tls.client_auth != ClientAuth::None)
+}
+
+fn sandbox_of(budget: &Budget, env: FileEnv<'_>) -> sandbox::Settings {
+    sandbox::Settings { depths: budget.depth, ..sandbox::Settings::new(code_cache(env)) }
 }
 
 /// Returns whether the browsers of users reach the address of `listen`. Behind a proxy, it leads them to their

@@ -99,7 +99,6 @@ fn of_a_client(owner: &str, key: &str) -> Option<ForeignKey> {
         ("TokenExchangeConfig", "use_idp_credentials") => {
             NotBuilt("the client that exchanges tokens is that of `client_id` and `client_secret`")
         }
-        ("Client", "tool_pricing") => NoMeaning("calls have no prices"),
         ("TlsConfig", "insecure_skip_verify") => NotBuilt(
             "certificates are always checked; put the server's own authority into `ca_cert_pem` or `ca_file`",
         ),
@@ -196,36 +195,44 @@ fn of_the_rest(owner: &str, key: &str) -> Option<ForeignKey> {
         }
         ("VirtualMcpTools", "mcp_client_id") => Elsewhere("use `mcp_client_name`"),
         ("VirtualKey", "provider_configs") => NotBuilt("every key may use every provider"),
-        ("VirtualKey", "budget" | "budget_id" | "budgets" | "rate_limit" | "rate_limit_id") => {
-            NotBuilt("budgets and rates are not built yet")
+        ("VirtualKey" | "Team" | "Customer", "budget_id") => {
+            NotBuilt("write the budget itself into `budgets`")
+        }
+        ("VirtualKey" | "Team" | "Customer", "rate_limit_id") => {
+            NotBuilt("write the limits themselves into `rate_limit`")
         }
         ("VirtualKey", "business_unit_id") => NotBuilt("use `team_id` or `customer_id`"),
-        (
-            "Team" | "Customer",
-            "budget" | "budget_id" | "budgets" | "rate_limit" | "rate_limit_id"
-            | "calendar_aligned",
-        ) => NotBuilt("budgets and rates are not built yet"),
         ("Team", "profile" | "config" | "claims") => NotBuilt(
             "it belongs to the other gateway's logins; `mcp_server.oauth` gives roles by claims",
         ),
         ("KeyRow", "id" | "virtual_key_id") => NotBuilt("rows have no identifiers; leave it out"),
         ("KeyRow", "mcp_client_id") => NotBuilt("use `mcp_client_name`"),
-        (
-            "Governance",
-            "budgets" | "rate_limits" | "model_configs" | "providers" | "routing_rules",
-        ) => NotBuilt("budgets, rates and rules of routing are not built yet"),
+        ("Governance", "budgets" | "rate_limits") => NotBuilt(
+            "write them at their owners, into `budgets` and `rate_limit` of a key, team or customer",
+        ),
+        ("Governance", "providers") => {
+            NotBuilt("use `model_configs`, with the name in `provider` and the `model_name` \"*\"")
+        }
+        ("Governance", "routing_rules") => NotBuilt("rules of routing are not built yet"),
+        ("ModelConfig", "name") => NotBuilt("it is named by its `id`"),
+        ("PricingOverride", "virtual_key_id" | "provider_key_id") => {
+            NotBuilt("prices are the same for all virtual keys and for all keys of a provider")
+        }
+        ("PricingOverride", "pricing_patch") => Elsewhere("use `patch`, an object"),
         ("Governance", "auth_config") => {
             NotBuilt("operators and their roles are in `management.operators`")
         }
-        ("File", "client") => {
-            NotBuilt("its `mcp_…` settings are in `mcp.tool_manager_config`, the rest in `server`")
-        }
+        ("File", "client") => NotBuilt(
+            "its `mcp_…` settings are in `mcp.tool_manager_config`, those of logging in `records.call_log`, the rest in `server`",
+        ),
         // Known here too; a translation replaces it.
         ("File", "$schema") => NoMeaning("`airlock schema` prints the schema of the gateway"),
         ("File", "config_store") => {
             NoMeaning("the gateway reads its configuration from the file alone")
         }
-        ("File", "logs_store") => NoMeaning("no calls are recorded in a database"),
+        ("File", "logs_store") => {
+            NoMeaning("the call log is in `store`; `records.call_log` switches it on")
+        }
         ("File", "vector_store") => NoMeaning("responses are not cached"),
         ("File", "websocket") => NoMeaning("no WebSocket is served"),
         ("File", "cluster_config") => NoMeaning("a gateway is one process"),

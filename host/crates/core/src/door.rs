@@ -35,7 +35,7 @@ mod switch;
 mod view;
 
 pub use self::{
-    admitted::{Admitted, CallId, McpServer, Provider, Resumed},
+    admitted::{Admitted, CallId, McpServer, Permission, Provider, Resumed},
     approved::{ApprovalChoice, Approved},
     arguments::{Arguments, MAX_ARGUMENT_BYTES, ToArguments},
     budget::{Budget, NESTED_CALLS},

@@ -3,6 +3,7 @@
 //!
 //! | module | purpose |
 //! |---|---|
+//! | [`act`] | what people do with a gateway: approvals, logins, changes, for its records |
 //! | [`door`] | decides each call: `View`, `Origin`, `Admitted`, and the `Provider` trait |
 //! | [`tool`] | tools as plain data: names, definitions, results, errors, policies |
 //! | [`secret`] | credentials: their sources, and their redaction |
@@ -10,6 +11,7 @@
 //! | [`file_version`] | versions of files, by which a change is noticed |
 //! | [`limit`] | the limits of one call, in one table: keys, units, defaults and maxima |
 //! | [`memory`] | the memory that one request holds, and the hook that accounts for it |
+//! | [`model_control`] | the control of requests to models across callers: what limits and records implement |
 //! | [`operator`] | the people and programs that manage a gateway: their roles and rights |
 //! | [`regular_file`] | opens the regular files that the configuration names, and nothing else |
 //! | [`replica`] | the gateways that share one store, and the handles of what only one of them has |
@@ -18,10 +20,12 @@
 //! | [`timer`] | a time limit for consecutive waits |
 //! | [`units`] | sizes and durations with their unit: `"64MiB"`, `"250ms"` |
 
+pub mod act;
 pub mod door;
 pub mod file_version;
 pub mod limit;
 pub mod memory;
+pub mod model_control;
 pub mod operator;
 pub mod regular_file;
 pub mod replica;

@@ -18,6 +18,11 @@ pub fn client() -> reqwest::ClientBuilder {
     reqwest::Client::builder()
 }
 
+/// Returns a builder of HTTP clients that follow no redirects: a request may have a secret in its URL.
+pub fn client_without_redirects() -> reqwest::ClientBuilder {
+    client().redirect(reqwest::redirect::Policy::none())
+}
+
 /// Returns a builder of HTTP clients with these settings of TLS. They name HTTP/1.1, the only version that
 /// the clients speak, to servers that choose by ALPN.
 pub fn client_with(config: ClientConfig) -> reqwest::ClientBuilder {

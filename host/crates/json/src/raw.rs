@@ -204,6 +204,36 @@ pub fn member<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     members(text)?.filter(|(own, _)| own == name).map(|(_, value)| value).last()
 }
 
+/// Removes a member of an object, with the comma that separates it, and leaves the rest of the text as it is;
+/// the last one if the name occurs twice. `text` must be valid JSON, as for [`members`].
+pub fn remove_member(text: &mut String, name: &str) {
+    if let Some(range) = member_range(text, name) {
+        text.replace_range(range, "");
+    }
+}
+
+/// Returns the range of a member, from its name to its value, and of one comma beside it.
+fn member_range(text: &str, name: &str) -> Option<Range<usize>> {
+    let mut reader = ValueReader::open(text, b'{')?;
+    let mut found = None;
+    while let Some(own) = reader.value() {
+        let value = reader.value()?;
+        if unquoted(own) == name {
+            let from = own.as_ptr() as usize - text.as_ptr() as usize;
+            let end = value.as_ptr() as usize - text.as_ptr() as usize + value.len();
+            found = Some(from..end);
+        }
+    }
+    let Range { start, end } = found?;
+    let before = text[..start].trim_ascii_end();
+    if before.ends_with(',') {
+        return Some(before.len() - 1..end);
+    }
+    let after = text[end..].trim_ascii_start();
+    let skipped = text.len() - after.len() + usize::from(after.starts_with(','));
+    Some(start..skipped)
+}
+
 /// Returns the value of a JSON text that is a string, with its escapes resolved; `None` if it is
 /// not a string.
 pub fn string(text: &str) -> Option<Cow<'_, str>> {
@@ -322,6 +352,23 @@ mod tests {
                     .prop_map(|members| Value::Object(members.into_iter().collect())),
             ]
         })
+    }
+
+    #[test]
+    fn a_member_is_removed_with_one_comma_and_the_rest_stays_as_it_is() {
+        for (text, left) in [
+            (r#"{"a":1, "u":null,"b":0.10}"#, r#"{"a":1,"b":0.10}"#),
+            (r#"{"u":null, "b":2}"#, r#"{ "b":2}"#),
+            (r#"{"a":"\"u\":null" , "u" : {"u":[1,"}"]} }"#, r#"{"a":"\"u\":null"  }"#),
+            (r#" { "\u0075":1 } "#, " { } "),
+            (r#"{"a":{"u":1}}"#, r#"{"a":{"u":1}}"#),
+            ("{}", "{}"),
+            ("[1]", "[1]"),
+        ] {
+            let mut found = text.to_owned();
+            remove_member(&mut found, "u");
+            assert_eq!(found, left, "{text}");
+        }
     }
 
     #[test]

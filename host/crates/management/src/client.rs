@@ -33,15 +33,18 @@ const FIXED: [&str; 6] = [
     "auth_type",
 ];
 /// Members that say which tools are used, and not which server is reached and how.
-const OF_POLICY: [&str; 12] = [
+const OF_POLICY: [&str; 15] = [
     "allow_on_all_virtual_keys",
     "disabled",
     "is_code_mode_client",
     "name",
     "prefix",
     "prompts_to_get",
+    "rate_limit",
     "resources_to_read",
     "teams",
+    "tool_limits",
+    "tool_pricing",
     "tool_sync_interval",
     "tools_to_execute",
     "virtual_keys",

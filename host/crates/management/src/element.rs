@@ -1,5 +1,5 @@
-//! Teams, customers, roles, environments and virtual MCPs, in the form of the configuration file. A
-//! [`ListedKind`] says which of them.
+//! Teams, customers, roles, environments, virtual MCPs, limits and prices of models, in the form of the
+//! configuration file. A [`ListedKind`] says which of them.
 
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -8,10 +8,11 @@ use crate::{
     body,
     change::{Content, State, Wanted},
     kind::ListedKind,
+    limit_members,
     page::Page,
     record::source,
     refusal::{conflict, invalid, not_found},
-    route::MAX_NAME_BYTES,
+    route::{LimitOwner, MAX_NAME_BYTES},
     service::Service,
 };
 use airlock_config::{Element, redacted};
@@ -62,23 +63,26 @@ impl Service {
             let is_foreign = airlock_config::unsupported(listed.owner, name).is_some();
             !(value.is_null() || is_foreign && body::is_empty(value))
         });
-        let name = members.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-        if name.trim().is_empty() {
-            return Err(invalid(format!("{} name is required", listed.title)));
-        }
-        if name.len() > MAX_NAME_BYTES {
-            return Err(invalid(format!("`name` has more than {MAX_NAME_BYTES} bytes")));
-        }
         if listed.has_id {
             members.entry("id").or_insert_with(|| Uuid::new_v4().to_string().into());
         }
+        let member = listed.name_member();
+        let name = members.get(member).and_then(Value::as_str).unwrap_or_default().to_owned();
+        if name.trim().is_empty() {
+            return Err(invalid(format!("{} {member} is required", listed.title)));
+        }
+        if name.len() > MAX_NAME_BYTES {
+            return Err(invalid(format!("`{member}` has more than {MAX_NAME_BYTES} bytes")));
+        }
+        limit_members::merge_budget(&mut members);
         let making = self.change(actor, |state| {
             if state.element(listed.kind, &name).is_some() {
                 let title = listed.title;
-                return Err(conflict(format!("A {title} with this name already exists")));
+                return Err(conflict(format!("A {title} with this {member} already exists")));
             }
             state.check_readable(listed.kind, &name)?;
             let mut members = members.clone();
+            check_scope(state, listed, &members)?;
             name_keys(state, listed, &mut members)?;
             wanted(state, listed, listed.acts[0], &name, members)
         });
@@ -94,7 +98,15 @@ impl Service {
         id: &str,
         body: Option<Value>,
     ) -> Result<Value, ManagementRefusal> {
-        let sent = body::members(body)?;
+        let mut sent = body::members(body)?;
+        let resets = limit_members::take_reset(&mut sent)?;
+        let owner = LimitOwner::of(listed.kind).filter(|_| resets);
+        if resets && owner.is_none() {
+            return Err(limit_members::no_budgets(listed.title));
+        }
+        if owner.is_some() {
+            self.check_limiter()?;
+        }
         if listed.kind == EntryKind::VirtualMcp && sent.get(KEY_IDS) == Some(&json!([])) {
             return Err(invalid(format!(
                 "`{KEY_IDS}` names no key: set `virtual_keys` to null for every caller, or `enabled` to false"
@@ -108,6 +120,9 @@ impl Service {
             wanted(state, listed, listed.acts[1], &element.name, members)
         });
         updating.await?;
+        if let Some(owner) = owner {
+            self.reset_budgets(actor, owner, id).await?;
+        }
         self.respond_with(listed, id, "updated").await
     }
 
@@ -183,11 +198,14 @@ fn updated(
 ) -> Result<Map<String, Value>, ManagementRefusal> {
     let shown = describe(element);
     let Some(Value::Object(mut members)) = element.value.clone() else { return Ok(Map::new()) };
-    for (member, value) in sent {
+    let mut sent = sent.clone();
+    limit_members::merge_budget(&mut sent);
+    limit_members::replace_budget(&mut members, &sent);
+    for (member, value) in &sent {
         if shown.get(member).unwrap_or(&Value::Null) == value {
             continue;
         }
-        if matches!(member.as_str(), "name" | "id" | "source") {
+        if listed.fixed().contains(&member.as_str()) {
             let title = listed.title;
             return Err(invalid(format!("`{member}` cannot be changed: make another {title}")));
         }
@@ -197,6 +215,25 @@ fn updated(
         }
     }
     Ok(members)
+}
+
+/// Fails if a new limit on a model names a virtual key that does not exist. One whose key is gone later stays,
+/// and has no effect.
+fn check_scope(
+    state: &State,
+    listed: &ListedKind,
+    members: &Map<String, Value>,
+) -> Result<(), ManagementRefusal> {
+    let key = members.get("scope_id").and_then(Value::as_str).filter(|id| !id.is_empty());
+    match key.filter(|_| listed.kind == EntryKind::ModelConfig) {
+        Some(key) if state.named(EntryKind::VirtualKey, key).is_none() => {
+            let key = airlock_strings::cut(key.to_owned(), MAX_NAME_BYTES);
+            Err(invalid(format!(
+                "`scope_id`: no virtual key has {key:?} as its identifier or name"
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Replaces the identifiers of keys in a request for a virtual MCP by their names. Fails if it has other names

@@ -1,24 +1,29 @@
 //! Virtual keys, as elements of `governance.virtual_keys`. The value of a key is shown when it is made,
 //! and kept as its digest.
 
+mod bodies;
 mod rotation;
 
 use std::{collections::BTreeMap, time::SystemTime};
 
 use http::StatusCode;
-use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use self::rotation::{rotated, valid_until};
+use self::{
+    bodies::{KeyUpdate, ManyRotations, NewKey, Rotation},
+    rotation::{rotated, valid_until},
+};
 use crate::{
     body,
     change::{Content, State, Wanted},
     key_value::{self, has_no_value, value_to_remove},
+    limit_members::{self, BUDGET, BUDGETS, CALENDAR_ALIGNED, RATE_LIMIT},
     operators::{future, no_randomness},
     page::Page,
     record::source,
     refusal::{conflict, forbidden, invalid, not_found},
+    route::LimitOwner,
     service::Service,
     token,
 };
@@ -38,7 +43,7 @@ const HIDDEN: &str = "sk-bf-************************";
 /// Maximum keys that one request rotates.
 const MAX_ROTATED: usize = 100;
 /// Members of a key that requests set and responses show as they are in the element.
-const SHOWN: [&str; 11] = [
+const SHOWN: [&str; 14] = [
     "description",
     "is_active",
     "approval",
@@ -50,79 +55,14 @@ const SHOWN: [&str; 11] = [
     "environment",
     "team_id",
     "customer_id",
+    BUDGETS,
+    RATE_LIMIT,
+    CALENDAR_ALIGNED,
 ];
 /// Members of a key that a query selects keys by.
 const FILTERS: [&str; 2] = ["team_id", "customer_id"];
 /// Member with the certificates that a key is bound to.
 const CERTIFICATES: &str = "client_certificate_sha256";
-
-/// A key that a request wants.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NewKey {
-    name: String,
-    description: Option<String>,
-    is_active: Option<bool>,
-    expires_at: Option<String>,
-    approval: Option<String>,
-    /// Empty for none.
-    client_certificate_sha256: Option<Vec<String>>,
-    #[serde(default)]
-    mcp_configs: Vec<Value>,
-    #[serde(default)]
-    roles: Vec<String>,
-    environment: Option<String>,
-    team_id: Option<String>,
-    customer_id: Option<String>,
-}
-
-/// Changed members of a key. A member that is absent stays.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct KeyUpdate {
-    /// The name, unchanged: programs send the whole key.
-    name: Option<String>,
-    description: Option<String>,
-    is_active: Option<bool>,
-    /// Empty to remove it.
-    expires_at: Option<String>,
-    /// Empty for that of the configuration.
-    approval: Option<String>,
-    /// Empty to remove them.
-    client_certificate_sha256: Option<Vec<String>>,
-    mcp_configs: Option<Vec<Value>>,
-    roles: Option<Vec<String>>,
-    /// Empty for none.
-    environment: Option<String>,
-    /// Empty or `null` for none.
-    #[serde(default, deserialize_with = "cleared")]
-    team_id: Option<String>,
-    /// Empty or `null` for none.
-    #[serde(default, deserialize_with = "cleared")]
-    customer_id: Option<String>,
-}
-
-/// Reads a member that `null` clears, as an empty text does.
-fn cleared<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    let text: Option<String> = Deserialize::deserialize(deserializer)?;
-    Ok(Some(text.unwrap_or_default()))
-}
-
-/// A rotation of one key.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct Rotation {
-    /// Time that the old value stays valid, such as `1h`. Absent: it is refused at once.
-    cooldown: Option<String>,
-}
-
-/// A rotation of many keys.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ManyRotations {
-    ids: Vec<String>,
-    cooldown: Option<String>,
-}
 
 impl Service {
     /// Makes a key. The response has its value, which is never shown again.
@@ -131,7 +71,8 @@ impl Service {
         actor: &Operator,
         body: Option<Value>,
     ) -> Result<Value, ManagementRefusal> {
-        let new: NewKey = body::read(body::supported(body, "VirtualKey")?)?;
+        let body = body::supported(body, "VirtualKey")?.map(limit_members::with_budgets);
+        let new: NewKey = body::read(body)?;
         let name = new.name.clone();
         if name.trim().is_empty() {
             return Err(invalid("Virtual key name is required"));
@@ -181,7 +122,15 @@ impl Service {
         id: &str,
         body: Option<Value>,
     ) -> Result<Value, ManagementRefusal> {
-        let update: KeyUpdate = body::read(body::supported(body, "VirtualKey")?)?;
+        let mut body = body::supported(body, "VirtualKey")?.map(limit_members::with_budgets);
+        let resets = match body.as_mut().and_then(Value::as_object_mut) {
+            Some(sent) => limit_members::take_reset(sent)?,
+            None => false,
+        };
+        if resets {
+            self.check_limiter()?;
+        }
+        let update: KeyUpdate = body::read(body)?;
         let expires = update.expires_at.as_deref().filter(|text| !text.is_empty());
         expires.map(|text| future("expires_at", text)).transpose()?;
         let updating = self.change(actor, |state| {
@@ -193,6 +142,9 @@ impl Service {
             Ok(wanted("key.update", &key.name, element))
         });
         updating.await?;
+        if resets {
+            self.reset_budgets(actor, LimitOwner::VirtualKey, id).await?;
+        }
         let shown = self.show_key(id).await?;
         Ok(json!({
             "message": "Virtual key updated successfully",
@@ -334,6 +286,10 @@ fn new_element(new: NewKey, value: &Secret) -> Result<Value, ManagementRefusal> 
         element["roles"] = new.roles.into();
     }
     bind(&mut element, new.client_certificate_sha256.as_deref());
+    limit_members::set(&mut element, BUDGETS, new.budgets.as_ref());
+    limit_members::set(&mut element, RATE_LIMIT, new.rate_limit.as_ref());
+    let calendar_aligned = new.calendar_aligned.map(Value::from);
+    limit_members::set(&mut element, CALENDAR_ALIGNED, calendar_aligned.as_ref());
     Ok(element)
 }
 
@@ -367,6 +323,10 @@ fn updated(mut element: Value, update: &KeyUpdate) -> Value {
     set(&mut element, "team_id", update.team_id.clone());
     set(&mut element, "customer_id", update.customer_id.clone());
     bind(&mut element, update.client_certificate_sha256.as_deref());
+    limit_members::set(&mut element, BUDGETS, update.budgets.as_ref());
+    limit_members::set(&mut element, RATE_LIMIT, update.rate_limit.as_ref());
+    let calendar_aligned = update.calendar_aligned.map(Value::from);
+    limit_members::set(&mut element, CALENDAR_ALIGNED, calendar_aligned.as_ref());
     if let Some(is_active) = update.is_active {
         element["is_active"] = is_active.into();
     }
@@ -429,16 +389,18 @@ fn describe(name: &str, element: &Value) -> Value {
     shown.insert("name".to_owned(), name.into());
     shown.insert("value".to_owned(), HIDDEN.into());
     for member in SHOWN {
-        let value = element.get(member).cloned().unwrap_or_else(|| absent(member));
+        let value = element.get(member).cloned().unwrap_or_else(|| absent(element, member));
         shown.insert(member.to_owned(), value);
     }
     Value::Object(shown)
 }
 
 /// Returns the value of a member that an element does not have.
-fn absent(member: &str) -> Value {
+fn absent(element: &Value, member: &str) -> Value {
     match member {
         "is_active" => true.into(),
+        CALENDAR_ALIGNED => false.into(),
+        BUDGETS => element.get(BUDGET).cloned().into_iter().collect(),
         "mcp_configs" | "roles" => json!([]),
         _ => Value::Null,
     }

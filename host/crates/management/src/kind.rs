@@ -23,7 +23,7 @@ pub(crate) struct ListedKind {
 }
 
 /// All of them.
-pub(crate) static LISTED: [ListedKind; 5] = [
+pub(crate) static LISTED: [ListedKind; 7] = [
     ListedKind {
         kind: EntryKind::Team,
         owner: "Team",
@@ -74,9 +74,49 @@ pub(crate) static LISTED: [ListedKind; 5] = [
         acts: ["virtual_mcp.create", "virtual_mcp.update", "virtual_mcp.delete"],
         has_id: false,
     },
+    ListedKind {
+        kind: EntryKind::ModelConfig,
+        owner: "ModelConfig",
+        path: ["governance", "model-configs"],
+        many: "model_configs",
+        one: "model_config",
+        title: "Model config",
+        acts: ["model_config.create", "model_config.update", "model_config.delete"],
+        has_id: true,
+    },
+    ListedKind {
+        kind: EntryKind::PricingOverride,
+        owner: "PricingOverride",
+        path: ["governance", "pricing-overrides"],
+        many: "pricing_overrides",
+        one: "pricing_override",
+        title: "Pricing override",
+        acts: ["pricing_override.create", "pricing_override.update", "pricing_override.delete"],
+        has_id: true,
+    },
 ];
 
 impl ListedKind {
+    /// Returns the member by which an element is named.
+    pub(crate) fn name_member(&self) -> &'static str {
+        match self.kind {
+            EntryKind::ModelConfig | EntryKind::PricingOverride => "id",
+            _ => "name",
+        }
+    }
+
+    /// Returns the members that never change.
+    pub(crate) fn fixed(&self) -> &'static [&'static str] {
+        match self.kind {
+            // What is counted would be another thing.
+            EntryKind::ModelConfig => {
+                &["id", "source", "model_name", "provider", "scope", "scope_id"]
+            }
+            EntryKind::PricingOverride => &["id", "source"],
+            _ => &["name", "id", "source"],
+        }
+    }
+
     /// Finds the kind whose list is at a path below `api`.
     pub(crate) fn at(path: [&str; 2]) -> Option<&'static Self> {
         LISTED.iter().find(|listed| listed.path == path)
@@ -113,6 +153,8 @@ pub(crate) fn word(kind: EntryKind) -> &'static str {
         EntryKind::Role => "the role",
         EntryKind::Environment => "the environment",
         EntryKind::VirtualMcp => "the virtual MCP",
+        EntryKind::ModelConfig => "the model config",
+        EntryKind::PricingOverride => "the pricing override",
         EntryKind::Setting => "the setting",
         EntryKind::KeyValue => "the credential of the virtual key",
     }

@@ -19,7 +19,9 @@
 //! | `key` | virtual keys: made, updated, rotated, deleted |
 //! | `key_value` | credentials of virtual keys that have none in the configuration file |
 //! | `kind` | the kinds of elements: names, paths, and members by which one names another |
-//! | `element` | teams, customers, roles, environments and virtual MCPs |
+//! | `element` | teams, customers, roles, environments, virtual MCPs, limits and prices of models |
+//! | `limits` | budgets and rate limits with what is used of them, overrides, resets |
+//! | `limit_members` | members of elements with limits, in the forms of Bifrost's bodies |
 //! | `references` | elements that others name are not deleted |
 //! | `config` | the switch of all tools, and the settings that need a restart |
 //! | `operators` | operators, and the table by which their tokens are found |
@@ -29,6 +31,7 @@
 //! | `preview` | what another configuration file would change |
 //! | `record` | the record of changes |
 //! | `token` | random credentials, shown once and kept as digests |
+//! | `logs` | the call log: lists, statistics, histograms, erasure |
 //! | `page` | lists in pages |
 //!
 //! Paths and bodies are those of Bifrost 2.x where it has them. The settings are elements of the
@@ -43,6 +46,9 @@ mod element;
 mod key;
 mod key_value;
 mod kind;
+mod limit_members;
+mod limits;
+mod logs;
 mod oidc;
 mod operators;
 mod page;

@@ -34,6 +34,7 @@ use uuid::Uuid;
 use self::{places::LoginPlaces, rules::LoginRules, uses::SessionUses};
 use crate::token;
 use airlock_core::{
+    act::{Act, ActKind, Acts},
     operator::{Operator, Role},
     secret::Secret,
 };
@@ -69,6 +70,8 @@ struct Inner {
     client: LoginClient,
     rules: ArcSwap<LoginRules>,
     database: LazyDatabase,
+    /// Record of logins.
+    acts: Acts,
     /// URL at which browsers reach the gateway, with a slash at its end.
     base: OnceLock<Url>,
     places: LoginPlaces,
@@ -85,12 +88,19 @@ struct LoginDocument {
 }
 
 impl OidcLogins {
-    /// Creates the logins at the provider of `client`, whose sessions are in `database`.
-    pub fn new(client: LoginClient, settings: OidcSettings, database: LazyDatabase) -> Self {
+    /// Creates the logins at the provider of `client`, whose sessions are in `database`. They are recorded in
+    /// `acts`.
+    pub fn new(
+        client: LoginClient,
+        settings: OidcSettings,
+        database: LazyDatabase,
+        acts: Acts,
+    ) -> Self {
         Self(Arc::new(Inner {
             client,
             rules: ArcSwap::from_pointee(LoginRules::new(settings)),
             database,
+            acts,
             base: OnceLock::new(),
             places: LoginPlaces::new(),
             uses: SessionUses::default(),
@@ -183,6 +193,11 @@ impl Inner {
         let role = role.ok_or_else(|| OperatorLoginRefusal::NoRole(name.clone()))?;
         let credential = self.open(&rules, &claims, &name, role, previous).await?;
         info!(operator = name, role = role.role.name(), "an operator has logged in");
+        self.acts.record(|| {
+            Act::new(ActKind::OperatorLoggedIn, &name, claims.subject())
+                .with("issuer", claims.issuer())
+                .with("role", role.role.name())
+        });
         let life = rules.settings.session_max;
         Ok(OpenedSession { credential: Secret::new(credential), life, name, return_to })
     }

@@ -57,9 +57,14 @@ impl Service {
         let recorded = recorded.map_err(|error| unavailable(&error))?;
         let recorded =
             recorded.ok_or_else(|| not_found(format!("no change has the number {id}")))?;
+        let is_of_limit = recorded.is_of_limit();
         let RecordedChange { action, kind, name, before, after, .. } = recorded;
         let kind = kind.ok_or_else(|| {
-            conflict("a change of operators cannot be reverted: their tokens are not kept")
+            conflict(if is_of_limit {
+                "what a limit counts cannot be reverted: set or remove the override of the budget"
+            } else {
+                "a change of operators cannot be reverted: their tokens are not kept"
+            })
         })?;
         let before = opened(id, before)?;
         let after = opened(id, after)?;
@@ -170,7 +175,7 @@ fn describe(change: &RecordedChange) -> Value {
         "at": rfc3339(change.at_ms),
         "actor": change.actor,
         "action": change.action,
-        "kind": change.kind.map_or("operator", EntryKind::name),
+        "kind": change.kind_name(),
         "name": change.name,
         "before": before,
         "after": after,

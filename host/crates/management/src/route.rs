@@ -5,10 +5,12 @@ use percent_encoding::percent_decode_str;
 
 use crate::{
     kind::ListedKind,
+    logs::LogRequest,
     refusal::{invalid, not_found, refusal},
 };
 use airlock_core::operator::Right;
 use airlock_server::ManagementRefusal;
+use airlock_store::{call_log::LogKind, entries::EntryKind};
 
 /// Longest name or identifier in a path, in bytes.
 pub(crate) const MAX_NAME_BYTES: usize = 256;
@@ -51,6 +53,11 @@ pub(crate) enum Act {
     /// Adds a virtual key to those for which a virtual MCP exists.
     AttachKey(&'static ListedKind, String, String),
     DetachKey(&'static ListedKind, String, String),
+    ListBudgets,
+    ListRateLimits,
+    /// Raises a budget of an element, by their identifiers.
+    SetOverride(LimitOwner, String, String),
+    ClearOverride(LimitOwner, String, String),
     /// Shows the configuration of the gateway.
     ShowConfig,
     UpdateConfig,
@@ -60,6 +67,55 @@ pub(crate) enum Act {
     ListSettings,
     /// Shows what another configuration file would change.
     Preview,
+    /// Reads or erases a part of the call log.
+    Logs(LogKind, LogRequest),
+}
+
+/// Kind of an element that has budgets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LimitOwner {
+    VirtualKey,
+    Team,
+    Customer,
+    Model,
+}
+
+impl LimitOwner {
+    /// Finds the kind whose list has this name in a path.
+    fn at(list: &str) -> Option<Self> {
+        Some(match list {
+            "virtual-keys" => Self::VirtualKey,
+            "teams" => Self::Team,
+            "customers" => Self::Customer,
+            "model-configs" => Self::Model,
+            _ => return None,
+        })
+    }
+
+    /// Returns the one of a kind of entries; `None` if its elements have no budgets.
+    pub(crate) fn of(kind: EntryKind) -> Option<Self> {
+        let all = [Self::VirtualKey, Self::Team, Self::Customer, Self::Model];
+        all.into_iter().find(|owner| owner.kind() == kind)
+    }
+
+    pub(crate) fn kind(self) -> EntryKind {
+        match self {
+            Self::VirtualKey => EntryKind::VirtualKey,
+            Self::Team => EntryKind::Team,
+            Self::Customer => EntryKind::Customer,
+            Self::Model => EntryKind::ModelConfig,
+        }
+    }
+
+    /// Returns the name of an element in messages.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::VirtualKey => "Virtual key",
+            Self::Team => "Team",
+            Self::Customer => "Customer",
+            Self::Model => "Model config",
+        }
+    }
 }
 
 impl Act {
@@ -85,9 +141,12 @@ impl Act {
             | Self::ShowKey(_)
             | Self::ListElements(_)
             | Self::ShowElement(..)
+            | Self::ListBudgets
+            | Self::ListRateLimits
             | Self::ShowConfig
             | Self::ListChanges
             | Self::ListSettings => Right::Read,
+            Self::Logs(_, request) => request.right(),
             Self::CreateKey
             | Self::UpdateKey(_)
             | Self::DeleteKey(_)
@@ -98,6 +157,8 @@ impl Act {
             | Self::DeleteElement(..)
             | Self::AttachKey(..)
             | Self::DetachKey(..)
+            | Self::SetOverride(..)
+            | Self::ClearOverride(..)
             | Self::UpdateConfig
             | Self::UpdatePlugin(_)
             | Self::Revert(_) => Right::Change,
@@ -137,6 +198,9 @@ impl Act {
             | Self::DeleteElement(_, name)
             | Self::AttachKey(_, _, name)
             | Self::DetachKey(_, _, name)
+            | Self::SetOverride(_, name, _)
+            | Self::ClearOverride(_, name, _)
+            | Self::Logs(_, LogRequest::Show(name))
                 if name.is_empty() || name.len() > MAX_NAME_BYTES =>
             {
                 Err(invalid(format!("a name in the path has 1 to {MAX_NAME_BYTES} bytes")))
@@ -194,6 +258,18 @@ fn acts(segments: &[&str]) -> Option<Vec<(Method, Act)>> {
         ["api", "governance", "virtual-keys", id, "rotate"] => {
             vec![(Method::POST, Act::RotateKey(decoded(id)?))]
         }
+        ["api", "governance", "budgets"] => vec![(Method::GET, Act::ListBudgets)],
+        ["api", "governance", "rate-limits"] => vec![(Method::GET, Act::ListRateLimits)],
+        ["api", "governance", list, id, "budgets", budget, "override"] => {
+            let owner = LimitOwner::at(list)?;
+            let [id, budget] = [decoded(id)?, decoded(budget)?];
+            vec![
+                (Method::PUT, Act::SetOverride(owner, id.clone(), budget.clone())),
+                (Method::DELETE, Act::ClearOverride(owner, id, budget)),
+            ]
+        }
+        ["api", "mcp-logs", rest @ ..] => log_acts(LogKind::Tools, rest)?,
+        ["api", "logs", rest @ ..] => log_acts(LogKind::Models, rest)?,
         ["api", area, list] if ListedKind::at([*area, *list]).is_some() => {
             let listed = ListedKind::at([*area, *list])?;
             vec![
@@ -230,6 +306,24 @@ fn acts(segments: &[&str]) -> Option<Vec<(Method, Act)>> {
     })
 }
 
+/// Returns the acts of a path below that of a log.
+fn log_acts(kind: LogKind, rest: &[&str]) -> Option<Vec<(Method, Act)>> {
+    Some(match rest {
+        [] => vec![
+            (Method::GET, Act::Logs(kind, LogRequest::List)),
+            (Method::DELETE, Act::Logs(kind, LogRequest::Erase)),
+        ],
+        rest => {
+            let request = match (LogRequest::named(kind, rest), rest) {
+                (Some(request), _) => request,
+                (None, [id]) => LogRequest::Show(decoded(id)?),
+                (None, _) => return None,
+            };
+            vec![(Method::GET, Act::Logs(kind, request))]
+        }
+    })
+}
+
 fn decoded(segment: &str) -> Option<String> {
     percent_decode_str(segment).decode_utf8().ok().map(std::borrow::Cow::into_owned)
 }
@@ -252,6 +346,18 @@ mod tests {
             (Method::POST, "/api/governance/virtual-keys/rotate", Act::RotateKeys),
             (Method::HEAD, "/api/changes", Act::ListChanges),
             (Method::POST, "/api/changes/7/revert", Act::Revert(7)),
+            (Method::GET, "/api/governance/budgets", Act::ListBudgets),
+            (
+                Method::DELETE,
+                "/api/governance/teams/a%2Fb/budgets/7/override",
+                Act::ClearOverride(LimitOwner::Team, "a/b".to_owned(), "7".to_owned()),
+            ),
+            (Method::GET, "/api/mcp-logs/stats", Act::Logs(LogKind::Tools, LogRequest::Stats)),
+            (
+                Method::GET,
+                "/api/logs/0198",
+                Act::Logs(LogKind::Models, LogRequest::Show("0198".to_owned())),
+            ),
         ] {
             assert_eq!(Act::find(&method, path), Ok(act), "{path}");
         }
@@ -269,6 +375,9 @@ mod tests {
             "/api/operators/%ff",
             "/api/mcp/client/a/b",
             "/api/session/setup/",
+            "/api/governance/roles/a/budgets/7/override",
+            "/api/logs/histogram/top-tools",
+            "/api/mcp-logs/histogram/tokens",
         ] {
             assert_eq!(refused(&Method::POST, path), 404, "{path}");
         }
@@ -295,6 +404,10 @@ mod tests {
         let reading = [Act::ShowSession, Act::ListKeys, Act::ListChanges, Act::ListSettings];
         for act in reading {
             assert_eq!(act.right(), Some(Right::Read), "{act:?}");
+        }
+        for kind in [LogKind::Tools, LogKind::Models] {
+            assert_eq!(Act::Logs(kind, LogRequest::List).right(), Some(Right::Read));
+            assert_eq!(Act::Logs(kind, LogRequest::Erase).right(), Some(Right::Administer));
         }
         assert_eq!(Act::SetUp.right(), None);
         assert_eq!(Act::CreateKey.right(), Some(Right::Change));

@@ -22,7 +22,8 @@ use crate::{
     token::NoRandomness,
 };
 use airlock_config::{Config, ConfigError, ConfigSource, StoreKeyError};
-use airlock_core::operator::Operator;
+use airlock_core::{act::Acts, door::Membership, operator::Operator};
+use airlock_limits::Limiter;
 use airlock_lock::FileReadings;
 use airlock_plugin::{InspectError, Metadata};
 use airlock_server::{
@@ -52,6 +53,8 @@ pub struct ServiceSettings {
     pub seals_secrets: bool,
     /// Logins of operators at an identity provider; `None` if there are none, and for a command.
     pub oidc: Option<OidcLogins>,
+    /// Record of logouts and erasures. Changes are recorded in the store.
+    pub acts: Acts,
 }
 
 impl ServiceSettings {
@@ -64,6 +67,7 @@ impl ServiceSettings {
             running: RunningSettings::new(config),
             seals_secrets: config.store_seal.is_some(),
             oidc: None,
+            acts: Acts::default(),
         }
     }
 }
@@ -88,6 +92,11 @@ pub trait Apply: Send + Sync + 'static {
 
     /// Returns the state of a plugin; `None` if there is none with this name.
     fn plugin(&self, client: &str) -> Option<PluginState>;
+
+    /// Returns what keeps the limits; `None` if nothing does.
+    fn limiter(&self) -> Option<&Limiter> {
+        None
+    }
 
     /// Returns what would change if the configuration file had this content. Fails if the settings of
     /// the store cannot be read.
@@ -264,7 +273,7 @@ impl Service {
         match act {
             Act::SetUp => unreachable!("it needs no right"),
             Act::ShowSession => Ok(json!({"operator": describe(actor)})),
-            Act::EndSession => self.end_session(request.session).await,
+            Act::EndSession => self.end_session(actor, request.session).await,
             Act::ListSessions => self.list_sessions(&request.query).await,
             Act::RevokeSession(id) => self.revoke_session(actor, &id).await,
             Act::ListOperators => self.list_operators().await,
@@ -299,12 +308,21 @@ impl Service {
             Act::DetachKey(listed, id, key) => {
                 self.attach_key(actor, listed, &id, &key, false).await
             }
+            Act::ListBudgets => self.list_budgets(&request.query).await,
+            Act::ListRateLimits => self.list_rate_limits(&request.query).await,
+            Act::SetOverride(owner, id, budget) => {
+                self.set_override(actor, owner, &id, &budget, body).await
+            }
+            Act::ClearOverride(owner, id, budget) => {
+                self.clear_override(actor, owner, &id, &budget).await
+            }
             Act::ShowConfig => self.show_config().await,
             Act::UpdateConfig => self.update_config(actor, body).await,
             Act::ListChanges => self.list_changes(&request.query).await,
             Act::Revert(id) => self.revert(actor, id).await,
             Act::ListSettings => self.list_settings().await,
             Act::Preview => self.preview(body).await,
+            Act::Logs(kind, wanted) => self.logs(actor, kind, wanted, &request.query, body).await,
         }
     }
 }
@@ -320,6 +338,13 @@ impl Management for Service {
         request: ManagementRequest,
     ) -> BoxFuture<'a, Result<Value, ManagementRefusal>> {
         Box::pin(self.respond(operator, request))
+    }
+
+    fn quota<'a>(
+        &'a self,
+        membership: &'a Membership,
+    ) -> BoxFuture<'a, Result<Value, ManagementRefusal>> {
+        Box::pin(self.show_quota(membership))
     }
 
     fn logins(&self) -> Option<&dyn OperatorLogins> {

@@ -10,7 +10,11 @@ use crate::{
     service::Service,
     token,
 };
-use airlock_core::{operator::Operator, secret::Secret};
+use airlock_core::{
+    act::{Act, ActKind},
+    operator::Operator,
+    secret::Secret,
+};
 use airlock_server::ManagementRefusal;
 use airlock_store::operator_session::OperatorSession;
 
@@ -18,6 +22,7 @@ impl Service {
     /// Ends the session of a request.
     pub(crate) async fn end_session(
         &self,
+        actor: &Operator,
         session: Option<Secret>,
     ) -> Result<Value, ManagementRefusal> {
         let Some(session) = session else {
@@ -25,6 +30,8 @@ impl Service {
         };
         let ending = self.database().await?.end_operator_session(token::digest(session.expose()));
         ending.await.map_err(|error| unavailable(&error))?;
+        let actor = &actor.name;
+        self.settings.acts.record(|| Act::new(ActKind::OperatorLoggedOut, actor, actor));
         Ok(json!({"message": "Logout successful"}))
     }
 
@@ -54,6 +61,7 @@ impl Service {
             return Err(not_found(format!("no session has the identifier {id:?}")));
         };
         info!(actor = actor.name, operator = name, "a session of an operator was revoked");
+        self.settings.acts.record(|| Act::new(ActKind::OperatorLoggedOut, &actor.name, &name));
         Ok(json!({"message": "Session revoked successfully"}))
     }
 }

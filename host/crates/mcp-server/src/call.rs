@@ -139,8 +139,9 @@ impl ToolCall<'_> {
     /// Finds the tool. An unknown tool and a hidden one look the same.
     fn find<'t>(&self, toolbox: &'t Toolbox) -> Result<&'t Entry, RpcError> {
         toolbox.find(self.name).ok_or_else(|| {
-            let name = cut(self.name.to_owned(), 128);
-            RpcError::invalid_params(CallError::not_found(&name).to_string())
+            let error = CallError::not_found(&cut(self.name.to_owned(), 128));
+            toolbox.view().report_refusal(&toolbox::ORIGIN, self.name, &error);
+            RpcError::invalid_params(error.to_string())
         })
     }
 

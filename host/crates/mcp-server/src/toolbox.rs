@@ -33,7 +33,7 @@ const KEPT_OF_TENANT: usize = 8;
 /// but takes no memory between them.
 const MAX_KEPT_BYTES: usize = 1 << 20;
 /// The origin of every call of an MCP client, as far as lists are concerned.
-const ORIGIN: Origin = Origin::McpClient(Approval::Given);
+pub(super) const ORIGIN: Origin = Origin::McpClient(Approval::Given);
 
 /// The tools that a request asks for, as far as its sender may see them.
 #[derive(Clone)]

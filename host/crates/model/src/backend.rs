@@ -16,9 +16,10 @@ use super::{
     address::{Addresses, Operation},
     http::{HttpClient, Outgoing, ServiceResponse},
     observer::ExchangeObserver,
-    prompt::TargetApi,
+    prompt::{STREAM_OPTIONS, TargetApi},
     signin::SignIn,
     translation,
+    work::ProviderWork,
 };
 use airlock_conversation::Wire;
 use airlock_json::raw;
@@ -39,6 +40,9 @@ pub struct Terms<'h> {
     pub held: &'h Charge,
     /// Receives what is exchanged; `None` if nothing does.
     pub observer: Option<&'h Arc<dyn ExchangeObserver>>,
+    /// Receives whether a provider has begun the request. With it, a stream is asked for its usage too,
+    /// which stays hidden from a caller who did not ask. `None` if nothing counts the request.
+    pub work: Option<&'h ProviderWork>,
 }
 
 /// A pending step of an exchange with a provider.
@@ -55,21 +59,34 @@ pub(super) struct Exchange<'t> {
 }
 
 impl<'t> Exchange<'t> {
-    /// Returns the text of the request as a chat completion request. Fails if it has no form as one.
-    pub(super) async fn chat_text(&self, api: TargetApi) -> Result<Vec<u8>, ModelError> {
+    /// Returns the text of the request as a chat completion request, with other `stream_options` if they are
+    /// given. Fails if it has no form as one.
+    pub(super) async fn chat_text(
+        &self,
+        api: TargetApi,
+        options: Option<String>,
+    ) -> Result<Vec<u8>, ModelError> {
         let Self { client, prompt, terms, .. } = self;
         let is_chat = prompt.wire == Wire::Chat;
         let mut set = Vec::new();
         if terms.is_streamed {
             set.push(("stream", Cow::Borrowed("true")));
             let usage = Cow::Borrowed(r#"{"include_usage":true}"#);
-            set.extend((!is_chat).then_some(("stream_options", usage)));
+            let options = options.map(Cow::Owned).or((!is_chat).then_some(usage));
+            set.extend(options.map(|options| (STREAM_OPTIONS, options)));
         }
         // The route sets that of the body.
         let model = self.model.or_else(|| prompt.body.get("model").filter(|_| !is_chat));
         set.extend(model.map(|model| ("model", model.to_owned().into())));
         let text = translation::chat_text(prompt, api, set, terms.held).await;
         text.map_err(|error| error.into_model_error(client))
+    }
+
+    /// Returns the `stream_options` that ask for the usage of a stream, if something counts it and the caller
+    /// did not ask.
+    pub(super) fn usage_options(&self) -> Option<String> {
+        let Terms { is_streamed, work, .. } = self.terms;
+        work.filter(|_| is_streamed).and_then(|_| self.prompt.options_with_usage())
     }
 
     /// Returns the host's name of the model.
@@ -99,6 +116,12 @@ pub(super) trait Backend: fmt::Debug + Send + Sync {
         prompt: &'t Prompt,
         terms: Terms<'t>,
     ) -> ModelFuture<'t, Response<'a>>;
+
+    /// Returns the name of a model for limits and prices. A model may be asked for by the host's name of its
+    /// deployment, and is the same then.
+    fn name_of<'m>(&'m self, model: &'m str) -> &'m str {
+        model
+    }
 
     /// Returns the models as JSON texts separated by commas; nothing if they cannot be listed.
     fn list(&self) -> BoxFuture<'_, Arc<str>>;
@@ -157,7 +180,7 @@ pub(super) trait ServiceApi: fmt::Debug + Send + Sync {
     /// out.
     ///
     /// [`encode_plain`]: Self::encode_plain
-    fn is_about_option(&self, _error: &ModelError) -> bool {
+    fn is_about_option(&self, _prompt: &Prompt, _error: &ModelError) -> bool {
         false
     }
 
@@ -168,6 +191,9 @@ pub(super) trait ServiceApi: fmt::Debug + Send + Sync {
 
     /// Notes that a plain request has succeeded.
     fn note_plain(&self, _prompt: &Prompt) {}
+
+    /// Notes that a request with the option has succeeded.
+    fn note_option(&self, _prompt: &Prompt) {}
 }
 
 /// Response of a provider that has begun.

@@ -3,11 +3,14 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Document, ModelError, Terms,
+    Document, ModelError, Object, Terms,
     repair::{Calls, TooManyCalls},
     reply::ReplyChunk,
 };
-use airlock_conversation::{ReplyError, chat::ReplyReader};
+use airlock_conversation::{
+    Delta, ReplyError, Usage,
+    chat::{self, ReplyReader},
+};
 
 /// Reader of one reply.
 #[derive(Debug)]
@@ -18,6 +21,8 @@ pub(super) struct ChatReader {
     max_calls: usize,
     /// `None` if chunks are passed on as they came.
     reader: Option<ReplyReader>,
+    /// True if the caller did not ask for the usage of the stream.
+    hides_usage: bool,
 }
 
 /// Reason why a chat completion was not read.
@@ -32,13 +37,26 @@ impl ChatReader {
     pub(super) fn new(terms: &Terms<'_>) -> Self {
         let Terms { max_calls, passes_on, .. } = *terms;
         let reader = (!passes_on).then(ReplyReader::default);
-        Self { calls: Calls::default(), ids: BTreeSet::new(), max_calls, reader }
+        let ids = BTreeSet::new();
+        Self { calls: Calls::default(), ids, max_calls, reader, hides_usage: false }
+    }
+
+    /// Hides the usage that a stream was asked for, as if it was not: no chunk has it, and none has a `usage`
+    /// of null. Its tokens are a delta that no caller of chat completions receives.
+    pub(super) fn without_usage(self) -> Self {
+        Self { hides_usage: true, ..self }
     }
 
     /// Reads a chunk, and repairs its calls. Fails if it reports an error, or is beyond a bound.
     pub(super) fn chunk(&mut self, mut chunk: Document) -> Result<ReplyChunk, ChatError> {
         let repaired = self.calls.repair(&mut chunk, &mut self.ids, self.max_calls);
         repaired.map_err(ChatError::TooManyCalls)?;
+        if self.hides_usage {
+            if chunk.is_usage() {
+                return Ok(hidden_usage(&chunk));
+            }
+            chunk.remove_null_usage();
+        }
         match &mut self.reader {
             None => Ok(ReplyChunk::unread(chunk)),
             Some(reader) => {
@@ -73,6 +91,15 @@ impl ChatReader {
         let mut reader = ReplyReader::default();
         ReplyChunk::read_chat(answer, |tree| reader.whole(tree)).map_err(ChatError::Reply)
     }
+}
+
+/// Returns the tokens of a chunk with the usage alone, and nothing else of it.
+fn hidden_usage(chunk: &Document) -> ReplyChunk {
+    let usage = chunk.usage().and_then(|usage| usage.as_object().cloned());
+    let read = usage.map(chat::read_usage);
+    // Members that have no field are for the caller alone.
+    let read = read.map(|usage| Delta::Usage(Usage { extra: Object::new(), ..usage }));
+    ReplyChunk::from(Vec::from_iter(read))
 }
 
 impl ChatError {

@@ -14,7 +14,15 @@ use airlock_conversation::{
 /// Returns the terms of a request in a minute, which reads the response.
 pub(crate) fn terms(is_streamed: bool, held: &Charge) -> Terms<'_> {
     let deadline = Instant::now() + Duration::from_mins(1);
-    Terms { is_streamed, passes_on: false, max_calls: 100, deadline, held, observer: None }
+    Terms {
+        is_streamed,
+        passes_on: false,
+        max_calls: 100,
+        deadline,
+        held,
+        observer: None,
+        work: None,
+    }
 }
 
 /// Returns the completion of a response that is whole, or the chunks of a stream with its usage.

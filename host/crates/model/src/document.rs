@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Charge, Object,
-    outline::{ChoiceOutline, Outline},
+    outline::{ChoiceOutline, Outline, UsageMember},
 };
 use airlock_core::threads::INLINE_BYTES;
 use airlock_json::{self as json, Caps, raw, weight::object_weight};
@@ -18,6 +18,8 @@ pub(super) const FREE_BYTES: usize = 16 << 10;
 /// Member of a response in which the gateway describes its work. It is removed from the responses
 /// of providers.
 pub const OWN_MEMBER: &str = "airlock";
+/// Member with the tokens.
+const USAGE: &str = "usage";
 /// Maximum length of a text in the [`head`] of a stream, in bytes. It is copied into every chunk.
 const HEAD_BYTES: usize = 256;
 /// Maximum length of such a text as JSON, in bytes: an escape takes six for one.
@@ -207,7 +209,30 @@ impl Document {
             Some(outline) => !outline.choices.is_empty(),
             None => choices(self.object()).next().is_some(),
         };
-        !has_choices && self.usage().is_some_and(|usage| !usage.is_null())
+        !has_choices && self.has_usage()
+    }
+
+    /// Returns whether there is a `usage` other than null.
+    pub(super) fn has_usage(&self) -> bool {
+        match &self.outline {
+            Some(outline) => outline.usage == UsageMember::Present,
+            None => self.object().get(USAGE).is_some_and(|usage| !usage.is_null()),
+        }
+    }
+
+    /// Removes a `usage` of null, and nothing else of the text.
+    pub(super) fn remove_null_usage(&mut self) {
+        if let (Some(outline), Some(text)) = (&mut self.outline, &mut self.text) {
+            if outline.usage == UsageMember::Null {
+                raw::remove_member(text, USAGE);
+                outline.usage = UsageMember::Absent;
+                if let Some(object) = self.object.get_mut() {
+                    object.shift_remove(USAGE);
+                }
+            }
+        } else if self.object().get(USAGE).is_some_and(Value::is_null) {
+            self.object_mut().shift_remove(USAGE);
+        }
     }
 
     /// Returns the outlines of the choices; `None` if only the tree has them.
@@ -244,10 +269,20 @@ impl Document {
     pub fn usage(&self) -> Option<Cow<'_, Value>> {
         match (self.object.get(), &self.text) {
             (None, Some(text)) => {
-                serde_json::from_str(raw::member(text, "usage")?).ok().map(Cow::Owned)
+                serde_json::from_str(raw::member(text, USAGE)?).ok().map(Cow::Owned)
             }
-            _ => self.object().get("usage").map(Cow::Borrowed),
+            _ => self.object().get(USAGE).map(Cow::Borrowed),
         }
+    }
+
+    /// Returns the name of the model; `None` if there is none, or a long one.
+    pub(super) fn model(&self) -> Option<String> {
+        let model = match (self.object.get(), &self.text) {
+            (None, Some(text)) => raw::member(text, "model").and_then(raw::string)?,
+            _ => Cow::Borrowed(self.object().get("model")?.as_str()?),
+        };
+        let is_name = (1..=HEAD_BYTES).contains(&model.len());
+        is_name.then(|| model.into_owned())
     }
 
     /// Returns the members that all chunks of a stream share.

@@ -1,5 +1,7 @@
 //! Errors of model providers, and their form in OpenAI's API.
 
+mod codes;
+
 use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
 use http::StatusCode;
@@ -446,7 +448,7 @@ impl ModelError {
     /// Returns the `error` object: the provider's own, if there is one. That of a provider that was
     /// not named has the reason first, unless the provider has written the message.
     pub fn to_object(&self) -> Object {
-        let (kind, param, code) = match self {
+        let (kind, param) = match self {
             Self::Refused { refusal, .. } => return refusal.error.clone(),
             Self::NoSuchProvider { cause, .. } => {
                 let mut error = cause.to_object();
@@ -455,27 +457,23 @@ impl ModelError {
                 }
                 return error;
             }
-            Self::NoModel => ("invalid_request_error", Some("model"), "missing_model"),
-            Self::UnknownModel { .. } | Self::NoKey { .. } => {
-                ("invalid_request_error", Some("model"), "model_not_found")
+            Self::NoModel | Self::UnknownModel { .. } | Self::NoKey { .. } => {
+                ("invalid_request_error", Some("model"))
             }
-            Self::BadFallback { field, .. } => {
-                ("invalid_request_error", Some(field.as_str()), "invalid_fallback")
-            }
-            Self::BadRequest { .. } => ("invalid_request_error", None, "bad_request"),
-            Self::NoTurn { .. } => ("invalid_request_error", Some("messages"), "no_matching_turn"),
-            Self::Credential { .. } | Self::Token { .. } => {
-                ("server_error", None, "provider_credential")
-            }
-            Self::Proxy { .. } => ("server_error", None, "provider_proxy"),
-            Self::BadAnswer { .. } => ("server_error", None, "provider_bad_answer"),
-            Self::TooManyCalls { .. } => ("server_error", None, "too_many_tool_calls"),
-            Self::Unreachable { .. } => ("server_error", None, "provider_unreachable"),
-            Self::Timeout { .. } | Self::Silent { .. } => {
-                ("server_error", None, "provider_timeout")
-            }
-            Self::NoMemory { .. } => ("server_error", None, "gateway_overloaded"),
+            Self::BadFallback { field, .. } => ("invalid_request_error", Some(field.as_str())),
+            Self::BadRequest { .. } => ("invalid_request_error", None),
+            Self::NoTurn { .. } => ("invalid_request_error", Some("messages")),
+            Self::Credential { .. }
+            | Self::Token { .. }
+            | Self::Proxy { .. }
+            | Self::BadAnswer { .. }
+            | Self::TooManyCalls { .. }
+            | Self::Unreachable { .. }
+            | Self::Timeout { .. }
+            | Self::Silent { .. }
+            | Self::NoMemory { .. } => ("server_error", None),
         };
+        let code = self.code();
         object(json!({"message": self.to_string(), "type": kind, "param": param, "code": code}))
     }
 }

@@ -19,6 +19,7 @@
 //! | `retry` | the decision to repeat a request, and the wait before it |
 //! | `http` | exchanges over HTTP, bounded in time and memory |
 //! | `observer` | receives what one request exchanges, if the operator has asked for it |
+//! | `work` | whether a provider has begun a request, and the tokens of its response, for limits and records |
 //! | `openai`, `responses`, `anthropic`, `gemini` | the four APIs of services |
 //! | `translation` | what translations between chat completions and another API share |
 //! | `listing` | cached lists of models |
@@ -61,6 +62,7 @@ mod service;
 mod settings;
 mod signin;
 mod translation;
+mod work;
 
 use serde_json::{Map, Value};
 
@@ -81,6 +83,7 @@ pub use self::{
         Api, Apis, CloudCredential, Hosting, Key, Kind, MAX_FALLBACKS, Retries, Service,
         ServiceAccountKey, Settings, Timeouts,
     },
+    work::ProviderWork,
 };
 pub use airlock_core::memory::{Charge, MemoryBudget, RequestMemory};
 pub use airlock_json::{object, weight::weight};

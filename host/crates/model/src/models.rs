@@ -1,6 +1,6 @@
 //! The configured providers.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use futures_util::future::join_all;
 
@@ -8,12 +8,14 @@ use super::{
     BadProvider, Kind, ModelError, Prompt, Response, Settings, Terms, backend::Backend,
     scripted::Script, service::ServiceClient,
 };
-use airlock_core::file_version::FileVersion;
+use airlock_core::{file_version::FileVersion, model_control::ModelControl};
 
 /// Every configured provider.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Models {
     pub(super) providers: Vec<Provider>,
+    /// Accompanies the requests of all loops; `None` if nothing does.
+    pub(super) control: Option<Arc<dyn ModelControl>>,
 }
 
 /// One provider, ready for requests.
@@ -53,9 +55,16 @@ impl Models {
                 None => Provider::new(settings),
             }
         });
-        let models = Self { providers: providers.collect::<Result<_, _>>()? };
+        let control = self.control.clone();
+        let models = Self { providers: providers.collect::<Result<_, _>>()?, control };
         models.check_fallbacks()?;
         Ok(models)
+    }
+
+    /// Sets the control of requests. Providers of other settings have it too.
+    #[must_use]
+    pub fn with_control(self, control: Arc<dyn ModelControl>) -> Self {
+        Self { control: Some(control), ..self }
     }
 
     fn check_fallbacks(&self) -> Result<(), BadProvider> {
@@ -83,6 +92,12 @@ impl Models {
             join_all(self.providers.iter().map(|provider| provider.backend.list())).await;
         lists.retain(|list| !list.is_empty());
         lists
+    }
+}
+
+impl fmt::Debug for Models {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Models").field("providers", &self.providers).finish_non_exhaustive()
     }
 }
 

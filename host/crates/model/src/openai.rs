@@ -2,33 +2,64 @@
 
 mod stream;
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use futures_util::FutureExt as _;
 use http::{HeaderMap, StatusCode};
+use parking_lot::Mutex;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use self::stream::OpenAiChunks;
 use super::{
-    Charge, Document, ModelError, Object, Refusal, Response, Terms,
+    Charge, Document, ModelError, Object, Prompt, Refusal, Response, Terms,
     address::{Addresses, Operation},
     backend::{Exchange, ModelFuture, ServiceApi},
     chat_reader::{ChatError, ChatReader},
     delta_stream::into_model_error,
     http::{self as service, Events, HttpClient, LIST, Outgoing, ServiceResponse},
-    prompt::TargetApi,
+    prompt::{STREAM_OPTIONS, TargetApi},
     retry,
     signin::SignIn,
 };
+
+/// Time for which a model that has accepted the option for the usage is taken to accept it.
+const ACCEPTED_FOR: Duration = Duration::from_mins(10);
+/// Maximum number of models of which that is known, and length of their names in bytes.
+const MAX_ACCEPTING: usize = 256;
+const MAX_MODEL_BYTES: usize = 128;
 
 /// The API at one service.
 #[derive(Debug)]
 pub(super) struct OpenAi {
     addresses: Arc<dyn Addresses>,
+    /// Models that have accepted the option for the usage, and the time until which that counts.
+    accepting: Mutex<BTreeMap<String, Instant>>,
 }
 
 impl OpenAi {
     pub(super) fn new(addresses: Arc<dyn Addresses>) -> Self {
-        Self { addresses }
+        Self { addresses, accepting: Mutex::default() }
+    }
+
+    /// Returns a request as it is sent, with other `stream_options` if they are given. It is plain without.
+    async fn write(
+        &self,
+        exchange: Exchange<'_>,
+        options: Option<String>,
+    ) -> Result<Outgoing, ModelError> {
+        let Exchange { client, terms, .. } = exchange;
+        let uri = exchange.uri(&*self.addresses, Operation::ChatCompletions)?;
+        let is_plain = options.is_none();
+        let text = exchange.chat_text(TargetApi::Chat, options).await?;
+        let mut outgoing = client.outgoing(&uri, text, terms.is_streamed, terms.held)?;
+        outgoing.is_plain = is_plain;
+        Ok(outgoing)
+    }
+
+    fn has_accepted(&self, prompt: &Prompt) -> bool {
+        let Some(model) = prompt.model() else { return false };
+        self.accepting.lock().get(&model).is_some_and(|until| *until > Instant::now())
     }
 
     async fn receive(
@@ -53,18 +84,10 @@ impl OpenAi {
 }
 
 impl ServiceApi for OpenAi {
-    /// The text of a chat completion request is sent as it came.
+    /// The text of a chat completion request is sent as it came. If something counts its usage, a stream is
+    /// asked for it.
     fn encode<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, Outgoing> {
-        Box::pin(async move {
-            let Exchange { client, terms, .. } = exchange;
-            let uri = exchange.uri(&*self.addresses, Operation::ChatCompletions)?;
-            client.outgoing(
-                &uri,
-                exchange.chat_text(TargetApi::Chat).await?,
-                terms.is_streamed,
-                terms.held,
-            )
-        })
+        self.write(exchange, exchange.usage_options()).boxed()
     }
 
     fn decode<'a: 't, 't>(
@@ -77,7 +100,9 @@ impl ServiceApi for OpenAi {
         Box::pin(async move {
             if outgoing.is_streamed && service::is_stream(&response) {
                 let events = Events::new(client, response, terms.held.beside());
-                return Ok(Response::streamed(OpenAiChunks::new(events, &terms)));
+                let chunks = OpenAiChunks::new(events, &terms);
+                let chunks = if outgoing.is_plain { chunks } else { chunks.without_usage() };
+                return Ok(Response::streamed(chunks));
             }
             let answer = Self::receive(client, response, terms.held).await?;
             let has_choices = answer.outlines().is_some()
@@ -102,6 +127,40 @@ impl ServiceApi for OpenAi {
             Ok(service::listed(client.receive_within(LIST, response, error_of, held).await?))
         })
     }
+
+    /// Some services refuse the option that asks for the usage, each in other words. Whatever else is wrong with
+    /// the request is then reported for the request as it came. A model that has accepted the option refuses it
+    /// by its name, if at all: some do for images. So most invalid requests are not sent twice.
+    fn is_about_option(&self, prompt: &Prompt, error: &ModelError) -> bool {
+        let ModelError::Refused { refusal, .. } = error else { return false };
+        matches!(refusal.status, StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY)
+            && (names_option(&refusal.error) || !self.has_accepted(prompt))
+    }
+
+    fn note_option(&self, prompt: &Prompt) {
+        let Some(model) = prompt.model().filter(|model| model.len() <= MAX_MODEL_BYTES) else {
+            return;
+        };
+        let now = Instant::now();
+        let until = now + ACCEPTED_FOR;
+        let mut accepting = self.accepting.lock();
+        if accepting.len() >= MAX_ACCEPTING {
+            accepting.retain(|_, end| *end > now);
+        }
+        if accepting.len() < MAX_ACCEPTING || accepting.contains_key(&model) {
+            accepting.insert(model, until);
+        }
+    }
+
+    fn encode_plain<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, Outgoing> {
+        self.write(exchange, None).boxed()
+    }
+}
+
+/// Returns whether an error is about the options of a stream.
+fn names_option(error: &Object) -> bool {
+    let texts = ["message", "param"].map(|member| error.get(member).and_then(Value::as_str));
+    texts.into_iter().flatten().any(|text| text.contains(STREAM_OPTIONS))
 }
 
 /// Returns the failure of a request whose response was not read.

@@ -21,6 +21,16 @@ pub(super) const MAX_CHOICES: usize = 1_024;
 #[derive(Debug)]
 pub(super) struct Outline {
     pub(super) choices: Vec<ChoiceOutline>,
+    pub(super) usage: UsageMember,
+}
+
+/// The member `usage`.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) enum UsageMember {
+    #[default]
+    Absent,
+    Null,
+    Present,
 }
 
 /// Outline of a choice.
@@ -71,6 +81,8 @@ struct Completion {
     error: Option<IgnoredAny>,
     #[serde(default)]
     object: Kind,
+    #[serde(default)]
+    usage: UsageMember,
     /// The member that only the gateway may set.
     #[serde(default)]
     airlock: Presence,
@@ -124,7 +136,7 @@ impl Completion {
         let Choices(choices) = self.choices.unwrap_or_default();
         let choices =
             (0..).zip(choices).map(|(position, Members(choice))| choice.into_outline(position));
-        Some(Outline { choices: choices.collect() })
+        Some(Outline { choices: choices.collect(), usage: self.usage })
     }
 }
 
@@ -208,6 +220,13 @@ impl Visitor<'_> for KindVisitor {
             "error" => Kind::Error,
             _ => Kind::Other,
         })
+    }
+}
+
+impl<'de> Deserialize<'de> for UsageMember {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Option::<IgnoredAny>::deserialize(deserializer)?;
+        Ok(value.map_or(Self::Null, |_| Self::Present))
     }
 }
 

@@ -1,5 +1,7 @@
 //! Requests as they came, with what the gateway adds to them.
 
+mod controlled;
+
 use std::{
     borrow::Cow,
     collections::BTreeSet,
@@ -21,6 +23,11 @@ const TOOL_CHOICE: &str = "tool_choice";
 const ALLOWED_TOOLS: &str = "allowed_tools";
 /// Member that holds the conversation.
 const MESSAGES: &str = "messages";
+
+/// Member with the options of a stream.
+pub(super) const STREAM_OPTIONS: &str = "stream_options";
+/// Option that asks for the usage of a stream.
+const INCLUDE_USAGE: &str = "include_usage";
 
 /// A request to a model: the members that the caller sent, the rounds that were added, and the gateway's
 /// tools. The caller's members keep their text, so that numbers stay exact. Schemas of the gateway's tools
@@ -162,8 +169,13 @@ impl Prompt {
         if self.wire != Wire::Chat {
             return true;
         }
-        let options = self.body.get("stream_options");
-        options.is_some_and(|options| raw::member(options, "include_usage") == Some("true"))
+        let options = self.body.get(STREAM_OPTIONS);
+        options.is_some_and(|options| raw::member(options, INCLUDE_USAGE) == Some("true"))
+    }
+
+    /// Returns the name of the model; `None` if there is none.
+    pub(crate) fn model(&self) -> Option<String> {
+        self.body.get("model").and_then(raw::string).map(Cow::into_owned)
     }
 
     /// Returns the names of the tools that the caller defines.

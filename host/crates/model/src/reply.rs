@@ -1,7 +1,8 @@
 //! A reply in pieces.
 
-use super::{Charge, Document, Object, document::FREE_BYTES};
-use airlock_conversation::Delta;
+use super::{Charge, Document, Object, document::FREE_BYTES, work::counted};
+use airlock_conversation::{Delta, chat};
+use airlock_core::model_control::TokenUsage;
 
 /// A piece of a reply, or a whole one: its deltas, and the text of a chat completion as it came.
 #[derive(Debug, Default)]
@@ -155,6 +156,32 @@ impl ReplyChunk {
     /// Returns whether the exact form has the usage and no choice.
     pub fn is_usage(&self) -> bool {
         self.parts.is_usage
+    }
+
+    /// Returns the tokens that it tells, as the provider counts them; `None` if it tells none.
+    pub fn tokens(&self) -> Option<TokenUsage> {
+        let read = self.deltas.iter().rev().find_map(|delta| match delta {
+            Delta::Usage(usage) => Some(usage),
+            _ => None,
+        });
+        if let Some(usage) = read {
+            return counted(usage);
+        }
+        let exact = self.exact.as_ref().filter(|exact| exact.has_usage())?;
+        let usage = exact.usage()?.as_object().cloned()?;
+        counted(&chat::read_usage(usage))
+    }
+
+    /// Returns the model that the provider names in it; `None` if it names none.
+    pub fn model(&self) -> Option<String> {
+        let begun = self.deltas.iter().find_map(|delta| match delta {
+            Delta::Begin(begin) => Some(begin.model.as_str()),
+            _ => None,
+        });
+        match begun.filter(|model| !model.is_empty()) {
+            Some(model) => Some(model.to_owned()),
+            None => self.exact.as_ref().and_then(Document::model),
+        }
     }
 
     /// Returns whether there is nothing in it.

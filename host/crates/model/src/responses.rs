@@ -32,7 +32,6 @@ use super::{
     translation,
 };
 use airlock_conversation::responses::ReplyReader;
-use airlock_json::raw;
 
 /// Maximum number of models that are remembered as models without encrypted reasoning. A request
 /// for a model beyond it is sent twice. Callers choose the names, so they could be any number.
@@ -79,7 +78,7 @@ impl Responses {
     /// Returns whether the model of a request is known to have no encrypted reasoning.
     fn is_plain(&self, prompt: &Prompt) -> bool {
         let plain = self.plain_models.lock();
-        model_of(prompt).is_some_and(|model| plain.contains(&model))
+        prompt.model().is_some_and(|model| plain.contains(&model))
     }
 }
 
@@ -121,7 +120,7 @@ impl ServiceApi for Responses {
         true
     }
 
-    fn is_about_option(&self, error: &ModelError) -> bool {
+    fn is_about_option(&self, _: &Prompt, error: &ModelError) -> bool {
         let ModelError::Refused { refusal, .. } = error else { return false };
         refusal.status == StatusCode::BAD_REQUEST
             && refusal.error.get("param").is_some_and(|param| param == "include")
@@ -132,16 +131,12 @@ impl ServiceApi for Responses {
     }
 
     fn note_plain(&self, prompt: &Prompt) {
-        let model = model_of(prompt).filter(|model| model.len() <= MAX_MODEL_BYTES);
+        let model = prompt.model().filter(|model| model.len() <= MAX_MODEL_BYTES);
         let mut plain = self.plain_models.lock();
         if plain.len() < MAX_PLAIN_MODELS {
             plain.extend(model);
         }
     }
-}
-
-fn model_of(prompt: &Prompt) -> Option<String> {
-    prompt.body.get("model").and_then(raw::string).map(std::borrow::Cow::into_owned)
 }
 
 fn error_of(client: &HttpClient, status: StatusCode, body: Option<&Object>) -> Object {

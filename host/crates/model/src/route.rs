@@ -1,11 +1,12 @@
 //! The providers of one request: the one that it names, and those that are asked if it fails.
 
-use std::{borrow::Cow, collections::BTreeSet};
+use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
 use serde_json::Value;
 use tracing::warn;
 
 use super::{MAX_FALLBACKS, ModelError, Models, Prompt, Response, Terms, models::Provider};
+use airlock_core::model_control::ModelControl;
 use airlock_json::{RawObject, raw};
 use airlock_strings::{cut, with_causes};
 
@@ -21,6 +22,8 @@ pub struct Route<'a> {
     /// The requested model, if it has the form `NAME/model` and no provider has the name, so that it
     /// went to the first one.
     unnamed: Option<String>,
+    /// Accompanies the requests; `None` if nothing does.
+    control: Option<&'a Arc<dyn ModelControl>>,
 }
 
 /// A model of one provider.
@@ -68,7 +71,7 @@ impl Models {
         if is_renamed {
             body.set("model", Value::from(first.model.as_str()).to_string());
         }
-        Ok(Route { first, fallbacks, unnamed })
+        Ok(Route { first, fallbacks, unnamed, control: self.control.as_ref() })
     }
 
     /// Returns whether a request of the Responses API for this model is sent in that API first.
@@ -119,6 +122,11 @@ impl Target<'_> {
     fn id(&self) -> (String, String) {
         (self.provider.name.clone(), self.model.clone())
     }
+
+    /// Returns the model as `NAME/model`, by its name for limits and prices.
+    fn full_name(&self) -> String {
+        format!("{}/{}", self.provider.name, self.provider.backend.name_of(&self.model))
+    }
 }
 
 impl<'a> Route<'a> {
@@ -151,6 +159,9 @@ impl<'a> Route<'a> {
                 "a provider failed, and another one is asked"
             );
             prompt.body.set("model", Value::from(target.model.as_str()).to_string());
+            if let Some(work) = terms.work {
+                work.fall_back();
+            }
             match target.provider.respond(prompt, terms).await {
                 Ok(response) => {
                     self.first = target;
@@ -190,6 +201,22 @@ impl<'a> Route<'a> {
     /// Returns whether the provider that has responded reads images in the results of tools.
     pub fn reads_images(&self) -> bool {
         self.first.provider.backend.reads_images()
+    }
+
+    /// Returns the control of requests; `None` if there is none.
+    pub fn control(&self) -> Option<&'a Arc<dyn ModelControl>> {
+        self.control
+    }
+
+    /// Returns the model that the provider which has responded was asked for, or else the first one, as
+    /// `NAME/model`.
+    pub fn model(&self) -> String {
+        self.first.full_name()
+    }
+
+    /// Returns the models that are asked if the first one fails, as `NAME/model`.
+    pub fn fallbacks(&self) -> Vec<String> {
+        self.fallbacks.iter().map(Target::full_name).collect()
     }
 
     /// Returns the name of the provider that has responded, or else of the first one.

@@ -184,21 +184,28 @@ impl Script {
             })?
             .answer;
         let failure = answer.error.as_ref().map(|failure| failure.to_error(&self.provider));
+        let begins = is_streamed && answer.begins();
+        let is_refused = failure.as_ref().is_some_and(ModelError::is_before_work) && !begins;
+        if let Some(work) = terms.work.filter(|_| !is_refused) {
+            work.begin();
+        }
         match failure {
-            Some(error) if !is_streamed || !answer.begins() => Err(error),
+            Some(error) if !begins => Err(error),
             failure if is_streamed => {
                 let after = answer.error.as_ref().and_then(|error| error.after).unwrap_or_default();
                 let completion = answer.to_completion(&request, &seen);
                 let end = failure.map(|failure| (after, failure));
-                let includes_usage = prompt.includes_usage();
-                let reader = ScriptReader::new(&self.provider, &terms);
+                let is_asked = prompt.includes_usage();
+                let includes_usage = is_asked || terms.work.is_some();
+                let hides_usage = includes_usage && !is_asked;
+                let reader = ScriptReader::new(&self.provider, &terms, hides_usage);
                 let pace = answer.pace.map(|pace| pace.0);
                 let chunks = ScriptedChunks::new(&completion, includes_usage, pace, end, reader);
                 Ok(Response::streamed(chunks))
             }
             _ => {
                 let completion = Document::from(answer.to_completion(&request, &seen));
-                ScriptReader::new(&self.provider, &terms)
+                ScriptReader::new(&self.provider, &terms, false)
                     .whole(completion, &terms)
                     .map(Response::Whole)
             }

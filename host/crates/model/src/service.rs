@@ -25,6 +25,7 @@ use super::{
     retry::Attempts,
     settings::{Api, Apis, Hosting, Retries, Service},
     signin::sign_in,
+    work::ProviderWork,
 };
 use airlock_conversation::Wire;
 use airlock_json::raw;
@@ -110,6 +111,8 @@ impl ServiceClient {
                 Ok(response) => {
                     if outgoing.is_plain {
                         api.note_plain(prompt);
+                    } else {
+                        api.note_option(prompt);
                     }
                     return Ok(response);
                 }
@@ -118,7 +121,7 @@ impl ServiceClient {
             if let Some(observer) = terms.observer {
                 observer.failed(provider, &with_causes(&error));
             }
-            if !outgoing.is_plain && api.is_about_option(&error) {
+            if !outgoing.is_plain && api.is_about_option(prompt, &error) {
                 outgoing = api.encode_plain(exchange).await?;
                 continue;
             }
@@ -168,6 +171,23 @@ impl ServiceClient {
         if let Some(observer) = terms.observer {
             observer.begun();
         }
+        let before = terms.work.is_some_and(ProviderWork::begin);
+        let attempted = self.exchange(api, outgoing, key, terms).await;
+        if let Some(work) = terms.work
+            && attempted.as_ref().is_err_and(ModelError::is_before_work)
+        {
+            work.take_back(before);
+        }
+        attempted
+    }
+
+    async fn exchange(
+        &self,
+        api: &dyn ServiceApi,
+        outgoing: &Outgoing,
+        key: &Key,
+        terms: Terms<'_>,
+    ) -> Result<Response<'_>, ModelError> {
         let first_byte = Instant::now() + self.http.bounds.first_byte;
         let sign_in = key.sign_in.as_deref();
         let response = self.http.send(outgoing, sign_in, first_byte, terms.observer).await?;
@@ -189,6 +209,16 @@ impl Backend for ServiceClient {
         terms: Terms<'t>,
     ) -> ModelFuture<'t, Response<'a>> {
         self.send(prompt, terms).boxed()
+    }
+
+    fn name_of<'m>(&'m self, model: &'m str) -> &'m str {
+        if self.deployments.is_empty() || self.deployments.contains_key(model) {
+            return model;
+        }
+        let own = Value::from(model).to_string();
+        let mut deployed = self.deployments.iter();
+        let found = deployed.find(|(_, deployment)| deployment.eq_ignore_ascii_case(&own));
+        found.map_or(model, |(name, _)| name.as_str())
     }
 
     fn list(&self) -> BoxFuture<'_, Arc<str>> {

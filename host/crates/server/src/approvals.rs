@@ -100,14 +100,14 @@ pub(super) async fn run(
         let message = "only an operator decides about this call: `mcp_server.approval` of its client is \"wait\"";
         return Err(ApiError::forbidden("operator_required", message));
     }
-    if !calls.decide(id, is_approved).await.map_err(|error| unavailable(&error))? {
-        return Err(not_waiting(id));
-    }
     let actor = match operator {
         Some(operator) => format!("operator {:?}", operator.name),
         None => sender.tenant().to_string(),
     };
-    approvals::log_decision(&call, &actor, is_approved);
+    if !calls.decide(id, is_approved, &actor).await.map_err(|error| unavailable(&error))? {
+        return Err(not_waiting(id));
+    }
+    app.hooks.approvals.record_decision(&call, &actor, is_approved);
     let state = if is_approved { "approved" } else { "denied" };
     Ok(respond::json(&json!({"id": id, "object": "airlock.approval", "state": state})))
 }

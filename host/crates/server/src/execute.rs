@@ -163,7 +163,10 @@ async fn make(
 ) -> Result<(ResultSource, Result<ToolOutput, CallError>), ApiError> {
     let ExecuteCall { name, arguments, answers, .. } = call;
     let checked = threads::arguments(caller, name, arguments).await;
-    let arguments = checked.map_err(|error| refusal(&error))?;
+    let arguments = checked.map_err(|error| {
+        caller.report_refusal(name, &error);
+        refusal(&error)
+    })?;
     Ok(match answers {
         None => {
             let admitted = caller.admit(name, &arguments).map_err(|error| refusal(&error))?;
@@ -222,14 +225,20 @@ fn refusal(error: &CallError) -> ApiError {
     let code = error.code();
     let message = error.to_string();
     match code {
-        HostCode::Busy | HostCode::CircuitOpen => {
-            // Whole seconds, rounded up: a client that retries too early is refused again.
-            let seconds = error
-                .retry_after()
-                .map_or(1, |wait| wait.as_secs() + u64::from(wait.subsec_nanos() > 0));
+        HostCode::Busy | HostCode::CircuitOpen | HostCode::RecordsUnavailable => {
             let status = StatusCode::SERVICE_UNAVAILABLE;
-            ApiError::new(status, "server_error", code.as_str(), message)
-                .with_header(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)))
+            let wait = error.retry_after().unwrap_or(Duration::from_secs(1));
+            later(ApiError::new(status, "server_error", code.as_str(), message), Some(wait))
+        }
+        HostCode::LimitReached => {
+            let status = StatusCode::TOO_MANY_REQUESTS;
+            let refused = ApiError::new(status, "rate_limit_error", code.as_str(), message);
+            later(refused, error.retry_after())
+        }
+        HostCode::BudgetExceeded => {
+            let status = StatusCode::PAYMENT_REQUIRED;
+            let refused = ApiError::new(status, "budget_exceeded", code.as_str(), message);
+            later(refused, error.retry_after())
         }
         HostCode::ToolsDisabled | HostCode::TokenRefused => {
             ApiError::forbidden(code.as_str(), message)
@@ -242,6 +251,14 @@ fn refusal(error: &CallError) -> ApiError {
         | HostCode::NotWaiting => ApiError::bad_request(code.as_str(), message),
         _ => ApiError::new(StatusCode::BAD_REQUEST, "server_error", code.as_str(), message),
     }
+}
+
+/// Tells the client when to try again, if that is known: whole seconds, rounded up, because a client that
+/// retries too early is refused again.
+fn later(refused: ApiError, wait: Option<Duration>) -> ApiError {
+    let Some(wait) = wait else { return refused };
+    let seconds = wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0));
+    refused.with_header(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)))
 }
 
 /// Returns the error of a call whose user has to log in first, as Bifrost has it.

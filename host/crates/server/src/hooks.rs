@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{self, BoxFuture};
 use http::{Method, StatusCode};
 use prometheus_client::registry::Registry;
 use serde_json::Value;
@@ -11,7 +11,11 @@ use tokio_util::sync::CancellationToken;
 use super::{Replicas, logins::UserLogins, operator_login::OperatorLogins, tls::ListenerTls};
 use airlock_agent::{ApprovalList, approvals::Approvals};
 use airlock_catalog::Catalog;
-use airlock_core::{door::LiveKeys, operator::Operator, secret::Secret};
+use airlock_core::{
+    door::{LiveKeys, Membership},
+    operator::Operator,
+    secret::Secret,
+};
 use airlock_store::LazyDatabase;
 
 /// Parts of the gateway that the request handlers use, and that live as long as it.
@@ -46,7 +50,12 @@ pub struct Hooks {
     pub settings_read: CancellationToken,
     /// TLS of the listener; `None` for plain HTTP.
     pub tls: Option<ListenerTls>,
+    /// The public key of the audit log.
+    pub audit_key: AuditKey,
 }
+
+/// Returns the public key of the audit log as text; `None` while there is no log. Must not block.
+pub type AuditKey = Box<dyn Fn() -> Option<String> + Send + Sync>;
 
 /// Additional field of `GET /health`: its name, and a function that returns its value.
 pub type Gauge = (&'static str, Box<dyn Fn() -> serde_json::Value + Send + Sync>);
@@ -145,6 +154,18 @@ pub trait Management: Send + Sync + 'static {
         operator: Option<&'a Operator>,
         request: ManagementRequest,
     ) -> BoxFuture<'a, Result<Value, ManagementRefusal>>;
+
+    /// Shows the limits of a virtual key, and what is used of them. Fails if they are not known.
+    fn quota<'a>(
+        &'a self,
+        membership: &'a Membership,
+    ) -> BoxFuture<'a, Result<Value, ManagementRefusal>> {
+        let key = membership.key_name.as_deref().unwrap_or_default();
+        let message = format!("the limits of the key {key:?} are not known here");
+        let status = StatusCode::NOT_FOUND;
+        let refusal = ManagementRefusal { status, code: "not_found", message, retry_after: None };
+        Box::pin(future::ready(Err(refusal)))
+    }
 
     /// Returns the logins of operators with browsers; `None` if none are configured.
     fn logins(&self) -> Option<&dyn OperatorLogins> {

@@ -13,6 +13,7 @@ mod admin;
 mod alias;
 mod app;
 mod approvals;
+mod audit_key;
 mod auth;
 mod availability;
 mod body;
@@ -40,6 +41,7 @@ mod operator_login;
 mod options;
 mod origin;
 mod peer;
+mod quota;
 mod reload;
 mod replicas;
 mod respond;
@@ -59,8 +61,8 @@ pub use self::{
     app::{LiveApp, RequestSettings},
     debug::DebugSettings,
     hooks::{
-        Gauge, Hooks, Management, ManagementRefusal, ManagementRequest, NotDone, NotReloaded,
-        Reload, Upstreams,
+        AuditKey, Gauge, Hooks, Management, ManagementRefusal, ManagementRequest, NotDone,
+        NotReloaded, Reload, Upstreams,
     },
     listen::serve,
     logins::{LoginOffer, LoginRefusal, UserLogins},

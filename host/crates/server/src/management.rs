@@ -25,7 +25,7 @@ use airlock_store::components::MAX_COMPONENT_BYTES;
 /// Headers with the token that makes the first operator; the second one is Bifrost's.
 pub(super) const SETUP_TOKEN: [&str; 2] = ["x-airlock-setup-token", "x-bifrost-setup-token"];
 /// Paths of the API. Their methods and the rest of them are checked where they are answered.
-const PREFIXES: [&str; 13] = [
+const PREFIXES: [&str; 19] = [
     "/api/plugins",
     "/api/session",
     "/api/sessions",
@@ -35,10 +35,16 @@ const PREFIXES: [&str; 13] = [
     "/api/governance/customers",
     "/api/governance/roles",
     "/api/governance/environments",
+    "/api/governance/budgets",
+    "/api/governance/rate-limits",
+    "/api/governance/model-configs",
+    "/api/governance/pricing-overrides",
     "/api/mcp/virtual-mcps",
     "/api/changes",
     "/api/settings",
     "/api/config",
+    "/api/mcp-logs",
+    "/api/logs",
 ];
 /// Path of clients, and the prefix of each of them.
 const CLIENT: &str = "/api/mcp/client";
@@ -205,7 +211,7 @@ fn setup_token(headers: &HeaderMap) -> Option<Secret> {
     sent.next().and_then(|token| token.to_str().ok()).map(Secret::new)
 }
 
-fn refused(refusal: ManagementRefusal) -> ApiError {
+pub(super) fn refused(refusal: ManagementRefusal) -> ApiError {
     let kind = match refusal.status {
         StatusCode::UNAUTHORIZED => "authentication_error",
         StatusCode::FORBIDDEN => "permission_error",
@@ -226,7 +232,7 @@ fn upload_in_progress() -> ApiError {
     error.with_header(header::RETRY_AFTER, NEXT_UPLOAD.as_secs().into())
 }
 
-fn disabled() -> ApiError {
+pub(super) fn disabled() -> ApiError {
     let message = "the management API is disabled: `management.disabled` is set, or the gateway is embedded without it";
     ApiError::forbidden("management_disabled", message)
 }
@@ -243,6 +249,8 @@ mod tests {
             "/api/sessions/7",
             "/api/operators/a%2Fb",
             "/api/governance/virtual-keys/7/rotate",
+            "/api/governance/teams/7/budgets/8/override",
+            "/api/governance/model-configs",
             "/api/mcp/client",
             "/api/mcp/client/weather",
             "/api/plugins",

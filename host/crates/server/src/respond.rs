@@ -1,6 +1,6 @@
 //! Responses: JSON, streams, and errors in the forms of OpenAI and Anthropic.
 
-use std::{fmt, mem, pin::Pin};
+use std::{fmt, mem, pin::Pin, time::Duration};
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
@@ -10,7 +10,7 @@ use tracing::warn;
 use uuid::Uuid;
 
 use super::alias;
-use airlock_agent::{AgentError, EXTENSION, RespondingProvider};
+use airlock_agent::{AgentError, EXTENSION, Failure, RespondingProvider};
 use airlock_core::replica::ReplicaId;
 use airlock_model::{Object, object};
 use airlock_strings::{cut, with_causes};
@@ -333,7 +333,10 @@ impl From<AgentError> for ApiError {
     fn from(error: AgentError) -> Self {
         let status = error.error.status();
         let said = error.error.said();
-        if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
+        let is_refused = matches!(error.error, Failure::Refused(_));
+        // A refusal is the operator's own will, and a caller could repeat it without end.
+        let is_failed = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
+        if is_failed && !is_refused {
             warn!(
                 status = status.as_u16(),
                 error = with_causes(&error.error),
@@ -341,10 +344,8 @@ impl From<AgentError> for ApiError {
                 "a request to a model failed"
             );
         }
-        // Whole seconds, and never too early.
-        let seconds = error.error.retry_after().map(|wait| wait.as_millis().div_ceil(1_000));
-        let seconds = seconds.map(|seconds| u64::try_from(seconds).unwrap_or(u64::MAX));
-        let headers = seconds.map(|seconds| (header::RETRY_AFTER, HeaderValue::from(seconds)));
+        let wait = error.error.retry_after();
+        let headers = wait.map(|wait| (header::RETRY_AFTER, retry_after(wait)));
         Self(Box::new(Fields {
             status: error.error.status(),
             error: error.error.to_object(),
@@ -353,6 +354,12 @@ impl From<AgentError> for ApiError {
             airlock: error.airlock,
         }))
     }
+}
+
+/// Returns the value of `Retry-After` for a wait: whole seconds, and never too early.
+pub(super) fn retry_after(wait: Duration) -> HeaderValue {
+    let seconds = wait.as_millis().div_ceil(1_000);
+    HeaderValue::from(u64::try_from(seconds).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

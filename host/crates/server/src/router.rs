@@ -8,7 +8,7 @@ use hyper::body::Incoming;
 use tracing::{debug, error, info};
 
 use super::{
-    App, admin, alias, approvals, availability, body, chat,
+    App, admin, alias, approvals, audit_key, availability, body, chat,
     connections::{self, Seat},
     cors, debug, execute, explain, health,
     identity::{self, CredentialRules},
@@ -22,7 +22,7 @@ use super::{
     messages, metrics, models,
     operator::{self, Actor, OperatorAct},
     operator_login::{self, OperatorLoginStep},
-    origin, reload,
+    origin, quota, reload,
     respond::{ApiError, Payload, Reply, RequestId},
     responses, results, runs,
     sender::Sender,
@@ -60,6 +60,8 @@ enum Route<'p> {
     Debug(&'p str),
     /// The management API.
     Management,
+    /// The limits of the virtual key of the request.
+    Quota,
     /// MCP, with the path after that of the endpoint.
     Mcp(&'p str),
     /// The deprecated transport of MCP.
@@ -87,6 +89,8 @@ enum StatusRoute<'p> {
     Metrics,
     /// Metadata of the gateway for OAuth clients, at this path.
     ResourceMetadata(&'p str),
+    /// The public key of the audit log.
+    AuditKey,
 }
 
 /// A request whose head was checked.
@@ -329,6 +333,10 @@ impl App {
             Route::Management => {
                 management::answer(self, actor.as_ref(), *ingress, request, charge).await
             }
+            Route::Quota => {
+                drop(request);
+                quota::show(self, sender).await
+            }
             Route::Mcp(rest) => mcp::handle(self, sender, rest, request, charge).await,
             Route::Sse(mcp::SseTarget::Stream(rest)) => {
                 mcp::sse::open(self, sender, rest, &request)
@@ -379,6 +387,7 @@ impl App {
             StatusRoute::Readiness => Ok(health::readiness(self)),
             StatusRoute::Metrics => Ok(metrics::show(self)),
             StatusRoute::ResourceMetadata(path) => identity::show(self, path),
+            StatusRoute::AuditKey => audit_key::show(self),
         }
     }
 }
@@ -400,8 +409,10 @@ impl<'p> Route<'p> {
             "/health" => Self::Status(StatusRoute::Health),
             "/ready" => Self::Status(StatusRoute::Readiness),
             "/metrics" => Self::Status(StatusRoute::Metrics),
+            audit_key::PATH => Self::Status(StatusRoute::AuditKey),
             operator_login::LOGIN => Self::OperatorLogin(OperatorLoginStep::Begin),
             operator_login::CALLBACK => Self::OperatorLogin(OperatorLoginStep::Complete),
+            quota::PATH => Self::Quota,
             path if management::is_path(path) => Self::Management,
             _ => return Self::parse_id(path),
         })
@@ -461,6 +472,7 @@ impl<'p> Route<'p> {
             | Self::Clients
             | Self::Explain
             | Self::Debug(_)
+            | Self::Quota
             | Self::Status(_) => &[Method::GET, Method::HEAD],
         }
     }

@@ -19,6 +19,7 @@ use super::{
 };
 use airlock_core::door::log_failure;
 use airlock_core::{
+    act::{Act, ActKind},
     door::{Caller, Origin, Resumed},
     run::{BadPosition, Cancelled, Position},
     tool::CallError,
@@ -150,7 +151,9 @@ pub(super) async fn run(
                 decisions(target, id, body)?
             };
             let Some(decisions) = decided else {
-                return cancel(runs, sender, id, charge).await;
+                let cancelled = cancel(runs, sender, id, charge).await?;
+                record(app, sender, target, id);
+                return Ok(cancelled);
             };
             if needs_approver(&decisions, sender.key.is_some()) {
                 check_approver(app, sender)?;
@@ -163,6 +166,7 @@ pub(super) async fn run(
             })?;
             let decided = own.decide(id, decisions, &tenant.to_string()).await;
             decided.map_err(|error| refusal(&error))?;
+            record(app, sender, target, id);
             finish(resumed).await?;
             show(runs, sender, id, charge).await
         }
@@ -173,6 +177,17 @@ pub(super) async fn run(
 /// key may be one that an operator has approved, once and not once more.
 fn needs_approver(decisions: &Decisions, has_key: bool) -> bool {
     decisions.approves() || (decisions.retries() && !has_key)
+}
+
+/// Records a decision of the caller about calls of a run.
+fn record(app: &App, sender: &Sender, target: RunTarget, id: &str) {
+    let kind = match target {
+        RunTarget::Approve => ActKind::ApprovalGranted,
+        RunTarget::Deny => ActKind::ApprovalDenied,
+        _ => return,
+    };
+    let acts = app.hooks.approvals.acts();
+    acts.record(|| Act::new(kind, sender.tenant().to_string(), id).with("run", id));
 }
 
 /// Fails if calls of the sender's clients wait for operators: then the sender approves no call of a script

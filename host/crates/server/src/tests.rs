@@ -1,9 +1,11 @@
+mod audit_key;
 mod clients;
 pub(super) mod hooks;
 mod http2;
 mod https;
 mod limits;
 mod messages;
+mod model_control;
 mod native;
 mod operator;
 mod parity;

@@ -33,11 +33,29 @@ pub enum CallVerdict {
     /// The call is undecided. The identifier of the call.
     Waiting(String),
     /// The call may run, once. The decision is used.
-    Approved,
+    Approved(UsedDecision),
     /// The call may not run. The decision is used.
-    Denied,
+    Denied(UsedDecision),
     /// The owner has [`MAX_CALLS`] calls that wait.
     Full,
+}
+
+/// A decision about a call that was used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsedDecision {
+    /// Identifier of the call.
+    pub id: String,
+    /// The operator or the key that has decided; `None` if a gateway of an earlier version has stored it.
+    pub decided_by: Option<String>,
+}
+
+/// Outcome of a request for a decision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AskedApproval {
+    /// State of the call.
+    pub verdict: CallVerdict,
+    /// Calls that have expired, and were removed.
+    pub expired: Vec<WaitingCall>,
 }
 
 /// A call that waits, or whose decision is unused.
@@ -93,9 +111,15 @@ impl Database {
         id: String,
         text: String,
         life: Duration,
-    ) -> Result<CallVerdict, Unavailable> {
+    ) -> Result<AskedApproval, Unavailable> {
         let new = NewCall { scope, call, id, text, life };
         self.of_party(scope).write(Subject::APPROVALS, move |sql| ask(sql, &new)).await
+    }
+
+    /// Removes calls that have expired, at most 100, and returns them: each to one caller. Fails if the database
+    /// cannot be used.
+    pub async fn remove_expired_approvals(&self) -> Result<Vec<WaitingCall>, Unavailable> {
+        self.write(Subject::APPROVALS, purge).await
     }
 }
 
@@ -135,16 +159,18 @@ impl Approvals {
         reading.await
     }
 
-    /// Decides about a call. Returns false if no such call waits. Fails if the database cannot be
-    /// used.
-    pub async fn decide(&self, id: &str, approves: bool) -> Result<bool, Unavailable> {
+    /// Decides about a call, as `actor`: an operator or a key. Returns false if no such call waits. Fails if the
+    /// database cannot be used.
+    pub async fn decide(&self, id: &str, approves: bool, actor: &str) -> Result<bool, Unavailable> {
         let id = id.to_owned();
+        let actor = actor.to_owned();
         let scope = self.scope;
         let deciding = self.database.write(Subject::APPROVALS, move |sql| {
-            let update = "UPDATE approval SET approved = ?3 \
+            let update = "UPDATE approval SET approved = ?3, decided_by = ?5 \
                           WHERE id = ?1 AND (scope = ?2 OR ?2 IS NULL) \
                           AND approved IS NULL AND expires > ?4";
-            let decided = sql.run(update, params![&id, scope.as_ref(), approves, sql.now()])? > 0;
+            let decided =
+                sql.run(update, params![&id, scope.as_ref(), approves, sql.now(), &actor])? > 0;
             if decided {
                 sql.announce(ChangeKind::Approvals)?;
             }
@@ -163,23 +189,36 @@ struct NewCall {
     life: Duration,
 }
 
-fn ask(sql: &Sql<'_>, new: &NewCall) -> Result<CallVerdict, SqlError> {
+fn ask(sql: &Sql<'_>, new: &NewCall) -> Result<AskedApproval, SqlError> {
+    let mut expired = purge(sql)?;
+    // One that has expired counts no more, also if it is not among those just removed.
+    let own = "DELETE FROM approval WHERE scope = ?1 AND expires <= ?2 \
+               RETURNING id, asked, expires, approved, text";
+    expired.extend(sql.all(own, params![&new.scope, sql.now()], waiting_call)?);
+    Ok(AskedApproval { verdict: ask_purged(sql, new)?, expired })
+}
+
+fn ask_purged(sql: &Sql<'_>, new: &NewCall) -> Result<CallVerdict, SqlError> {
     let NewCall { scope, call, id, text, life } = new;
     let now = sql.now();
     let expires = now.saturating_add(milliseconds(*life));
-    purge(sql)?;
-    // One that has expired counts no more, also if it is not among those just removed.
-    sql.run("DELETE FROM approval WHERE scope = ?1 AND expires <= ?2", params![scope, now])?;
-    let select = "SELECT id, approved FROM approval WHERE scope = ?1 AND call = ?2";
-    let found: Option<(String, Option<bool>)> =
-        sql.find(select, params![scope, call], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    if let Some((id, None)) = found {
-        sql.run("UPDATE approval SET expires = ?2 WHERE id = ?1", params![&id, expires])?;
-        return Ok(CallVerdict::Waiting(id));
-    }
-    if let Some((id, Some(is_approved))) = found {
-        sql.run("DELETE FROM approval WHERE id = ?1", params![&id])?;
-        return Ok(if is_approved { CallVerdict::Approved } else { CallVerdict::Denied });
+    let select = "SELECT id, approved, decided_by FROM approval WHERE scope = ?1 AND call = ?2";
+    let found = sql.find(select, params![scope, call], |row| {
+        let decision = UsedDecision { id: row.get(0)?, decided_by: row.get(2)? };
+        Ok((decision, row.get::<Option<bool>>(1)?))
+    })?;
+    if let Some((decision, approved)) = found {
+        let id = &decision.id;
+        let Some(is_approved) = approved else {
+            sql.run("UPDATE approval SET expires = ?2 WHERE id = ?1", params![id, expires])?;
+            return Ok(CallVerdict::Waiting(decision.id));
+        };
+        sql.run("DELETE FROM approval WHERE id = ?1", params![id])?;
+        return Ok(if is_approved {
+            CallVerdict::Approved(decision)
+        } else {
+            CallVerdict::Denied(decision)
+        });
     }
     let count = "SELECT count(*) FROM approval WHERE scope = ?1";
     if sql.one::<u32>(count, params![scope], first)? >= MAX_CALLS {
@@ -236,10 +275,12 @@ fn waiting_call(row: &Row<'_>) -> Result<WaitingCall, SqlError> {
     })
 }
 
-fn purge(sql: &Sql<'_>) -> Result<(), SqlError> {
+/// Removes calls that have expired, and returns them.
+fn purge(sql: &Sql<'_>) -> Result<Vec<WaitingCall>, SqlError> {
     let expired = "DELETE FROM approval WHERE id IN \
-                   (SELECT id FROM approval WHERE expires <= ?1 LIMIT ?2)";
-    sql.run(expired, params![sql.now(), PURGED_AT_ONCE]).map(drop)
+                   (SELECT id FROM approval WHERE expires <= ?1 LIMIT ?2) \
+                   RETURNING id, asked, expires, approved, text";
+    sql.all(expired, params![sql.now(), PURGED_AT_ONCE], waiting_call)
 }
 
 #[cfg(test)]
@@ -267,13 +308,17 @@ mod tests {
 
         async fn ask_with(&self, scope: OwnerId, call: u8, id: &str, text: &str) -> CallVerdict {
             let asked = self.database.ask_approval(scope, [call; 32], id.into(), text.into(), LIFE);
-            asked.await.expect("it is usable")
+            asked.await.expect("it is usable").verdict
         }
 
         async fn ids(&self, limit: u32, offset: u32) -> (Vec<String>, bool) {
             let listed = self.database.all_approvals().list(limit, offset).await.expect("usable");
             (listed.calls.into_iter().map(|call| call.id).collect(), listed.has_more)
         }
+    }
+
+    fn by_ann(id: &str) -> UsedDecision {
+        UsedDecision { id: id.to_owned(), decided_by: Some("ann".to_owned()) }
     }
 
     fn waiting(id: &str) -> CallVerdict {
@@ -294,17 +339,17 @@ mod tests {
         assert_eq!(test.ask(ANN, 1, "b").await, waiting("a"));
         assert_eq!(test.ask(BOB, 1, "c").await, waiting("c"));
         let own = test.database.approvals(ANN);
-        assert!(!own.decide("c", true).await.expect("usable"), "it is of another owner");
+        assert!(!own.decide("c", true, "ann").await.expect("usable"), "it is of another owner");
         assert_eq!(own.find("c").await.expect("usable"), None);
         assert_eq!(own.find("a").await.expect("usable").map(|call| call.approved), Some(None));
         assert!(own.is_waiting("a").await.expect("usable"));
-        assert!(own.decide("a", true).await.expect("usable"));
+        assert!(own.decide("a", true, "ann").await.expect("usable"));
         assert!(!own.is_waiting("a").await.expect("usable"));
-        assert!(!own.decide("a", false).await.expect("usable"), "it is decided");
-        assert_eq!(test.ask(ANN, 1, "d").await, CallVerdict::Approved);
+        assert!(!own.decide("a", false, "ann").await.expect("usable"), "it is decided");
+        assert_eq!(test.ask(ANN, 1, "d").await, CallVerdict::Approved(by_ann("a")));
         assert_eq!(test.ask(ANN, 1, "e").await, waiting("e"));
-        assert!(test.database.all_approvals().decide("e", false).await.expect("usable"));
-        assert_eq!(test.ask(ANN, 1, "f").await, CallVerdict::Denied);
+        assert!(test.database.all_approvals().decide("e", false, "ann").await.expect("usable"));
+        assert_eq!(test.ask(ANN, 1, "f").await, CallVerdict::Denied(by_ann("e")));
         assert_eq!(test.ask(BOB, 1, "g").await, waiting("c"), "no decision reached it");
     }
 
@@ -312,10 +357,14 @@ mod tests {
         let test = Test::new(home).await;
         assert_eq!(test.ask(ANN, 1, "a").await, waiting("a"));
         let all = test.database.all_approvals();
-        assert!(all.decide("a", true).await.expect("usable"));
+        assert!(all.decide("a", true, "ann").await.expect("usable"));
         assert_eq!(all.list(9, 0).await.expect("usable").calls[0].approved, Some(true));
         test.home.clock.pass(LIFE);
         assert_eq!(all.list(9, 0).await.expect("usable").calls, []);
+        let expired = test.database.remove_expired_approvals().await.expect("usable");
+        assert_eq!(expired.len(), 1);
+        assert_eq!((expired[0].id.as_str(), expired[0].approved), ("a", Some(true)));
+        assert_eq!(test.database.remove_expired_approvals().await.expect("usable"), []);
         assert_eq!(test.ask(ANN, 1, "b").await, waiting("b"), "the approval has expired");
         for call in 2..=64 {
             assert_eq!(test.ask(ANN, call, &call.to_string()).await, waiting(&call.to_string()));
@@ -378,7 +427,7 @@ mod tests {
         }
         test.home.clock.pass(Duration::from_secs(1));
         assert_eq!(test.ask(ANN, 1, "a").await, waiting("a"));
-        assert!(test.database.all_approvals().decide("a", true).await.expect("usable"));
+        assert!(test.database.all_approvals().decide("a", true, "ann").await.expect("usable"));
         test.home.clock.pass(LIFE);
         assert_eq!(test.ask(ANN, 1, "b").await, waiting("b"));
     }

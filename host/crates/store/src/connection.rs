@@ -44,6 +44,20 @@ impl Connection {
         self.write_within(OPERATION, subjects, job)
     }
 
+    /// Runs a change as [`Self::write`], which waits for each subject at most for `lock_wait`. In a file, one
+    /// transaction changes everything at a time.
+    pub(crate) fn write_soon<T, E>(
+        &mut self,
+        lock_wait: Duration,
+        subjects: &[Subject],
+        job: impl FnOnce(&Sql<'_>) -> Result<Result<T, E>, SqlError>,
+    ) -> Result<Result<T, E>, SqlError> {
+        match self {
+            Self::Sqlite(file) => file.write(job),
+            Self::Postgres(server) => server.write_soon(lock_wait, subjects, job),
+        }
+    }
+
     /// Runs a read as [`Self::read`] with `is_snapshot`, which may take long.
     pub(crate) fn copy_read<T>(
         &mut self,

@@ -60,7 +60,7 @@ fn copy_blocking(from: &Settings, to: &Settings) -> Result<u64, CopyError> {
         return Err(CopyError::Missing { store: from.location.to_string() });
     }
     let mut source = first_of(open::open(from)?.readers);
-    let OpenDatabase { writers, readers: _ } = open::open(to)?;
+    let OpenDatabase { writers, .. } = open::open(to)?;
     let mut target = first_of(writers);
     let copied = source.copy_read(|source| {
         target.copy_write(&[Subject::SCHEMA], |target| {

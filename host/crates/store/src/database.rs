@@ -8,6 +8,7 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicU32, Ordering},
     },
+    time::Duration,
 };
 
 use crate::{
@@ -35,6 +36,9 @@ struct Connections {
     writer: Lane,
     /// Lane for reads. They do not wait for changes, least of all for those of other processes.
     reader: Lane,
+    /// Lane for operators who read the call log, whose queries may take seconds; `None` if `reader` has
+    /// connections that they leave to others.
+    log_reader: Option<Lane>,
     /// Number of runs that have stopped in this process.
     stopped_runs: AtomicU32,
     settings: Settings,
@@ -63,10 +67,12 @@ impl Database {
     }
 
     fn open_blocking(settings: &Settings) -> Result<Self, OpenError> {
-        let OpenDatabase { writers, readers } = open::open(settings)?;
+        let OpenDatabase { writers, readers, log_readers } = open::open(settings)?;
+        let has_log_readers = !log_readers.is_empty();
         let shared = Connections {
             writer: Lane::new(&settings.location, writers),
             reader: Lane::new(&settings.location, readers),
+            log_reader: has_log_readers.then(|| Lane::new(&settings.location, log_readers)),
             stopped_runs: AtomicU32::new(0),
             settings: settings.clone(),
             watcher: OnceLock::new(),
@@ -99,6 +105,17 @@ impl Database {
         self.shared.reader.run(self.party, move |connection| connection.read(true, job)).await
     }
 
+    /// Runs a read of the call log as [`Self::read_snapshot`], which may take long and delays no other reads.
+    pub(crate) async fn read_log<T, F>(&self, job: F) -> Result<T, Unavailable>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Sql<'_>) -> Result<T, SqlError> + Send + 'static,
+    {
+        let lane = self.shared.log_reader.as_ref().unwrap_or(&self.shared.reader);
+        let party = Party::of("readers of the call log");
+        lane.run(party, move |connection| connection.read(true, job)).await
+    }
+
     /// Runs a change of a subject in one transaction: an error of `job` rolls it back. If the future
     /// is dropped, the change is made completely or not at all.
     pub(crate) async fn write<T, F>(&self, subject: Subject, job: F) -> Result<T, Unavailable>
@@ -125,6 +142,25 @@ impl Database {
     {
         let done =
             self.shared.writer.run(self.party, move |connection| connection.write(&subjects, job));
+        done.await
+    }
+
+    /// Attempts a change as [`Self::attempt`], which waits for each subject at most for `lock_wait`.
+    pub(crate) async fn attempt_soon<T, E, F>(
+        &self,
+        lock_wait: Duration,
+        subjects: Vec<Subject>,
+        job: F,
+    ) -> Result<Result<T, E>, Unavailable>
+    where
+        T: Send + 'static,
+        E: Send + 'static,
+        F: FnOnce(&Sql<'_>) -> Result<Result<T, E>, SqlError> + Send + 'static,
+    {
+        let done = self
+            .shared
+            .writer
+            .run(self.party, move |connection| connection.write_soon(lock_wait, &subjects, job));
         done.await
     }
 

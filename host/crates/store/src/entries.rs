@@ -43,6 +43,10 @@ pub enum EntryKind {
     Environment,
     /// An element of `mcp.virtual_mcps`.
     VirtualMcp,
+    /// An element of `governance.model_configs`.
+    ModelConfig,
+    /// An element of `governance.pricing_overrides`.
+    PricingOverride,
     /// One value of the file, whose key path is the name of the entry.
     Setting,
     /// Digest of the credential of a virtual key of the file that has none there. The name is that of the
@@ -52,7 +56,7 @@ pub enum EntryKind {
 
 impl EntryKind {
     /// All kinds.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Client,
         Self::VirtualKey,
         Self::Team,
@@ -60,6 +64,8 @@ impl EntryKind {
         Self::Role,
         Self::Environment,
         Self::VirtualMcp,
+        Self::ModelConfig,
+        Self::PricingOverride,
         Self::Setting,
         Self::KeyValue,
     ];
@@ -74,6 +80,8 @@ impl EntryKind {
             Self::Role => "role",
             Self::Environment => "environment",
             Self::VirtualMcp => "virtual_mcp",
+            Self::ModelConfig => "model_config",
+            Self::PricingOverride => "pricing_override",
             Self::Setting => "setting",
             Self::KeyValue => "key_value",
         }
@@ -170,6 +178,19 @@ pub enum EntryChanged {
     ComponentsFull,
 }
 
+/// A change of what a limit counts, such as an override, for the record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LimitChange {
+    /// The operator who makes it.
+    pub actor: String,
+    /// The act, such as `limit.reset`.
+    pub action: String,
+    /// Identifier of the limit.
+    pub limit: String,
+    /// JSON text that describes what it is afterwards; `None` if nothing is left of it.
+    pub after: Option<String>,
+}
+
 /// A change in the record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedChange {
@@ -181,15 +202,31 @@ pub struct RecordedChange {
     pub actor: String,
     /// The act.
     pub action: String,
-    /// Kind of the entry; `None` for a change of operators.
+    /// Kind of the entry; `None` for a change of operators, or of what a limit counts.
     pub kind: Option<EntryKind>,
-    /// Name of the entry or of the operator.
+    /// Name of the entry or of the operator, or identifier of the limit.
     pub name: String,
     /// The entry before; `None` if there was none. For an operator, its document has the role, the
     /// right to see payloads and the expiry. The reason if its document cannot be opened, or was not kept.
     pub before: Result<Option<EntryValue>, SealError>,
     /// The entry afterwards; `None` if there is none. The reason if its document cannot be opened.
     pub after: Result<Option<EntryValue>, SealError>,
+}
+
+impl RecordedChange {
+    /// Returns whether it is a change of what a limit counts: an override or a reset.
+    pub fn is_of_limit(&self) -> bool {
+        self.kind.is_none() && self.action.starts_with("limit.")
+    }
+
+    /// Returns the name of the kind of what was changed: that of the entry, `limit` or `operator`.
+    pub fn kind_name(&self) -> &'static str {
+        match self.kind {
+            Some(kind) => kind.name(),
+            None if self.is_of_limit() => "limit",
+            None => "operator",
+        }
+    }
 }
 
 impl Database {
@@ -207,6 +244,13 @@ impl Database {
     pub async fn change_entry(&self, change: EntryChange) -> Result<EntryChanged, Unavailable> {
         let sealer = self.sealer();
         self.write(Subject::SETTINGS, move |sql| sql::change(sql, &sealer, &change)).await
+    }
+
+    /// Records a change of what a limit counts, which its caller makes. Returns its number. Fails if the
+    /// database cannot be used.
+    pub async fn record_limit_change(&self, change: LimitChange) -> Result<i64, Unavailable> {
+        let sealer = self.sealer();
+        self.write(Subject::SETTINGS, move |sql| record::add_of_limit(sql, &sealer, change)).await
     }
 
     /// Returns recorded changes, the latest first: those before the number `before`, at most `limit`

@@ -6,8 +6,8 @@
 //! part of one. A server is for several gateways, on several machines.
 //!
 //! No operation on the database runs on a worker of the runtime: a lane moves each one to a
-//! blocking thread. Each subject has a module with its SQL: [`approvals`], [`components`], [`entries`], [`kv`],
-//! [`login`], [`login_link`], [`operators`], [`operator_session`], [`recall`], [`replicas`], [`responses`],
+//! blocking thread. Each subject has a module with its SQL: [`approvals`], [`call_log`], [`components`], [`entries`],
+//! [`kv`], [`limits`], [`login`], [`login_link`], [`operators`], [`operator_session`], [`recall`], [`replicas`], [`responses`],
 //! [`runs`] and [`upstream`]. None of them knows which database it is on.
 //!
 //! ```text
@@ -44,6 +44,7 @@
 //! - A change of a server that is lost in its last moment may have been made.
 
 pub mod approvals;
+pub mod call_log;
 pub mod changes;
 mod columns;
 pub mod components;
@@ -56,6 +57,7 @@ mod eviction;
 pub mod kv;
 mod lane;
 mod lazy;
+pub mod limits;
 mod location;
 pub mod login;
 pub mod login_link;

@@ -44,6 +44,8 @@ pub(super) struct OpenDatabase {
     pub(super) writers: Vec<Connection>,
     /// Connections that read.
     pub(super) readers: Vec<Connection>,
+    /// Connections for operators who read the call log; none if there are several for all reads.
+    pub(super) log_readers: Vec<Connection>,
 }
 
 /// Opens the database: makes it if it does not exist, and migrates one of an older version.
@@ -63,7 +65,7 @@ pub(super) fn schema_state(settings: &Settings) -> Result<SchemaState, OpenError
     Ok(SchemaState { found: found.filter(|version| *version > 0), known: schema::VERSION })
 }
 
-/// Opens two connections to a file: one that writes and one that reads.
+/// Opens the connections to a file: one that writes, one that reads, and one for long reads of the call log.
 fn open_file(path: &Path, settings: &Settings) -> Result<OpenDatabase, OpenError> {
     // Making the file also closes a descriptor of it, which releases all locks that this process
     // holds on it: see "how to corrupt" in SQLite's documentation. So files are opened one at a
@@ -84,10 +86,10 @@ fn open_file(path: &Path, settings: &Settings) -> Result<OpenDatabase, OpenError
         .map_err(|error| OpenError::new(shown, error))?;
     schema::migrate(&mut writer, &path)?;
     let writer = SqliteConnection::new(writer, &path, settings.clock.clone());
-    let reader = reader(&path, settings)?;
-    let [writers, readers] =
-        [writer, reader].map(|connection| vec![Connection::Sqlite(Box::new(connection))]);
-    Ok(OpenDatabase { writers, readers })
+    let connections = [writer, reader(&path, settings)?, reader(&path, settings)?];
+    let [writers, readers, log_readers] =
+        connections.map(|connection| vec![Connection::Sqlite(Box::new(connection))]);
+    Ok(OpenDatabase { writers, readers, log_readers })
 }
 
 /// Opens a connection to a file that exists, for reading.

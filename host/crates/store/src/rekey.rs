@@ -69,7 +69,7 @@ struct SecretTable {
     subject: fn(&[KeyValue]) -> Subject,
 }
 
-static TABLES: [SecretTable; 6] = [
+static TABLES: [SecretTable; 7] = [
     SecretTable {
         name: "upstream_login",
         key: &["client", "server"],
@@ -106,6 +106,12 @@ static TABLES: [SecretTable; 6] = [
         secrets: &["before_document", "after_document"],
         subject: settings_subject,
     },
+    SecretTable {
+        name: "tool_log_content",
+        key: &["id"],
+        secrets: &["arguments", "result"],
+        subject: call_log_subject,
+    },
 ];
 
 fn login_subject(key: &[KeyValue]) -> Subject {
@@ -125,6 +131,11 @@ fn sessions_subject(_key: &[KeyValue]) -> Subject {
 
 fn settings_subject(_key: &[KeyValue]) -> Subject {
     Subject::SETTINGS
+}
+
+/// Returns the subject of no writer: a row of contents is inserted once, and is otherwise only removed.
+fn call_log_subject(_key: &[KeyValue]) -> Subject {
+    Subject::call_log("")
 }
 
 /// A value of a key column.

@@ -8,7 +8,7 @@ use tracing::{info, warn};
 use url::Url;
 
 use super::UpstreamServers;
-use airlock_core::{secret::Secret, tool::ClientName};
+use airlock_core::{act::Acts, secret::Secret, tool::ClientName};
 use airlock_mcp_client::{
     FollowError, HttpSettings, LoginError, LoginsUnavailable, OpenLink, Settings, is_secret,
     new_secret,
@@ -27,6 +27,11 @@ impl UpstreamServers {
     /// Sets the URL at which browsers reach the gateway.
     pub(in super::super) fn serve_logins_at(&self, base: Url) {
         self.accounts.links().serve_at(base);
+    }
+
+    /// Sets the record of logins.
+    pub(in super::super) fn record_logins_in(&self, acts: Acts) {
+        self.accounts.links().record_in(acts);
     }
 
     /// Removes the logins of tenants that no longer exist, in the background, and closes their connections.
@@ -251,6 +256,9 @@ impl UserLogins for UpstreamServers {
             let Some(removed) = removing.await.map_err(|error| unavailable(&error))? else {
                 return Ok(false);
             };
+            let client = &removed.id.client;
+            let key = &removed.holder.key_name;
+            self.accounts.links().record_logout(client, key, holder.is_some());
             if let Some(holder) = removed.id.holder {
                 self.accounts.disconnect(holder, Some(&removed.id.client));
             }

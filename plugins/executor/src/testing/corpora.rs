@@ -184,6 +184,7 @@ impl Tools for Fixtures {
             code: text("code"),
             message: text("message").unwrap_or_default(),
             data: error.get("data").map(Value::to_string),
+            retry_after_ms: error["retry_after_ms"].as_u64(),
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Attributes of a caught failure: `e.kind`, `e.code`, `e.message` and `e.data` in the block of
+//! Attributes of a caught failure: `e.kind`, `e.code`, `e.message`, `e.data` and `e.retry_after_ms` in the block of
 //! `except … as e`.
 //!
 //! Exceptions of the interpreter have a message and nothing else, and there are no types of one's

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     http_client::{OAuthConfig, TlsConfig, TokenExchangeConfig},
+    limits::{CallRateLimit, Dollars},
     plugin::Wasm,
     process::{Docker, Stdio},
     ranged::{
@@ -140,6 +141,15 @@ pub(crate) struct Client {
     /// the source's own names. Each must be in `tools_to_auto_execute` of its client.
     #[serde(default)]
     pub(crate) tool_fallbacks: BTreeMap<String, String>,
+    /// Limits on the calls of its tools, for all callers together.
+    pub(crate) rate_limit: Option<CallRateLimit>,
+    /// Limits on the calls of single tools, for all callers together, by the source's own names.
+    #[serde(default)]
+    pub(crate) tool_limits: BTreeMap<String, CallRateLimit>,
+    /// Price of one call in US dollars, which counts for budgets, by the source's own names of the tools; `*` for
+    /// those that are not named.
+    #[serde(default)]
+    pub(crate) tool_pricing: BTreeMap<String, Dollars>,
     /// Resources that MCP clients may read, by URI. An entry that ends with `*` permits every URI
     /// that begins with the rest; `["*"]` permits all. Upper and lower case differ.
     #[serde(default)]
@@ -206,6 +216,7 @@ type GivenKey = (&'static str, bool);
 impl Client {
     /// Returns the given keys that belong to another connection type and would be ignored, each with
     /// that type. A key that is missing here does not compile.
+    #[expect(clippy::too_many_lines, reason = "a list of all keys")]
     pub(crate) fn keys_of_other_types(&self) -> Vec<(&'static str, &'static str)> {
         let Self {
             // Keys of every client.
@@ -217,6 +228,9 @@ impl Client {
             tools_to_auto_execute: _,
             tool_cache: _,
             tool_fallbacks: _,
+            rate_limit: _,
+            tool_limits: _,
+            tool_pricing: _,
             code_mode: _,
             code_mode_binding_level: _,
             allow_on_all_virtual_keys: _,

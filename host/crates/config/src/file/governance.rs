@@ -1,11 +1,12 @@
 //! `governance`, as written: virtual keys, and the sets that they name. Teams and customers are in
-//! [`team`](super::team).
+//! [`team`](super::team), limits in [`limits`](super::limits).
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
     forms::SHA256,
+    limits::{Budget, CallRateLimit, ModelConfig, PricingOverride, RateLimit},
     ranged::Flag,
     team::{Customer, Team},
     tool_manager::ApprovalChoice,
@@ -26,6 +27,10 @@ pub(crate) struct Governance {
     pub(crate) teams: Vec<Team>,
     /// Groups of teams and virtual keys.
     pub(crate) customers: Vec<Customer>,
+    /// Limits on requests to single models.
+    pub(crate) model_configs: Vec<ModelConfig>,
+    /// Prices of models in place of those that the gateway knows.
+    pub(crate) pricing_overrides: Vec<PricingOverride>,
 }
 
 /// A named set of rows.
@@ -113,6 +118,17 @@ pub(crate) struct VirtualKey {
     pub(crate) team_id: Option<String>,
     /// Name or identifier of the customer that it belongs to, unless it belongs to a team. Default: none.
     pub(crate) customer_id: Option<String>,
+    /// Money that may be spent, each entry in windows of another length.
+    #[serde(default)]
+    pub(crate) budgets: Vec<Budget>,
+    /// The same as `budgets` with one entry.
+    pub(crate) budget: Option<Budget>,
+    /// Limits on requests to models, tokens and calls of tools.
+    pub(crate) rate_limit: Option<RateLimit>,
+    /// True for windows of the calendar, in UTC: `1d` begins at midnight, `1w` on Monday, `1M`, `1Q` and `1Y` on
+    /// the first day.
+    #[serde(default)]
+    pub(crate) calendar_aligned: bool,
 }
 
 /// Digest of the credential of a virtual key that has none in the file, as the store has it.
@@ -149,4 +165,6 @@ pub(crate) struct KeyRow {
     /// Prompts, by the source's own names; `["*"]` opens all.
     #[serde(default)]
     pub(crate) prompts_to_get: Vec<String>,
+    /// For a row of a virtual key: limits on the key's calls of this client.
+    pub(crate) rate_limit: Option<CallRateLimit>,
 }

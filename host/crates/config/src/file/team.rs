@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::limits::{Budget, RateLimit};
+
 /// A group of virtual keys.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -16,6 +18,17 @@ pub(crate) struct Team {
     _description: Option<String>,
     /// Name or identifier of the customer that it belongs to. Default: none.
     pub(crate) customer_id: Option<String>,
+    /// Money that may be spent, each entry in windows of another length.
+    #[serde(default)]
+    pub(crate) budgets: Vec<Budget>,
+    /// The same as `budgets` with one entry.
+    pub(crate) budget: Option<Budget>,
+    /// Limits on requests to models, tokens and calls of tools.
+    pub(crate) rate_limit: Option<RateLimit>,
+    /// True for windows of the calendar, in UTC: `1d` begins at midnight, `1w` on Monday, `1M`, `1Q` and `1Y` on
+    /// the first day.
+    #[serde(default)]
+    pub(crate) calendar_aligned: bool,
 }
 
 /// A group of teams and virtual keys.
@@ -29,4 +42,15 @@ pub(crate) struct Customer {
     /// A note for people.
     #[serde(rename = "description")]
     _description: Option<String>,
+    /// Money that may be spent, each entry in windows of another length.
+    #[serde(default)]
+    pub(crate) budgets: Vec<Budget>,
+    /// The same as `budgets` with one entry.
+    pub(crate) budget: Option<Budget>,
+    /// Limits on requests to models, tokens and calls of tools.
+    pub(crate) rate_limit: Option<RateLimit>,
+    /// True for windows of the calendar, in UTC: `1d` begins at midnight, `1w` on Monday, `1M`, `1Q` and `1Y` on
+    /// the first day.
+    #[serde(default)]
+    pub(crate) calendar_aligned: bool,
 }

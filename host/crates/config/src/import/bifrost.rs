@@ -8,6 +8,7 @@ use super::{
     client_name::{free_name, renamed as renamed_client},
     clouds,
     draft::Draft,
+    limits,
     report::Outcome,
 };
 use crate::key_path::KeyPath;
@@ -82,6 +83,7 @@ pub(super) fn translate(source: &Value) -> Draft {
         let (outcome, message) = note_of_sync(key, value, used.as_ref());
         draft.note(key.clone(), outcome, message);
     }
+    limits::translate(&mut draft);
     translate_keys(&mut draft, &renamed);
     translate_groups(&mut draft, &renamed);
     translate_providers(&mut draft);

@@ -112,7 +112,7 @@ fn a_file_of_bifrost_is_taken_moved_or_refused_line_by_line() {
     refused providers.openai.custom_provider_config: this build does not act on it: use `kind` and `base_url`
     refused mcp.client_configs[1].is_ping_available: "files": expected true or false, found a string
     refused mcp.client_configs[2].connection_type: "socket": "websocket" is not built yet: use "stdio", "docker", "http", "sse" or "wasm"
-    refused governance.teams[0].budget_id: "platform": this build does not act on it: budgets and rates are not built yet
+    refused governance.teams[0].budget_id: "platform": this build does not act on it: write the budget itself into `budgets`
     taken providers.openai: 
     taken mcp.client_configs[0]: web_search
     taken mcp.client_configs[1]: files
@@ -146,6 +146,39 @@ fn a_file_of_bifrost_is_taken_moved_or_refused_line_by_line() {
     assert_eq!(imported.file, expected, "{:#}", imported.file);
     let text = imported.file.to_string();
     crate::Config::parse(&text, "airlock.json", &|_| None).expect("a good configuration");
+}
+
+#[test]
+fn limits_that_stand_apart_are_moved_to_their_owners() {
+    let imported = imported(&json!({
+        "governance": {
+            "budgets": [
+                {"id": "b", "max_limit": 5, "reset_duration": "1M", "current_usage": 2},
+                {"id": "c", "max_limit": 9, "reset_duration": "1d", "virtual_key_id": "vk1", "team_id": null},
+                {"id": "unused", "max_limit": 1, "reset_duration": "1d"},
+            ],
+            "rate_limits": [{"id": "r", "token_max_limit": 9, "token_reset_duration": "1h", "token_current_usage": 1, "request_max_limit": null}],
+            "virtual_keys": [{"id": "vk1", "name": "ann", "value": "sk-bf-0123456789abcdef", "budget_id": "b", "rate_limit_id": "r"}],
+            "customers": [{"id": "c", "name": "acme", "budget_id": "gone"}],
+        },
+    }));
+    insta::assert_snapshot!(lines(&imported), @r#"
+    changed governance.budgets[0]: is `budgets` of its owner
+    changed governance.budgets[1]: is `budgets` of its owner
+    refused governance.budgets[2]: belongs to no virtual key, team or customer of the file
+    changed governance.rate_limits[0]: is `rate_limit` of its owner
+    refused governance.customers[0].budget_id: "acme": this build does not act on it: write the budget itself into `budgets`
+    taken governance.virtual_keys[0]: ann
+    taken governance.customers[0]: acme
+    "#);
+    let key = &imported.file["governance"]["virtual_keys"][0];
+    let budgets = json!([
+        {"max_limit": 5, "reset_duration": "1M"},
+        {"max_limit": 9, "reset_duration": "1d"},
+    ]);
+    assert_eq!(key["budgets"], budgets);
+    assert_eq!(key["rate_limit"], json!({"token_max_limit": 9, "token_reset_duration": "1h"}));
+    assert_eq!(imported.file["governance"].get("budgets"), None);
 }
 
 #[test]

@@ -42,6 +42,8 @@ pub(super) fn part(kind: EntryKind) -> Option<NamedPart> {
         EntryKind::Role => Some(NamedPart::Roles),
         EntryKind::Environment => Some(NamedPart::Environments),
         EntryKind::VirtualMcp => Some(NamedPart::VirtualMcps),
+        EntryKind::ModelConfig => Some(NamedPart::ModelConfigs),
+        EntryKind::PricingOverride => Some(NamedPart::PricingOverrides),
         EntryKind::Setting | EntryKind::KeyValue => None,
     }
 }
@@ -62,6 +64,8 @@ pub(super) fn place(layout: &Layout<'_>, file: &mut File) {
         EntryKind::Role => place_elements(layout, &mut governance.roles),
         EntryKind::Environment => place_elements(layout, &mut governance.environments),
         EntryKind::VirtualMcp => place_elements(layout, &mut mcp.virtual_mcps),
+        EntryKind::ModelConfig => place_elements(layout, &mut governance.model_configs),
+        EntryKind::PricingOverride => place_elements(layout, &mut governance.pricing_overrides),
         EntryKind::Setting | EntryKind::KeyValue => {}
     }
 }
@@ -103,15 +107,20 @@ pub(super) fn check(kind: EntryKind, name: &str, document: &Value) -> Result<(),
         EntryKind::Role => read::read_entry::<file::Role>(document).map(drop)?,
         EntryKind::Environment => read::read_entry::<file::Environment>(document).map(drop)?,
         EntryKind::VirtualMcp => read::read_entry::<file::VirtualMcp>(document).map(drop)?,
+        EntryKind::ModelConfig => read::read_entry::<file::ModelConfig>(document).map(drop)?,
+        EntryKind::PricingOverride => {
+            read::read_entry::<file::PricingOverride>(document).map(drop)?;
+        }
         EntryKind::KeyValue => {
             let value = read::read_entry::<file::KeyValue>(document)?;
             return resolve::check_key_value(&value);
         }
         EntryKind::Setting => return check_setting(name, document),
     }
-    if document["name"] != *name {
+    let member = part(kind).map_or("name", NamedPart::name_member);
+    if document[member] != *name {
         let message = format!("must be {name:?}, the name of the entry");
-        return Err(vec![Problem { key: KeyPath::default().member("name"), message }]);
+        return Err(vec![Problem { key: KeyPath::default().member(member), message }]);
     }
     Ok(())
 }

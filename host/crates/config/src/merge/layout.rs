@@ -59,7 +59,7 @@ impl Layout<'_> {
         let Some([Segment::Element(index), inner @ ..]) = below else { return Err(refused) };
         let inner = KeyPath::from(inner.to_vec());
         if let Some((_, element)) = self.kept.get(*index) {
-            let name = element["name"].as_str().unwrap_or_default().to_owned();
+            let name = element[self.part.name_member()].as_str().unwrap_or_default().to_owned();
             let problem = Problem::from(RefusedValue { key: inner, ..refused });
             return Ok(Attributed::Kept(self.kind, name, problem));
         }

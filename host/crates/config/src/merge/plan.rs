@@ -117,7 +117,7 @@ impl<'j> Plan<'j> {
     fn add_file(&mut self, kind: EntryKind, part: NamedPart) {
         let elements = self.json.pointer(part.pointer()).and_then(Value::as_array);
         for (index, value) in elements.into_iter().flatten().enumerate() {
-            let Some(name) = value["name"].as_str() else { continue };
+            let Some(name) = value[part.name_member()].as_str() else { continue };
             if kind == EntryKind::VirtualKey {
                 self.absent.file_keys.insert(name.to_owned());
             }
@@ -148,8 +148,12 @@ impl<'j> Plan<'j> {
             // The element that it removes is gone.
             return;
         }
-        if entry.kind == EntryKind::VirtualMcp {
-            self.absent.store_mcps.insert(entry.name.clone());
+        match entry.kind {
+            EntryKind::VirtualMcp => drop(self.absent.store_mcps.insert(entry.name.clone())),
+            EntryKind::ModelConfig => {
+                self.absent.store_model_configs.insert(entry.name.clone());
+            }
+            _ => {}
         }
         match entry.document.as_deref().map(|text| document(entry, text)) {
             None => self.change(key, Change::Removed),
@@ -372,6 +376,9 @@ impl AbsentNames {
     fn add(&mut self, kind: EntryKind, name: &str, in_file: &Value) {
         let name = name.to_owned();
         let id = in_file["id"].as_str().map(str::to_owned);
+        if kind == EntryKind::VirtualKey {
+            self.key_ids.extend([Some(name.clone()), id.clone()].into_iter().flatten());
+        }
         match kind {
             EntryKind::VirtualKey if in_file["is_active"] != false => {
                 self.keys.insert(name);

@@ -116,6 +116,9 @@ pub(super) static CLIENT: Members = Members {
         ("restart", Shape::Object(&RESTART)),
         ("tool_cache", Shape::List(&Shape::Object(&TOOL_CACHE))),
         ("tool_fallbacks", Shape::Map(&Shape::Shown)),
+        ("rate_limit", Shape::Object(&CALL_RATE_LIMIT)),
+        ("tool_limits", Shape::Map(&Shape::Object(&CALL_RATE_LIMIT))),
+        ("tool_pricing", Shape::Map(&Shape::Shown)),
         ("wasm_config", Shape::Object(&WASM)),
     ],
 };
@@ -275,8 +278,12 @@ pub(super) static VIRTUAL_KEY: Members = Members {
         "environment",
         "team_id",
         "customer_id",
+        "calendar_aligned",
     ],
     others: &[
+        ("budgets", Shape::List(&Shape::Object(&BUDGET))),
+        ("budget", Shape::Object(&BUDGET)),
+        ("rate_limit", Shape::Object(&RATE_LIMIT)),
         ("value", Shape::Secret),
         ("value_sha256", Shape::Digest),
         ("previous_value_sha256", Shape::Digest),
@@ -284,19 +291,77 @@ pub(super) static VIRTUAL_KEY: Members = Members {
     ],
 };
 
-static KEY_ROW: Members = Members::shown(&[
-    "mcp_client_name",
-    "tools_to_execute",
-    "tools_to_exclude",
-    "resources_to_read",
-    "prompts_to_get",
+static KEY_ROW: Members = Members {
+    shown: &[
+        "mcp_client_name",
+        "tools_to_execute",
+        "tools_to_exclude",
+        "resources_to_read",
+        "prompts_to_get",
+    ],
+    others: &[("rate_limit", Shape::Object(&CALL_RATE_LIMIT))],
+};
+
+static BUDGET: Members = Members {
+    shown: &["max_limit", "reset_duration"],
+    others: &[("reset_config", Shape::Object(&RESET_CONFIG))],
+};
+
+static RESET_CONFIG: Members = Members::shown(&["quarter_start_month"]);
+
+static RATE_LIMIT: Members = Members::shown(&[
+    "token_max_limit",
+    "token_reset_duration",
+    "request_max_limit",
+    "request_reset_duration",
+    "tool_call_max_limit",
+    "tool_call_reset_duration",
+    "max_concurrent",
 ]);
 
+static CALL_RATE_LIMIT: Members =
+    Members::shown(&["tool_call_max_limit", "tool_call_reset_duration", "max_concurrent"]);
+
 /// Members of an element of `governance.teams`.
-pub(super) static TEAM: Members = Members::shown(&["id", "name", "description", "customer_id"]);
+pub(super) static TEAM: Members = Members {
+    shown: &["id", "name", "description", "customer_id", "calendar_aligned"],
+    others: &[
+        ("budgets", Shape::List(&Shape::Object(&BUDGET))),
+        ("budget", Shape::Object(&BUDGET)),
+        ("rate_limit", Shape::Object(&RATE_LIMIT)),
+    ],
+};
 
 /// Members of an element of `governance.customers`.
-pub(super) static CUSTOMER: Members = Members::shown(&["id", "name", "description"]);
+pub(super) static CUSTOMER: Members = Members {
+    shown: &["id", "name", "description", "calendar_aligned"],
+    others: &[
+        ("budgets", Shape::List(&Shape::Object(&BUDGET))),
+        ("budget", Shape::Object(&BUDGET)),
+        ("rate_limit", Shape::Object(&RATE_LIMIT)),
+    ],
+};
+
+/// Members of an element of `governance.model_configs`.
+pub(super) static MODEL_CONFIG: Members = Members {
+    shown: &["id", "model_name", "provider", "scope", "scope_id", "calendar_aligned"],
+    others: &[
+        ("budgets", Shape::List(&Shape::Object(&BUDGET))),
+        ("rate_limit", Shape::Object(&RATE_LIMIT)),
+    ],
+};
+
+/// Members of an element of `governance.pricing_overrides`.
+pub(super) static PRICING_OVERRIDE: Members = Members {
+    shown: &["id", "name", "scope_kind", "provider_id", "match_type", "pattern", "request_types"],
+    others: &[("patch", Shape::Object(&PRICING_PATCH))],
+};
+
+static PRICING_PATCH: Members = Members::shown(&[
+    "input_cost_per_token",
+    "output_cost_per_token",
+    "cache_read_input_token_cost",
+]);
 
 /// Members of an element of `governance.roles`.
 pub(super) static ROLE: Members = Members {
@@ -402,6 +467,8 @@ mod tests {
             ("Role", &ROLE),
             ("Environment", &ENVIRONMENT),
             ("VirtualMcp", &VIRTUAL_MCP),
+            ("ModelConfig", &MODEL_CONFIG),
+            ("PricingOverride", &PRICING_OVERRIDE),
         ] {
             assert_eq!(compare(types, name, members), BTreeSet::new(), "{name}");
         }

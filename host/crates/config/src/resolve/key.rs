@@ -12,6 +12,7 @@ use super::{
     client::OwnedClients,
     digest,
     file_env::FileEnv,
+    limits::KeyIdentities,
     named_set::{self, NamedSets},
     refused::{InvalidValue, NamedPart},
     resolved::{Problems, Resolved},
@@ -22,7 +23,7 @@ use super::{
 use crate::{env_text::EnvText, error::Problem, file};
 use airlock_core::{
     door::{
-        ApprovalChoice, CertificateDigest, Grants, Keys, ROLES_PREFIX, VirtualKey,
+        ApprovalChoice, CertificateDigest, Grants, Keys, Membership, ROLES_PREFIX, VirtualKey,
         credential_digest,
     },
     tool::ClientName,
@@ -62,8 +63,8 @@ pub(super) struct ResolvedKeys {
     pub(super) active: Keys,
     /// Names of those that have no credential yet.
     pub(super) without_value: BTreeSet<String>,
-    /// Names of those whose role or environment is taken away by an entry of the store. They are refused:
-    /// the role or environment may have taken tools away.
+    /// Names of those whose role, environment, team or customer is taken away by an entry of the store. They are
+    /// refused: it may have taken tools away, or have limits.
     pub(super) withheld: BTreeSet<String>,
 }
 
@@ -100,7 +101,6 @@ impl KeyNames<'_> {
 #[derive(Default)]
 struct Earlier {
     names: BTreeSet<String>,
-    ids: BTreeSet<String>,
     /// Names of the keys, by the digests of their credentials.
     digests: BTreeMap<[u8; 32], String>,
 }
@@ -116,6 +116,7 @@ pub(super) struct KeyContext<'a> {
     pub(super) clients: &'a BTreeSet<ClientName>,
     pub(super) sets: &'a NamedSets<'a>,
     pub(super) groups: &'a Groups<'a>,
+    pub(super) identities: &'a KeyIdentities,
     /// Clients that belong to keys.
     pub(super) owned: &'a OwnedClients,
     /// True if the listener asks callers for certificates.
@@ -143,7 +144,7 @@ pub(super) fn resolve(
         let certificates = certificates.map(|list| problems.take(CERTIFICATES, list));
         let name = key.name.clone();
         let is_active = key.is_active.0;
-        let is_withheld = context.sets.lack_one_of(&key);
+        let is_withheld = context.sets.lack_one_of(&key) || context.groups.lack_one_of(&key);
         let has_value = key.value.is_some() || key.value_sha256.is_some();
         if is_active && !has_value && context.env.is_file {
             all.without_value.insert(name.clone());
@@ -166,6 +167,7 @@ fn resolve_one(
 ) -> Option<VirtualKey> {
     check_name(problems, &key.name, &mut earlier.names);
     let grants = problems.merge(grants(&key, context));
+    let membership = membership(&key, context);
     let expires_at = key.expires_at.as_deref();
     let expires_at = expires_at.and_then(|at| problems.accept("expires_at", time::rfc3339(at)));
     let previous = problems.merge(previous(&key));
@@ -182,12 +184,10 @@ fn resolve_one(
     }
     // With `value`, what was stored before belongs to the credential.
     let id = key.id.filter(|id| has_digest && !id.is_empty());
-    if id.as_ref().is_some_and(|id| !earlier.ids.insert(id.clone())) {
-        problems.refuse("id", "another key has this identifier already");
-    }
     let mut resolved = VirtualKey::from_digest(key.name, digest, grants)
         .with_approval(key.approval.map(ApprovalChoice::from))
-        .with_expiry(expires_at);
+        .with_expiry(expires_at)
+        .with_membership(membership);
     if let Some(id) = id {
         resolved = resolved.with_id(&id);
     }
@@ -195,6 +195,13 @@ fn resolve_one(
         resolved = resolved.with_previous(previous.digest, previous.valid_until);
     }
     Some(resolved)
+}
+
+/// Returns the identifiers under which the calls of a key are counted and recorded.
+fn membership(key: &file::VirtualKey, context: &KeyContext<'_>) -> Membership {
+    let [team, customer] = context.groups.identities(key);
+    let identity = context.identities.of(&key.name).unwrap_or(&key.name);
+    Membership { key: Some(identity.to_owned()), key_name: Some(key.name.clone()), team, customer }
 }
 
 /// Returns the tools that a key opens: those of its rows and of its roles, within its environment.

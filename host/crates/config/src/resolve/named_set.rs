@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    mem,
     sync::Arc,
 };
 
@@ -63,13 +64,14 @@ impl NamedSets<'_> {
     }
 }
 
-/// Resolves the sets of the section. Their problems have keys relative to it.
+/// Resolves the sets of the section, and takes them out of it. Their problems have keys relative to it.
 pub(super) fn resolve<'a>(
-    roles: Vec<file::Role>,
-    environments: Vec<file::Environment>,
+    governance: &mut file::Governance,
     clients: &BTreeSet<ClientName>,
     absent: &'a AbsentSets,
 ) -> Resolved<NamedSets<'a>> {
+    let roles = mem::take(&mut governance.roles);
+    let environments = mem::take(&mut governance.environments);
     Resolved::new(|problems| {
         let present = problems.take("roles", resolve_roles(roles, clients));
         let environments = resolve_environments(environments, clients);
@@ -87,6 +89,7 @@ fn resolve_roles(
 ) -> Resolved<BTreeMap<String, Grants>> {
     let mut taken = BTreeSet::new();
     let roles = Resolved::elements(roles, |problems, role| {
+        problems.take("mcp_configs", check_rows(&role.mcp_configs));
         let grants = problems.take("mcp_configs", row::resolve(&role.mcp_configs, clients));
         if !is_role_name(&role.name) {
             problems.refuse(
@@ -102,6 +105,17 @@ fn resolve_roles(
         Some((role.name, grants))
     });
     roles.map(BTreeMap::from_iter)
+}
+
+/// Refuses limits in the rows of a role.
+fn check_rows(rows: &[file::KeyRow]) -> Resolved<()> {
+    let rows = Resolved::elements(rows, |problems, row| {
+        if row.rate_limit.is_some() {
+            problems.refuse("rate_limit", "belongs to a row of a virtual key");
+        }
+        Some(())
+    });
+    rows.map(drop)
 }
 
 fn is_role_name(name: &str) -> bool {

@@ -41,9 +41,19 @@ pub(crate) enum NamedPart {
     Teams,
     Customers,
     VirtualMcps,
+    ModelConfigs,
+    PricingOverrides,
 }
 
 impl NamedPart {
+    /// Returns the member of an element by which it is named.
+    pub(crate) fn name_member(self) -> &'static str {
+        match self {
+            Self::ModelConfigs | Self::PricingOverrides => "id",
+            _ => "name",
+        }
+    }
+
     /// Returns the key of the part as a JSON Pointer.
     pub(crate) fn pointer(self) -> &'static str {
         match self {
@@ -55,6 +65,8 @@ impl NamedPart {
             Self::Teams => "/governance/teams",
             Self::Customers => "/governance/customers",
             Self::VirtualMcps => "/mcp/virtual_mcps",
+            Self::ModelConfigs => "/governance/model_configs",
+            Self::PricingOverrides => "/governance/pricing_overrides",
         }
     }
 
@@ -69,6 +81,8 @@ impl NamedPart {
             Self::Teams => "governance.teams",
             Self::Customers => "governance.customers",
             Self::VirtualMcps => "mcp.virtual_mcps",
+            Self::ModelConfigs => "governance.model_configs",
+            Self::PricingOverrides => "governance.pricing_overrides",
         })
     }
 }

@@ -12,6 +12,33 @@ use crate::file;
 pub(super) struct Groups<'a> {
     pub(super) teams: Group<'a>,
     pub(super) customers: Group<'a>,
+    /// Customers as the teams name them, by the names of the teams.
+    customers_of_teams: BTreeMap<String, String>,
+}
+
+impl Groups<'_> {
+    /// Returns the identifiers of the team and the customer of a key.
+    pub(super) fn identities(&self, key: &file::VirtualKey) -> [Option<String>; 2] {
+        let team = key.team_id.as_deref().and_then(|text| self.teams.find(text));
+        let customer = self.customer_of(key).and_then(|text| self.customers.find(text));
+        let team = team.and_then(|name| self.teams.identity(name));
+        let customer = customer.and_then(|name| self.customers.identity(name));
+        [team, customer].map(|identity| identity.map(str::to_owned))
+    }
+
+    /// Returns whether an entry of the store takes away the team or the customer of a key, and with it limits
+    /// that the key has.
+    pub(super) fn lack_one_of(&self, key: &file::VirtualKey) -> bool {
+        key.team_id.as_deref().is_some_and(|text| self.teams.lacks(text))
+            || self.customer_of(key).is_some_and(|text| self.customers.lacks(text))
+    }
+
+    /// Returns the customer of a key or of its team, as that is named there.
+    fn customer_of<'k>(&'k self, key: &'k file::VirtualKey) -> Option<&'k str> {
+        let team = key.team_id.as_deref().and_then(|text| self.teams.find(text));
+        let of_team = team.and_then(|name| self.customers_of_teams.get(name));
+        key.customer_id.as_deref().or(of_team.map(String::as_str))
+    }
 }
 
 /// The elements of one of the two parts.
@@ -21,19 +48,39 @@ pub(super) struct Group<'a> {
     names: BTreeSet<String>,
     /// Names, by identifier.
     ids: BTreeMap<String, String>,
+    /// Identifiers of those that have one, by name.
+    own_ids: BTreeMap<String, String>,
     /// Names and identifiers of others that may be named too.
     absent: &'a BTreeSet<String>,
 }
 
 impl<'a> Group<'a> {
     fn new(part: NamedPart, kind: &'static str, absent: &'a BTreeSet<String>) -> Self {
-        Self { part, kind, names: BTreeSet::new(), ids: BTreeMap::new(), absent }
+        Self {
+            part,
+            kind,
+            names: BTreeSet::new(),
+            ids: BTreeMap::new(),
+            own_ids: BTreeMap::new(),
+            absent,
+        }
     }
 
     /// Finds the name of an element by its identifier or its name.
     pub(super) fn find(&self, text: &str) -> Option<&str> {
         let found = self.ids.get(text).or_else(|| self.names.get(text));
         found.map(String::as_str)
+    }
+
+    /// Returns the identifier under which an element is counted: its own one, or its name.
+    pub(super) fn identity(&self, name: &str) -> Option<&str> {
+        let name = self.names.get(name)?;
+        Some(self.own_ids.get(name).unwrap_or(name))
+    }
+
+    /// Returns whether a value names an element that an entry of the store takes away.
+    fn lacks(&self, text: &str) -> bool {
+        self.find(text).is_none()
     }
 
     /// Finds the element that a value names, as [`Self::find`] does. `None` for one that an entry of the
@@ -64,6 +111,7 @@ impl<'a> Group<'a> {
             problems
                 .refuse("id", format_args!("another {kind} has {id:?} as its identifier or name"));
         }
+        self.own_ids.insert(name.to_owned(), id.to_owned());
         self.ids.insert(id.to_owned(), name.to_owned());
     }
 }
@@ -85,6 +133,7 @@ pub(super) fn resolve<'a>(
         let mut groups = Groups {
             teams: Group::new(NamedPart::Teams, "team", &absent.teams),
             customers: Group::new(NamedPart::Customers, "customer", &absent.customers),
+            customers_of_teams: BTreeMap::new(),
         };
         let all = Resolved::elements(customers, |problems, customer| {
             groups.customers.add(problems, &customer.name, customer.id.as_deref());
@@ -95,6 +144,9 @@ pub(super) fn resolve<'a>(
             groups.teams.add(problems, &team.name, team.id.as_deref());
             let customer = team.customer_id.as_deref().map(|text| groups.customers.referent(text));
             customer.and_then(|found| problems.accept("customer_id", found));
+            if let Some(customer) = &team.customer_id {
+                groups.customers_of_teams.insert(team.name.clone(), customer.clone());
+            }
             Some(())
         });
         problems.take("teams", all);

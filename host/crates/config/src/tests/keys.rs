@@ -66,7 +66,10 @@ fn an_identifier_names_the_tenant_only_of_a_key_by_its_digest() {
         {"id": "7", "name": "b", "value_sha256": sha256("b")},
         {"id": "7", "name": "c", "value": SECRET},
     ]);
-    assert_snapshot!(error(&keys(twice)), @"governance.virtual_keys[1].id: another key has this identifier already");
+    assert_snapshot!(error(&keys(twice)), @r"
+    governance.virtual_keys[1].id: another key has this identifier already
+    governance.virtual_keys[2].id: another key has this identifier already
+    ");
 }
 
 #[test]

@@ -189,10 +189,7 @@ fn unimplemented_settings_are_refused_and_not_ignored() {
         error(&fs_with("connection_type", json!("stdoi"))),
         @r#"mcp.client_configs[0].connection_type: found "stdoi"; did you mean "stdio"? Valid: "stdio", "docker", "http", "sse", "wasm" or "inprocess""#
     );
-    assert_snapshot!(error(&with(fs_with("tool_pricing", json!({"read": 1})), "encryption_key", json!(SECRET))), @"
-    mcp.client_configs[0].tool_pricing: this build does not act on it: calls have no prices
-    encryption_key: this build does not act on it: use `store_key`, which names a variable of the environment or a file that has the key
-    ");
+    assert_snapshot!(error(&with(fs_with("tool_pricing", json!({"read": 1})), "encryption_key", json!(SECRET))), @"encryption_key: this build does not act on it: use `store_key`, which names a variable of the environment or a file that has the key");
     assert_snapshot!(
         error(&fs_with("wasm_config", json!({"component": "x"}))),
         @r#"mcp.client_configs[0].wasm_config: belongs to a client whose `connection_type` is "wasm""#

@@ -86,6 +86,34 @@ impl fmt::Debug for CallId {
     }
 }
 
+/// Reason for which a call was admitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Permission {
+    /// Calls of the tool need no approval.
+    Automatic,
+    /// The request is the approval: its caller names the call, or its client has asked its user.
+    Caller,
+    /// A person has approved this call.
+    Person,
+    /// It is made in a call that was approved with all its calls.
+    Enclosing,
+    /// It goes on with a call that was admitted before.
+    Continuation,
+}
+
+impl Permission {
+    /// Name in the records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Automatic => "automatic",
+            Self::Caller => "caller",
+            Self::Person => "person",
+            Self::Enclosing => "enclosing",
+            Self::Continuation => "continuation",
+        }
+    }
+}
+
 /// A call that may run. The value is the permission to run the call once: [`Admitted::run`]
 /// consumes it.
 #[must_use = "an admitted call does nothing until it is run"]
@@ -96,19 +124,36 @@ pub struct Admitted {
     arguments: Arguments,
     chain: Chain,
     is_automatic: bool,
+    permission: Permission,
     origin: Origin,
     is_substitute: bool,
 }
 
 impl Admitted {
-    pub(super) fn new(entry: &Entry, arguments: Arguments, origin: &Origin, chain: Chain) -> Self {
+    pub(super) fn new(
+        entry: &Entry,
+        arguments: Arguments,
+        origin: &Origin,
+        permission: Permission,
+        chain: Chain,
+    ) -> Self {
         let tool = entry.tool.clone();
         let provider = entry.provider.clone();
         let server = entry.is_server.then_some(entry.trust);
         let origin = origin.clone();
         let is_automatic = entry.auto;
         let is_substitute = false;
-        Self { tool, server, provider, arguments, chain, is_automatic, origin, is_substitute }
+        Self {
+            tool,
+            server,
+            provider,
+            arguments,
+            chain,
+            is_automatic,
+            permission,
+            origin,
+            is_substitute,
+        }
     }
 
     /// Marks that the call takes the place of another one.
@@ -134,6 +179,11 @@ impl Admitted {
     /// Returns whether calls of the tool need no approval, whatever this call was permitted by.
     pub fn is_automatic(&self) -> bool {
         self.is_automatic
+    }
+
+    /// Reason for which the call was admitted.
+    pub fn permission(&self) -> Permission {
+        self.permission
     }
 
     /// The origin of the call.
@@ -182,7 +232,7 @@ impl Admitted {
     async fn controlled(self, answers: Option<Answers>) -> Result<ToolOutput, CallError> {
         let control = self.chain.view().control().cloned();
         let controlled = match control {
-            Some(control) => Some(control.begin(&self).await?),
+            Some(control) => Some(control.begin(&self).await.map_err(CallError::not_begun)?),
             None => None,
         };
         let provider = self.provider.clone();

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -34,6 +34,8 @@ pub struct Budget {
 pub(super) struct ChainBudget {
     budget: Budget,
     nested_left: AtomicU32,
+    /// True if a nested call was beyond the budget.
+    is_exceeded: AtomicBool,
     /// Host calls that all guests together have left; set by the first guest.
     host_calls_left: AtomicU32,
     /// Fuel that all guests below the first have left; set by the first guest.
@@ -57,6 +59,7 @@ impl ChainBudget {
         Self {
             budget: *budget,
             nested_left: AtomicU32::new(budget.nested_calls),
+            is_exceeded: AtomicBool::new(false),
             host_calls_left: AtomicU32::new(u32::MAX),
             fuel_left: AtomicU64::new(u64::MAX),
             rooms: (1..budget.depth)
@@ -76,6 +79,11 @@ impl ChainBudget {
             return Err(CallError::budget(NESTED_CALLS, nested_calls.into()));
         }
         Ok(())
+    }
+
+    /// Notes that a nested call is beyond the budget. Returns whether it is the first one.
+    pub(super) fn is_first_beyond(&self) -> bool {
+        !self.is_exceeded.swap(true, Ordering::Relaxed)
     }
 
     /// Takes one host call of a guest off the budget; false if none is left.

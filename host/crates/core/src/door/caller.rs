@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::{
     Admitted, Approved, Budget, CallId, Chain, Entry, Event, Events, Ledger, LogLevel, Origin,
-    Refusal, Resumed, View,
+    Permission, Resumed, View,
     arguments::{Arguments, MAX_NAME_BYTES, ToArguments},
     budget::ChainBudget,
     event,
@@ -111,6 +111,12 @@ impl Caller {
         Self(Arc::new(CallerData { approves_scripts: true, ..(*self.0).clone() }))
     }
 
+    /// Tells the control of a call that is refused before [`Self::admit`] is asked, because there is no such
+    /// tool or its arguments cannot be read.
+    pub fn report_refusal(&self, name: &str, error: &CallError) {
+        self.0.view.report_refusal(&self.0.origin, name, error);
+    }
+
     /// The tools that the caller may see.
     pub fn view(&self) -> &View {
         &self.0.view
@@ -156,13 +162,25 @@ impl Caller {
         arguments: &(impl ToArguments + ?Sized),
         answers: Answers,
     ) -> Result<Resumed, CallError> {
+        let continued = self.continued(name, arguments);
+        if let Err(error) = &continued {
+            self.0.view.tell_refused(&self.0.origin, None, name, error);
+        }
+        continued.map(|call| Resumed::new(call, answers))
+    }
+
+    fn continued(
+        &self,
+        name: &str,
+        arguments: &(impl ToArguments + ?Sized),
+    ) -> Result<Admitted, CallError> {
         self.check_switch()?;
-        let entry = self.find(&self.0.origin, name)?;
+        let origin = &self.0.origin;
+        let entry = self.find(origin, name)?;
         let arguments = arguments.to_arguments(name)?;
         let start = Start { deadline: self.deadline(entry), ..self.start() };
         let chain = Chain::new(self.clone(), start, Report::new());
-        let call = Admitted::new(entry, arguments, &self.0.origin, chain);
-        Ok(Resumed::new(call, answers))
+        Ok(Admitted::new(entry, arguments, origin, Permission::Continuation, chain))
     }
 
     /// Ends a call of a tool that waits for answers under `token`, because nobody will answer.
@@ -211,18 +229,8 @@ impl Caller {
     ) -> Result<Admitted, CallError> {
         let parent = start.parent;
         let decided = self.apply_rules(origin, name, arguments, approved, start);
-        if let Err(error) = &decided
-            && let Some(control) = self.0.view.control()
-        {
-            let name = &cut(name.to_owned(), MAX_NAME_BYTES);
-            control.refused(&Refusal {
-                tenant: self.0.view.tenant(),
-                membership: self.0.view.membership(),
-                origin,
-                parent,
-                name,
-                error,
-            });
+        if let Err(error) = &decided {
+            self.0.view.tell_refused(origin, parent, name, error);
         }
         decided
     }
@@ -245,9 +253,15 @@ impl Caller {
         if !entry.auto && !start.is_approved && approved.is_none() {
             return Err(needs_approval(entry, &arguments));
         }
+        let permission = match start.parent {
+            _ if entry.auto => Permission::Automatic,
+            _ if approved.is_some() => Permission::Person,
+            None => Permission::Caller,
+            Some(_) => Permission::Enclosing,
+        };
         start.is_approved |= approved.is_some_and(|approved| approved.covers_nested);
         let chain = Chain::new(self.clone(), start, Report::new());
-        Ok(Admitted::new(entry, arguments, origin, chain))
+        Ok(Admitted::new(entry, arguments, origin, permission, chain))
     }
 
     /// Fails if all tools are switched off at this moment, also for a request that began before.

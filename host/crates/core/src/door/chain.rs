@@ -43,6 +43,11 @@ impl Chain {
         self.id
     }
 
+    /// The call that made the running one; `None` if it is a request's own.
+    pub fn parent(&self) -> Option<CallId> {
+        self.parent
+    }
+
     /// Instant by which the running call must have ended.
     pub fn deadline(&self) -> Instant {
         self.deadline
@@ -121,7 +126,7 @@ impl Chain {
         arguments: &str,
         approved: Option<&Approved>,
     ) -> Result<Admitted, CallError> {
-        self.count_call()?;
+        self.count_nested(origin, name)?;
         let is_approved = match origin {
             Origin::Script => self.caller.approves_scripts(),
             _ => self.is_approved,
@@ -144,7 +149,7 @@ impl Chain {
         name: &str,
         arguments: &Arguments,
     ) -> Result<Admitted, CallError> {
-        self.count_call()?;
+        self.count_nested(origin, name)?;
         let start = Start {
             shared: self.shared.clone(),
             parent: Some(self.id),
@@ -159,6 +164,18 @@ impl Chain {
     /// same script. Fails if no call is left.
     pub fn count_call(&self) -> Result<(), CallError> {
         self.shared.take_nested(self.depth)
+    }
+
+    /// Counts a nested call. The control is told of the first one of the chain that is beyond the budget: of all,
+    /// a guest could fill the records with them.
+    fn count_nested(&self, origin: &Origin, name: &str) -> Result<(), CallError> {
+        let counted = self.count_call();
+        if let Err(error) = &counted
+            && self.shared.is_first_beyond()
+        {
+            self.view().tell_refused(origin, Some(self.id), name, error);
+        }
+        counted
     }
 
     pub(super) fn shorten(&mut self, deadline: Instant) {

@@ -13,14 +13,15 @@ use crate::{
 /// refuse an admitted call, and cannot admit one.
 pub trait CallControl: Send + Sync + 'static {
     /// Controls an admitted call that is about to run, whatever made it: a request, a script or a
-    /// plugin. The call runs only if this succeeds; otherwise it fails with the error. Dropping the
-    /// future means that the call does not run.
+    /// plugin. The call runs only if this succeeds; otherwise it fails with the error, which is marked as
+    /// that of a call that has not begun. Dropping the future means that the call does not run.
     fn begin<'c>(
         &'c self,
         call: &'c Admitted,
     ) -> BoxFuture<'c, Result<Box<dyn ControlledCall>, CallError>>;
 
-    /// Takes note of a call that the door has refused. Must neither block nor fail.
+    /// Takes note of a call that the door has refused: of the nested calls of one chain that are beyond its
+    /// budget, the first. Must neither block nor fail.
     fn refused(&self, refusal: &Refusal<'_>);
 }
 
@@ -47,3 +48,6 @@ pub struct Refusal<'r> {
     /// The reason.
     pub error: &'r CallError,
 }
+
+#[cfg(test)]
+mod tests;

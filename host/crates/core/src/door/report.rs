@@ -70,6 +70,11 @@ impl<'c> Reporter<'c> {
         self.report.fuel()
     }
 
+    /// The run that the call is of; `None` if it is of none.
+    pub fn run(&self) -> Option<Arc<str>> {
+        self.report.run()
+    }
+
     /// Records that the running call has changed something, or may have, otherwise than by calls of
     /// its own.
     pub fn act(&self) {

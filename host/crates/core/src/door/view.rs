@@ -6,13 +6,15 @@ use std::{
 };
 
 use super::{
-    CallControl, CallerHeaders, CallerToken, Filter, Membership, Origin, Provider, RelayView,
-    ScriptLanguage, ToolApproval, ToolRules, ToolSwitch, VirtualKey,
+    CallControl, CallId, CallerHeaders, CallerToken, Filter, Membership, Origin, Provider, Refusal,
+    RelayView, ScriptLanguage, ToolApproval, ToolRules, ToolSwitch, VirtualKey,
+    arguments::MAX_NAME_BYTES,
 };
 use crate::{
     tenant::Tenant,
-    tool::{ClientName, Policy, Tool, ToolName, Trust},
+    tool::{CallError, ClientName, Policy, Tool, ToolName, Trust},
 };
+use airlock_strings::cut;
 
 /// The tools that one caller may see. Listing and calling use the same view, so they cannot
 /// disagree. Cheap to clone. A view does not change when the catalog changes.
@@ -177,8 +179,33 @@ impl View {
         self.control.as_ref()
     }
 
+    /// Tells the control of a call of the request that is refused before [`Caller::admit`](super::Caller::admit)
+    /// is asked, because there is no such tool or its arguments cannot be read.
+    pub fn report_refusal(&self, origin: &Origin, name: &str, error: &CallError) {
+        self.tell_refused(origin, None, name, error);
+    }
+
+    /// Tells the control of a call that is refused.
+    pub(super) fn tell_refused(
+        &self,
+        origin: &Origin,
+        parent: Option<CallId>,
+        name: &str,
+        error: &CallError,
+    ) {
+        let Some(control) = &self.control else { return };
+        let name = &cut(name.to_owned(), MAX_NAME_BYTES);
+        let membership = &self.membership;
+        control.refused(&Refusal { tenant: &self.tenant, membership, origin, parent, name, error });
+    }
+
     /// The key that the request came with; the default if it came with none.
     pub fn membership(&self) -> &Membership {
+        &self.membership
+    }
+
+    /// The same, to be kept longer than the view.
+    pub fn shared_membership(&self) -> &Arc<Membership> {
         &self.membership
     }
 

@@ -36,6 +36,8 @@ host_codes! {
     BadResult = "bad_result",
     /// The call would exceed a budget of its chain.
     Budget = "budget",
+    /// The money that the operator has set for the key, one of its groups, or the model is spent.
+    BudgetExceeded = "budget_exceeded",
     /// The pool is full, and so is its queue.
     Busy = "busy",
     /// The caller disconnected or cancelled the call.

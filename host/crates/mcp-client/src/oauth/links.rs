@@ -14,6 +14,7 @@
 //! A link is bound to the tenant that asked, and its login to the browser that confirmed: the redirect
 //! is of use only there. All of it is in the store, so each of several gateways can take the next step.
 
+mod authorization;
 mod document;
 
 use std::{
@@ -25,25 +26,26 @@ use std::{
 use base64::engine::{Engine as _, general_purpose::URL_SAFE_NO_PAD};
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
-use tokio::time::timeout;
 use tracing::{info, warn};
 use url::Url;
 use uuid::Uuid;
 
-use self::document::{LinkDocument, LinkHolder, StartedLogin};
+use self::document::{LinkDocument, LinkHolder};
 use super::{
-    callback::Redirected,
     clients::RegisteredClients,
-    exchange::AuthorizationRequest,
-    login::{LoginError, Preparation, prepare},
-    logins::{Logins, LoginsUnavailable, StoredLogin, login_id},
-    outbound::Outbound,
+    login::LoginError,
+    logins::{Logins, LoginsUnavailable, login_id},
     tokens::millis,
     turns::Turns,
     user_headers::{self, BadUserHeaders},
 };
-use crate::{http::HttpSettings, secrets::Redactor, settings::Settings};
-use airlock_core::{secret::Secret, tenant::Identity, tool::LOGIN_LINK_LIFE};
+use crate::{http::HttpSettings, settings::Settings};
+use airlock_core::{
+    act::{Act, ActKind, Acts},
+    secret::Secret,
+    tenant::Identity,
+    tool::LOGIN_LINK_LIFE,
+};
 use airlock_store::{
     OwnerId,
     login::{LoginId, USER_HEADERS, UpstreamLogin},
@@ -52,10 +54,6 @@ use airlock_store::{
 
 /// Path of links, before their identifiers.
 const LINK: &str = "oauth/login/";
-/// Path to which authorization servers redirect browsers, before the name of the client. Each client has
-/// its own, so that a hostile server cannot have the code of another server sent to its own token endpoint
-/// (RFC 9700, section 4.4.2.2): not all authorization servers name themselves in a redirect.
-const CALLBACK: &str = "oauth/callback/";
 /// Least time that a link which is offered again can still be followed.
 const LEAST_LIFE: Duration = Duration::from_mins(5);
 /// Maximum links that this process remembers to offer again.
@@ -63,8 +61,6 @@ const MAX_OFFERED: usize = 10_000;
 /// Maximum logins of one client that are begun at the same time. Each takes some requests, one after the
 /// other, which a server that hangs holds up for two minutes.
 const MAX_BEGINNING: usize = 4;
-/// Time for which the beginning of a login waits for others of its link or its client.
-const BEGIN_WAIT: Duration = Duration::from_secs(2);
 /// Number of wrong keys that end the link at which they are entered.
 const MAX_WRONG_KEYS: u32 = 5;
 /// Length of the identifiers of links and of the secrets of browsers, in characters.
@@ -129,6 +125,8 @@ struct Inner {
     logins: Logins,
     /// URL at which browsers reach the gateway, with a slash at its end.
     base: OnceLock<Url>,
+    /// Record of logins.
+    acts: OnceLock<Acts>,
     clients: RegisteredClients,
     /// Tenants for which a link is looked for or made, so that calls at once get the same link.
     offering: Turns<LoginId>,
@@ -146,6 +144,7 @@ impl LoginLinks {
         Self(Arc::new(Inner {
             logins,
             base: OnceLock::new(),
+            acts: OnceLock::new(),
             clients: RegisteredClients::default(),
             offering: Turns::new(1),
             links_beginning: Turns::new(1),
@@ -270,7 +269,29 @@ impl LoginLinks {
         };
         self.store(&found, login).await?;
         info!(client = found.id.client, key = key_name, "a user has entered headers");
+        self.record_login(&found.id.client, &key_name, USER_HEADERS);
         Ok(found.id)
+    }
+
+    /// Sets the record of logins. The first one counts.
+    pub fn record_in(&self, acts: Acts) {
+        let _ = self.0.acts.set(acts);
+    }
+
+    fn record_login(&self, client: &str, key_name: &str, way: &str) {
+        if let Some(acts) = self.0.acts.get() {
+            let actor = format!("key {key_name:?}");
+            acts.record(|| Act::new(ActKind::UserLoggedIn, actor, client).with("way", way));
+        }
+    }
+
+    /// Records that the login of a user at a client was removed: by the key that holds it, or by an operator.
+    pub fn record_logout(&self, client: &str, key_name: &str, is_by_holder: bool) {
+        if let Some(acts) = self.0.acts.get() {
+            let key = format!("key {key_name:?}");
+            let actor = if is_by_holder { key.clone() } else { "operator".to_owned() };
+            acts.record(|| Act::new(ActKind::UserLoggedOut, actor, client).with("login_of", key));
+        }
     }
 
     /// Stores the login of a link, unless its holder or its client was removed meanwhile.
@@ -289,152 +310,6 @@ impl LoginLinks {
         let found = found.ok_or(FollowError::Gone)?;
         let document = LinkDocument::open(&found).ok_or(FollowError::Gone)?;
         Ok((found, document))
-    }
-
-    /// Begins the login of a link, which its user has confirmed in the browser with this secret. Returns
-    /// the URL of the authorization server. `settings` are those of the client. A link may be begun
-    /// again; the last time counts. Fails with [`FollowError::Busy`] after a short wait if the link is being
-    /// begun already, or too many of its client are.
-    pub async fn begin(
-        &self,
-        link: &str,
-        browser: &str,
-        settings: &Settings,
-    ) -> Result<String, FollowError> {
-        let (found, document) = self.read(link).await?;
-        check_settings(&found.id, settings)?;
-        let base = self.0.base.get().ok_or(FollowError::Gone)?;
-        let digest = digest(link);
-        let link_turn = timeout(BEGIN_WAIT, self.0.links_beginning.take(&digest)).await;
-        let _link_turn = link_turn.map_err(|_| FollowError::Busy)?;
-        let client_turn = self.0.clients_beginning.take(&found.id.client);
-        let client_turn = timeout(BEGIN_WAIT, client_turn).await;
-        let _client_turn = client_turn.map_err(|_| FollowError::Busy)?;
-        let redirect = format!("{base}{CALLBACK}{}", settings.name);
-        let preparation = Preparation {
-            stored: self.0.logins.stored(found.id),
-            holder: Some(document.holder.to_holder(new_secret())),
-            redirect,
-            clients: Some(&self.0.clients),
-        };
-        let prepared = Box::pin(prepare(settings, preparation)).await?;
-        let state = self::digest(&prepared.request.state);
-        let started = StartedLogin::new(&prepared.request, browser_digest(browser));
-        let database = self.0.logins.database().await.map_err(LoginsUnavailable::from)?;
-        // Keys may have been entered meanwhile: the present document is changed.
-        let starting = database.start_login_link(digest, state, |link| {
-            Some(LinkDocument::open(link)?.started(started).to_text())
-        });
-        let is_open = starting.await;
-        if !is_open.map_err(LoginsUnavailable::from)? {
-            return Err(FollowError::Gone);
-        }
-        Ok(prepared.url)
-    }
-
-    /// Returns the link that a redirect would complete, if its user has to confirm that once more. Over plain
-    /// HTTP, any program of the machine can set the secret of the browser (cookies ignore ports), so the
-    /// login might be one that another person has begun. `None` over TLS, where no other host can, and if
-    /// the authorization server has refused the login. Completes nothing.
-    pub async fn unconfirmed(
-        &self,
-        query: &str,
-        browser: &str,
-        settings: &Settings,
-    ) -> Result<Option<OpenLink>, FollowError> {
-        let redirected = Redirected::parse(query).ok_or(FollowError::Gone)?;
-        if self.is_secure() || redirected.error.is_some() {
-            return Ok(None);
-        }
-        let (link, holder, _) = self.started(&redirected, browser, settings).await?;
-        OpenLink::new(link.id, holder).map(Some)
-    }
-
-    /// Returns the login that a redirect belongs to. Fails if the redirect came to the address of another
-    /// client, or to another browser.
-    async fn started(
-        &self,
-        redirected: &Redirected,
-        browser: &str,
-        settings: &Settings,
-    ) -> Result<(LoginLink, LinkHolder, StartedLogin), FollowError> {
-        if self.0.logins.is_absent() {
-            return Err(FollowError::Gone);
-        }
-        let database = self.0.logins.database().await.map_err(LoginsUnavailable::from)?;
-        let found = database.started_login_link(digest(&redirected.state)).await;
-        let link = found.map_err(LoginsUnavailable::from)?.ok_or(FollowError::Gone)?;
-        if link.id.client != settings.name.as_str() {
-            let client = link.id.client;
-            warn!(client, to = %settings.name, "a redirect came to the address of another client");
-            return Err(FollowError::Gone);
-        }
-        let document = LinkDocument::open(&link).ok_or(FollowError::Gone)?;
-        let started = document.started.ok_or(FollowError::Gone)?;
-        if started.browser != browser_digest(browser) {
-            return Err(FollowError::OtherBrowser);
-        }
-        check_settings(&link.id, settings)?;
-        Ok((link, document.holder, started))
-    }
-
-    /// Completes a login with the query of the redirect, in the browser with this secret. `settings` are
-    /// those of the client that the path of the redirect names; the redirect of another client's login
-    /// fails. Returns the stored login. Of two redirects of one login, the second fails. All links for the
-    /// same login end with a login that is stored; one that fails can be begun again.
-    pub async fn complete(
-        &self,
-        query: &str,
-        browser: &str,
-        settings: &Settings,
-    ) -> Result<LoginId, FollowError> {
-        let redirected = Redirected::parse(query).ok_or(FollowError::Gone)?;
-        let state = digest(&redirected.state);
-        let (link, holder, started) = self.started(&redirected, browser, settings).await?;
-        let database = self.0.logins.database().await.map_err(LoginsUnavailable::from)?;
-        // Of many that come at once, one goes on.
-        if !database.take_login_link(state).await.map_err(LoginsUnavailable::from)? {
-            return Err(FollowError::Gone);
-        }
-        let http = settings.transport.http().ok_or(LoginError::NotConfigured)?;
-        let outbound = Outbound::open(http).await;
-        let outbound = outbound.map_err(|error| LoginError::InvalidSettings(error.to_string()))?;
-        let redactor = Redactor::new(settings.transport.secrets())
-            .map_err(|error| LoginError::InvalidSettings(error.to_string()))?;
-        let session = Uuid::new_v4().simple().to_string();
-        let request = started.into_request(redirected.state.clone(), holder.to_holder(session));
-        let stored = self.0.logins.stored(link.id.clone());
-        let login = match request.finish(redirected, &outbound, &redactor).await {
-            Ok(login) => login,
-            Err(error) => {
-                self.learn(&error, &request, &stored, settings).await;
-                return Err(error.into());
-            }
-        };
-        self.store(&link, login).await?;
-        info!(client = link.id.client, key = holder.key_name, "a user has logged in");
-        Ok(link.id)
-    }
-
-    /// Forgets what made a login fail, so that the next one can succeed: the registered client if the token
-    /// endpoint does not know it, the scopes that the MCP server has asked for if they are unknown. A
-    /// redirect alone, which the user can write, has no client registered anew.
-    async fn learn(
-        &self,
-        error: &LoginError,
-        request: &AuthorizationRequest,
-        stored: &StoredLogin,
-        settings: &Settings,
-    ) {
-        let login = &request.login;
-        match error {
-            LoginError::UnknownClient(_) => {
-                let clients = &self.0.clients;
-                clients.forget(&settings.name, &request.redirect, &login.scopes, &login.client_id);
-            }
-            LoginError::UnknownScope => stored.forget_wanted().await,
-            _ => {}
-        }
     }
 }
 
@@ -469,10 +344,6 @@ pub fn is_secret(text: &str) -> bool {
 
 fn digest(secret: &str) -> LinkDigest {
     Sha256::digest(secret).into()
-}
-
-fn browser_digest(secret: &str) -> String {
-    URL_SAFE_NO_PAD.encode(Sha256::new().chain_update("browser ").chain_update(secret).finalize())
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use crate::{
 };
 use airlock_agent::{ApprovalVerdict, approvals};
 use airlock_core::{
+    act::{Act, ActKind},
     door::{Approval, Entry, Placement},
     tool::QuestionKind,
 };
@@ -57,6 +58,7 @@ pub(super) async fn approve(
         ApprovalMode::Elicit if can_ask => {
             let limit = service.settings().approval_timeout;
             let outcome = question.ask(client.peer, params, outlet, service.seal(), limit).await?;
+            record(service, question, &outcome);
             approval(outcome, question.name)
         }
         ApprovalMode::Elicit | ApprovalMode::Wait => {
@@ -72,6 +74,22 @@ pub(super) async fn approve(
         }
         ApprovalMode::AlwaysAllow => Ok(Approval::Given),
     }
+}
+
+/// Records what a user has said whom the client was to ask. The door is not asked about a call that the user
+/// refuses.
+fn record(service: &Service, question: &ApprovalQuestion<'_>, outcome: &ApprovalOutcome) {
+    let kind = match outcome {
+        ApprovalOutcome::Decided(Approval::Given) => ActKind::ApprovalGranted,
+        ApprovalOutcome::Declined(_) => ActKind::ApprovalDenied,
+        ApprovalOutcome::Asked(_) => ActKind::ApprovalAsked,
+        ApprovalOutcome::Decided(Approval::Missing) | ApprovalOutcome::Pending(_) => return,
+    };
+    let Some(approvals) = service.approvals() else { return };
+    let tool = question.entry.tool.full_name.as_str();
+    approvals.acts().record(|| {
+        Act::new(kind, question.tenant.to_string(), tool).with("tool", tool).with("by", "user")
+    });
 }
 
 fn approval(outcome: ApprovalOutcome, name: &str) -> Result<Approval, NoOutput> {

@@ -1,9 +1,11 @@
-use std::fs;
+use std::{collections::BTreeMap, fs, future::pending};
 
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::{Api, CloudCredential, Key, Service, ServiceAccountKey, object};
+use airlock_core::model_control::{ControlRefusal, ControlledModelRequest, ModelRequest};
 use airlock_json::RawObject;
 use airlock_tls::{IdentitySource, KeySource};
 
@@ -21,6 +23,43 @@ fn models() -> Models {
 
 fn body(value: Value) -> RawObject {
     RawObject::from(&object(value))
+}
+
+/// Never decides.
+struct Undecided;
+
+impl ModelControl for Undecided {
+    fn begin<'c>(
+        &'c self,
+        _: ModelRequest<'c>,
+    ) -> BoxFuture<'c, Result<Box<dyn ControlledModelRequest>, ControlRefusal>> {
+        Box::pin(pending())
+    }
+}
+
+#[test]
+fn providers_of_other_settings_have_the_same_control() {
+    let models = models();
+    assert!(
+        models.route(&mut body(json!({"model": "m"}))).expect("a provider").control().is_none()
+    );
+    let other = models.with_control(Arc::new(Undecided)).with_settings(&[]).expect("no settings");
+    assert!(other.control.is_some());
+}
+
+#[test]
+fn a_model_that_is_named_by_its_deployment_is_the_same_for_controls() {
+    let deployments = BTreeMap::from([("gpt".to_owned(), "mine".to_owned())]);
+    let service = Service { deployments, ..Service::new(Api::OpenAi, "http://127.0.0.1:1") };
+    let settings = Settings {
+        name: "azure".into(),
+        kind: Kind::Service(Box::new(service)),
+        fallbacks: vec!["azure/Mine".into(), "azure/other".into()],
+    };
+    let models = Models::new(&[settings]).expect("good settings");
+    let route = models.route(&mut body(json!({"model": "azure/gpt"}))).expect("a provider");
+    assert_eq!(route.model(), "azure/gpt");
+    assert_eq!(route.fallbacks(), ["azure/gpt", "azure/other"]);
 }
 
 #[test]

@@ -42,6 +42,11 @@ impl<'a> OpenAiChunks<'a> {
             has_ended: false,
         }
     }
+
+    /// Hides the usage, which the caller did not ask for.
+    pub(super) fn without_usage(self) -> Self {
+        Self { reader: self.reader.without_usage(), ..self }
+    }
 }
 
 impl ChunkSource for OpenAiChunks<'_> {

@@ -31,9 +31,11 @@ pub(super) struct ScriptReader {
 }
 
 impl ScriptReader {
-    pub(super) fn new(provider: &str, terms: &Terms<'_>) -> Self {
+    pub(super) fn new(provider: &str, terms: &Terms<'_>, hides_usage: bool) -> Self {
         let provider = provider.to_owned();
-        Self { reader: ChatReader::new(terms), provider, max_calls: terms.max_calls }
+        let reader = ChatReader::new(terms);
+        let reader = if hides_usage { reader.without_usage() } else { reader };
+        Self { reader, provider, max_calls: terms.max_calls }
     }
 
     /// Reads a response that is not streamed.

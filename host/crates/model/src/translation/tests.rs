@@ -49,6 +49,7 @@ async fn respond(
         deadline,
         held: &held,
         observer: None,
+        work: None,
     };
     client.respond(prompt, terms).await.map(|_: Response<'_>| ())
 }

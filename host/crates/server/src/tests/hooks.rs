@@ -147,6 +147,7 @@ pub(crate) fn hooks(store: Option<store::Settings>) -> Hooks {
         management: Some(Arc::new(Desk::default())),
         settings_read: settings_read(),
         tls: None,
+        audit_key: Box::new(|| None),
     }
 }
 

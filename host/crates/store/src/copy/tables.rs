@@ -20,7 +20,7 @@ pub(super) enum CopiedColumn {
 
 use CopiedColumn::{Bytes, Number, Text};
 
-pub(super) const TABLES: [CopiedTable; 26] = [
+pub(super) const TABLES: [CopiedTable; 31] = [
     CopiedTable {
         name: "kv_store",
         columns: &[
@@ -219,6 +219,7 @@ pub(super) const TABLES: [CopiedTable; 26] = [
             Number("expires"),
             Number("approved"),
             Text("text"),
+            Text("decided_by"),
         ],
         identity: None,
     },
@@ -305,6 +306,90 @@ pub(super) const TABLES: [CopiedTable; 26] = [
     CopiedTable {
         name: "component_use",
         columns: &[Text("kind"), Text("name"), Bytes("digest")],
+        identity: None,
+    },
+    CopiedTable {
+        name: "limit_count",
+        columns: &[
+            Text("id"),
+            Number("epoch_ms"),
+            Number("seen_ms"),
+            Bytes("buckets"),
+            Number("extra"),
+            Number("extra_until_ms"),
+        ],
+        identity: None,
+    },
+    CopiedTable {
+        name: "tool_log",
+        columns: &[
+            Text("id"),
+            Number("at_ms"),
+            Text("status"),
+            Text("tool"),
+            Text("client"),
+            Text("origin"),
+            Text("decision"),
+            Text("key_id"),
+            Text("key_name"),
+            Text("team"),
+            Text("customer"),
+            Text("user_issuer"),
+            Text("user_subject"),
+            Text("parent"),
+            Text("run"),
+            Text("code"),
+            Number("duration_us"),
+            Number("cost"),
+            Number("fuel"),
+            Bytes("arguments_digest"),
+            Bytes("result_digest"),
+            Bytes("salt"),
+            Number("erased_ms"),
+        ],
+        identity: None,
+    },
+    CopiedTable {
+        name: "limit_reservation",
+        columns: &[
+            Text("id"),
+            Text("limit_id"),
+            Number("amount"),
+            Number("bucket_ms"),
+            Number("epoch_ms"),
+            Number("expires_ms"),
+        ],
+        identity: None,
+    },
+    CopiedTable {
+        name: "tool_log_content",
+        columns: &[Text("id"), Bytes("arguments"), Bytes("result")],
+        identity: None,
+    },
+    CopiedTable {
+        name: "model_log",
+        columns: &[
+            Text("id"),
+            Number("at_ms"),
+            Text("status"),
+            Text("model"),
+            Text("provider"),
+            Text("served_model"),
+            Text("key_id"),
+            Text("key_name"),
+            Text("team"),
+            Text("customer"),
+            Text("user_issuer"),
+            Text("user_subject"),
+            Number("streamed"),
+            Text("code"),
+            Number("duration_us"),
+            Number("cost"),
+            Number("input_tokens"),
+            Number("cached_tokens"),
+            Number("output_tokens"),
+            Number("reasoning_tokens"),
+        ],
         identity: None,
     },
     CopiedTable {

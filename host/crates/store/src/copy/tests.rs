@@ -84,7 +84,7 @@ async fn check(database: &Database) {
     assert_eq!(inputs, ["\0é", "2"]);
     assert_eq!(database.upstream_pins("c").await.expect("read")[0].definition, "{}");
     let again = database.ask_approval(ANN, ANN, "b".into(), "é".into(), Duration::from_hours(1));
-    assert_eq!(again.await.expect("written"), CallVerdict::Waiting("a".into()));
+    assert_eq!(again.await.expect("written").verdict, CallVerdict::Waiting("a".into()));
     assert_eq!(
         database.upstream_login(&LoginId::of_operator("c", "s")).await.expect("read"),
         Some(login())

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::{EntryKind, EntryValue, MAX_RECORDED, RecordedChange};
+use super::{EntryKind, EntryValue, LimitChange, MAX_RECORDED, RecordedChange};
 use crate::{
     SealError,
     seal::{Sealer, SecretPlace},
@@ -20,7 +20,7 @@ pub(super) const NOT_KEPT: &str = "";
 pub(crate) struct NewChange<'c> {
     pub(crate) actor: &'c str,
     pub(crate) action: &'c str,
-    /// `None` for a change of operators.
+    /// `None` for a change of operators, or of what a limit counts.
     pub(crate) kind: Option<EntryKind>,
     pub(crate) name: &'c str,
     pub(crate) before: Option<&'c EntryValue>,
@@ -60,6 +60,25 @@ pub(crate) fn add(sql: &Sql<'_>, sealer: &Sealer, change: &NewChange<'_>) -> Res
     sql.run(insert, values)?;
     purge(sql, id)?;
     Ok(id)
+}
+
+/// Records a change of what a limit counts. The caller has the lock of all changes.
+pub(super) fn add_of_limit(
+    sql: &Sql<'_>,
+    sealer: &Sealer,
+    change: LimitChange,
+) -> Result<i64, SqlError> {
+    let LimitChange { actor, action, limit, after } = change;
+    let after = after.map(|document| EntryValue { replaces: None, document: Some(document) });
+    let change = NewChange {
+        actor: &actor,
+        action: &action,
+        kind: None,
+        name: &limit,
+        before: None,
+        after: after.as_ref(),
+    };
+    add(sql, sealer, &change)
 }
 
 fn replaces(value: Option<&EntryValue>) -> Option<&[u8; 32]> {

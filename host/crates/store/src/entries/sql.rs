@@ -29,6 +29,8 @@ impl EntryKind {
             | Self::Role
             | Self::Environment
             | Self::VirtualMcp
+            | Self::ModelConfig
+            | Self::PricingOverride
             | Self::Setting => ChangeKind::Config,
         }
     }

@@ -53,6 +53,7 @@ on_both! {
     of_callers_with_the_same_revision_one_makes_its_change,
     a_change_is_recorded_with_what_was_before_and_after,
     the_record_is_read_page_by_page,
+    a_change_of_what_a_limit_counts_is_recorded_and_leaves_the_revision,
     the_record_keeps_the_newest_changes_and_the_revision,
     entries_have_a_bounded_number,
     documents_have_bounded_sizes,
@@ -62,6 +63,32 @@ on_both! {
     an_entry_that_cannot_be_opened_hides_no_other_and_no_removal,
     a_document_that_was_moved_to_another_row_does_not_open,
     an_entry_of_a_newer_version_is_left_out,
+}
+
+async fn a_change_of_what_a_limit_counts_is_recorded_and_leaves_the_revision(home: TestHome) {
+    let database = home.open().await;
+    assert_eq!(done(&database, "a", Some(value("1"))).await, 1);
+    for (action, after) in [("limit.override", Some("{}")), ("limit.reset", None)] {
+        let change = LimitChange {
+            actor: "ann".to_owned(),
+            action: action.to_owned(),
+            limit: "l".to_owned(),
+            after: after.map(str::to_owned),
+        };
+        database.record_limit_change(change).await.expect("written");
+    }
+    let recorded = database.recorded_changes(None, 2).await.expect("read");
+    let shown: Vec<_> = recorded
+        .iter()
+        .map(|change| (change.id, change.kind_name(), change.action.as_str(), change.name.as_str()))
+        .collect();
+    assert_eq!(shown, [(3, "limit", "limit.reset", "l"), (2, "limit", "limit.override", "l")]);
+    let after: Vec<_> =
+        recorded.iter().map(|change| change.after.clone().expect("readable")).collect();
+    assert_eq!(after, [None, Some(value("{}"))]);
+    // An entry is changed by who knows the latest change of one.
+    assert_eq!(database.entries().await.expect("read").revision, 1);
+    assert_eq!(done(&database, "a", Some(value("2"))).await, 4);
 }
 
 async fn entries_are_added_replaced_and_removed(home: TestHome) {

@@ -28,7 +28,8 @@ pub(super) fn open(url: &ServerUrl, settings: &Settings) -> Result<OpenDatabase,
     let mut writers = connections(&server, CONNECTIONS - 1);
     // The last one is used first.
     writers.push(Connection::Postgres(Box::new(first)));
-    Ok(OpenDatabase { writers, readers: connections(&server, CONNECTIONS) })
+    let readers = connections(&server, CONNECTIONS);
+    Ok(OpenDatabase { writers, readers, log_readers: Vec::new() })
 }
 
 /// Returns connections that are made when they are needed.

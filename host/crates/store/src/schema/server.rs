@@ -26,7 +26,7 @@ struct ServerMigration {
 }
 
 /// Migrations, in the order of their versions. A released one is never changed; new ones are appended.
-const MIGRATIONS: [ServerMigration; 6] = [
+const MIGRATIONS: [ServerMigration; 8] = [
     ServerMigration {
         version: 10,
         compatible_from: 10,
@@ -61,6 +61,18 @@ const MIGRATIONS: [ServerMigration; 6] = [
         version: 15,
         compatible_from: 10,
         text: include_str!("postgres/15_components.sql"),
+    },
+    // Adds tables only.
+    ServerMigration {
+        version: 16,
+        compatible_from: 10,
+        text: include_str!("postgres/16_limits.sql"),
+    },
+    // Adds tables, and a column that may be absent.
+    ServerMigration {
+        version: 17,
+        compatible_from: 10,
+        text: include_str!("postgres/17_call_log.sql"),
     },
 ];
 

@@ -82,10 +82,31 @@ impl PgConnection {
         subjects: &[Subject],
         job: impl FnOnce(&Sql<'_>) -> Result<Result<T, E>, SqlError>,
     ) -> Result<Result<T, E>, SqlError> {
+        self.change(time, None, subjects, job)
+    }
+
+    /// Runs a change as [`Self::write_within`], which waits for each subject at most for `lock_wait`. The time
+    /// of the change is that after the wait.
+    pub(crate) fn write_soon<T, E>(
+        &mut self,
+        lock_wait: Duration,
+        subjects: &[Subject],
+        job: impl FnOnce(&Sql<'_>) -> Result<Result<T, E>, SqlError>,
+    ) -> Result<Result<T, E>, SqlError> {
+        self.change(OPERATION, Some(lock_wait), subjects, job)
+    }
+
+    fn change<T, E>(
+        &mut self,
+        time: Duration,
+        lock_wait: Option<Duration>,
+        subjects: &[Subject],
+        job: impl FnOnce(&Sql<'_>) -> Result<Result<T, E>, SqlError>,
+    ) -> Result<Result<T, E>, SqlError> {
         let server = self.server.clone();
         self.with_session(time, |session| {
             let patience = (time > OPERATION).then_some(time);
-            let now = match session.begin(subjects, patience) {
+            let now = match session.begin(subjects, patience, lock_wait) {
                 Ok(clock_ms) => server.time_of_change(clock_ms),
                 Err(error) => {
                     drop(session.finish(false));

@@ -57,11 +57,12 @@ impl SqliteConnection {
         &mut self,
         job: impl FnOnce(&Sql<'_>) -> Result<Result<T, E>, SqlError>,
     ) -> Result<Result<T, E>, SqlError> {
-        let now = milliseconds_since_1970(&self.clock);
         // Immediate, because a transaction that begins with a read could not wait for another
         // process before its first change.
         let transaction =
             self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        // After the wait for other processes, as on a server.
+        let now = milliseconds_since_1970(&self.clock);
         let done = job(&Sql::on_sqlite(SqliteSession::new(&transaction), now))?;
         if done.is_ok() {
             transaction.commit()?;

@@ -28,6 +28,13 @@ impl Subject {
     pub(crate) const LOGIN_LINKS: Self = Self { class: class(13), hash: 0 };
     /// All sessions of operators, and the logins that they begin with.
     pub(crate) const OPERATOR_SESSIONS: Self = Self { class: class(12), hash: 0 };
+    /// The removal of old rows of the call log: one gateway at a time does it.
+    pub(crate) const CALL_LOG_SWEEP: Self = Self { class: class(17), hash: 0 };
+
+    /// Returns the rows of the call log that one gateway writes.
+    pub(crate) fn call_log(writer: &str) -> Self {
+        Self::new(15, &[writer.as_bytes()])
+    }
 
     /// Returns the store of a plugin.
     pub(crate) fn kv(plugin: &str, name: &str, holder: Option<&[u8]>) -> Self {
@@ -68,6 +75,11 @@ impl Subject {
     /// Returns the revision of a kind of data that is not in the store.
     pub(crate) fn revision(kind: &str) -> Self {
         Self::new(9, &[kind.as_bytes()])
+    }
+
+    /// Returns the count of a limit.
+    pub(crate) fn limit(id: &str) -> Self {
+        Self::new(16, &[id.as_bytes()])
     }
 
     fn new(number: u8, parts: &[&[u8]]) -> Self {
@@ -141,6 +153,9 @@ mod tests {
             Subject::login(""),
             Subject::pins(""),
             Subject::revision(""),
+            Subject::limit(""),
+            Subject::CALL_LOG_SWEEP,
+            Subject::call_log(""),
         ];
         let classes: BTreeSet<_> = kinds.iter().map(|subject| subject.class).collect();
         assert_eq!(classes.len(), kinds.len());

@@ -14,6 +14,7 @@ on_both! {
     a_party_has_half_of_the_places_and_operations_beyond_them_fail_as_busy,
     a_new_party_has_places_beside_four_that_take_all_they_can_get,
     the_gateway_has_places_however_many_parties_take_all_they_can_get,
+    a_long_read_of_the_call_log_delays_no_other_reads,
 }
 
 type Held<'d> = Vec<BoxFuture<'d, Result<bool, Unavailable>>>;
@@ -156,4 +157,14 @@ async fn parties_that_take_all_connections_that_they_can_get_leave_one_to_the_ga
     for operation in join_all(held).await {
         operation.expect("its turn came");
     }
+}
+
+async fn a_long_read_of_the_call_log_delays_no_other_reads(home: TestHome) {
+    let database = home.open().await;
+    let (go, wait) = mpsc::channel::<()>();
+    let mut long = Box::pin(database.read_log(move |_| Ok(wait.recv().is_err())));
+    assert!(futures_util::poll!(&mut long).is_pending(), "it has a connection");
+    database.read(|_| Ok(())).await.expect("it has another one");
+    drop(go);
+    assert!(long.await.expect("it ends"));
 }

@@ -211,3 +211,50 @@ fn a_client_of_the_file_is_left_out_if_an_entry_disables_its_fallback() {
     assert!(merged.config.keys.named("ann").is_none(), "the key is revoked");
     assert!(merged.config.keys.named("bob").is_some(), "its row is kept");
 }
+
+#[test]
+fn a_key_is_refused_while_its_team_or_customer_is_taken_away_because_their_limits_are_too() {
+    let mut file = file();
+    file["governance"]["customers"] =
+        json!([{"name": "acme", "rate_limit": {"max_concurrent": 1}}]);
+    file["governance"]["teams"] = json!([{"name": "desk", "customer_id": "acme"}]);
+    file["governance"]["virtual_keys"][0]["team_id"] = json!("desk");
+    assert!(merged(&file, &[]).config.keys.named("ann").is_some());
+    for (kind, name) in [(EntryKind::Team, "desk"), (EntryKind::Customer, "acme")] {
+        let digest = Some(digest(&file, kind, name));
+        let invalid = json!({"name": name, "rate_limit": {"max_concurrent": 0}});
+        let merged = merged(&file, &[entry(kind, name, digest, Some(invalid))]);
+        assert!(merged.config.keys.named("ann").is_none(), "{kind:?}");
+        assert_eq!(merged.config.keys_withheld, ["ann".to_owned()].into(), "{kind:?}");
+    }
+}
+
+#[test]
+fn limits_and_prices_of_models_are_named_by_their_identifiers() {
+    let mut file = file();
+    let requests = json!({"request_max_limit": 1, "request_reset_duration": "1m"});
+    file["governance"]["model_configs"] =
+        json!([{"id": "m-1", "model_name": "*", "rate_limit": requests}]);
+    let replaces = Some(digest(&file, EntryKind::ModelConfig, "m-1"));
+    let of_ann = json!({"id": "m-2", "model_name": "*", "scope": "virtual_key", "scope_id": "ann", "rate_limit": requests});
+    let patch = json!({"input_cost_per_token": 1, "output_cost_per_token": 1});
+    let price = json!({"id": "p-1", "pattern": "a", "patch": patch});
+    let entries = [
+        entry(EntryKind::ModelConfig, "m-1", replaces, None),
+        entry(EntryKind::ModelConfig, "m-2", None, Some(of_ann.clone())),
+        entry(EntryKind::PricingOverride, "p-1", None, Some(price)),
+    ];
+    let changed = merged(&file, &entries);
+    assert_eq!(left_out(&changed), "");
+    assert_eq!(changed.config.limits.len(), 1);
+    assert!(changed.config.prices.model(None, "a").is_some());
+    // Removing a key ends its limits, and is never refused because of them.
+    let removed = key("ann", Some(digest(&file, EntryKind::VirtualKey, "ann")), None);
+    let without =
+        merged(&file, &[removed, entry(EntryKind::ModelConfig, "m-2", None, Some(of_ann))]);
+    assert_eq!(left_out(&without), "");
+    assert_eq!(without.config.limits.len(), 1);
+    let renamed = json!({"id": "m-3", "model_name": "*"});
+    let renamed = merged(&file, &[entry(EntryKind::ModelConfig, "m-2", None, Some(renamed))]);
+    assert!(left_out(&renamed).contains("id: must be \"m-2\""));
+}

@@ -29,6 +29,9 @@ const CODES: &[&str] = &[
     "image_file_not_found",
 ];
 
+/// Member with the time to wait before a retry, in milliseconds.
+const RETRY_AFTER_MS: &str = "retry_after_ms";
+
 /// Translates an error object of chat completions into the `error` of a Response. A code that the
 /// Responses API does not define moves to `native_code`, and the type of the error selects one that
 /// it does define.
@@ -51,6 +54,9 @@ pub(super) fn to_responses(error: &Object) -> Object {
     for name in ["type", "param"] {
         out.extend(text(error, name).map(|value| (name.to_owned(), value.into())));
     }
+    // The time that a limit of the gateway tells.
+    let wait = error.get(RETRY_AFTER_MS).and_then(Value::as_u64);
+    out.extend(wait.map(|wait| (RETRY_AFTER_MS.to_owned(), wait.into())));
     let native = native.filter(|native| *native != code);
     out.extend(native.map(|native| ("native_code".to_owned(), native.into())));
     out
@@ -81,6 +87,10 @@ mod tests {
             (
                 json!({"message": "m", "type": "invalid_request_error", "param": "messages", "code": null}),
                 json!({"code": "invalid_prompt", "message": "m", "type": "invalid_request_error", "param": "messages"}),
+            ),
+            (
+                json!({"message": "m", "type": "rate_limit_error", "code": "limit_reached", "retry_after_ms": 1_500}),
+                json!({"code": "rate_limit_exceeded", "message": "m", "type": "rate_limit_error", "retry_after_ms": 1_500, "native_code": "limit_reached"}),
             ),
             (
                 json!({}),

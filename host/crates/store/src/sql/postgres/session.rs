@@ -101,18 +101,22 @@ impl PgSession {
     }
 
     /// Begins a transaction that changes `subjects`, and waits for those who change them; with
-    /// `patience`, for so long, instead of as long as operations do. Returns the clock of the server
-    /// after that.
+    /// `patience`, for so long, instead of as long as operations do, and with `lock_wait`, for each at most
+    /// for so long. Returns the clock of the server after that.
     pub(super) fn begin(
         &self,
         subjects: &[Subject],
         patience: Option<Duration>,
+        lock_wait: Option<Duration>,
     ) -> Result<Option<i64>, SqlError> {
         // In this isolation level, a statement sees what was committed before it began: after the
         // locks are held. In a higher one, all would see the state before the wait for the locks.
         let mut statements =
             vec!["BEGIN ISOLATION LEVEL READ COMMITTED".to_owned(), self.preamble.clone()];
         statements.extend(patience.map(limits));
+        statements.extend(
+            lock_wait.map(|wait| format!("SET LOCAL lock_timeout = {}", wait.as_millis().max(1))),
+        );
         let mut subjects = subjects.to_vec();
         // Two changes of the same two subjects wait for the same one first.
         subjects.sort_unstable();

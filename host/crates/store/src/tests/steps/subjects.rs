@@ -201,10 +201,12 @@ impl Step {
                     .ask_approval(owner, [call; 32], id.clone(), "é\0".into(), SECOND)
                     .await;
                 let decided = match decides {
-                    Some(approves) => shown(database.approvals(owner).decide(&id, approves).await),
+                    Some(approves) => {
+                        shown(database.approvals(owner).decide(&id, approves, "ann").await)
+                    }
                     None => shown(database.all_approvals().list(5, 0).await),
                 };
-                shown(asked) + &decided
+                shown(asked.map(|asked| asked.verdict)) + &decided
             }
             Self::Pins { tool, is_first: true } => {
                 shown(database.pin_first_list("c\0", vec![(tool, "{}".into())]).await)

@@ -12,7 +12,7 @@ const BUFFER: usize = 64 << 10;
 
 /// Listens on a free port of this machine, and passes what it receives on to `port`, and back, half of a
 /// `round_trip` later each. Returns its port. It ends with the process.
-pub(crate) fn delayed(port: u16, round_trip: Duration) -> u16 {
+pub fn delayed(port: u16, round_trip: Duration) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let own = listener.local_addr().expect("it listens").port();
     let delay = round_trip / 2;

@@ -1,0 +1,128 @@
+//! One request to a model under control: begun before it is sent, told of what is received, and ended once.
+
+use std::sync::Arc;
+
+use super::{Failure, conversation::Conversation};
+use airlock_core::{
+    door::Caller,
+    model_control::{ControlledModelRequest, ModelControl, ModelOutcome, ModelRequest, TokenUsage},
+    tool::HostCode,
+};
+use airlock_model::{ProviderWork, ReplyChunk, Route};
+
+/// A request that runs under control. If it is dropped, because its caller has left, the control is told of
+/// its usage until then if that is known, and of a request that no provider has begun; otherwise it learns
+/// only that the request was cut off.
+pub(super) struct ControlledRequest {
+    /// `None` once it has ended.
+    controlled: Option<Box<dyn ControlledModelRequest>>,
+    work: ProviderWork,
+    /// The provider that responded.
+    provider: Option<String>,
+    /// The model that it was asked for, as `NAME/model`; empty before it responds.
+    asked: String,
+    /// The model that it names in its response.
+    named: Option<String>,
+    usage: Option<TokenUsage>,
+    /// True if the last part of the response had the usage. Some providers tell it at the end alone, others with
+    /// every part, and one that told it at the beginning has not counted the rest.
+    is_usage_current: bool,
+}
+
+impl ControlledRequest {
+    /// Begins a request that goes to `route`. Returns `None` if the control does not use its outcome. Fails if the
+    /// control refuses it.
+    pub(super) async fn begin(
+        control: &Arc<dyn ModelControl>,
+        caller: &Caller,
+        conversation: &Conversation,
+        route: &Route<'_>,
+        is_streamed: bool,
+    ) -> Result<Option<Box<Self>>, Failure> {
+        let view = caller.view();
+        let model = route.model();
+        let fallbacks = route.fallbacks();
+        let request = ModelRequest {
+            tenant: view.tenant(),
+            membership: view.membership(),
+            model: &model,
+            fallbacks: &fallbacks,
+            bytes: conversation.prompt.request_bytes(),
+            choices: conversation.choices(),
+            max_output_tokens: conversation.prompt.max_output_tokens(),
+            is_streamed,
+        };
+        let controlled = control.begin(request).await.map_err(Failure::Refused)?;
+        if !controlled.needs_outcome() {
+            return Ok(None);
+        }
+        Ok(Some(Box::new(Self {
+            controlled: Some(controlled),
+            work: ProviderWork::default(),
+            provider: None,
+            asked: String::new(),
+            named: None,
+            usage: None,
+            is_usage_current: false,
+        })))
+    }
+
+    /// Receives whether a provider has begun the request.
+    pub(super) fn work(&self) -> &ProviderWork {
+        &self.work
+    }
+
+    /// Takes note of the provider that responds.
+    pub(super) fn responds(&mut self, route: &Route<'_>) {
+        self.provider = Some(route.provider().to_owned());
+        self.asked = route.model();
+    }
+
+    /// Takes note of a part of the response, or of the whole. A later count of tokens replaces an earlier one.
+    pub(super) fn receives(&mut self, chunk: &ReplyChunk) {
+        if self.named.is_none() {
+            self.named = chunk.model();
+        }
+        if let Some(controlled) = &mut self.controlled
+            && !chunk.is_empty()
+        {
+            controlled.receives_part();
+        }
+        let usage = chunk.tokens();
+        self.is_usage_current = usage.is_some();
+        self.usage = usage.or(self.usage);
+    }
+
+    /// Ends the request, with the reason if it failed. Returns its cost in millionths of a US dollar; `None` if no
+    /// price is known.
+    pub(super) fn end(mut self, failure: Option<&Failure>) -> Option<u64> {
+        self.close(failure.map(Failure::code))
+    }
+
+    fn close(&mut self, error: Option<&str>) -> Option<u64> {
+        let controlled = self.controlled.take()?;
+        let asked = self.provider.as_ref().map(|_| self.asked.as_str());
+        let bare = asked.and_then(|asked| asked.split_once('/')).map(|(_, model)| model);
+        let outcome = ModelOutcome {
+            provider: self.provider.as_deref(),
+            model: self.named.as_deref().or(bare),
+            asked,
+            has_others: self.work.has_others(),
+            usage: self.usage.filter(|_| error.is_none() || self.is_usage_current),
+            cost: None,
+            error,
+            has_not_begun: error.is_some() && !self.work.has_begun(),
+        };
+        let cost = controlled.cost(&outcome);
+        controlled.end(&ModelOutcome { cost, ..outcome });
+        cost
+    }
+}
+
+impl Drop for ControlledRequest {
+    fn drop(&mut self) {
+        if self.is_usage_current || !self.work.has_begun() {
+            self.close(Some(HostCode::Cancelled.as_str()));
+        }
+    }
+}

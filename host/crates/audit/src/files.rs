@@ -1,0 +1,129 @@
+//! The files of a log's directory, and the reading of lines.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, BufRead as _, BufReader, Read as _},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
+
+/// Name of the file that lines are added to.
+pub(crate) const CURRENT: &str = "log.jsonl";
+/// Name of the file of checkpoints.
+pub(crate) const CHECKPOINTS: &str = "checkpoints";
+/// Name of the private key that the gateway makes.
+pub(crate) const KEY: &str = "key.pem";
+/// Name of the file that the process with the log has locked.
+pub(crate) const LOCK: &str = "lock";
+/// Beginning and end of the names of full files; between them is the number of the first line.
+const FULL: (&str, &str) = ("log-", ".jsonl");
+/// Digits of that number, so that names sort as numbers do.
+const DIGITS: usize = 16;
+
+/// Longest event, in bytes.
+pub const MAX_EVENT_BYTES: usize = 64 << 10;
+/// Longest line: an event, a number and a hash.
+const MAX_LINE_BYTES: usize = MAX_EVENT_BYTES + 128;
+
+/// Makes the directory, for its owner alone.
+pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Opens a file to add to its end, and makes it for its owner alone if there is none.
+pub(crate) fn open_to_append(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+}
+
+/// Makes a change of names in a directory durable.
+pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+/// Returns the path of the full file whose first line has this number.
+pub(crate) fn full_path(directory: &Path, first: u64) -> PathBuf {
+    directory.join(format!("{}{first:0DIGITS$}{}", FULL.0, FULL.1))
+}
+
+/// Returns the path of a copy of what was cut from the end of a log with this number of lines.
+pub(crate) fn damage_path(directory: &Path, size: u64) -> PathBuf {
+    directory.join(format!("damaged-{size:0DIGITS$}"))
+}
+
+/// Returns the full files of a directory, oldest first.
+pub(crate) fn full_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let name = entry?.file_name();
+        let digits = name.to_str().and_then(|name| name.strip_prefix(FULL.0)?.strip_suffix(FULL.1));
+        if digits.is_some_and(|digits| {
+            digits.len() == DIGITS && digits.bytes().all(|digit| digit.is_ascii_digit())
+        }) {
+            paths.push(directory.join(name));
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// Returns all files of a log with lines, oldest first: those of a directory, or the file itself.
+pub(crate) fn line_files(path: &Path) -> io::Result<Vec<PathBuf>> {
+    if !fs::metadata(path)?.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut paths = full_files(path)?;
+    let current = path.join(CURRENT);
+    if current.try_exists()? {
+        paths.push(current);
+    }
+    if paths.is_empty() {
+        return Err(io::Error::new(
+            io::ErrorKind::NotFound,
+            format!("the directory has no log: there is no {CURRENT}"),
+        ));
+    }
+    Ok(paths)
+}
+
+/// Reads the lines of a file, one at a time.
+pub(crate) struct LineReader {
+    reader: BufReader<File>,
+    buffer: Vec<u8>,
+}
+
+/// A line as it is in the file.
+pub(crate) struct RawLine<'b> {
+    /// Without its line end.
+    pub(crate) bytes: &'b [u8],
+    /// Whether it has a line end. The last one has none if its writer was stopped.
+    pub(crate) is_whole: bool,
+}
+
+impl RawLine<'_> {
+    /// Returns the bytes that it takes in the file.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        self.bytes.len() as u64 + u64::from(self.is_whole)
+    }
+}
+
+impl LineReader {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self {
+            reader: BufReader::with_capacity(1 << 18, File::open(path)?),
+            buffer: Vec::new(),
+        })
+    }
+
+    /// Reads the next line; `None` at the end. Of a line that is longer than any that a gateway writes, the
+    /// rest follows as another one.
+    pub(crate) fn next_line(&mut self) -> io::Result<Option<RawLine<'_>>> {
+        self.buffer.clear();
+        let limit = MAX_LINE_BYTES as u64 + 1;
+        if self.reader.by_ref().take(limit).read_until(b'\n', &mut self.buffer)? == 0 {
+            return Ok(None);
+        }
+        let line = self.buffer.strip_suffix(b"\n");
+        let is_whole = line.is_some() || self.buffer.len() > MAX_LINE_BYTES;
+        Ok(Some(RawLine { bytes: line.unwrap_or(&self.buffer), is_whole }))
+    }
+}

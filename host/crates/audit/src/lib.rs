@@ -1,0 +1,42 @@
+//! A log that a third party can check.
+//!
+//! - [`AuditLog`] writes the log of one gateway: [`line`](line()) makes an event, and a batch of events is
+//!   durable when [`AuditLog::append`] returns
+//! - [`tree`] is the Merkle tree over the lines, [`Checkpoint`] its signed root, [`SigningKey`] and
+//!   [`PublicKey`] the keys
+//! - [`Publication`] is a place where checkpoints are published, and where the gateway cannot change them
+//! - [`verify`] checks a log, [`prove`] makes proofs for those who do not have it, [`export`] writes it in
+//!   formats of others
+//!
+//! `docs/audit.md` describes the format, completely enough to write a verifier from it.
+//!
+//! The crate knows the events of its own only. Those of calls, decisions and changes are made by
+//! `airlock-records`.
+
+mod checkpoint;
+mod error;
+mod event;
+pub mod export;
+mod files;
+mod key;
+mod log;
+mod notes;
+pub mod prove;
+mod publish;
+pub mod read;
+mod rotation;
+mod start;
+#[cfg(test)]
+mod testing;
+pub mod tree;
+pub mod verify;
+
+pub use self::{
+    checkpoint::{BadCheckpoint, Checkpoint},
+    error::AuditError,
+    event::{KEY_ROTATED, LOG_CONTINUED, LOG_CREATED, LOG_RECOVERED, line},
+    files::MAX_EVENT_BYTES,
+    key::{BadPublicKey, BadSigningKey, PublicKey, SigningKey},
+    log::{AuditLog, AuditSettings},
+    publish::{CheckpointFile, CheckpointTarget, Publication},
+};

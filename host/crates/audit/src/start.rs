@@ -1,0 +1,63 @@
+//! The first line of a file: what the rest of it follows.
+
+use airlock_strings::hex_digit;
+use serde_json::{Map, Value};
+
+use crate::{
+    event::{LOG_CONTINUED, LOG_CREATED, Line},
+    key::PublicKey,
+    tree::{Hash, Tree},
+};
+
+/// The state of a log before the first line of a file.
+#[derive(Debug, Clone)]
+pub(crate) struct Start {
+    /// The lines in earlier files.
+    pub(crate) tree: Tree,
+    /// The key that signs at this point; its name is that of the log.
+    pub(crate) key: PublicKey,
+}
+
+impl Start {
+    /// Reads the first line of a file. The error says what it does, as the end of a sentence.
+    pub(crate) fn read(line: &Line<'_>) -> Result<Self, &'static str> {
+        let members = line.members().ok_or("is not a JSON object")?;
+        let tree = match text(&members, "kind") {
+            Some(LOG_CREATED) if line.number == 0 => Tree::default(),
+            Some(LOG_CONTINUED) => {
+                let hashes = text(&members, "tree").and_then(hashes);
+                let tree = hashes.and_then(|hashes| Tree::from_subtrees(line.number, hashes));
+                tree.ok_or("has no tree of the lines before it")?
+            }
+            _ => return Err("is the first of a file and does not say what it follows"),
+        };
+        let key = text(&members, "public_key").and_then(|key| key.parse::<PublicKey>().ok());
+        let key = key.ok_or("has no public key")?;
+        if text(&members, "log") == Some(key.name()) {
+            Ok(Self { tree, key })
+        } else {
+            Err("has a key of another log")
+        }
+    }
+}
+
+fn text<'m>(members: &'m Map<String, Value>, name: &str) -> Option<&'m str> {
+    members.get(name).and_then(Value::as_str)
+}
+
+/// Reads hashes in hexadecimal, without anything between them.
+fn hashes(text: &str) -> Option<Vec<Hash>> {
+    let (digits, rest) = text.as_bytes().as_chunks::<64>();
+    if !rest.is_empty() {
+        return None;
+    }
+    digits.iter().map(hash).collect()
+}
+
+fn hash(digits: &[u8; 64]) -> Option<Hash> {
+    let mut hash = Hash::default();
+    for (byte, pair) in hash.iter_mut().zip(digits.as_chunks::<2>().0) {
+        *byte = hex_digit(pair[0])? << 4 | hex_digit(pair[1])?;
+    }
+    Some(hash)
+}

@@ -1,0 +1,225 @@
+//! Verification of a log: that its lines are those that were signed, each once, in their order.
+//!
+//! Three things are compared. Each line has its number and the hash of the line before, which shows where
+//! the log was changed. The checkpoints have the root of the tree of the lines, which shows that it was,
+//! whatever was written anew. Checkpoints from outside show that all of it is there.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    event::{KEY_ROTATED, Line},
+    files::{self, LineReader},
+    key::PublicKey,
+    read::ReadError,
+    rotation::KeyHistory,
+    start::Start,
+    tree::{Tree, leaf_hash},
+};
+
+pub use self::finding::Finding;
+use self::{
+    chain::Chain,
+    claims::{Claim, Claims},
+};
+
+mod chain;
+mod claims;
+mod finding;
+
+/// Most findings of one kind that a report has.
+const MAX_FINDINGS: usize = 20;
+
+/// The things that a log is compared with.
+#[derive(Debug, Default)]
+pub struct Evidence {
+    /// A key of the log, from somewhere else than the log.
+    pub key: Option<PublicKey>,
+    /// Files with checkpoints of the log, which may have those of other logs too.
+    pub checkpoints: Vec<PathBuf>,
+}
+
+/// Result of a verification.
+#[derive(Debug)]
+pub struct Report {
+    /// Name of the log; `None` if its first line has none.
+    pub origin: Option<String>,
+    /// Number of the first line. It is not 0 if older files are somewhere else.
+    pub first: u64,
+    /// Number of lines, with those before the first.
+    pub size: u64,
+    /// Number of lines that the newest valid checkpoint signs.
+    pub signed: u64,
+    /// Keys of the log, oldest first.
+    pub keys: Vec<PublicKey>,
+    /// Number of valid checkpoints.
+    pub checkpoints: usize,
+    /// Length of an incomplete line at the end, which a gateway removes when it opens the log.
+    pub incomplete_bytes: u64,
+    /// Everything that is wrong, in the order of the lines. Empty for a valid log.
+    pub findings: Vec<Finding>,
+}
+
+/// Verifies the log in a directory or a file. Fails if it cannot be read; what is wrong with it is in the
+/// report.
+pub fn verify(path: &Path, evidence: &Evidence) -> Result<Report, ReadError> {
+    let mut findings = Vec::new();
+    // Before the lines: a gateway that writes meanwhile adds lines first.
+    let claims = Claims::read(path, evidence, &mut findings)?;
+    let mut pass = Pass { claims, ..Pass::default() };
+    for file in files::line_files(path).map_err(ReadError::file(path))? {
+        pass.read(&file).map_err(ReadError::file(&file))?;
+    }
+    pass.report(evidence, findings)
+}
+
+/// One pass over the lines.
+#[derive(Default)]
+struct Pass {
+    chain: Chain,
+    first: u64,
+    tree: Tree,
+    keys: Option<KeyHistory>,
+    claims: Claims,
+    incomplete_bytes: u64,
+    findings: Vec<Finding>,
+}
+
+impl Pass {
+    fn read(&mut self, file: &Path) -> io::Result<()> {
+        let mut reader = LineReader::open(file)?;
+        let mut row = 0;
+        while let Some(raw) = reader.next_line()? {
+            if !raw.is_whole {
+                self.incomplete_bytes = raw.file_bytes();
+                break;
+            }
+            row += 1;
+            match Line::parse(raw.bytes).filter(Line::is_canonical) {
+                Some(line) => self.take(&line),
+                None => self.chain.take_malformed(raw.bytes, file, row),
+            }
+            self.tree.push(leaf_hash(raw.bytes));
+            self.claims.compare(&self.tree);
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, line: &Line<'_>) {
+        if self.tree.size() == self.first && self.keys.is_none() {
+            match Start::read(line) {
+                Ok(start) => self.begin(start),
+                Err(reason) => self.find(Finding::Start { line: line.number, reason }),
+            }
+        }
+        self.chain.take(line);
+        if let Some(keys) = &mut self.keys
+            && let Some(members) = line.members_of_kind(KEY_ROTATED)
+            && !keys.rotate(&members, line.number)
+        {
+            self.find(Finding::Rotation { line: line.number });
+        }
+    }
+
+    fn begin(&mut self, start: Start) {
+        self.first = start.tree.size();
+        self.tree = start.tree;
+        self.keys = Some(KeyHistory::new(start.key));
+        self.chain = Chain::at(self.first);
+        self.claims.compare(&self.tree);
+    }
+
+    fn find(&mut self, finding: Finding) {
+        if self.findings.len() < MAX_FINDINGS {
+            self.findings.push(finding);
+        }
+    }
+
+    fn report(
+        mut self,
+        evidence: &Evidence,
+        mut findings: Vec<Finding>,
+    ) -> Result<Report, ReadError> {
+        findings.append(&mut self.findings);
+        let (broken, removed) = self.chain.finish();
+        let is_broken = !broken.is_empty();
+        findings.extend(broken);
+        let keys: Vec<_> = self.keys.iter().flat_map(KeyHistory::keys).cloned().collect();
+        if let Some(trusted) = &evidence.key
+            && !keys.contains(trusted)
+        {
+            findings.push(Finding::OtherKey { expected: trusted.clone(), found: keys.clone() });
+        }
+        let valid = match &self.keys {
+            Some(keys) => self.claims.signed(keys, self.first, &mut findings)?,
+            None => Vec::new(),
+        };
+        let size = self.tree.size();
+        let signed = matched(&valid);
+        judge(&valid, &Extent { first: self.first, size, removed, is_broken }, &mut findings);
+        findings.sort_by_key(Finding::line);
+        Ok(Report {
+            origin: keys.first().map(|key| key.name().to_owned()),
+            first: self.first,
+            size,
+            signed,
+            keys,
+            checkpoints: valid.len(),
+            incomplete_bytes: self.incomplete_bytes,
+            findings,
+        })
+    }
+}
+
+/// The lines that there are.
+struct Extent {
+    first: u64,
+    size: u64,
+    /// Number of lines that are known to be missing between others.
+    removed: u64,
+    /// Whether a line was found that is not at its place, or not as it was.
+    is_broken: bool,
+}
+
+/// Returns the number of lines of the largest checkpoint that the log matches.
+fn matched(valid: &[Claim]) -> u64 {
+    let matching = valid.iter().filter(|claim| claim.matches == Some(true));
+    matching.map(|claim| claim.size).max().unwrap_or(0)
+}
+
+/// Compares the lines with what valid checkpoints claim.
+fn judge(valid: &[Claim], lines: &Extent, findings: &mut Vec<Finding>) {
+    let signed = matched(valid);
+    let mismatch = valid.iter().find(|claim| claim.matches == Some(false));
+    if let Some(Claim { file, size, .. }) = mismatch {
+        let before = valid.iter().filter(|claim| claim.matches == Some(true) && claim.size < *size);
+        let from = before.map(|claim| claim.size).max().unwrap_or(lines.first);
+        if signed >= *size {
+            findings.push(Finding::Fork { file: file.to_string(), size: *size });
+        } else if !lines.is_broken {
+            findings.push(Finding::ChangedBetween { from, to: size.saturating_sub(1) });
+        }
+    }
+    if let Some(Claim { file, size, .. }) =
+        valid.last().filter(|claim| claim.size > lines.size.saturating_add(lines.removed))
+    {
+        findings.push(Finding::Cut {
+            file: file.to_string(),
+            size: lines.size.saturating_add(lines.removed),
+            signed: *size,
+        });
+    }
+    let is_anchored = lines.first == 0
+        || valid.iter().any(|claim| claim.size == lines.first && claim.matches == Some(true));
+    if !is_anchored {
+        findings.push(Finding::Unanchored { first: lines.first });
+    }
+    if valid.is_empty() {
+        findings.push(Finding::Unsigned);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! `governance.pricing_overrides`, and `tool_pricing` of clients.
+
+use std::collections::BTreeSet;
+
+use airlock_core::tool::{ClientName, ToolName};
+use airlock_limits::price::{ModelPrice, PriceOverride, PriceTable};
+
+use super::{
+    LimitedParts, check_id,
+    written::{micro_dollars, pico_dollars},
+};
+use crate::{
+    file::{self, Dollars},
+    key_path::KeyPath,
+    resolve::{
+        refused::NamedPart,
+        resolved::{Problems, Resolved},
+    },
+};
+
+/// Name of all tools of a client.
+const ALL_TOOLS: &str = "*";
+
+/// Resolves the prices. The problems have their keys in the whole file.
+pub(super) fn resolve(parts: &LimitedParts<'_>) -> Resolved<PriceTable> {
+    Resolved::new(|problems| {
+        let models = problems.take(NamedPart::PricingOverrides.key(), of_models(parts));
+        let tools = problems.take(NamedPart::Clients.key(), of_tools(parts.clients));
+        PriceTable::default().with_models(models).with_calls(tools)
+    })
+}
+
+fn of_models(parts: &LimitedParts<'_>) -> Resolved<Vec<PriceOverride>> {
+    let mut ids = BTreeSet::new();
+    let mut subjects = BTreeSet::new();
+    Resolved::elements(&parts.governance.pricing_overrides, |problems, entry| {
+        check_id(problems, &entry.id, &mut ids);
+        let provider = problems.merge(provider(entry, parts));
+        let model = problems.merge(pattern(entry))?;
+        if !subjects.insert((provider.clone(), model.to_ascii_lowercase())) {
+            problems.refuse("pattern", "another element has this pattern and scope already");
+        }
+        let price = problems.take("patch", price(entry.patch))?;
+        Some(PriceOverride { provider, model, price })
+    })
+}
+
+fn price(patch: file::PricingPatch) -> Resolved<Option<ModelPrice>> {
+    Resolved::new(|problems| {
+        let input = required_price(problems, "input_cost_per_token", patch.input_cost_per_token);
+        let output = required_price(problems, "output_cost_per_token", patch.output_cost_per_token);
+        let cached = patch.cache_read_input_token_cost.map(pico_dollars);
+        let cached = cached.map(|price| problems.accept("cache_read_input_token_cost", price));
+        let input = input?;
+        // A millionth of a millionth a token is a millionth a million tokens.
+        Some(ModelPrice::new(input, cached.unwrap_or(Some(input))?, output?))
+    })
+}
+
+fn required_price(problems: &mut Problems, key: &str, price: Option<Dollars>) -> Option<u64> {
+    let price = problems.required(key, price)?;
+    problems.accept(key, pico_dollars(price))
+}
+
+/// Returns the provider of an entry; `None` for all.
+fn provider(entry: &file::PricingOverride, parts: &LimitedParts<'_>) -> Resolved<Option<String>> {
+    let named = entry.provider_id.as_deref().filter(|id| !id.is_empty());
+    Resolved::new(|problems| match (entry.scope_kind, named) {
+        (file::PricingScope::Global, None) => None,
+        (file::PricingScope::Global, Some(_)) => {
+            problems.refuse("provider_id", "belongs to the `scope_kind` \"provider\"");
+            None
+        }
+        (file::PricingScope::Provider, named) => {
+            let named = problems.required("provider_id", named)?;
+            problems.accept("provider_id", parts.check_provider(named));
+            Some(named.to_owned())
+        }
+    })
+}
+
+/// Returns the name of the model of an entry, or the beginning of the names of several and `*`.
+fn pattern(entry: &file::PricingOverride) -> Resolved<Option<String>> {
+    let pattern = entry.pattern.as_str();
+    Resolved::new(|problems| {
+        let is_wildcard = entry.match_type == file::PricingMatch::Wildcard;
+        let name = if is_wildcard { pattern.strip_suffix('*') } else { Some(pattern) };
+        let is_valid =
+            name.is_some_and(|name| !name.contains('*') && (is_wildcard || !name.is_empty()));
+        if !is_valid {
+            let expected = if is_wildcard {
+                "the beginning of a name and `*` at the end"
+            } else {
+                "the name of a model; with `*` at the end, set `match_type` to \"wildcard\""
+            };
+            let found = airlock_strings::cut(pattern.to_owned(), 64);
+            problems.refuse("pattern", format_args!("found {found:?}, expected {expected}"));
+            return None;
+        }
+        Some(pattern.to_owned())
+    })
+}
+
+/// Returns the prices of calls, by the full names of tools.
+fn of_tools(clients: &[file::Client]) -> Resolved<Vec<(String, u64)>> {
+    let prices = Resolved::elements(clients, |problems, client| {
+        // The names of clients are checked elsewhere.
+        let name = ClientName::parse(&client.name).ok()?;
+        let key = KeyPath::default().member("tool_pricing");
+        let prices = client.tool_pricing.iter().filter_map(|(tool, price)| {
+            let price = problems.accept(key.member(tool), micro_dollars(*price))?;
+            // No other client has tools whose full names begin with the name of this one and `-`.
+            let tool = match tool.as_str() {
+                ALL_TOOLS => format!("{name}-{ALL_TOOLS}"),
+                tool => ToolName::new(&name, tool).as_str().to_owned(),
+            };
+            Some((tool, price))
+        });
+        Some(prices.collect::<Vec<_>>())
+    });
+    prices.map(|prices| prices.concat())
+}

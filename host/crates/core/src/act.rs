@@ -1,0 +1,126 @@
+//! What people do with a gateway, for its records: approvals, logins, changes of settings.
+
+use std::{fmt, sync::Arc};
+
+use futures_util::future::BoxFuture;
+
+/// Takes note of acts. Implemented by the records of the gateway.
+pub trait ActRecord: Send + Sync + 'static {
+    /// Records an act. Must neither block nor fail.
+    fn record(&self, act: Act);
+
+    /// Records an act that is about to happen. Returns false if it cannot be recorded and must not happen for that.
+    /// Waits for a bounded time.
+    fn record_before(&self, act: Act) -> BoxFuture<'_, bool>;
+}
+
+/// The record of acts, for those who know of one; without a record, nothing happens. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Acts(Option<Arc<dyn ActRecord>>);
+
+impl Acts {
+    /// Returns the acts that are recorded here.
+    pub fn new(record: Arc<dyn ActRecord>) -> Self {
+        Self(Some(record))
+    }
+
+    /// Records an act. `act` is not called if there is no record.
+    pub fn record(&self, act: impl FnOnce() -> Act) {
+        if let Some(record) = &self.0 {
+            record.record(act());
+        }
+    }
+
+    /// Records an act that is about to happen. Returns false if it must not happen, because it cannot be recorded.
+    pub async fn record_before(&self, act: Act) -> bool {
+        match &self.0 {
+            Some(record) => record.record_before(act).await,
+            None => true,
+        }
+    }
+}
+
+impl fmt::Debug for Acts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Acts").field(&self.0.is_some()).finish()
+    }
+}
+
+/// An act.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Act {
+    /// Kind of the act.
+    pub kind: ActKind,
+    /// The operator, the key or the part of the gateway that acts, for people.
+    pub actor: String,
+    /// The object of the act: the identifier of a call that waits, the name of a setting, a session.
+    pub object: String,
+    /// Further members, without secrets. Each name is used once, and none is that of a member of every line.
+    pub details: Vec<(&'static str, String)>,
+}
+
+impl Act {
+    /// Creates an act without details.
+    pub fn new(kind: ActKind, actor: impl Into<String>, object: impl Into<String>) -> Self {
+        Self { kind, actor: actor.into(), object: object.into(), details: Vec::new() }
+    }
+
+    /// Adds a detail.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.details.push((name, value.into()));
+        self
+    }
+}
+
+/// Kind of an act.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ActKind {
+    /// A call waits for an approval.
+    ApprovalAsked,
+    /// A call that waits was approved.
+    ApprovalGranted,
+    /// A call that waits was denied.
+    ApprovalDenied,
+    /// The decision about a call was used by the call.
+    ApprovalUsed,
+    /// A call was not decided about in time, or its decision was not used.
+    ApprovalExpired,
+    /// An element of the configuration in the store, or an operator, was changed.
+    ConfigChanged,
+    /// An operator has logged in with a browser.
+    OperatorLoggedIn,
+    /// A session of an operator was ended, by its operator or by another one.
+    OperatorLoggedOut,
+    /// A user has logged in at an MCP server, or has entered headers for it.
+    UserLoggedIn,
+    /// The login of a user at an MCP server was removed.
+    UserLoggedOut,
+    /// Contents were erased from the call log.
+    LogErased,
+    /// The gateway has started.
+    GatewayStarted,
+    /// The gateway stops.
+    GatewayStopped,
+}
+
+impl ActKind {
+    /// Name in the records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ApprovalAsked => "approval_asked",
+            Self::ApprovalGranted => "approval_granted",
+            Self::ApprovalDenied => "approval_denied",
+            Self::ApprovalUsed => "approval_used",
+            Self::ApprovalExpired => "approval_expired",
+            Self::ConfigChanged => "config_changed",
+            Self::OperatorLoggedIn => "operator_login",
+            Self::OperatorLoggedOut => "operator_logout",
+            Self::UserLoggedIn => "user_login",
+            Self::UserLoggedOut => "user_logout",
+            Self::LogErased => "log_erased",
+            Self::GatewayStarted => "gateway_started",
+            Self::GatewayStopped => "gateway_stopped",
+        }
+    }
+}

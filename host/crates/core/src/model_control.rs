@@ -1,0 +1,121 @@
+//! The control of requests to models across callers: limits, which refuse a request, and the record of
+//! each.
+
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+
+use crate::{door::Membership, tenant::Tenant, tool::HostCode};
+
+/// Accompanies the requests to models of a gateway, each from before it is sent to its end. The requests
+/// of one loop are several.
+pub trait ModelControl: Send + Sync + 'static {
+    /// Returns whether the control has to know of the requests of a caller. Those of others are sent without
+    /// a delay, and nothing of them is measured.
+    fn applies(&self, _membership: &Membership) -> bool {
+        true
+    }
+
+    /// Controls a request that is about to be sent. It is sent only if this succeeds. Dropping the future
+    /// means that it is not sent.
+    fn begin<'c>(
+        &'c self,
+        request: ModelRequest<'c>,
+    ) -> BoxFuture<'c, Result<Box<dyn ControlledModelRequest>, ControlRefusal>>;
+}
+
+/// A request that runs under control. Dropping the value without [`Self::end`] means that it was cut off:
+/// the provider may have done all of it.
+pub trait ControlledModelRequest: Send {
+    /// Returns whether the control uses the outcome. If it does not, the request runs as without a control:
+    /// its usage is not asked for, and the value is dropped at once.
+    fn needs_outcome(&self) -> bool {
+        true
+    }
+
+    /// Takes note of a part of a streamed response that was received: it has a token or more. It is all that is
+    /// known of the length of a response that is cut off before its usage. Must not block.
+    fn receives_part(&mut self) {}
+
+    /// Returns the cost of the request in millionths of a US dollar; `None` if the control knows no price
+    /// for it. Called at most once, before [`Self::end`], whose outcome has the cost. Must not block.
+    fn cost(&self, _outcome: &ModelOutcome<'_>) -> Option<u64> {
+        None
+    }
+
+    /// Takes note of the end. Must not block.
+    fn end(self: Box<Self>, outcome: &ModelOutcome<'_>);
+}
+
+/// A request to a model that is about to be sent.
+#[derive(Clone, Copy)]
+pub struct ModelRequest<'r> {
+    /// The party that it is accounted to.
+    pub tenant: &'r Tenant,
+    /// The key that its caller came with.
+    pub membership: &'r Membership,
+    /// The model that is asked first, as `NAME/model`: with the name of its provider, even if the caller
+    /// left that out.
+    pub model: &'r str,
+    /// The models that are asked if it fails, in the same form. One of them may respond instead.
+    pub fallbacks: &'r [String],
+    /// Length of the request in bytes: the conversation and the definitions of tools. Each image counts for
+    /// a few thousand, however long it is, and another file as the request has it.
+    pub bytes: usize,
+    /// Number of choices of the response.
+    pub choices: u64,
+    /// Maximum number of tokens that the request sets for each choice; `None` for none.
+    pub max_output_tokens: Option<u64>,
+    /// True if the response is streamed.
+    pub is_streamed: bool,
+}
+
+/// The end of a request to a model.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ModelOutcome<'o> {
+    /// The provider that responded; `None` if none did.
+    pub provider: Option<&'o str>,
+    /// The model that responded: as the provider names it, or as it was asked for if the provider does not
+    /// name it. `None` if no provider responded.
+    pub model: Option<&'o str>,
+    /// The model that responded as it was asked for, as `NAME/model`: that of the request, or one of its
+    /// fallbacks. `None` if no provider responded.
+    pub asked: Option<&'o str>,
+    /// True if a model that was asked before that one may have worked for the request too.
+    pub has_others: bool,
+    /// Tokens, as the provider counts them; `None` if it does not tell. Not to be trusted. With an error, those
+    /// until then.
+    pub usage: Option<TokenUsage>,
+    /// Cost in millionths of a US dollar; `None` if no price is known.
+    pub cost: Option<u64>,
+    /// Code of the error; `None` if the response is complete.
+    pub error: Option<&'o str>,
+    /// True if no provider has begun the request, so that it costs nothing: none received it, or each that
+    /// did refused it at once.
+    pub has_not_begun: bool,
+}
+
+/// Tokens of one request, as its provider counts them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TokenUsage {
+    /// Tokens of the request, those from the cache of the provider included.
+    pub input: u64,
+    /// Tokens of the request that came from the cache of the provider.
+    pub cached_input: u64,
+    /// Tokens of the response, those of its reasoning included.
+    pub output: u64,
+    /// Tokens of the reasoning.
+    pub reasoning: u64,
+}
+
+/// A request to a model that a limit, or the lack of a record, does not permit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ControlRefusal {
+    /// Code for machines: `limit_reached`, `budget_exceeded`, `records_unavailable`, or `unavailable` if a
+    /// limit cannot be checked.
+    pub code: HostCode,
+    /// Explanation for people, without secrets.
+    pub message: String,
+    /// Time to wait before a retry; `None` if the reason does not end by itself.
+    pub retry_after: Option<Duration>,
+}

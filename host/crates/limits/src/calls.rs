@@ -1,0 +1,65 @@
+//! Limits of calls of tools.
+
+use airlock_core::{
+    door::{Admitted, CallControl, ControlledCall, Permission, Refusal},
+    tool::{CallError, ToolOutput},
+};
+use futures_util::future::BoxFuture;
+
+use crate::{
+    batch::Demand,
+    limit::Measure,
+    limiter::{Held, Limiter},
+};
+
+impl CallControl for Limiter {
+    fn begin<'c>(
+        &'c self,
+        call: &'c Admitted,
+    ) -> BoxFuture<'c, Result<Box<dyn ControlledCall>, CallError>> {
+        Box::pin(async move {
+            let membership = call.chain().view().membership();
+            let limits = self.applied(membership, |limit| limit.counts_call(call));
+            if limits.is_empty() {
+                return Ok(Box::new(Unlimited) as Box<dyn ControlledCall>);
+            }
+            let price = self.prices().call(call.tool().full_name.as_str());
+            // The call that it goes on with was counted, but does not run any more.
+            let is_counted = call.permission() == Permission::Continuation;
+            let demands = limits.iter().filter_map(|limit| {
+                let amount = match limit.limit.measure {
+                    _ if is_counted => 0,
+                    Measure::ToolCalls => 1,
+                    Measure::Cost => price,
+                    Measure::Requests | Measure::Tokens | Measure::Concurrency => 0,
+                };
+                let limit = limit.clone();
+                (amount > 0).then_some(Demand { limit, amount, least: amount })
+            });
+            let tenant = call.chain().tenant();
+            let held = self.take(tenant, &limits, demands.collect(), None).await?;
+            Ok(Box::new(LimitedCall(held)) as Box<dyn ControlledCall>)
+        })
+    }
+
+    fn refused(&self, _refusal: &Refusal<'_>) {}
+}
+
+/// A call to which no limit applies.
+struct Unlimited;
+
+impl ControlledCall for Unlimited {
+    fn end(self: Box<Self>, _result: &Result<ToolOutput, CallError>) {}
+}
+
+/// A call with limits. If it is dropped, it counts.
+struct LimitedCall(Held);
+
+impl ControlledCall for LimitedCall {
+    fn end(self: Box<Self>, result: &Result<ToolOutput, CallError>) {
+        // The code of the error tells nothing: a plugin may return that of a call which it has made.
+        if result.as_ref().is_err_and(CallError::has_not_begun) {
+            self.0.release();
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! The limiter: asks memory and the store about each request and call.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use airlock_core::{
+    door::Membership,
+    tenant::{Pool, Tenant},
+};
+use airlock_store::LazyDatabase;
+use arc_swap::ArcSwap;
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::{Instant, timeout},
+};
+use tokio_util::task::AbortOnDropHandle;
+use tracing::warn;
+
+use crate::{
+    batch::{Correction, Demand, Settlement, Take},
+    limit::{Limit, Measure},
+    live::{LeasedPart, LiveLimit, Running},
+    price::PriceTable,
+    refusal::{Denied, LimitRefusal},
+    set::LimitSet,
+    worker::{Job, MAX_APPLIED, MAX_UNSETTLED, QUEUE, TakeFailure, Worker},
+};
+
+/// Longest time that a request or call waits for the store. Without a reply it is not permitted.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Longest time that the end of a gateway waits for settlements.
+const LAST_SETTLEMENTS: Duration = Duration::from_secs(3);
+/// Time after which a place among those that run is likely to be free.
+const RETRY_RUNNING: Duration = Duration::from_secs(1);
+
+/// Reason for which a request or call is refused that has no place to wait.
+const FULL: &str = "too many requests wait for the database";
+
+/// Keeps the limits of a gateway.
+///
+/// A caller without a limit costs a look-up in memory. For others, all amounts of a request or call are
+/// taken in one transaction of the store, so that they hold for all gateways of the store together; or
+/// from a share that this gateway has leased of them. Without the store, a request or call with a limit is
+/// not permitted, unless the share lasts.
+pub struct Limiter {
+    pub(crate) store: LazyDatabase,
+    set: ArcSwap<LimitSet>,
+    prices: ArcSwap<PriceTable>,
+    jobs: mpsc::Sender<Job>,
+    /// Places of those that wait for the store. One tenant has at most half of them.
+    places: Pool,
+    _worker: AbortOnDropHandle<()>,
+}
+
+/// Amounts that were taken for a request or call, until it ends. Dropping the value leaves them taken.
+#[derive(Debug)]
+pub(crate) struct Held {
+    jobs: mpsc::Sender<Job>,
+    /// Identifier of a request whose amounts are reserved.
+    request: Option<String>,
+    charges: Charges,
+    _running: Vec<Running>,
+}
+
+/// Where amounts were taken.
+#[derive(Debug)]
+enum Charges {
+    /// In shares that are counted here.
+    Leased(Vec<(Arc<LiveLimit>, LeasedPart)>),
+    /// In the store; with what is charged if nothing else is known.
+    Stored(Vec<Correction>),
+}
+
+impl Limiter {
+    /// Creates a limiter without limits, whose counts are in a store. Spawns a task, which ends when the
+    /// limiter is dropped. Panics outside of a runtime.
+    pub fn new(store: LazyDatabase) -> Arc<Self> {
+        // Those that wait have places. The rest is for settlements, so that none is lost to a burst.
+        let (jobs, queue) = mpsc::channel(QUEUE + MAX_UNSETTLED);
+        let worker = tokio::spawn(Worker::new(store.clone(), queue, jobs.downgrade()).run());
+        Arc::new(Self {
+            store,
+            set: ArcSwap::default(),
+            prices: ArcSwap::default(),
+            jobs,
+            places: Pool::new(QUEUE, 1),
+            _worker: AbortOnDropHandle::new(worker),
+        })
+    }
+
+    /// Replaces all limits. What was counted by limits with the same identifiers stays.
+    pub fn set(&self, set: &LimitSet) {
+        let older = self.set.rcu(|older| set.continuing(older));
+        for limit in self.set.load().changed_since(&older) {
+            limit.local.forget();
+        }
+    }
+
+    /// Replaces the prices.
+    pub fn set_prices(&self, prices: PriceTable) {
+        self.prices.store(Arc::new(prices));
+    }
+
+    /// The prices.
+    pub fn prices(&self) -> Arc<PriceTable> {
+        self.prices.load_full()
+    }
+
+    /// The limits.
+    pub fn limits(&self) -> Arc<LimitSet> {
+        self.set.load_full()
+    }
+
+    /// Waits until what has ended is settled in the store, for some seconds at most. What is not settled
+    /// by then counts as its reservation. Call it before the end of a gateway.
+    pub async fn flush(&self) {
+        let (flushed, done) = oneshot::channel();
+        let settled = async {
+            if self.jobs.send(Job::Flush(flushed)).await.is_ok() {
+                // Fails only if the worker has ended.
+                let _ = done.await;
+            }
+        };
+        let _ = timeout(LAST_SETTLEMENTS, settled).await;
+    }
+
+    /// Returns whether `applies` selects any limit of a caller.
+    pub(crate) fn limits_any(
+        &self,
+        membership: &Membership,
+        applies: impl Fn(&Limit) -> bool,
+    ) -> bool {
+        self.set.load().of_caller(membership).any(|limit| applies(&limit.limit))
+    }
+
+    /// Returns the limits of a caller that `applies` selects, in the order of their identifiers.
+    pub(crate) fn applied(
+        &self,
+        membership: &Membership,
+        applies: impl Fn(&Limit) -> bool,
+    ) -> Vec<Arc<LiveLimit>> {
+        let set = self.set.load();
+        let limits = set.of_caller(membership).filter(|limit| applies(&limit.limit));
+        let mut limits: Vec<_> = limits.cloned().collect();
+        limits.sort_unstable_by(|one, other| one.limit.id.cmp(&other.limit.id));
+        limits
+    }
+
+    /// Takes the amounts of a request or call of a tenant, all or none. If the future is dropped, none are taken.
+    pub(crate) async fn take(
+        &self,
+        tenant: &Tenant,
+        limits: &[Arc<LiveLimit>],
+        demands: Vec<Demand>,
+        request: Option<String>,
+    ) -> Result<Held, Denied> {
+        let running = running(limits)?;
+        let charges = self.charge(tenant, demands, request.clone()).await?;
+        Ok(Held { jobs: self.jobs.clone(), request, charges, _running: running })
+    }
+
+    async fn charge(
+        &self,
+        tenant: &Tenant,
+        demands: Vec<Demand>,
+        request: Option<String>,
+    ) -> Result<Charges, Denied> {
+        if demands.is_empty() {
+            return Ok(Charges::Stored(Vec::new()));
+        }
+        if demands.len() > MAX_APPLIED {
+            let reason =
+                format!("{} apply to one request, at most {MAX_APPLIED} may", demands.len());
+            return Err(Denied::Unavailable(reason));
+        }
+        let now = Instant::now();
+        if request.is_none()
+            && let Some(parts) = leased(&demands, now)
+        {
+            return Ok(Charges::Leased(parts));
+        }
+        if let Some(refusal) = repeated(&demands, now) {
+            return Err(Denied::Reached(Box::new(refusal)));
+        }
+        self.charge_in_store(tenant, demands, request).await.map(Charges::Stored)
+    }
+
+    async fn charge_in_store(
+        &self,
+        tenant: &Tenant,
+        demands: Vec<Demand>,
+        request: Option<String>,
+    ) -> Result<Vec<Correction>, Denied> {
+        let limits: Vec<_> = demands.iter().map(|demand| demand.limit.clone()).collect();
+        let (reply, taken) = oneshot::channel();
+        let place = self.places.take(tenant, 1).ok_or_else(|| unavailable(FULL))?;
+        let job = Job::Take { take: Take { demands, request }, reply, place };
+        self.jobs.try_send(job).map_err(|_| unavailable(FULL))?;
+        let taken = timeout(PATIENCE, taken).await;
+        let taken = taken.map_err(|_| unavailable("the database does not reply in time"))?;
+        let taken = taken.map_err(|_| unavailable("the gateway is shutting down"))?;
+        match taken {
+            Ok(taken) => Ok(taken.keep()),
+            Err(TakeFailure::Unavailable(reason)) => Err(Denied::Unavailable(reason)),
+            Err(TakeFailure::Refused(refusal)) => {
+                note(&limits, &refusal);
+                Err(Denied::Reached(refusal))
+            }
+        }
+    }
+}
+
+impl Held {
+    /// Returns the amounts, because the request or call was not made.
+    pub(crate) fn release(self) {
+        self.settle(|_, _| Some(0));
+    }
+
+    /// Settles the amounts: `actual` returns the amount of a limit that was really used, from that which was
+    /// taken; `None` for the latter. Does not block.
+    pub(crate) fn settle(self, actual: impl Fn(&Limit, u64) -> Option<u64>) {
+        match self.charges {
+            Charges::Leased(parts) => {
+                for (limit, part) in parts {
+                    if actual(&limit.limit, part.amount) == Some(0) {
+                        limit.local.return_leased(part);
+                    }
+                }
+            }
+            Charges::Stored(mut corrections) => {
+                for correction in &mut corrections {
+                    let taken = correction.charge.amount;
+                    if let Some(amount) = actual(&correction.limit.limit, taken) {
+                        correction.actual = amount;
+                    }
+                }
+                send(&self.jobs, Settlement { request: self.request, corrections });
+            }
+        }
+    }
+}
+
+/// Sends a settlement that changes something.
+fn send(jobs: &mpsc::Sender<Job>, settlement: Settlement) {
+    let corrections = &settlement.corrections;
+    let is_changed =
+        corrections.iter().any(|correction| correction.actual != correction.charge.amount);
+    let is_reserved = settlement.request.is_some() && !corrections.is_empty();
+    if (is_changed || is_reserved) && jobs.try_send(Job::Settle(settlement)).is_err() {
+        warn!("amounts of limits count as used, because too many requests wait for the database");
+    }
+}
+
+/// Counts a request or call among those that run, of each limit that limits them.
+fn running(limits: &[Arc<LiveLimit>]) -> Result<Vec<Running>, Denied> {
+    let concurrent = limits.iter().filter(|limit| limit.limit.measure == Measure::Concurrency);
+    let running = concurrent.map(|limit| {
+        limit.local.begin(limit.limit.most).ok_or_else(|| {
+            Denied::Reached(Box::new(LimitRefusal {
+                limit: limit.limit.clone(),
+                most: limit.limit.most,
+                needed: 1,
+                left: Some(0),
+                retry_after: (limit.limit.most > 0).then_some(RETRY_RUNNING),
+            }))
+        })
+    });
+    running.collect()
+}
+
+/// Takes all amounts from shares that are counted here; `None` if one of them has no share.
+fn leased(demands: &[Demand], now: Instant) -> Option<Vec<(Arc<LiveLimit>, LeasedPart)>> {
+    for demand in demands {
+        demand.limit.local.note_call(demand.amount, now);
+    }
+    let mut parts: Vec<(Arc<LiveLimit>, LeasedPart)> = Vec::with_capacity(demands.len());
+    for demand in demands {
+        let Some(part) = demand.limit.local.take_leased(demand.amount, now) else {
+            for (limit, part) in parts {
+                limit.local.return_leased(part);
+            }
+            return None;
+        };
+        parts.push((demand.limit.clone(), part));
+    }
+    Some(parts)
+}
+
+/// Returns a refusal of a moment ago that holds for one of the demands too.
+fn repeated(demands: &[Demand], now: Instant) -> Option<LimitRefusal> {
+    demands.iter().find_map(|demand| {
+        let refusal = demand.limit.local.refusal(demand.least, now)?;
+        Some(LimitRefusal {
+            limit: demand.limit.limit.clone(),
+            most: refusal.most,
+            needed: demand.least,
+            left: None,
+            retry_after: refusal.retry_after,
+        })
+    })
+}
+
+fn note(limits: &[Arc<LiveLimit>], refusal: &LimitRefusal) {
+    if let Some(limit) = limits.iter().find(|limit| limit.limit.id == refusal.limit.id) {
+        let LimitRefusal { needed, most, retry_after, .. } = *refusal;
+        limit.local.note_refusal(needed, most, retry_after, Instant::now());
+    }
+}
+
+fn unavailable(reason: &str) -> Denied {
+    Denied::Unavailable(reason.to_owned())
+}
+
+impl fmt::Debug for Limiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Limiter").finish_non_exhaustive()
+    }
+}

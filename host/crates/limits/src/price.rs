@@ -1,0 +1,238 @@
+//! Prices of models and tools.
+//!
+//! A price is for text alone, and the standard one of its provider: without surcharges for writes to a
+//! cache, and without discounts for batches. An operator overrides it for what differs.
+
+mod builtin;
+mod pattern;
+
+use std::collections::BTreeMap;
+
+use airlock_core::model_control::TokenUsage;
+
+use self::pattern::Patterns;
+use crate::{set::below, usage::clamped};
+
+/// Tokens that a price of [`ModelPrice`] is for.
+const PER: u128 = 1_000_000;
+
+/// Price of a model, in millionths of a US dollar for a million tokens: 3 US dollars are 3,000,000.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ModelPrice {
+    /// Of tokens of the request.
+    pub input: u64,
+    /// Of tokens of the request that come from the cache of the provider.
+    pub cached_input: u64,
+    /// Of tokens of the response, those of its reasoning included.
+    pub output: u64,
+    /// The price if the request is long; `None` if it is the same.
+    pub long: Option<LongPrice>,
+}
+
+/// Price of all tokens of a long request and of its response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LongPrice {
+    /// Tokens of the request from which on it is long, exclusively.
+    pub above: u64,
+    /// As [`ModelPrice::input`].
+    pub input: u64,
+    /// As [`ModelPrice::cached_input`].
+    pub cached_input: u64,
+    /// As [`ModelPrice::output`].
+    pub output: u64,
+}
+
+/// Price of an operator for some models. It precedes the built-in one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PriceOverride {
+    /// Name of the provider; `None` for any. An override for one provider precedes one for any.
+    pub provider: Option<String>,
+    /// Name of the model, or a prefix of names with `*` at its end, with or without the folder `models/`. A name
+    /// precedes a prefix, and a longer prefix a shorter one.
+    pub model: String,
+    /// The price.
+    pub price: ModelPrice,
+}
+
+/// The prices of a gateway. The default has the built-in prices alone.
+#[derive(Debug, Clone, Default)]
+pub struct PriceTable {
+    by_provider: BTreeMap<String, Patterns<ModelPrice>>,
+    any_provider: Patterns<ModelPrice>,
+    calls: Patterns<u64>,
+}
+
+impl PriceTable {
+    /// Version of the built-in prices: the month in which they were collected.
+    pub const VERSION: &str = builtin::VERSION;
+
+    /// Adds prices of models. Of two for the same models, the later one is kept.
+    #[must_use]
+    pub fn with_models(mut self, overrides: impl IntoIterator<Item = PriceOverride>) -> Self {
+        for PriceOverride { provider, model, price } in overrides {
+            let patterns = match provider {
+                Some(provider) => {
+                    self.by_provider.entry(provider.to_ascii_lowercase()).or_default()
+                }
+                None => &mut self.any_provider,
+            };
+            patterns.insert(&compared(&model), price);
+        }
+        self
+    }
+
+    /// Adds prices of calls, in millionths of a US dollar, by full names of tools, or prefixes of them with
+    /// `*` at the end. A call without a price costs nothing.
+    #[must_use]
+    pub fn with_calls(mut self, prices: impl IntoIterator<Item = (String, u64)>) -> Self {
+        for (tool, price) in prices {
+            self.calls.insert(&tool, price);
+        }
+        self
+    }
+
+    /// Returns the price of a model; `None` if it is not known. Without a provider, overrides for one
+    /// provider do not apply.
+    pub fn model(&self, provider: Option<&str>, model: &str) -> Option<ModelPrice> {
+        let model = compared(model);
+        let of_provider = provider
+            .and_then(|provider| self.by_provider.get(&provider.to_ascii_lowercase()))
+            .and_then(|patterns| patterns.find(&model));
+        of_provider
+            .or_else(|| self.any_provider.find(&model))
+            .copied()
+            .or_else(|| builtin::price(&model))
+    }
+
+    /// Returns what a request has cost, in millionths of a US dollar, rounded up; `None` if the price of
+    /// the model is not known. Counts of tokens that no model can have are taken for the greatest possible
+    /// ones.
+    pub fn cost(&self, provider: &str, model: &str, usage: &TokenUsage) -> Option<u64> {
+        Some(self.model(Some(provider), model)?.cost(usage))
+    }
+
+    /// Returns the price of one call of a tool, in millionths of a US dollar; 0 for none.
+    pub fn call(&self, tool: &str) -> u64 {
+        self.calls.find(tool).copied().unwrap_or_default()
+    }
+}
+
+/// Returns the name of a model as prices compare it: as limits on models do.
+fn compared(model: &str) -> String {
+    below(model).to_ascii_lowercase()
+}
+
+impl ModelPrice {
+    /// Creates a price that does not depend on the length of the request.
+    pub const fn new(input: u64, cached_input: u64, output: u64) -> Self {
+        Self { input, cached_input, output, long: None }
+    }
+
+    /// Returns what a request costs, as [`PriceTable::cost`].
+    pub fn cost(&self, usage: &TokenUsage) -> u64 {
+        let usage = clamped(usage);
+        let price = self.of_length(usage.input);
+        let fresh = u128::from(usage.input - usage.cached_input) * u128::from(price.input);
+        let cached = u128::from(usage.cached_input) * u128::from(price.cached_input);
+        let output = u128::from(usage.output) * u128::from(price.output);
+        u64::try_from((fresh + cached + output).div_ceil(PER)).unwrap_or(u64::MAX)
+    }
+
+    /// Returns the price of a request with this number of tokens.
+    fn of_length(&self, tokens: u64) -> Self {
+        match self.long.filter(|long| tokens > long.above) {
+            Some(long) => Self::new(long.input, long.cached_input, long.output),
+            None => *self,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DOLLAR: u64 = 1_000_000;
+
+    fn priced(provider: Option<&str>, model: &str, dollars: u64) -> PriceOverride {
+        let price = ModelPrice::new(dollars * DOLLAR, 0, dollars * DOLLAR);
+        PriceOverride { provider: provider.map(str::to_owned), model: model.to_owned(), price }
+    }
+
+    fn usage(input: u64, cached_input: u64, output: u64) -> TokenUsage {
+        TokenUsage { input, cached_input, output, reasoning: 0 }
+    }
+
+    #[test]
+    fn a_request_costs_its_tokens_and_a_part_of_a_millionth_is_a_whole_one() {
+        let prices = PriceTable::default();
+        // 2.5, 1.25 and 10 dollars.
+        let cost = prices.cost("openai", "gpt-4o", &usage(1_000_000, 400_000, 100_000));
+        assert_eq!(cost, Some(1_500_000 + 500_000 + 1_000_000));
+        assert_eq!(prices.cost("openai", "gpt-4o-mini", &usage(1, 0, 0)), Some(1));
+        assert_eq!(prices.cost("openai", "gpt-4o-mini", &usage(0, 0, 0)), Some(0));
+        assert_eq!(prices.cost("openai", "unheard-of", &usage(1, 0, 0)), None);
+    }
+
+    #[test]
+    fn a_long_request_has_another_price_for_all_its_tokens() {
+        let long = LongPrice { above: 10, input: 3 * DOLLAR, cached_input: 0, output: DOLLAR };
+        let price = ModelPrice { long: Some(long), ..ModelPrice::new(DOLLAR, 0, 0) };
+        assert_eq!(price.cost(&usage(10, 0, 5)), 10);
+        assert_eq!(price.cost(&usage(11, 0, 5)), 38);
+    }
+
+    #[test]
+    fn usage_that_no_model_can_have_costs_a_bounded_amount() {
+        let prices = PriceTable::default().with_models([priced(None, "m", u64::MAX / DOLLAR)]);
+        let all = usage(u64::MAX, u64::MAX, u64::MAX);
+        assert_eq!(prices.cost("p", "m", &all), Some(u64::MAX));
+        // 8,388,608 tokens each, for 1.25 and 10 dollars a million.
+        let known = PriceTable::default().cost("openai", "gpt-4o", &all);
+        assert_eq!(known, Some(10_485_760 + 83_886_080));
+    }
+
+    #[test]
+    fn the_most_particular_price_holds() {
+        let prices = PriceTable::default().with_models([
+            priced(None, "*", 1),
+            priced(None, "gpt-4o*", 2),
+            priced(None, "gpt-4o", 3),
+            priced(Some("Azure"), "gpt*", 4),
+        ]);
+        let expected = [
+            (None, "x", 1),
+            (None, "gpt-4o-mini", 2),
+            (Some("openai"), "GPT-4o", 3),
+            (Some("azure"), "gpt-4o", 4),
+            (Some("azure"), "x", 1),
+        ];
+        for (provider, model, dollars) in expected {
+            let price = prices.model(provider, model).expect("it has a price");
+            assert_eq!(price.input, dollars * DOLLAR, "{provider:?} {model}");
+        }
+    }
+
+    #[test]
+    fn the_folder_of_a_model_does_not_change_its_price() {
+        let prices = PriceTable::default().with_models([
+            priced(None, "*", 1),
+            priced(Some("gemini"), "models/pro", 2),
+            priced(None, "flash*", 3),
+        ]);
+        for (model, dollars) in
+            [("pro", 2), ("models/pro", 2), ("flash-1", 3), ("models/flash-1", 3)]
+        {
+            let price = prices.model(Some("gemini"), model).expect("it has a price");
+            assert_eq!(price.input, dollars * DOLLAR, "{model}");
+        }
+        let known = PriceTable::default();
+        let price = known.model(None, "models/gemini-2.5-pro");
+        assert!(price.is_some() && price == known.model(None, "gemini-2.5-pro"));
+    }
+
+    #[test]
+    fn a_call_has_the_price_of_its_tool_or_none() {
+        let prices = PriceTable::default().with_calls([("a-*".into(), 5), ("a-b".into(), 7)]);
+        assert_eq!([prices.call("a-b"), prices.call("a-c"), prices.call("b")], [7, 5, 0]);
+    }
+}

@@ -1,0 +1,402 @@
+//! Budgets and rate limits with what is used of them; overrides of budgets, and resets. The limits themselves
+//! are members of keys, groups, clients and limits on models.
+
+mod describe;
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use self::describe::{MICRO, ShownOwner, budget, rate_limit};
+use crate::{
+    body,
+    change::State,
+    page::Page,
+    refusal::{conflict, invalid, not_found, unavailable},
+    route::LimitOwner,
+    service::Service,
+};
+use airlock_config::Element;
+use airlock_core::{door::Membership, operator::Operator};
+use airlock_limits::{
+    LimitChangeError, LimitState, Limiter,
+    limit::{Limit, Measure, Owner, Scope, Window},
+};
+use airlock_server::ManagementRefusal;
+use airlock_store::entries::{EntryKind, LimitChange};
+
+/// Maximum windows of an override.
+const MAX_CYCLES: u32 = 1_000;
+/// Largest amount of an override, in US dollars.
+const MOST_DOLLARS: f64 = 1_000_000_000.0;
+
+/// A temporary raise of one budget.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewOverride {
+    /// In US dollars.
+    amount: f64,
+    mode: OverrideMode,
+    /// For [`OverrideMode::Cycles`].
+    cycles: Option<u32>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum OverrideMode {
+    /// For a number of windows, with the present one.
+    Cycles,
+    /// Until it is removed.
+    Forever,
+}
+
+impl Service {
+    /// Lists the budgets with what is used of them.
+    pub(crate) async fn list_budgets(&self, query: &str) -> Result<Value, ManagementRefusal> {
+        let page = Page::parse(query, &[])?;
+        let state = self.state().await?;
+        let limits = state.merged.config.limits.iter();
+        let limits: Vec<_> = limits.filter(|limit| limit.measure == Measure::Cost).collect();
+        let states = self.states(&limits).await?;
+        let owners = OwnerNames::new(&state);
+        let shown = limits.iter().zip(&states).filter_map(|(limit, found)| {
+            let owner = owners.of(limit);
+            let is_wanted = page.matches(owner.name.as_deref().unwrap_or_default());
+            is_wanted.then(|| budget(limit, &owner, found.as_ref()))
+        });
+        Ok(page.document("budgets", shown.collect()))
+    }
+
+    /// Lists the other limits with what is used of them, those of one owner on the same requests and calls
+    /// together.
+    pub(crate) async fn list_rate_limits(&self, query: &str) -> Result<Value, ManagementRefusal> {
+        let page = Page::parse(query, &[])?;
+        let state = self.state().await?;
+        let limits = state.merged.config.limits.iter();
+        let limits: Vec<_> = limits.filter(|limit| limit.measure != Measure::Cost).collect();
+        let states = self.states(&limits).await?;
+        let owners = OwnerNames::new(&state);
+        let shown = grouped(&limits, states).into_iter().filter_map(|limits| {
+            let (first, _) = limits.first()?;
+            let owner = owners.of(first);
+            let is_wanted = page.matches(owner.name.as_deref().unwrap_or_default());
+            rate_limit(&limits, &owner).filter(|_| is_wanted)
+        });
+        Ok(page.document("rate_limits", shown.collect()))
+    }
+
+    /// Shows a key the limits of its own, and what is used of them. The limits are those in force, so that the
+    /// request, which every key may send, reads no configuration.
+    pub(crate) async fn show_quota(
+        &self,
+        membership: &Membership,
+    ) -> Result<Value, ManagementRefusal> {
+        let Some(key) = &membership.key else {
+            return Err(invalid("send the virtual key whose limits are wanted"));
+        };
+        let limiter = self.limiter()?;
+        let set = limiter.limits();
+        let own = Owner::Key(key.clone());
+        let limits: Vec<_> = set.iter().filter(|limit| limit.owner == own).collect();
+        let states = limiter.states_for(key, &ids(&limits)).await;
+        let states = in_order(&limits, states.map_err(|error| unavailable(&error))?);
+        let owner = ShownOwner { name: membership.key_name.clone() };
+        let budgets =
+            limits.iter().zip(&states).filter(|(limit, _)| limit.measure == Measure::Cost);
+        let budgets = budgets.map(|(limit, found)| budget(limit, &owner, found.as_ref()));
+        let budgets: Vec<_> = budgets.collect();
+        let others = limits.iter().zip(states).filter(|(limit, _)| limit.measure != Measure::Cost);
+        let (others, states): (Vec<&Limit>, Vec<_>) =
+            others.map(|(limit, found)| (*limit, found)).unzip();
+        let rates = grouped(&others, states);
+        let rates: Vec<_> = rates.iter().filter_map(|limits| rate_limit(limits, &owner)).collect();
+        Ok(json!({
+            "virtual_key_id": key,
+            "virtual_key_name": membership.key_name,
+            "budgets": budgets,
+            "rate_limits": rates,
+        }))
+    }
+
+    /// Raises a budget for some windows, or until the override is removed.
+    pub(crate) async fn set_override(
+        &self,
+        actor: &Operator,
+        owner: LimitOwner,
+        id: &str,
+        budget_id: &str,
+        body: Option<Value>,
+    ) -> Result<Value, ManagementRefusal> {
+        let new: NewOverride = body::read(body)?;
+        let amount = amount(new.amount)?;
+        let state = self.state().await?;
+        let limit = owned_budget(&state, owner, id, budget_id)?;
+        let windows = windows(&new, limit.window)?;
+        let limiter = self.limiter()?;
+        let after = json!({"amount": new.amount, "cycles": windows});
+        self.record_limit(actor, "limit.override", limit, Some(&after)).await?;
+        let set = limiter.set_override(&limit.id, amount, windows).await;
+        set.map_err(|error| not_changed(&error))?;
+        self.show_budget(&state, limit, "Budget override set successfully").await
+    }
+
+    /// Removes the override of a budget.
+    pub(crate) async fn clear_override(
+        &self,
+        actor: &Operator,
+        owner: LimitOwner,
+        id: &str,
+        budget_id: &str,
+    ) -> Result<Value, ManagementRefusal> {
+        let state = self.state().await?;
+        let limit = owned_budget(&state, owner, id, budget_id)?;
+        let limiter = self.limiter()?;
+        self.record_limit(actor, "limit.override_removed", limit, None).await?;
+        let cleared = limiter.clear_override(&limit.id).await;
+        cleared.map_err(|error| not_changed(&error))?;
+        self.show_budget(&state, limit, "Budget override removed successfully").await
+    }
+
+    /// Forgets what was spent of the budgets of an element.
+    pub(crate) async fn reset_budgets(
+        &self,
+        actor: &Operator,
+        owner: LimitOwner,
+        id: &str,
+    ) -> Result<(), ManagementRefusal> {
+        let state = self.state().await?;
+        let subject = Subject::find(&state, owner, id)?;
+        let limiter = self.limiter()?;
+        let limits = state.merged.config.limits.iter();
+        let limits: Vec<_> =
+            limits.filter(|limit| limit.measure == Measure::Cost && subject.has(limit)).collect();
+        for limit in &limits {
+            self.record_limit(actor, "limit.reset", limit, None).await?;
+        }
+        let ids: Vec<_> = limits.iter().map(|limit| limit.id.as_str()).collect();
+        limiter.reset(&ids).await.map_err(|error| not_changed(&error))
+    }
+
+    async fn show_budget(
+        &self,
+        state: &State,
+        limit: &Limit,
+        message: &str,
+    ) -> Result<Value, ManagementRefusal> {
+        let states = self.states(&[limit]).await?;
+        let state_of = states.first().and_then(Option::as_ref);
+        let shown = budget(limit, &OwnerNames::new(state).of(limit), state_of);
+        let effective = shown["effective_max_limit"].clone();
+        Ok(json!({"message": message, "budget": shown, "effective_max_limit": effective}))
+    }
+
+    /// Records a change of what a limit counts, before it is made.
+    async fn record_limit(
+        &self,
+        actor: &Operator,
+        action: &str,
+        limit: &Limit,
+        after: Option<&Value>,
+    ) -> Result<(), ManagementRefusal> {
+        let change = LimitChange {
+            actor: actor.name.clone(),
+            action: action.to_owned(),
+            limit: limit.id.clone(),
+            after: after.map(Value::to_string),
+        };
+        let recorded = self.database().await?.record_limit_change(change).await;
+        recorded.map(drop).map_err(|error| unavailable(&error))
+    }
+
+    /// Returns the states of limits, in the same order; `None` for those that are not in force.
+    async fn states(
+        &self,
+        limits: &[&Limit],
+    ) -> Result<Vec<Option<LimitState>>, ManagementRefusal> {
+        let Some(limiter) = self.gateway.as_ref().and_then(|gateway| gateway.limiter()) else {
+            return Ok(vec![None; limits.len()]);
+        };
+        let states = limiter.states(&ids(limits)).await.map_err(|error| unavailable(&error))?;
+        Ok(in_order(limits, states))
+    }
+
+    /// Fails if nothing counts limits here.
+    pub(crate) fn check_limiter(&self) -> Result<(), ManagementRefusal> {
+        self.limiter().map(drop)
+    }
+
+    fn limiter(&self) -> Result<&Limiter, ManagementRefusal> {
+        let limiter = self.gateway.as_ref().and_then(|gateway| gateway.limiter());
+        limiter.ok_or_else(|| conflict("no gateway runs here that counts limits"))
+    }
+}
+
+fn ids<'l>(limits: &[&'l Limit]) -> Vec<&'l str> {
+    limits.iter().map(|limit| limit.id.as_str()).collect()
+}
+
+/// Returns states in the order of their limits; `None` for a limit without one.
+fn in_order(limits: &[&Limit], states: Vec<LimitState>) -> Vec<Option<LimitState>> {
+    let states = states.into_iter().map(|state| (state.id.clone(), state));
+    let mut states: HashMap<_, _> = states.collect();
+    limits.iter().map(|limit| states.remove(&limit.id)).collect()
+}
+
+/// Returns the refusal of a change of what a limit counts.
+fn not_changed(error: &LimitChangeError) -> ManagementRefusal {
+    match error {
+        LimitChangeError::Unavailable(error) => unavailable(error),
+        LimitChangeError::Unknown(_) => {
+            conflict("the gateway has not taken this limit yet; try again, or see its log")
+        }
+    }
+}
+
+/// The element whose limits are meant.
+#[derive(Debug, PartialEq, Eq)]
+enum Subject {
+    /// A key, team or customer.
+    Owner(Owner),
+    /// A limit on a model.
+    Model(Owner, Scope),
+}
+
+impl Subject {
+    fn find(state: &State, owner: LimitOwner, id: &str) -> Result<Self, ManagementRefusal> {
+        let kind = owner.kind();
+        let element = state.named(kind, id);
+        if element.is_none() {
+            state.check_readable(kind, id)?;
+        }
+        let element = element.ok_or_else(|| not_found(format!("{} not found", owner.title())))?;
+        let value = element.value.as_ref().unwrap_or(&Value::Null);
+        let own = identity(state, element);
+        Ok(match owner {
+            LimitOwner::VirtualKey => Self::Owner(Owner::Key(own)),
+            LimitOwner::Team => Self::Owner(Owner::Team(own)),
+            LimitOwner::Customer => Self::Owner(Owner::Customer(own)),
+            LimitOwner::Model => {
+                let provider = value["provider"].as_str().filter(|provider| *provider != "*");
+                let provider = provider.map(str::to_owned);
+                let model = value["model_name"].as_str().unwrap_or_default().to_owned();
+                let key = value["scope_id"].as_str().filter(|id| !id.is_empty());
+                let owner = key.map_or(Owner::Everyone, |key| {
+                    let element = state.named(EntryKind::VirtualKey, key);
+                    Owner::Key(element.map_or_else(|| key.to_owned(), |key| identity(state, key)))
+                });
+                Self::Model(owner, Scope::Model { provider, model })
+            }
+        })
+    }
+
+    /// Returns whether a limit is one of the element.
+    fn has(&self, limit: &Limit) -> bool {
+        match self {
+            Self::Owner(owner) => limit.owner == *owner && limit.scope == Scope::All,
+            Self::Model(owner, scope) => limit.owner == *owner && limit.scope == *scope,
+        }
+    }
+}
+
+/// Returns the identifier under which the limits of a key, team or customer are counted.
+fn identity(state: &State, element: &Element) -> String {
+    // A key whose credential the gateway has made has its identifier from there.
+    let key = state.merged.config.keys.named(&element.name);
+    let key = key.filter(|_| element.kind == EntryKind::VirtualKey);
+    let of_key = key.and_then(|key| key.membership().key.as_deref());
+    let own = element.value.as_ref().and_then(|value| value["id"].as_str());
+    let own = own.filter(|id| !id.is_empty());
+    of_key.or(own).unwrap_or(&element.name).to_owned()
+}
+
+/// Finds a budget of an element by its identifier.
+fn owned_budget<'s>(
+    state: &'s State,
+    owner: LimitOwner,
+    id: &str,
+    budget_id: &str,
+) -> Result<&'s Limit, ManagementRefusal> {
+    let subject = Subject::find(state, owner, id)?;
+    let mut limits = state.merged.config.limits.iter();
+    let found = limits.find(|limit| {
+        limit.id == budget_id && limit.measure == Measure::Cost && subject.has(limit)
+    });
+    found.ok_or_else(|| {
+        not_found("Budget not found; GET /api/governance/budgets has the identifiers")
+    })
+}
+
+/// Names of the keys, teams and customers.
+struct OwnerNames(BTreeMap<Owner, String>);
+
+impl OwnerNames {
+    fn new(state: &State) -> Self {
+        let kinds = [EntryKind::VirtualKey, EntryKind::Team, EntryKind::Customer];
+        let elements = kinds.into_iter().flat_map(|kind| state.elements(kind));
+        let names = elements.map(|element| {
+            let identity = identity(state, element);
+            let owner = match element.kind {
+                EntryKind::Team => Owner::Team(identity),
+                EntryKind::Customer => Owner::Customer(identity),
+                _ => Owner::Key(identity),
+            };
+            (owner, element.name.clone())
+        });
+        Self(names.collect())
+    }
+
+    fn of(&self, limit: &Limit) -> ShownOwner {
+        ShownOwner { name: self.0.get(&limit.owner).cloned() }
+    }
+}
+
+/// Groups limits by their owner and by what they count.
+fn grouped<'l>(
+    limits: &[&'l Limit],
+    states: Vec<Option<LimitState>>,
+) -> Vec<Vec<(&'l Limit, Option<LimitState>)>> {
+    let mut groups = BTreeMap::<_, Vec<_>>::new();
+    for (limit, found) in limits.iter().zip(states) {
+        groups.entry((&limit.owner, &limit.scope)).or_default().push((*limit, found));
+    }
+    groups.into_values().collect()
+}
+
+fn amount(amount: f64) -> Result<u64, ManagementRefusal> {
+    if !(amount > 0.0 && amount <= MOST_DOLLARS) {
+        return Err(invalid(format!(
+            "`amount` must be above 0, and at most {MOST_DOLLARS} US dollars; found {amount}"
+        )));
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is in the range, and a fraction of a millionth does not count"
+    )]
+    let micro = (amount * MICRO).round() as u64;
+    Ok(micro)
+}
+
+/// Returns the number of windows of an override; `None` if it stays until it is removed.
+fn windows(new: &NewOverride, window: Window) -> Result<Option<u32>, ManagementRefusal> {
+    match (new.mode, new.cycles) {
+        (OverrideMode::Cycles, _) if window == Window::Never => {
+            Err(invalid("this budget has one window without end; use the `mode` \"forever\""))
+        }
+        (OverrideMode::Forever, None) => Ok(None),
+        (OverrideMode::Forever, Some(_)) => {
+            Err(invalid("`cycles` belongs to the `mode` \"cycles\""))
+        }
+        (OverrideMode::Cycles, Some(cycles)) if (1..=MAX_CYCLES).contains(&cycles) => {
+            Ok(Some(cycles))
+        }
+        (OverrideMode::Cycles, found) => {
+            let found = found.map_or_else(|| "none".to_owned(), |found| found.to_string());
+            Err(invalid(format!("`cycles` must be from 1 to {MAX_CYCLES}, found {found}")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,386 @@
+//! The call log: `/api/mcp-logs` for calls of tools, `/api/logs` for requests to models. Paths and bodies are
+//! those of Bifrost.
+//!
+//! | module | purpose |
+//! |---|---|
+//! | `query` | parameters of a request → a filter, a page, a histogram |
+//! | `entry` | rows and sums → JSON |
+
+mod entry;
+mod query;
+
+use std::{future::Future, time::Duration};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+use tracing::info;
+
+use self::{
+    entry::{average, dollars, success_rate},
+    query::LogQuery,
+};
+use crate::{
+    body,
+    operators::rfc3339,
+    refusal::{busy, invalid, not_found, unavailable},
+    service::Service,
+};
+use airlock_core::{
+    act::{Act, ActKind},
+    operator::{Operator, Right},
+};
+use airlock_server::ManagementRefusal;
+use airlock_store::{
+    Database, Unavailable,
+    call_log::{BucketSums, LogKind, LogSums, LogValues, MAX_ERASED, MAX_SCANNED},
+};
+
+/// Longest time of one query of the log.
+const QUERY: Duration = Duration::from_secs(10);
+/// Tools or models of a list by use.
+const TOP: u32 = 10;
+/// Longest identifier of a row, in bytes.
+const MAX_ID_BYTES: usize = 64;
+/// Identifiers of one record of an erasure: as many as it has in full.
+const RECORDED_IDS: usize = 30;
+
+/// Request about a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum LogRequest {
+    List,
+    Stats,
+    FilterData,
+    Histogram(LogHistogram),
+    Top,
+    Show(String),
+    Erase,
+}
+
+impl LogRequest {
+    pub(crate) fn right(&self) -> Right {
+        match self {
+            Self::Erase => Right::Administer,
+            _ => Right::Read,
+        }
+    }
+}
+
+/// Measure of a histogram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LogHistogram {
+    Count,
+    Cost,
+    Tokens,
+    Models,
+    Latency,
+}
+
+/// Body of a request that erases.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Erasure {
+    #[serde(default)]
+    ids: Vec<String>,
+}
+
+impl LogRequest {
+    /// Finds the request that a part of a path below a log is; `None` for the identifier of a row.
+    pub(crate) fn named(kind: LogKind, rest: &[&str]) -> Option<Self> {
+        Some(match (rest, kind) {
+            (["stats"], _) => Self::Stats,
+            (["filterdata"], _) => Self::FilterData,
+            (["histogram"], _) => Self::Histogram(LogHistogram::Count),
+            (["histogram", "cost"], _) => Self::Histogram(LogHistogram::Cost),
+            (["histogram", "top-tools"], LogKind::Tools) => Self::Top,
+            (["histogram", "tokens"], LogKind::Models) => Self::Histogram(LogHistogram::Tokens),
+            (["histogram", "models"], LogKind::Models) => Self::Histogram(LogHistogram::Models),
+            (["histogram", "latency"], LogKind::Models) => Self::Histogram(LogHistogram::Latency),
+            _ => return None,
+        })
+    }
+}
+
+impl Service {
+    /// Answers a request about a log.
+    pub(crate) async fn logs(
+        &self,
+        actor: &Operator,
+        kind: LogKind,
+        request: LogRequest,
+        query: &str,
+        body: Option<Value>,
+    ) -> Result<Value, ManagementRefusal> {
+        match request {
+            LogRequest::List => self.list_logs(kind, query).await,
+            LogRequest::Stats => self.log_stats(kind, query).await,
+            LogRequest::FilterData => self.log_values(kind, query).await,
+            LogRequest::Histogram(histogram) => self.histogram(kind, histogram, query).await,
+            LogRequest::Top => self.top_tools(query).await,
+            LogRequest::Show(id) => self.show_log(actor, kind, &id).await,
+            LogRequest::Erase => self.erase_logs(actor, kind, body).await,
+        }
+    }
+
+    async fn list_logs(&self, kind: LogKind, query: &str) -> Result<Value, ManagementRefusal> {
+        let query = LogQuery::parse(kind, query, self.now_ms())?;
+        let Some(database) = self.log_database().await? else {
+            return Ok(list(&query, &[], None, LogSums::default(), kind));
+        };
+        let sums = bounded(database.log_sums(kind, query.filter.clone())).await?;
+        let filter = query.filter.clone();
+        let page = query.page.clone();
+        let (rows, last) = match kind {
+            LogKind::Tools => {
+                let calls = bounded(database.logged_tool_calls(filter, page)).await?;
+                let last = calls.last().map(|call| query::cursor(call.at_ms, &call.id));
+                (calls.iter().map(entry::tool_call).collect::<Vec<_>>(), last)
+            }
+            LogKind::Models => {
+                let calls = bounded(database.logged_model_calls(filter, page)).await?;
+                let last = calls.last().map(|call| query::cursor(call.at_ms, &call.id));
+                (calls.iter().map(entry::model_call).collect::<Vec<_>>(), last)
+            }
+        };
+        Ok(list(&query, &rows, last, sums, kind))
+    }
+
+    async fn log_stats(&self, kind: LogKind, query: &str) -> Result<Value, ManagementRefusal> {
+        let query = LogQuery::parse(kind, query, self.now_ms())?;
+        let sums = match self.log_database().await? {
+            Some(database) => bounded(database.log_sums(kind, query.filter)).await?,
+            None => LogSums::default(),
+        };
+        Ok(entry::stats(kind, &sums))
+    }
+
+    async fn log_values(&self, kind: LogKind, query: &str) -> Result<Value, ManagementRefusal> {
+        let query = LogQuery::parse(kind, query, self.now_ms())?;
+        let values = match self.log_database().await? {
+            Some(database) => bounded(database.log_values(kind, query.filter)).await?,
+            None => LogValues::default(),
+        };
+        let LogValues { names, sources, keys } = values;
+        let keys: Vec<_> = keys.iter().map(|(id, name)| json!({"id": id, "name": name})).collect();
+        Ok(match kind {
+            LogKind::Tools => {
+                json!({"tool_names": names, "server_labels": sources, "virtual_keys": keys})
+            }
+            LogKind::Models => json!({"models": names, "providers": sources, "virtual_keys": keys}),
+        })
+    }
+
+    async fn histogram(
+        &self,
+        kind: LogKind,
+        histogram: LogHistogram,
+        query: &str,
+    ) -> Result<Value, ManagementRefusal> {
+        let query = LogQuery::parse_histogram(kind, query, self.now_ms())?;
+        let parts = query.histogram();
+        let seconds = parts.bucket_ms / 1_000;
+        let Some(database) = self.log_database().await? else {
+            return Ok(json!({"buckets": [], "bucket_size_seconds": seconds}));
+        };
+        let filter = query.filter;
+        let buckets: Vec<Value> = match histogram {
+            LogHistogram::Tokens => {
+                let parts = bounded(database.token_histogram(filter, parts)).await?;
+                let shown = parts.iter().map(|part| {
+                    json!({
+                        "timestamp": rfc3339(part.start_ms),
+                        "prompt_tokens": part.input,
+                        "cached_read_tokens": part.cached,
+                        "completion_tokens": part.output,
+                        "total_tokens": part.input.saturating_add(part.output),
+                    })
+                });
+                shown.collect()
+            }
+            LogHistogram::Models => {
+                let parts = database.log_histogram_by_name(kind, filter, parts, TOP);
+                entry::by_model(&bounded(parts).await?)
+            }
+            LogHistogram::Count | LogHistogram::Cost | LogHistogram::Latency => {
+                let parts = bounded(database.log_histogram(kind, filter, parts)).await?;
+                parts.iter().map(|part| bucket(histogram, part)).collect()
+            }
+        };
+        Ok(json!({"buckets": buckets, "bucket_size_seconds": seconds}))
+    }
+
+    async fn top_tools(&self, query: &str) -> Result<Value, ManagementRefusal> {
+        let query = LogQuery::parse(LogKind::Tools, query, self.now_ms())?;
+        let Some(database) = self.log_database().await? else { return Ok(json!({"tools": []})) };
+        let top = bounded(database.top_logged(LogKind::Tools, query.filter, TOP)).await?;
+        let tools = top.iter().map(|tool| {
+            json!({
+                "tool_name": tool.name,
+                "count": tool.sums.count,
+                "cost": dollars(tool.sums.cost),
+            })
+        });
+        Ok(json!({"tools": tools.collect::<Vec<_>>()}))
+    }
+
+    /// Shows a row: with its contents and salts to who may see them.
+    async fn show_log(
+        &self,
+        actor: &Operator,
+        kind: LogKind,
+        id: &str,
+    ) -> Result<Value, ManagementRefusal> {
+        let database = self.log_database().await?.ok_or_else(unknown_row)?;
+        if kind == LogKind::Models {
+            let call = bounded(database.logged_model_call(id)).await?.ok_or_else(unknown_row)?;
+            return Ok(entry::model_call(&call));
+        }
+        let call = bounded(database.logged_tool_call(id)).await?.ok_or_else(unknown_row)?;
+        let contents =
+            if actor.sees_payloads { bounded(database.logged_contents(id)).await? } else { None };
+        if contents.is_some() {
+            info!(operator = actor.name, call = id, "an operator reads the contents of a call");
+        }
+        Ok(entry::whole_tool_call(&call, contents.as_ref(), actor.sees_payloads))
+    }
+
+    async fn erase_logs(
+        &self,
+        actor: &Operator,
+        kind: LogKind,
+        body: Option<Value>,
+    ) -> Result<Value, ManagementRefusal> {
+        let Erasure { ids } = body::read(body)?;
+        if ids.is_empty() {
+            return Err(invalid("No log IDs provided"));
+        }
+        if ids.len() > MAX_ERASED {
+            return Err(invalid(format!("`ids` has more than {MAX_ERASED} entries")));
+        }
+        if !ids.iter().all(|id| is_id(id)) {
+            return Err(invalid(format!(
+                "an entry of `ids` has 1 to {MAX_ID_BYTES} letters, digits and hyphens"
+            )));
+        }
+        let erased = match self.log_database().await? {
+            Some(database) => {
+                self.record_erasure(actor, kind, &ids).await?;
+                bounded(database.erase_logged(kind, ids)).await?
+            }
+            None => 0,
+        };
+        Ok(json!({"message": "Logs deleted successfully", "deleted": erased}))
+    }
+
+    /// Records an erasure that is about to happen, with all identifiers. Fails if it must not happen, because it
+    /// cannot be recorded.
+    async fn record_erasure(
+        &self,
+        actor: &Operator,
+        kind: LogKind,
+        ids: &[String],
+    ) -> Result<(), ManagementRefusal> {
+        let log = if kind == LogKind::Tools { "tools" } else { "models" };
+        for ids in ids.chunks(RECORDED_IDS) {
+            let act = Act::new(ActKind::LogErased, format!("operator {:?}", actor.name), log)
+                .with("count", ids.len().to_string())
+                .with("ids", ids.join(" "));
+            if !self.settings.acts.record_before(act).await {
+                return Err(busy(
+                    "records_unavailable",
+                    "the erasure cannot be recorded in the audit log, so nothing is erased; try again later",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn now_ms(&self) -> i64 {
+        let now = self.settings.database.now();
+        let since = now.duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap_or_default();
+        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    }
+
+    /// Returns the database; `None` if it is a file that does not exist, which has no rows.
+    async fn log_database(&self) -> Result<Option<&Database>, ManagementRefusal> {
+        if self.settings.database.location().is_missing_file() {
+            return Ok(None);
+        }
+        self.database().await.map(Some)
+    }
+}
+
+fn is_id(text: &str) -> bool {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    is_plain && !text.is_empty() && text.len() <= MAX_ID_BYTES
+}
+
+fn unknown_row() -> ManagementRefusal {
+    not_found("no row of the log has this identifier")
+}
+
+/// Waits for a query for a bounded time.
+async fn bounded<T>(
+    query: impl Future<Output = Result<T, Unavailable>>,
+) -> Result<T, ManagementRefusal> {
+    match timeout(QUERY, query).await {
+        Ok(done) => done.map_err(|error| unavailable(&error)),
+        Err(_) => Err(busy(
+            "query_too_slow",
+            "the query of the log takes too long; ask for a shorter period",
+        )),
+    }
+}
+
+fn list(
+    query: &LogQuery,
+    rows: &[Value],
+    next: Option<String>,
+    sums: LogSums,
+    kind: LogKind,
+) -> Value {
+    let has_logs = !rows.is_empty();
+    let is_full = u32::try_from(rows.len()).is_ok_and(|rows| rows == query.page.limit);
+    let next = next.filter(|_| is_full && query.is_by_time());
+    json!({
+        "logs": rows,
+        "pagination": {
+            "limit": query.page.limit,
+            "offset": query.page.offset,
+            "sort_by": query.sort_by(),
+            "order": query.order(),
+            "total_count": sums.count,
+            "next_cursor": next,
+        },
+        "stats": entry::stats(kind, &sums),
+        "has_logs": has_logs,
+        // The sums are those of the newest rows of the period.
+        "is_partial": sums.count >= i64::from(MAX_SCANNED),
+    })
+}
+
+fn bucket(histogram: LogHistogram, part: &BucketSums) -> Value {
+    let timestamp = rfc3339(part.start_ms);
+    let sums = &part.sums;
+    match histogram {
+        LogHistogram::Cost => {
+            json!({"timestamp": timestamp, "total_cost": dollars(sums.cost)})
+        }
+        LogHistogram::Latency => json!({
+            "timestamp": timestamp,
+            "avg_latency": average(sums),
+            "max_latency": entry::latency(sums.longest_us),
+            "total_requests": sums.timed,
+        }),
+        LogHistogram::Count | LogHistogram::Tokens | LogHistogram::Models => json!({
+            "timestamp": timestamp,
+            "count": sums.count,
+            "success": sums.successes,
+            "error": sums.errors,
+            "success_rate": success_rate(sums),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,253 @@
+//! Parameters of a request about the call log, with the names of Bifrost's.
+
+use std::time::Duration;
+
+use url::form_urlencoded;
+
+use crate::refusal::invalid;
+use airlock_server::ManagementRefusal;
+use airlock_store::call_log::{
+    CallStatus, Histogram, LogCursor, LogFilter, LogKind, LogOrder, LogPage, LogSort, MAX_VALUES,
+};
+use airlock_strings::cut;
+
+/// Rows of a page, unless the query says otherwise.
+const DEFAULT_LIMIT: u32 = 50;
+/// Maximum rows of a page.
+const MAX_LIMIT: u32 = 1_000;
+/// Longest value of a parameter, in bytes.
+const MAX_VALUE_BYTES: usize = 256;
+/// Period of a histogram, unless the query has another.
+const DEFAULT_PERIOD_MS: i64 = 24 * 3_600_000;
+/// Lengths of the parts of a histogram, in milliseconds. The first is taken that has few enough parts.
+const BUCKETS_MS: [i64; 7] =
+    [60_000, 300_000, 900_000, 3_600_000, 6 * 3_600_000, 86_400_000, 7 * 86_400_000];
+/// Parts of a histogram, at most, unless the query has their length.
+const PARTS: i64 = 120;
+
+/// What a request selects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct LogQuery {
+    pub(super) filter: LogFilter,
+    pub(super) page: LogPage,
+    /// Length of the parts of a histogram; `None` for one that fits the period.
+    bucket_ms: Option<i64>,
+}
+
+impl LogQuery {
+    /// Reads the parameters of a list. Fails if one is unknown or not valid.
+    pub(super) fn parse(
+        kind: LogKind,
+        query: &str,
+        now_ms: i64,
+    ) -> Result<Self, ManagementRefusal> {
+        let filter = LogFilter { until_ms: i64::MAX, ..LogFilter::default() };
+        let page = LogPage { limit: DEFAULT_LIMIT, ..LogPage::default() };
+        let mut parsed = Self { filter, page, bucket_ms: None };
+        let mut period = None;
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            let value = value.trim();
+            if value.len() > MAX_VALUE_BYTES * MAX_VALUES {
+                return Err(invalid(format!("`{}` is too long", cut(name.into_owned(), 64))));
+            }
+            match &*name {
+                _ if value.is_empty() => {}
+                "period" => period = Some(span(&name, value)?),
+                _ => parsed.set(kind, &name, value)?,
+            }
+        }
+        if let Some(period) = period {
+            parsed.filter.from_ms = now_ms.saturating_sub(period);
+            parsed.filter.until_ms = now_ms.saturating_add(1);
+        }
+        if parsed.page.after.is_some() && (parsed.page.offset > 0 || !parsed.is_by_time()) {
+            return Err(invalid("`cursor` stands without `offset`, and with `sort_by=timestamp`"));
+        }
+        if parsed.filter.user_issuer.is_some() && parsed.filter.user_subject.is_none() {
+            return Err(invalid("`user_issuer` stands with `user_subject`"));
+        }
+        Ok(parsed)
+    }
+
+    /// Reads the parameters of a histogram, which has a period with two ends.
+    pub(super) fn parse_histogram(
+        kind: LogKind,
+        query: &str,
+        now_ms: i64,
+    ) -> Result<Self, ManagementRefusal> {
+        let mut parsed = Self::parse(kind, query, now_ms)?;
+        let filter = &mut parsed.filter;
+        filter.until_ms = filter.until_ms.min(now_ms.saturating_add(1));
+        if filter.from_ms == 0 {
+            filter.from_ms = filter.until_ms.saturating_sub(DEFAULT_PERIOD_MS).max(0);
+        }
+        Ok(parsed)
+    }
+
+    fn set(&mut self, kind: LogKind, name: &str, value: &str) -> Result<(), ManagementRefusal> {
+        let Self { filter, page, bucket_ms } = self;
+        match (name, kind) {
+            ("limit", _) => {
+                let limit = number(name, value)?;
+                if !(1..=i64::from(MAX_LIMIT)).contains(&limit) {
+                    return Err(invalid(format!("`limit` is 1 to {MAX_LIMIT}")));
+                }
+                page.limit = u32::try_from(limit).unwrap_or(MAX_LIMIT);
+            }
+            ("offset", _) => page.offset = u32::try_from(number(name, value)?).unwrap_or(u32::MAX),
+            ("cursor", _) => page.after = Some(parse_cursor(value)?),
+            ("sort_by", _) => page.sort = sort(value)?,
+            ("order", _) => page.order = order(value)?,
+            ("start_time", _) => filter.from_ms = time(name, value)?,
+            ("end_time", _) => filter.until_ms = time(name, value)?,
+            ("bucket_size_seconds", _) => {
+                *bucket_ms = Some(number(name, value)?.saturating_mul(1_000));
+            }
+            ("min_latency", _) => filter.min_us = Some(number(name, value)?.saturating_mul(1_000)),
+            ("max_latency", _) => filter.max_us = Some(number(name, value)?.saturating_mul(1_000)),
+            ("virtual_key_ids", _) => filter.keys = values(name, value)?,
+            ("user_subject", _) => filter.user_subject = Some(recorded(value)),
+            ("user_issuer", _) => filter.user_issuer = Some(recorded(value)),
+            ("status", _) => filter.statuses = statuses(value)?,
+            ("tool_names", LogKind::Tools) | ("models", LogKind::Models) => {
+                filter.names = values(name, value)?;
+            }
+            ("server_labels", LogKind::Tools) | ("providers", LogKind::Models) => {
+                filter.sources = values(name, value)?;
+            }
+            ("origins", LogKind::Tools) => filter.origins = values(name, value)?,
+            ("parent_request_ids", LogKind::Tools) => filter.parents = values(name, value)?,
+            // Filter data has all dimensions, however many are asked for.
+            ("dimensions", _) => {}
+            ("content_search", _) => {
+                return Err(invalid(
+                    "`content_search`: contents are sealed and cannot be searched",
+                ));
+            }
+            _ => return Err(unknown(kind, name)),
+        }
+        Ok(())
+    }
+
+    /// Returns whether rows are sorted by time.
+    pub(super) fn is_by_time(&self) -> bool {
+        self.page.sort == LogSort::Time
+    }
+
+    pub(super) fn sort_by(&self) -> &'static str {
+        match self.page.sort {
+            LogSort::Time => "timestamp",
+            LogSort::Latency => "latency",
+            LogSort::Cost => "cost",
+        }
+    }
+
+    pub(super) fn order(&self) -> &'static str {
+        match self.page.order {
+            LogOrder::Ascending => "asc",
+            LogOrder::Descending => "desc",
+        }
+    }
+
+    /// Returns the parts of the period.
+    pub(super) fn histogram(&self) -> Histogram {
+        let period = self.filter.until_ms.saturating_sub(self.filter.from_ms);
+        let fitting = BUCKETS_MS.into_iter().find(|bucket| period / bucket <= PARTS);
+        Histogram::new(&self.filter, self.bucket_ms.or(fitting).unwrap_or_default())
+    }
+}
+
+/// Returns the cursor after a row.
+pub(super) fn cursor(at_ms: i64, id: &str) -> String {
+    format!("{at_ms}.{id}")
+}
+
+fn parse_cursor(text: &str) -> Result<LogCursor, ManagementRefusal> {
+    let parts = text
+        .split_once('.')
+        .and_then(|(at, id)| Some(LogCursor { at_ms: at.parse().ok()?, id: id.to_owned() }));
+    parts.ok_or_else(|| invalid("`cursor` is not one of an earlier page"))
+}
+
+fn unknown(kind: LogKind, name: &str) -> ManagementRefusal {
+    let own = match kind {
+        LogKind::Tools => "`tool_names`, `server_labels`, `origins`, `parent_request_ids`",
+        LogKind::Models => "`models`, `providers`",
+    };
+    let name = cut(name.to_owned(), 64);
+    invalid(format!(
+        "unknown parameter {name:?}; valid are {own}, `status`, `virtual_key_ids`, `user_subject`, `user_issuer`, `start_time`, `end_time`, `period`, `min_latency`, `max_latency`, `limit`, `offset`, `cursor`, `sort_by`, `order` and `bucket_size_seconds`"
+    ))
+}
+
+/// Reads a list of values, separated by commas.
+fn values(name: &str, text: &str) -> Result<Vec<String>, ManagementRefusal> {
+    let values: Vec<_> = text.split(',').map(|value| value.trim().to_owned()).collect();
+    if values.len() > MAX_VALUES || values.iter().any(|value| value.len() > MAX_VALUE_BYTES) {
+        return Err(invalid(format!(
+            "`{name}` has at most {MAX_VALUES} values of at most {MAX_VALUE_BYTES} bytes"
+        )));
+    }
+    Ok(values.into_iter().filter(|value| !value.is_empty()).collect())
+}
+
+/// Returns a value as rows have it, where long ones are cut. It may have commas.
+fn recorded(text: &str) -> String {
+    cut(text.to_owned(), MAX_VALUE_BYTES)
+}
+
+fn statuses(text: &str) -> Result<Vec<CallStatus>, ManagementRefusal> {
+    let mut statuses = Vec::new();
+    for name in values("status", text)? {
+        match (name.as_str(), CallStatus::from_name(&name)) {
+            // Bifrost has no other state for a call that has no result.
+            ("error", _) => {
+                statuses.extend([CallStatus::Error, CallStatus::Refused, CallStatus::Cancelled]);
+            }
+            (_, Some(status)) => statuses.push(status),
+            (_, None) => {
+                let valid = CallStatus::ALL.map(CallStatus::name).join(", ");
+                return Err(invalid(format!("`status`: valid are {valid}")));
+            }
+        }
+    }
+    Ok(statuses)
+}
+
+fn sort(text: &str) -> Result<LogSort, ManagementRefusal> {
+    match text {
+        "timestamp" => Ok(LogSort::Time),
+        "latency" => Ok(LogSort::Latency),
+        "cost" => Ok(LogSort::Cost),
+        _ => Err(invalid("`sort_by`: valid are timestamp, latency and cost")),
+    }
+}
+
+fn order(text: &str) -> Result<LogOrder, ManagementRefusal> {
+    match text {
+        "asc" => Ok(LogOrder::Ascending),
+        "desc" => Ok(LogOrder::Descending),
+        _ => Err(invalid("`order`: valid are asc and desc")),
+    }
+}
+
+fn number(name: &str, text: &str) -> Result<i64, ManagementRefusal> {
+    let number = text.parse().ok().filter(|number: &i64| *number >= 0);
+    number.ok_or_else(|| invalid(format!("Invalid {name} parameter: must be a number from 0")))
+}
+
+fn time(name: &str, text: &str) -> Result<i64, ManagementRefusal> {
+    let time = humantime::parse_rfc3339_weak(text).ok();
+    let since = time.and_then(|time| time.duration_since(std::time::SystemTime::UNIX_EPOCH).ok());
+    let since = since.and_then(|since| i64::try_from(since.as_millis()).ok());
+    since.ok_or_else(|| {
+        invalid(format!("`{name}`: expected a time in UTC such as 2026-01-31T12:00:00Z"))
+    })
+}
+
+/// Reads a length of time such as `24h`, in milliseconds.
+fn span(name: &str, text: &str) -> Result<i64, ManagementRefusal> {
+    let span = humantime::parse_duration(text).ok().filter(|span| *span > Duration::ZERO);
+    let span = span.and_then(|span| i64::try_from(span.as_millis()).ok());
+    span.ok_or_else(|| invalid(format!("`{name}`: expected a time such as 24h or 7d")))
+}

@@ -1,0 +1,97 @@
+use airlock_store::call_log::{CallContents, CallStatus, LoggedParty, LoggedToolCall};
+
+use super::*;
+
+const NOW_MS: i64 = 1_800_000_000_000;
+
+fn parse(query: &str) -> Result<LogQuery, ManagementRefusal> {
+    LogQuery::parse(LogKind::Tools, query, NOW_MS)
+}
+
+#[test]
+fn parameters_have_the_names_of_bifrost_and_bounded_values() {
+    let query =
+        "tool_names=a,b&server_labels=notes&virtual_key_ids=k&status=error&period=1h&limit=7";
+    let parsed = parse(query).expect("valid");
+    assert_eq!(parsed.filter.names, ["a", "b"]);
+    assert_eq!(parsed.filter.sources, ["notes"]);
+    assert_eq!(parsed.filter.from_ms, NOW_MS - 3_600_000);
+    assert_eq!(parsed.page.limit, 7);
+    let of_user =
+        parse("user_subject=cn%3Dann%2Cou%3Ddesk&user_issuer=https://id.test").expect("valid");
+    assert_eq!(of_user.filter.user_subject.as_deref(), Some("cn=ann,ou=desk"));
+    assert_eq!(of_user.filter.user_issuer.as_deref(), Some("https://id.test"));
+    let long = parse(&format!("user_subject={}", "x".repeat(300))).expect("valid");
+    assert_eq!(long.filter.user_subject.map(|subject| subject.len()), Some(256), "as rows have it");
+    let failed = [CallStatus::Error, CallStatus::Refused, CallStatus::Cancelled];
+    assert_eq!(parsed.filter.statuses, failed);
+    let times = parse("start_time=2026-01-01T00:00:00Z&end_time=2026-01-02T00:00:00Z");
+    let filter = times.expect("valid").filter;
+    assert_eq!(filter.until_ms - filter.from_ms, 86_400_000);
+    let many = vec!["x"; 17].join(",");
+    for (query, words) in [
+        ("limit=0", "1 to 1000"),
+        ("limit=1001", "1 to 1000"),
+        ("offset=-1", "from 0"),
+        ("status=done", "processing, success"),
+        ("sort_by=tool", "timestamp"),
+        ("models=a", "unknown parameter \"models\""),
+        ("content_search=x", "sealed"),
+        ("start_time=yesterday", "2026-01-31T12:00:00Z"),
+        ("period=0s", "24h"),
+        ("user_issuer=https://id.test", "`user_subject`"),
+        ("cursor=x", "earlier page"),
+        ("cursor=1.a&offset=2", "without `offset`"),
+        (&*format!("tool_names={many}"), "at most 16 values"),
+    ] {
+        let refused = parse(query).expect_err("refused");
+        assert_eq!(refused.status.as_u16(), 400);
+        assert!(refused.message.contains(words), "{query}: {}", refused.message);
+    }
+}
+
+#[test]
+fn a_histogram_has_a_period_and_parts_that_fit_it() {
+    let parsed = LogQuery::parse_histogram(LogKind::Models, "", NOW_MS).expect("valid");
+    assert_eq!(parsed.filter.until_ms, NOW_MS + 1);
+    assert_eq!(parsed.histogram().bucket_ms, 900_000, "96 parts of a day");
+    let finest = "period=365d&bucket_size_seconds=1";
+    let parsed = LogQuery::parse_histogram(LogKind::Models, finest, NOW_MS).expect("valid");
+    assert!(parsed.histogram().bucket_ms >= 365 * 86_400_000 / 500);
+}
+
+#[test]
+fn contents_and_salts_are_for_who_may_see_them() {
+    let call = LoggedToolCall {
+        id: "1".to_owned(),
+        at_ms: NOW_MS,
+        status: CallStatus::Refused,
+        tool: "notes-add".to_owned(),
+        client: None,
+        origin: "model".to_owned(),
+        decision: "automatic".to_owned(),
+        party: LoggedParty::default(),
+        parent: None,
+        run: None,
+        code: Some("airlock.limit_reached".to_owned()),
+        duration_us: Some(1_500),
+        cost: Some(2_000_000),
+        fuel: None,
+        arguments_digest: Some([1; 32]),
+        result_digest: None,
+        salt: Some([7; 32]),
+        erased_ms: None,
+    };
+    let contents = CallContents { arguments: Some("{\"a\": 1}".to_owned()), result: None };
+    let shown = entry::whole_tool_call(&call, Some(&contents), true);
+    assert_eq!(shown["arguments"], "{\"a\": 1}");
+    assert_eq!(shown["arguments_salt"], "07".repeat(16));
+    assert_eq!((&shown["status"], &shown["outcome"]), (&json!("error"), &json!("refused")));
+    assert_eq!((&shown["latency"], &shown["cost"]), (&json!(1.5), &json!(2.0)));
+    let hidden = entry::whole_tool_call(&call, None, false);
+    assert_eq!(hidden["contents"], "hidden");
+    assert!(hidden.get("arguments_salt").is_none() && hidden.get("arguments").is_none());
+    assert_eq!(hidden["arguments_digest"], "01".repeat(32));
+    let erased = LoggedToolCall { erased_ms: Some(NOW_MS), salt: None, ..call };
+    assert_eq!(entry::whole_tool_call(&erased, None, true)["contents"], "erased");
+}

@@ -1,0 +1,249 @@
+//! The queue before the writer: bounded in events and in bytes, those that are being written included.
+
+use std::{
+    collections::VecDeque,
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant, SystemTime},
+};
+
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::oneshot;
+
+use crate::{
+    event::{Event, LostEvents},
+    metrics::RecordMetrics,
+};
+
+/// Bounds of a queue.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct QueueLimits {
+    /// Maximum events.
+    pub(crate) events: usize,
+    /// Maximum bytes of their contents.
+    pub(crate) bytes: usize,
+    /// Maximum events of one batch.
+    pub(crate) batch: usize,
+    /// Time that the writer gathers events for, if none of them is waited for.
+    pub(crate) gather: Duration,
+}
+
+/// Bounds of the queue of a gateway: a second of 16,000 calls, and 64 MiB.
+pub(crate) const LIMITS: QueueLimits =
+    QueueLimits { events: 32_768, bytes: 64 << 20, batch: 512, gather: Duration::from_millis(10) };
+/// Maximum bytes of a batch of several events.
+const BATCH_BYTES: usize = 4 << 20;
+/// Shares of the queue. One is left to acts, which are few: calls cannot displace them. Another one is left to calls
+/// that are made: a caller gets refusals for nothing, as many as it likes.
+const SHARES: usize = 8;
+
+/// Receives whether an event is in every log.
+pub(crate) type Written = oneshot::Receiver<bool>;
+
+/// An event that waits to be written.
+pub(crate) struct Entry {
+    pub(crate) event: Event,
+    pub(crate) bytes: usize,
+    /// Told once the event is in every log, or cannot be written now.
+    pub(crate) waiter: Option<oneshot::Sender<bool>>,
+}
+
+/// The queue has no room, or is closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NoRoom;
+
+/// The queue.
+pub(crate) struct Queue {
+    limits: QueueLimits,
+    state: Mutex<QueueState>,
+    wake: Condvar,
+    /// True while the last attempt to write has failed, or does not end.
+    is_failing: AtomicBool,
+    pub(crate) metrics: RecordMetrics,
+}
+
+#[derive(Default)]
+struct QueueState {
+    entries: VecDeque<Entry>,
+    /// Events in the queue, and those that are being written.
+    count: usize,
+    bytes: usize,
+    lost: u64,
+    /// True if an event in the queue is waited for.
+    is_urgent: bool,
+    /// True while the writer waits for the first event.
+    is_idle: bool,
+    is_closed: bool,
+}
+
+impl Queue {
+    pub(crate) fn new(limits: QueueLimits, metrics: RecordMetrics) -> Self {
+        let state = Mutex::default();
+        let wake = Condvar::new();
+        Self { limits, state, wake, is_failing: AtomicBool::new(false), metrics }
+    }
+
+    /// Returns whether the last attempt to write has failed, or does not end.
+    pub(crate) fn is_failing(&self) -> bool {
+        self.is_failing.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_failing(&self, is_failing: bool) {
+        self.is_failing.store(is_failing, Ordering::Release);
+    }
+
+    /// Notes that an event was not written in time: a log that hangs does not fail by itself. [`Self::set_failing`]
+    /// takes it back after the next event that is written.
+    pub(crate) fn set_stalled(&self) {
+        let state = self.state.lock();
+        if state.count > 0 {
+            self.set_failing(true);
+        }
+    }
+
+    /// Adds an event that no one waits for. One that has no room is counted as lost.
+    pub(crate) fn push(&self, event: Event) -> Result<(), NoRoom> {
+        self.add(event, None)
+    }
+
+    /// Adds an event. Returns what tells once it is written. One that has no room is not counted: its caller
+    /// learns of it.
+    pub(crate) fn push_awaited(&self, event: Event) -> Result<Written, NoRoom> {
+        let (waiter, written) = oneshot::channel();
+        self.add(event, Some(waiter)).map(|()| written)
+    }
+
+    fn add(&self, event: Event, waiter: Option<oneshot::Sender<bool>>) -> Result<(), NoRoom> {
+        let bytes = event.bytes();
+        let shares = match event {
+            Event::Act(_) => SHARES,
+            Event::Refused(_) => SHARES - 2,
+            _ => SHARES - 1,
+        };
+        let is_awaited = waiter.is_some();
+        let mut state = self.state.lock();
+        let QueueLimits { events, bytes: most_bytes, .. } = self.limits;
+        let has_room = state.count < events / SHARES * shares
+            && state.bytes + bytes <= most_bytes / SHARES * shares;
+        if !has_room || state.is_closed {
+            if !is_awaited {
+                state.lost += 1;
+                self.metrics.lost.inc();
+            }
+            return Err(NoRoom);
+        }
+        state.count += 1;
+        state.bytes += bytes;
+        state.entries.push_back(Entry { event, bytes, waiter });
+        let was_urgent = state.is_urgent;
+        state.is_urgent |= is_awaited;
+        let is_batch = state.entries.len() == self.limits.batch;
+        let wakes = state.is_idle || is_batch || (is_awaited && !was_urgent);
+        state.is_idle &= !wakes;
+        drop(state);
+        self.metrics.waiting.inc();
+        if wakes {
+            self.wake.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Returns whether the result of a call, which has this size, has room now. Results have half of the room: the
+    /// long ones of one caller must not prevent the admission of calls of others.
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        let state = self.state.lock();
+        state.bytes + bytes <= self.limits.bytes / 2
+    }
+
+    /// Waits for events, at most until `deadline`, and takes a batch of them. An event that is waited for is
+    /// taken at once; the others gather for a moment. Returns an empty batch at the deadline, and `None` once
+    /// the queue is closed and empty.
+    pub(crate) fn take(&self, deadline: Instant) -> Option<Vec<Entry>> {
+        let mut state = self.state.lock();
+        while state.entries.is_empty() && state.lost == 0 {
+            if state.is_closed {
+                return None;
+            }
+            state.is_idle = true;
+            let timed_out = self.wake.wait_until(&mut state, deadline).timed_out();
+            state.is_idle = false;
+            if timed_out && state.entries.is_empty() {
+                return Some(Vec::new());
+            }
+        }
+        let gathered = Instant::now() + self.limits.gather;
+        while !state.is_urgent && !state.is_closed && state.entries.len() < self.limits.batch {
+            if self.wake.wait_until(&mut state, gathered).timed_out() {
+                break;
+            }
+        }
+        let count = batch_len(&state.entries, self.limits.batch);
+        let mut batch: Vec<_> = state.entries.drain(..count).collect();
+        state.is_urgent = state.entries.iter().any(|entry| entry.waiter.is_some());
+        let lost = std::mem::take(&mut state.lost);
+        if lost > 0 {
+            // It takes no room of the queue: there is at most one in each batch.
+            let event = Event::Lost(LostEvents { until: SystemTime::now(), count: lost });
+            batch.push(Entry { event, bytes: 0, waiter: None });
+        }
+        Some(batch)
+    }
+
+    /// Frees the room of events that were written or given up.
+    pub(crate) fn settle(&self, count: usize, bytes: usize) {
+        let mut state = self.state.lock();
+        state.count = state.count.saturating_sub(count);
+        state.bytes = state.bytes.saturating_sub(bytes);
+        drop(state);
+        self.metrics.waiting.dec_by(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// Tells all who wait for events in the queue that these cannot be written now. The events stay.
+    pub(crate) fn fail_waiters(&self) {
+        let mut waiters = Vec::new();
+        let mut state = self.state.lock();
+        waiters.extend(state.entries.iter_mut().filter_map(|entry| entry.waiter.take()));
+        state.is_urgent = false;
+        drop(state);
+        for waiter in waiters {
+            // One that waits no more needs no answer.
+            let _ = waiter.send(false);
+        }
+    }
+
+    /// Waits until the queue is closed, for at most `time`. Returns whether it is.
+    pub(crate) fn wait_closed(&self, time: Duration) -> bool {
+        let end = Instant::now() + time;
+        let mut state = self.state.lock();
+        while !state.is_closed {
+            if self.wake.wait_until(&mut state, end).timed_out() {
+                break;
+            }
+        }
+        state.is_closed
+    }
+
+    /// Returns whether the queue is closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.lock().is_closed
+    }
+
+    /// Takes no more events. Those that are there are still written.
+    pub(crate) fn close(&self) {
+        self.state.lock().is_closed = true;
+        self.wake.notify_all();
+    }
+}
+
+/// Returns the number of events of the next batch, which is not 0 if there are any: its contents are bounded,
+/// so that a slow log can write it in time.
+fn batch_len(entries: &VecDeque<Entry>, most: usize) -> usize {
+    let mut bytes = 0;
+    let fitting = entries.iter().take(most).take_while(|entry| {
+        bytes += entry.bytes;
+        bytes <= BATCH_BYTES
+    });
+    fitting.count().max(entries.len().min(1))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,370 @@
+use std::{
+    collections::BTreeSet,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+};
+
+use futures_util::future::BoxFuture;
+use serde_json::json;
+use tokio::sync::Notify;
+
+use super::*;
+use crate::{settings::CallLogSettings, sink::AuditSink};
+use airlock_core::{
+    act::ActKind,
+    door::{Admitted, Budget, CallControl, Caller, Filter, Origin, Provider, Source, View},
+    model_control::{ModelOutcome, ModelRequest},
+    tenant::Tenant,
+    tool::{
+        Allowlist, CallError, Cause, ClientName, HostCode, Policy, Tool, ToolDefinition,
+        ToolOutput, Trust,
+    },
+};
+use airlock_store::call_log::{CallStatus, LogBatch, LoggedModelCall, LoggedToolCall};
+
+const BUDGET: Budget = Budget {
+    deadline: Duration::from_secs(30),
+    script: Duration::from_secs(30),
+    nested_calls: 3,
+    depth: 3,
+    in_flight: 8,
+};
+
+/// Logs in memory.
+#[derive(Clone, Default)]
+struct TestLogs(Arc<TestState>);
+
+#[derive(Default)]
+struct TestState {
+    lines: Mutex<Vec<String>>,
+    tools: Mutex<Vec<LoggedToolCall>>,
+    models: Mutex<Vec<LoggedModelCall>>,
+    fails: AtomicBool,
+    /// Set to make a write wait until it is unset.
+    hangs: AtomicBool,
+}
+
+impl AuditSink for TestLogs {
+    fn append(&mut self, lines: &[String]) -> Result<(), Cause> {
+        self.check()?;
+        self.0.lines.lock().extend_from_slice(lines);
+        Ok(())
+    }
+
+    fn has_failed(&self) -> bool {
+        true
+    }
+
+    fn public_key(&self) -> String {
+        "test+00000000+".to_owned()
+    }
+
+    fn checkpoint(&mut self) -> Result<(), Cause> {
+        Ok(())
+    }
+}
+
+impl RowSink for TestLogs {
+    fn write(&mut self, batch: Arc<LogBatch>) -> Result<(), Cause> {
+        self.check()?;
+        self.0.tools.lock().extend_from_slice(&batch.tools);
+        self.0.models.lock().extend_from_slice(&batch.models);
+        Ok(())
+    }
+}
+
+impl TestLogs {
+    fn check(&self) -> Result<(), Cause> {
+        while self.0.hangs.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
+        if self.0.fails.load(Ordering::SeqCst) { Err("away".into()) } else { Ok(()) }
+    }
+
+    fn fail(&self, fails: bool) {
+        self.0.fails.store(fails, Ordering::SeqCst);
+    }
+
+    fn last(&self) -> LoggedToolCall {
+        self.0.tools.lock().last().cloned().expect("a row")
+    }
+
+    fn kinds(&self) -> Vec<String> {
+        let lines = self.0.lines.lock();
+        let kinds = lines.iter().map(|line| {
+            let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+            line["kind"].as_str().expect("a kind").to_owned()
+        });
+        kinds.collect()
+    }
+}
+
+/// Counts its calls, and looks whether the admission was recorded before.
+#[derive(Default)]
+struct Effects {
+    logs: TestLogs,
+    calls: AtomicUsize,
+    unrecorded: AtomicUsize,
+    /// Set to make a call wait for ever.
+    hangs: AtomicBool,
+    /// Error with which the next call fails; `None` for a success.
+    error: Mutex<Option<CallError>>,
+    begun: Notify,
+}
+
+impl Provider for Effects {
+    fn call(&self, call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+        Box::pin(async move {
+            self.calls.fetch_add(1, Ordering::SeqCst);
+            let id = call.chain().id().to_string();
+            let is_recorded = self.logs.0.lines.lock().iter().any(|line| line.contains(&id));
+            self.unrecorded.fetch_add(usize::from(!is_recorded), Ordering::SeqCst);
+            self.begun.notify_one();
+            if self.hangs.load(Ordering::SeqCst) {
+                std::future::pending::<()>().await;
+            }
+            let error = self.error.lock().take();
+            error.map_or_else(|| Ok(ToolOutput::text("done")), Err)
+        })
+    }
+}
+
+/// The price of each call of one tool, by its full name.
+struct OnePrice(&'static str, u64);
+
+impl ToolPrices for OnePrice {
+    fn of_tool(&self, tool: &str) -> Option<u64> {
+        (tool == self.0).then_some(self.1)
+    }
+}
+
+struct Test {
+    logs: TestLogs,
+    effects: Arc<Effects>,
+    recorder: Arc<Recorder>,
+    caller: Caller,
+}
+
+impl Test {
+    fn new(on_failure: OnFailure) -> Self {
+        let logs = TestLogs::default();
+        let log = CallLogSettings { retention: Duration::from_secs(1), contents: false };
+        let settings = RecordSettings { call_log: Some(log), audit: None, on_failure };
+        let database = LazyDatabase::new(airlock_store::Settings::new("/nowhere/airlock.db"));
+        let opened = logs.clone();
+        let audit: OpenAudit = Box::new(move || Ok(Box::new(opened.clone()) as Box<dyn AuditSink>));
+        let rows: Box<dyn RowSink> = Box::new(logs.clone());
+        let sinks = Sinks { audit: Some(audit), rows: Some(rows) };
+        let recorder = Recorder::start_with(settings, database, "test".to_owned(), sinks, LIMITS);
+        let recorder = recorder.expect("a thread");
+        let effects = Arc::new(Effects { logs: logs.clone(), ..Effects::default() });
+        let caller = caller(effects.clone(), recorder.clone());
+        Self { logs, effects, recorder, caller }
+    }
+
+    async fn call(&self, tool: &str) -> Result<ToolOutput, CallError> {
+        self.caller.admit(tool, "{\"a\":1}")?.run().await
+    }
+
+    /// Waits until everything so far is written.
+    async fn stop(&self) {
+        self.recorder.stop().await;
+    }
+}
+
+/// Returns a caller with the tools `t-read`, which only reads, and `t-write`.
+fn caller(effects: Arc<Effects>, control: Arc<dyn CallControl>) -> Caller {
+    let client = ClientName::parse("t").expect("a name");
+    let tools = [true, false].map(|reads| {
+        let definition = json!({
+            "name": if reads { "read" } else { "write" },
+            "inputSchema": {},
+            "annotations": {"readOnlyHint": reads},
+        });
+        let definition: ToolDefinition = serde_json::from_value(definition).expect("a tool");
+        Arc::new(Tool::adopt(&client, definition).expect("a good tool"))
+    });
+    let policy = Policy {
+        execute: Allowlist::All,
+        auto_execute: Allowlist::All,
+        trust: Trust::Trusted,
+        ..Policy::default()
+    };
+    let provider: Arc<dyn Provider> = effects;
+    let source = Source {
+        client: &client,
+        policy: &policy,
+        tools: &tools,
+        unaccepted: &BTreeSet::new(),
+        provider: &provider,
+        is_server: false,
+        is_switched_off: false,
+    };
+    let view = View::new([source], None, &Filter::default(), None).with_control(Some(control));
+    Caller::new(view, Origin::Model, BUDGET)
+}
+
+#[tokio::test]
+async fn a_call_with_effects_runs_once_its_admission_is_recorded() {
+    let test = Test::new(OnFailure::Refuse);
+    for _ in 0..20 {
+        test.call("t-write").await.expect("it runs");
+    }
+    assert_eq!(test.effects.unrecorded.load(Ordering::SeqCst), 0);
+    test.stop().await;
+    let row = test.logs.last();
+    assert_eq!(row.status, CallStatus::Success);
+    assert_eq!((row.tool.as_str(), row.client.as_deref()), ("t-write", Some("t")));
+    assert_eq!((row.origin.as_str(), row.decision.as_str()), ("model", "automatic"));
+    assert!(row.arguments_digest.is_some() && row.result_digest.is_some());
+    assert!(row.salt.is_some() && row.duration_us.is_some());
+    let kinds = test.logs.kinds();
+    assert_eq!(kinds.iter().filter(|kind| *kind == "call_admitted").count(), 20);
+    assert_eq!(kinds.iter().filter(|kind| *kind == "call_ended").count(), 20);
+}
+
+#[tokio::test]
+async fn without_logs_calls_with_effects_are_refused_and_others_run() {
+    let test = Test::new(OnFailure::Refuse);
+    test.logs.fail(true);
+    let error = test.call("t-write").await.expect_err("refused");
+    assert_eq!(error.code(), HostCode::RecordsUnavailable);
+    assert!(error.has_not_begun());
+    let error = test.call("t-write").await.expect_err("refused at once");
+    assert_eq!(error.code(), HostCode::RecordsUnavailable);
+    test.call("t-read").await.expect("it only reads");
+    assert_eq!(test.effects.calls.load(Ordering::SeqCst), 1);
+    assert_eq!(test.recorder.queue.metrics.refused.get(), 2);
+    test.logs.fail(false);
+    // The writer tries again by itself.
+    while test.recorder.queue.is_failing() {
+        tokio::task::yield_now().await;
+    }
+    test.call("t-write").await.expect("it runs again");
+    test.stop().await;
+    let refused =
+        test.logs.0.tools.lock().iter().filter(|row| row.status == CallStatus::Refused).count();
+    assert_eq!(refused, 2, "the refusals are recorded later");
+    assert_eq!(test.recorder.queue.metrics.lost.get(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_a_log_that_hangs_the_first_call_waits_and_others_are_refused_at_once() {
+    let test = Test::new(OnFailure::Refuse);
+    test.logs.0.hangs.store(true, Ordering::SeqCst);
+    let begun = tokio::time::Instant::now();
+    let error = test.call("t-write").await.expect_err("refused");
+    assert_eq!(error.code(), HostCode::RecordsUnavailable);
+    let waited = begun.elapsed();
+    assert!(waited >= ADMISSION);
+    let error = test.call("t-write").await.expect_err("refused");
+    assert_eq!(error.code(), HostCode::RecordsUnavailable);
+    let act = Act::new(ActKind::LogErased, "ann", "tools");
+    assert!(!test.recorder.record_before(act).await, "nothing is erased unrecorded");
+    assert_eq!(begun.elapsed(), waited, "they do not wait");
+    test.call("t-read").await.expect("it only reads");
+    assert_eq!(test.effects.calls.load(Ordering::SeqCst), 1);
+    tokio::time::resume();
+    test.logs.0.hangs.store(false, Ordering::SeqCst);
+    while test.recorder.queue.is_failing() {
+        tokio::task::yield_now().await;
+    }
+    test.call("t-write").await.expect("it runs again");
+    test.stop().await;
+    let tools = test.logs.0.tools.lock();
+    let refused = tools.iter().filter(|row| row.status == CallStatus::Refused).count();
+    assert_eq!(refused, 2, "the refusals are recorded later");
+    assert!(!test.logs.kinds().contains(&"log_erased".to_owned()));
+}
+
+#[tokio::test]
+async fn without_logs_calls_are_counted_if_the_operator_wants_that() {
+    let test = Test::new(OnFailure::Count);
+    test.logs.fail(true);
+    test.call("t-write").await.expect("it runs");
+    while !test.recorder.queue.is_failing() {
+        tokio::task::yield_now().await;
+    }
+    test.call("t-write").await.expect("it runs");
+    assert_eq!(test.recorder.queue.metrics.unrecorded.get(), 1);
+    test.logs.fail(false);
+    test.stop().await;
+    assert_eq!(test.logs.last().status, CallStatus::Success);
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_is_recorded_as_cancelled() {
+    let test = Test::new(OnFailure::Refuse);
+    test.effects.hangs.store(true, Ordering::SeqCst);
+    {
+        let call = test.call("t-write");
+        tokio::select! {
+            _ = call => panic!("it hangs"),
+            () = test.effects.begun.notified() => {}
+        }
+    }
+    test.stop().await;
+    assert_eq!(test.logs.last().status, CallStatus::Cancelled);
+}
+
+#[tokio::test]
+async fn a_call_that_has_begun_costs_its_price_whatever_its_result() {
+    let test = Test::new(OnFailure::Refuse);
+    test.recorder.set_prices(OnePrice("t-write", 7));
+    test.call("t-write").await.expect("it runs");
+    *test.effects.error.lock() = Some(CallError::budget("nested calls", 3));
+    test.call("t-write").await.expect_err("it fails");
+    *test.effects.error.lock() = Some(CallError::budget("nested calls", 3).not_begun());
+    test.call("t-write").await.expect_err("its source has not begun it");
+    test.call("t-read").await.expect("it has no price");
+    // The calls before have notified once together.
+    test.effects.begun.notified().await;
+    test.effects.hangs.store(true, Ordering::SeqCst);
+    {
+        let call = test.call("t-write");
+        tokio::select! {
+            _ = call => panic!("it hangs"),
+            () = test.effects.begun.notified() => {}
+        }
+    }
+    test.stop().await;
+    let rows = test.logs.0.tools.lock();
+    let costs = rows.iter().filter(|row| row.status != CallStatus::Processing).map(|row| row.cost);
+    assert_eq!(costs.collect::<Vec<_>>(), [Some(7), Some(7), None, None, Some(7)]);
+    let lines = test.logs.0.lines.lock();
+    let paid = lines.iter().filter(|line| line.contains("\"cost_microdollars\":7"));
+    assert_eq!(paid.count(), 3);
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_door_is_recorded() {
+    let test = Test::new(OnFailure::Refuse);
+    let error = test.caller.admit("t-none", "{}").err().expect("there is no such tool");
+    assert_eq!(error.code(), HostCode::NotFound);
+    test.stop().await;
+    let row = test.logs.last();
+    assert_eq!((row.tool.as_str(), row.status), ("t-none", CallStatus::Refused));
+    assert_eq!(row.code.as_deref(), Some("airlock.not_found"));
+}
+
+#[tokio::test]
+async fn a_request_to_a_model_is_recorded_at_its_end_or_as_cut_off() {
+    let test = Test::new(OnFailure::Refuse);
+    let membership = airlock_core::door::Membership::default();
+    let request = ModelRequest {
+        tenant: &Tenant::ANONYMOUS,
+        membership: &membership,
+        model: "openai/a",
+        fallbacks: &[],
+        bytes: 1,
+        choices: 1,
+        max_output_tokens: None,
+        is_streamed: true,
+    };
+    let control: &dyn airlock_core::model_control::ModelControl = &*test.recorder;
+    let running = control.begin(request).await.expect("it never refuses");
+    running.end(&ModelOutcome { provider: Some("openai"), ..ModelOutcome::default() });
+    drop(control.begin(request).await.expect("it never refuses"));
+    test.stop().await;
+    let states: Vec<_> = test.logs.0.models.lock().iter().map(|row| row.status).collect();
+    assert_eq!(states, [CallStatus::Success, CallStatus::Cancelled]);
+}

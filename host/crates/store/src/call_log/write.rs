@@ -1,0 +1,198 @@
+//! Changes of the call log.
+
+use std::time::Duration;
+
+use super::{CallContents, LogBatch, LoggedModelCall, LoggedParty, LoggedToolCall, MAX_ERASED};
+use crate::{
+    columns::milliseconds,
+    seal::{Sealer, SecretPlace},
+    sql::{Param, Sql, SqlError, first, numbered, params},
+};
+
+/// Longer than any call. One that has not ended by then was cut off with its gateway.
+const LONGEST_CALL: Duration = Duration::from_hours(25);
+/// Code of such a call.
+const GATEWAY_ENDED: &str = "gateway_ended";
+/// Identifiers in one statement.
+const IDS_AT_ONCE: usize = 100;
+
+const INSERT_TOOL: &str = "INSERT INTO tool_log (id, at_ms, status, tool, client, origin, decision, \
+     key_id, key_name, team, customer, user_issuer, user_subject, parent, run, code, duration_us, cost, \
+     fuel, arguments_digest, result_digest, salt) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, \
+     ?21, ?22) \
+     ON CONFLICT (id) DO UPDATE SET status = excluded.status, run = excluded.run, code = excluded.code, \
+     duration_us = excluded.duration_us, cost = excluded.cost, fuel = excluded.fuel, \
+     result_digest = excluded.result_digest WHERE tool_log.status = 'processing'";
+
+const INSERT_MODEL: &str = "INSERT INTO model_log (id, at_ms, status, model, provider, served_model, \
+     key_id, key_name, team, customer, user_issuer, user_subject, streamed, code, duration_us, cost, \
+     input_tokens, cached_tokens, output_tokens, reasoning_tokens) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20) \
+     ON CONFLICT (id) DO NOTHING";
+
+/// Inserts the rows of a batch.
+pub(super) fn insert(sql: &Sql<'_>, sealer: &Sealer, batch: &LogBatch) -> Result<(), SqlError> {
+    let tools: Vec<_> = batch.tools.iter().map(tool_values).collect();
+    sql.run_all(INSERT_TOOL, &tools)?;
+    let models: Vec<_> = batch.models.iter().map(model_values).collect();
+    sql.run_all(INSERT_MODEL, &models)?;
+    for (id, contents) in &batch.contents {
+        insert_contents(sql, sealer, id, contents)?;
+    }
+    Ok(())
+}
+
+/// Inserts contents, unless those of the call were erased meanwhile.
+fn insert_contents(
+    sql: &Sql<'_>,
+    sealer: &Sealer,
+    id: &str,
+    contents: &CallContents,
+) -> Result<(), SqlError> {
+    let kept = "SELECT at_ms FROM tool_log WHERE id = ?1 AND erased_ms IS NULL";
+    if sql.find(kept, params![id], first::<i64>)?.is_none() {
+        return Ok(());
+    }
+    let arguments = seal(sealer, id, "arguments", contents.arguments.as_deref())?;
+    let result = seal(sealer, id, "result", contents.result.as_deref())?;
+    let insert = "INSERT INTO tool_log_content (id, arguments, result) VALUES (?1, ?2, ?3) \
+                  ON CONFLICT (id) DO NOTHING";
+    sql.run(insert, params![id, arguments.as_ref(), result.as_ref()]).map(drop)
+}
+
+fn seal(
+    sealer: &Sealer,
+    id: &str,
+    column: &str,
+    content: Option<&str>,
+) -> Result<Option<Vec<u8>>, SqlError> {
+    Ok(content.map(|content| sealer.seal(&place(id, column), content)).transpose()?)
+}
+
+fn place(id: &str, column: &str) -> SecretPlace {
+    SecretPlace::new("tool_log_content", column, &[id.as_bytes()])
+}
+
+/// Reads the contents of a call.
+pub(super) fn contents(
+    sql: &Sql<'_>,
+    sealer: &Sealer,
+    id: &str,
+) -> Result<Option<CallContents>, SqlError> {
+    let select = "SELECT arguments, result FROM tool_log_content WHERE id = ?1";
+    sql.find(select, params![id], |row| {
+        let arguments: Option<&[u8]> = row.get(0)?;
+        let result: Option<&[u8]> = row.get(1)?;
+        let arguments =
+            arguments.map(|stored| sealer.open(&place(id, "arguments"), stored)).transpose()?;
+        let result = result.map(|stored| sealer.open(&place(id, "result"), stored)).transpose()?;
+        Ok(CallContents { arguments, result })
+    })
+}
+
+fn tool_values(call: &LoggedToolCall) -> Vec<Param<'_>> {
+    let mut values = vec![
+        Param::from(&call.id),
+        call.at_ms.into(),
+        call.status.name().into(),
+        Param::from(&call.tool),
+        call.client.as_ref().into(),
+        Param::from(&call.origin),
+        Param::from(&call.decision),
+    ];
+    values.extend(party_values(&call.party));
+    values.extend([
+        Param::from(call.parent.as_ref()),
+        call.run.as_ref().into(),
+        call.code.as_ref().into(),
+        call.duration_us.into(),
+        call.cost.into(),
+        call.fuel.into(),
+        call.arguments_digest.as_ref().into(),
+        call.result_digest.as_ref().into(),
+        call.salt.as_ref().into(),
+    ]);
+    values
+}
+
+fn model_values(call: &LoggedModelCall) -> Vec<Param<'_>> {
+    let mut values = vec![
+        Param::from(&call.id),
+        call.at_ms.into(),
+        call.status.name().into(),
+        Param::from(&call.model),
+        call.provider.as_ref().into(),
+        call.served_model.as_ref().into(),
+    ];
+    values.extend(party_values(&call.party));
+    values.extend([
+        Param::from(call.is_streamed),
+        call.code.as_ref().into(),
+        call.duration_us.into(),
+        call.cost.into(),
+        call.tokens.map(|tokens| tokens.input).into(),
+        call.tokens.map(|tokens| tokens.cached).into(),
+        call.tokens.map(|tokens| tokens.output).into(),
+        call.tokens.map(|tokens| tokens.reasoning).into(),
+    ]);
+    values
+}
+
+fn party_values(party: &LoggedParty) -> [Param<'_>; 6] {
+    let LoggedParty { key_id, key_name, team, customer, user_issuer, user_subject } = party;
+    [key_id, key_name, team, customer, user_issuer, user_subject]
+        .map(|value| Param::from(value.as_ref()))
+}
+
+/// Erases the contents and the salts of calls. Returns the number of calls that exist.
+pub(super) fn erase(sql: &Sql<'_>, ids: &[String]) -> Result<u64, SqlError> {
+    sql.overwrite_deleted()?;
+    let mut erased = 0;
+    for ids in ids.iter().take(MAX_ERASED).collect::<Vec<_>>().chunks(IDS_AT_ONCE) {
+        let mut values: Vec<Param<'_>> = vec![sql.now().into()];
+        values.extend(ids.iter().map(|id| Param::from(*id)));
+        let listed = numbered(2, ids.len());
+        let update = format!(
+            "UPDATE tool_log SET salt = NULL, erased_ms = coalesce(erased_ms, ?1) WHERE id IN ({listed})"
+        );
+        erased += sql.run(&update, &values)?;
+        let listed = numbered(1, ids.len());
+        let delete = format!("DELETE FROM tool_log_content WHERE id IN ({listed})");
+        sql.run(&delete, &values[1..])?;
+    }
+    Ok(erased)
+}
+
+/// Removes requests to models. Returns the number of those that existed.
+pub(super) fn remove_models(sql: &Sql<'_>, ids: &[String]) -> Result<u64, SqlError> {
+    let mut removed = 0;
+    for ids in ids.iter().take(MAX_ERASED).collect::<Vec<_>>().chunks(IDS_AT_ONCE) {
+        let values: Vec<_> = ids.iter().map(|id| Param::from(*id)).collect();
+        let listed = numbered(1, ids.len());
+        removed += sql.run(&format!("DELETE FROM model_log WHERE id IN ({listed})"), &values)?;
+    }
+    Ok(removed)
+}
+
+/// Removes the oldest rows before a time, and ends calls whose gateway has ended.
+pub(super) fn sweep(sql: &Sql<'_>, life: Duration) -> Result<super::Swept, SqlError> {
+    sql.overwrite_deleted()?;
+    let oldest = sql.now().saturating_sub(milliseconds(life));
+    let most = i64::try_from(MAX_ERASED).unwrap_or(i64::MAX);
+    let contents = "DELETE FROM tool_log_content WHERE id IN \
+                    (SELECT id FROM tool_log WHERE at_ms < ?1 ORDER BY at_ms, id LIMIT ?2)";
+    sql.run(contents, params![oldest, most])?;
+    let tools = "DELETE FROM tool_log WHERE id IN \
+                 (SELECT id FROM tool_log WHERE at_ms < ?1 ORDER BY at_ms, id LIMIT ?2)";
+    let tools = sql.run(tools, params![oldest, most])?;
+    let models = "DELETE FROM model_log WHERE id IN \
+                  (SELECT id FROM model_log WHERE at_ms < ?1 ORDER BY at_ms, id LIMIT ?2)";
+    let models = sql.run(models, params![oldest, most])?;
+    let begun = sql.now().saturating_sub(milliseconds(LONGEST_CALL));
+    let cut_off = "UPDATE tool_log SET status = 'cancelled', code = ?3 WHERE id IN \
+                   (SELECT id FROM tool_log WHERE status = 'processing' AND at_ms < ?1 LIMIT ?2)";
+    sql.run(cut_off, params![begun, most, GATEWAY_ENDED])?;
+    let full = MAX_ERASED as u64;
+    Ok(super::Swept { removed: tools + models, has_more: tools >= full || models >= full })
+}
