@@ -79,6 +79,7 @@ fn events_beyond_the_bound_are_counted_and_acts_have_room_of_their_own() {
     assert_eq!(counted, Some(3), "one that is awaited is not lost: its caller knows");
     assert!(queue.push(lost(0)).is_err(), "what is being written counts");
     queue.settle(15, taken.iter().map(|entry| entry.bytes).sum());
+    assert_eq!(queue.state.lock().bytes, 0, "their bytes are free");
     queue.push(lost(0)).expect("there is room again");
 }
 
