@@ -7,8 +7,11 @@ PLUGINS := text files fetch notes unruly
 WORKSPACES := plugins/starlark/Cargo.toml plugins/python/Cargo.toml plugins/examples/rust/Cargo.toml
 OTHERS := $(TARGET)/others
 # Parts of `make bench`, and their options: `--json`, or `--against PROGRAM` for those that can compare two builds.
-BENCH := overhead code_mode chat mcp upstream store limits
+BENCH := overhead code_mode runner chat mcp upstream store limits
 BENCH_OPTIONS :=
+# The interpreter of `make bench-python`.
+PYTHON := python3
+BENCH_PYTHON :=
 # With the features that the tests build with, so that the engine is compiled once for both.
 BUILD := cargo build --workspace --bin airlock
 # Unit tests of the crates below the gateway. `--exclude` leaves the features of all dependencies as they are in `make test`, where a
@@ -18,7 +21,7 @@ UNIT_TESTS := --workspace --exclude airlock --lib
 # Date of the files in a wheel, so that the same sources make the same bytes: 1 January 2026.
 SOURCE_DATE_EPOCH := 1767225600
 
-.PHONY: help demo check test bench bench-tokens hostile chaos lint lint-gateway lint-library docs-links plugins packages test-packages wasm peers
+.PHONY: help demo check test bench bench-python bench-tokens hostile chaos lint lint-gateway lint-library docs-links plugins packages test-packages wasm peers
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +50,15 @@ bench: wasm ## prints what the sandbox and the gateway cost, as ratios, in a rel
 		NATIVE_SCRIPT=$(abspath $(OTHERS))/release/native-script cargo bench --workspace --bench $$part -- $(BENCH_OPTIONS); \
 	done
 
+bench-python: wasm ## prints what a script costs from Python, in a release build, beside Monty if PYTHON has it; BENCH_PYTHON=--json
+	@echo "bench-python: building a release (long the first time)"
+	@cargo build --quiet --release --package airlock-python
+	@rm -rf $(TARGET)/bench-python && mkdir -p $(TARGET)/bench-python
+	@cp -r host/bindings/python/airlock $(TARGET)/bench-python/
+	@cp $(TARGET)/release/lib_airlock.so $(TARGET)/bench-python/airlock/_airlock.abi3.so 2>/dev/null || \
+		cp $(TARGET)/release/lib_airlock.dylib $(TARGET)/bench-python/airlock/_airlock.abi3.so
+	@PYTHONPATH=$(TARGET)/bench-python $(PYTHON) tests/benches/python/bench.py $(BENCH_PYTHON)
+
 bench-tokens: wasm ## prints the tokens of tool definitions against those of code mode; asks no model
 	@echo "bench-tokens: building"
 	@cargo bench --quiet --profile dev --workspace --bench tokens
@@ -55,7 +67,7 @@ hostile: wasm ## runs every hostile guest beside a good neighbour; HOSTILE=--jso
 	@echo "hostile: building" >&2
 	@cargo bench --quiet --profile dev --workspace --bench hostile -- $(HOSTILE)
 
-chaos: wasm ## runs 60 MCP servers that misbehave at random beside five good ones, for CHAOS_SECONDS (600); CHAOS=--json
+chaos: wasm ## runs 60 MCP servers that misbehave at random beside five good ones, for CHAOS_SECONDS (600); CHAOS=--json; CHAOS=--kills kills gateways and their store instead
 	@echo "chaos: building" >&2
 	@cargo bench --quiet --profile dev --workspace --bench chaos -- $(CHAOS)
 
@@ -68,7 +80,8 @@ docs-links: wasm
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" \
 		cargo doc --quiet --no-deps --workspace --document-private-items
 
-# For embedding programs, whose builds have no command line. Other features of shared crates, so the engine is checked once more.
+# For embedding programs, whose builds have none of the features: no command line, and a store and a client of MCP servers without
+# PostgreSQL and Docker. Other features of shared crates, so the engine is checked once more.
 lint-library: wasm
 	cargo clippy --package airlock --lib --no-default-features -- -D warnings
 
@@ -89,12 +102,16 @@ plugins: wasm ## builds each first-party component to target/plugins/<name>.wasm
 			$(TARGET)/debug/airlock plugin build plugins/$$plugin --output $(TARGET)/plugins/$$plugin.wasm; \
 	done
 
-packages: ## packs the SDKs for JavaScript and Python to target/packages, as they are published
+packages: wasm ## packs the SDKs for JavaScript and Python, and airlock-gateway of a release for both, to target/packages
 	@mkdir -p $(TARGET)/packages
 	@cd guest-sdk/javascript && npm pack --loglevel=error --pack-destination $(abspath $(TARGET))/packages
 	@SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) python3 -m pip wheel --quiet --disable-pip-version-check --no-deps \
 		--wheel-dir $(TARGET)/packages ./guest-sdk/python
-	@cd $(TARGET)/packages && sha256sum airlock[-_]plugin-*
+	@echo "packages: building the wheel (a release, long the first time)"
+	@tests/python/wheel $(TARGET)/packages
+	@echo "packages: building the npm package"
+	@tests/node/pack $(TARGET)/packages
+	@cd $(TARGET)/packages && sha256sum airlock[-_]*
 
 test-packages: ## tests the SDKs for JavaScript and Python, without a gateway or network
 	@cd guest-sdk/javascript && node --import ./register.js --test test/*.test.js

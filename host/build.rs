@@ -1,12 +1,9 @@
-//! Builds the guests that are part of the gateway to `OUT_DIR`/<name>.wasm, where `include_bytes!`
-//! finds them.
+//! Builds the plugins of the demo to `OUT_DIR`/<name>.wasm, where `include_bytes!` finds them.
 
 use std::{env, path::Path, process::ExitCode};
 
 use airlock_guest_build::Guests;
 
-/// The executors of scripts.
-const EXECUTORS: [&str; 2] = ["starlark", "python"];
 /// Plugins that the demo of the command line shows.
 const PLUGINS: [&str; 3] = ["text", "files", "unruly"];
 
@@ -22,17 +19,15 @@ fn main() -> ExitCode {
 }
 
 fn build() -> Result<(), String> {
+    if env::var_os("CARGO_FEATURE_CLI").is_none() {
+        return Ok(());
+    }
     let root = Path::new("..")
         .canonicalize()
         .map_err(|error| format!("cannot find the repository: {error}"))?;
     let guests = Guests::of_build_script(&root)?;
-    if env::var_os("CARGO_FEATURE_CLI").is_some() {
-        for plugin in PLUGINS {
-            guests.plugin(plugin)?;
-        }
-    }
-    for executor in EXECUTORS {
-        guests.executor(executor)?;
+    for plugin in PLUGINS {
+        guests.plugin(plugin)?;
     }
     Ok(())
 }

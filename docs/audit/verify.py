@@ -32,14 +32,19 @@ def is_signed(key, message, signature):
     except (InvalidSignature, *MALFORMED):
         return False
 
-def checkpoints(path):
+def checkpoints(path, found):  # One that lacks its text or its signatures takes no part of those after it.
     parts = path.read_text(encoding="utf-8").split("\n\n")
     if path.name == "checkpoints" and parts[-1]:  # The gateway was killed while it wrote the last one.
         parts = parts[:-1]
-    for text, signed in zip(parts[0::2], [part for part in parts[1::2] if part]):
-        name, size, encoded = text.split("\n")[:3]
-        lines = [line.split(" ") for line in signed.strip("\n").split("\n") if line.startswith("\u2014 ")]
-        yield name, int(size), b64decode(encoded), (text + "\n").encode(), [(of, b64decode(value)) for _, of, value in lines]
+    for text, signed in zip(parts, parts[1:]):
+        if text.startswith("\u2014 ") or not signed.startswith("\u2014 "):
+            continue
+        try:
+            name, size, encoded = text.split("\n")[:3]
+            lines = [line.split(" ") for line in signed.strip("\n").split("\n") if line.startswith("\u2014 ")]
+            yield name, int(size), b64decode(encoded), (text + "\n").encode(), [(of, b64decode(value)) for _, of, value in lines]
+        except MALFORMED:
+            found.append(f"a checkpoint in {path} is malformed")
 
 def read(line):
     event, number, before = (json.loads(line)[name] for name in ("event", "n", "prev"))
@@ -48,8 +53,8 @@ def read(line):
     raise ValueError
 
 def verify(directory, trusted, outside):
-    claims = [claim for path in [directory / "checkpoints", *outside] for claim in checkpoints(path)]
     found, tree, keys, roots, expected, previous = [], [], [], {}, 0, "0" * 64
+    files = [(path, list(checkpoints(path, found))) for path in [directory / "checkpoints", *outside]]
     for line in b"".join(p.read_bytes() for p in [*sorted(directory.glob("log-*")), directory / "log.jsonl"]).split(b"\n")[:-1]:
         try:
             event, number, before = read(line)
@@ -77,7 +82,12 @@ def verify(directory, trusted, outside):
         push(tree, bytes.fromhex(previous))
         roots[sum(size for size, _ in tree)] = root(tree)
     log, total = keys[0][1].split("+")[0], max(roots)
-    claims = [claim for claim in claims if claim[0] == log and (claim[1] in roots or claim[1] > total)]
+    claims = []
+    for path, of_file in files:
+        compared = [claim for claim in of_file if claim[0] == log and (claim[1] in roots or claim[1] > total)]
+        if path in outside and not compared:
+            found.append(f"{path} has no checkpoint that can be compared with these lines")
+        claims += compared
     for _, size, signed_root, text, signatures in claims:
         key = [key for number, key in keys if number < size][-1]
         if not any(value[:4].hex() == key.split("+")[1] and is_signed(key, text, value[4:]) for _, value in signatures):

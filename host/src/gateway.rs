@@ -1,12 +1,14 @@
-//! Wires the parts and runs until shutdown. The entry point for embedders.
+//! Wires the parts, serves and stops. The entry point for embedders.
 //!
 //! | module | purpose |
 //! |---|---|
-//! | `builder` | configuration → parts → [`Gateway`] |
+//! | `builder` | what a gateway is made of, and the start |
+//! | `assemble` | configuration → parts → [`Gateway`] |
+//! | `serve` | serves HTTP, on sockets of its own and inside another server; stops in order |
 //! | `background` | the background tasks |
 //! | `upstreams` | the MCP servers |
 //! | `certificate` | the certificate of the listener, and its renewal |
-//! | `control` | the controls of calls and of requests to models, which act as one |
+//! | `control` | the policies and the controls of calls, and those of requests to models, which act as one |
 //! | `code_mode` | code mode and its executors |
 //! | `reload` | takes changes of the configuration file and of the entries in the store |
 //! | `serving` | the settings of requests, which a reload replaces as a whole |
@@ -17,6 +19,7 @@
 //! | `management` | the management API of the gateway, and its Unix socket |
 //! | `warnings` | warns about settings that weaken the gateway |
 
+mod assemble;
 mod background;
 mod builder;
 mod certificate;
@@ -29,65 +32,113 @@ mod limits;
 mod management;
 mod recording;
 mod reload;
+mod serve;
 mod serving;
 mod upstreams;
 mod warnings;
 
+#[cfg(feature = "cli")]
+pub(crate) use self::serve::bind;
 pub use self::{builder::GatewayBuilder, error::GatewayError, reload::Reloader};
 
-use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    future::Future,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, SystemTime},
+};
 
-use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use serde_json::json;
 use tokio::{
-    net::TcpListener,
-    time::{Instant, timeout, timeout_at},
+    sync::{OnceCell, SetOnce},
+    time::{Instant, timeout_at},
 };
-use tokio_util::sync::CancellationToken;
-use url::Url;
+use tokio_util::{
+    sync::CancellationToken,
+    task::{TaskTracker, task_tracker::TaskTrackerToken},
+};
 
 use self::{
-    background::Background, certificate::Certificate, code_mode::LiveCodeMode,
-    key_values::ShowKeyValue, serving::Serving, upstreams::ServerThreads,
+    background::Background, certificate::Certificate, code_mode::LiveCodeMode, serve::ToServe,
+    serving::Serving, upstreams::ServerThreads,
 };
+use crate::{native::ProgramTools, request::RequestBuilder};
 use airlock_agent::approvals::Approvals;
 use airlock_catalog::{Catalog, ToolSource};
 use airlock_config::Config;
-use airlock_core::door::{Caller, Filter, Keys, LiveKeys, Origin, ScriptLanguage};
+use airlock_core::door::{Caller, Filter, Keys, LiveKeys, Origin, ScriptLanguage, VirtualKey};
 use airlock_limits::Limiter;
 use airlock_management::{Service, SetupToken};
 use airlock_plugin::Plugins;
 use airlock_records::Recorder;
 use airlock_sandbox::Sandbox;
 use airlock_scripts::CodeMode;
-use airlock_server::{self as server, Management};
+use airlock_server::{self as server, LiveApp, Management};
 use airlock_store::LazyDatabase;
 
 /// Problem of settings that the server refuses.
 const UNSAFE: &str = "the server's settings are not safe";
 /// Problem of a certificate that cannot be used.
 const UNUSABLE_TLS: &str = "the gateway cannot serve HTTPS";
-/// Time for the settings of the store to be read before the first request is answered. Later ones are
-/// answered too, with the reason.
-const SETTINGS_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Time for the other gateways of the store to be told that this one stops. Without, they notice it
-/// later.
-const LEAVE: Duration = Duration::from_secs(1);
+/// A gateway whose plugins are being loaded and whose MCP servers are connecting. Cheap to clone: clones are
+/// the same gateway. It stops in order with [`Gateway::stop`]; when the last clone is dropped, it stops at
+/// once.
+///
+/// ```no_run
+/// # async fn embed() -> Result<(), Box<dyn std::error::Error>> {
+/// use airlock::{Gateway, config::Config};
+///
+/// let config = Config::parse(r#"{"server": {"listen": "127.0.0.1:8080"}}"#, "embedded", &|_| None)?;
+/// let gateway = Gateway::builder(config).start().await?;
+/// let serving = tokio::spawn(gateway.serve());
+/// for tool in gateway.request().open()?.tools().await? {
+///     println!("{}", tool.name);
+/// }
+/// gateway.stop().await;
+/// serving.await??;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Gateway(Arc<GatewayState>);
 
-/// A gateway whose plugins are being loaded and whose MCP servers are connecting.
-pub struct Gateway {
+/// A gateway, as all clones of its handle share it.
+struct GatewayState {
+    /// The state of request handlers, whether or not the gateway serves.
+    live: Arc<LiveApp>,
+    /// The tools of the program.
+    tools: ProgramTools,
+    /// The needs of serving; `None` once [`Gateway::serve`] was called.
+    to_serve: Mutex<Option<ToServe>>,
+    /// Address that is served on, once it is known.
+    address: SetOnce<SocketAddr>,
+    /// Cancelled when the gateway is to stop.
+    stopping: CancellationToken,
+    /// The serving that has not ended.
+    serving: TaskTracker,
+    /// Set once the gateway has stopped.
+    closed: OnceCell<()>,
+    /// True once changes of the configuration and of plugins are watched.
+    is_watching: AtomicBool,
+    /// True once the start is recorded, or is about to be.
+    has_recorded: AtomicBool,
+    parts: GatewayParts,
+}
+
+/// The parts of a gateway.
+struct GatewayParts {
     config: Config,
     catalog: Arc<Catalog>,
     sandbox: Sandbox,
     /// The state that survives a restart.
     database: LazyDatabase,
-    /// The settings of requests.
-    serving: Arc<Serving>,
-    /// `None` to serve on the configured address.
-    listener: Option<TcpListener>,
-    shutdown: BoxFuture<'static, ()>,
     code_mode: Arc<LiveCodeMode>,
     plugins: Plugins,
     reloader: Reloader,
@@ -99,8 +150,6 @@ pub struct Gateway {
     keys: LiveKeys,
     /// The records; `None` if the configuration has none.
     records: Option<Arc<Recorder>>,
-    /// Makes the credentials of virtual keys that have none; `None` if nobody could be shown them.
-    key_maker: Option<(Arc<Service>, ShowKeyValue)>,
     /// Cancelled when the plugins and the script executor are loaded, or have failed to.
     loaded: CancellationToken,
     background: Background,
@@ -116,20 +165,47 @@ impl Gateway {
         GatewayBuilder::new(config)
     }
 
+    fn new(parts: GatewayParts, serving: &Serving, tools: ProgramTools, to_serve: ToServe) -> Self {
+        let address = to_serve.listener.as_ref().and_then(|listener| listener.local_addr().ok());
+        Self(Arc::new(GatewayState {
+            live: serving.serve(parts.hooks()),
+            tools,
+            to_serve: Mutex::new(Some(to_serve)),
+            address: SetOnce::new_with(address),
+            stopping: CancellationToken::new(),
+            serving: TaskTracker::new(),
+            closed: OnceCell::new(),
+            is_watching: AtomicBool::new(false),
+            has_recorded: AtomicBool::new(false),
+            parts,
+        }))
+    }
+
     /// Returns the catalog of all tools.
     pub fn catalog(&self) -> &Arc<Catalog> {
-        &self.catalog
+        &self.0.parts.catalog
     }
 
     /// Returns the sandbox, for example to read the usage of its pool.
     pub fn sandbox(&self) -> &Sandbox {
-        &self.sandbox
+        &self.0.parts.sandbox
     }
 
     /// Returns the reloader, which takes changes of the configuration file, of the entries in the store,
     /// and of plugins.
     pub fn reloader(&self) -> &Reloader {
-        &self.reloader
+        &self.0.parts.reloader
+    }
+
+    /// Returns the tools of the program, which may be registered, replaced and removed at any time.
+    pub fn tools(&self) -> &ProgramTools {
+        &self.0.tools
+    }
+
+    /// Begins a request of the program: to list tools, to call one, to run a script or to chat, with the same
+    /// rules as a request over HTTP.
+    pub fn request(&self) -> RequestBuilder {
+        RequestBuilder::new(self.clone())
     }
 
     /// Returns a caller with the operator's own view: no filter headers, no key, and the clients of all
@@ -138,134 +214,123 @@ impl Gateway {
         self.caller_in(origin, None)
     }
 
-    /// Waits until the executor of a language is loaded, if a client is in code mode.
-    #[cfg(feature = "cli")]
-    pub(crate) async fn load_executor(
-        &self,
-        language: Option<ScriptLanguage>,
-    ) -> Result<(), GatewayError> {
-        match self.code_mode.needed_executor(language) {
-            Some(executor) => Ok(executor.load().await?),
-            None => Ok(()),
-        }
-    }
-
     /// Returns the same caller, whose scripts are in `language`; in that of the configuration if it is `None`.
     pub(crate) fn caller_in(&self, origin: Origin, language: Option<ScriptLanguage>) -> Caller {
+        let parts = &self.0.parts;
         let filter = Filter::of_operator().with_language(language);
-        let view = self.catalog.snapshot().view(&filter, None);
-        Caller::new(view, origin, self.config.budget)
+        let view = parts.catalog.snapshot().view(&filter, None);
+        Caller::new(view, origin, parts.config.budget)
     }
 
     /// Waits until every source for which `matters` returns true has connected or failed once, with all
     /// its instances, for at most `limit`.
     pub async fn settled(&self, limit: Duration, matters: impl Fn(&ToolSource) -> bool) {
+        let GatewayParts { catalog, reloader, upstreams, .. } = &self.0.parts;
         let deadline = Instant::now() + limit;
         // Before, there are no sources.
-        let _ = timeout_at(deadline, self.reloader.settings_read().cancelled()).await;
-        self.catalog.settled(deadline, &matters).await;
-        let snapshot = self.catalog.snapshot();
+        let _ = timeout_at(deadline, reloader.settings_read().cancelled()).await;
+        catalog.settled(deadline, &matters).await;
+        let snapshot = catalog.snapshot();
         let clients = snapshot.clients().filter(|client| matters(client));
         let clients: Vec<_> = clients.map(|client| client.name.clone()).collect();
-        let _ = timeout_at(deadline, self.upstreams.0.settled(&clients)).await;
+        let _ = timeout_at(deadline, upstreams.0.settled(&clients)).await;
     }
 
     /// Returns a future that completes when every plugin and the script executor is loaded, or has
     /// failed to.
     pub fn loaded(&self) -> impl Future<Output = ()> + Send + use<> {
-        self.loaded.clone().cancelled_owned()
+        self.0.parts.loaded.clone().cancelled_owned()
     }
 
     /// Returns a future that completes with the setup token, to be shown once to who operates the gateway:
     /// its holder makes the first operator of the management API. `None` if there is an operator, or if
     /// the API is disabled. It waits while the store cannot be used.
     pub fn setup_token(&self) -> impl Future<Output = Option<SetupToken>> + Send + use<> {
-        let management = self.management.clone();
+        let management = self.0.parts.management.clone();
         async move {
             let management = management?;
             management::first_token(&management).await
         }
     }
 
-    /// Returns the address that [`Gateway::run`] will serve on; `None` without a listener.
-    pub fn local_addr(&self) -> Option<io::Result<SocketAddr>> {
-        self.listener.as_ref().map(TcpListener::local_addr)
+    /// Returns the address that [`Gateway::serve`] serves on. `None` if it is not known yet: without a
+    /// listener of the program, the configured address is bound only then.
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        self.0.address.get().copied()
     }
 
-    /// Reads the certificate of the listener, unless that has happened. [`Gateway::run`] does the same; a
+    /// Waits for the address that [`Gateway::serve`] serves on. Without a call of it that succeeds, it waits for
+    /// ever.
+    pub async fn bound_addr(&self) -> SocketAddr {
+        *self.0.address.wait().await
+    }
+
+    /// Reads the certificate of the listener, unless that has happened. [`Gateway::serve`] does the same; a
     /// program that announces its address may do it before. Fails if the certificate cannot be used.
     pub fn load_certificate(
         &self,
     ) -> impl Future<Output = Result<(), GatewayError>> + Send + use<> {
+        self.0.parts.load_certificate()
+    }
+
+    /// Returns the state of request handlers.
+    pub(crate) fn live(&self) -> &LiveApp {
+        &self.0.live
+    }
+
+    /// Finds the virtual key with a credential, if it is accepted at this moment.
+    pub(crate) fn find_key(&self, credential: &str) -> Option<Arc<VirtualKey>> {
+        self.0.parts.keys.find(credential, None, SystemTime::now())
+    }
+
+    /// Returns the list of calls that wait for an approval.
+    pub(crate) fn approvals(&self) -> Approvals {
+        self.0.parts.approvals()
+    }
+
+    /// Returns whether the settings in the store were read, so that requests may begin.
+    pub(crate) fn has_settings(&self) -> bool {
+        self.0.parts.reloader.settings_read().is_cancelled()
+    }
+
+    /// Counts a request of the program until the result is dropped; `None` if the gateway stops, or has stopped.
+    pub(crate) fn enter(&self) -> Option<TaskTrackerToken> {
+        self.0.live.enter().filter(|_| !self.0.stopping.is_cancelled())
+    }
+}
+
+impl fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gateway").finish_non_exhaustive()
+    }
+}
+
+impl GatewayState {
+    /// Begins to take changes and to reload plugins, once.
+    fn watch(&self) {
+        if self.is_watching.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let parts = &self.parts;
+        warnings::report_unpinned(&parts.config);
+        warnings::report_without_pins(&parts.config, |_| true);
+        parts.keep_records();
+        let plugins = parts.plugins.clone();
+        parts.background.spawn(async move { plugins.watch().await });
+        let reloader = parts.reloader.clone();
+        parts.background.spawn(async move { reloader.watch().await });
+        let followed = follow::follow(parts.reloader.clone(), parts.management.clone());
+        parts.background.spawn(followed);
+    }
+}
+
+impl GatewayParts {
+    fn load_certificate(&self) -> impl Future<Output = Result<(), GatewayError>> + Send + use<> {
         let certificate = self.certificate.clone();
         async move {
             let Some(certificate) = certificate else { return Ok(()) };
             certificate.start().await.map_err(GatewayError::configuration(UNUSABLE_TLS))
         }
-    }
-
-    /// Serves until shutdown, lets requests in flight end, then stops every MCP server.
-    pub async fn run(mut self) -> Result<(), GatewayError> {
-        self.load_certificate().await?;
-        if let Some(certificate) = self.certificate.clone() {
-            self.background.spawn(async move { certificate.watch().await });
-        }
-        warnings::report_local_callers(&self.config);
-        warnings::report_switch(self.config.tools_off);
-        let is_stopped = tokio::select! {
-            biased;
-            started = recording::record_start(self.records.as_ref()) => {
-                started?;
-                false
-            }
-            // A long audit log takes a while to be opened.
-            () = &mut self.shutdown => true,
-        };
-        if is_stopped {
-            self.background.stop().await;
-            recording::record_stop(self.records.as_ref()).await;
-            return Ok(());
-        }
-        self.watch_plugins();
-        if let Some((service, show)) = self.key_maker.take() {
-            let is_wanted = !self.config.keys_without_value.is_empty();
-            let reloader = self.reloader.clone();
-            self.background.spawn(key_values::make(service, reloader, show, is_wanted));
-        }
-        let listener = match self.listener.take() {
-            Some(listener) => listener,
-            None => bind(&self.config.server).await?,
-        };
-        let replicas = self.replicas(&listener)?;
-        let hooks = server::Hooks { replicas: replicas.clone(), ..self.hooks() };
-        let socket = management::socket(&self.config.server.management).await;
-        if let Some(url) = external_url(&self.config.server, &listener) {
-            if let Some(management) = &self.management {
-                management.serve_logins_at(url.clone());
-            }
-            self.upstreams.0.serve_logins_at(url);
-        }
-        let app = self.serving.serve(hooks);
-        let _ = timeout(SETTINGS_PATIENCE, self.reloader.settings_read().cancelled()).await;
-        let stopping = CancellationToken::new();
-        let until = stopping.clone().cancelled_owned();
-        let announced = replicas.map(|replicas| {
-            self.background.spawn(async move { replicas.announce_until(until).await })
-        });
-        let shutdown = async {
-            self.shutdown.await;
-            // Other gateways open sessions elsewhere while this one drains.
-            stopping.cancel();
-        };
-        let served = server::serve(listener, socket, app, shutdown).await;
-        stopping.cancel();
-        if let Some(announced) = announced {
-            let _ = timeout(LEAVE, announced).await;
-        }
-        self.limiter.flush().await;
-        self.background.stop().await;
-        recording::record_stop(self.records.as_ref()).await;
-        served.map_err(GatewayError::configuration(UNSAFE))
     }
 
     /// Begins to record what is not a call, and to remove what is old.
@@ -277,50 +342,12 @@ impl Gateway {
         self.background.spawn(async move { recorder.sweep().await });
     }
 
-    /// Begins to take changes of the configuration file and of the entries in the store, and to reload
-    /// plugins when their files change, as [`Gateway::run`] does. For a program that does not serve HTTP.
-    pub fn watch_plugins(&self) {
-        warnings::report_unpinned(&self.config);
-        warnings::report_without_pins(&self.config, |_| true);
-        self.keep_records();
-        let plugins = self.plugins.clone();
-        self.background.spawn(async move { plugins.watch().await });
-        let reloader = self.reloader.clone();
-        self.background.spawn(async move { reloader.watch().await });
-        self.background.spawn(follow::follow(self.reloader.clone(), self.management.clone()));
-    }
-
-    /// Stops every MCP server and every background task, and waits until they have ended.
-    pub async fn stop(self) {
-        self.limiter.flush().await;
-        self.background.stop().await;
-        if let Some(recorder) = &self.records {
-            recorder.stop().await;
-        }
-    }
-
-    /// Returns the list of calls that wait for an approval.
-    pub(crate) fn approvals(&self) -> Approvals {
+    fn approvals(&self) -> Approvals {
         let acts = recording::acts(self.records.as_ref());
         Approvals::new(self.database.clone()).with_acts(acts)
     }
 
-    /// Returns the gateways that share the store; `None` if no URL of this one is configured. Fails if
-    /// others cannot be reached over TLS.
-    fn replicas(
-        &self,
-        listener: &TcpListener,
-    ) -> Result<Option<Arc<server::Replicas>>, GatewayError> {
-        let Some(url) = &self.config.server.replica_url else { return Ok(None) };
-        let port = listener.local_addr().map_or(0, |address| address.port());
-        let tls = &self.config.server.replica_tls;
-        let replicas = server::Replicas::new(self.database.clone(), url, port, tls);
-        let replicas =
-            replicas.map_err(GatewayError::configuration("`server.replica_url` cannot be used"))?;
-        Ok(Some(Arc::new(replicas)))
-    }
-
-    /// Returns the parts that the HTTP server uses.
+    /// Returns the parts that the request handlers use.
     fn hooks(&self) -> server::Hooks {
         let approvals = self.approvals();
         let mut metrics = Registry::default();
@@ -342,7 +369,6 @@ impl Gateway {
             upstreams: self.upstreams.0.clone(),
             logins: self.upstreams.0.clone(),
             database: self.database.clone(),
-            replicas: None,
             management: self.management.clone().map(|service| service as Arc<dyn Management>),
             settings_read: self.reloader.settings_read().clone(),
             tls: self.certificate.as_ref().map(|certificate| certificate.listener().clone()),
@@ -354,34 +380,29 @@ impl Gateway {
 /// Parts that the command line shows or uses.
 #[cfg_attr(not(feature = "cli"), allow(dead_code))]
 impl Gateway {
+    /// Waits until the executor of a language is loaded, if a client is in code mode.
+    pub(crate) async fn load_executor(
+        &self,
+        language: Option<ScriptLanguage>,
+    ) -> Result<(), GatewayError> {
+        match self.0.parts.code_mode.needed_executor(language) {
+            Some(executor) => Ok(executor.load().await?),
+            None => Ok(()),
+        }
+    }
+
     /// Returns the pinned definitions of the MCP servers.
     pub(crate) fn upstream_pins(&self) -> &airlock_upstream::pins::Pins {
-        &self.upstreams.0.pins
+        &self.0.parts.upstreams.0.pins
     }
 
     /// Returns the virtual keys of this moment.
     pub(crate) fn keys(&self) -> Arc<Keys> {
-        self.keys.snapshot()
+        self.0.parts.keys.snapshot()
     }
 
     /// Returns code mode.
     pub(crate) fn code_mode(&self) -> Arc<CodeMode> {
-        self.code_mode.now()
+        self.0.parts.code_mode.now()
     }
-}
-
-/// Binds the configured address.
-pub(crate) async fn bind(settings: &server::Settings) -> Result<TcpListener, GatewayError> {
-    let address = settings.listen;
-    TcpListener::bind(address).await.map_err(|source| GatewayError::Listen { address, source })
-}
-
-/// Returns the URL at which the browsers of users reach the gateway; `None` if it is not known.
-fn external_url(settings: &server::Settings, listener: &TcpListener) -> Option<Url> {
-    if settings.external_url.is_some() {
-        return settings.external_url.clone();
-    }
-    let address = listener.local_addr().ok().filter(|address| address.ip().is_loopback())?;
-    let scheme = if settings.tls.is_some() { "https" } else { "http" };
-    Url::parse(&format!("{scheme}://{address}")).ok()
 }

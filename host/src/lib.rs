@@ -10,6 +10,7 @@
 //! | [`config`], [`settings`] | the configuration file → the settings of each crate; their types |
 //! | `gateway` | wires the parts and runs until shutdown; [`Gateway`] is the type that an embedder builds |
 //! | `server` | hyper: sockets, limits, drain, routes; one file per API |
+//! | `requests` | what a request sees, holds and starts, whether it comes over HTTP or from the program |
 //! | `mcp-server` | the gateway as an MCP server: sessions, `tools/list` and `tools/call` |
 //! | `agent` | the loop: ask the model, run the calls that policy permits, respond; results as models read them, pending approvals, recall |
 //! | `model` | providers of models: addresses, sign-in, retries, fallbacks |
@@ -20,6 +21,8 @@
 //! | `upstream` | MCP servers as sources of tools: supervision, pins, relay, status |
 //! | `mcp-client` | the protocol towards one MCP server: link, handshake, transports, logins |
 //! | `scripts` | code mode: runs a script against the tools; journals, resuming, replay |
+//! | [`runner`] | untrusted scripts inside a program, with its functions as tools; no gateway |
+//! | `executors` | the executors of scripts, embedded |
 //! | `plugin` | plugins: their rights and accepted state; loads and reloads them |
 //! | `audit` | the log that a third party can check: lines, tree, signed checkpoints, proofs, exports |
 //! | `lock` | `airlock.lock`: the accepted plugins and definitions |
@@ -37,27 +40,42 @@
 //! | `json`, `strings` | untrusted JSON, bounded, and its schemas; text for people and models |
 //! | `demo` | the whole gateway at work in eight scenes |
 //!
-//! To embed a gateway in another program, see [`Gateway::builder`], `examples/embed.rs` and
-//! `docs/embedding.md`.
+//! To embed a gateway in another program, see [`Gateway::builder`], [`Gateway::request`], the directory `examples`
+//! and `docs/embedding.md`. To run scripts alone, see [`runner`], `examples/scripts.rs` and
+//! `docs/scripts-library.md`.
 
 #[cfg(feature = "cli")]
 pub mod cli;
 #[cfg(feature = "cli")]
 mod demo;
 mod gateway;
+#[cfg(feature = "cli")]
 mod guests;
 mod native;
+mod request;
 pub mod settings;
 #[cfg(feature = "cli")]
 mod telemetry;
 
+pub use airlock_agent::{CallEnded, CallStarted};
 pub use airlock_catalog as catalog;
 pub use airlock_compile as compile;
 pub use airlock_config as config;
+pub use airlock_conversation as conversation;
 pub use airlock_core::{door, model_control, tenant::Tenant, tool};
 pub use airlock_egress::tls;
 pub use airlock_management::{NewKeyValue, SetupToken};
+pub use airlock_model::{ModelFailure, ModelReply, ModelSource};
+pub use airlock_requests::ChargeRefused;
+pub use airlock_runner as runner;
 pub use airlock_sandbox as sandbox;
+pub use airlock_server::{GatewayBody, GatewayService, PeerAddress, PeerCertificate};
+// Types of arguments and results derive its trait.
+pub use schemars;
 
 pub use gateway::{Gateway, GatewayBuilder, GatewayError, Reloader};
-pub use native::{BadNativeTool, NativeCall, NativeTool};
+pub use native::{BadNativeTool, NativeTool, ProgramTools, ToolContext, ToolEffect};
+pub use request::{
+    CallReply, CallToApprove, ChatEvent, ChatEvents, ChatFailure, ChatReply, GatewayRequest,
+    PendingApproval, RequestBuilder, RequestError,
+};

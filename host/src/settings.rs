@@ -36,7 +36,7 @@ pub mod upstream {
 
 /// Types of a plugin in `Config::clients`.
 pub mod plugin {
-    pub use airlock_core::{limit::LimitSet, secret::SecretSource};
+    pub use airlock_core::{limit::GuestLimitSet, secret::SecretSource};
     pub use airlock_egress::{Injection, Rule};
     pub use airlock_plugin::{
         FilesGrant, Grant, HttpGrant, KvGrant, PartialQuota, Profile, SecretGrant, Settings,
@@ -66,6 +66,7 @@ pub mod store {
 
 /// Types of `Config::limits` and `Config::prices`.
 pub mod limits {
+    pub use airlock_core::money::Money;
     pub use airlock_limits::{
         limit::{Limit, Measure, Owner, Period, Scope, Window},
         price::{ModelPrice, PriceOverride, PriceTable},
@@ -76,7 +77,7 @@ pub mod limits {
 pub mod records {
     pub use airlock_core::secret::Secret;
     pub use airlock_records::{
-        AuditKey, AuditPlace, CallLogSettings, CheckpointPlace, OnFailure, RecordSettings,
+        AuditPlace, CallLogSettings, CheckpointPlace, OnFailure, RecordSettings, SigningKeySource,
     };
 }
 

@@ -20,7 +20,7 @@ pub(crate) const SERVICE_FILTER: &str = "airlock=info,warn,rmcp=off";
 pub(crate) const COMMAND_FILTER: &str = "warn,rmcp=off";
 /// Default filter of the demo, where failures are part of the scenes. The log of plugins is off: the
 /// hostile plugin writes an error when it crashes, before its scene is printed.
-pub(crate) const DEMO_FILTER: &str = "error,rmcp=off,airlock_sandbox::imports::log=off";
+pub(crate) const DEMO_FILTER: &str = "error,rmcp=off,airlock_sandbox::plugin::log=off";
 
 /// Added to every filter: at the level `debug`, the OAuth client of `rmcp` writes authorization codes.
 const NO_CODES: &str = "rmcp::transport::auth=off";

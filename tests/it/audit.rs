@@ -4,6 +4,7 @@
 use std::{
     fs,
     ops::RangeInclusive,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::Stdio,
 };
@@ -96,6 +97,15 @@ impl StoredLog {
         let output = command.args(arguments).kill_on_drop(true).output().await.expect("it runs");
         let text = [output.stdout, output.stderr].concat();
         (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+    }
+}
+
+/// Moves files to a directory, which is made if there is none.
+fn move_files(files: impl Iterator<Item = PathBuf>, directory: &Path) {
+    fs::create_dir_all(directory).expect("a directory");
+    for path in files {
+        let name = path.file_name().expect("a name");
+        fs::rename(&path, directory.join(name)).expect("moved");
     }
 }
 
@@ -220,14 +230,30 @@ async fn a_log_of_several_files_and_keys_is_verified_as_a_whole_and_without_the_
     let entries = fs::read_dir(stored.path())
         .expect("a directory")
         .map(|entry| entry.expect("an entry").path());
-    for path in entries.filter(|path| path.to_string_lossy().contains("/log-")) {
-        fs::remove_file(path).expect("removed");
-    }
+    let full = entries.filter(|path| path.to_string_lossy().contains("/log-"));
+    let archive = stored.beside("archive");
+    move_files(full, &archive);
     assert_eq!(stored.found().await, []);
     let (is_valid, printed) = stored.python(&[]).await;
     assert!(is_valid, "{printed}");
+    // Of the lines that were moved alone.
+    let checkpoints = fs::read_to_string(stored.path().join("checkpoints")).expect("a file");
+    let oldest: String = checkpoints.split_inclusive("\n\n").take(2).collect();
+    let published = stored.beside("oldest");
+    fs::write(&published, oldest).expect("written");
+    let verify = stored.audit("verify").arg("--json").arg("--checkpoint").arg(&published);
+    let report = verify.run().await.json();
+    assert_eq!(report["findings"][0]["code"], "no_checkpoint", "{report}");
+    let (is_valid, printed) = stored.python(&["--checkpoint", &published.to_string_lossy()]).await;
+    assert!(!is_valid && printed.contains("can be compared"), "{printed}");
     let refused = stored.audit("prove").arg("--line").arg("3").run().await.failed();
     assert!(refused.stderr.contains("no line 3"), "{refused}");
+    let archived = fs::read_dir(&archive).expect("a directory");
+    move_files(archived.map(|entry| entry.expect("an entry").path()), &stored.path());
+    assert_eq!(stored.found().await, []);
+    let (is_valid, printed) = stored.python(&[]).await;
+    assert!(is_valid, "{printed}");
+    let _ = stored.audit("prove").arg("--line").arg("3").run().await.ok();
 }
 
 #[tokio::test]
@@ -289,11 +315,14 @@ async fn mistakes_are_told_to_people() {
     let other_key = stored.beside("other.pem");
     let pem = "MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC";
     fs::write(&other_key, pem).expect("written");
-    let export = stored.audit("export").arg("--format").arg("pipelock");
     let source = format!("file:{}", other_key.display());
-    let refused = export.arg("--signing-key").arg(source).run().await.failed();
-    assert!(refused.stderr.contains("is not the one that signs the log"), "{refused}");
-    assert!(!refused.stderr.contains(pem), "{refused}");
+    for (mode, found) in [(0o640, "chmod 600"), (0o600, "is not the one that signs the log")] {
+        fs::set_permissions(&other_key, fs::Permissions::from_mode(mode)).expect("changed");
+        let export = stored.audit("export").arg("--format").arg("pipelock");
+        let refused = export.arg("--signing-key").arg(&source).run().await.failed();
+        assert!(refused.stderr.contains(found), "{refused}");
+        assert!(!refused.stderr.contains(pem), "{refused}");
+    }
     let no_run = stored.audit("export").arg("--format").arg("dsse").run().await.failed();
     assert!(no_run.stderr.contains("name it by --run"), "{no_run}");
     let mut lines = stored.lines();

@@ -149,11 +149,14 @@ fn every_make_target_that_a_document_names_exists() {
 }
 
 #[test]
-fn the_program_on_the_page_about_embedding_is_the_example() {
+fn the_programs_on_the_page_about_embedding_are_the_examples() {
     let page = Document::read(root().join("docs/embedding.md"));
     let programs: Vec<_> = page.blocks_in("rust").collect();
-    let example = fs::read_to_string(root().join("host/examples/embed.rs")).expect("UTF-8");
-    assert_eq!(programs, [example]);
+    let examples = ["embed", "requests", "axum"].map(|name| {
+        let path = root().join(format!("host/examples/{name}.rs"));
+        fs::read_to_string(path).expect("UTF-8")
+    });
+    assert_eq!(programs, examples);
 }
 
 /// Returns a block of JSON as a whole configuration: it is one, or one client of it. A client's slots

@@ -1,42 +1,69 @@
-//! The gateway as a library: the example that embeds it, run as it is, and the tools of the embedding
-//! program.
+//! The gateway as a library: the examples that embed it, run as they are, the tools of the embedding
+//! program, and the life of the gateway.
+
+mod chats;
+mod requests;
 
 use std::{process::Stdio, sync::Arc, time::Instant};
 
 use airlock::{
-    Gateway, GatewayBuilder, GatewayError, NativeCall, NativeTool,
+    Gateway, GatewayBuilder, GatewayError, NativeTool, RequestError, ToolContext,
     config::Config,
     door::{
         Admitted, CallControl, Caller, ControlledCall, Event, Hearing, Origin, Progress, Refusal,
     },
     tool::{Annotations, CallError, Content, HostCode, ToolError, ToolOutput},
 };
-use airlock_tests::{BUDGET, Embedded, Setup, binary, wait};
+use airlock_tests::{BUDGET, Embedded, Setup, example_binary, wait};
 use futures_util::future::BoxFuture;
-use serde_json::{Value, json};
-use tokio::process::Command;
+use serde_json::{Map, Value, json};
+use tokio::{net::TcpListener, process::Command, time::timeout};
 
-#[tokio::test]
-async fn a_program_that_embeds_the_gateway_adds_a_tool_of_its_own() {
-    let run = Command::new(binary("embedding-example"))
+/// Runs an example to its end. Returns the lines that it prints.
+async fn example(name: &str) -> Vec<String> {
+    let run = Command::new(example_binary(name))
         .env("NO_PROXY", "*")
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output();
-    let output =
-        tokio::time::timeout(wait::SOON, run).await.expect("it ends").expect("it can be started");
+    let output = timeout(wait::SOON, run).await.expect("it ends").expect("it can be started");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
-    let answer: Value =
-        serde_json::from_slice(&output.stdout).expect("it prints one JSON document");
-    assert_eq!(answer["content"], "Hello, Ada!", "{answer:#}\n{said}");
+    let printed = String::from_utf8(output.stdout).expect("UTF-8");
+    printed.lines().map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn a_model_of_the_program_calls_a_tool_of_the_program() {
+    let printed = example("embed").await;
+    assert_eq!(printed.join("\n").trim_end(), "The weather in Oslo: celsius: -4\nsky: snow");
+}
+
+#[tokio::test]
+async fn a_policy_of_the_program_requires_an_approval_and_refuses_a_call() {
+    let printed = example("requests").await;
+    let [tool, waits, done, refused] = &printed[..] else { panic!("{printed:#?}") };
+    assert_eq!(tool, "internal-pay: Pays an amount.");
+    assert_eq!(waits, r#"waits: internal-pay {"amount":20}"#);
+    assert_eq!(done, "done: anonymous paid 20");
+    assert!(refused.starts_with("airlock.policy_refused: "), "{refused}");
+}
+
+#[tokio::test]
+async fn the_gateway_is_a_service_of_another_http_server() {
+    let printed = example("axum").await;
+    let [program, gateway] = &printed[..] else { panic!("{printed:#?}") };
+    assert_eq!(program, "Hello from the program!");
+    let answer: Value = serde_json::from_str(gateway).expect("JSON");
+    assert_eq!(answer["content"], "Hello from the gateway!", "{answer:#}");
 }
 
 /// Returns the tenant of the call, and reports progress before.
-async fn describe(call: NativeCall) -> Result<ToolOutput, ToolError> {
-    assert!(call.deadline() > Instant::now(), "there is time left");
-    call.report_progress(Progress { done: 1.0, total: Some(2.0), message: None });
-    Ok(ToolOutput::text(call.tenant().to_string()))
+async fn describe(_: Map<String, Value>, context: ToolContext) -> Result<ToolOutput, ToolError> {
+    assert!(context.deadline() > Instant::now(), "there is time left");
+    context.report_progress(Progress { done: 1.0, total: Some(2.0), message: None });
+    let tenant = context.tenant().to_string();
+    Ok(ToolOutput { structured: Some(json!({"tenant": tenant})), ..ToolOutput::text(tenant) })
 }
 
 #[tokio::test]
@@ -94,9 +121,34 @@ async fn a_control_of_the_program_refuses_a_call_that_the_door_admits() {
 }
 
 #[tokio::test]
+async fn a_clone_stops_the_gateway_which_serves_once() {
+    let setup = Setup::new();
+    let config = Config::load(&setup.write()).expect("a configuration");
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let gateway = Gateway::builder(config).listener(listener).start().await.expect("it starts");
+    assert_eq!(gateway.local_addr(), Some(address));
+    assert_eq!(gateway.bound_addr().await, address);
+    let serving = tokio::spawn(gateway.serve());
+    let client = airlock::tls::client().no_proxy().build().expect("a client");
+    let health = client.get(format!("http://{address}/health")).send().await.expect("it serves");
+    assert!(health.status().is_success(), "{}", health.status());
+    let twice = gateway.serve().await.expect_err("it serves already");
+    assert!(matches!(twice, GatewayError::Served), "{twice}");
+
+    let other = gateway.clone();
+    let request = gateway.request().open().expect("it takes requests");
+    timeout(wait::SOON, other.stop()).await.expect("it stops");
+    timeout(wait::SOON, serving).await.expect("it ends").expect("no panic").expect("no error");
+    let refused = request.tools().await.expect_err("it has stopped");
+    assert!(matches!(refused, RequestError::Stopped), "{refused}");
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn settings_that_the_server_refuses_are_an_error_of_the_configuration() {
     let mut config = Config::parse("{}", "embedded", &|_| None).expect("a configuration");
     config.server.max_connections = 0;
-    let error = Gateway::builder(config).open().err().expect("it does not start");
+    let error = Gateway::builder(config).open().map(drop).expect_err("it does not start");
     assert!(matches!(error, GatewayError::Configuration { .. }), "{error}");
 }

@@ -71,7 +71,7 @@ async fn an_operator_logs_in_changes_a_setting_under_a_readable_name_and_logs_ou
     let made = change(&browser, &gateway, Method::POST, KEYS, &key).await;
     assert_eq!(made.status, 200, "{}", made.text);
     let changes = gateway.get("/api/changes").await.ok();
-    assert_eq!(changes["changes"][0]["actor"], name.as_str());
+    assert_eq!(changes["changes"][0]["actor"], format!("operator {name:?}"));
 
     let replayed = browser.open(&redirect).await;
     assert_eq!(replayed.status, 400, "the state was used: {}", replayed.text);

@@ -3,11 +3,12 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 use airlock_test_postgres::TestServer;
-use airlock_tests::{Client, Gateway, OPERATOR, Reply, Setup, guests, peers, root, wait};
+use airlock_tests::{
+    Client, Gateway, OPERATOR, Reply, Setup, commitment, guests, peers, root, wait,
+};
 use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 
 use crate::management::SharedStore;
 
@@ -47,15 +48,6 @@ async fn ended_rows(gateway: &Gateway, count: usize) -> Vec<Value> {
         (rows.len() == count).then_some(rows)
     })
     .await
-}
-
-/// Returns the commitment to a content.
-fn commitment(salt: &Value, content: &str) -> String {
-    let salt = salt.as_str().expect("a salt");
-    let bytes = (0..salt.len()).step_by(2).map(|at| u8::from_str_radix(&salt[at..at + 2], 16));
-    let salt: Vec<u8> = bytes.collect::<Result<_, _>>().expect("hexadecimal");
-    let digest = Sha256::new().chain_update(salt).chain_update(content).finalize();
-    digest.iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"))
 }
 
 #[tokio::test]
@@ -122,6 +114,47 @@ async fn calls_are_listed_counted_shown_and_erased() {
     }
 }
 
+#[tokio::test]
+async fn requests_to_models_are_ranked_and_measured_over_time() {
+    let turns = json!({"turns": [{"answer": {"content": "one two three"}}]});
+    for store in SharedStore::all() {
+        let setup = Setup::new().set("/store", store.location());
+        let gateway = setup.scripted("one", &turns).scripted("two", &turns).serve().await;
+        for model in ["one/m", "two/m", "one/m"] {
+            let _ = gateway.chat(model, "hello").await.ok();
+        }
+        wait::until("the rows to be written", async || {
+            let listed = gateway.get("/api/logs?status=success").await.ok();
+            (listed["pagination"]["total_count"] == 3).then_some(())
+        })
+        .await;
+
+        let ranked = gateway.get("/api/logs/rankings").await.ok();
+        let first = &ranked["rankings"][0];
+        assert_eq!((&first["model"], &first["provider"]), (&json!("one/m"), &json!("one")));
+        assert_eq!((&first["total_requests"], &first["success_rate"]), (&json!(2), &json!(100.0)));
+        assert_eq!(first["trend"]["has_previous_period"], false);
+        let path = "/api/logs/rankings/by-dimension";
+        assert_eq!(gateway.get(path).await.status, 400, "it needs a dimension");
+        let ranked = gateway.get(&format!("{path}?dimension=provider")).await.ok();
+        let ids = ranked["rankings"].as_array().expect("a list").iter().map(|group| &group["id"]);
+        assert_eq!(ids.collect::<Vec<_>>(), ["one", "two"]);
+
+        let path = "/api/logs/histogram";
+        let tokens = gateway.get(&format!("{path}/tokens/by-provider")).await.ok();
+        assert_eq!(tokens["providers"], json!(["one", "two"]));
+        let cost = gateway.get(&format!("{path}/cost/by-dimension?dimension=model")).await.ok();
+        assert_eq!(cost["dimension_values"], json!(["one/m", "two/m"]));
+        let latency = gateway.get(&format!("{path}/latency")).await.ok();
+        let parts = latency["buckets"].as_array().expect("parts");
+        let requests = parts.iter().map(|part| part["total_requests"].as_i64().expect("a number"));
+        assert_eq!(requests.sum::<i64>(), 3);
+        assert!(parts.iter().all(|part| part["p99_latency"].as_f64() > Some(0.0)), "{latency}");
+        let throughput = gateway.get(&format!("{path}/throughput")).await.ok();
+        assert!(throughput["buckets"][0]["total_completion_tokens"].as_i64() > Some(0));
+    }
+}
+
 /// Returns the events of an audit log.
 fn events(directory: &Path) -> Vec<Value> {
     let text = fs::read_to_string(directory.join("log.jsonl")).expect("the log");
@@ -130,13 +163,40 @@ fn events(directory: &Path) -> Vec<Value> {
     lines.map(|mut line| line["event"].take()).collect()
 }
 
-/// Returns the configuration of a gateway with an audit log.
+/// Returns the configuration of a gateway with an audit log and one plugin.
 fn audited(directory: &Path) -> Setup {
+    audited_with(directory, Client::wasm("text", guests::TEXT).auto(&["*"]))
+}
+
+fn audited_with(directory: &Path, client: Client) -> Setup {
     Setup::new()
         .set("/store", directory.join("airlock.db").display().to_string())
         .set("/records/audit/enabled", true)
         .set("/records/audit/dir", directory.join("audit").display().to_string())
-        .client(Client::wasm("text", guests::TEXT).auto(&["*"]))
+        .client(client)
+}
+
+#[tokio::test]
+async fn a_call_beyond_a_limit_is_one_refusal_in_each_log_and_no_admission() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let limit = json!({"tool_call_max_limit": 1, "tool_call_reset_duration": "1h"});
+    let client = Client::wasm("text", guests::TEXT).auto(&["*"]).set("/rate_limit", limit);
+    let gateway = audited_with(directory.path(), client).serve_connected().await;
+    let arguments = json!({"text": "one two"});
+    let _ = gateway.execute("text-word_count", &arguments).await.ok();
+    assert_eq!(gateway.execute("text-word_count", &arguments).await.code(), "limit_reached");
+    let rows = ended_rows(&gateway, 2).await;
+    assert_eq!(
+        (&rows[0]["outcome"], &rows[0]["error_details"]["code"]),
+        (&json!("refused"), &json!("airlock.limit_reached"))
+    );
+    assert_eq!((&rows[0]["decision"], &rows[1]["outcome"]), (&json!("refused"), &json!("success")));
+    gateway.terminate();
+    gateway.ended().await;
+    let events = events(&directory.path().join("audit"));
+    let kinds = events.iter().filter_map(|event| event["kind"].as_str());
+    let kinds: Vec<_> = kinds.filter(|kind| kind.starts_with("call_")).collect();
+    assert_eq!(kinds, ["call_admitted", "call_ended", "call_refused"]);
 }
 
 #[tokio::test]
@@ -154,7 +214,7 @@ async fn the_audit_log_has_calls_and_changes_and_belongs_to_one_gateway() {
     })
     .await;
     // More than one line has room for.
-    let ids: Vec<_> = (0..61).map(|number| format!("{number:064}")).collect();
+    let ids: Vec<_> = (0..61).map(|number| format!("{number:036}")).collect();
     let ids: Vec<_> = ids.iter().map(String::as_str).collect();
     assert_eq!(erase(&gateway, &ids, OPERATOR).await.ok()["deleted"], 0);
     let erased: Vec<_> =

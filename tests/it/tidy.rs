@@ -22,6 +22,11 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     // Who asks does not know where tools come from.
     ("agent", &["plugin", "sandbox", "scripts", "upstream"]),
     ("server", &["config", "plugin", "sandbox", "upstream"]),
+    // Scripts as a library need neither a gateway nor the world outside.
+    ("runner", &["config", "egress", "mcp-client", "plugin", "scripts", "server", "store"]),
+    ("executors", &["catalog", "compile", "runner", "sandbox"]),
+    // Requests know neither the form in which they came nor where tools come from.
+    ("requests", &["config", "mcp-server", "plugin", "sandbox", "server", "upstream", "wire"]),
     // Records know what happened, and not what made it happen.
     ("records", &["agent", "catalog", "config", "limits", "management", "mcp-server", "server"]),
     // The compiler knows components and native code, not what runs them or for whom.
@@ -45,6 +50,8 @@ const PLACES: &[(&str, &[&str])] = &[
     ("landlock", &["process"]),
     ("libc", &["process"]),
     ("clap", &[]),
+    ("pyo3", &[]),
+    ("napi", &[]),
 ];
 
 fn crates() -> Vec<(String, PathBuf)> {

@@ -27,6 +27,12 @@ pub fn binary(name: &str) -> PathBuf {
     path
 }
 
+/// Returns the path of an example of the gateway. Cargo builds the examples with the tests of the workspace, and not
+/// with those of this package alone: `cargo build --workspace --examples` does.
+pub fn example_binary(name: &str) -> PathBuf {
+    binary(&format!("examples/{name}"))
+}
+
 /// A run of the command line that is not started yet.
 #[must_use = "it does nothing until it is run"]
 pub struct Airlock {

@@ -4,9 +4,10 @@
 //! - [`latency`] is the arithmetic of load tests, [`run`] are requests one after the other and at once
 //! - [`far`] is a network with a delay
 //! - [`process`] is the CPU time and the memory of a process
-//! - [`message`], [`sdk`] and [`server`] are the requests, a client and a server of MCP
+//! - [`message`], [`sdk`], [`server`] and [`http_tool`] are the requests, a client and servers of MCP
 
 pub mod far;
+pub mod http_tool;
 pub mod latency;
 pub mod message;
 pub mod process;

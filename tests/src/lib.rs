@@ -15,12 +15,14 @@
 //!   their embedded sections
 //! - [`languages`] are the plugins that the command line builds
 //! - [`mod@bench`] is what the benchmarks share
+//! - [`commitment()`] is how a record proves what a call was about
 //! - [`misdeeds`] lists attacks by guests, and how each must end
 
 #![allow(clippy::missing_panics_doc, reason = "a harness tells of failure by panicking")]
 
 mod airlock;
 pub mod bench;
+mod commitment;
 pub mod component;
 mod embedded;
 mod gateway;
@@ -39,7 +41,8 @@ pub mod wat;
 use std::path::Path;
 
 pub use self::{
-    airlock::{Airlock, Finished, binary},
+    airlock::{Airlock, Finished, binary, example_binary},
+    commitment::commitment,
     embedded::{BUDGET, Embedded},
     gateway::{Gateway, Reply},
     service::Service,

@@ -29,7 +29,7 @@ pub struct Misdeed {
     /// The guest.
     pub guest: Guest,
     /// Limits other than the defaults, as the configuration has them.
-    pub limits: &'static [(&'static str, Limit)],
+    pub limits: &'static [(&'static str, LimitValue)],
     /// Grants of the guest, as JSON of the configuration; empty for none.
     pub grants: &'static str,
     /// Codes of the errors that it may end with.
@@ -47,7 +47,7 @@ pub enum Guest {
 
 /// A value of the configuration.
 #[derive(Clone, Copy)]
-pub enum Limit {
+pub enum LimitValue {
     /// A number.
     Count(u64),
     /// A duration or a size.
@@ -56,7 +56,7 @@ pub enum Limit {
 
 /// A fuel limit that runs out within a fraction of the default CPU time, even if many programs
 /// share one core. The limit that ends a guest is then known.
-const LITTLE_FUEL: (&str, Limit) = ("fuel", Limit::Count(50_000_000));
+const LITTLE_FUEL: (&str, LimitValue) = ("fuel", LimitValue::Count(50_000_000));
 
 /// Placeholder for the address of a server that accepts connections and never sends anything.
 const SIGRANTED: &str = "SIGRANTED";
@@ -84,7 +84,7 @@ impl Misdeed {
         Self { name, does, guest: Guest::Written(guest), limits: &[], grants: "", ends_with }
     }
 
-    const fn within(self, limits: &'static [(&'static str, Limit)]) -> Self {
+    const fn within(self, limits: &'static [(&'static str, LimitValue)]) -> Self {
         Self { limits, ..self }
     }
 
@@ -110,9 +110,9 @@ impl Misdeed {
 
     /// Describes its limits in a few words.
     pub fn limit(&self) -> String {
-        let limit = |(name, value): &(&str, Limit)| match value {
-            Limit::Count(count) => format!("{name} {count}"),
-            Limit::Text(text) => format!("{name} {text}"),
+        let limit = |(name, value): &(&str, LimitValue)| match value {
+            LimitValue::Count(count) => format!("{name} {count}"),
+            LimitValue::Text(text) => format!("{name} {text}"),
         };
         if self.limits.is_empty() {
             "defaults".into()
@@ -131,8 +131,8 @@ impl Misdeed {
         // has to ask for it.
         let limits = self.limits.iter().fold(client.trusted(), |client, (name, value)| {
             let value: Value = match value {
-                Limit::Count(count) => json!(count),
-                Limit::Text(text) => json!(text),
+                LimitValue::Count(count) => json!(count),
+                LimitValue::Text(text) => json!(text),
             };
             client.limit(name, value)
         });

@@ -12,7 +12,7 @@ use super::{
     session::ConfigOfGroup,
 };
 use airlock_agent::approvals::{document, log_decision};
-use airlock_core::tool::whole_argument_lines;
+use airlock_core::{act::Actor, tool::whole_argument_lines};
 use airlock_store::{Database, approvals::Approvals};
 use airlock_strings::visible_line;
 
@@ -195,10 +195,11 @@ impl<'a> WaitingCalls<'a> {
             }
             Self::Stored(calls) => {
                 let waiting = calls.find(id).await?;
-                let is_decided = calls.decide(id, approves, COMMAND_LINE).await?;
+                let actor = Actor::Operator(COMMAND_LINE.to_owned());
+                let is_decided = calls.decide(id, approves, &actor.to_string()).await?;
                 let call = waiting.filter(|_| is_decided);
                 let call = call.with_context(|| format!("{id} was decided about meanwhile"))?;
-                log_decision(&call, COMMAND_LINE, approves);
+                log_decision(&call, &actor, approves);
                 Ok(())
             }
         }

@@ -84,7 +84,7 @@ async fn derive(
         ..Policy::default()
     };
     let gateway = Gateway::builder(config)
-        .register_tool(NativeTool::new("nothing", "", json!({"type": "object"}), |_| async {
+        .register_tool(NativeTool::new("nothing", "", json!({"type": "object"}), |_, _| async {
             Ok(ToolOutput::default())
         }))?
         .native_policy(policy)

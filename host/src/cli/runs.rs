@@ -16,6 +16,7 @@ use super::{
 use airlock_config::Config;
 use airlock_core::door::log_failure;
 use airlock_core::{
+    act::Actor,
     door::Origin,
     run::{Cancelled, Phase, Position, Refused, Stage},
     tenant::Tenant,
@@ -310,7 +311,8 @@ async fn resume(args: &OneRunArgs, decisions: Decisions, told: &[String]) -> any
         async |gateway, signals| {
             let resumed = runs::resume(&gateway.caller(Origin::Model), run, &stored.run.script)?;
             // In this order: if the run cannot be resumed, nothing is decided.
-            let decided = own.decide(run, decisions, COMMAND_LINE).await;
+            let actor = Actor::Operator(COMMAND_LINE.to_owned());
+            let decided = own.decide(run, decisions, &actor).await;
             decided.map_err(|error| explain(&error, &stored.run))?;
             for line in told {
                 output::hint(line);

@@ -64,7 +64,7 @@ pub(super) async fn run(args: &ServeArgs) -> anyhow::Result<Done> {
         signals.next().await;
     };
     tokio::select! {
-        served = gateway.run() => Ok(served.map(|()| Done::Yes)?),
+        served = gateway.serve() => Ok(served.map(|()| Done::Yes)?),
         () = impatience => bail!("stopped while requests were in flight"),
         never = reload_on(hangups, reloader) => match never {},
         never = purge::repeatedly() => match never {},

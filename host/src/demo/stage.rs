@@ -88,7 +88,7 @@ impl Stage {
             );
         }
         let client = tls::client().no_proxy().timeout(Duration::from_mins(1)).build()?;
-        Ok(Self { url, directory, client, stop, running: tokio::spawn(gateway.run()) })
+        Ok(Self { url, directory, client, stop, running: tokio::spawn(gateway.serve()) })
     }
 
     /// Asks the model, as any OpenAI client would.

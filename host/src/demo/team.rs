@@ -173,6 +173,6 @@ impl Member {
         };
         let gateway = Gateway::builder(config).listener(listener).shutdown(stopped);
         let gateway = gateway.start().await?;
-        Ok(Self { url, audit_log, stop, running: tokio::spawn(gateway.run()) })
+        Ok(Self { url, audit_log, stop, running: tokio::spawn(gateway.serve()) })
     }
 }

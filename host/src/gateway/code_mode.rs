@@ -5,12 +5,11 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use parking_lot::Mutex;
 
-use crate::guests;
 use airlock_catalog::Catalog;
 use airlock_config::Config;
 use airlock_core::door::ScriptLanguage;
 use airlock_plugin::{CompileHook, compiling};
-use airlock_sandbox::{Limits, Sandbox};
+use airlock_sandbox::{Limits, LoadError, Sandbox};
 use airlock_scripts::{
     CodeMode, CodeModeSettings, Layout, LazyExecutor,
     runs::{RunSettings, Runs},
@@ -120,17 +119,33 @@ fn executor(
         let sandbox = sandbox.clone();
         let on_compile = on_compile.clone();
         async move {
-            let bytes = executor_of(language);
+            let built = airlock_executors::executor(language);
+            let bytes: Arc<[u8]> = component(language, built)?.into();
             let load = sandbox.executor(bytes.clone());
             compiling(on_compile.as_deref(), "the script executor", &bytes, load).await
         }
     })
 }
 
-/// Returns the executor of a language.
-fn executor_of(language: ScriptLanguage) -> Arc<[u8]> {
-    match language {
-        ScriptLanguage::Starlark => guests::STARLARK.into(),
-        ScriptLanguage::Python => guests::PYTHON.into(),
+/// Returns the component of a language. Fails if it is not part of this build.
+fn component(
+    language: ScriptLanguage,
+    built: Option<&'static [u8]>,
+) -> Result<&'static [u8], LoadError> {
+    built.ok_or(LoadError::Language { language: language.name() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_language_that_is_not_built_in_is_refused_by_the_name_of_its_feature() {
+        for language in ScriptLanguage::ALL {
+            let refused = component(language, None).expect_err("there is no component");
+            let LoadError::Language { language: named } = refused else { panic!("{refused}") };
+            assert_eq!(named, language.name());
+            assert!(component(language, Some(b"wasm")).is_ok());
+        }
     }
 }

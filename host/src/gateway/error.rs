@@ -30,6 +30,9 @@ pub enum GatewayError {
     /// the process help.
     #[error("no threads for upstream servers")]
     Threads(#[source] io::Error),
+    /// The gateway serves already, or has served. One serves once.
+    #[error("the gateway serves already, or has served: `Gateway::serve` may be called once")]
+    Served,
     /// The sandbox cannot be created, or the script executor cannot be compiled in it. Other settings
     /// of the sandbox, or more memory, help.
     #[error(transparent)]

@@ -8,7 +8,10 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tracing::warn;
 
-use super::{GatewayError, Reloader, follow, reload::PluginLoads};
+use super::{
+    GatewayError, Reloader, follow,
+    reload::{LiveParts, PluginLoads},
+};
 use airlock_catalog::{Catalog, SourceState};
 use airlock_config::Config;
 use airlock_core::{act::Acts, tool::ClientName};
@@ -114,13 +117,11 @@ pub(super) async fn socket(settings: &ManagementSettings) -> Option<SocketListen
 /// changes alone. Fails if operators cannot log in as it says.
 pub(super) fn service(
     config: &Config,
-    database: &LazyDatabase,
+    parts: &LiveParts,
     reloader: &Reloader,
-    catalog: &Arc<Catalog>,
-    plugins: &Plugins,
-    limiter: &Arc<Limiter>,
     acts: &Acts,
 ) -> Result<Arc<Service>, GatewayError> {
+    let LiveParts { catalog, plugins, limiter, database, .. } = parts;
     let management = &config.server.management;
     let oidc = management.oidc.clone().filter(|_| !management.disabled);
     let oidc = oidc.map(|oidc| logins(oidc, database, acts)).transpose();

@@ -1,24 +1,21 @@
-//! The records of a gateway: starts them, and records the changes of settings in the store, whoever has made
-//! them.
+//! The records of a gateway: starts them, and records the changes of settings in the store, made by any process.
 
-use std::{
-    convert::Infallible,
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use tokio::{runtime::Builder, time::sleep};
 use tracing::warn;
 
-use super::{GatewayError, control::Controls};
+use super::GatewayError;
 use airlock_config::Config;
 use airlock_core::{
-    act::{Act, ActKind, Acts},
+    act::{Act, ActKind, Actor, Acts},
+    money::Money,
     tool::Cause,
+    unix_time::unix_milliseconds,
 };
 use airlock_egress::tls;
 use airlock_limits::Limiter;
-use airlock_records::{PostCheckpoint, Recorder, ToolPrices};
+use airlock_records::{CallPrice, PostCheckpoint, Recorder};
 use airlock_store::{Database, LazyDatabase, Unavailable, entries::RecordedChange};
 
 /// Interval at which a store that does not exist is looked for, and between two attempts to read it.
@@ -33,15 +30,21 @@ const MAX_CHANGES: usize = 10_000;
 /// recorded too, perhaps for a second time.
 const CLOCK_DIFFERENCE: Duration = Duration::from_mins(1);
 
-/// Starts the records of a configuration; `None` if it has none. Fails if the system starts no thread.
+/// Starts the records of a configuration, which have the prices of its limits; `None` if it has none. Fails if
+/// the system starts no thread.
 pub(super) fn start(
     config: &Config,
     database: &LazyDatabase,
+    limiter: &Arc<Limiter>,
 ) -> Result<Option<Arc<Recorder>>, GatewayError> {
     if !config.records.is_on() {
         return Ok(None);
     }
-    let recorder = Recorder::start(config.records.clone(), database.clone(), post_checkpoint());
+    let limiter = limiter.clone();
+    let price: CallPrice =
+        Arc::new(move |tool: &str| limiter.prices().call(tool).map(Money::millionths));
+    let settings = config.records.clone();
+    let recorder = Recorder::start(settings, database.clone(), post_checkpoint(), price);
     recorder.map(Some).map_err(GatewayError::configuration("`records` cannot be written"))
 }
 
@@ -58,23 +61,6 @@ fn post_checkpoint() -> PostCheckpoint {
             Err(error) => Err(error.without_url().into()),
         }
     })
-}
-
-/// The prices of calls that the limits have.
-struct LimitPrices(Arc<Limiter>);
-
-impl ToolPrices for LimitPrices {
-    fn of_tool(&self, tool: &str) -> Option<u64> {
-        let cost = self.0.prices().call(tool);
-        (cost > 0).then_some(cost)
-    }
-}
-
-/// Adds the records to the controls of calls and requests, and gives them the prices of the limits.
-pub(super) fn control(controls: &mut Controls, recorder: &Arc<Recorder>, limiter: &Arc<Limiter>) {
-    recorder.set_prices(LimitPrices(limiter.clone()));
-    controls.add_calls(recorder.clone());
-    controls.add_models(recorder.clone());
 }
 
 /// Returns the record of acts.
@@ -101,7 +87,7 @@ pub(super) async fn record_stop(recorder: Option<&Arc<Recorder>>) {
 }
 
 fn life(kind: ActKind) -> Act {
-    Act::new(kind, "gateway", "gateway").with("version", env!("CARGO_PKG_VERSION"))
+    Act::new(kind, Actor::Gateway, "gateway").with("version", env!("CARGO_PKG_VERSION"))
 }
 
 /// The changes of a store that need no record.
@@ -131,9 +117,7 @@ pub(super) async fn follow_changes(database: LazyDatabase, recorder: Arc<Recorde
     } else {
         // The first look may come much later, if the store cannot be read.
         let start = database.now().checked_sub(CLOCK_DIFFERENCE);
-        let start = start.and_then(|start| start.duration_since(SystemTime::UNIX_EPOCH).ok());
-        let start = start.and_then(|start| i64::try_from(start.as_millis()).ok());
-        Settled::Before(start.unwrap_or_default())
+        Settled::Before(start.map_or(0, unix_milliseconds))
     };
     while database.location().is_missing_file() {
         sleep(LOOK).await;
@@ -191,7 +175,7 @@ async fn record_new(
 }
 
 fn changed(change: &RecordedChange) -> Act {
-    Act::new(ActKind::ConfigChanged, &change.actor, &change.name)
+    Act::new(ActKind::ConfigChanged, Actor::Stored(change.actor.clone()), &change.name)
         .with("action", &change.action)
         .with("setting", change.kind_name())
         .with("change", change.id.to_string())

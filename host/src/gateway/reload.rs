@@ -44,6 +44,7 @@ use super::{
     background::Tasks,
     certificate::Certificate,
     code_mode::LiveCodeMode,
+    limits::KnownLimits,
     serving::{MadeSettings, Serving},
     upstreams::UpstreamServers,
 };
@@ -91,7 +92,8 @@ struct Inner {
     checks_directories: AtomicBool,
 }
 
-/// Parts of a gateway that follow its settings.
+/// Parts of a gateway that follow its settings. Cheap to clone.
+#[derive(Clone)]
 pub(super) struct LiveParts {
     /// The certificate of the listener; `None` for plain HTTP.
     pub(super) certificate: Option<Certificate>,
@@ -115,6 +117,7 @@ struct Taken {
     fingerprint: Fingerprint,
     keys: TakenKeys,
     tenants: KnownTenants,
+    limits: KnownLimits,
     /// Version of the file that was read last, valid or not.
     version: Option<FileVersion>,
     /// The entries that were read last; `None` if the store was not read yet.
@@ -143,10 +146,13 @@ impl Reloader {
         if !must_read {
             settings_read.cancel();
         }
+        let mut limits = KnownLimits::default();
+        limits.replace(&config.limits, !must_read);
         let taken = Taken {
             fingerprint: started.clone(),
             keys: config.into(),
             tenants: KnownTenants::new(&parts.keys.snapshot()),
+            limits,
             version: None,
             entries: None,
             reported: Reported::default(),
@@ -339,6 +345,8 @@ impl Reloader {
         let Merged { mut config, left_out, .. } = merged;
         let removed = taken.tenants.replace(&config.keys, &tenants::refused(&config, &left_out));
         let servers = self.apply(&mut config, made, removed);
+        let removed = taken.limits.replace(&config.limits, left_out.is_empty());
+        self.0.parts.limiter.forget(removed);
         let reported = &mut taken.reported;
         reported.left_out(&left_out);
         reported.owners(&config.absent_owners);

@@ -23,7 +23,7 @@ use airlock_catalog::Catalog;
 use airlock_config::{Config, Problem};
 use airlock_core::{door::Budget, model_control::ModelControl};
 use airlock_egress::tls;
-use airlock_model::Models;
+use airlock_model::{ModelSource, Models};
 use airlock_scripts::runs::{RunSettings, Runs};
 use airlock_server::{self as server, LiveApp, RequestSettings};
 use airlock_store::LazyDatabase;
@@ -57,16 +57,19 @@ pub(super) struct MadeSettings {
 }
 
 impl Serving {
-    /// Makes the settings with which a gateway starts. `control` accompanies the requests to models, also those of
-    /// later settings. Fails if they cannot be used.
+    /// Makes the settings with which a gateway starts. The models of the program, `own`, and `control`, which
+    /// accompanies the requests to models, are also those of later settings. Fails if they cannot be used.
     pub(super) fn new(
         config: &Config,
         catalog: &Arc<Catalog>,
         database: &LazyDatabase,
+        own: Vec<(String, Arc<dyn ModelSource>)>,
         control: Option<Arc<dyn ModelControl>>,
     ) -> Result<Self, GatewayError> {
         config.server.check().map_err(GatewayError::configuration(UNSAFE))?;
-        let models = Models::new(&config.providers)
+        let models = Models::default()
+            .with_sources(own)
+            .and_then(|models| models.with_settings(&config.providers))
             .map_err(GatewayError::configuration("a model provider cannot be set up"))?;
         let models = match control {
             Some(control) => models.with_control(control),

@@ -5,23 +5,70 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// One tool as the script sees it: `namespace.name(…)`.
+use crate::hints::quoted_list;
+
+/// One tool as the script sees it: `namespace.name(…)`, or `name(…)` if it is a global function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binding {
-    /// Name of the global.
-    pub namespace: String,
-    /// Name of the callable in the namespace.
+    /// Name of the global that holds the tool; `None` if the tool itself is a global.
+    pub namespace: Option<String>,
+    /// Name of the callable in the namespace, or of the global.
     pub name: String,
     /// Alternative spelling of `name`, if there is one. A binding that the host has found has none.
     pub alias: Option<String>,
     /// Name by which the host knows the tool.
     pub tool: String,
+    /// Names of the arguments by position, in order. Without them, the tool takes its arguments by name
+    /// or as one dict.
+    pub parameters: Vec<String>,
+}
+
+impl Binding {
+    /// Creates the binding of a tool in a namespace.
+    pub fn in_namespace(
+        namespace: impl Into<String>,
+        name: impl Into<String>,
+        tool: impl Into<String>,
+    ) -> Self {
+        Self { namespace: Some(namespace.into()), ..Self::function(name, tool, Vec::new()) }
+    }
+
+    /// Creates the binding of a tool that is a global function.
+    pub fn function(
+        name: impl Into<String>,
+        tool: impl Into<String>,
+        parameters: Vec<String>,
+    ) -> Self {
+        Self { namespace: None, name: name.into(), alias: None, tool: tool.into(), parameters }
+    }
+
+    /// Returns the names of so many arguments by position. Fails with what is wrong with the call if it
+    /// has more than there are names for, or one that is among the `keywords` too.
+    pub fn by_position<'n>(
+        &self,
+        count: usize,
+        mut keywords: impl Iterator<Item = &'n str>,
+    ) -> Result<&[String], String> {
+        let Some(names) = self.parameters.get(..count) else {
+            return Err(format!(
+                "takes by position only {}: write the name of any other parameter, like `{self}(name = …)`",
+                quoted_list(&self.parameters)
+            ));
+        };
+        match keywords.find(|name| names.iter().any(|known| known == name)) {
+            Some(twice) => Err(format!("takes `{twice}` once: by position or by name")),
+            None => Ok(names),
+        }
+    }
 }
 
 /// The tool as the script writes it.
 impl fmt::Display for Binding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.namespace, self.name)
+        if let Some(namespace) = &self.namespace {
+            write!(f, "{namespace}.")?;
+        }
+        f.write_str(&self.name)
     }
 }
 
@@ -36,18 +83,22 @@ pub trait Catalogue: Send + Sync {
 
     /// Returns the names of all namespaces, each once.
     fn namespaces(&self) -> Vec<String>;
+
+    /// Returns the names of all global functions.
+    fn functions(&self) -> Vec<String>;
 }
 
 /// The tools of one run. Cheap to clone.
 ///
-/// A tool is asked for when the script first uses it, so that a run costs the same with ten tools and
-/// with a thousand.
+/// A tool of a namespace is asked for when the script first uses it, so that a run costs the same with ten
+/// tools and with a thousand.
 #[derive(Clone)]
 pub struct Bindings(Arc<Inner>);
 
 struct Inner {
     catalogue: Box<dyn Catalogue>,
     named: Vec<String>,
+    functions: Vec<Arc<Binding>>,
     found: Mutex<Vec<Asked>>,
     /// Namespace and name of the last tool that was looked up and not found.
     missed: Mutex<Option<(String, String)>>,
@@ -61,10 +112,12 @@ struct Asked {
 }
 
 impl Bindings {
-    /// Creates the tools of a run. `named` are the namespaces that the script can name.
-    pub fn new(named: Vec<String>, catalogue: Box<dyn Catalogue>) -> Self {
+    /// Creates the tools of a run. `named` are the namespaces that the script can name, and `functions`
+    /// the global functions.
+    pub fn new(named: Vec<String>, functions: Vec<Binding>, catalogue: Box<dyn Catalogue>) -> Self {
+        let functions = functions.into_iter().map(Arc::new).collect();
         let found = Mutex::default();
-        Self(Arc::new(Inner { catalogue, named, found, missed: Mutex::default() }))
+        Self(Arc::new(Inner { catalogue, named, functions, found, missed: Mutex::default() }))
     }
 
     /// Iterates over the namespaces that the script can name.
@@ -75,6 +128,21 @@ impl Bindings {
     /// Returns whether there is a namespace of this name that the script can name.
     pub fn has(&self, namespace: &str) -> bool {
         self.named().any(|name| name == namespace)
+    }
+
+    /// Iterates over the global functions that the script can name.
+    pub fn functions(&self) -> impl Iterator<Item = &Arc<Binding>> {
+        self.0.functions.iter()
+    }
+
+    /// Finds a global function that the script can name.
+    pub fn function(&self, name: &str) -> Option<&Arc<Binding>> {
+        self.functions().find(|function| function.name == name)
+    }
+
+    /// Returns whether a global of this name is a tool, or holds tools.
+    pub fn is_tool_or_namespace(&self, name: &str) -> bool {
+        self.has(name) || self.function(name).is_some()
     }
 
     /// Finds a tool as [`Catalogue::find`], and keeps the answer.
@@ -128,6 +196,11 @@ impl Bindings {
     pub fn namespaces(&self) -> Vec<String> {
         self.0.catalogue.namespaces()
     }
+
+    /// Returns the names of all global functions, also of those that the script cannot name.
+    pub fn function_names(&self) -> Vec<String> {
+        self.0.catalogue.functions()
+    }
 }
 
 /// A script has one thread, and nothing panics while it holds a lock.
@@ -141,16 +214,18 @@ impl fmt::Debug for Bindings {
     }
 }
 
-/// All tools are known, and the script can name every namespace.
+/// All tools are known, and the script can name every namespace and every function.
 impl From<Vec<Binding>> for Bindings {
     fn from(all: Vec<Binding>) -> Self {
-        Self::new(all.namespaces(), Box::new(all))
+        let functions = global_functions(&all).cloned().collect();
+        Self::new(all.namespaces(), functions, Box::new(all))
     }
 }
 
 impl Catalogue for Vec<Binding> {
     fn find(&self, namespace: &str, name: &str) -> Option<Binding> {
-        let mut tools = self.iter().filter(|binding| binding.namespace == namespace);
+        let mut tools =
+            self.iter().filter(|binding| binding.namespace.as_deref() == Some(namespace));
         let aliased = tools.clone().find(|binding| binding.alias.as_deref() == Some(name));
         tools.find(|binding| binding.name == name).or(aliased).cloned()
     }
@@ -161,17 +236,25 @@ impl Catalogue for Vec<Binding> {
 
     fn namespaces(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
-        for binding in self {
-            if !names.contains(&binding.namespace) {
-                names.push(binding.namespace.clone());
+        for namespace in self.iter().filter_map(|binding| binding.namespace.as_ref()) {
+            if !names.contains(namespace) {
+                names.push(namespace.clone());
             }
         }
         names
     }
+
+    fn functions(&self) -> Vec<String> {
+        global_functions(self).map(|binding| binding.name.clone()).collect()
+    }
 }
 
 fn of_namespace<'b>(bindings: &'b [Binding], namespace: &str) -> impl Iterator<Item = &'b Binding> {
-    bindings.iter().filter(move |binding| binding.namespace == namespace)
+    bindings.iter().filter(move |binding| binding.namespace.as_deref() == Some(namespace))
+}
+
+fn global_functions(bindings: &[Binding]) -> impl Iterator<Item = &Binding> {
+    bindings.iter().filter(|binding| binding.namespace.is_none())
 }
 
 #[cfg(test)]
@@ -196,16 +279,16 @@ mod tests {
         fn namespaces(&self) -> Vec<String> {
             self.1.namespaces()
         }
+
+        fn functions(&self) -> Vec<String> {
+            self.1.functions()
+        }
     }
 
     fn binding(namespace: &str, name: &str, alias: Option<&str>) -> Binding {
         let tool = format!("{namespace}-{name}");
-        Binding {
-            namespace: namespace.into(),
-            name: name.into(),
-            alias: alias.map(Into::into),
-            tool,
-        }
+        let alias = alias.map(Into::into);
+        Binding { alias, ..Binding::in_namespace(namespace, name, tool) }
     }
 
     #[test]
@@ -213,7 +296,8 @@ mod tests {
         let all =
             vec![binding("a", "x", Some("y")), binding("a", "y", None), binding("b", "x", None)];
         let times = Arc::new(AtomicUsize::new(0));
-        let bindings = Bindings::new(all.namespaces(), Box::new(Counted(times.clone(), all)));
+        let counted = Box::new(Counted(times.clone(), all.clone()));
+        let bindings = Bindings::new(all.namespaces(), Vec::new(), counted);
         for _ in 0..3 {
             // A name comes before an alias.
             for (namespace, name, tool) in [
@@ -258,6 +342,77 @@ mod tests {
             ("z", None),
         ] {
             assert_eq!(bindings.spelled(name).as_deref(), spelled, "{name}");
+        }
+    }
+
+    fn save() -> Binding {
+        Binding::function("save", "notes-save", vec!["id".into(), "text".into()])
+    }
+
+    #[test]
+    fn a_global_function_is_in_no_namespace() {
+        let bindings = Bindings::from(vec![binding("a", "x", None), save()]);
+        assert_eq!(bindings.namespaces(), ["a"]);
+        assert_eq!(
+            (bindings.names("a"), bindings.function_names()),
+            (vec!["x".into()], vec!["save".into()])
+        );
+        assert!(bindings.find("a", "save").is_none() && !bindings.has("save"));
+        assert_eq!(
+            bindings.function("save").map(|found| found.name.clone()).as_deref(),
+            Some("save")
+        );
+        assert!(bindings.function("x").is_none());
+        assert_eq!(
+            ["a", "save", "x"].map(|name| bindings.is_tool_or_namespace(name)),
+            [true, true, false]
+        );
+    }
+
+    #[test]
+    fn arguments_by_position_have_the_names_of_the_parameters() {
+        let save = save();
+        for (count, named, names) in [
+            (0, &["id", "more"][..], Ok(&[][..])),
+            (1, &["text"], Ok(&["id"][..])),
+            (2, &["more"], Ok(&["id", "text"][..])),
+            (1, &["id"], Err("takes `id` once: by position or by name")),
+            (
+                3,
+                &[],
+                Err(
+                    "takes by position only `id`, `text`: write the name of any other parameter, like `save(name = …)`",
+                ),
+            ),
+        ] {
+            let found = save.by_position(count, named.iter().copied());
+            let found = found.map(|names| names.iter().map(String::as_str).collect::<Vec<_>>());
+            assert_eq!(
+                found,
+                names.map(<[&str]>::to_vec).map_err(str::to_owned),
+                "{count} {named:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn hints_name_the_functions_and_the_namespaces() {
+        let namespaced = vec![binding("a", "x", None)];
+        let both = vec![binding("a", "x", None), save()];
+        for (all, hint) in [
+            (Vec::new(), "no tools are bound to this script"),
+            (namespaced, "the tools are under `a`"),
+            (vec![save()], "the functions are `save`"),
+            (both, "the functions are `save`, and the tools are under `a`"),
+        ] {
+            assert_eq!(Bindings::from(all).hint_for_name("nothing"), hint);
+        }
+        let bindings = Bindings::from(vec![binding("a", "x", None), save()]);
+        for (name, call) in [("a", Some("`a.TOOL(…)`")), ("save", Some("`save(…)`")), ("x", None)]
+        {
+            let hint = bindings.hint_for_import(name);
+            assert_eq!(hint.is_some(), call.is_some(), "{name}");
+            assert!(hint.is_none_or(|hint| hint.ends_with(call.unwrap_or_default())), "{name}");
         }
     }
 }

@@ -143,7 +143,7 @@ struct All;
 impl Catalogue for All {
     fn find(&self, namespace: &str, name: &str) -> Option<Binding> {
         let bindings::Binding { name, tool } = bindings::find(namespace, name)?;
-        Some(Binding { namespace: namespace.to_owned(), name, alias: None, tool })
+        Some(Binding::in_namespace(namespace, name, tool))
     }
 
     fn names(&self, namespace: &str) -> Vec<String> {
@@ -153,12 +153,32 @@ impl Catalogue for All {
     fn namespaces(&self) -> Vec<String> {
         bindings::namespaces()
     }
+
+    fn functions(&self) -> Vec<String> {
+        bindings::functions()
+    }
+}
+
+impl From<executor::Function> for Binding {
+    fn from(function: executor::Function) -> Self {
+        Self::function(function.name, function.tool, function.parameters)
+    }
 }
 
 impl From<executor::Script> for Script {
     fn from(script: executor::Script) -> Self {
-        let executor::Script { name, source, namespaces, clock_ms } = script;
-        Self { name, source, bindings: Bindings::new(namespaces, Box::new(All)), clock_ms }
+        let executor::Script {
+            name,
+            source,
+            namespaces,
+            functions,
+            inputs,
+            clock_ms,
+            last_expression,
+        } = script;
+        let functions = functions.into_iter().map(Into::into).collect();
+        let bindings = Bindings::new(namespaces, functions, Box::new(All));
+        Self { name, source, bindings, inputs, clock_ms, last_expression }
     }
 }
 

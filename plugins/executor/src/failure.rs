@@ -1,6 +1,6 @@
 //! The failure of a script, as people and models read it.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 
 use crate::json::Unfit;
 
@@ -36,8 +36,8 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Creates the failure of a script that ran to its end, so that no place in it is to blame.
-    pub fn at_end(message: String, hint: Option<&str>) -> Self {
+    /// Creates the failure of a run for which no place in the script is to blame.
+    pub fn without_place(message: String, hint: Option<&str>) -> Self {
         let mut rendered = format!("error: {message}\n");
         if let Some(hint) = hint {
             rendered.extend(["hint: ", hint, "\n"]);
@@ -45,9 +45,16 @@ impl Failure {
         Self { kind: FailureKind::Runtime, message, line: None, column: None, rendered }
     }
 
-    /// Creates the failure of a script that ran, but whose `result` cannot be JSON.
-    pub fn unfit_result(unfit: &Unfit) -> Self {
-        Self::at_end(format!("`result` cannot be returned: {unfit}"), None)
+    /// Creates the failure of a script that ran, but whose value cannot be JSON: that of its `result`, or
+    /// of its last expression.
+    pub fn unfit_value(unfit: &Unfit, is_last_expression: bool) -> Self {
+        let value = if is_last_expression { "the last expression" } else { "`result`" };
+        Self::without_place(format!("{value} cannot be returned: {unfit}"), None)
+    }
+
+    /// Creates the failure of a run whose inputs are not a JSON object that can be read.
+    pub fn unfit_inputs(reason: impl Display) -> Self {
+        Self::without_place(format!("the inputs of the run cannot be read: {reason}"), None)
     }
 }
 

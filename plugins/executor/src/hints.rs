@@ -32,18 +32,39 @@ impl Bindings {
     }
 
     /// Returns a hint for a name that the script does not bind: the tool that it means, or the
-    /// namespaces.
+    /// functions and the namespaces.
     pub fn hint_for_name(&self, name: &str) -> String {
         if let Some(tool) = self.spelled(name) {
             return format!("a tool is called as an attribute of its client: `{tool}(…)`");
         }
-        match &*self.namespaces() {
-            [] => "no tools are bound to this script".into(),
-            names => format!("the tools are under {}", quoted_list(names)),
+        let functions = self.function_names();
+        let namespaces = self.namespaces();
+        let known: Vec<_> = [("the functions are", functions), ("the tools are under", namespaces)]
+            .into_iter()
+            .filter(|(_, names)| !names.is_empty())
+            .map(|(what, names)| format!("{what} {}", quoted_list(&names)))
+            .collect();
+        if known.is_empty() {
+            return "no tools are bound to this script".into();
         }
+        known.join(", and ")
+    }
+
+    /// Returns a hint for the import of a name that is a global already; `None` for any other.
+    pub fn hint_for_import(&self, name: &str) -> Option<String> {
+        let (what, call) = if self.has(name) {
+            ("client", format!("{name}.TOOL(…)"))
+        } else {
+            self.function(name)?;
+            ("function", format!("{name}(…)"))
+        };
+        Some(format!(
+            "`{name}` is a {what}, and already a name: leave the import out and call `{call}`"
+        ))
     }
 }
 
-fn quoted_list(names: &[String]) -> String {
+/// Returns names with commas between them.
+pub(crate) fn quoted_list(names: &[String]) -> String {
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }

@@ -23,6 +23,14 @@ pub enum Unfit {
     Function(String),
 }
 
+impl Unfit {
+    /// Creates the reason for a tool that was not called, by its name in the script. To the script, one
+    /// that is a global is a function like any other.
+    pub fn uncalled(name: String) -> Self {
+        if name.contains('.') { Self::Tool(name) } else { Self::Function(name) }
+    }
+}
+
 impl fmt::Display for Unfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -47,8 +47,27 @@ pub struct Script {
     pub source: String,
     /// Every tool that exists for this run.
     pub bindings: Bindings,
+    /// Variables that the script has before its first statement: the members of this JSON object.
+    pub inputs: Option<String>,
     /// The time that the script sees, in milliseconds since 1970; `None` if the run has no clock.
     pub clock_ms: Option<i64>,
+    /// Whether a script that assigns no global `result` has the value of its last statement, if that is
+    /// an expression.
+    pub last_expression: bool,
+}
+
+impl Script {
+    /// Creates a script without inputs and clock, whose value is that of its `result` alone.
+    pub fn new(name: impl Into<String>, source: impl Into<String>, bindings: Bindings) -> Self {
+        Self {
+            name: name.into(),
+            source: source.into(),
+            bindings,
+            inputs: None,
+            clock_ms: None,
+            last_expression: false,
+        }
+    }
 }
 
 /// A language of scripts.
@@ -60,8 +79,8 @@ pub trait Language {
     /// If the language cannot run its own warm-up script; the executor must then not be built.
     fn prepare();
 
-    /// Runs a script. Returns the value of the global `result` as JSON; `None` if it is missing or
-    /// `None`.
+    /// Runs a script. Returns the value of the global `result` as JSON, or that of the last expression
+    /// if [`Script::last_expression`] applies; `None` if it is missing or `None`.
     ///
     /// `print` receives each line at once. The sandbox handles a panic of the interpreter and an
     /// exhausted stack.

@@ -1,6 +1,8 @@
-//! Shared parts of the tests of executors: tools, scripts that every language runs, and the corpora.
+//! Shared parts of the tests of executors: tools, scripts that every language runs, those of a program that
+//! has functions and inputs, and the corpora.
 
 pub mod corpora;
+pub mod embedded;
 
 use std::{
     cell::RefCell,
@@ -27,11 +29,15 @@ impl Files {
     /// Returns the tools by their names, and clients whose names are those of Python with an
     /// underscore.
     fn bindings() -> Bindings {
+        Self::namespaced().into()
+    }
+
+    fn namespaced() -> Vec<Binding> {
         let tools = ["read_file", "fail", "fail_with", "number", "broken"];
         let mut all: Vec<_> = tools.map(|name| binding("files", name)).into();
         all[0].alias = Some("readFile".into());
         all.extend(["json_", "math_", "print_"].map(|client| binding(client, "compute")));
-        all.into()
+        all
     }
 
     fn answer(request: Request) -> Result<Answer, ToolError> {
@@ -73,12 +79,7 @@ impl Tools for Files {
 }
 
 fn binding(namespace: &str, name: &str) -> Binding {
-    Binding {
-        namespace: namespace.into(),
-        name: name.into(),
-        alias: None,
-        tool: format!("{namespace}-{name}"),
-    }
+    Binding::in_namespace(namespace, name, format!("{namespace}-{name}"))
 }
 
 /// Runs a script with the tools of [`Files`].
@@ -87,13 +88,7 @@ pub fn run<L: Language>(
     files: &Files,
     print: &dyn Fn(&str),
 ) -> Result<Option<String>, Failure> {
-    let script = Script {
-        name: "code".into(),
-        source: source.into(),
-        bindings: Files::bindings(),
-        clock_ms: None,
-    };
-    L::run(&script, files, print)
+    L::run(&Script::new("code", source, Files::bindings()), files, print)
 }
 
 /// Returns the result of a script that ends well.
@@ -150,6 +145,7 @@ pub fn check_language<L: Language>() {
     check_tools::<L>();
     check_unfit_results::<L>();
     check_lazy_bindings::<L>();
+    embedded::check_language::<L>();
 }
 
 /// Printed lines arrive one by one, even if the script fails later.
@@ -242,12 +238,8 @@ for _ in range(3):
     out.append(server_1.tool_7(a=1))
     out.append(server_3.tool_99())
 result = out[2:4]";
-    let script = Script {
-        name: "code".into(),
-        source: source.into(),
-        bindings: Bindings::new(named, Box::new(Many(times.clone()))),
-        clock_ms: None,
-    };
+    let bindings = Bindings::new(named, Vec::new(), Box::new(Many(times.clone())));
+    let script = Script::new("code", source, bindings);
     let value = L::run(&script, &Named, &|_| ()).expect("it ends well");
     assert_eq!(value.as_deref(), Some(r#"["server_1-tool_7","server_3-tool_99"]"#));
     assert_eq!(times.load(Ordering::Relaxed), 2);
@@ -269,6 +261,10 @@ impl Catalogue for Many {
 
     fn namespaces(&self) -> Vec<String> {
         panic!("a script that ends well lists no namespaces")
+    }
+
+    fn functions(&self) -> Vec<String> {
+        panic!("a script that ends well lists no functions")
     }
 }
 

@@ -10,13 +10,10 @@ use crate::{Answer, Binding, Language, Request, Script, ToolError, Tools};
 /// If the script fails, or leaves no result.
 pub fn warm_up<L: Language>(name: &str, source: &str) {
     let touch = Binding {
-        namespace: "tools".into(),
-        name: "touch".into(),
         alias: Some("Touch".into()),
-        tool: "tools-touch".into(),
+        ..Binding::in_namespace("tools", "touch", "tools-touch")
     };
-    let bindings = vec![touch].into();
-    let script = Script { name: name.into(), source: source.into(), bindings, clock_ms: None };
+    let script = Script::new(name, source, vec![touch].into());
     let outcome = L::run(&script, &Touch, &|_| ());
     assert!(matches!(outcome, Ok(Some(_))), "the warm-up script fails: {outcome:?}");
 }

@@ -5,6 +5,7 @@
 //! a JSON form becomes its `repr`.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -15,6 +16,18 @@ use monty_types::{MontyDateTime, MontyObject};
 /// Parses JSON text as a value. A number beyond the range of a float is infinite, as in Python.
 pub(crate) fn from_json(json: &str) -> Result<MontyObject, JsonError> {
     JsonValue::parse(json.as_bytes(), false).map(value)
+}
+
+/// Parses the inputs of a script, a JSON object, as values by their names. Fails with the reason.
+pub(crate) fn inputs(json: &str) -> Result<BTreeMap<String, MontyObject>, String> {
+    match JsonValue::parse(json.as_bytes(), false) {
+        Ok(JsonValue::Object(fields)) => {
+            let fields = Arc::unwrap_or_clone(fields).into_iter();
+            Ok(fields.map(|(name, item)| (name.into_owned(), value(item))).collect())
+        }
+        Ok(_) => Err("they are not a JSON object".into()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 fn value(json: JsonValue<'_>) -> MontyObject {
@@ -44,9 +57,15 @@ pub(crate) fn to_json(value: &MontyObject) -> Result<String, Unfit> {
     written(|out| write(out, value))
 }
 
-/// Serializes named values as a JSON object.
-pub(crate) fn to_object(fields: &[(MontyObject, MontyObject)]) -> Result<String, Unfit> {
-    written(|out| write_dict(out, fields.iter()))
+/// Serializes the arguments of a call as a JSON object: those by position with their names, and those by
+/// name. The names are distinct.
+pub(crate) fn to_object<'v>(
+    by_position: impl Iterator<Item = (&'v str, &'v MontyObject)>,
+    by_name: &'v [(MontyObject, MontyObject)],
+) -> Result<String, Unfit> {
+    let by_position = by_position.map(|(name, item)| (Cow::from(name), item));
+    let by_name = by_name.iter().map(|(name, item)| (text(name), item));
+    written(|out| out.object(by_position.chain(by_name), write))
 }
 
 fn write(out: &mut Writer, value: &MontyObject) -> Result<(), Unfit> {
@@ -69,10 +88,7 @@ fn write(out: &mut Writer, value: &MontyObject) -> Result<(), Unfit> {
         MontyObject::Dict(pairs) => return write_dict(out, pairs.into_iter()),
         MontyObject::ClassInstance(it) => return write_dict(out, (&it.attrs).into_iter()),
         MontyObject::Cycle(..) => return Err(Unfit::Deep),
-        MontyObject::Function { name, .. } if name.contains('.') => {
-            return Err(Unfit::Tool(name.clone()));
-        }
-        MontyObject::Function { name, .. } => return Err(Unfit::Function(name.clone())),
+        MontyObject::Function { name, .. } => return Err(Unfit::uncalled(name.clone())),
         MontyObject::BuiltinFunction(it) => return Err(Unfit::Function(it.to_string())),
         other => out.scalar(&text(other)),
     }

@@ -67,7 +67,7 @@ pub(crate) fn refusal(file: &str, lowered: &Lowered<'_>) -> Option<Failure> {
 pub(crate) fn dropped_call(tool: &str) -> Failure {
     let message = format!("`{tool}(…)` was never awaited, so the call was not made");
     let hint = format!("write `await {tool}(…)`, or await what holds the call on every path");
-    Failure::at_end(message, Some(&hint))
+    Failure::without_place(message, Some(&hint))
 }
 
 /// Creates the failure of a script with constructs that the interpreter lacks, in their order.

@@ -163,12 +163,8 @@ pub(crate) fn find(message: &str, source: &str, bindings: &Bindings) -> Option<S
     }
     let missing =
         message.split_once("No module named '").and_then(|(_, rest)| rest.split('\'').next());
-    if let Some(client) = missing
-        && bindings.namespaces().iter().any(|name| name == client)
-    {
-        return Some(format!(
-            "`{client}` is a client, and already a name: leave the import out and call `{client}.TOOL(…)`"
-        ));
+    if let Some(hint) = missing.and_then(|name| bindings.hint_for_import(name)) {
+        return Some(hint);
     }
     if let Some(hint) = first_hint(HINTS, message) {
         return Some(hint.to_owned());

@@ -23,8 +23,11 @@ pub(crate) mod source;
 mod syntax;
 mod unawaited;
 
-use airlock_executor::Bindings;
+use std::collections::BTreeMap;
+
+use airlock_executor::{Bindings, Script};
 use monty_types::MontyObject;
+use ruff_python_ast::Stmt;
 use ruff_python_ast::token::TokenKind;
 use ruff_python_parser::parse_module;
 
@@ -50,6 +53,8 @@ pub(crate) const SHOWN: &str = "_airlock_shown";
 /// Function that a changed script calls for `format % value`, by way of the prelude's
 /// `_airlock_percent`.
 pub(crate) const PERCENT: &str = "_airlock_formatted";
+/// Start of the names under which a changed script finds the global functions and the inputs of its run.
+pub(crate) const GIVEN: &str = "_airlock_given_";
 /// The type that tools raise, as scripts write it.
 pub(crate) const TOOL_ERROR: &str = "ToolError";
 
@@ -60,33 +65,48 @@ pub(crate) struct Lowered<'a> {
     /// Names and functions that a script may not have, or values that it never awaits, and tools that
     /// it names and does not call.
     pub(crate) refused: Vec<Lack>,
+    /// Whether the value of the script is that of its last statement, an expression.
+    pub(crate) ends_with_value: bool,
 }
 
 impl<'a> Lowered<'a> {
     /// Changes a script where the interpreter needs it. A script that does not parse stays as it
     /// is, and the interpreter reports the error.
-    pub(crate) fn new(source: &'a str, bindings: &Bindings) -> Self {
+    pub(crate) fn new(script: &'a Script, inputs: &BTreeMap<String, MontyObject>) -> Self {
+        let Script { source, bindings, .. } = script;
         let Ok(parsed) = parse_module(source) else { return Self::unchanged(source, Vec::new()) };
-        let syntax = Syntax::new(source, &parsed);
+        let functions = bindings.functions().map(|function| &*function.name);
+        let given = functions.chain(inputs.keys().map(String::as_str)).collect();
+        let syntax = Syntax::new(source, &parsed, given);
         let refused = limits::find(&syntax);
         if !refused.is_empty() {
             return Self::unchanged(source, refused);
         }
         let (edits, prelude) = changes(&syntax, bindings);
         let refused = unawaited::find(&syntax, bindings);
-        Self { text: Text::new(source, prelude, edits), refused }
+        let ends_with_value = script.last_expression && ends_with_value(&syntax);
+        Self { text: Text::new(source, prelude, edits), refused, ends_with_value }
     }
 
     fn unchanged(source: &'a str, refused: Vec<Lack>) -> Self {
-        Self { text: Text::new(source, String::new(), Vec::new()), refused }
+        let text = Text::new(source, String::new(), Vec::new());
+        Self { text, refused, ends_with_value: false }
     }
 
     /// Returns the program whose value is that of the script's `result`, which is `None` if the script
-    /// does not bind it.
+    /// does not bind it, or that of its last statement.
     pub(crate) fn program(&self) -> String {
-        // An empty line ends the script even if its last line has a backslash at the end.
-        self.text.program("\n\nresult\n")
+        // An empty line ends the script even if its last line has a backslash at the end. The value of
+        // a program is that of its last expression.
+        self.text.program(if self.ends_with_value { "\n\n" } else { "\n\nresult\n" })
     }
+}
+
+/// Returns whether the last statement has a value, and the script binds no `result` in its place.
+fn ends_with_value(syntax: &Syntax<'_>) -> bool {
+    // `…` alone stands for nothing.
+    matches!(syntax.body.last(), Some(Stmt::Expr(last)) if !last.value.is_ellipsis_literal_expr())
+        && !syntax.names.binds_result
 }
 
 /// Returns the changes of a script, and the text to put before it.
@@ -116,5 +136,6 @@ fn changes(syntax: &Syntax<'_>, bindings: &Bindings) -> (Vec<Edit>, String) {
     edits.extend(deletions::edits(syntax));
     let called = edits.iter().map(|edit| &*edit.insert);
     let functions = prelude::functions(called.chain([&*prelude]));
-    (edits, prelude::shielded(prelude + &functions, &syntax.names))
+    let prelude = prelude::shielded(prelude + &functions, &syntax.names);
+    (edits, prelude + &prelude::given(&syntax.names))
 }

@@ -28,8 +28,10 @@ impl Language for Python {
         tools: &dyn Tools,
         print: &dyn Fn(&str),
     ) -> Result<Option<String>, Failure> {
-        let lowered = Lowered::new(&script.source, &script.bindings);
-        let mut session = Session::new(&script.bindings, script.clock_ms, tools);
+        let inputs = script.inputs.as_deref().map(convert::inputs).transpose();
+        let inputs = inputs.map_err(Failure::unfit_inputs)?.unwrap_or_default();
+        let lowered = Lowered::new(script, &inputs);
+        let mut session = Session::new(script, inputs, tools);
         let mut output = Output(Lines::new(print));
         let ended = evaluate(script, &lowered, &mut session, &mut output);
         output.0.finish();
@@ -39,9 +41,9 @@ impl Language for Python {
         }
         match ended {
             MontyObject::None => Ok(None),
-            value => {
-                convert::to_json(&value).map(Some).map_err(|unfit| Failure::unfit_result(&unfit))
-            }
+            value => convert::to_json(&value)
+                .map(Some)
+                .map_err(|unfit| Failure::unfit_value(&unfit, lowered.ends_with_value)),
         }
     }
 }
@@ -82,6 +84,7 @@ impl PrintWriterCallback for Output<'_> {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use airlock_executor::testing::embedded;
     use airlock_executor::{FailureKind, testing};
 
     use super::*;
@@ -189,6 +192,64 @@ pub(crate) mod tests {
         }
         let source = "import asyncio\nresult = await asyncio.gather(*[files.read_file(n = n) for n in range(3)])";
         assert_eq!(result(source).as_deref(), Some(r#"[{"n":0},{"n":1},{"n":2}]"#));
+    }
+
+    #[test]
+    fn awaited_calls_of_global_functions_run_at_the_same_time() {
+        for (source, made, value) in [
+            ("await read('a')", vec![1], r#"{"path":"a"}"#),
+            ("x = await read('a', limit=1)\nx['limit']", vec![1], "1"),
+            ("await save({'a': 1})", vec![1], r#"{"record":{"a":1}}"#),
+            (
+                "import asyncio\nawait asyncio.gather(read('a'), save(1), files.read_file(n = 2))",
+                vec![3],
+                r#"[{"path":"a"},{"record":1},{"n":2}]"#,
+            ),
+            (
+                "import asyncio\nasync def one(n):\n    return (await save(n))['record']\nasync def main():\n    return await asyncio.gather(*[one(n) for n in range(3)])\nasyncio.run(main())",
+                vec![3],
+                "[0,1,2]",
+            ),
+            ("async def f():\n    return await read('a')\nawait f()", vec![1], r#"{"path":"a"}"#),
+            (
+                "a = read('a')\nb = read('b')\n[await a, await b]",
+                vec![2],
+                r#"[{"path":"a"},{"path":"b"}]"#,
+            ),
+            (
+                "try:\n    await refuse('a')\nexcept ToolError as e:\n    x = [e.code, e.data]\nx",
+                vec![1],
+                r#"["no_way",{"why":"a"}]"#,
+            ),
+        ] {
+            assert_eq!(embedded::result::<Python>(source).as_deref(), Some(value), "{source}");
+            assert_eq!(embedded::batches::<Python>(source), made, "{source}");
+        }
+        let failure = embedded::fail::<Python>("x = 1\ny = await refuse('a')\ny");
+        assert_eq!((failure.kind, failure.line), (FailureKind::Tool, Some(2)));
+        let failure = embedded::fail::<Python>("await read('a', path='b')");
+        assert_eq!(failure.message, "TypeError: read takes `path` once: by position or by name");
+    }
+
+    #[test]
+    fn a_return_comes_before_the_last_expression() {
+        for (source, value) in [
+            ("if id == 7:\n    return [2]\n3", Some("[2]")),
+            ("if id == 8:\n    return [2]\n3", Some("3")),
+            ("return None\n3", None),
+        ] {
+            assert_eq!(embedded::result::<Python>(source).as_deref(), value, "{source}");
+        }
+    }
+
+    #[test]
+    fn functions_and_inputs_with_the_names_of_built_in_functions_are_no_others() {
+        embedded::check_results::<Python>(&[
+            ("sum(x > 1 for x in [1, 2])", r#"{"values":[false,true]}"#),
+            ("def f():\n    return sum(len)\nf()", r#"{"values":[1,2]}"#),
+            ("x = {1} <= {1, 2}\n[x, len, 'ab'.center(4)]", r#"[true,[1,2]," ab "]"#),
+            ("def f(len):\n    return len\n[f(1), len[0]]", "[1,1]"),
+        ]);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use airlock_executor::{Answer, Binding, Bindings, Request, ToolError, Tools};
+use airlock_executor::{Answer, Binding, Bindings, Request, Script, ToolError, Tools};
 use monty::{FunctionCall, NameLookup, ResolveFutures, RunProgress};
 use monty_types::{
     ExcType, ExtFunctionResult, MontyException, MontyObject, MontyType, MontyUuid,
@@ -12,7 +12,7 @@ use monty_types::{
 };
 
 use crate::clock::Clock;
-use crate::lower::{CAUGHT, FAILED, LATER, PERCENT, RAISE, SHOWN, percent};
+use crate::lower::{CAUGHT, FAILED, GIVEN, LATER, PERCENT, RAISE, SHOWN, percent};
 use crate::tool::{self, class, object};
 use crate::{convert, lower};
 
@@ -34,6 +34,8 @@ pub(crate) struct Session<'a> {
     /// The time that the script sees; `None` if the run has no clock.
     clock: Option<Clock>,
     bindings: &'a Bindings,
+    /// Inputs that the script has not read yet, by their names.
+    inputs: BTreeMap<String, MontyObject>,
     /// Calls that the script has made and not yet awaited, by the interpreter's numbers.
     later: BTreeMap<u32, (Arc<Binding>, Request)>,
     /// Failures of tools, in the order in which they were raised.
@@ -49,11 +51,16 @@ struct Raised {
 }
 
 impl<'a> Session<'a> {
-    pub(crate) fn new(bindings: &'a Bindings, clock_ms: Option<i64>, tools: &'a dyn Tools) -> Self {
+    pub(crate) fn new(
+        script: &'a Script,
+        inputs: BTreeMap<String, MontyObject>,
+        tools: &'a dyn Tools,
+    ) -> Self {
         Self {
             tools,
-            clock: clock_ms.map(Clock),
-            bindings,
+            clock: script.clock_ms.map(Clock),
+            bindings: &script.bindings,
+            inputs,
             later: BTreeMap::new(),
             raised: Vec::new(),
         }
@@ -117,17 +124,19 @@ impl<'a> Session<'a> {
         Some((&raised.tool, &raised.failure))
     }
 
-    fn look_up(&self, lookup: &NameLookup) -> NameLookupResult {
+    fn look_up(&mut self, lookup: &NameLookup) -> NameLookupResult {
         let Some(id) = lookup.object_id() else {
             // Read at the end of every script, whether it was assigned or not.
             if lookup.name == "result" {
                 return NameLookupResult::Value(MontyObject::None);
             }
             let name = lookup.name.as_str();
+            if let Some(name) = name.strip_prefix(GIVEN) {
+                let found = self.bindings.function(name).map(|_| function(name.to_owned()));
+                return found.or_else(|| self.inputs.remove(name)).into();
+            }
             let found = tool::namespace(self.bindings, name).or_else(|| match name {
-                CAUGHT | PERCENT | RAISE | SHOWN | "dir" => {
-                    Some(MontyObject::Function { name: name.to_owned(), docstring: None })
-                }
+                CAUGHT | PERCENT | RAISE | SHOWN | "dir" => Some(function(name.to_owned())),
                 FAILED => {
                     let class = class(FAILED.to_owned(), FAILED_ID);
                     Some(MontyObject::Type(MontyType::Instance(Box::new(class))))
@@ -138,13 +147,18 @@ impl<'a> Session<'a> {
         };
         tool::name_of(self.bindings, id)
             .and_then(|namespace| self.bindings.look_up(namespace, &lookup.name))
-            .map(|binding| MontyObject::Function { name: binding.to_string(), docstring: None })
+            .map(|binding| function(binding.to_string()))
             .into()
     }
 
     /// Answers a call of something that is not in the script.
     fn call(&mut self, call: &FunctionCall) -> ExtFunctionResult {
         let name = call.function_name.as_str();
+        if call.object_id.is_none()
+            && let Some(function) = self.bindings.function(name)
+        {
+            return self.call_tool(function.clone(), call);
+        }
         match (call.object_id, name) {
             (None, CAUGHT) => ExtFunctionResult::Return(self.caught(&call.args)),
             (None, SHOWN) => ExtFunctionResult::Return(self.shown(&call.args)),
@@ -302,6 +316,11 @@ impl<'a> Session<'a> {
     }
 }
 
+/// Returns a function that the session answers.
+fn function(name: String) -> MontyObject {
+    MontyObject::Function { name, docstring: None }
+}
+
 /// Returns what an awaited call gives if its tool failed, by the number of the failure.
 fn failed(at: usize) -> MontyObject {
     let at = MontyObject::Int(i64::try_from(at).unwrap_or(i64::MAX));
@@ -323,22 +342,36 @@ fn attributes(failure: ToolError) -> Vec<(MontyObject, MontyObject)> {
     names.into_iter().zip(values).collect()
 }
 
-/// Serializes the arguments of a call of a tool: keyword arguments, or one dict.
+/// Serializes the arguments of a call of a tool: keyword arguments, or one dict; by position those that
+/// have names in the binding.
 fn arguments(
     tool: &Binding,
     positional: &[MontyObject],
     named: &[(MontyObject, MontyObject)],
 ) -> Result<String, String> {
-    let unfit = |unfit| format!("cannot be called with this: {unfit}");
-    match positional {
-        [] => convert::to_object(named).map_err(unfit),
-        [only @ MontyObject::Dict(_)] if named.is_empty() => convert::to_json(only).map_err(unfit),
-        [only] if named.is_empty() => Err(format!(
-            "takes no {} by position: write the name of the parameter, like `{tool}(name = …)`",
-            only.type_name()
-        )),
-        _ => Err(format!("takes arguments by name, like `{tool}(name = …)`, or one dict")),
-    }
+    let serialized = match positional {
+        [only @ MontyObject::Dict(_)] if named.is_empty() && tool.parameters.is_empty() => {
+            convert::to_json(only)
+        }
+        [only] if named.is_empty() && tool.parameters.is_empty() => {
+            return Err(format!(
+                "takes no {} by position: write the name of the parameter, like `{tool}(name = …)`",
+                only.type_name()
+            ));
+        }
+        [_, ..] if tool.parameters.is_empty() => {
+            return Err(format!("takes arguments by name, like `{tool}(name = …)`, or one dict"));
+        }
+        _ => {
+            let by_name = named.iter().filter_map(|(name, _)| match name {
+                MontyObject::String(name) => Some(name.as_str()),
+                _ => None,
+            });
+            let parameters = tool.by_position(positional.len(), by_name)?;
+            convert::to_object(parameters.iter().map(String::as_str).zip(positional), named)
+        }
+    };
+    serialized.map_err(|unfit| format!("cannot be called with this: {unfit}"))
 }
 
 /// Formats a text with `%`.

@@ -24,7 +24,8 @@ pub(crate) fn from_json<'v>(json: &str, heap: Heap<'v>) -> serde_json::Result<Va
     serde_json::from_str(json).map(|json| value(&json, heap))
 }
 
-fn value<'v>(json: &Json, heap: Heap<'v>) -> Value<'v> {
+/// Converts parsed JSON to a value.
+pub(crate) fn value<'v>(json: &Json, heap: Heap<'v>) -> Value<'v> {
     match json {
         Json::Null => heap.alloc(NoneType),
         Json::Bool(it) => heap.alloc(*it),
@@ -85,7 +86,7 @@ fn write<'v>(out: &mut Writer, value: Value<'v>, heap: Heap<'v>) -> Result<(), U
             let fields = fields.iter().map(|(name, item)| (name.as_str(), item));
             return out.object(fields, |out, item| write(out, item, heap));
         }
-        "tool" => return Err(Unfit::Tool(value.to_str())),
+        "tool" => return Err(Unfit::uncalled(value.to_str())),
         "function" | "native_function" => return Err(Unfit::Function(function_name(value))),
         "error" => {
             if let Some(error) = value.downcast_ref::<ErrorValue>() {

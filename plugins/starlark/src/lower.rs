@@ -26,11 +26,14 @@ mod scope;
 mod statements;
 mod strings;
 
-use ruff_python_ast::ModModule;
+use airlock_executor::{Bindings, Script};
 use ruff_python_ast::token::{Token, TokenKind};
+use ruff_python_ast::{ModModule, Stmt};
 use ruff_python_parser::Parsed;
 use ruff_text_size::{Ranged, TextRange};
+use serde_json::{Map as JsonMap, Value as Json};
 
+pub(crate) use self::expressions::plain_name;
 use self::map::Map;
 use self::refused::Refusal;
 use self::scope::{Facts, Scopes};
@@ -52,24 +55,36 @@ pub(crate) struct Lowered {
     pub(crate) text: String,
     /// Where each part of it comes from.
     pub(crate) map: Map,
+    /// Whether the value of the script is that of its last statement, an expression.
+    pub(crate) ends_with_value: bool,
 }
 
-/// Lowers a script whose tools are under the names `clients`. Fails with everything in it that cannot
-/// be run, in the order of the text.
-pub(crate) fn lower(source: &str, clients: &[&str]) -> Result<Lowered, Vec<Refusal>> {
+/// Lowers a script that has these inputs. Fails with everything in it that cannot be run, in the order of
+/// the text.
+pub(crate) fn lower(
+    script: &Script,
+    inputs: &JsonMap<String, Json>,
+) -> Result<Lowered, Vec<Refusal>> {
+    let Script { source, bindings, .. } = script;
     if let Some(deep) = too_deep(source) {
         return Err(vec![deep]);
     }
     let parsed =
         ruff_python_parser::parse_module(source).map_err(|error| vec![Refusal::parse(&error)])?;
     let body = &parsed.syntax().body;
-    let facts = Facts::collect(body);
+    let mut facts = Facts::collect(body);
     if let Some(reserved) = reserved(source, &parsed, &facts) {
         return Err(vec![reserved]);
     }
+    let functions = bindings.functions().map(|function| &*function.name);
+    let given = functions.chain(inputs.keys().map(String::as_str)).collect::<Vec<_>>();
+    facts.bound.extend(&given);
+    let ends_with_value = script.last_expression
+        && matches!(body.last(), Some(Stmt::Expr(_)))
+        && !facts.binds_result();
     let mut lowering = Lowering {
         source,
-        clients,
+        bindings,
         facts,
         scopes: Scopes::default(),
         out: String::with_capacity(source.len() * 2),
@@ -82,10 +97,10 @@ pub(crate) fn lower(source: &str, clients: &[&str]) -> Result<Lowered, Vec<Refus
         captured: 0,
         full: false,
     };
-    lowering.module(body);
+    lowering.module(body, &given, ends_with_value);
     let Lowering { out, map, mut refusals, .. } = lowering;
     if refusals.is_empty() {
-        return Ok(Lowered { text: out, map });
+        return Ok(Lowered { text: out, map, ends_with_value });
     }
     refusals.sort_by_key(|refusal| refusal.range.start());
     Err(refusals)
@@ -94,7 +109,7 @@ pub(crate) fn lower(source: &str, clients: &[&str]) -> Result<Lowered, Vec<Refus
 /// State of lowering one script.
 struct Lowering<'a> {
     source: &'a str,
-    clients: &'a [&'a str],
+    bindings: &'a Bindings,
     facts: Facts<'a>,
     scopes: Scopes<'a>,
     out: String,

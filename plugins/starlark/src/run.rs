@@ -1,10 +1,12 @@
 //! Runs one script from source to result.
 
 use airlock_executor::{Failure, Language, Script, Tools, reserve_heap, warm_up};
+use serde_json::{Map, Value as Json};
 use starlark::ErrorKind;
 use starlark::environment::Module;
 use starlark::eval::Evaluator;
 use starlark::syntax::{AstModule, Dialect, DialectTypes};
+use starlark::values::Value;
 
 use crate::builtins;
 use crate::convert;
@@ -41,32 +43,45 @@ impl Language for Starlark {
         print: &dyn Fn(&str),
     ) -> Result<Option<String>, Failure> {
         let Script { name, source, bindings, .. } = script;
-        let clients: Vec<_> = bindings.named().collect();
-        let lower::Lowered { text, map } = lower::lower(source, &clients)
+        let inputs = read_inputs(script)?;
+        let lower::Lowered { text, map, ends_with_value } = lower::lower(script, &inputs)
             .map_err(|refusals| lower::refused::failure(name, source, &refusals))?;
         let source = Source { file: name, text: source, map: &map };
         Module::with_temp_heap(|module| {
             tool::bind(bindings, &module);
+            for (name, value) in &inputs {
+                module.set(&lower::plain_name(name), convert::value(value, module.heap()));
+            }
             let session = Session::new(tools, print);
             let outcome = evaluate(name, text, &module, &session);
             session.flush();
-            outcome.map_err(|error| describe(&error, &source, bindings))?;
-            match module.get("result") {
+            let last = outcome.map_err(|error| describe(&error, &source, bindings))?;
+            let value = if ends_with_value { Some(last) } else { module.get("result") };
+            match value {
                 Some(value) if !value.is_none() => convert::to_json(value, module.heap())
                     .map(Some)
-                    .map_err(|unfit| Failure::unfit_result(&unfit)),
+                    .map_err(|unfit| Failure::unfit_value(&unfit, ends_with_value)),
                 _ => Ok(None),
             }
         })
     }
 }
 
-fn evaluate(
+/// Returns the inputs of a script by their names, without those that it cannot have.
+fn read_inputs(script: &Script) -> Result<Map<String, Json>, Failure> {
+    let Some(json) = &script.inputs else { return Ok(Map::new()) };
+    let inputs: Map<String, Json> = serde_json::from_str(json).map_err(Failure::unfit_inputs)?;
+    Ok(inputs.into_iter().filter(|(name, _)| !name.starts_with(lower::OWN)).collect())
+}
+
+/// Runs the lowered text. Returns the value of its last statement, which is `None` unless that is an
+/// expression.
+fn evaluate<'v>(
     name: &str,
     text: String,
-    module: &Module<'_>,
+    module: &Module<'v>,
     session: &Session<'_>,
-) -> starlark::Result<()> {
+) -> starlark::Result<Value<'v>> {
     let ast = AstModule::parse(name, text, &DIALECT)?;
     let mut evaluator = Evaluator::new(module);
     evaluator
@@ -74,7 +89,7 @@ fn evaluate(
         .map_err(ErrorKind::Internal)
         .map_err(starlark::Error::new_kind)?;
     evaluator.extra = Some(session);
-    evaluator.eval_module(ast, builtins::globals()).map(drop)
+    evaluator.eval_module(ast, builtins::globals())
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-//! Tools as a script sees them: a global for each namespace, with a callable for each tool.
+//! Tools as a script sees them: a global for each namespace, with a callable for each tool, and a callable
+//! for each tool that is a global function.
 //!
-//! A callable takes keyword arguments, or one dict. It is an ordinary value, so `f =
-//! files.read_file; f(path = "a")` works. That is no risk, because the host decides every call
-//! separately.
+//! A callable takes keyword arguments, or one dict; by position it takes the arguments that have names
+//! in its binding. It is an ordinary value, so `f = files.read_file; f(path = "a")` works. That is no
+//! risk, because the host decides every call separately.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -18,10 +19,10 @@ use starlark::values::{
 };
 use starlark::{Error, starlark_simple_value};
 
-use crate::convert;
 use crate::library::regex::Patterns;
 use crate::library::text;
 use crate::library::values::as_dict;
+use crate::{convert, lower};
 
 /// State of a run that its functions reach through the evaluator.
 #[derive(ProvidesStaticType)]
@@ -131,11 +132,15 @@ impl<'v> StarlarkValue<'v> for ErrorValue {
     }
 }
 
-/// Adds a global to `module` for each namespace that the script can name.
+/// Adds a global to `module` for each namespace and each function that the script can name.
 pub(crate) fn bind(bindings: &Bindings, module: &Module<'_>) {
     for name in bindings.named() {
         let namespace = Namespace { name: name.to_owned(), bindings: bindings.clone() };
         module.set(name, module.heap().alloc(namespace));
+    }
+    for function in bindings.functions() {
+        let callable = Callable { tool: function.clone() };
+        module.set(&lower::plain_name(&function.name), module.heap().alloc(callable));
     }
 }
 
@@ -227,18 +232,28 @@ impl Callable {
     ) -> starlark::Result<String> {
         let positional: Vec<_> = arguments.positions(heap)?.collect();
         let named = arguments.names_map()?;
-        match positional[..] {
-            [] => {
-                let fields = named.iter().map(|(name, value)| (name.as_str(), *value));
-                convert::to_object(fields, heap)
-                    .map_err(|unfit| self.misuse(&format!("cannot be called with this: {unfit}")))
+        if self.tool.parameters.is_empty() {
+            match positional[..] {
+                [] => (),
+                [only] if named.is_empty() && as_dict(only).is_some() => {
+                    return self.object(only, heap);
+                }
+                _ => {
+                    return Err(self.misuse(&format!(
+                        "takes arguments by name: write the name of the parameter, like `{}(name = …)`",
+                        self.tool.name
+                    )));
+                }
             }
-            [only] if named.is_empty() && as_dict(only).is_some() => self.object(only, heap),
-            _ => Err(self.misuse(&format!(
-                "takes arguments by name: write the name of the parameter, like `{}(name = …)`",
-                self.tool.name
-            ))),
         }
+        let parameters = self
+            .tool
+            .by_position(positional.len(), named.keys().map(|name| name.as_str()))
+            .map_err(|what| self.misuse(&what))?;
+        let by_position = parameters.iter().map(String::as_str).zip(positional);
+        let by_name = named.iter().map(|(name, value)| (name.as_str(), *value));
+        convert::to_object(by_position.chain(by_name), heap)
+            .map_err(|unfit| self.misuse(&format!("cannot be called with this: {unfit}")))
     }
 
     fn misuse(&self, what: &str) -> Error {
@@ -272,6 +287,9 @@ impl fmt::Debug for Namespace {
 
 #[cfg(test)]
 mod tests {
+    use airlock_executor::testing::embedded;
+
+    use crate::Starlark;
     use crate::run::tests::{fail, result};
 
     #[test]
@@ -282,6 +300,30 @@ mod tests {
         {
             assert_eq!(fail(call).message, message, "{call}");
         }
+    }
+
+    #[test]
+    fn functions_are_gathered_and_attempted_with_dicts_of_arguments() {
+        let source = "gather([(read, {'path': n}) for n in range(3)])";
+        let value = r#"[{"path":0},{"path":1},{"path":2}]"#;
+        embedded::check_results::<Starlark>(&[
+            (source, value),
+            ("attempt(save, {'record': 1}).value", r#"{"record":1}"#),
+            ("attempt(refuse).error.code", r#""no_way""#),
+            ("type(save).__name__", r#""tool""#),
+        ]);
+        assert_eq!(embedded::batches::<Starlark>(source), [3]);
+        let failure = embedded::fail::<Starlark>("gather([(save, 1)])");
+        assert_eq!(failure.message, "save takes a dict of arguments, not an int");
+    }
+
+    #[test]
+    fn functions_and_inputs_with_the_names_of_built_in_functions_are_no_others() {
+        embedded::check_results::<Starlark>(&[
+            ("sum(x > 1 for x in [1, 2])", r#"{"values":[false,true]}"#),
+            ("def f():\n  global sum\n  sum = [sum(1)]\nf()\nsum", r#"[{"values":1}]"#),
+            ("[len[0], id]", "[1,7]"),
+        ]);
     }
 
     #[test]

@@ -8,8 +8,11 @@
 //!
 //! The servers are `chaos-server SEED`, see `tests/src/bin/chaos_server.rs`. The seeds are printed;
 //! `CHAOS_SEED` changes the first one.
+//!
+//! With `--kills`, gateways and their store are killed instead, see `kills.rs`.
 
 mod callers;
+mod kills;
 mod leaks;
 mod report;
 mod watch;
@@ -29,6 +32,7 @@ use airlock_tests::{
 
 use self::{
     callers::{Caller, Fared, Good, Wild},
+    kills::KillEffort,
     leaks::Mark,
     report::Observed,
     watch::Watch,
@@ -42,6 +46,11 @@ const TIMEOUT: &str = "3s";
 const GRACE: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
+    if bench::has_option("--kills") {
+        let report = bench::runtime().block_on(kills::run(long_kills()));
+        // Without PostgreSQL there is none, and stderr says so.
+        return report.map_or(ExitCode::FAILURE, |report| report.finish());
+    }
     let effort = if bench::is_full() { Effort::asked() } else { Effort::LITTLE };
     bench::runtime().block_on(run(effort)).finish()
 }
@@ -67,13 +76,27 @@ impl Effort {
 
     /// Reads the extent from the environment.
     fn asked() -> Self {
-        let number = |name: &str| {
-            let value = env::var(name).ok()?;
-            Some(value.parse().unwrap_or_else(|_| panic!("{name}={value} is no whole number")))
-        };
         let during = Duration::from_secs(number("CHAOS_SECONDS").unwrap_or(600));
         let before = (during / 6).min(Duration::from_secs(30));
         Self { wild: 60, seed: number("CHAOS_SEED").unwrap_or(1), before, during }
+    }
+}
+
+/// Returns the number in a variable of the environment; `None` without the variable.
+fn number(name: &str) -> Option<u64> {
+    let value = env::var(name).ok()?;
+    Some(value.parse().unwrap_or_else(|_| panic!("{name}={value} is no whole number")))
+}
+
+/// Returns the extent of the long run with kills.
+fn long_kills() -> KillEffort {
+    KillEffort {
+        seed: number("CHAOS_SEED").unwrap_or(1),
+        calls: 10_000,
+        limit: 6_000,
+        callers: 8,
+        gateway_kills: 12,
+        store_kills: 3,
     }
 }
 

@@ -20,7 +20,7 @@ const QUICK: &str = r#"{"code":"result = 6 * 7"}"#;
 /// the gate is closed.
 async fn gateway(gate: &Arc<Semaphore>) -> Embedded {
     let gate = gate.clone();
-    let waits = move |_| {
+    let waits = move |_, _| {
         let gate = gate.clone();
         async move {
             // Acquiring fails when the gate is closed, which ends the wait.

@@ -4,7 +4,7 @@
 use std::{pin::pin, time::Duration};
 
 use airlock::{
-    NativeCall, NativeTool,
+    NativeTool, ToolContext,
     tool::{ToolError, ToolOutput},
 };
 use airlock_tests::{
@@ -12,7 +12,7 @@ use airlock_tests::{
     wat::{Text, WELL_BEHAVED},
 };
 use futures_util::{FutureExt as _, future::join_all};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 /// Calls one tool and returns `ok` if that call fails.
 const CALLS: Text = Text {
@@ -106,7 +106,7 @@ async fn guests_that_exhaust_the_memory_of_the_process_end_as_busy() {
     gateway.stop().await;
 }
 
-async fn panics(_call: NativeCall) -> Result<ToolOutput, ToolError> {
+async fn panics(_: Map<String, Value>, _: ToolContext) -> Result<ToolOutput, ToolError> {
     std::future::ready(()).await;
     panic!("a bug of the embedding program")
 }

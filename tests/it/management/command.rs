@@ -49,7 +49,7 @@ async fn a_running_gateway_is_managed_through_its_socket_and_over_http() {
     let key = made["virtual_key"]["value"].as_str().expect("a value").to_owned();
     assert_eq!(status_with(&gateway, &key).await, 200, "the running gateway made it");
     let changes = gateway.get("/api/changes").await.ok();
-    assert_eq!(changes["changes"][0]["actor"], "local socket");
+    assert_eq!(changes["changes"][0]["actor"], "operator \"local socket\"");
 
     let revoke = command(&["key", "revoke", "ann", "--url", gateway.address()]);
     let refused = revoke.env("AIRLOCK_OPERATOR_TOKEN", "").run().await.failed();

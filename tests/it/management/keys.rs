@@ -29,7 +29,7 @@ async fn a_key_that_one_gateway_makes_opens_all_and_a_revoked_one_none() {
         until_status(&first, &key, 401).await;
         let changes = first.get("/api/changes").await.ok();
         assert_eq!(texts(&changes, "changes", "action"), ["key.delete", "key.create"]);
-        assert_eq!(texts(&changes, "changes", "actor"), ["tests", "tests"]);
+        assert_eq!(texts(&changes, "changes", "actor"), ["operator \"tests\""; 2]);
     }
 }
 

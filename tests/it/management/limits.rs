@@ -1,7 +1,10 @@
 //! Limits of requests, calls and money: refusals on every face, gateways that share a store, and what operators
 //! change while gateways run.
 
-use airlock_tests::{Gateway, Reply, Service, Setup, mcp::Endpoint, misbehaving, service, wait};
+use airlock_test_postgres::TestServer;
+use airlock_tests::{
+    Client, Gateway, Reply, Service, Setup, guests, mcp::Endpoint, misbehaving, service, wait,
+};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 
@@ -313,4 +316,62 @@ async fn limits_in_the_file_are_taken_while_the_gateway_runs() {
     assert_eq!(reloaded.status, 200, "{}", reloaded.text);
     assert_eq!(call(&gateway, ANN).await.status, 200, "one is counted already");
     assert_eq!(call(&gateway, ANN).await.code(), "limit_reached");
+}
+
+#[tokio::test]
+async fn a_limit_that_is_removed_from_the_file_begins_anew_when_it_is_added_again() {
+    const ANN: &str = "sk-bf-ann-0123456789abcdef";
+    for store in SharedStore::all() {
+        let rows = json!([{"mcp_client_name": "text", "tools_to_execute": ["*"]}]);
+        let ann = json!({"name": "ann", "value": ANN, "mcp_configs": rows, "rate_limit": calls(1)});
+        let gateway = setup(&store).set("/governance/virtual_keys", json!([ann]));
+        let gateway = gateway.serve_connected().await;
+        assert_eq!(call(&gateway, ANN).await.status, 200);
+        assert_eq!(call(&gateway, ANN).await.code(), "limit_reached");
+        for limits in [json!({}), calls(1)] {
+            crate::live_settings::edit(&gateway, |config| {
+                config["governance"]["virtual_keys"][0]["rate_limit"] = limits.clone();
+            });
+            let reloaded = gateway.post("/api/config/reload", &json!({})).await;
+            assert_eq!(reloaded.status, 200, "{}", reloaded.text);
+        }
+        assert_eq!(call(&gateway, ANN).await.status, 200, "what was counted is forgotten");
+        assert_eq!(call(&gateway, ANN).await.code(), "limit_reached");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn limits_that_cannot_be_checked_are_503_on_every_face() {
+    const ANN: &str = "sk-bf-ann-0123456789abcdef";
+    let Some(mut server) = TestServer::start() else { return };
+    let model = Service::saying([service::text("hello")]).await;
+    let rows = json!([{"mcp_client_name": "text", "tools_to_execute": ["*"]}]);
+    let mut limits = calls(9);
+    limits["request_max_limit"] = 9.into();
+    limits["request_reset_duration"] = "1m".into();
+    let ann = json!({"name": "ann", "value": ANN, "mcp_configs": rows, "rate_limit": limits});
+    let setup = Setup::new()
+        .set("/store", server.url())
+        .client(Client::wasm("text", guests::TEXT).auto(&["*"]))
+        .set("/governance/virtual_keys", json!([ann]))
+        .openai("fake", model.base_url());
+    let gateway = setup.serve_connected().await;
+    let clients = Endpoint::of(&gateway).key(ANN).both().await;
+    assert_eq!(call(&gateway, ANN).await.status, 200);
+    let asked_before = model.asked().len();
+    server.crash();
+    let request = gateway.request(Method::POST, "/v1/mcp/tool/execute").header("x-bf-vk", ANN);
+    let function = json!({"name": "text-word_count", "arguments": "{\"text\": \"x\"}"});
+    let called = refused(request.json(&json!({"type": "function", "function": function}))).await;
+    assert_eq!((called.status, called.retry_after), (503, Some(1)), "{}", called.body);
+    assert_eq!(called.body["error"]["code"], "unavailable");
+    for path in ["/v1/chat/completions", "/v1/responses", "/v1/messages"] {
+        let asked = refused(ask(&gateway, ANN, path)).await;
+        assert_eq!((asked.status, asked.retry_after), (503, Some(1)), "{path}: {}", asked.body);
+    }
+    for client in clients {
+        let result = client.call("text-word_count", &json!({"text": "x"})).result().await;
+        assert_eq!(result["_meta"]["airlock/error"]["code"], "airlock.unavailable", "{result}");
+    }
+    assert_eq!(model.asked().len(), asked_before, "no model was asked");
 }

@@ -19,7 +19,7 @@ use crate::{
     programs::{DEFAULT_PORT, Programs, server_arguments, socket},
 };
 
-/// Longest time that a server takes to start.
+/// Longest time that a server takes to start, or to end once it was killed.
 const START: Duration = Duration::from_secs(30);
 /// Interval between two attempts to connect to a server that starts.
 const RETRY: Duration = Duration::from_millis(10);
@@ -122,7 +122,29 @@ impl TestServer {
         let _ = running.wait();
     }
 
-    /// Starts the server again after [`Self::crash`], and waits for it.
+    /// Kills all processes of the server, and waits until they have ended.
+    ///
+    /// # Panics
+    ///
+    /// If they cannot be listed, or do not end.
+    pub fn kill(&mut self) {
+        let Some(mut running) = self.running.take() else { return };
+        let id = running.id();
+        // One that is stopped starts no further ones.
+        signal(id, Signal::STOP);
+        wait_until("the server does not stop", || !matches!(state(id), Some('R' | 'S' | 'D')));
+        let processes = with_children(id).expect("a list of children");
+        for process in &processes {
+            signal(*process, Signal::KILL);
+        }
+        let _ = running.wait();
+        // The next server is refused while one of them has the memory that they share.
+        wait_until("the server does not end", || {
+            processes.iter().all(|process| matches!(state(*process), None | Some('Z' | 'X')))
+        });
+    }
+
+    /// Starts the server again after [`Self::crash`] or [`Self::kill`], and waits for it.
     ///
     /// # Panics
     ///
@@ -203,8 +225,13 @@ impl TestServer {
     }
 
     fn is_ready(&self) -> bool {
+        let Some(running) = &self.running else { return false };
         let status = fs::read_to_string(self.directory.path().join("data/postmaster.pid"));
-        let is_ready = status.is_ok_and(|status| status.contains("ready"));
+        // One that was killed has left its file, with another identifier in the first line.
+        let id = running.id().to_string();
+        let is_ready = status.is_ok_and(|status| {
+            status.lines().next() == Some(id.as_str()) && status.contains("ready")
+        });
         is_ready && UnixStream::connect(socket(self.directory.path(), self.port)).is_ok()
     }
 
@@ -231,12 +258,7 @@ impl TestServer {
 
     /// Returns the server's process and its children.
     fn processes(&self) -> io::Result<Vec<u32>> {
-        let Some(running) = &self.running else { return Ok(Vec::new()) };
-        let id = running.id();
-        let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children"))?;
-        let children = children.split_whitespace().filter_map(|process| process.parse().ok());
-        // The server's own process first, so that it starts no further ones.
-        Ok([id].into_iter().chain(children).collect())
+        self.running.as_ref().map_or_else(|| Ok(Vec::new()), |running| with_children(running.id()))
     }
 }
 
@@ -274,6 +296,30 @@ fn mount(arguments: &[&str], path: &Path) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
+/// Returns a process and its children.
+fn with_children(id: u32) -> io::Result<Vec<u32>> {
+    let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children"))?;
+    let children = children.split_whitespace().filter_map(|process| process.parse().ok());
+    // The server's own process first, so that it starts no further ones.
+    Ok([id].into_iter().chain(children).collect())
+}
+
+/// Returns the letter of the state of a process, as Linux names it; `None` if there is no such process.
+fn state(process: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name of the program, in parentheses, may contain blanks.
+    stat.rsplit_once(')')?.1.trim_start().chars().next()
+}
+
+/// Polls until a condition holds. Panics with `failure` if that takes too long.
+fn wait_until(failure: &str, holds: impl Fn() -> bool) {
+    let deadline = Instant::now() + START;
+    while !holds() {
+        assert!(Instant::now() < deadline, "{failure}");
+        thread::sleep(RETRY);
+    }
+}
+
 /// Sends a signal to a process of this server. One that has ended meanwhile is no matter.
 fn signal(process: u32, signal: Signal) {
     let process = i32::try_from(process).ok().and_then(Pid::from_raw);
@@ -285,6 +331,15 @@ fn signal(process: u32, signal: Signal) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_that_was_killed_starts_again_with_what_it_has_stored() {
+        let Some(mut server) = TestServer::start() else { return };
+        server.execute("SET synchronous_commit = on; CREATE TABLE kept (n bigint)");
+        server.kill();
+        server.resume();
+        server.execute("DROP TABLE kept");
+    }
 
     #[test]
     fn a_small_disk_is_unmounted_when_it_is_dropped_although_a_file_is_open() {

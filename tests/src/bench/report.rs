@@ -65,7 +65,8 @@ impl Report {
         if self.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 
-    fn is_good(&self) -> bool {
+    /// Returns whether every check holds.
+    pub fn is_good(&self) -> bool {
         self.checks.iter().all(|check| check.holds)
     }
 

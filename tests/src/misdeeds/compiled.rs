@@ -3,7 +3,7 @@
 use super::{
     Guest::Compiled,
     LITTLE_FUEL,
-    Limit::{Count, Text},
+    LimitValue::{Count, Text},
     Misdeed,
 };
 
@@ -18,7 +18,7 @@ const fn misdeed(
 }
 
 /// More fuel than any of these guests consumes before another limit ends it.
-const MUCH_FUEL: (&str, super::Limit) = ("fuel", Count(900_000_000_000));
+const MUCH_FUEL: (&str, super::LimitValue) = ("fuel", Count(900_000_000_000));
 
 pub(super) const ALL: &[Misdeed] = &[
     misdeed("spin_fuel", "computes for ever, with little fuel", "spin", "{}", &["out_of_fuel"])

@@ -1,7 +1,7 @@
 //! Invalid results: addresses outside memory, tags that do not exist, text that is not UTF-8, JSON
 //! that is not JSON.
 
-use super::{Limit, Misdeed};
+use super::{LimitValue, Misdeed};
 use crate::wat::{Text, WELL_BEHAVED};
 
 /// Descriptors of a tool whose output schema requires a list of texts.
@@ -56,7 +56,7 @@ pub(super) const ALL: &[Misdeed] = &[
         Text::run("(drop (memory.grow (i32.const 16381))) (call $text (i32.const 0) (i32.const 0x3ffeffff))"),
         &["result_too_large"],
     )
-    .within(&[("memory", Limit::Text("1GiB"))]),
+    .within(&[("memory", LimitValue::Text("1GiB"))]),
     Misdeed::written(
         "many_parts",
         "answers with 500,000 empty parts",

@@ -3,7 +3,7 @@
 
 use super::{
     LITTLE_FUEL,
-    Limit::{self, Count},
+    LimitValue::{self, Count},
     Misdeed,
 };
 use crate::wat::{Text, WELL_BEHAVED};
@@ -147,7 +147,7 @@ pub(super) const ALL: &[Misdeed] = &[
         &["out_of_fuel"],
     )
     .within(&[LITTLE_FUEL]),
-    Misdeed::written("sleep", "sleeps for an hour", SLEEPS, &["deadline"]).within(&[("deadline", Limit::Text("50ms"))]),
+    Misdeed::written("sleep", "sleeps for an hour", SLEEPS, &["deadline"]).within(&[("deadline", LimitValue::Text("50ms"))]),
     Misdeed::written("random", "asks for randomness without an end", RANDOM, &["out_of_fuel"])
         .within(&[("fuel", Count(5_000_000))]),
     Misdeed::written(

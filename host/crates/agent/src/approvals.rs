@@ -14,7 +14,7 @@ use tracing::{error, info, warn};
 
 use crate::{ApprovalList, ApprovalVerdict};
 use airlock_core::{
-    act::{Act, ActKind, Acts},
+    act::{Act, ActKind, Actor, Acts},
     tenant::Tenant,
     tool::Tool,
 };
@@ -84,12 +84,24 @@ impl Approvals {
         &self.acts
     }
 
-    /// Records and logs a decision about a call, without the arguments. `actor` is the operator or the key that
-    /// made it.
-    pub fn record_decision(&self, call: &WaitingCall, actor: &str, is_approved: bool) {
+    /// Records and logs a decision about a call, without the arguments. `actor` has made it; `reason` is for the
+    /// records, if one was given.
+    pub fn record_decision(
+        &self,
+        call: &WaitingCall,
+        actor: &Actor,
+        is_approved: bool,
+        reason: Option<&str>,
+    ) {
         log_decision(call, actor, is_approved);
         let kind = if is_approved { ActKind::ApprovalGranted } else { ActKind::ApprovalDenied };
-        self.acts.record(|| Act::new(kind, actor, &call.id).with("tool", tool_of(call)));
+        self.acts.record(|| {
+            let act = Act::new(kind, actor.clone(), &call.id).with("tool", tool_of(call));
+            match reason {
+                Some(reason) => act.with("reason", reason),
+                None => act,
+            }
+        });
     }
 
     /// Removes calls that have expired, and records it. Never returns; dropping the future ends it.
@@ -117,7 +129,7 @@ impl Approvals {
         info!(tool, %tenant, is_approved, "the decision about a call that waited is used");
         self.acts.record(|| {
             let decision = if is_approved { "approved" } else { "denied" };
-            let act = Act::new(ActKind::ApprovalUsed, tenant.to_string(), &used.id)
+            let act = Act::new(ActKind::ApprovalUsed, tenant, &used.id)
                 .with("tool", tool)
                 .with("decision", decision);
             match &used.decided_by {
@@ -136,7 +148,7 @@ impl Approvals {
                     Some(true) => "approved",
                     Some(false) => "denied",
                 };
-                Act::new(ActKind::ApprovalExpired, "gateway", &call.id)
+                Act::new(ActKind::ApprovalExpired, Actor::Gateway, &call.id)
                     .with("tool", tool_of(call))
                     .with("decision", decision)
             });
@@ -184,9 +196,8 @@ impl Approvals {
                 let tool = call.tool.name.as_str();
                 let tenant = call.tenant;
                 info!(tool, %tenant, call = id, "a call waits for an approval");
-                self.acts.record(|| {
-                    Act::new(ActKind::ApprovalAsked, tenant.to_string(), &id).with("tool", tool)
-                });
+                self.acts
+                    .record(|| Act::new(ActKind::ApprovalAsked, tenant, &id).with("tool", tool));
                 is_first = false;
             }
             while own.is_waiting(&id).await? {
@@ -249,16 +260,21 @@ impl Call<'_> {
     }
 }
 
-/// Logs a decision about a call, without the arguments. `actor` is the operator or the key that made it.
-pub fn log_decision(call: &WaitingCall, actor: &str, is_approved: bool) {
+/// Logs a decision about a call, without the arguments. `actor` has made it.
+pub fn log_decision(call: &WaitingCall, actor: &Actor, is_approved: bool) {
     let WaitingCall { id, .. } = call;
     let tool = visible_line(&tool_of(call));
-    info!(actor, tool, call = id, is_approved, "a call that waits was decided about");
+    info!(%actor, tool, call = id, is_approved, "a call that waits was decided about");
 }
 
 /// Returns the name of a tool in the text of a call.
 pub fn tool_of(call: &WaitingCall) -> String {
     raw::member(&call.text, "tool").and_then(raw::string).unwrap_or_default().into_owned()
+}
+
+/// Returns the tenant in the text of a call, as people read it.
+pub fn caller_of(call: &WaitingCall) -> String {
+    visible_member(call, "key").unwrap_or_default()
 }
 
 /// Returns whether only operators decide about a call.

@@ -10,9 +10,8 @@ use airlock_core::{
 };
 use airlock_model::{ProviderWork, ReplyChunk, Route};
 
-/// A request that runs under control. If it is dropped, because its caller has left, the control is told of
-/// its usage until then if that is known, and of a request that no provider has begun; otherwise it learns
-/// only that the request was cut off.
+/// A request that runs under control. If it is dropped, because its caller has left, the control is told that it was
+/// cancelled, with the provider that has responded, and with its usage until then if that is known.
 pub(super) struct ControlledRequest {
     /// `None` once it has ended.
     controlled: Option<Box<dyn ControlledModelRequest>>,
@@ -48,7 +47,7 @@ impl ControlledRequest {
             model: &model,
             fallbacks: &fallbacks,
             bytes: conversation.prompt.request_bytes(),
-            choices: conversation.choices(),
+            choices: conversation.prompt.choices(),
             max_output_tokens: conversation.prompt.max_output_tokens(),
             is_streamed,
         };
@@ -121,8 +120,6 @@ impl ControlledRequest {
 
 impl Drop for ControlledRequest {
     fn drop(&mut self) {
-        if self.is_usage_current || !self.work.has_begun() {
-            self.close(Some(HostCode::Cancelled.as_str()));
-        }
+        self.close(Some(HostCode::Cancelled.as_str()));
     }
 }

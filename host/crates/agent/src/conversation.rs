@@ -18,10 +18,6 @@ use airlock_core::{door::Caller, threads};
 use airlock_json::raw;
 use airlock_model::{Prompt, Unforced};
 
-/// Largest number of choices (`n`) that OpenAI's API takes. A provider that takes more gets the
-/// request as it is; only the gateway's own work for the choices is bounded.
-const MAX_CHOICES: u64 = 128;
-
 /// A request to the model, with the names that the model can call.
 pub(super) struct Conversation {
     pub(super) prompt: Prompt,
@@ -95,12 +91,6 @@ impl Conversation {
         if self.keeps {
             self.hidden.extend(turns(answer.take_reply(), results));
         }
-    }
-
-    /// Returns the number of choices that the caller asked for, at most [`MAX_CHOICES`].
-    pub(super) fn choices(&self) -> u64 {
-        let asked = self.prompt.body.get("n").and_then(|n| n.parse().ok());
-        asked.unwrap_or(1).clamp(1, MAX_CHOICES)
     }
 
     /// Returns whether the caller asked for JSON.

@@ -191,6 +191,7 @@ mod tests {
             (HostCode::LimitReached, Some(1_500), 429, "rate_limit_error"),
             (HostCode::LimitReached, None, 429, "rate_limit_error"),
             (HostCode::RecordsUnavailable, Some(1_000), 503, "server_error"),
+            (HostCode::Unavailable, Some(1_000), 503, "server_error"),
         ] {
             let retry_after = wait.map(Duration::from_millis);
             let message = "a reason".to_owned();

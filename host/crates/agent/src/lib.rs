@@ -82,7 +82,7 @@ pub use self::{
     run::run,
     settings::{MAX_CALLS_READ, ResultsAsText, Settings},
     trace::{INPUT_REQUIRED, RUN, input_required},
-    waiting::{ApprovalList, ApprovalVerdict, Approver},
+    waiting::{ApprovalList, ApprovalVerdict, Approver, declined},
 };
 use airlock_model::document::OWN_MEMBER;
 

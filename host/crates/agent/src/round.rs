@@ -284,8 +284,13 @@ pub(super) async fn sort(
 
 /// Returns whether the door requires an approval; false if it admits the call or refuses it.
 async fn needs_approval(call: &ToolCall, caller: &Caller) -> bool {
-    caller.needs_approval(&call.name).is_ok_and(|needed| needed)
-        && arguments(call, caller).await.is_ok()
+    let Ok(is_needed) = caller.needs_approval(&call.name) else { return false };
+    // A policy may require one that the configuration does not.
+    if !is_needed && !caller.view().has_policy() {
+        return false;
+    }
+    let Ok(arguments) = arguments(call, caller).await else { return false };
+    caller.call_needs_approval(&call.name, &arguments).is_ok_and(|needed| needed)
 }
 
 async fn arguments(call: &ToolCall, caller: &Caller) -> Result<Arguments, CallError> {

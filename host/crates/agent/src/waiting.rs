@@ -88,7 +88,8 @@ impl std::fmt::Debug for Approver {
     }
 }
 
-fn declined(name: &str, reason: &str) -> CallError {
+/// Returns the error of a call of the tool `name` that did not run, because no person has approved it.
+pub fn declined(name: &str, reason: &str) -> CallError {
     let message = format!("tool '{name}' did not run: {reason}");
     ToolError::new(ErrorKind::Denied, message).with_code(&HostCode::Declined.prefixed()).into()
 }

@@ -14,7 +14,7 @@ pub(crate) const MAX_BYTES: usize = 16 << 10;
 /// Most signatures of a checkpoint that are read.
 const MAX_SIGNATURES: usize = 64;
 /// Beginning of a signature's line.
-const DASH: &str = "\u{2014} ";
+pub(crate) const DASH: &str = "\u{2014} ";
 
 /// Error: a text is no signed checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -82,7 +82,7 @@ impl Checkpoint {
     }
 
     /// Reads a signed checkpoint.
-    pub fn parse(note: &str) -> Result<Self, BadCheckpoint> {
+    pub(crate) fn parse(note: &str) -> Result<Self, BadCheckpoint> {
         let separator = note.rfind("\n\n").filter(|_| note.len() <= MAX_BYTES);
         let text_bytes = separator.ok_or(BadCheckpoint::Note)? + 1;
         let signatures = note[text_bytes + 1..].strip_suffix('\n').ok_or(BadCheckpoint::Note)?;
@@ -98,8 +98,9 @@ impl Checkpoint {
         Ok(Self { origin, size, root, note: note.to_owned(), text_bytes, signatures })
     }
 
-    /// Returns whether this key has signed it, as the log of the key's name. All signatures under its name and identifier must be valid.
-    pub fn is_signed_by(&self, key: &PublicKey) -> bool {
+    /// Returns whether this key has signed it, as the log of the key's name. All signatures under its name and
+    /// identifier must be valid.
+    pub(crate) fn is_signed_by(&self, key: &PublicKey) -> bool {
         let own = self
             .signatures
             .iter()
@@ -130,14 +131,16 @@ impl NoteSignature {
     }
 }
 
-/// Reads the lines origin, size and root. Lines after them are extensions of other logs.
+/// Reads the lines origin, size and root. Lines after them are extensions of other logs. A note has no control
+/// characters, which a terminal would obey.
 fn text(text: &str) -> Option<(String, u64, Hash)> {
     let mut lines = text.strip_suffix('\n')?.split('\n');
     let origin = lines.next().filter(|origin| is_name(origin))?;
     let digits = lines.next()?;
     let size: u64 = digits.parse().ok()?;
     let root = BASE64_STANDARD.decode(lines.next()?).ok()?.try_into().ok()?;
-    let is_valid = size.to_string() == digits && lines.all(|line| !line.is_empty());
+    let is_valid = size.to_string() == digits
+        && lines.all(|line| !line.is_empty() && !line.chars().any(char::is_control));
     is_valid.then(|| (origin.to_owned(), size, root))
 }
 
@@ -202,6 +205,7 @@ mod tests {
             (format!("a b\n1\n{root}\n\n{DASH}a AAAAAAAA\n"), BadCheckpoint::Text),
             (format!("\n1\n{root}\n\n{DASH}a AAAAAAAA\n"), BadCheckpoint::Text),
             (format!("a\n1\nAAAA\n\n{DASH}a AAAAAAAA\n"), BadCheckpoint::Text),
+            (format!("a\n1\n{root}\n\u{1b}[2J\n\n{DASH}a AAAAAAAA\n"), BadCheckpoint::Text),
         ] {
             assert_eq!(Checkpoint::parse(&text), Err(expected), "{text}");
         }

@@ -8,7 +8,7 @@ use std::{
 use crate::{
     checkpoint::BadCheckpoint,
     files::MAX_EVENT_BYTES,
-    key::{BadSigningKey, PublicKey},
+    key::{BadKeyFile, PublicKey},
 };
 
 /// Reason why a log is not opened, or a line is not written.
@@ -55,25 +55,9 @@ pub enum AuditError {
         /// The one of the settings.
         expected: String,
     },
-    /// The file with the private key has none.
-    #[error("the key {} of the audit log cannot be used: it {cause}", path.display())]
-    Key {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        cause: BadSigningKey,
-    },
-    /// Others than the owner can read the private key.
-    #[error(
-        "the key {} of the audit log can be read by other users of this machine (mode {mode:04o}); restrict it (chmod 600), and rotate it if they may have read it",
-        path.display()
-    )]
-    KeyMode {
-        /// The file.
-        path: PathBuf,
-        /// Its mode.
-        mode: u32,
-    },
+    /// The private key cannot be read from its file.
+    #[error(transparent)]
+    KeyFile(#[from] BadKeyFile),
     /// The system has no random bytes for a key.
     #[error("the system returned no random bytes for the key of the audit log")]
     Random,
@@ -170,7 +154,7 @@ pub enum AuditError {
     },
     /// A write has failed before, and what is stored is unknown.
     #[error(
-        "the audit log takes no more lines because a write to {} has failed; restart the gateway when the disk is repaired",
+        "the audit log takes no lines until it is opened again, because a write to {} has failed",
         path.display()
     )]
     Failed {

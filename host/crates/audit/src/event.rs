@@ -12,6 +12,7 @@ use airlock_strings::hex;
 use serde_json::{Map, Value};
 
 use crate::tree::{Hash, leaf_hash};
+use airlock_core::unix_time::unix_milliseconds;
 
 /// Largest integer that every reader of JSON keeps (RFC 8785, section 3.2.2.3), and one more.
 const INTEGER_LIMIT: u64 = 1 << 53;
@@ -21,13 +22,13 @@ const OPENING: &str = "{\"event\":";
 pub(crate) const GENESIS: Hash = [0; 32];
 
 /// Kind of the first event of a log.
-pub const LOG_CREATED: &str = "log_created";
+pub(crate) const LOG_CREATED: &str = "log_created";
 /// Kind of the first event of each further file of a log.
-pub const LOG_CONTINUED: &str = "log_continued";
+pub(crate) const LOG_CONTINUED: &str = "log_continued";
 /// Kind of the event after an incomplete line was cut from the end of the log.
-pub const LOG_RECOVERED: &str = "log_recovered";
+pub(crate) const LOG_RECOVERED: &str = "log_recovered";
 /// Kind of the event after which another key signs.
-pub const KEY_ROTATED: &str = "key_rotated";
+pub(crate) const KEY_ROTATED: &str = "key_rotated";
 
 /// Writes an event in canonical form: members sorted by name, no spaces. `kind` becomes the member of this
 /// name, a member that is null is left out, and of two with the same name the last one counts. Values are
@@ -116,9 +117,26 @@ fn is_exact(number: &serde_json::Number) -> bool {
 }
 
 /// Returns the milliseconds since 1970, as the member `time_ms` of events has them.
-pub(crate) fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    u64::try_from(since.as_millis()).unwrap_or(INTEGER_LIMIT - 1)
+pub(crate) fn now_ms() -> i64 {
+    unix_milliseconds(SystemTime::now())
+}
+
+/// Returns a text of an event; `None` if it has none of this name.
+pub(crate) fn text<'m>(members: &'m Map<String, Value>, name: &str) -> Option<&'m str> {
+    members.get(name).and_then(Value::as_str)
+}
+
+/// Returns the time of an event as RFC 3339 has it, with as many digits as it needs, as Go writes it.
+pub(crate) fn time(event: &Map<String, Value>) -> String {
+    /// The last second of the year 9999, the latest that is written in RFC 3339.
+    const LATEST: Duration = Duration::from_secs(253_402_300_799);
+    let since = event.get("time_ms").and_then(Value::as_u64).unwrap_or(0);
+    let time = UNIX_EPOCH + Duration::from_millis(since).min(LATEST);
+    let text = humantime::format_rfc3339_millis(time).to_string();
+    let text = text.trim_end_matches('Z').trim_end_matches('0').trim_end_matches('.');
+    // Seconds may end with a zero themselves.
+    let seconds = "0000-00-00T00:00:00".len();
+    format!("{text:0<seconds$}Z")
 }
 
 /// A line of a log, without its line end.
@@ -179,7 +197,7 @@ impl<'l> Line<'l> {
         // Most lines do not have the text, and need no reader of JSON to tell.
         let is_possible = self.event.contains(&Value::from(text).to_string());
         let members = is_possible.then(|| self.members()).flatten();
-        members.is_some_and(|members| members.get(name).and_then(Value::as_str) == Some(text))
+        members.is_some_and(|members| self::text(&members, name) == Some(text))
     }
 
     /// Reads the event if it is of this kind.
@@ -189,7 +207,7 @@ impl<'l> Line<'l> {
             .contains(kind)
             .then(|| self.members())
             .flatten()
-            .filter(|members| members.get("kind").and_then(Value::as_str) == Some(kind))
+            .filter(|members| text(members, "kind") == Some(kind))
     }
 }
 

@@ -6,13 +6,10 @@ use std::{
     io::{self, Write},
     ops::ControlFlow,
     path::Path,
-    time::{Duration, UNIX_EPOCH},
 };
 
-use serde_json::{Map, Value};
-
 use crate::{
-    event::Line,
+    event::{Line, text},
     read::{ReadError, each_line},
 };
 
@@ -108,24 +105,6 @@ fn each_selected(
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     Ok(written?)
-}
-
-/// Returns a text of an event; `None` if it has none of this name.
-fn text<'m>(event: &'m Map<String, Value>, name: &str) -> Option<&'m str> {
-    event.get(name).and_then(Value::as_str).filter(|text| !text.is_empty())
-}
-
-/// Returns the time of an event as RFC 3339 has it, with as many digits as it needs, as Go writes it.
-fn time(event: &Map<String, Value>) -> String {
-    /// The last second of the year 9999, the latest that is written in RFC 3339.
-    const LATEST: Duration = Duration::from_secs(253_402_300_799);
-    let since = event.get("time_ms").and_then(Value::as_u64).unwrap_or(0);
-    let time = UNIX_EPOCH + Duration::from_millis(since).min(LATEST);
-    let text = humantime::format_rfc3339_millis(time).to_string();
-    let text = text.trim_end_matches('Z').trim_end_matches('0').trim_end_matches('.');
-    // Seconds may end with a zero themselves.
-    let seconds = "0000-00-00T00:00:00".len();
-    format!("{text:0<seconds$}Z")
 }
 
 #[cfg(test)]

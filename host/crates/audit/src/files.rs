@@ -3,9 +3,11 @@
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
     io::{self, BufRead as _, BufReader, Read as _},
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
+
+use airlock_core::regular_file;
 
 /// Name of the file that lines are added to.
 pub(crate) const CURRENT: &str = "log.jsonl";
@@ -66,23 +68,67 @@ pub(crate) fn full_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Returns all files of a log with lines, oldest first: those of a directory, or the file itself.
-pub(crate) fn line_files(path: &Path) -> io::Result<Vec<PathBuf>> {
+/// A file of a log with lines.
+pub(crate) struct LineFile {
+    pub(crate) path: PathBuf,
+    /// Whether it is the last one. Others end with a whole line.
+    pub(crate) is_newest: bool,
+    /// The newest one, which has another name by now if it is full.
+    opened: Option<File>,
+}
+
+impl LineFile {
+    /// Begins to read its lines.
+    pub(crate) fn open(&mut self) -> io::Result<LineReader> {
+        match self.opened.take() {
+            Some(file) => Ok(LineReader::new(file)),
+            None => LineReader::open(&self.path),
+        }
+    }
+}
+
+/// Returns all files of a log with lines, oldest first: those of a directory, or the file itself. A gateway may set
+/// the newest one aside meanwhile.
+pub(crate) fn line_files(path: &Path) -> io::Result<Vec<LineFile>> {
     if !fs::metadata(path)?.is_dir() {
-        return Ok(vec![path.to_owned()]);
+        let opened = Some(File::open(path)?);
+        return Ok(vec![LineFile { path: path.to_owned(), is_newest: true, opened }]);
     }
-    let mut paths = full_files(path)?;
     let current = path.join(CURRENT);
-    if current.try_exists()? {
-        paths.push(current);
+    // Before the others are listed, so that one that is set aside now is not missed.
+    let opened = match regular_file::open(&current) {
+        Ok(file) => Some(file),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(io::Error::new(error.kind(), format!("{CURRENT}: {error}"))),
+    };
+    let mut full = full_files(path)?;
+    let is_listed = match (&opened, full.last()) {
+        (Some(file), Some(newest)) => is_same(file, newest)?,
+        _ => false,
+    };
+    if is_listed {
+        full.pop();
     }
-    if paths.is_empty() {
+    let mut files: Vec<_> =
+        full.into_iter().map(|path| LineFile { path, is_newest: false, opened: None }).collect();
+    if opened.is_some() {
+        files.push(LineFile { path: current, is_newest: true, opened });
+    }
+    let Some(newest) = files.last_mut() else {
         return Err(io::Error::new(
             io::ErrorKind::NotFound,
             format!("the directory has no log: there is no {CURRENT}"),
         ));
-    }
-    Ok(paths)
+    };
+    newest.is_newest = true;
+    Ok(files)
+}
+
+/// Returns whether a path leads to a file that is open.
+fn is_same(file: &File, path: &Path) -> io::Result<bool> {
+    let opened = file.metadata()?;
+    let found = fs::metadata(path)?;
+    Ok((opened.dev(), opened.ino()) == (found.dev(), found.ino()))
 }
 
 /// Reads the lines of a file, one at a time.
@@ -107,11 +153,14 @@ impl RawLine<'_> {
 }
 
 impl LineReader {
+    /// Opens a file. Fails if it is not a regular one: a copy of a log may have a pipe or a device, whose lines never
+    /// end.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self {
-            reader: BufReader::with_capacity(1 << 18, File::open(path)?),
-            buffer: Vec::new(),
-        })
+        regular_file::open(path).map(Self::new)
+    }
+
+    fn new(file: File) -> Self {
+        Self { reader: BufReader::with_capacity(1 << 18, file), buffer: Vec::new() }
     }
 
     /// Reads the next line; `None` at the end. Of a line that is longer than any that a gateway writes, the

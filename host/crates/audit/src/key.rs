@@ -1,7 +1,14 @@
 //! Keys: the one that signs, and the public one that checks, as C2SP `signed-note` writes them.
 
-use std::{fmt, str::FromStr};
+use std::{
+    fmt,
+    io::{self, Read as _},
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
 
+use airlock_core::regular_file;
 use airlock_strings::hex;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use ring::{
@@ -18,6 +25,8 @@ const PKCS8_OPENING: [u8; 16] = [
 ];
 const PEM_BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
 const PEM_END: &str = "-----END PRIVATE KEY-----";
+/// Longest file of a private key that is read, in bytes.
+const MAX_FILE_BYTES: u64 = 64 << 10;
 
 /// Error: a text is no private key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -30,6 +39,39 @@ pub enum BadSigningKey {
     /// It is a key of another algorithm, or its parts do not belong together.
     #[error("is no private key of Ed25519 in PKCS #8")]
     Algorithm,
+}
+
+/// Error: a private key cannot be read from its file.
+#[derive(Debug, thiserror::Error)]
+pub enum BadKeyFile {
+    /// It does not exist, is not a regular file, or is not text.
+    #[error("the key {} of the audit log cannot be read", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        cause: io::Error,
+    },
+    /// Others than its owner can use it.
+    #[error(
+        "the key {} of the audit log can be used by other users of this machine (mode {mode:04o}); restrict it (chmod 600), and rotate it if they may have read it",
+        path.display()
+    )]
+    Mode {
+        /// The file.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
+    /// It has no private key.
+    #[error("the key {} of the audit log cannot be used: it {cause}", path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        cause: BadSigningKey,
+    },
 }
 
 /// Error: a text is no public key of a log.
@@ -62,6 +104,17 @@ impl SigningKey {
         pair.map(Self).map_err(|_| BadSigningKey::Algorithm)
     }
 
+    /// Reads a private key from its file, in a form of [`Self::parse`]. Fails if others than the owner of the file
+    /// can use it.
+    pub fn read(path: &Path) -> Result<Self, BadKeyFile> {
+        let (mode, text) = read_file(path)
+            .map_err(|cause| BadKeyFile::Unreadable { path: path.to_owned(), cause })?;
+        if mode & 0o077 != 0 {
+            return Err(BadKeyFile::Mode { path: path.to_owned(), mode });
+        }
+        Self::parse(&text).map_err(|cause| BadKeyFile::Content { path: path.to_owned(), cause })
+    }
+
     /// Makes a key. Returns it, and its text for [`Self::parse`]. Fails if the system has no random bytes.
     pub(crate) fn generate() -> Option<(Self, String)> {
         let mut seed = [0; 32];
@@ -87,6 +140,15 @@ impl SigningKey {
     }
 }
 
+/// Returns the mode and the text of a file: those of one file, also if another one takes its name meanwhile.
+fn read_file(path: &Path) -> io::Result<(u32, String)> {
+    let file = regular_file::open(path)?;
+    let mode = file.metadata()?.permissions().mode() & 0o7777;
+    let mut text = String::new();
+    file.take(MAX_FILE_BYTES).read_to_string(&mut text)?;
+    Ok((mode, text))
+}
+
 /// The public key of a log, and the name that it signs for: the origin of the log. Written as
 /// `NAME+HASH+BASE64`.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -102,12 +164,12 @@ impl PublicKey {
     }
 
     /// Returns the bytes.
-    pub fn bytes(&self) -> &[u8; 32] {
+    pub(crate) fn bytes(&self) -> &[u8; 32] {
         &self.bytes
     }
 
     /// Returns the first bytes of the hash of name and key, which signatures carry to say whose they are.
-    pub fn id(&self) -> [u8; 4] {
+    pub(crate) fn id(&self) -> [u8; 4] {
         let hash: [u8; 32] = Sha256::new()
             .chain_update(&self.name)
             .chain_update([b'\n', ED25519_TYPE])
@@ -118,7 +180,7 @@ impl PublicKey {
     }
 
     /// Returns whether a signature is this key's.
-    pub fn has_signed(&self, message: &[u8], signature: &[u8]) -> bool {
+    pub(crate) fn has_signed(&self, message: &[u8], signature: &[u8]) -> bool {
         UnparsedPublicKey::new(&ED25519, &self.bytes).verify(message, signature).is_ok()
     }
 }
@@ -163,6 +225,8 @@ pub(crate) fn is_name(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     /// The key of the example in C2SP `signed-note`.
@@ -211,5 +275,32 @@ mod tests {
         assert!(matches!(SigningKey::parse("hunter2!"), Err(BadSigningKey::Form)));
         assert!(matches!(SigningKey::parse(&pem[..80]), Err(BadSigningKey::Form)));
         assert!(matches!(SigningKey::parse("AAAA"), Err(BadSigningKey::Algorithm)));
+    }
+
+    #[test]
+    fn a_file_is_read_if_its_owner_alone_can_use_it() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("key.pem");
+        assert!(matches!(SigningKey::read(&path), Err(BadKeyFile::Unreadable { .. })));
+        let (key, text) = SigningKey::generate().expect("random bytes");
+        fs::write(&path, &text).expect("written");
+        for mode in [0o600, 0o400] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("changed");
+            let read = SigningKey::read(&path).expect("a key");
+            assert_eq!(read.public_bytes(), key.public_bytes(), "{mode:o}");
+        }
+        for mode in [0o640, 0o604, 0o620, 0o602, 0o610] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("changed");
+            let refused = SigningKey::read(&path).expect_err("refused");
+            assert!(matches!(refused, BadKeyFile::Mode { mode: found, .. } if found == mode));
+        }
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("changed");
+        fs::write(&path, "hunter2!").expect("written");
+        let refused = SigningKey::read(&path).expect_err("refused");
+        assert!(matches!(refused, BadKeyFile::Content { cause: BadSigningKey::Form, .. }));
+        assert!(!format!("{refused} {refused:?}").contains("hunter2"));
+        let device = directory.path().join("device");
+        std::os::unix::fs::symlink("/dev/zero", &device).expect("a link");
+        assert!(matches!(SigningKey::read(&device), Err(BadKeyFile::Unreadable { .. })));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! - [`AuditLog`] writes the log of one gateway: [`line`](line()) makes an event, and a batch of events is
 //!   durable when [`AuditLog::append`] returns
-//! - [`tree`] is the Merkle tree over the lines, [`Checkpoint`] its signed root, [`SigningKey`] and
+//! - `tree` is the Merkle tree over the lines, [`Checkpoint`] its signed root, [`SigningKey`] and
 //!   [`PublicKey`] the keys
 //! - [`Publication`] is a place where checkpoints are published, and where the gateway cannot change them
 //! - [`verify`] checks a log, [`prove`] makes proofs for those who do not have it, [`export`] writes it in
@@ -28,15 +28,15 @@ mod rotation;
 mod start;
 #[cfg(test)]
 mod testing;
-pub mod tree;
+mod tree;
 pub mod verify;
 
 pub use self::{
     checkpoint::{BadCheckpoint, Checkpoint},
     error::AuditError,
-    event::{KEY_ROTATED, LOG_CONTINUED, LOG_CREATED, LOG_RECOVERED, line},
+    event::line,
     files::MAX_EVENT_BYTES,
-    key::{BadPublicKey, BadSigningKey, PublicKey, SigningKey},
+    key::{BadKeyFile, BadPublicKey, BadSigningKey, PublicKey, SigningKey},
     log::{AuditLog, AuditSettings},
-    publish::{CheckpointFile, CheckpointTarget, Publication},
+    publish::Publication,
 };

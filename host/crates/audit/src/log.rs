@@ -6,7 +6,9 @@
 use std::{
     fs::{self, File},
     io::{self, Write as _},
+    os::unix::fs::MetadataExt as _,
     path::PathBuf,
+    time::{Duration, Instant},
 };
 
 use airlock_strings::{hex, with_causes};
@@ -31,6 +33,8 @@ mod signed_states;
 /// Size at which a file of lines is full, unless the settings have another, in bytes. At a start only the
 /// newest file is read.
 const SEGMENT_BYTES: u64 = 256 << 20;
+/// Time between two messages about checkpoints that cannot be written.
+const REPORT_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Settings of a log.
 #[derive(Debug)]
@@ -81,6 +85,9 @@ pub struct AuditLog {
     first: u64,
     checkpoints: LogFile,
     last_checkpoint: Option<Checkpoint>,
+    /// Time of the last message that no checkpoint can be written; `None` if the last one could. Lines are durable
+    /// without it, and the next one covers them.
+    checkpoint_reported: Option<Instant>,
     tree: Tree,
     /// Hash of the last line.
     last: Hash,
@@ -95,6 +102,8 @@ struct LogFile {
     path: PathBuf,
     file: File,
     bytes: u64,
+    /// Whether a write that has failed may have left a part of its text after these.
+    is_torn: bool,
 }
 
 /// Error of a write, and whether the end of the file is still where it was.
@@ -106,22 +115,46 @@ struct WriteFailure {
 impl LogFile {
     fn open(path: PathBuf, bytes: u64) -> io::Result<Self> {
         let file = files::open_to_append(&path)?;
-        Ok(Self { path, file, bytes })
+        Ok(Self { path, file, bytes, is_torn: false })
     }
 
     /// Adds text, and returns when it is durable.
     fn append(&mut self, text: &str) -> Result<(), WriteFailure> {
         if let Err(cause) = self.file.write_all(text.as_bytes()) {
             // A full disk takes a part. What was stored before is as it was.
-            return Err(WriteFailure { cause, is_undone: self.file.set_len(self.bytes).is_ok() });
+            self.is_torn = self.file.set_len(self.bytes).is_err();
+            return Err(WriteFailure { cause, is_undone: !self.is_torn });
         }
         if let Err(cause) = self.file.sync_data() {
             // The system may have dropped the pages, and a second call would succeed. The text could still be read,
             // and would be taken for stored when the log is opened again.
-            let _ = self.file.set_len(self.bytes);
+            self.is_torn = self.file.set_len(self.bytes).is_err();
             return Err(WriteFailure { cause, is_undone: false });
         }
         self.bytes += text.len() as u64;
+        Ok(())
+    }
+
+    /// Adds text as [`Self::append`] does, after what is durable: what an earlier failure has left is removed first.
+    fn append_durable(&mut self, text: &str) -> io::Result<()> {
+        if self.is_torn {
+            self.file.set_len(self.bytes)?;
+            self.is_torn = false;
+        }
+        self.check()?;
+        self.append(text).map_err(|failure| failure.cause)
+    }
+
+    /// Fails if another program has deleted the file, cut it or added to it: what is added now would be lost, or not
+    /// follow what is there.
+    fn check(&self) -> io::Result<()> {
+        let found = self.file.metadata()?;
+        if found.nlink() == 0 {
+            return Err(io::Error::other("another program has deleted it"));
+        }
+        if found.len() != self.bytes {
+            return Err(io::Error::other("another program has changed its length"));
+        }
         Ok(())
     }
 }
@@ -143,10 +176,25 @@ impl AuditLog {
         if lines.is_empty() {
             return Ok(());
         }
-        if self.file.bytes >= self.segment_bytes {
-            self.start_segment()?;
+        // After a failure, the file has to stay as it is until the log is opened again.
+        if !self.has_failed {
+            self.check_file()?;
+            if self.file.bytes >= self.segment_bytes && self.checkpoint_reported.is_none() {
+                self.start_segment()?;
+            }
         }
         self.write(lines)
+    }
+
+    /// Fails if another program has changed the file. The lines that were acknowledged are signed before, so that the
+    /// log is not opened again without them.
+    fn check_file(&mut self) -> Result<(), AuditError> {
+        let checked = self.file.check().map_err(AuditError::io("written to", &self.file.path));
+        if checked.is_err() {
+            let _ = self.checkpoint();
+            self.has_failed = true;
+        }
+        checked
     }
 
     fn write(&mut self, events: &[String]) -> Result<(), AuditError> {
@@ -172,7 +220,8 @@ impl AuditLog {
     }
 
     /// Signs the present state, adds it to the file of checkpoints, and publishes it. Returns the newest
-    /// checkpoint if no line was added since.
+    /// checkpoint if no line was added since. After a failure, which is logged once a minute, lines can still be
+    /// added, and a later checkpoint covers them all.
     pub fn checkpoint(&mut self) -> Result<Checkpoint, AuditError> {
         if let Some(last) = &self.last_checkpoint
             && last.size == self.tree.size()
@@ -180,15 +229,32 @@ impl AuditLog {
             return Ok(last.clone());
         }
         let checkpoint = Checkpoint::sign(&self.origin, &self.tree, &self.key);
-        if let Err(failure) = self.checkpoints.append(&format!("{checkpoint}\n")) {
-            if !failure.is_undone {
-                self.has_failed = true;
-            }
-            return Err(AuditError::io("written to", &self.checkpoints.path)(failure.cause));
+        if let Err(cause) = self.checkpoints.append_durable(&format!("{checkpoint}\n")) {
+            let error = AuditError::io("written to", &self.checkpoints.path)(cause);
+            self.report_unsigned(&error);
+            return Err(error);
+        }
+        if self.checkpoint_reported.take().is_some() {
+            info!(origin = self.origin, "the audit log has checkpoints again");
         }
         self.publishers.publish(&checkpoint);
         self.last_checkpoint = Some(checkpoint.clone());
         Ok(checkpoint)
+    }
+
+    /// Reports that no checkpoint can be written, once a minute: lines without one are not protected.
+    fn report_unsigned(&mut self, error: &AuditError) {
+        let is_due = self.checkpoint_reported.is_none_or(|at| at.elapsed() >= REPORT_INTERVAL);
+        if is_due {
+            self.checkpoint_reported = Some(Instant::now());
+            let signed = self.last_checkpoint.as_ref().map_or(0, |last| last.size);
+            let unsigned_lines = self.tree.size().saturating_sub(signed);
+            let error = with_causes(error);
+            error!(
+                origin = self.origin,
+                unsigned_lines, error, "the audit log has no new checkpoint"
+            );
+        }
     }
 
     /// Returns whether a write has failed in a way that leaves the state of the file unknown. Such a log takes no
@@ -197,25 +263,17 @@ impl AuditLog {
         self.has_failed
     }
 
-    /// Returns the name of the log.
-    pub fn origin(&self) -> &str {
-        &self.origin
-    }
-
-    /// Returns the number of lines.
-    pub fn size(&self) -> u64 {
-        self.tree.size()
-    }
-
     /// Returns the key that checks the checkpoints of this log.
     pub fn public_key(&self) -> PublicKey {
         self.key.public(&self.origin)
     }
 
     /// Sets the present file aside and begins another one. Its first line has the tree so far, so that it
-    /// can be opened and checked without the others.
+    /// can be opened and checked without the others. Without a checkpoint of this tree, the present file stays.
     fn start_segment(&mut self) -> Result<(), AuditError> {
-        self.checkpoint()?;
+        if self.checkpoint().is_err() {
+            return Ok(());
+        }
         let full = files::full_path(&self.directory, self.first);
         fs::rename(&self.file.path, &full).map_err(AuditError::io("renamed", &self.file.path))?;
         // From here on, lines must not go to the file that was set aside.
@@ -259,12 +317,11 @@ impl AuditLog {
 
     /// Lets another key sign from now on. Both sign that it does.
     fn rotate(&mut self, new: SigningKey) -> Result<(), AuditError> {
-        self.checkpoint()?;
         let event = rotation::event(&self.origin, self.tree.size(), &self.key, &new);
         self.write(&[event])?;
         self.key = new;
         info!(origin = self.origin, key = %self.public_key(), "the audit log has another key");
-        self.checkpoint().map(drop)
+        Ok(())
     }
 
     /// Says in the log that an incomplete line was removed from its end.

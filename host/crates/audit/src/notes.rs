@@ -1,20 +1,27 @@
 //! Reading of files of checkpoints, one at a time: the file of a log that is years old has millions.
 //!
 //! Each checkpoint ends with an empty line after its signatures, which the last one need not have. The first empty
-//! line in it is between its text and its signatures.
+//! line in it is between its text and its signatures. Lines of signatures alone begin with a dash, so that one that
+//! lacks its text or its signatures, because its writer was stopped or its disk was full, does not take a part of
+//! those after it.
 
 use std::{
     fs::File,
     io::{self, BufRead, BufReader, Read as _},
+    mem,
     path::Path,
 };
 
-use crate::checkpoint::{BadCheckpoint, Checkpoint, MAX_BYTES};
+use airlock_core::regular_file;
+
+use crate::checkpoint::{BadCheckpoint, Checkpoint, DASH, MAX_BYTES};
 
 /// Reads the checkpoints of a file.
 pub(crate) struct NoteReader<R> {
     reader: R,
-    /// Bytes that were read.
+    /// First line of the next checkpoint, if it was read already.
+    next_line: Vec<u8>,
+    /// Bytes of the checkpoints so far.
     bytes: u64,
 }
 
@@ -28,14 +35,15 @@ pub(crate) struct Note {
 }
 
 impl NoteReader<BufReader<File>> {
+    /// Opens a file. Fails if it is not a regular one, which may have no end.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self::new(BufReader::with_capacity(1 << 18, File::open(path)?)))
+        Ok(Self::new(BufReader::with_capacity(1 << 18, regular_file::open(path)?)))
     }
 }
 
 impl<R: BufRead> NoteReader<R> {
     pub(crate) fn new(reader: R) -> Self {
-        Self { reader, bytes: 0 }
+        Self { reader, next_line: Vec::new(), bytes: 0 }
     }
 
     /// Reads the next checkpoint, which need not be valid; `None` at the end.
@@ -60,10 +68,17 @@ impl<R: BufRead> NoteReader<R> {
         let mut part_bytes = 0;
         let mut is_line_start = true;
         loop {
-            let mut piece = Vec::new();
-            let most = MAX_BYTES as u64;
-            if self.reader.by_ref().take(most).read_until(b'\n', &mut piece)? == 0 {
+            let mut piece = self.next_piece()?;
+            if piece.is_empty() {
                 return Ok((note, false));
+            }
+            if part_bytes == 0 && is_signature(&piece) != has_text {
+                if has_text {
+                    self.next_line = piece;
+                    return Ok((note, true));
+                }
+                // Signatures without a text.
+                has_text = true;
             }
             self.bytes += piece.len() as u64;
             let is_end = is_line_start && piece == b"\n" && part_bytes > 0;
@@ -78,6 +93,20 @@ impl<R: BufRead> NoteReader<R> {
             }
         }
     }
+
+    /// Reads a line, or a part of one that is long; nothing at the end.
+    fn next_piece(&mut self) -> io::Result<Vec<u8>> {
+        let mut piece = mem::take(&mut self.next_line);
+        if piece.is_empty() {
+            self.reader.by_ref().take(MAX_BYTES as u64).read_until(b'\n', &mut piece)?;
+        }
+        Ok(piece)
+    }
+}
+
+/// Returns whether a line is one of a signature, which may be incomplete.
+fn is_signature(line: &[u8]) -> bool {
+    line.starts_with(DASH.as_bytes()) || DASH.as_bytes().starts_with(line)
 }
 
 fn parse(note: &[u8]) -> Result<Checkpoint, BadCheckpoint> {
@@ -139,13 +168,26 @@ mod tests {
     }
 
     #[test]
+    fn one_that_is_cut_in_the_middle_of_a_file_takes_at_most_the_next_one_with_it() {
+        let checkpoint = checkpoint();
+        let note = checkpoint.to_string();
+        let whole = format!("{note}\n{note}\n");
+        for length in 1..note.len() {
+            let file = [&note.as_bytes()[..length], whole.as_bytes()].concat();
+            let found = notes(&file);
+            let last = found.last().expect("a note");
+            assert_eq!(last.checkpoint, Ok(checkpoint.clone()), "{length}");
+        }
+    }
+
+    #[test]
     fn of_one_that_is_too_long_the_rest_is_left_out_and_the_next_one_is_read() {
         let note = checkpoint().to_string();
         for long in ["x".repeat(5 * MAX_BYTES), "x\n".repeat(2 * MAX_BYTES)] {
             let long = long.trim_end();
             let found = notes(format!("{long}\n\n{long}\n\n{note}\n").as_bytes());
             assert_eq!(found[0].checkpoint, Err(BadCheckpoint::Note));
-            assert!(found[1].checkpoint.is_ok());
+            assert!(found[2].checkpoint.is_ok());
         }
         let long = vec![b'x'; 5 * MAX_BYTES];
         let mut reader = NoteReader::new(long.as_slice());

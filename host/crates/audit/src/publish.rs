@@ -5,11 +5,10 @@
 //! gets the newest checkpoint only: that one commits to everything that those before it did.
 
 use std::{
-    error::Error,
     fmt,
     fs::OpenOptions,
     io::{self, Write as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     thread,
     time::{Duration, Instant},
@@ -20,44 +19,20 @@ use parking_lot::{Condvar, Mutex};
 use tracing::warn;
 
 use crate::checkpoint::Checkpoint;
+use airlock_core::tool::Cause;
 
 /// Time after which a failed publication is tried again, unless there is a newer checkpoint.
 const RETRY: Duration = Duration::from_secs(30);
 /// Longest wait for the last publication, when the log is closed.
 const LAST: Duration = Duration::from_secs(5);
 
-/// A place that checkpoints are published at.
-pub trait CheckpointTarget: Send + 'static {
-    /// Publishes a checkpoint. It may block, and must end: a request has a deadline.
-    fn publish(&mut self, checkpoint: &str) -> Result<(), Box<dyn Error + Send + Sync>>;
-}
+/// Publishes a checkpoint.
+type Publish = dyn FnMut(&str) -> Result<(), Cause> + Send;
 
-impl<F> CheckpointTarget for F
-where
-    F: FnMut(&str) -> Result<(), Box<dyn Error + Send + Sync>> + Send + 'static,
-{
-    fn publish(&mut self, checkpoint: &str) -> Result<(), Box<dyn Error + Send + Sync>> {
-        self(checkpoint)
-    }
-}
-
-/// A file that checkpoints are added to. Several logs may have the same one.
-#[derive(Debug, Clone)]
-pub struct CheckpointFile(pub PathBuf);
-
-impl CheckpointTarget for CheckpointFile {
-    fn publish(&mut self, checkpoint: &str) -> Result<(), Box<dyn Error + Send + Sync>> {
-        let mut file = OpenOptions::new().append(true).create(true).open(&self.0)?;
-        // One write, so that those of other gateways come before or after it.
-        file.write_all(format!("{checkpoint}\n").as_bytes())?;
-        Ok(file.sync_data()?)
-    }
-}
-
-/// A place, and its name in the gateway's log.
+/// A place that checkpoints are published at, and its name in the gateway's log.
 pub struct Publication {
     name: String,
-    target: Box<dyn CheckpointTarget>,
+    publish: Box<Publish>,
 }
 
 impl fmt::Debug for Publication {
@@ -67,10 +42,26 @@ impl fmt::Debug for Publication {
 }
 
 impl Publication {
-    /// Names a place. The name must have no secret, such as the query of a URL.
-    pub fn new(name: impl Into<String>, target: impl CheckpointTarget) -> Self {
-        Self { name: name.into(), target: Box::new(target) }
+    /// Names a place. The name must have no secret, such as the query of a URL. `publish` publishes a checkpoint
+    /// there. It may block, and must end: a request has a deadline.
+    pub fn new(
+        name: impl Into<String>,
+        publish: impl FnMut(&str) -> Result<(), Cause> + Send + 'static,
+    ) -> Self {
+        Self { name: name.into(), publish: Box::new(publish) }
     }
+
+    /// Returns a file that checkpoints are added to. Several logs may have the same one.
+    pub fn file(path: PathBuf) -> Self {
+        Self::new(path.display().to_string(), move |checkpoint: &str| add(&path, checkpoint))
+    }
+}
+
+fn add(path: &Path, checkpoint: &str) -> Result<(), Cause> {
+    let mut file = OpenOptions::new().append(true).create(true).open(path)?;
+    // One write, so that those of other gateways come before or after it.
+    file.write_all(format!("{checkpoint}\n").as_bytes())?;
+    Ok(file.sync_data()?)
 }
 
 /// The threads of all places.
@@ -142,7 +133,7 @@ impl Drop for Publishers {
 fn publish_each(publication: &mut Publication, shared: &Shared) {
     let mut failed = None;
     while let Some(checkpoint) = next(shared, &mut failed) {
-        if let Err(error) = publication.target.publish(&checkpoint) {
+        if let Err(error) = (publication.publish)(&checkpoint) {
             let error = with_causes(error.as_ref());
             warn!(target = publication.name, %error, "a checkpoint of the audit log was not published");
             failed = Some(checkpoint);
@@ -193,7 +184,7 @@ mod tests {
         let path = directory.path().join("published");
         let published = [checkpoint(1), checkpoint(2)];
         for checkpoint in &published {
-            let file = Publication::new("file", CheckpointFile(path.clone()));
+            let file = Publication::file(path.clone());
             Publishers::start(vec![file]).expect("a thread").publish(checkpoint);
         }
         let [first, second] = published;

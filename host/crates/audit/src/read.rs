@@ -9,7 +9,7 @@ use std::{
 use crate::{
     checkpoint::{BadCheckpoint, Checkpoint},
     event::Line,
-    files::{self, LineReader},
+    files,
     notes::NoteReader,
 };
 
@@ -46,16 +46,16 @@ pub(crate) fn each_line(
     path: &Path,
     mut show: impl FnMut(&Line<'_>) -> ControlFlow<()>,
 ) -> Result<(), ReadError> {
-    for file in files::line_files(path).map_err(ReadError::file(path))? {
-        let mut reader = LineReader::open(&file).map_err(ReadError::file(&file))?;
+    for mut file in files::line_files(path).map_err(ReadError::file(path))? {
+        let mut reader = file.open().map_err(ReadError::file(&file.path))?;
         let mut row = 0;
-        while let Some(raw) = reader.next_line().map_err(ReadError::file(&file))? {
+        while let Some(raw) = reader.next_line().map_err(ReadError::file(&file.path))? {
             row += 1;
-            if !raw.is_whole {
+            if !raw.is_whole && file.is_newest {
                 return Ok(());
             }
-            let line = Line::parse(raw.bytes);
-            let line = line.ok_or_else(|| ReadError::Line { path: file.clone(), row })?;
+            let line = Line::parse(raw.bytes).filter(|_| raw.is_whole);
+            let line = line.ok_or_else(|| ReadError::Line { path: file.path.clone(), row })?;
             if show(&line).is_break() {
                 return Ok(());
             }
@@ -84,7 +84,7 @@ pub fn each_checkpoint(
 }
 
 /// Returns the newest checkpoint of a directory that can be read; `None` if it has none.
-pub fn newest_checkpoint(directory: &Path) -> Result<Option<Checkpoint>, ReadError> {
+pub(crate) fn newest_checkpoint(directory: &Path) -> Result<Option<Checkpoint>, ReadError> {
     let path = checkpoints_path(directory);
     if !path.try_exists().map_err(ReadError::file(&path))? {
         return Ok(None);

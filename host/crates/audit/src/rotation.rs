@@ -4,7 +4,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value};
 
 use crate::{
-    event::{KEY_ROTATED, line, now_ms},
+    event::{KEY_ROTATED, line, now_ms, text},
     key::{PublicKey, SigningKey},
 };
 
@@ -80,10 +80,6 @@ fn new_key(members: &Map<String, Value>, number: u64, old: &PublicKey) -> Option
 
 fn signature(members: &Map<String, Value>, name: &str) -> Option<Vec<u8>> {
     BASE64_STANDARD.decode(text(members, name)?).ok()
-}
-
-fn text<'m>(members: &'m Map<String, Value>, name: &str) -> Option<&'m str> {
-    members.get(name).and_then(Value::as_str)
 }
 
 #[cfg(test)]

@@ -1,10 +1,9 @@
 //! The first line of a file: what the rest of it follows.
 
-use airlock_strings::hex_digit;
-use serde_json::{Map, Value};
+use airlock_strings::from_hex;
 
 use crate::{
-    event::{LOG_CONTINUED, LOG_CREATED, Line},
+    event::{LOG_CONTINUED, LOG_CREATED, Line, text},
     key::PublicKey,
     tree::{Hash, Tree},
 };
@@ -41,23 +40,11 @@ impl Start {
     }
 }
 
-fn text<'m>(members: &'m Map<String, Value>, name: &str) -> Option<&'m str> {
-    members.get(name).and_then(Value::as_str)
-}
-
 /// Reads hashes in hexadecimal, without anything between them.
 fn hashes(text: &str) -> Option<Vec<Hash>> {
     let (digits, rest) = text.as_bytes().as_chunks::<64>();
     if !rest.is_empty() {
         return None;
     }
-    digits.iter().map(hash).collect()
-}
-
-fn hash(digits: &[u8; 64]) -> Option<Hash> {
-    let mut hash = Hash::default();
-    for (byte, pair) in hash.iter_mut().zip(digits.as_chunks::<2>().0) {
-        *byte = hex_digit(pair[0])? << 4 | hex_digit(pair[1])?;
-    }
-    Some(hash)
+    digits.iter().map(|digits| from_hex(digits)).collect()
 }

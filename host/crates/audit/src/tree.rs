@@ -8,15 +8,15 @@ use std::ops::Range;
 use sha2::{Digest as _, Sha256};
 
 /// A hash of the tree.
-pub type Hash = [u8; 32];
+pub(crate) type Hash = [u8; 32];
 
 /// Returns the hash of a leaf with these contents.
-pub fn leaf_hash(contents: &[u8]) -> Hash {
+pub(crate) fn leaf_hash(contents: &[u8]) -> Hash {
     Sha256::new().chain_update([0]).chain_update(contents).finalize().into()
 }
 
 /// Returns the hash of a node above two others.
-pub fn node_hash(left: &Hash, right: &Hash) -> Hash {
+pub(crate) fn node_hash(left: &Hash, right: &Hash) -> Hash {
     Sha256::new().chain_update([1]).chain_update(left).chain_update(right).finalize().into()
 }
 
@@ -25,7 +25,7 @@ const SIZE_LIMIT: u64 = 1 << 62;
 
 /// A tree to which leaves are added: its size, and the roots of its complete subtrees, largest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tree {
+pub(crate) struct Tree {
     size: u64,
     /// One for each bit of the size that is set.
     subtrees: Vec<Hash>,
@@ -34,23 +34,23 @@ pub struct Tree {
 impl Tree {
     /// Restores a tree. `None` if a tree of this size has another number of complete subtrees, or is larger than
     /// any log.
-    pub fn from_subtrees(size: u64, subtrees: Vec<Hash>) -> Option<Self> {
+    pub(crate) fn from_subtrees(size: u64, subtrees: Vec<Hash>) -> Option<Self> {
         let is_whole = usize::try_from(size.count_ones()) == Ok(subtrees.len());
         (is_whole && size < SIZE_LIMIT).then_some(Self { size, subtrees })
     }
 
     /// Returns the number of leaves.
-    pub fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         self.size
     }
 
     /// Returns the roots of the complete subtrees, largest first.
-    pub fn subtrees(&self) -> &[Hash] {
+    pub(crate) fn subtrees(&self) -> &[Hash] {
         &self.subtrees
     }
 
     /// Adds a leaf.
-    pub fn push(&mut self, leaf: Hash) {
+    pub(crate) fn push(&mut self, leaf: Hash) {
         let mut node = leaf;
         for _ in 0..self.size.trailing_ones() {
             let Some(left) = self.subtrees.pop() else { break };
@@ -61,7 +61,7 @@ impl Tree {
     }
 
     /// Returns the root. That of the empty tree is the hash of nothing.
-    pub fn root(&self) -> Hash {
+    pub(crate) fn root(&self) -> Hash {
         let mut subtrees = self.subtrees.iter().rev();
         let Some(&smallest) = subtrees.next() else { return Sha256::digest([]).into() };
         subtrees.fold(smallest, |right, left| node_hash(left, &right))
@@ -70,7 +70,7 @@ impl Tree {
 
 /// Returns the leaves below each hash of a proof that leaf `index` is in the tree of this size, in the
 /// order of the proof. Empty if the leaf is not in it.
-pub fn inclusion_ranges(index: u64, size: u64) -> Vec<Range<u64>> {
+pub(crate) fn inclusion_ranges(index: u64, size: u64) -> Vec<Range<u64>> {
     let mut ranges = Vec::new();
     let mut part = 0..size;
     while part.contains(&index) && part.end - part.start > 1 {
@@ -89,7 +89,7 @@ pub fn inclusion_ranges(index: u64, size: u64) -> Vec<Range<u64>> {
 
 /// Returns the leaves below each hash of a proof that the tree of size `new` begins with the tree of size
 /// `old`, in the order of the proof. Empty for equal sizes and for an empty old tree, which need none.
-pub fn consistency_ranges(old: u64, new: u64) -> Vec<Range<u64>> {
+pub(crate) fn consistency_ranges(old: u64, new: u64) -> Vec<Range<u64>> {
     let mut ranges = Vec::new();
     if old == 0 || old >= new {
         return ranges;
@@ -120,7 +120,7 @@ fn split(size: u64) -> u64 {
 
 /// The subtrees of a proof, while the leaves pass by.
 #[derive(Debug)]
-pub struct ProofBuilder {
+pub(crate) struct ProofBuilder {
     subtrees: Vec<(Range<u64>, Tree)>,
     next: u64,
 }
@@ -128,13 +128,13 @@ pub struct ProofBuilder {
 impl ProofBuilder {
     /// Creates the builder of a proof with a hash for each of these ranges. The first leaf that it gets is
     /// number `first`.
-    pub fn new(ranges: Vec<Range<u64>>, first: u64) -> Self {
+    pub(crate) fn new(ranges: Vec<Range<u64>>, first: u64) -> Self {
         let subtrees = ranges.into_iter().map(|range| (range, Tree::default())).collect();
         Self { subtrees, next: first }
     }
 
     /// Takes the next leaf.
-    pub fn push(&mut self, leaf: Hash) {
+    pub(crate) fn push(&mut self, leaf: Hash) {
         let index = self.next;
         self.next = self.next.saturating_add(1);
         for (range, tree) in &mut self.subtrees {
@@ -145,7 +145,7 @@ impl ProofBuilder {
     }
 
     /// Returns the hashes; `None` if a leaf below one of them did not pass by.
-    pub fn finish(self) -> Option<Vec<Hash>> {
+    pub(crate) fn finish(self) -> Option<Vec<Hash>> {
         let roots = self
             .subtrees
             .into_iter()
@@ -156,7 +156,7 @@ impl ProofBuilder {
 
 /// Returns whether a proof shows that the tree of this size and root has this leaf at `index`
 /// (RFC 9162, section 2.1.3.2).
-pub fn is_included(leaf: &Hash, index: u64, size: u64, proof: &[Hash], root: &Hash) -> bool {
+pub(crate) fn is_included(leaf: &Hash, index: u64, size: u64, proof: &[Hash], root: &Hash) -> bool {
     if index >= size {
         return false;
     }
@@ -184,7 +184,7 @@ pub fn is_included(leaf: &Hash, index: u64, size: u64, proof: &[Hash], root: &Ha
 
 /// Returns whether a proof shows that the tree `new` begins with the tree `old`; both are sizes and roots
 /// (RFC 9162, section 2.1.4.2).
-pub fn is_consistent(old: (u64, &Hash), new: (u64, &Hash), proof: &[Hash]) -> bool {
+pub(crate) fn is_consistent(old: (u64, &Hash), new: (u64, &Hash), proof: &[Hash]) -> bool {
     let (old_size, old_root) = old;
     let (new_size, new_root) = new;
     if old_size == new_size {

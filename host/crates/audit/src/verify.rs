@@ -10,13 +10,13 @@ use std::{
 };
 
 use crate::{
-    event::{KEY_ROTATED, Line},
-    files::{self, LineReader},
+    event::{KEY_ROTATED, Line, time},
+    files::{self, LineFile},
     key::PublicKey,
     read::ReadError,
     rotation::KeyHistory,
     start::Start,
-    tree::{Tree, leaf_hash},
+    tree::{Hash, Tree, leaf_hash},
 };
 
 pub use self::finding::Finding;
@@ -52,6 +52,8 @@ pub struct Report {
     pub size: u64,
     /// Number of lines that the newest valid checkpoint signs.
     pub signed: u64,
+    /// Time of the first line after these, as RFC 3339 has it; `None` if there is none.
+    pub unsigned_since: Option<String>,
     /// Keys of the log, oldest first.
     pub keys: Vec<PublicKey>,
     /// Number of valid checkpoints.
@@ -69,8 +71,8 @@ pub fn verify(path: &Path, evidence: &Evidence) -> Result<Report, ReadError> {
     // Before the lines: a gateway that writes meanwhile adds lines first.
     let claims = Claims::read(path, evidence, &mut findings)?;
     let mut pass = Pass { claims, ..Pass::default() };
-    for file in files::line_files(path).map_err(ReadError::file(path))? {
-        pass.read(&file).map_err(ReadError::file(&file))?;
+    for mut file in files::line_files(path).map_err(ReadError::file(path))? {
+        pass.read(&mut file).map_err(ReadError::file(&file.path))?;
     }
     pass.report(evidence, findings)
 }
@@ -83,38 +85,52 @@ struct Pass {
     tree: Tree,
     keys: Option<KeyHistory>,
     claims: Claims,
+    unsigned_since: Option<String>,
     incomplete_bytes: u64,
     findings: Vec<Finding>,
 }
 
 impl Pass {
-    fn read(&mut self, file: &Path) -> io::Result<()> {
-        let mut reader = LineReader::open(file)?;
+    fn read(&mut self, file: &mut LineFile) -> io::Result<()> {
+        let mut reader = file.open()?;
         let mut row = 0;
         while let Some(raw) = reader.next_line()? {
-            if !raw.is_whole {
+            row += 1;
+            if !raw.is_whole && file.is_newest {
                 self.incomplete_bytes = raw.file_bytes();
                 break;
             }
-            row += 1;
-            match Line::parse(raw.bytes).filter(Line::is_canonical) {
-                Some(line) => self.take(&line),
-                None => self.chain.take_malformed(raw.bytes, file, row),
+            if !raw.is_whole {
+                // No gateway sets a file aside that ends with an incomplete line.
+                let file = file.path.display().to_string();
+                self.find(Finding::Malformed { line: self.tree.size(), file, row });
+                break;
             }
-            self.tree.push(leaf_hash(raw.bytes));
-            self.claims.compare(&self.tree);
+            let leaf = leaf_hash(raw.bytes);
+            let line = Line::parse(raw.bytes).filter(Line::is_canonical);
+            match &line {
+                Some(line) => self.take(line, leaf),
+                None => self.chain.take_malformed(leaf, &file.path, row),
+            }
+            self.tree.push(leaf);
+            if self.claims.compare(&self.tree) {
+                self.unsigned_since = None;
+            } else if self.unsigned_since.is_none() {
+                self.unsigned_since =
+                    line.and_then(|line| line.members()).map(|event| time(&event));
+            }
         }
         Ok(())
     }
 
-    fn take(&mut self, line: &Line<'_>) {
+    fn take(&mut self, line: &Line<'_>, leaf: Hash) {
         if self.tree.size() == self.first && self.keys.is_none() {
             match Start::read(line) {
                 Ok(start) => self.begin(start),
                 Err(reason) => self.find(Finding::Start { line: line.number, reason }),
             }
         }
-        self.chain.take(line);
+        self.chain.take(line, leaf);
         if let Some(keys) = &mut self.keys
             && let Some(members) = line.members_of_kind(KEY_ROTATED)
             && !keys.rotate(&members, line.number)
@@ -165,6 +181,7 @@ impl Pass {
             first: self.first,
             size,
             signed,
+            unsigned_since: self.unsigned_since,
             keys,
             checkpoints: valid.len(),
             incomplete_bytes: self.incomplete_bytes,

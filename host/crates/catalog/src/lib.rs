@@ -7,6 +7,7 @@
 mod cache;
 mod explain;
 mod fallback;
+mod internal;
 mod left_out;
 mod naming;
 mod published;
@@ -29,9 +30,11 @@ use tokio::{sync::watch, time::Instant};
 
 pub use self::explain::{ExplainedClient, ExplainedTool, Explanation, Reason, Visibility};
 pub use self::fallback::FallbackState;
+pub use self::internal::{BadInternalTool, check_internal, own_error, read_arguments};
 pub use self::left_out::{LeftOut, LeftOutCause};
 pub use self::published::Observer;
 pub use self::report::{report_dropped, report_unchecked};
+pub use self::schemas::{UncheckedSchemas, check_members};
 pub use self::snapshot::Snapshot;
 pub use self::source::{SourceState, ToolSource};
 pub use self::source_kind::SourceKind;
@@ -46,7 +49,7 @@ use self::{
     writer::WriterNumber,
 };
 use airlock_core::{
-    door::{CallControl, OwnTools, Provider, ScriptLanguage, ToolGroup},
+    door::{CallControl, CallPolicy, OwnTools, Provider, ScriptLanguage, ToolGroup},
     tool::{ClientName, Offers, Policy, Tool, ToolDefinition},
 };
 
@@ -146,6 +149,11 @@ impl Catalog {
         self.update(|next| next.control = Some(control));
     }
 
+    /// Sets the policy that narrows all calls of views from now on. Set it before the first request.
+    pub fn set_call_policy(&self, policy: Arc<dyn CallPolicy>) {
+        self.update(|next| next.call_policy = Some(policy));
+    }
+
     /// Replaces the groups of tools. Readers are notified only if they have changed.
     pub fn set_groups(&self, groups: impl IntoIterator<Item = ToolGroup>) {
         let groups = groups.into_iter().map(|group| (group.slug.clone(), Arc::new(group)));
@@ -234,8 +242,8 @@ impl Catalog {
     /// Replaces a client's tools and provider, and marks it connected. Invalid definitions are left
     /// out; returns the reason for each. Of two definitions with the same name the first one is
     /// kept. Else the names, and the tools under them, do not depend on the order of the
-    /// definitions. Arguments of the tools of MCP servers and of the embedding program, and structured
-    /// results of MCP servers, are checked against the schemas of the tools.
+    /// definitions. Arguments and structured results of the tools of MCP servers and of the embedding
+    /// program are checked against the schemas of the tools.
     ///
     /// The definitions are checked and their schemas compiled on a blocking thread, which takes less
     /// than a second for the largest ordinary lists. If the future is dropped before it completes, nothing is published.
@@ -251,6 +259,35 @@ impl Catalog {
     ) -> Vec<String> {
         let Some(adopted) = self.adopt(client, definitions).await else { return Vec::new() };
         self.install(client, None, adopted, BTreeSet::new(), provider)
+    }
+
+    /// Does the same as [`Catalog::publish`], but fails and publishes nothing if values would not be checked against one of
+    /// the schemas.
+    ///
+    /// # Panics
+    ///
+    /// Panics as [`Catalog::publish`] does.
+    pub async fn publish_checked(
+        &self,
+        client: &ClientName,
+        definitions: Vec<ToolDefinition>,
+        provider: Arc<dyn Provider>,
+    ) -> Result<Vec<String>, UncheckedSchemas> {
+        let Some(adopted) = self.adopt(client, definitions).await else { return Ok(Vec::new()) };
+        adopted.schemas.require_all()?;
+        Ok(self.install(client, None, adopted, BTreeSet::new(), provider))
+    }
+
+    /// Does the same as [`Catalog::publish_checked`] on the calling thread, which it blocks.
+    pub fn blocking_publish_checked(
+        &self,
+        client: &ClientName,
+        definitions: Vec<ToolDefinition>,
+        provider: Arc<dyn Provider>,
+    ) -> Result<Vec<String>, UncheckedSchemas> {
+        let adopted = Adopted::new(client, &self.policy(client), definitions, self.checks(client));
+        adopted.schemas.require_all()?;
+        Ok(self.install(client, None, adopted, BTreeSet::new(), provider))
     }
 
     /// Checks the definitions of a client on a blocking thread; `None` if the runtime is shutting down,
@@ -289,8 +326,7 @@ impl Catalog {
     /// Returns the values of a client that are checked against the schemas of its tools.
     fn checks(&self, client: &ClientName) -> Checks {
         match self.current.load().clients.get(client).map(|client| client.kind) {
-            Some(SourceKind::Server(_)) => Checks::ArgumentsAndResults,
-            Some(SourceKind::Internal) => Checks::Arguments,
+            Some(SourceKind::Server(_) | SourceKind::Internal) => Checks::ArgumentsAndResults,
             // The provider of a plugin checks its values itself.
             Some(SourceKind::Plugin) | None => Checks::Nothing,
         }
@@ -326,7 +362,9 @@ impl Catalog {
             let fallbacks = Fallbacks::new(&entry.policy, &tools);
             entry.tools = tools;
             let tools = listed;
-            let published = Published { provider, tools, schemas, observer, cache, fallbacks };
+            let is_internal = entry.kind == SourceKind::Internal;
+            let published =
+                Published { provider, tools, schemas, observer, cache, fallbacks, is_internal };
             entry.set_published(published);
             entry.left_out = dropped.iter().take(MAX_REASONS).cloned().collect();
             entry.unaccepted = unaccepted.into();

@@ -53,6 +53,8 @@ pub(super) struct Published {
     pub(super) cache: Option<Arc<ClientCache>>,
     /// Tools that are called while the source is away.
     pub(super) fallbacks: Arc<Fallbacks>,
+    /// True if the source is the program itself, which does not check arguments again as a server does.
+    pub(super) is_internal: bool,
 }
 
 impl Published {
@@ -114,6 +116,7 @@ impl Provider for Published {
     fn call(&self, call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
         Box::pin(async move {
             self.schemas.check_arguments(&call).await?;
+            let call = if self.is_internal { self.schemas.without_nulls(call).await } else { call };
             let Some(standby) = self.fallbacks.stand_by(&call) else {
                 return self.cached(call).await;
             };

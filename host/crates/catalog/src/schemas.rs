@@ -1,5 +1,5 @@
-//! The schemas of a list of tools, against which the arguments of calls and the structured results of
-//! MCP servers are checked.
+//! The schemas of a list of tools, against which the arguments of calls and their structured results are
+//! checked.
 //!
 //! They are compiled once, when the tools are published: a list with little work in the quick turn,
 //! which seconds of another server's list do not delay, and any other list in the long turn. A schema
@@ -18,7 +18,7 @@ use airlock_core::{
     tool::{CallError, Tool, ToolName, ToolOutput},
 };
 use airlock_json::{
-    JsonText,
+    JsonText, raw,
     schema::{BadSchema, CompileWork, CompiledSchema, Problem, Violations},
 };
 
@@ -54,11 +54,14 @@ pub(super) struct Schemas {
 pub(super) enum Checks {
     /// None: the provider checks its values itself.
     Nothing,
-    /// The arguments of calls.
-    Arguments,
     /// The arguments of calls and structured results.
     ArgumentsAndResults,
 }
+
+/// Error: the schemas of a client's tools are together too large, so that values would not be checked against one of them.
+#[derive(Debug, thiserror::Error)]
+#[error("the schemas of all tools are together too large to be checked: {0}")]
+pub struct UncheckedSchemas(String);
 
 /// Reason that values are not checked against a schema.
 #[derive(Debug, thiserror::Error)]
@@ -90,15 +93,13 @@ impl Schemas {
     /// that a list with large ones loses the checks of arguments, which its server checks itself.
     fn compile_within(checks: Checks, tools: &[Arc<Tool>], work: fn() -> CompileWork) -> Self {
         let mut schemas = Self::default();
-        if checks == Checks::ArgumentsAndResults {
-            let declared =
-                tools.iter().filter_map(|tool| Some((tool, tool.output_schema.as_ref()?)));
-            schemas.output = schemas.compile_all("outputSchema", declared, work());
+        if checks == Checks::Nothing {
+            return schemas;
         }
-        if checks != Checks::Nothing {
-            let declared = tools.iter().map(|tool| (tool, &tool.input_schema));
-            schemas.input = schemas.compile_all("inputSchema", declared, work());
-        }
+        let declared = tools.iter().filter_map(|tool| Some((tool, tool.output_schema.as_ref()?)));
+        schemas.output = schemas.compile_all("outputSchema", declared, work());
+        let declared = tools.iter().map(|tool| (tool, &tool.input_schema));
+        schemas.input = schemas.compile_all("inputSchema", declared, work());
         schemas
     }
 
@@ -143,6 +144,11 @@ impl Schemas {
         &self.unchecked
     }
 
+    /// Fails if nothing is checked against a schema.
+    pub(super) fn require_all(&self) -> Result<(), UncheckedSchemas> {
+        self.unchecked.first().map_or(Ok(()), |reason| Err(UncheckedSchemas(reason.clone())))
+    }
+
     /// Checks the arguments of a call.
     pub(super) async fn check_arguments(&self, call: &Admitted) -> Result<(), CallError> {
         let Some(schema) = self.input.get(&call.tool().full_name) else { return Ok(()) };
@@ -152,6 +158,26 @@ impl Schemas {
             let name = call.tool().name.clone();
             CallError::invalid_arguments(name, &violations)
         })
+    }
+
+    /// Returns a call whose arguments were checked, with arguments that fit the schema as they are: without those that are
+    /// `null` in the place of an absent one.
+    pub(super) async fn without_nulls(&self, call: Admitted) -> Admitted {
+        let Some(schema) = self.input.get(&call.tool().full_name) else { return call };
+        let arguments = call.arguments();
+        let has_null = raw::members(arguments.as_str())
+            .is_some_and(|mut members| members.any(|(_, value)| value == "null"));
+        if !has_null {
+            return call;
+        }
+        let tenant = call.chain().tenant();
+        let checked = threads::check_arguments(tenant, schema, arguments, check_exactly).await;
+        if checked.is_ok() {
+            return call;
+        }
+        let bytes = arguments.as_str().len();
+        let tenant = tenant.clone();
+        threads::read(&tenant, bytes, move || call.without_nulls()).await
     }
 
     /// Checks the structured result of a call.
@@ -179,9 +205,15 @@ fn schema_bytes(tool: &Tool) -> usize {
     tool.input_schema.as_str().len() + output
 }
 
+/// Checks arguments as they are.
+#[expect(clippy::needless_pass_by_value, reason = "the form of every check of arguments")]
+fn check_exactly(schema: &CompiledSchema, members: Value) -> Result<(), Violations> {
+    schema.check(&members)
+}
+
 /// Checks arguments. A `null` may stand for an absent one: clients send it for an argument that they do
 /// not use, and the server receives it unchanged.
-fn check_members(schema: &CompiledSchema, mut members: Value) -> Result<(), Violations> {
+pub fn check_members(schema: &CompiledSchema, mut members: Value) -> Result<(), Violations> {
     let Err(violations) = schema.check(&members) else { return Ok(()) };
     if let Some(members) = members.as_object_mut() {
         let all = members.len();

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::{source::ToolSource, views::Views};
 use airlock_core::{
     door::{
-        CallControl, Filter, GroupSlug, OwnTools, RelaySource, RelayView, ScriptLanguage, Source,
-        ToolGroup, ToolRules, ToolSwitch, View, VirtualKey,
+        CallControl, CallPolicy, Filter, GroupSlug, OwnTools, RelaySource, RelayView,
+        ScriptLanguage, Source, ToolGroup, ToolRules, ToolSwitch, View, VirtualKey,
     },
     tool::{ClientName, Offers, Policy},
 };
@@ -38,6 +38,8 @@ pub struct Snapshot {
     pub(super) switch: ToolSwitch,
     /// Accompanies the calls of all views; `None` if nothing does.
     pub(super) control: Option<Arc<dyn CallControl>>,
+    /// Narrows the calls of all views; `None` if the rules of the configuration alone decide.
+    pub(super) call_policy: Option<Arc<dyn CallPolicy>>,
     pub(super) views: Views,
 }
 
@@ -55,6 +57,7 @@ impl Snapshot {
             is_switched_off: self.is_switched_off,
             switch: self.switch.clone(),
             control: self.control.clone(),
+            call_policy: self.call_policy.clone(),
             views: Views::default(),
         }
     }
@@ -99,7 +102,8 @@ impl Snapshot {
         let meta_tools = selected.or(self.meta_tools.as_ref());
         let mut view = View::new(sources, meta_tools, filter, key)
             .with_switch(self.switch.clone())
-            .with_control(self.control.clone());
+            .with_control(self.control.clone())
+            .with_policy(self.call_policy.clone());
         if let Some(search) = &self.search {
             view = view.with_search(&search.own, search.above);
         }

@@ -75,6 +75,16 @@ impl CodeCache {
         Ok(Self { directory: directory.to_owned(), key, max_bytes: MAX_BYTES })
     }
 
+    /// Returns the directory for compiled code that a user has by the variables of the environment: below
+    /// `AIRLOCK_CACHE_DIR`, else below the user's cache directory. `None` if neither is known.
+    pub fn default_directory(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+        let cache =
+            variable("XDG_CACHE_HOME").or_else(|| variable("HOME").map(|home| home.join(".cache")));
+        variable("AIRLOCK_CACHE_DIR")
+            .or_else(|| cache.map(|cache| cache.join("airlock")))
+            .map(|directory| directory.join("code"))
+    }
+
     /// Returns the path of the directory.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory

@@ -15,6 +15,7 @@ mod error;
 mod functions;
 mod precompile;
 mod prepare;
+mod progress;
 mod sections;
 mod settings;
 mod structure;
@@ -30,6 +31,7 @@ pub use self::{
     },
     error::{CompileError, MAX_COMPONENT_BYTES},
     functions::FunctionCache,
+    progress::{CompileHook, compiling},
     sections::{data_contains, exports, imported_functions, imports, section, section_anywhere},
     settings::{CompilerChild, Compiling, Form as CompileForm},
 };

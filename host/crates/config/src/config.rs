@@ -16,7 +16,7 @@ use airlock_core::{
 use airlock_limits::{limit::Limit, price::PriceTable};
 use airlock_model as model;
 use airlock_plugin as plugin;
-use airlock_records::{AuditKey, CheckpointPlace, RecordSettings};
+use airlock_records::{CheckpointPlace, RecordSettings, SigningKeySource};
 use airlock_sandbox::{self as sandbox, OffLimits};
 use airlock_scripts::{BindingLevel, Layout, runs};
 use airlock_server::{self as server, TlsSettings, socket};
@@ -250,8 +250,8 @@ impl Config {
     fn audit_files(&self) -> impl Iterator<Item = &Path> {
         self.records.audit.iter().flat_map(|audit| {
             let keys = audit.key.iter().chain(&audit.old_key).filter_map(|key| match key {
-                AuditKey::File(path) => Some(path.as_path()),
-                AuditKey::Text(_) => None,
+                SigningKeySource::File(path) => Some(path.as_path()),
+                SigningKeySource::Text(_) => None,
             });
             let published = audit.publish.iter().filter_map(|place| match place {
                 CheckpointPlace::File(path) => Some(path.as_path()),

@@ -60,6 +60,7 @@ use super::{
     key_path::KeyPath,
     load::Place,
 };
+use airlock_compile::CodeCache;
 use airlock_core::{
     door::{Budget, Keys, ToolGroup},
     tool::ClientName,
@@ -362,13 +363,7 @@ fn user_credentials(client: &Client) -> Option<&UserCredentials> {
     }
 }
 
-/// Returns the directory for compiled code: below `AIRLOCK_CACHE_DIR`, else below the user's cache
-/// directory; `None` if neither is known.
+/// Returns the directory for compiled code; `None` if none is known.
 fn code_cache(env: FileEnv<'_>) -> Option<PathBuf> {
-    let directory = |variable| env.optional(variable).map(PathBuf::from);
-    let cache =
-        directory("XDG_CACHE_HOME").or_else(|| directory("HOME").map(|home| home.join(".cache")));
-    directory("AIRLOCK_CACHE_DIR")
-        .or_else(|| cache.map(|cache| cache.join("airlock")))
-        .map(|directory| directory.join("code"))
+    CodeCache::default_directory(|variable| env.optional(variable).map(PathBuf::from))
 }

@@ -48,7 +48,7 @@ fn show(default: &Value) -> Option<String> {
 mod tests {
     use std::path::{Path, PathBuf};
 
-    use airlock_core::limit::Limit;
+    use airlock_core::limit::GuestLimit;
     use airlock_sandbox::Limits;
 
     #[test]
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn the_documented_limits_equal_the_table_of_the_code() {
         let path = documentation("configuration.md");
-        let rows: Vec<_> = Limit::ALL
+        let rows: Vec<_> = GuestLimit::ALL
             .into_iter()
             .map(|limit| {
                 let default = limit.show(limit.default_amount());

@@ -187,6 +187,11 @@ impl Part {
         Self { content, cache_control: None, extra: Object::new() }
     }
 
+    /// Returns the text; `None` if the part is none.
+    pub fn as_text(&self) -> Option<&str> {
+        if let Content::Text(text) = &self.content { Some(text) } else { None }
+    }
+
     /// Returns an estimate of the memory that the part takes, in bytes.
     pub fn bytes(&self) -> usize {
         let content = match &self.content {

@@ -4,6 +4,11 @@ use std::{fmt, sync::Arc};
 
 use futures_util::future::BoxFuture;
 
+use crate::{
+    operator::Operator,
+    tenant::{Tenant, User},
+};
+
 /// Takes note of acts. Implemented by the records of the gateway.
 pub trait ActRecord: Send + Sync + 'static {
     /// Records an act. Must neither block nor fail.
@@ -46,13 +51,82 @@ impl fmt::Debug for Acts {
     }
 }
 
+/// A party that acts. `Display` is its one form in records, in the store and in logs; the identity of a user,
+/// which may be an address, is not a part of it. A name is quoted, so that none is taken for another party.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Actor {
+    /// An operator, by name. The command line acts on a store as an operator.
+    Operator(String),
+    /// The holder of a virtual key, by the name of the key.
+    Key(String),
+    /// A user with an access token.
+    User {
+        /// Name of the virtual key whose tools the user sees.
+        key: String,
+        /// The user.
+        user: User,
+    },
+    /// A caller without a credential.
+    Anonymous,
+    /// The gateway itself.
+    Gateway,
+    /// The program in whose process the gateway runs, as the operator.
+    Program,
+    /// The holder of the setup token, who makes the first operator.
+    Setup,
+    /// An actor in the form that the store has.
+    Stored(String),
+}
+
+impl Actor {
+    /// Returns the holder of a virtual key with this name, or the user who came with an access token.
+    pub fn holder(key: &str, user: Option<&User>) -> Self {
+        let key = key.to_owned();
+        match user {
+            Some(user) => Self::User { key, user: user.clone() },
+            None => Self::Key(key),
+        }
+    }
+}
+
+impl fmt::Display for Actor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Operator(name) => write!(f, "operator {name:?}"),
+            Self::Key(name) => write!(f, "key {name:?}"),
+            Self::User { key, .. } => write!(f, "user of key {key:?}"),
+            Self::Anonymous => f.write_str("anonymous"),
+            Self::Gateway => f.write_str("gateway"),
+            Self::Program => f.write_str("program"),
+            Self::Setup => f.write_str("setup"),
+            Self::Stored(text) => f.write_str(text),
+        }
+    }
+}
+
+impl From<&Operator> for Actor {
+    fn from(operator: &Operator) -> Self {
+        Self::Operator(operator.name.clone())
+    }
+}
+
+impl From<&Tenant> for Actor {
+    fn from(tenant: &Tenant) -> Self {
+        match tenant.identity() {
+            Some(identity) => Self::holder(identity.key_name, identity.user),
+            None if *tenant == Tenant::GATEWAY => Self::Gateway,
+            None => Self::Anonymous,
+        }
+    }
+}
+
 /// An act.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Act {
     /// Kind of the act.
     pub kind: ActKind,
-    /// The operator, the key or the part of the gateway that acts, for people.
-    pub actor: String,
+    /// The party that acts.
+    pub actor: Actor,
     /// The object of the act: the identifier of a call that waits, the name of a setting, a session.
     pub object: String,
     /// Further members, without secrets. Each name is used once, and none is that of a member of every line.
@@ -61,7 +135,7 @@ pub struct Act {
 
 impl Act {
     /// Creates an act without details.
-    pub fn new(kind: ActKind, actor: impl Into<String>, object: impl Into<String>) -> Self {
+    pub fn new(kind: ActKind, actor: impl Into<Actor>, object: impl Into<String>) -> Self {
         Self { kind, actor: actor.into(), object: object.into(), details: Vec::new() }
     }
 
@@ -121,6 +195,34 @@ impl ActKind {
             Self::LogErased => "log_erased",
             Self::GatewayStarted => "gateway_started",
             Self::GatewayStopped => "gateway_stopped",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operator::Role;
+
+    fn operator(name: &str) -> Operator {
+        Operator { name: name.to_owned(), role: Role::Viewer, sees_payloads: false }
+    }
+
+    #[test]
+    fn each_actor_has_one_form_and_no_name_is_taken_for_another_party() {
+        let user = User { issuer: "https://i".to_owned(), subject: "ann@example.com".to_owned() };
+        for (actor, expected) in [
+            (Actor::from(&operator("gateway")), "operator \"gateway\""),
+            (Actor::from(&operator("a\" key \"b")), "operator \"a\\\" key \\\"b\""),
+            (Actor::from(&Tenant::of_key([1; 32], "ci")), "key \"ci\""),
+            (Actor::from(&Tenant::of_user([2; 32], "ci", user)), "user of key \"ci\""),
+            (Actor::from(&Tenant::ANONYMOUS), "anonymous"),
+            (Actor::from(&Tenant::GATEWAY), "gateway"),
+            (Actor::Program, "program"),
+            (Actor::Setup, "setup"),
+            (Actor::Stored("operator \"ann\"".to_owned()), "operator \"ann\""),
+        ] {
+            assert_eq!(actor.to_string(), expected);
         }
     }
 }

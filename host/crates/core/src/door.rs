@@ -28,6 +28,7 @@ mod language;
 mod ledger;
 mod meter;
 mod origin;
+mod policy;
 mod relay;
 mod report;
 mod rules;
@@ -56,6 +57,7 @@ pub use self::{
     ledger::{CallRecord, Ledger, Outcome},
     meter::Meter,
     origin::{Approval, Origin},
+    policy::{CallPolicy, PolicyVerdict, ProposedCall},
     relay::{
         Claims, Mailbox, Relay, RelayError, RelayRequest, RelaySource, RelayView, Subject,
         Subscription,

@@ -12,13 +12,16 @@
 //! | [`limit`] | the limits of one call, in one table: keys, units, defaults and maxima |
 //! | [`memory`] | the memory that one request holds, and the hook that accounts for it |
 //! | [`model_control`] | the control of requests to models across callers: what limits and records implement |
+//! | [`money`] | amounts of money, in millionths of a US dollar |
 //! | [`operator`] | the people and programs that manage a gateway: their roles and rights |
 //! | [`regular_file`] | opens the regular files that the configuration names, and nothing else |
 //! | [`replica`] | the gateways that share one store, and the handles of what only one of them has |
 //! | [`run`] | the protocol of the journal of a script: which calls were made, which may be made now |
+//! | [`script_names`] | names in scripts: what can be one, and which are taken |
 //! | [`threads`] | blocking threads for long work on texts, divided among the tenants |
 //! | [`timer`] | a time limit for consecutive waits |
 //! | [`units`] | sizes and durations with their unit: `"64MiB"`, `"250ms"` |
+//! | [`unix_time`] | times in milliseconds since 1970 |
 
 pub mod act;
 pub mod door;
@@ -26,13 +29,16 @@ pub mod file_version;
 pub mod limit;
 pub mod memory;
 pub mod model_control;
+pub mod money;
 pub mod operator;
 pub mod regular_file;
 pub mod replica;
 pub mod run;
+pub mod script_names;
 pub mod secret;
 pub mod tenant;
 pub mod threads;
 pub mod timer;
 pub mod tool;
 pub mod units;
+pub mod unix_time;

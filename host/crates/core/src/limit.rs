@@ -9,7 +9,7 @@ mod set;
 
 use std::time::Duration;
 
-pub use self::set::LimitSet;
+pub use self::set::GuestLimitSet;
 use crate::units::{Size, Span};
 
 /// Unit of a limit. An amount is a whole number of it.
@@ -41,11 +41,11 @@ macro_rules! limits {
     )*) => {
         /// A limit of one call.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum Limit {
+        pub enum GuestLimit {
             $($(#[doc = $description])+ $limit,)*
         }
 
-        impl Limit {
+        impl GuestLimit {
             /// Every limit, in the order of the table.
             pub const ALL: [Self; [$(Self::$limit),*].len()] = [$(Self::$limit),*];
             const KEYS: &[&str] = &[$($key),*];
@@ -113,7 +113,7 @@ limits! {
     HttpRedirects("http_redirects", Count): 0, 5, 20, false;
 }
 
-impl Limit {
+impl GuestLimit {
     /// Keys that a manifest may have.
     const REQUESTABLE: [&str; count_requestable()] = {
         let mut keys = [""; count_requestable()];
@@ -177,8 +177,8 @@ impl Limit {
 const fn count_requestable() -> usize {
     let mut at = 0;
     let mut count = 0;
-    while at < Limit::ALL.len() {
-        count += Limit::ALL[at].row().is_requestable as usize;
+    while at < GuestLimit::ALL.len() {
+        count += GuestLimit::ALL[at].row().is_requestable as usize;
         at += 1;
     }
     count
@@ -202,11 +202,15 @@ mod tests {
 
     #[test]
     fn a_limits_minimum_is_at_most_its_default_and_that_at_most_its_maximum() {
-        for limit in Limit::ALL {
+        for limit in GuestLimit::ALL {
             assert!(limit.minimum() <= limit.default_amount(), "{limit:?}");
             assert!(limit.default_amount() <= limit.trusted_maximum(), "{limit:?}");
             assert!(limit.description().ends_with('.'), "{limit:?}");
-            assert_eq!(Limit::with_key(limit.key()), Some(limit), "a key belongs to one limit");
+            assert_eq!(
+                GuestLimit::with_key(limit.key()),
+                Some(limit),
+                "a key belongs to one limit"
+            );
         }
     }
 

@@ -8,7 +8,8 @@ use futures_util::future::BoxFuture;
 use crate::{door::Membership, tenant::Tenant, tool::HostCode};
 
 /// Accompanies the requests to models of a gateway, each from before it is sent to its end. The requests
-/// of one loop are several.
+/// of one loop are several. The controls of a gateway are asked in the order of those of calls, see
+/// [`CallControl`](crate::door::CallControl).
 pub trait ModelControl: Send + Sync + 'static {
     /// Returns whether the control has to know of the requests of a caller. Those of others are sent without
     /// a delay, and nothing of them is measured.
@@ -22,6 +23,10 @@ pub trait ModelControl: Send + Sync + 'static {
         &'c self,
         request: ModelRequest<'c>,
     ) -> BoxFuture<'c, Result<Box<dyn ControlledModelRequest>, ControlRefusal>>;
+
+    /// Takes note of a request that is not sent, because of a control before this one. Must neither block nor
+    /// fail.
+    fn request_refused(&self, _request: ModelRequest<'_>, _refusal: &ControlRefusal) {}
 }
 
 /// A request that runs under control. Dropping the value without [`Self::end`] means that it was cut off:
@@ -111,8 +116,8 @@ pub struct TokenUsage {
 /// A request to a model that a limit, or the lack of a record, does not permit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ControlRefusal {
-    /// Code for machines: `limit_reached`, `budget_exceeded`, `records_unavailable`, or `unavailable` if a
-    /// limit cannot be checked.
+    /// Code for machines: `limit_reached`, `budget_exceeded`, `records_unavailable`, `cancelled`, or
+    /// `unavailable` if a limit cannot be checked.
     pub code: HostCode,
     /// Explanation for people, without secrets.
     pub message: String,

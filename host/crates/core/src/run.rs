@@ -16,6 +16,7 @@
 //! - A call that was answered keeps its answer.
 //! - From every state, a run can end.
 
+mod answer_error;
 mod call;
 mod lease;
 #[cfg(test)]
@@ -26,6 +27,7 @@ mod tests;
 use std::{fmt, str::FromStr};
 
 pub use self::{
+    answer_error::AnswerError,
     call::{Call, Called, Stage},
     lease::{Cancelled, Lease, Phase},
 };

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use airlock_core::limit::{Limit, saturating_u32, saturating_usize};
+use airlock_core::limit::{GuestLimit, saturating_u32, saturating_usize};
 use http::Method;
 
 use super::{
@@ -44,13 +44,13 @@ pub struct Bounds {
 impl Bounds {
     /// Bounds on a plugin's call, unless the operator sets others.
     pub const PLUGIN: Self = Self {
-        requests: saturating_u32(Limit::HttpRequests.default_amount()),
+        requests: saturating_u32(GuestLimit::HttpRequests.default_amount()),
         in_flight: 8,
-        request_bytes: saturating_usize(Limit::HttpRequest.default_amount()),
-        response_bytes: saturating_usize(Limit::HttpResponse.default_amount()),
+        request_bytes: saturating_usize(GuestLimit::HttpRequest.default_amount()),
+        response_bytes: saturating_usize(GuestLimit::HttpResponse.default_amount()),
         response_header_bytes: 64 << 10,
-        timeout: Duration::from_nanos(Limit::HttpTimeout.default_amount()),
-        redirects: saturating_u32(Limit::HttpRedirects.default_amount()),
+        timeout: Duration::from_nanos(GuestLimit::HttpTimeout.default_amount()),
+        redirects: saturating_u32(GuestLimit::HttpRedirects.default_amount()),
     };
 }
 

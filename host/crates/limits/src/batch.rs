@@ -74,8 +74,16 @@ pub(crate) struct BatchOutcome {
     pub(crate) leases: Vec<Option<(Charge, Duration)>>,
 }
 
+impl Take {
+    /// Returns its limits.
+    pub(crate) fn limits(&self) -> impl Iterator<Item = &Arc<LiveLimit>> {
+        self.demands.iter().map(|demand| &demand.limit)
+    }
+}
+
 impl Settlement {
-    fn limits(&self) -> impl Iterator<Item = &Arc<LiveLimit>> {
+    /// Returns its limits.
+    pub(crate) fn limits(&self) -> impl Iterator<Item = &Arc<LiveLimit>> {
         self.corrections.iter().map(|correction| &correction.limit)
     }
 }
@@ -84,7 +92,7 @@ impl Batch {
     /// Returns the rows of the store that the work needs.
     pub(crate) fn selection(&self) -> CountSelection {
         let settled = self.settlements.iter().flat_map(Settlement::limits);
-        let taken = self.takes.iter().flat_map(|take| &take.demands).map(|demand| &demand.limit);
+        let taken = self.takes.iter().flat_map(Take::limits);
         let leased = self.wishes.iter().map(|(limit, _)| limit);
         let limits = settled.chain(taken).chain(leased).map(|limit| limit.limit.id.clone());
         let requests = self.settlements.iter().filter_map(|settlement| settlement.request.clone());
@@ -95,8 +103,8 @@ impl Batch {
     pub(crate) fn apply(&self, counts: &mut Counts) -> BatchOutcome {
         let mut rows = Rows { counts, open: BTreeMap::new(), changed: BTreeSet::new() };
         // Before the settlements, whose limits may be those of an older configuration.
-        for demand in self.takes.iter().flat_map(|take| &take.demands) {
-            rows.count(&demand.limit);
+        for limit in self.takes.iter().flat_map(Take::limits) {
+            rows.count(limit);
         }
         for settlement in &self.settlements {
             rows.settle(settlement);
@@ -137,8 +145,9 @@ impl<'b> Rows<'b> {
                 let Some(reserved) = self.counts.end_reservation(&key) else { continue };
                 charge.amount = reserved.amount;
             }
-            if charge.amount != *actual {
-                self.change(limit).settle(charge, *actual);
+            // A limit that was removed has no count any more, and gets none by this.
+            if charge.amount != *actual && self.count(limit).settle(charge, *actual) {
+                self.changed.insert(&limit.limit.id);
             }
         }
     }

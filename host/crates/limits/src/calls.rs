@@ -23,7 +23,8 @@ impl CallControl for Limiter {
             if limits.is_empty() {
                 return Ok(Box::new(Unlimited) as Box<dyn ControlledCall>);
             }
-            let price = self.prices().call(call.tool().full_name.as_str());
+            let price = self.prices().call(call.tool().full_name.as_str()).unwrap_or_default();
+            let price = price.millionths();
             // The call that it goes on with was counted, but does not run any more.
             let is_counted = call.permission() == Permission::Continuation;
             let demands = limits.iter().filter_map(|limit| {

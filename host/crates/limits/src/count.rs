@@ -125,18 +125,22 @@ impl<'l> Count<'l> {
 
     /// Corrects a charge to the amount that was really used. What was not used is returned to the bucket
     /// that has it; what was used in addition is taken now, whether it is left or not. Returns nothing of
-    /// a charge from before a reset.
-    pub(crate) fn settle(&mut self, charge: Charge, actual: u64) {
+    /// a charge from before a reset. Returns whether the count has changed.
+    pub(crate) fn settle(&mut self, charge: Charge, actual: u64) -> bool {
         if charge.epoch_ms != self.stored.epoch_ms {
-            return;
+            return false;
         }
-        self.take(actual.saturating_sub(charge.amount));
+        let further = actual.saturating_sub(charge.amount);
+        self.take(further);
         let unused = charge.amount.saturating_sub(actual);
         let buckets = self.stored.buckets.iter_mut();
+        let mut is_changed = further > 0;
         for bucket in buckets.filter(|bucket| bucket.start_ms == charge.bucket_ms) {
             bucket.used = bucket.used.saturating_sub(unused);
+            is_changed = true;
         }
         self.drop_ended();
+        is_changed
     }
 
     /// Returns the time after which an amount is left if no other one is taken; `None` for never.

@@ -14,13 +14,14 @@
 //! | file | purpose |
 //! |---|---|
 //! | [`limit`] | limits as plain data: whose, of what, how much, in which window |
+//! | `length` | lengths of windows as text |
 //! | [`price`] | prices of models and tools |
 //! | `set` | all limits, by the identifiers of callers; the requests and calls that each counts |
 //! | `limiter` | the [`Limiter`]: takes and settles amounts |
 //! | `calls`, `requests` | the controls of calls and of requests to models |
 //! | `usage` | tokens: estimates, and the bounds of what a provider tells |
 //! | `live` | state in memory: leases, refusals, what runs |
-//! | `worker`, `batch` | the task that asks the store; the work of one transaction |
+//! | `worker`, `batch` | the task that asks the store, and forgets what was removed; the work of one transaction |
 //! | `count`, `window`, `calendar` | the count of one limit; its windows |
 //! | `refusal` | refusals, in the words of callers |
 //! | `state` | states of limits for operators, resets, temporary raises |
@@ -49,6 +50,7 @@ mod batch;
 mod calendar;
 mod calls;
 mod count;
+mod length;
 pub mod limit;
 mod limiter;
 mod live;
@@ -62,6 +64,7 @@ mod window;
 mod worker;
 
 pub use self::{
+    length::{Alignment, BadLength},
     limiter::Limiter,
     refusal::LimitRefusal,
     set::LimitSet,

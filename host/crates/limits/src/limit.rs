@@ -10,6 +10,8 @@ pub struct Limit {
     pub id: String,
     /// Whose limit it is.
     pub owner: Owner,
+    /// Name of the owner, for people; `None` for everyone.
+    pub owner_name: Option<String>,
     /// The requests or calls that it counts.
     pub scope: Scope,
     /// The measure.

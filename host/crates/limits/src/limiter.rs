@@ -1,6 +1,6 @@
 //! The limiter: asks memory and the store about each request and call.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 use airlock_core::{
     door::Membership,
@@ -43,7 +43,7 @@ const FULL: &str = "too many requests wait for the database";
 /// not permitted, unless the share lasts.
 pub struct Limiter {
     pub(crate) store: LazyDatabase,
-    set: ArcSwap<LimitSet>,
+    set: Arc<ArcSwap<LimitSet>>,
     prices: ArcSwap<PriceTable>,
     jobs: mpsc::Sender<Job>,
     /// Places of those that wait for the store. One tenant has at most half of them.
@@ -76,10 +76,12 @@ impl Limiter {
     pub fn new(store: LazyDatabase) -> Arc<Self> {
         // Those that wait have places. The rest is for settlements, so that none is lost to a burst.
         let (jobs, queue) = mpsc::channel(QUEUE + MAX_UNSETTLED);
-        let worker = tokio::spawn(Worker::new(store.clone(), queue, jobs.downgrade()).run());
+        let set = Arc::<ArcSwap<LimitSet>>::default();
+        let worker = Worker::new(store.clone(), set.clone(), queue, jobs.downgrade());
+        let worker = tokio::spawn(worker.run());
         Arc::new(Self {
             store,
-            set: ArcSwap::default(),
+            set,
             prices: ArcSwap::default(),
             jobs,
             places: Pool::new(QUEUE, 1),
@@ -88,10 +90,19 @@ impl Limiter {
     }
 
     /// Replaces all limits. What was counted by limits with the same identifiers stays.
-    pub fn set(&self, set: &LimitSet) {
-        let older = self.set.rcu(|older| set.continuing(older));
+    pub fn set(&self, limits: &[Limit]) {
+        let older = self.set.rcu(|older| LimitSet::continuing(older, limits));
         for limit in self.set.load().changed_since(&older) {
             limit.local.forget();
+        }
+    }
+
+    /// Forgets what removed limits have counted, by their identifiers, as soon as the store is available. Does
+    /// not wait. Call it after [`Self::set`]. A limit with one of these identifiers that is added later begins
+    /// anew.
+    pub fn forget(&self, removed: BTreeSet<String>) {
+        if !removed.is_empty() && self.jobs.try_send(Job::Forget(removed)).is_err() {
+            warn!("counts of removed limits stay, because too many requests wait for the database");
         }
     }
 
@@ -153,9 +164,18 @@ impl Limiter {
         demands: Vec<Demand>,
         request: Option<String>,
     ) -> Result<Held, Denied> {
-        let running = running(limits)?;
+        // A refusal that is known now costs the store nothing. The place itself is taken last, so that one that
+        // waits for the store keeps none from others, who may share this limit alone.
+        check_running(limits)?;
         let charges = self.charge(tenant, demands, request.clone()).await?;
-        Ok(Held { jobs: self.jobs.clone(), request, charges, _running: running })
+        let held = Held { jobs: self.jobs.clone(), request, charges, _running: Vec::new() };
+        match running(limits) {
+            Ok(running) => Ok(Held { _running: running, ..held }),
+            Err(denied) => {
+                held.release();
+                Err(denied)
+            }
+        }
     }
 
     async fn charge(
@@ -250,21 +270,35 @@ fn send(jobs: &mpsc::Sender<Job>, settlement: Settlement) {
     }
 }
 
+/// Fails if as many requests and calls run as one of the limits permits. Counts none.
+fn check_running(limits: &[Arc<LiveLimit>]) -> Result<(), Denied> {
+    match concurrent(limits).find(|limit| limit.local.running() >= limit.limit.most) {
+        Some(full) => Err(all_run(full)),
+        None => Ok(()),
+    }
+}
+
 /// Counts a request or call among those that run, of each limit that limits them.
 fn running(limits: &[Arc<LiveLimit>]) -> Result<Vec<Running>, Denied> {
-    let concurrent = limits.iter().filter(|limit| limit.limit.measure == Measure::Concurrency);
-    let running = concurrent.map(|limit| {
-        limit.local.begin(limit.limit.most).ok_or_else(|| {
-            Denied::Reached(Box::new(LimitRefusal {
-                limit: limit.limit.clone(),
-                most: limit.limit.most,
-                needed: 1,
-                left: Some(0),
-                retry_after: (limit.limit.most > 0).then_some(RETRY_RUNNING),
-            }))
-        })
-    });
+    let running = concurrent(limits)
+        .map(|limit| limit.local.begin(limit.limit.most).ok_or_else(|| all_run(limit)));
     running.collect()
+}
+
+fn concurrent(limits: &[Arc<LiveLimit>]) -> impl Iterator<Item = &Arc<LiveLimit>> {
+    limits.iter().filter(|limit| limit.limit.measure == Measure::Concurrency)
+}
+
+/// Returns the refusal of a request or call beyond those that run.
+fn all_run(full: &LiveLimit) -> Denied {
+    let Limit { most, .. } = full.limit;
+    Denied::Reached(Box::new(LimitRefusal {
+        limit: full.limit.clone(),
+        most,
+        needed: 1,
+        left: Some(0),
+        retry_after: (most > 0).then_some(RETRY_RUNNING),
+    }))
 }
 
 /// Takes all amounts from shares that are counted here; `None` if one of them has no share.

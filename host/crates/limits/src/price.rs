@@ -8,7 +8,7 @@ mod pattern;
 
 use std::collections::BTreeMap;
 
-use airlock_core::model_control::TokenUsage;
+use airlock_core::{model_control::TokenUsage, money::Money};
 
 use self::pattern::Patterns;
 use crate::{set::below, usage::clamped};
@@ -59,7 +59,7 @@ pub struct PriceOverride {
 pub struct PriceTable {
     by_provider: BTreeMap<String, Patterns<ModelPrice>>,
     any_provider: Patterns<ModelPrice>,
-    calls: Patterns<u64>,
+    calls: Patterns<Money>,
 }
 
 impl PriceTable {
@@ -81,10 +81,10 @@ impl PriceTable {
         self
     }
 
-    /// Adds prices of calls, in millionths of a US dollar, by full names of tools, or prefixes of them with
-    /// `*` at the end. A call without a price costs nothing.
+    /// Adds prices of calls, by full names of tools, or prefixes of them with `*` at the end. A call without a
+    /// price costs nothing.
     #[must_use]
-    pub fn with_calls(mut self, prices: impl IntoIterator<Item = (String, u64)>) -> Self {
+    pub fn with_calls(mut self, prices: impl IntoIterator<Item = (String, Money)>) -> Self {
         for (tool, price) in prices {
             self.calls.insert(&tool, price);
         }
@@ -111,9 +111,9 @@ impl PriceTable {
         Some(self.model(Some(provider), model)?.cost(usage))
     }
 
-    /// Returns the price of one call of a tool, in millionths of a US dollar; 0 for none.
-    pub fn call(&self, tool: &str) -> u64 {
-        self.calls.find(tool).copied().unwrap_or_default()
+    /// Returns the price of one call of a tool; `None` if it has none, and costs nothing.
+    pub fn call(&self, tool: &str) -> Option<Money> {
+        self.calls.find(tool).copied()
     }
 }
 
@@ -232,7 +232,9 @@ mod tests {
 
     #[test]
     fn a_call_has_the_price_of_its_tool_or_none() {
-        let prices = PriceTable::default().with_calls([("a-*".into(), 5), ("a-b".into(), 7)]);
-        assert_eq!([prices.call("a-b"), prices.call("a-c"), prices.call("b")], [7, 5, 0]);
+        let [all, one] = [5, 7].map(Money::from_millionths);
+        let prices = PriceTable::default().with_calls([("a-*".into(), all), ("a-b".into(), one)]);
+        let found = ["a-b", "a-c", "b"].map(|tool| prices.call(tool));
+        assert_eq!(found, [Some(one), Some(all), None]);
     }
 }

@@ -4,6 +4,7 @@ use std::{fmt, time::Duration};
 
 use airlock_core::{
     model_control::ControlRefusal,
+    money::Money,
     tool::{CallError, ErrorKind, HostCode, ReachedLimit},
 };
 
@@ -118,7 +119,7 @@ impl fmt::Display for Amount {
             Measure::Requests => write!(f, "{amount} requests"),
             Measure::ToolCalls => write!(f, "{amount} tool calls"),
             Measure::Tokens => write!(f, "{amount} tokens"),
-            Measure::Cost => write!(f, "${}.{:06}", amount / 1_000_000, amount % 1_000_000),
+            Measure::Cost => write!(f, "{}", Money::from_millionths(amount)),
             Measure::Concurrency => write!(f, "{amount} requests and calls at the same time"),
         }
     }
@@ -162,9 +163,10 @@ impl fmt::Display for OwnerText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Owner::Everyone => f.write_str("all callers"),
-            Owner::Key(id) => write!(f, "key '{id}'"),
-            Owner::Team(id) => write!(f, "team '{id}'"),
-            Owner::Customer(id) => write!(f, "customer '{id}'"),
+            // By what the caller knows, which is not the identifier: its own key, and the groups of that.
+            Owner::Key(_) => f.write_str("this key"),
+            Owner::Team(_) => f.write_str("this team"),
+            Owner::Customer(_) => f.write_str("this customer"),
         }
     }
 }
@@ -202,7 +204,8 @@ mod tests {
 
     fn refusal(measure: Measure, window: Window, scope: Scope) -> LimitRefusal {
         let owner = Owner::Key("k1".to_owned());
-        let limit = Limit { id: "l".to_owned(), owner, scope, measure, most: 100, window };
+        let id = "l".to_owned();
+        let limit = Limit { id, owner, owner_name: None, scope, measure, most: 100, window };
         LimitRefusal { limit, most: 120, needed: 1, left: Some(0), retry_after: None }
     }
 
@@ -216,7 +219,7 @@ mod tests {
         };
         assert_eq!(
             reached.to_string(),
-            "the limit of 120 tool calls for tool 'files-read' in 1m of key 'k1' is reached; try again in 5 s"
+            "the limit of 120 tool calls for tool 'files-read' in 1m of this key is reached; try again in 5 s"
         );
         let error = CallError::from(Denied::Reached(Box::new(reached)));
         assert_eq!((error.code(), error.kind()), (HostCode::LimitReached, ErrorKind::RateLimited));
@@ -232,7 +235,7 @@ mod tests {
         };
         assert_eq!(
             reached.to_string(),
-            "the limit of $0.000120 of key 'k1' is reached: the request may need $2.500000, \
+            "the limit of $0.000120 of this key is reached: the request may need $2.500000, \
              and $0.000001 are left; a lower maximum of output tokens needs less"
         );
         let refusal = ControlRefusal::from(Denied::Reached(Box::new(reached)));

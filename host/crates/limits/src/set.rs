@@ -26,18 +26,14 @@ pub struct LimitSet {
 }
 
 impl LimitSet {
-    /// Collects limits. Of two with the same identifier, the later one is kept; the configuration refuses
-    /// that case.
-    pub fn new(limits: Vec<Limit>) -> Self {
-        let limits = limits.into_iter().map(|limit| {
-            let id = limit.id.clone();
-            (id.clone(), Arc::new(LiveLimit { limit, local: Arc::default() }))
+    /// Collects limits, with the state in memory that those with the same identifiers have in an older set. Of
+    /// two with the same identifier, the later one is kept; the configuration refuses that case.
+    pub(crate) fn continuing(older: &Self, limits: &[Limit]) -> Self {
+        let limits = limits.iter().map(|limit| {
+            let local = older.find(&limit.id).map(|older| older.local.clone()).unwrap_or_default();
+            (limit.id.clone(), Arc::new(LiveLimit { limit: limit.clone(), local }))
         });
-        Self::from_live(limits.collect())
-    }
-
-    fn from_live(by_id: BTreeMap<String, Arc<LiveLimit>>) -> Self {
-        let mut set = Self { by_id, ..Self::default() };
+        let mut set = Self { by_id: limits.collect(), ..Self::default() };
         // In the order of identifiers, in which they are taken.
         for limit in set.by_id.values() {
             let of_owner = match &limit.limit.owner {
@@ -49,16 +45,6 @@ impl LimitSet {
             of_owner.push(limit.clone());
         }
         set
-    }
-
-    /// Returns the set with the state in memory that the limits with the same identifiers have in an
-    /// older one.
-    pub(crate) fn continuing(&self, older: &Self) -> Self {
-        let limits = self.by_id.iter().map(|(id, limit)| {
-            let local = older.by_id.get(id).map_or(&limit.local, |older| &older.local).clone();
-            (id.clone(), Arc::new(LiveLimit { limit: limit.limit.clone(), local }))
-        });
-        Self::from_live(limits.collect())
     }
 
     /// Returns the limits that are higher or lower than in an older set.
@@ -90,6 +76,11 @@ impl LimitSet {
         self.by_id.get(id)
     }
 
+    /// Iterates over the limits of a virtual key, by its identifier.
+    pub fn of_key(&self, id: &str) -> impl Iterator<Item = &Limit> {
+        find(&self.keys, Some(id)).iter().map(|limit| &limit.limit)
+    }
+
     /// Iterates over the limits, in the order of their identifiers.
     pub fn iter(&self) -> impl Iterator<Item = &Limit> {
         self.by_id.values().map(|limit| &limit.limit)
@@ -110,7 +101,9 @@ impl Limit {
     pub(crate) fn counts_call(&self, call: &Admitted) -> bool {
         let counts_calls =
             matches!(self.measure, Measure::ToolCalls | Measure::Cost | Measure::Concurrency);
-        counts_calls && self.scope.has_call(call.tool(), call.is_substitute())
+        // A call in the place of another one costs its own price: that of the other may be nothing.
+        let is_substitute = call.is_substitute() && self.measure != Measure::Cost;
+        counts_calls && self.scope.has_call(call.tool(), is_substitute)
     }
 
     /// Returns whether the limit counts a request to a model.
@@ -176,11 +169,16 @@ mod tests {
         Limit {
             id: id.into(),
             owner,
+            owner_name: None,
             scope: Scope::All,
             measure: Measure::Requests,
             most: 1,
             window,
         }
+    }
+
+    fn set(limits: &[Limit]) -> LimitSet {
+        LimitSet::continuing(&LimitSet::default(), limits)
     }
 
     fn ids(set: &LimitSet, membership: &Membership) -> Vec<String> {
@@ -189,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_caller_has_the_limits_of_everyone_of_its_key_and_of_its_groups() {
-        let set = LimitSet::new(vec![
+        let set = set(&[
             limit("a", Owner::Key("k".into())),
             limit("b", Owner::Key("other".into())),
             limit("c", Owner::Team("t".into())),
@@ -205,10 +203,10 @@ mod tests {
 
     #[test]
     fn a_change_of_the_limits_keeps_what_runs() {
-        let older = LimitSet::new(vec![limit("a", Owner::Everyone)]);
+        let limits = ["a", "b"].map(|id| limit(id, Owner::Everyone));
+        let older = set(&limits[..1]);
         let running = older.find("a").expect("it is there").local.begin(1);
-        let newer = LimitSet::new(vec![limit("a", Owner::Everyone), limit("b", Owner::Everyone)]);
-        let newer = newer.continuing(&older);
+        let newer = LimitSet::continuing(&older, &limits);
         assert_eq!(newer.find("a").expect("it is there").local.running(), 1);
         drop(running);
         assert_eq!(newer.find("a").expect("it is there").local.running(), 0);

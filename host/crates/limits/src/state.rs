@@ -59,14 +59,6 @@ pub enum LimitChangeError {
     Unavailable(#[from] Unavailable),
 }
 
-/// Change of a count by an operator.
-#[derive(Debug, Clone, Copy)]
-enum CountChange {
-    Reset,
-    Raise { amount: u64, windows: Option<u32> },
-    EndRaise,
-}
-
 impl Limiter {
     /// Returns the states of the limits with these identifiers. Leaves out those that do not exist. Fails
     /// if the store cannot be used.
@@ -114,7 +106,10 @@ impl Limiter {
     /// Forgets what was counted by the limits with these identifiers, and begins new windows. Settlements of
     /// requests that run then return nothing.
     pub async fn reset(&self, ids: &[impl AsRef<str>]) -> Result<(), LimitChangeError> {
-        self.change(ids, CountChange::Reset).await
+        self.change(ids, |count| {
+            count.reset();
+        })
+        .await
     }
 
     /// Raises a limit by an amount for this number of windows, the present one included; without a number,
@@ -125,24 +120,21 @@ impl Limiter {
         amount: u64,
         windows: Option<u32>,
     ) -> Result<(), LimitChangeError> {
-        self.change(&[id], CountChange::Raise { amount, windows }).await
+        self.change(&[id], move |count| count.set_extra(amount, windows)).await
     }
 
     /// Removes the raise of a limit.
     pub async fn clear_override(&self, id: &str) -> Result<(), LimitChangeError> {
-        self.change(&[id], CountChange::EndRaise).await
-    }
-
-    /// Forgets the counts of limits that do not exist any more.
-    pub async fn forget(&self, ids: &[impl AsRef<str>]) -> Result<(), Unavailable> {
-        let ids: BTreeSet<_> = ids.iter().map(|id| id.as_ref().to_owned()).collect();
-        self.store.available().await?.forget_counts(ids).await
+        self.change(&[id], |count| {
+            count.clear_extra();
+        })
+        .await
     }
 
     async fn change(
         &self,
         ids: &[impl AsRef<str>],
-        change: CountChange,
+        change: impl Fn(&mut Count<'_>) + Copy + Send + 'static,
     ) -> Result<(), LimitChangeError> {
         let set = self.limits();
         let mut limits = Vec::new();
@@ -159,7 +151,7 @@ impl Limiter {
             let done = database.change_counts(selection, move |counts| {
                 for limit in &changed {
                     let mut count = Count::open(limit, counts.get(&limit.id), counts.now_ms);
-                    change.apply(&mut count);
+                    change(&mut count);
                     counts.set(&limit.id, count.stored().clone());
                 }
             });
@@ -169,16 +161,6 @@ impl Limiter {
             }
         }
         Ok(())
-    }
-}
-
-impl CountChange {
-    fn apply(self, count: &mut Count<'_>) {
-        match self {
-            Self::Reset => count.reset(),
-            Self::Raise { amount, windows } => count.set_extra(amount, windows),
-            Self::EndRaise => count.clear_extra(),
-        }
     }
 }
 

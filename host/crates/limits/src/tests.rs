@@ -17,5 +17,6 @@ const MINUTE_AT_MOST: Duration = Duration::from_secs(61);
 /// Returns a limit of all callers, for everything.
 fn limit(id: &str, measure: Measure, most: u64, window: Window) -> Limit {
     let owner = Owner::Everyone;
-    Limit { id: id.to_owned(), owner, scope: Scope::All, measure, most, window }
+    let id = id.to_owned();
+    Limit { id, owner, owner_name: None, scope: Scope::All, measure, most, window }
 }

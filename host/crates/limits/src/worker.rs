@@ -9,28 +9,31 @@
 //! With one transaction in flight, the work that arrives meanwhile is the next batch: the more calls, the
 //! fewer transactions for each. The places of the store's lanes are left to others.
 
+mod work;
+
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    mem,
     sync::Arc,
     time::Duration,
 };
 
 use airlock_core::tenant::Reservation;
-use airlock_store::{
-    LazyDatabase, Unavailable,
-    limits::{MAX_CHANGED_LIMITS, MAX_CHANGED_RESERVATIONS},
-};
+use airlock_store::{LazyDatabase, Unavailable};
+use arc_swap::ArcSwap;
 use tokio::{
     sync::{mpsc, oneshot},
     time::{Instant, timeout_at},
 };
 use tracing::warn;
 
+use self::work::{Collected, Work};
 use crate::{
     batch::{Batch, BatchOutcome, Correction, Settlement, Take},
     count::Charge,
-    live::{LeaseWish, LiveLimit},
+    live::LiveLimit,
     refusal::LimitRefusal,
+    set::LimitSet,
 };
 
 /// Most requests and calls that wait for the store. The next ones fail.
@@ -38,8 +41,6 @@ pub(crate) const QUEUE: usize = 1_024;
 /// Most settlements that wait for the store to be available again. Of further ones, the whole reservation
 /// counts as used.
 pub(crate) const MAX_UNSETTLED: usize = 4_096;
-/// Most requests and calls of one transaction.
-const MAX_TAKES: usize = 256;
 /// Pause after a failure before settlements are tried again.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Time for which a limit that another process holds is left out. Then the work of others waits for it again.
@@ -61,6 +62,8 @@ pub(crate) enum Job {
     },
     /// Corrects charges.
     Settle(Settlement),
+    /// Forgets the counts of limits that were removed.
+    Forget(BTreeSet<String>),
     /// Is answered once all jobs before it are done.
     Flush(oneshot::Sender<()>),
 }
@@ -85,12 +88,16 @@ pub(crate) enum TakeFailure {
 
 pub(crate) struct Worker {
     store: LazyDatabase,
+    /// The limits of the gateway.
+    set: Arc<ArcSwap<LimitSet>>,
     jobs: mpsc::Receiver<Job>,
     /// Sender of jobs.
     queue: mpsc::WeakSender<Job>,
     /// Settlements that have failed.
     unsettled: VecDeque<Settlement>,
-    /// Time before which they are not tried again.
+    /// Limits that were removed and whose counts are not forgotten yet.
+    removed: BTreeSet<String>,
+    /// Time before which both are not tried again.
     paused_until: Instant,
     /// Limits of which a share is counted here.
     leased: BTreeMap<String, Arc<LiveLimit>>,
@@ -101,42 +108,27 @@ pub(crate) struct Worker {
     tidy_at: Instant,
 }
 
-/// A batch, and the callers of its takes.
-#[derive(Default)]
-struct Work {
-    batch: Batch,
-    replies: Vec<oneshot::Sender<TakeReply>>,
-}
-
 /// Work that was not done.
 struct FailedWork {
     work: Work,
     error: Unavailable,
 }
 
-/// A batch that is being collected.
-#[derive(Default)]
-struct Collected {
-    batch: Batch,
-    replies: Vec<oneshot::Sender<TakeReply>>,
-    flushed: Vec<oneshot::Sender<()>>,
-    /// Addresses of the limits of the batch.
-    limits: BTreeSet<usize>,
-    wishes: BTreeMap<String, (Arc<LiveLimit>, LeaseWish)>,
-}
-
 impl Worker {
     pub(crate) fn new(
         store: LazyDatabase,
+        set: Arc<ArcSwap<LimitSet>>,
         jobs: mpsc::Receiver<Job>,
         queue: mpsc::WeakSender<Job>,
     ) -> Self {
         let now = Instant::now();
         Self {
             store,
+            set,
             jobs,
             queue,
             unsettled: VecDeque::new(),
+            removed: BTreeSet::new(),
             paused_until: now,
             leased: BTreeMap::new(),
             held: BTreeSet::new(),
@@ -153,15 +145,18 @@ impl Worker {
                 Ok(Some(job)) => Some(job),
                 Err(_) => None,
             };
-            let collected = self.collect(job);
+            let mut collected = self.collect(job);
+            let removed = mem::take(&mut collected.removed);
             self.carry_out(collected).await;
+            self.forget(removed).await;
             self.tidy().await;
         }
     }
 
     fn wake_at(&self) -> Instant {
         let leases = self.leased.values().filter_map(|limit| limit.local.lease_end());
-        let retry = (!self.unsettled.is_empty()).then_some(self.paused_until);
+        let has_failed = !self.unsettled.is_empty() || !self.removed.is_empty();
+        let retry = has_failed.then_some(self.paused_until);
         leases.chain(retry).fold(self.tidy_at, Instant::min)
     }
 
@@ -182,8 +177,9 @@ impl Worker {
         let mut next = first;
         while let Some(job) = next {
             collected.add(job, now);
-            next =
-                if collected.has_room_for(MAX_APPLIED) { self.jobs.try_recv().ok() } else { None };
+            // What follows a removal may be of a limit that was added again, and counts after it.
+            let has_room = collected.removed.is_empty() && collected.has_room_for(MAX_APPLIED);
+            next = if has_room { self.jobs.try_recv().ok() } else { None };
         }
         collected
     }
@@ -330,6 +326,38 @@ impl Worker {
         }
     }
 
+    /// Forgets the counts of limits that were removed, and of those that could not be forgotten before.
+    async fn forget(&mut self, removed: BTreeSet<String>) {
+        let is_first = !removed.is_empty();
+        if !self.removed.is_empty() {
+            // Those that were added again meanwhile count.
+            let set = self.set.load();
+            self.removed.retain(|id| set.find(id).is_none());
+        }
+        self.removed.extend(removed);
+        if self.removed.is_empty() || (!is_first && Instant::now() < self.paused_until) {
+            return;
+        }
+        if self.store.location().is_missing_file() {
+            // A store that does not exist has no counts, and is not made.
+            self.removed.clear();
+            return;
+        }
+        let forgotten = match self.store.available().await {
+            Ok(database) => database.forget_counts(self.removed.clone()).await,
+            Err(error) => Err(error),
+        };
+        match forgotten {
+            Ok(()) => self.removed.clear(),
+            Err(error) => {
+                self.paused_until = Instant::now() + PAUSE;
+                if is_first {
+                    warn!(%error, "counts of removed limits stay for now; the gateway tries again");
+                }
+            }
+        }
+    }
+
     async fn tidy(&mut self) {
         if Instant::now() < self.tidy_at {
             return;
@@ -383,91 +411,5 @@ impl Drop for Taken {
             // If the queue is full, the amounts count as used.
             let _ = queue.try_send(Job::Settle(settlement));
         }
-    }
-}
-
-fn address(limit: &Arc<LiveLimit>) -> usize {
-    Arc::as_ptr(limit).addr()
-}
-
-impl Collected {
-    /// Returns whether one more job with this number of limits can be added.
-    fn has_room_for(&self, limits: usize) -> bool {
-        self.limits.len() + limits <= MAX_CHANGED_LIMITS
-            // One less, because the job that begins a batch is added in any case.
-            && self.batch.settlements.len() + 1 < MAX_CHANGED_RESERVATIONS
-            && self.batch.takes.len() < MAX_TAKES
-    }
-
-    fn add(&mut self, job: Job, now: Instant) {
-        match job {
-            Job::Settle(settlement) => self.settle(settlement),
-            Job::Flush(flushed) => self.flushed.push(flushed),
-            Job::Take { take, reply, place } => {
-                drop(place);
-                self.take(take, reply, now);
-            }
-        }
-    }
-
-    fn settle(&mut self, settlement: Settlement) {
-        self.limits
-            .extend(settlement.corrections.iter().map(|correction| address(&correction.limit)));
-        self.batch.settlements.push(settlement);
-    }
-
-    fn take(&mut self, take: Take, reply: oneshot::Sender<TakeReply>, now: Instant) {
-        self.limits.extend(take.demands.iter().map(|demand| address(&demand.limit)));
-        for demand in take.demands.iter().filter(|_| take.request.is_none()) {
-            if let Some(wish) = demand.limit.local.wish(demand.amount, now) {
-                let id = demand.limit.limit.id.clone();
-                self.wishes.insert(id, (demand.limit.clone(), wish));
-            }
-        }
-        self.batch.takes.push(take);
-        self.replies.push(reply);
-    }
-
-    /// Leaves out the takes whose callers have left.
-    fn drop_cancelled(&mut self) {
-        let takes = std::mem::take(&mut self.batch.takes);
-        let replies = std::mem::take(&mut self.replies);
-        for (take, reply) in takes.into_iter().zip(replies) {
-            if !reply.is_closed() {
-                self.batch.takes.push(take);
-                self.replies.push(reply);
-            }
-        }
-    }
-}
-
-impl Work {
-    /// Divides the work into that which needs one of these limits, and the rest.
-    fn divide(self, held: &BTreeSet<String>) -> [Self; 2] {
-        let Self { batch: Batch { settlements, takes, wishes }, replies } = self;
-        let [mut of_held, mut rest] = [Self::default(), Self::default()];
-        for settlement in settlements {
-            let mut limits = settlement.corrections.iter().map(|correction| &correction.limit);
-            let needs = limits.any(|limit| held.contains(&limit.limit.id));
-            let work = if needs { &mut of_held } else { &mut rest };
-            work.batch.settlements.push(settlement);
-        }
-        for (take, reply) in takes.into_iter().zip(replies) {
-            let mut limits = take.demands.iter().map(|demand| &demand.limit);
-            let needs = limits.any(|limit| held.contains(&limit.limit.id));
-            let work = if needs { &mut of_held } else { &mut rest };
-            work.batch.takes.push(take);
-            work.replies.push(reply);
-        }
-        // A share that is not leased is asked for again.
-        let free = wishes.into_iter().filter(|(limit, _)| !held.contains(&limit.limit.id));
-        rest.batch.wishes = free.collect();
-        [of_held, rest]
-    }
-}
-
-impl Batch {
-    fn is_empty(&self) -> bool {
-        self.settlements.is_empty() && self.takes.is_empty() && self.wishes.is_empty()
     }
 }

@@ -18,6 +18,7 @@ use airlock_config::{
     written_secrets,
 };
 use airlock_core::{
+    act::Actor,
     operator::{Operator, Right},
     tenant::Tenant,
     threads,
@@ -143,6 +144,14 @@ pub(crate) enum Content {
     },
 }
 
+/// A change that leaves a valid configuration.
+struct CheckedChange {
+    /// The entry after it; `None` for none.
+    after: Option<EntryValue>,
+    /// Identifiers of the limits that it removes.
+    removed_limits: BTreeSet<String>,
+}
+
 /// Outcome of storing a change.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum StoredChange {
@@ -197,7 +206,7 @@ impl Service {
         actor: &Operator,
         plan: impl Fn(&State) -> Result<Wanted, ManagementRefusal>,
     ) -> Result<i64, ManagementRefusal> {
-        match self.store_change(actor, plan).await? {
+        match self.store_change(&actor.into(), plan).await? {
             StoredChange::Made { id, kind } => {
                 self.apply(id, kind).await;
                 Ok(id)
@@ -210,7 +219,7 @@ impl Service {
     /// [`Self::apply`].
     pub(crate) async fn store_change(
         &self,
-        actor: &Operator,
+        actor: &Actor,
         plan: impl Fn(&State) -> Result<Wanted, ManagementRefusal>,
     ) -> Result<StoredChange, ManagementRefusal> {
         // The semaphore is never closed.
@@ -219,13 +228,13 @@ impl Service {
             let _place = self.place().await;
             let state = self.read_state().await?;
             let wanted = plan(&state)?;
-            let after = self.checked(&state, &wanted).await?;
+            let CheckedChange { after, removed_limits } = self.checked(&state, &wanted).await?;
             let name = wanted.name.clone();
             if state.has(wanted.kind, &name, after.as_ref()) {
                 return Ok(StoredChange::Unchanged(state.entries.revision));
             }
             let change = EntryChange {
-                actor: actor.name.clone(),
+                actor: actor.to_string(),
                 action: wanted.action.to_owned(),
                 kind: wanted.kind,
                 name: wanted.name,
@@ -236,8 +245,8 @@ impl Service {
             let changed = self.database().await?.change_entry(change).await;
             match changed.map_err(|error| unavailable(&error))? {
                 EntryChanged::Done(id) => {
-                    let Operator { name: actor, .. } = actor;
-                    info!(actor, action = wanted.action, name, change = id, "settings changed");
+                    info!(%actor, action = wanted.action, name, change = id, "settings changed");
+                    self.forget_counts(removed_limits).await;
                     return Ok(StoredChange::Made { id, kind: wanted.kind });
                 }
                 EntryChanged::Outdated => {}
@@ -261,7 +270,7 @@ impl Service {
         &self,
         state: &State,
         wanted: &Wanted,
-    ) -> Result<Option<EntryValue>, ManagementRefusal> {
+    ) -> Result<CheckedChange, ManagementRefusal> {
         if let Content::Reverted { change, .. } = wanted.content {
             self.check_latest(change, wanted).await?;
         }
@@ -275,7 +284,10 @@ impl Service {
         }
         let merged = self.merged_with(state, wanted.kind, &wanted.name, after.clone()).await?;
         check_left_out(&state.merged.left_out, &merged.left_out, wanted)?;
-        Ok(after)
+        let kept: BTreeSet<_> = merged.config.limits.iter().map(|limit| &limit.id).collect();
+        let before = state.merged.config.limits.iter().map(|limit| &limit.id);
+        let removed_limits = before.filter(|id| !kept.contains(id)).cloned().collect();
+        Ok(CheckedChange { after, removed_limits })
     }
 
     /// Fails unless a change is the latest one of the wanted entry. An entry that is as the change has left it

@@ -14,6 +14,7 @@ use crate::{
 };
 use airlock_config::{StoredComponents, restore};
 use airlock_core::{
+    act::Actor,
     operator::{Operator, Right},
     tool::Allowlist,
 };
@@ -74,7 +75,8 @@ impl Service {
             return Err(invalid(UPLOADED));
         }
         let is_disabled = element["disabled"] == true;
-        let storing = self.store_change(actor, |state| plan_new(state, &name, &element));
+        let by = Actor::from(actor);
+        let storing = self.store_change(&by, |state| plan_new(state, &name, &element));
         // Without a change, there is none to revert if the client does not connect.
         let StoredChange::Made { id, kind } = storing.await? else { return Err(name_taken(&name)) };
         self.apply(id, kind).await;

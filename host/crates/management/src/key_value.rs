@@ -19,17 +19,12 @@ use crate::{
     token::{self, TokenDigest},
 };
 use airlock_config::Element;
-use airlock_core::{
-    operator::{Operator, Role},
-    secret::Secret,
-};
+use airlock_core::{act::Actor, operator::Operator, secret::Secret};
 use airlock_server::ManagementRefusal;
 use airlock_store::entries::EntryKind;
 use airlock_strings::hex;
 
 const KIND: EntryKind = EntryKind::KeyValue;
-/// Name by which the record has the gateway itself.
-const GATEWAY: &str = "gateway";
 
 /// A credential that was made for a virtual key. It is shown once.
 #[derive(Debug)]
@@ -73,8 +68,8 @@ impl Service {
         let value = new_value()?;
         let digest = hex(&token::digest(value.expose()));
         let document = json!({"id": Uuid::new_v4().to_string(), "value_sha256": digest});
-        let actor = gateway();
-        let storing = self.store_change(&actor, |state| {
+        let by = Actor::Gateway;
+        let storing = self.store_change(&by, |state| {
             state.check_readable(KIND, key)?;
             Ok(plan_new(state, key, &document))
         });
@@ -166,9 +161,4 @@ pub(crate) fn rotated(
     }
     let content = Content::Element(document);
     Ok(Wanted { action: "key.rotate", kind: KIND, name: key.to_owned(), content })
-}
-
-/// Returns the gateway itself as the author of a change.
-fn gateway() -> Operator {
-    Operator { name: GATEWAY.to_owned(), role: Role::Admin, sees_payloads: false }
 }

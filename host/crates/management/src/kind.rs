@@ -22,78 +22,39 @@ pub(crate) struct ListedKind {
     pub(crate) has_id: bool,
 }
 
+/// Writes the line of a kind: its entries, the path of its list, its names in responses and messages, and whether
+/// each of its elements gets an identifier.
+macro_rules! listed {
+    ($kind:ident, $area:literal, $list:literal, $one:literal, $title:literal, $has_id:literal) => {
+        ListedKind {
+            kind: EntryKind::$kind,
+            owner: stringify!($kind),
+            path: [$area, $list],
+            many: concat!($one, "s"),
+            one: $one,
+            title: $title,
+            acts: [concat!($one, ".create"), concat!($one, ".update"), concat!($one, ".delete")],
+            has_id: $has_id,
+        }
+    };
+}
+
 /// All of them.
 pub(crate) static LISTED: [ListedKind; 7] = [
-    ListedKind {
-        kind: EntryKind::Team,
-        owner: "Team",
-        path: ["governance", "teams"],
-        many: "teams",
-        one: "team",
-        title: "Team",
-        acts: ["team.create", "team.update", "team.delete"],
-        has_id: true,
-    },
-    ListedKind {
-        kind: EntryKind::Customer,
-        owner: "Customer",
-        path: ["governance", "customers"],
-        many: "customers",
-        one: "customer",
-        title: "Customer",
-        acts: ["customer.create", "customer.update", "customer.delete"],
-        has_id: true,
-    },
-    ListedKind {
-        kind: EntryKind::Role,
-        owner: "Role",
-        path: ["governance", "roles"],
-        many: "roles",
-        one: "role",
-        title: "Role",
-        acts: ["role.create", "role.update", "role.delete"],
-        has_id: false,
-    },
-    ListedKind {
-        kind: EntryKind::Environment,
-        owner: "Environment",
-        path: ["governance", "environments"],
-        many: "environments",
-        one: "environment",
-        title: "Environment",
-        acts: ["environment.create", "environment.update", "environment.delete"],
-        has_id: false,
-    },
-    ListedKind {
-        kind: EntryKind::VirtualMcp,
-        owner: "VirtualMcp",
-        path: ["mcp", "virtual-mcps"],
-        many: "virtual_mcps",
-        one: "virtual_mcp",
-        title: "Virtual MCP",
-        acts: ["virtual_mcp.create", "virtual_mcp.update", "virtual_mcp.delete"],
-        has_id: false,
-    },
-    ListedKind {
-        kind: EntryKind::ModelConfig,
-        owner: "ModelConfig",
-        path: ["governance", "model-configs"],
-        many: "model_configs",
-        one: "model_config",
-        title: "Model config",
-        acts: ["model_config.create", "model_config.update", "model_config.delete"],
-        has_id: true,
-    },
-    ListedKind {
-        kind: EntryKind::PricingOverride,
-        owner: "PricingOverride",
-        path: ["governance", "pricing-overrides"],
-        many: "pricing_overrides",
-        one: "pricing_override",
-        title: "Pricing override",
-        acts: ["pricing_override.create", "pricing_override.update", "pricing_override.delete"],
-        has_id: true,
-    },
+    listed!(Team, "governance", "teams", "team", "Team", true),
+    listed!(Customer, "governance", "customers", "customer", "Customer", true),
+    listed!(Role, "governance", "roles", "role", "Role", false),
+    listed!(Environment, "governance", "environments", "environment", "Environment", false),
+    listed!(VirtualMcp, "mcp", "virtual-mcps", "virtual_mcp", "Virtual MCP", false),
+    listed!(ModelConfig, "governance", "model-configs", "model_config", "Model config", true),
+    listed!(
+        PricingOverride,
+        "governance",
+        "pricing-overrides",
+        "pricing_override",
+        "Pricing override",
+        true
+    ),
 ];
 
 impl ListedKind {
@@ -108,7 +69,7 @@ impl ListedKind {
     /// Returns the members that never change.
     pub(crate) fn fixed(&self) -> &'static [&'static str] {
         match self.kind {
-            // What is counted would be another thing.
+            // Its counts would be those of another limit.
             EntryKind::ModelConfig => {
                 &["id", "source", "model_name", "provider", "scope", "scope_id"]
             }

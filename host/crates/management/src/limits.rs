@@ -3,12 +3,13 @@
 
 mod describe;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tracing::warn;
 
-use self::describe::{MICRO, ShownOwner, budget, rate_limit};
+use self::describe::{budget, rate_limit};
 use crate::{
     body,
     change::State,
@@ -17,8 +18,7 @@ use crate::{
     route::LimitOwner,
     service::Service,
 };
-use airlock_config::Element;
-use airlock_core::{door::Membership, operator::Operator};
+use airlock_core::{act::Actor, door::Membership, money::Money, operator::Operator};
 use airlock_limits::{
     LimitChangeError, LimitState, Limiter,
     limit::{Limit, Measure, Owner, Scope, Window},
@@ -28,8 +28,6 @@ use airlock_store::entries::{EntryKind, LimitChange};
 
 /// Maximum windows of an override.
 const MAX_CYCLES: u32 = 1_000;
-/// Largest amount of an override, in US dollars.
-const MOST_DOLLARS: f64 = 1_000_000_000.0;
 
 /// A temporary raise of one budget.
 #[derive(Deserialize)]
@@ -59,12 +57,8 @@ impl Service {
         let limits = state.merged.config.limits.iter();
         let limits: Vec<_> = limits.filter(|limit| limit.measure == Measure::Cost).collect();
         let states = self.states(&limits).await?;
-        let owners = OwnerNames::new(&state);
-        let shown = limits.iter().zip(&states).filter_map(|(limit, found)| {
-            let owner = owners.of(limit);
-            let is_wanted = page.matches(owner.name.as_deref().unwrap_or_default());
-            is_wanted.then(|| budget(limit, &owner, found.as_ref()))
-        });
+        let wanted = limits.iter().zip(&states).filter(|(limit, _)| is_wanted(&page, limit));
+        let shown = wanted.map(|(limit, found)| budget(limit, found.as_ref()));
         Ok(page.document("budgets", shown.collect()))
     }
 
@@ -76,12 +70,9 @@ impl Service {
         let limits = state.merged.config.limits.iter();
         let limits: Vec<_> = limits.filter(|limit| limit.measure != Measure::Cost).collect();
         let states = self.states(&limits).await?;
-        let owners = OwnerNames::new(&state);
         let shown = grouped(&limits, states).into_iter().filter_map(|limits| {
             let (first, _) = limits.first()?;
-            let owner = owners.of(first);
-            let is_wanted = page.matches(owner.name.as_deref().unwrap_or_default());
-            rate_limit(&limits, &owner).filter(|_| is_wanted)
+            rate_limit(&limits).filter(|_| is_wanted(&page, first))
         });
         Ok(page.document("rate_limits", shown.collect()))
     }
@@ -97,20 +88,18 @@ impl Service {
         };
         let limiter = self.limiter()?;
         let set = limiter.limits();
-        let own = Owner::Key(key.clone());
-        let limits: Vec<_> = set.iter().filter(|limit| limit.owner == own).collect();
+        let limits: Vec<_> = set.of_key(key).collect();
         let states = limiter.states_for(key, &ids(&limits)).await;
         let states = in_order(&limits, states.map_err(|error| unavailable(&error))?);
-        let owner = ShownOwner { name: membership.key_name.clone() };
         let budgets =
             limits.iter().zip(&states).filter(|(limit, _)| limit.measure == Measure::Cost);
-        let budgets = budgets.map(|(limit, found)| budget(limit, &owner, found.as_ref()));
+        let budgets = budgets.map(|(limit, found)| budget(limit, found.as_ref()));
         let budgets: Vec<_> = budgets.collect();
         let others = limits.iter().zip(states).filter(|(limit, _)| limit.measure != Measure::Cost);
         let (others, states): (Vec<&Limit>, Vec<_>) =
             others.map(|(limit, found)| (*limit, found)).unzip();
         let rates = grouped(&others, states);
-        let rates: Vec<_> = rates.iter().filter_map(|limits| rate_limit(limits, &owner)).collect();
+        let rates: Vec<_> = rates.iter().filter_map(|limits| rate_limit(limits)).collect();
         Ok(json!({
             "virtual_key_id": key,
             "virtual_key_name": membership.key_name,
@@ -136,9 +125,9 @@ impl Service {
         let limiter = self.limiter()?;
         let after = json!({"amount": new.amount, "cycles": windows});
         self.record_limit(actor, "limit.override", limit, Some(&after)).await?;
-        let set = limiter.set_override(&limit.id, amount, windows).await;
+        let set = limiter.set_override(&limit.id, amount.millionths(), windows).await;
         set.map_err(|error| not_changed(&error))?;
-        self.show_budget(&state, limit, "Budget override set successfully").await
+        self.show_budget(limit, "Budget override set successfully").await
     }
 
     /// Removes the override of a budget.
@@ -155,7 +144,7 @@ impl Service {
         self.record_limit(actor, "limit.override_removed", limit, None).await?;
         let cleared = limiter.clear_override(&limit.id).await;
         cleared.map_err(|error| not_changed(&error))?;
-        self.show_budget(&state, limit, "Budget override removed successfully").await
+        self.show_budget(limit, "Budget override removed successfully").await
     }
 
     /// Forgets what was spent of the budgets of an element.
@@ -178,15 +167,24 @@ impl Service {
         limiter.reset(&ids).await.map_err(|error| not_changed(&error))
     }
 
-    async fn show_budget(
-        &self,
-        state: &State,
-        limit: &Limit,
-        message: &str,
-    ) -> Result<Value, ManagementRefusal> {
+    /// Forgets what removed limits have counted. A gateway that has not taken the change yet may count again,
+    /// and does the same once it has.
+    pub(crate) async fn forget_counts(&self, limits: BTreeSet<String>) {
+        if limits.is_empty() {
+            return;
+        }
+        let forgotten = match self.settings.database.available().await {
+            Ok(database) => database.forget_counts(limits).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = forgotten {
+            warn!(%error, "the counts of removed limits stay in the database");
+        }
+    }
+
+    async fn show_budget(&self, limit: &Limit, message: &str) -> Result<Value, ManagementRefusal> {
         let states = self.states(&[limit]).await?;
-        let state_of = states.first().and_then(Option::as_ref);
-        let shown = budget(limit, &OwnerNames::new(state).of(limit), state_of);
+        let shown = budget(limit, states.first().and_then(Option::as_ref));
         let effective = shown["effective_max_limit"].clone();
         Ok(json!({"message": message, "budget": shown, "effective_max_limit": effective}))
     }
@@ -200,7 +198,7 @@ impl Service {
         after: Option<&Value>,
     ) -> Result<(), ManagementRefusal> {
         let change = LimitChange {
-            actor: actor.name.clone(),
+            actor: Actor::from(actor).to_string(),
             action: action.to_owned(),
             limit: limit.id.clone(),
             after: after.map(Value::to_string),
@@ -254,60 +252,56 @@ fn not_changed(error: &LimitChangeError) -> ManagementRefusal {
 }
 
 /// The element whose limits are meant.
-#[derive(Debug, PartialEq, Eq)]
-enum Subject {
-    /// A key, team or customer.
-    Owner(Owner),
-    /// A limit on a model.
-    Model(Owner, Scope),
+struct Subject<'s> {
+    /// Kind and name of the key, team or customer; `None` for all callers.
+    owner: Option<(EntryKind, &'s str)>,
+    scope: Scope,
 }
 
-impl Subject {
-    fn find(state: &State, owner: LimitOwner, id: &str) -> Result<Self, ManagementRefusal> {
+impl<'s> Subject<'s> {
+    fn find(state: &'s State, owner: LimitOwner, id: &str) -> Result<Self, ManagementRefusal> {
         let kind = owner.kind();
         let element = state.named(kind, id);
         if element.is_none() {
             state.check_readable(kind, id)?;
         }
         let element = element.ok_or_else(|| not_found(format!("{} not found", owner.title())))?;
+        if owner != LimitOwner::Model {
+            let owner = Some((kind, element.name.as_str()));
+            return Ok(Self { owner, scope: Scope::All });
+        }
         let value = element.value.as_ref().unwrap_or(&Value::Null);
-        let own = identity(state, element);
-        Ok(match owner {
-            LimitOwner::VirtualKey => Self::Owner(Owner::Key(own)),
-            LimitOwner::Team => Self::Owner(Owner::Team(own)),
-            LimitOwner::Customer => Self::Owner(Owner::Customer(own)),
-            LimitOwner::Model => {
-                let provider = value["provider"].as_str().filter(|provider| *provider != "*");
-                let provider = provider.map(str::to_owned);
-                let model = value["model_name"].as_str().unwrap_or_default().to_owned();
-                let key = value["scope_id"].as_str().filter(|id| !id.is_empty());
-                let owner = key.map_or(Owner::Everyone, |key| {
-                    let element = state.named(EntryKind::VirtualKey, key);
-                    Owner::Key(element.map_or_else(|| key.to_owned(), |key| identity(state, key)))
-                });
-                Self::Model(owner, Scope::Model { provider, model })
-            }
-        })
+        let provider = value["provider"].as_str().filter(|provider| *provider != "*");
+        let provider = provider.map(str::to_owned);
+        let model = value["model_name"].as_str().unwrap_or_default().to_owned();
+        let key = value["scope_id"].as_str().filter(|id| !id.is_empty());
+        let owner = key.map(|key| {
+            let element = state.named(EntryKind::VirtualKey, key);
+            (EntryKind::VirtualKey, element.map_or(key, |element| element.name.as_str()))
+        });
+        Ok(Self { owner, scope: Scope::Model { provider, model } })
     }
 
     /// Returns whether a limit is one of the element.
     fn has(&self, limit: &Limit) -> bool {
-        match self {
-            Self::Owner(owner) => limit.owner == *owner && limit.scope == Scope::All,
-            Self::Model(owner, scope) => limit.owner == *owner && limit.scope == *scope,
-        }
+        limit.scope == self.scope && owner(limit) == self.owner
     }
 }
 
-/// Returns the identifier under which the limits of a key, team or customer are counted.
-fn identity(state: &State, element: &Element) -> String {
-    // A key whose credential the gateway has made has its identifier from there.
-    let key = state.merged.config.keys.named(&element.name);
-    let key = key.filter(|_| element.kind == EntryKind::VirtualKey);
-    let of_key = key.and_then(|key| key.membership().key.as_deref());
-    let own = element.value.as_ref().and_then(|value| value["id"].as_str());
-    let own = own.filter(|id| !id.is_empty());
-    of_key.or(own).unwrap_or(&element.name).to_owned()
+/// Returns the kind and the name of the owner of a limit; `None` for all callers.
+fn owner(limit: &Limit) -> Option<(EntryKind, &str)> {
+    let kind = match limit.owner {
+        Owner::Everyone => return None,
+        Owner::Key(_) => EntryKind::VirtualKey,
+        Owner::Team(_) => EntryKind::Team,
+        Owner::Customer(_) => EntryKind::Customer,
+    };
+    Some((kind, limit.owner_name.as_deref()?))
+}
+
+/// Returns whether the owner of a limit is one that a list is to have.
+fn is_wanted(page: &Page, limit: &Limit) -> bool {
+    page.matches(limit.owner_name.as_deref().unwrap_or_default())
 }
 
 /// Finds a budget of an element by its identifier.
@@ -327,30 +321,6 @@ fn owned_budget<'s>(
     })
 }
 
-/// Names of the keys, teams and customers.
-struct OwnerNames(BTreeMap<Owner, String>);
-
-impl OwnerNames {
-    fn new(state: &State) -> Self {
-        let kinds = [EntryKind::VirtualKey, EntryKind::Team, EntryKind::Customer];
-        let elements = kinds.into_iter().flat_map(|kind| state.elements(kind));
-        let names = elements.map(|element| {
-            let identity = identity(state, element);
-            let owner = match element.kind {
-                EntryKind::Team => Owner::Team(identity),
-                EntryKind::Customer => Owner::Customer(identity),
-                _ => Owner::Key(identity),
-            };
-            (owner, element.name.clone())
-        });
-        Self(names.collect())
-    }
-
-    fn of(&self, limit: &Limit) -> ShownOwner {
-        ShownOwner { name: self.0.get(&limit.owner).cloned() }
-    }
-}
-
 /// Groups limits by their owner and by what they count.
 fn grouped<'l>(
     limits: &[&'l Limit],
@@ -363,19 +333,11 @@ fn grouped<'l>(
     groups.into_values().collect()
 }
 
-fn amount(amount: f64) -> Result<u64, ManagementRefusal> {
-    if !(amount > 0.0 && amount <= MOST_DOLLARS) {
-        return Err(invalid(format!(
-            "`amount` must be above 0, and at most {MOST_DOLLARS} US dollars; found {amount}"
-        )));
-    }
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "it is in the range, and a fraction of a millionth does not count"
-    )]
-    let micro = (amount * MICRO).round() as u64;
-    Ok(micro)
+fn amount(amount: f64) -> Result<Money, ManagementRefusal> {
+    Money::from_dollars(amount).filter(|_| amount > 0.0).ok_or_else(|| {
+        let most = Money::MOST_DOLLARS;
+        invalid(format!("`amount` must be above 0, and at most {most} US dollars; found {amount}"))
+    })
 }
 
 /// Returns the number of windows of an override; `None` if it stays until it is removed.

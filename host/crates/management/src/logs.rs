@@ -4,9 +4,11 @@
 //! | module | purpose |
 //! |---|---|
 //! | `query` | parameters of a request → a filter, a page, a histogram |
+//! | `histogram` | measures over time, and rankings |
 //! | `entry` | rows and sums → JSON |
 
 mod entry;
+mod histogram;
 mod query;
 
 use std::{future::Future, time::Duration};
@@ -16,33 +18,31 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 use tracing::info;
 
-use self::{
-    entry::{average, dollars, success_rate},
-    query::LogQuery,
-};
+use self::{entry::dollars, histogram::LogHistogram, query::LogQuery};
 use crate::{
     body,
-    operators::rfc3339,
     refusal::{busy, invalid, not_found, unavailable},
     service::Service,
 };
 use airlock_core::{
     act::{Act, ActKind},
     operator::{Operator, Right},
+    unix_time::unix_milliseconds,
 };
 use airlock_server::ManagementRefusal;
 use airlock_store::{
     Database, Unavailable,
-    call_log::{BucketSums, LogKind, LogSums, LogValues, MAX_ERASED, MAX_SCANNED},
+    call_log::{LogGrouping, LogKind, LogProperty, LogSums, LogValues, MAX_ERASED, MAX_SCANNED},
 };
 
 /// Longest time of one query of the log.
 const QUERY: Duration = Duration::from_secs(10);
 /// Tools or models of a list by use.
 const TOP: u32 = 10;
-/// Longest identifier of a row, in bytes.
-const MAX_ID_BYTES: usize = 64;
-/// Identifiers of one record of an erasure: as many as it has in full.
+/// Longest identifier of a row, in bytes: that of a UUID.
+const MAX_ID_BYTES: usize = 36;
+/// Identifiers of one record of an erasure: as many as it has in full, however long they are. Of one that is cut off,
+/// nothing would be recorded.
 const RECORDED_IDS: usize = 30;
 
 /// Request about a log.
@@ -52,7 +52,11 @@ pub(crate) enum LogRequest {
     Stats,
     FilterData,
     Histogram(LogHistogram),
-    Top,
+    TopTools,
+    /// Models by their use, or the values of a property of the query.
+    Rankings {
+        by_dimension: bool,
+    },
     Show(String),
     Erase,
 }
@@ -64,16 +68,6 @@ impl LogRequest {
             _ => Right::Read,
         }
     }
-}
-
-/// Measure of a histogram.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LogHistogram {
-    Count,
-    Cost,
-    Tokens,
-    Models,
-    Latency,
 }
 
 /// Body of a request that erases.
@@ -90,12 +84,12 @@ impl LogRequest {
         Some(match (rest, kind) {
             (["stats"], _) => Self::Stats,
             (["filterdata"], _) => Self::FilterData,
-            (["histogram"], _) => Self::Histogram(LogHistogram::Count),
-            (["histogram", "cost"], _) => Self::Histogram(LogHistogram::Cost),
-            (["histogram", "top-tools"], LogKind::Tools) => Self::Top,
-            (["histogram", "tokens"], LogKind::Models) => Self::Histogram(LogHistogram::Tokens),
-            (["histogram", "models"], LogKind::Models) => Self::Histogram(LogHistogram::Models),
-            (["histogram", "latency"], LogKind::Models) => Self::Histogram(LogHistogram::Latency),
+            (["histogram", "top-tools"], LogKind::Tools) => Self::TopTools,
+            (["histogram", path @ ..], _) => Self::Histogram(LogHistogram::at(kind, path)?),
+            (["rankings"], LogKind::Models) => Self::Rankings { by_dimension: false },
+            (["rankings", "by-dimension"], LogKind::Models) => {
+                Self::Rankings { by_dimension: true }
+            }
             _ => return None,
         })
     }
@@ -116,7 +110,8 @@ impl Service {
             LogRequest::Stats => self.log_stats(kind, query).await,
             LogRequest::FilterData => self.log_values(kind, query).await,
             LogRequest::Histogram(histogram) => self.histogram(kind, histogram, query).await,
-            LogRequest::Top => self.top_tools(query).await,
+            LogRequest::TopTools => self.top_tools(query).await,
+            LogRequest::Rankings { by_dimension } => self.rankings(by_dimension, query).await,
             LogRequest::Show(id) => self.show_log(actor, kind, &id).await,
             LogRequest::Erase => self.erase_logs(actor, kind, body).await,
         }
@@ -170,52 +165,15 @@ impl Service {
         })
     }
 
-    async fn histogram(
-        &self,
-        kind: LogKind,
-        histogram: LogHistogram,
-        query: &str,
-    ) -> Result<Value, ManagementRefusal> {
-        let query = LogQuery::parse_histogram(kind, query, self.now_ms())?;
-        let parts = query.histogram();
-        let seconds = parts.bucket_ms / 1_000;
-        let Some(database) = self.log_database().await? else {
-            return Ok(json!({"buckets": [], "bucket_size_seconds": seconds}));
-        };
-        let filter = query.filter;
-        let buckets: Vec<Value> = match histogram {
-            LogHistogram::Tokens => {
-                let parts = bounded(database.token_histogram(filter, parts)).await?;
-                let shown = parts.iter().map(|part| {
-                    json!({
-                        "timestamp": rfc3339(part.start_ms),
-                        "prompt_tokens": part.input,
-                        "cached_read_tokens": part.cached,
-                        "completion_tokens": part.output,
-                        "total_tokens": part.input.saturating_add(part.output),
-                    })
-                });
-                shown.collect()
-            }
-            LogHistogram::Models => {
-                let parts = database.log_histogram_by_name(kind, filter, parts, TOP);
-                entry::by_model(&bounded(parts).await?)
-            }
-            LogHistogram::Count | LogHistogram::Cost | LogHistogram::Latency => {
-                let parts = bounded(database.log_histogram(kind, filter, parts)).await?;
-                parts.iter().map(|part| bucket(histogram, part)).collect()
-            }
-        };
-        Ok(json!({"buckets": buckets, "bucket_size_seconds": seconds}))
-    }
-
     async fn top_tools(&self, query: &str) -> Result<Value, ManagementRefusal> {
         let query = LogQuery::parse(LogKind::Tools, query, self.now_ms())?;
         let Some(database) = self.log_database().await? else { return Ok(json!({"tools": []})) };
-        let top = bounded(database.top_logged(LogKind::Tools, query.filter, TOP)).await?;
+        let most =
+            LogGrouping { property: Some(LogProperty::Name), most: TOP, ..LogGrouping::default() };
+        let top = bounded(database.log_groups(LogKind::Tools, query.filter, most)).await?;
         let tools = top.iter().map(|tool| {
             json!({
-                "tool_name": tool.name,
+                "tool_name": tool.value,
                 "count": tool.sums.count,
                 "cost": dollars(tool.sums.cost),
             })
@@ -282,7 +240,7 @@ impl Service {
     ) -> Result<(), ManagementRefusal> {
         let log = if kind == LogKind::Tools { "tools" } else { "models" };
         for ids in ids.chunks(RECORDED_IDS) {
-            let act = Act::new(ActKind::LogErased, format!("operator {:?}", actor.name), log)
+            let act = Act::new(ActKind::LogErased, actor, log)
                 .with("count", ids.len().to_string())
                 .with("ids", ids.join(" "));
             if !self.settings.acts.record_before(act).await {
@@ -296,9 +254,7 @@ impl Service {
     }
 
     fn now_ms(&self) -> i64 {
-        let now = self.settings.database.now();
-        let since = now.duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap_or_default();
-        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+        unix_milliseconds(self.settings.database.now())
     }
 
     /// Returns the database; `None` if it is a file that does not exist, which has no rows.
@@ -357,29 +313,6 @@ fn list(
         // The sums are those of the newest rows of the period.
         "is_partial": sums.count >= i64::from(MAX_SCANNED),
     })
-}
-
-fn bucket(histogram: LogHistogram, part: &BucketSums) -> Value {
-    let timestamp = rfc3339(part.start_ms);
-    let sums = &part.sums;
-    match histogram {
-        LogHistogram::Cost => {
-            json!({"timestamp": timestamp, "total_cost": dollars(sums.cost)})
-        }
-        LogHistogram::Latency => json!({
-            "timestamp": timestamp,
-            "avg_latency": average(sums),
-            "max_latency": entry::latency(sums.longest_us),
-            "total_requests": sums.timed,
-        }),
-        LogHistogram::Count | LogHistogram::Tokens | LogHistogram::Models => json!({
-            "timestamp": timestamp,
-            "count": sums.count,
-            "success": sums.successes,
-            "error": sums.errors,
-            "success_rate": success_rate(sums),
-        }),
-    }
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ use uuid::Uuid;
 use self::{places::LoginPlaces, rules::LoginRules, uses::SessionUses};
 use crate::token;
 use airlock_core::{
-    act::{Act, ActKind, Acts},
+    act::{Act, ActKind, Actor, Acts},
     operator::{Operator, Role},
     secret::Secret,
 };
@@ -194,7 +194,8 @@ impl Inner {
         let credential = self.open(&rules, &claims, &name, role, previous).await?;
         info!(operator = name, role = role.role.name(), "an operator has logged in");
         self.acts.record(|| {
-            Act::new(ActKind::OperatorLoggedIn, &name, claims.subject())
+            let actor = Actor::Operator(name.clone());
+            Act::new(ActKind::OperatorLoggedIn, actor, claims.subject())
                 .with("issuer", claims.issuer())
                 .with("role", role.role.name())
         });

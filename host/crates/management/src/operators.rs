@@ -22,8 +22,10 @@ use crate::{
     token::{self, NoRandomness, TokenDigest},
 };
 use airlock_core::{
+    act::Actor,
     operator::{Operator, Role, TOKEN_PREFIX},
     secret::Secret,
+    unix_time::unix_milliseconds,
 };
 use airlock_server::{ConfiguredOperator, ManagementRefusal, ManagementRequest};
 use airlock_store::{
@@ -145,7 +147,7 @@ impl Service {
         }
         let name = wanted.name.unwrap_or_else(|| FIRST.to_owned());
         let first = Operator { name, role: Role::Admin, sees_payloads: true };
-        let shown = self.store_operator(&first, None, true, "setup").await?;
+        let shown = self.store_operator(&first, None, true, &Actor::Setup).await?;
         self.setup.end();
         Ok(shown)
     }
@@ -165,7 +167,7 @@ impl Service {
         let expires =
             wanted.expires_at.as_deref().map(|text| future("expires_at", text)).transpose()?;
         let new = Operator { name: wanted.name, role, sees_payloads: wanted.sees_payloads };
-        self.store_operator(&new, expires, false, &actor.name).await
+        self.store_operator(&new, expires, false, &actor.into()).await
     }
 
     /// Removes an operator of the store. Its token is refused at once.
@@ -195,7 +197,8 @@ impl Service {
         if self.settings.database.location().is_missing_file() {
             return Ok(false);
         }
-        self.settings.database.available().await?.remove_operator(name, &actor.name).await
+        let by = Actor::from(actor).to_string();
+        self.settings.database.available().await?.remove_operator(name, &by).await
     }
 
     /// Lists the operators, without anything of their tokens.
@@ -227,7 +230,7 @@ impl Service {
         new: &Operator,
         expires: Option<SystemTime>,
         first_only: bool,
-        actor: &str,
+        actor: &Actor,
     ) -> Result<Value, ManagementRefusal> {
         check_name(&new.name)?;
         if self.operators.in_file().iter().any(|own| own.name == new.name) {
@@ -240,11 +243,11 @@ impl Service {
             role: new.role.name().to_owned(),
             sees_payloads: new.sees_payloads,
             digest: token::digest(token.expose()),
-            created_ms: milliseconds(SystemTime::now()),
-            expires_ms: expires.map(milliseconds),
+            created_ms: unix_milliseconds(SystemTime::now()),
+            expires_ms: expires.map(unix_milliseconds),
         };
         let database = self.database().await?;
-        let added = database.add_operator(stored, first_only, actor).await;
+        let added = database.add_operator(stored, first_only, &actor.to_string()).await;
         match added.map_err(|error| unavailable(&error))? {
             OperatorAdded::Done => {}
             OperatorAdded::NameTaken => return Err(name_taken(&new.name)),
@@ -254,7 +257,7 @@ impl Service {
             }
             OperatorAdded::Full => return Err(conflict("there are as many operators as may be")),
         }
-        info!(actor, operator = new.name, role = new.role.name(), "an operator was added");
+        info!(%actor, operator = new.name, role = new.role.name(), "an operator was added");
         if let Err(error) = self.refresh_operators().await {
             // The token is shown only now. The gateway learns of it with the next change of operators.
             warn!(%error, "the operators cannot be read again after a change");
@@ -300,11 +303,6 @@ pub(crate) fn time(milliseconds: i64) -> SystemTime {
     const LATEST: u64 = 253_402_300_799;
     let since = Duration::from_millis(u64::try_from(milliseconds).unwrap_or(0));
     UNIX_EPOCH + since.min(Duration::from_secs(LATEST))
-}
-
-fn milliseconds(time: SystemTime) -> i64 {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 fn name_taken(name: &str) -> ManagementRefusal {

@@ -377,6 +377,9 @@ mod tests {
             "/api/session/setup/",
             "/api/governance/roles/a/budgets/7/override",
             "/api/logs/histogram/top-tools",
+            "/api/logs/histogram/cost/by-tool",
+            "/api/mcp-logs/histogram/cost/by-provider",
+            "/api/mcp-logs/rankings/by-dimension",
             "/api/mcp-logs/histogram/tokens",
         ] {
             assert_eq!(refused(&Method::POST, path), 404, "{path}");

@@ -11,7 +11,7 @@ use crate::{
     token,
 };
 use airlock_core::{
-    act::{Act, ActKind},
+    act::{Act, ActKind, Actor},
     operator::Operator,
     secret::Secret,
 };
@@ -30,8 +30,8 @@ impl Service {
         };
         let ending = self.database().await?.end_operator_session(token::digest(session.expose()));
         ending.await.map_err(|error| unavailable(&error))?;
-        let actor = &actor.name;
-        self.settings.acts.record(|| Act::new(ActKind::OperatorLoggedOut, actor, actor));
+        let name = &actor.name;
+        self.settings.acts.record(|| Act::new(ActKind::OperatorLoggedOut, actor, name));
         Ok(json!({"message": "Logout successful"}))
     }
 
@@ -56,12 +56,13 @@ impl Service {
         actor: &Operator,
         id: &str,
     ) -> Result<Value, ManagementRefusal> {
-        let revoked = self.database().await?.revoke_operator_session(id, &actor.name).await;
+        let by = Actor::from(actor).to_string();
+        let revoked = self.database().await?.revoke_operator_session(id, &by).await;
         let Some(name) = revoked.map_err(|error| unavailable(&error))? else {
             return Err(not_found(format!("no session has the identifier {id:?}")));
         };
         info!(actor = actor.name, operator = name, "a session of an operator was revoked");
-        self.settings.acts.record(|| Act::new(ActKind::OperatorLoggedOut, &actor.name, &name));
+        self.settings.acts.record(|| Act::new(ActKind::OperatorLoggedOut, actor, &name));
         Ok(json!({"message": "Session revoked successfully"}))
     }
 }

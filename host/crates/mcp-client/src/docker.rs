@@ -3,32 +3,35 @@
 //! A server is an `exec` in a container: its stdin, stdout and stderr are attached, without a
 //! terminal. The container is an existing one, or the gateway's own: created from an image with
 //! restrictive defaults, shared by all sessions with the server, and removed after the last one.
+//!
+//! The client of the API is in `session`, with the feature of this crate `docker`. Without it, the
+//! configuration refuses such a server, and it does not open.
 
-mod container;
-mod engine;
-mod error;
-mod exec;
+#[cfg_attr(not(feature = "docker"), path = "docker/no_session.rs")]
+mod session;
 mod settings;
 
-use std::{any::Any, sync::Arc};
+use std::any::Any;
 
 use futures_util::future::BoxFuture;
 
 pub use self::settings::{Docker, Image, Mount, Place};
-use self::{container::ContainerLease, engine::Engine, error::DockerError};
 use super::{
-    channel::Channel,
     connector::{Connector, OpenError, Opened, Opening},
     secrets::Secrets,
     stdio,
 };
-use airlock_core::{
-    secret::Scrubber,
-    tool::{Cause, ClientName},
-};
 
-/// Maximum number of attempts to start a server in a container of the gateway's own.
-const ATTEMPTS: usize = 4;
+/// Reason that a server in a container is refused in a build without the feature `docker`.
+const NOT_BUILT: &str =
+    "servers in containers need the cargo feature \"docker\", which this build does not have";
+
+impl Docker {
+    /// Returns the reason that this build reaches no server in a container; `None` if it does.
+    pub const fn missing() -> Option<&'static str> {
+        if cfg!(feature = "docker") { None } else { Some(NOT_BUILT) }
+    }
+}
 
 impl Connector for Docker {
     fn connection_type(&self) -> &'static str {
@@ -41,8 +44,7 @@ impl Connector for Docker {
 
     fn open<'a>(&'a self, opening: Opening<'a>) -> BoxFuture<'a, Result<Opened, OpenError>> {
         Box::pin(async move {
-            let opened = open(self, opening.client, opening.inbox.scrubber()).await;
-            let channel = opened.map_err(|error| OpenError::Failed(Cause::from(error)))?;
+            let channel = session::open(self, opening.client, opening.inbox.scrubber()).await?;
             Ok(stdio::over(channel, opening))
         })
     }
@@ -52,27 +54,32 @@ impl Connector for Docker {
     }
 }
 
-/// Starts a server in a container, which is created and started if needed. Every request to the
-/// daemon has a time limit. Must be called within a tokio runtime.
-async fn open(
-    settings: &Docker,
-    client: &ClientName,
-    scrubber: Arc<Scrubber>,
-) -> Result<Channel, DockerError> {
-    let engine = Engine::connect(&settings.host).await?;
-    let is_own = matches!(settings.place, Place::Own(_));
-    let mut attempts = 1;
-    loop {
-        let lease = Box::pin(ContainerLease::take(&engine, settings, client)).await;
-        let started = match lease {
-            Ok(lease) => Box::pin(exec::start(settings, lease, scrubber.clone())).await,
-            Err(error) => Err(error),
+#[cfg(all(test, feature = "docker"))]
+#[path = "docker/no_session.rs"]
+mod no_session;
+
+#[cfg(all(test, feature = "docker"))]
+mod tests {
+    use std::{collections::BTreeMap, sync::Arc};
+
+    use airlock_core::{secret::Scrubber, tool::ClientName};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_build_without_docker_opens_no_server_and_names_the_feature() {
+        let settings = Docker {
+            host: "unix:///var/run/docker.sock".to_owned(),
+            place: Place::Existing("tools".to_owned()),
+            command: vec!["server".to_owned()],
+            env: BTreeMap::new(),
+            directory: None,
+            user: None,
         };
-        match started {
-            // The last of the other sessions may have ended in the meantime, here or in another
-            // gateway, and have removed the container.
-            Err(error) if is_own && error.is_of_removal() && attempts < ATTEMPTS => attempts += 1,
-            started => return started,
-        }
+        let client = ClientName::parse("tools").expect("a name");
+        let opened = no_session::open(&settings, &client, Arc::new(Scrubber::default())).await;
+        let Err(OpenError::Invalid(reason)) = opened else { panic!("it is refused for good") };
+        assert!(reason.contains("cargo feature \"docker\""), "{reason}");
+        assert_eq!(Docker::missing(), None, "this build has the feature");
     }
 }

@@ -61,7 +61,7 @@ mod transport;
 #[cfg(test)]
 extern crate self as airlock_mcp_client;
 
-pub use airlock_process::{Confinement, Limits as ProcessLimits, Network, NetworkIsolation};
+pub use airlock_process::{Confinement, Network, NetworkIsolation, ProcessLimits};
 
 pub use self::{
     agreed::{Agreed, Capability},

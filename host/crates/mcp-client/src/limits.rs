@@ -187,15 +187,6 @@ pub(super) const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// inherited the pipe and kept it open.
 pub(super) const STDERR_DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
 
-// Containers.
-
-/// Time limit for each request to the Docker daemon.
-pub(super) const DOCKER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time limit for pulling an image.
-pub(super) const DOCKER_PULL_TIMEOUT: Duration = Duration::from_mins(10);
-/// Delay between two looks at a process in a container that is to end.
-pub(super) const DOCKER_POLL: Duration = Duration::from_millis(50);
-
 // Text of a server that the operator and the caller read.
 
 /// Length to which the reason of a failure is cut, in bytes. It has one line for each of its

@@ -10,7 +10,9 @@ use std::{
     sync::Arc,
 };
 
-use airlock_process::{Child, Command, Confinement, Limits, Network, NetworkIsolation, SpawnError};
+use airlock_process::{
+    Child, Command, Confinement, Network, NetworkIsolation, ProcessLimits, SpawnError,
+};
 use futures_util::future::BoxFuture;
 use tokio::{
     task::{JoinHandle, spawn_blocking},
@@ -44,7 +46,7 @@ pub struct Process {
     /// Its working directory. Default: that of the gateway.
     pub directory: Option<PathBuf>,
     /// Bounds on its resources.
-    pub limits: Limits,
+    pub limits: ProcessLimits,
     /// Paths that it may use. `None` leaves it unconfined.
     pub confinement: Option<Confinement>,
     /// Network that it may use.

@@ -49,6 +49,8 @@ pub(super) enum ApprovalOutcome {
 /// A call that needs an approval.
 pub(super) struct ApprovalQuestion<'q> {
     pub(super) entry: &'q Entry,
+    /// True if the call needs no approval.
+    pub(super) is_automatic: bool,
     /// Name that the client knows the tool by.
     pub(super) name: &'q str,
     pub(super) arguments: &'q str,

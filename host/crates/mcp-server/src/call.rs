@@ -103,8 +103,16 @@ impl ToolCall<'_> {
         // Before a person sees them, and before they are read as a tree.
         let arguments = threads::parse(&tenant, self.name, arguments).await?;
 
-        let question =
-            ApprovalQuestion { entry, name: self.name, arguments: arguments.as_str(), tenant };
+        let unasked = Origin::McpClient(Approval::Missing);
+        // The door refuses a call that the policy refuses.
+        let is_automatic = toolbox.view().is_automatic(&unasked, entry, &arguments).unwrap_or(true);
+        let question = ApprovalQuestion {
+            entry,
+            is_automatic,
+            name: self.name,
+            arguments: arguments.as_str(),
+            tenant,
+        };
         let approval = if dialog.goes_on() {
             approved_before(self.service.approval(self.client), entry)
         } else {

@@ -26,6 +26,14 @@ pub enum BadProvider {
         /// The name.
         provider: String,
     },
+    /// The name is not one that `NAME/model` can have.
+    #[error(
+        "the name of a provider must have at least one character and no `/`, found {provider:?}"
+    )]
+    Name {
+        /// The name.
+        provider: String,
+    },
     /// The base URL cannot be used.
     #[error(
         "base_url {base_url:?} of provider {provider:?} must be an http:// or https:// address without user or query"
@@ -241,6 +249,14 @@ pub enum ModelError {
         #[source]
         cause: Box<ModelError>,
     },
+    /// A member has a name that some providers read as that of another one, which the gateway reads.
+    #[error("`{found}`: some providers read it as `{meant}`; write that name as the API has it")]
+    DisguisedMember {
+        /// The name, cut to a bounded length.
+        found: String,
+        /// The name of the other member.
+        meant: &'static str,
+    },
     /// An element of the request's `fallbacks` cannot be used.
     #[error("`{field}`: {problem}")]
     BadFallback {
@@ -388,6 +404,7 @@ impl ModelError {
             Self::NoModel
             | Self::NoTurn { .. }
             | Self::BadRequest { .. }
+            | Self::DisguisedMember { .. }
             | Self::BadFallback { .. } => StatusCode::BAD_REQUEST,
             Self::UnknownModel { .. } | Self::NoKey { .. } => StatusCode::NOT_FOUND,
             Self::Refused { refusal, .. } => refusal.status,
@@ -461,6 +478,7 @@ impl ModelError {
                 ("invalid_request_error", Some("model"))
             }
             Self::BadFallback { field, .. } => ("invalid_request_error", Some(field.as_str())),
+            Self::DisguisedMember { found, .. } => ("invalid_request_error", Some(found.as_str())),
             Self::BadRequest { .. } => ("invalid_request_error", None),
             Self::NoTurn { .. } => ("invalid_request_error", Some("messages")),
             Self::Credential { .. }

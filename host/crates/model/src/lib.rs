@@ -24,6 +24,7 @@
 //! | `translation` | what translations between chat completions and another API share |
 //! | `listing` | cached lists of models |
 //! | `scripted` | a file of turns instead of a service |
+//! | `source` | models of the program that embeds the gateway |
 //! | `reply` | a reply in pieces: as it came, or as deltas |
 //! | `chat_reader` | chat completions as deltas, or to be passed on |
 //! | `delta_stream` | streams of APIs other than chat completions |
@@ -61,6 +62,7 @@ mod scripted;
 mod service;
 mod settings;
 mod signin;
+mod source;
 mod translation;
 mod work;
 
@@ -83,6 +85,7 @@ pub use self::{
         Api, Apis, CloudCredential, Hosting, Key, Kind, MAX_FALLBACKS, Retries, Service,
         ServiceAccountKey, Settings, Timeouts,
     },
+    source::{ModelFailure, ModelReply, ModelSource},
     work::ProviderWork,
 };
 pub use airlock_core::memory::{Charge, MemoryBudget, RequestMemory};

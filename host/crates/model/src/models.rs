@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, fmt, sync::Arc};
 use futures_util::future::join_all;
 
 use super::{
-    BadProvider, Kind, ModelError, Prompt, Response, Settings, Terms, backend::Backend,
-    scripted::Script, service::ServiceClient,
+    BadProvider, Kind, ModelError, ModelSource, Prompt, Response, Settings, Terms,
+    backend::Backend, scripted::Script, service::ServiceClient, source::OwnModel,
 };
 use airlock_core::{file_version::FileVersion, model_control::ModelControl};
 
@@ -16,14 +16,16 @@ pub struct Models {
     pub(super) providers: Vec<Provider>,
     /// Accompanies the requests of all loops; `None` if nothing does.
     pub(super) control: Option<Arc<dyn ModelControl>>,
+    /// Models of the embedding program, which are the last providers of all settings.
+    own: Vec<Arc<OwnModel>>,
 }
 
 /// One provider, ready for requests.
 #[derive(Debug)]
 pub(super) struct Provider {
     pub(super) name: String,
-    /// Settings of the backend.
-    kind: Kind,
+    /// Settings of the backend; `None` for a model of the embedding program.
+    kind: Option<Kind>,
     /// Versions of its files, examined before they were read.
     files: Vec<Option<FileVersion>>,
     /// Shared with the providers of other settings in which it is the same.
@@ -44,10 +46,8 @@ impl Models {
     /// connections, its list of models and the health of its keys. Requests to those of before are not
     /// affected. Fails as [`Self::new`] does.
     pub fn with_settings(&self, settings: &[Settings]) -> Result<Self, BadProvider> {
-        let mut names = BTreeSet::new();
-        if let Some(twice) = settings.iter().find(|settings| !names.insert(&settings.name)) {
-            return Err(BadProvider::Duplicate { provider: twice.name.clone() });
-        }
+        let names = settings.iter().map(|settings| settings.name.as_str());
+        check_names(names.chain(self.own.iter().map(|own| own.provider.as_str())))?;
         let providers = settings.iter().map(|settings| {
             let same = self.providers.iter().find(|provider| provider.is_of(settings));
             match same {
@@ -55,10 +55,29 @@ impl Models {
                 None => Provider::new(settings),
             }
         });
-        let control = self.control.clone();
-        let models = Self { providers: providers.collect::<Result<_, _>>()?, control };
+        let own = self.own.iter().map(|own| Ok(Provider::from(own)));
+        let models = Self {
+            providers: providers.chain(own).collect::<Result<_, _>>()?,
+            control: self.control.clone(),
+            own: self.own.clone(),
+        };
         models.check_fallbacks()?;
         Ok(models)
+    }
+
+    /// Sets the models of the embedding program by their names as providers. The providers of the settings
+    /// that are [made](Self::with_settings) of it come first. Fails if a name is not valid, or is there twice.
+    pub fn with_sources(
+        self,
+        sources: Vec<(String, Arc<dyn ModelSource>)>,
+    ) -> Result<Self, BadProvider> {
+        check_names(sources.iter().map(|(name, _)| name.as_str()))?;
+        let bad = sources.iter().find(|(name, _)| name.is_empty() || name.contains('/'));
+        if let Some((name, _)) = bad {
+            return Err(BadProvider::Name { provider: name.clone() });
+        }
+        let own = sources.into_iter().map(|(name, source)| Arc::new(OwnModel::new(name, source)));
+        Ok(Self { own: own.collect(), ..self })
     }
 
     /// Sets the control of requests. Providers of other settings have it too.
@@ -109,14 +128,14 @@ impl Provider {
             Kind::Service(service) => Arc::new(ServiceClient::new(&name, service)?),
             Kind::Scripted { script } => Arc::new(Script::load(&name, script)?),
         };
-        let kind = settings.kind.clone();
+        let kind = Some(settings.kind.clone());
         Ok(Self { name, kind, files, backend, fallbacks: settings.fallbacks.clone() })
     }
 
     /// Returns whether the backend is that of these settings, with the present content of their files.
     fn is_of(&self, settings: &Settings) -> bool {
         self.name == settings.name
-            && self.kind == settings.kind
+            && self.kind.as_ref() == Some(&settings.kind)
             && self.files == versions(&settings.kind)
     }
 
@@ -139,6 +158,25 @@ impl Provider {
     ) -> Result<Response<'_>, ModelError> {
         self.backend.respond(prompt, terms).await
     }
+}
+
+impl From<&Arc<OwnModel>> for Provider {
+    fn from(own: &Arc<OwnModel>) -> Self {
+        let name = own.provider.clone();
+        let backend = own.clone();
+        Self { name, kind: None, files: Vec::new(), backend, fallbacks: Vec::new() }
+    }
+}
+
+/// Fails if two providers have the same name.
+fn check_names<'n>(names: impl Iterator<Item = &'n str>) -> Result<(), BadProvider> {
+    let mut known = BTreeSet::new();
+    for name in names {
+        if !known.insert(name) {
+            return Err(BadProvider::Duplicate { provider: name.to_owned() });
+        }
+    }
+    Ok(())
 }
 
 /// Returns the versions of the files of a provider as they are now. Blocks.

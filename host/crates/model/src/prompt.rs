@@ -47,6 +47,8 @@ pub struct Prompt {
     pub rounds: Arc<Vec<Item>>,
     /// The gateway's tools.
     pub tools: Vec<Arc<Tool>>,
+    /// Bytes of the caller's images in Base64; `None` if they were not counted. What else looks like one is text.
+    pub image_bytes: Option<usize>,
     /// The caller's members in other APIs, written when a provider first needs them.
     translated: TranslatedMembers,
 }
@@ -90,6 +92,7 @@ impl Prompt {
             places: Arc::default(),
             rounds: Arc::default(),
             tools: Vec::new(),
+            image_bytes: None,
             translated: TranslatedMembers::default(),
         }
     }

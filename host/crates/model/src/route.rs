@@ -12,6 +12,19 @@ use airlock_strings::{cut, with_causes};
 
 /// Member of a request that lists the models that are asked if the first one fails.
 const FALLBACKS: &str = "fallbacks";
+/// Members that the gateway reads, counts or sets.
+const READ: [&str; 10] = [
+    "model",
+    "messages",
+    "input",
+    "tools",
+    "n",
+    "max_tokens",
+    "max_completion_tokens",
+    "max_output_tokens",
+    "stream",
+    "stream_options",
+];
 /// Maximum length of a value that an error repeats, in bytes.
 const SHOWN_BYTES: usize = 128;
 
@@ -35,9 +48,10 @@ struct Target<'a> {
 impl Models {
     /// Returns the providers for a request. Removes the name of the provider from `model`, and the
     /// member `fallbacks`. A `model` that does not start with the name of a provider goes unchanged
-    /// to the first provider, slashes included. Fails if there is no `model` or no provider, or if
-    /// `fallbacks` is invalid or names no provider.
+    /// to the first provider, slashes included. Fails if there is no `model` or no provider, if
+    /// `fallbacks` is invalid or names no provider, or if a provider may read a member as another one.
     pub fn route(&self, body: &mut RawObject) -> Result<Route<'_>, ModelError> {
+        check_names(body)?;
         let model = body.get("model").and_then(raw::string).filter(|model| !model.is_empty());
         let model = model.ok_or(ModelError::NoModel)?;
         let named = self.target(&model);
@@ -223,6 +237,25 @@ impl<'a> Route<'a> {
     pub fn provider(&self) -> &str {
         &self.first.provider.name
     }
+}
+
+/// Refuses names that a provider may read as those of members that the gateway reads. Providers in Go compare
+/// names without case, and of two members take the later one: they would serve another model than the one that
+/// keys and limits permit, or write more than is reserved.
+fn check_names(body: &RawObject) -> Result<(), ModelError> {
+    for (name, _) in body.iter() {
+        let meant = READ.into_iter().find(|read| *read != name && folded(name).eq(read.chars()));
+        if let Some(meant) = meant {
+            let found = cut(name.to_owned(), SHOWN_BYTES);
+            return Err(ModelError::DisguisedMember { found, meant });
+        }
+    }
+    Ok(())
+}
+
+/// Returns a name as Go compares it: a long s is an `s` there, and the sign of Kelvin a `k`.
+fn folded(name: &str) -> impl Iterator<Item = char> {
+    name.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase)
 }
 
 /// Reads the member `fallbacks`: a list of `"NAME/model"` or `{"provider": NAME, "model": …}`.

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 use serde_json::{Map, Value};
 
 use super::Profile;
-use airlock_core::{limit::LimitSet, secret::SecretSource};
+use airlock_core::{limit::GuestLimitSet, secret::SecretSource};
 use airlock_egress::{Injection, Rule};
 use airlock_sandbox::Access;
 
@@ -36,7 +36,7 @@ pub struct Grant {
     /// True if the real time is granted.
     pub clocks: bool,
     /// Limits of a call that the operator sets.
-    pub limits: LimitSet,
+    pub limits: GuestLimitSet,
 }
 
 impl Grant {

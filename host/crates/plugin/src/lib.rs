@@ -22,7 +22,6 @@ mod manifest;
 mod metadata;
 mod plugins;
 mod profile;
-mod progress;
 mod requested;
 mod rights;
 mod unassigned;
@@ -30,9 +29,6 @@ mod watch;
 
 pub use self::{
     component::{ComponentSource, read_component},
-    progress::{CompileHook, compiling},
-};
-pub use self::{
     consent::Consent,
     drift::{Change, Drift, Widening},
     entries::Reconfigured,
@@ -50,6 +46,7 @@ pub use self::{
     rights::{ReadSecret, Reason, Refusal, Rights},
     unassigned::{StoreError, UnassignedStore},
 };
+pub use airlock_compile::{CompileHook, compiling};
 pub use airlock_sandbox::{DeclaredEffect, Effect};
 
 /// Settings of one plugin.

@@ -17,9 +17,9 @@ use super::{
     entries::{LastLoad, PluginEntries, PluginEntry, PluginSpec},
     load::Loaded,
     lock_policy::LockPolicy,
-    progress::CompileHook,
 };
 use airlock_catalog::{Catalog, SourceKind, report_dropped};
+use airlock_compile::CompileHook;
 use airlock_core::tool::{ClientName, Policy};
 use airlock_egress::{self as egress, Egress};
 use airlock_lock::LockError;

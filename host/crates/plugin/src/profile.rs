@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use airlock_core::limit::Limit;
+use airlock_core::limit::GuestLimit;
 
 /// A ceiling.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -38,7 +38,7 @@ impl Profile {
     }
 
     /// Returns the maximum of a limit.
-    pub fn maximum(self, limit: Limit) -> u64 {
+    pub fn maximum(self, limit: GuestLimit) -> u64 {
         match self {
             Self::Untrusted => limit.default_amount(),
             Self::Trusted => limit.trusted_maximum(),
@@ -53,6 +53,6 @@ mod tests {
 
     #[test]
     fn a_trusted_plugin_may_use_all_memory_that_the_engine_can_provide() {
-        assert_eq!(Profile::Trusted.maximum(Limit::Memory), MAX_MEMORY_BYTES as u64);
+        assert_eq!(Profile::Trusted.maximum(GuestLimit::Memory), MAX_MEMORY_BYTES as u64);
     }
 }

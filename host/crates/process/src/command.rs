@@ -16,7 +16,7 @@ pub struct Command {
     /// Its working directory. Default: that of the gateway.
     pub directory: Option<PathBuf>,
     /// Bounds on its resources.
-    pub limits: Limits,
+    pub limits: ProcessLimits,
     /// Paths that it may use. `None` leaves it unconfined.
     pub confinement: Option<Confinement>,
     /// Network that it may use.
@@ -68,7 +68,7 @@ impl NetworkIsolation {
 /// Bounds on the resources of a child (`setrlimit`). Each process that the child starts inherits
 /// them. A bound above the gateway's own hard limit is lowered to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Limits {
+pub struct ProcessLimits {
     /// Address space of one process, in bytes. Allocations beyond it fail.
     pub memory_bytes: Option<u64>,
     /// CPU time of one process, in whole seconds, rounded up. The kernel sends SIGXCPU at the bound

@@ -40,7 +40,7 @@ pub fn protect_self() {
 
 pub use self::{
     child::{Child, Exit, Pipes},
-    command::{Command, Confinement, Limits, Network, NetworkIsolation},
+    command::{Command, Confinement, Network, NetworkIsolation, ProcessLimits},
     error::SpawnError,
     tag::VARIABLE,
 };

@@ -63,7 +63,7 @@ pub(crate) fn prepare(
     if command.network == Network::None {
         return Err(SpawnError::NoSocketFilter);
     }
-    if command.limits == crate::Limits::default() {
+    if command.limits == crate::ProcessLimits::default() {
         Ok(())
     } else {
         Err(SpawnError::Start(std::io::Error::other("`limits` are available on Linux only")))

@@ -117,7 +117,7 @@ fn is_root() -> bool {
 
 #[tokio::test]
 async fn the_limits_are_set_soft_and_hard() {
-    let limits = Limits {
+    let limits = ProcessLimits {
         memory_bytes: Some(1 << 30),
         cpu_time: Some(Duration::from_millis(2_500)),
         open_files: Some(40),
@@ -137,13 +137,13 @@ fn row(shown: &str, name: &str) -> String {
 
 #[tokio::test]
 async fn a_limit_above_the_own_hard_limit_is_lowered_to_it() {
-    let limits = Limits { open_files: Some(u64::MAX - 1), ..Limits::default() };
+    let limits = ProcessLimits { open_files: Some(u64::MAX - 1), ..ProcessLimits::default() };
     output(Command { limits, ..shell("true") }).await;
 }
 
 #[tokio::test]
 async fn a_limited_child_cannot_raise_its_limits() {
-    let limits = Limits { open_files: Some(40), ..Limits::default() };
+    let limits = ProcessLimits { open_files: Some(40), ..ProcessLimits::default() };
     let script = "ulimit -n 41 2>/dev/null && echo raised || echo kept";
     assert_eq!(output(Command { limits, ..shell(script) }).await.trim(), "kept");
 }
@@ -164,8 +164,11 @@ while len(opened) < 100 and works(lambda: opened.append(open('/dev/null'))):
 top = max(file.fileno() for file in opened)
 opened.clear()
 print(top, works(lambda: bytearray(64 << 20)), works(lambda: bytearray(1 << 30)))";
-    let limits =
-        Limits { memory_bytes: Some(512 << 20), open_files: Some(32), ..Limits::default() };
+    let limits = ProcessLimits {
+        memory_bytes: Some(512 << 20),
+        open_files: Some(32),
+        ..ProcessLimits::default()
+    };
     let out = output(Command { limits, ..python(script) }).await;
     // Numbers of files begin at 0.
     assert_eq!(out.trim(), "31 True False");
@@ -174,7 +177,8 @@ print(top, works(lambda: bytearray(64 << 20)), works(lambda: bytearray(1 << 30))
 #[tokio::test]
 async fn a_child_past_its_cpu_time_is_ended() {
     use std::os::unix::process::ExitStatusExt as _;
-    let limits = Limits { cpu_time: Some(Duration::from_secs(1)), ..Limits::default() };
+    let limits =
+        ProcessLimits { cpu_time: Some(Duration::from_secs(1)), ..ProcessLimits::default() };
     let (exit, ..) = run(Command { limits, ..shell("while :; do :; done") }).await;
     let signal = exit.status.and_then(|status| status.signal());
     assert_eq!(signal, Some(rustix::process::Signal::XCPU.as_raw()));

@@ -8,13 +8,14 @@ use std::{
 use crate::commitment::Salts;
 use airlock_core::{
     act::Act,
-    door::{Admitted, Approval, Arguments, CallId, Membership, Origin, Permission, Refusal},
+    door::{Admitted, Arguments, CallId, Membership, Permission, Refusal},
     model_control::TokenUsage,
     tenant::Tenant,
     tool::{CallError, HostCode, Tool, ToolOutput, Trust},
 };
 use airlock_store::call_log::CallStatus;
 use airlock_strings::cut;
+use serde_json::json;
 use uuid::Uuid;
 
 /// Approximate memory of an event without its contents, in bytes.
@@ -23,13 +24,12 @@ const EVENT_BYTES: usize = 1_024;
 pub(crate) const MAX_TEXT_BYTES: usize = 256;
 
 /// An event. Everything that is recorded is one.
-#[derive(Clone)]
-pub(crate) enum Event {
+pub(crate) enum RecordEvent {
     /// A call was admitted, and is about to run.
     Admitted(Arc<CallFacts>),
     /// A call that was admitted has ended, or was not made after all.
     Ended(Box<CallEnd>),
-    /// The door has refused a call, or its record could not be written.
+    /// The door or a control has refused a call, or its record could not be written.
     Refused(Box<RefusedCall>),
     /// A request to a model has ended.
     Model(Box<ModelEnd>),
@@ -39,6 +39,10 @@ pub(crate) enum Event {
     Lost(LostEvents),
 }
 
+/// A text of a caller, a tool or a provider, cut to a bounded length.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ShortText(Box<str>);
+
 /// Facts about a call at its admission.
 pub(crate) struct CallFacts {
     pub(crate) id: CallId,
@@ -46,12 +50,13 @@ pub(crate) struct CallFacts {
     pub(crate) at: SystemTime,
     pub(crate) tenant: Tenant,
     pub(crate) membership: Arc<Membership>,
-    pub(crate) origin: CallOrigin,
+    /// Name of the [`Origin`](airlock_core::door::Origin).
+    pub(crate) origin: &'static str,
     pub(crate) tool: Arc<Tool>,
     pub(crate) arguments: Arguments,
     pub(crate) permission: Permission,
     pub(crate) has_effects: bool,
-    /// Set by the writer. `None` inside if there were no random numbers.
+    /// Set by the first writer. `None` inside if there were no random numbers.
     committed: OnceLock<Option<Committed>>,
 }
 
@@ -61,65 +66,42 @@ pub(crate) struct Committed {
     pub(crate) arguments: [u8; 32],
 }
 
-/// Origin of a call, without the grants of a plugin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CallOrigin {
-    Model,
-    Script,
-    Plugin,
-    Caller,
-    McpClient,
-    /// A client whose user was asked.
-    AskedMcpClient,
-}
-
-impl CallOrigin {
-    /// Name in the records.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Model => "model",
-            Self::Script => "script",
-            Self::Plugin => "plugin",
-            Self::Caller => "caller",
-            Self::McpClient | Self::AskedMcpClient => "mcp_client",
-        }
-    }
-}
-
-impl From<&Origin> for CallOrigin {
-    fn from(origin: &Origin) -> Self {
-        match origin {
-            Origin::Model => Self::Model,
-            Origin::Script => Self::Script,
-            Origin::Plugin(_) => Self::Plugin,
-            Origin::Caller => Self::Caller,
-            Origin::McpClient(Approval::Missing) => Self::McpClient,
-            Origin::McpClient(Approval::Given) => Self::AskedMcpClient,
-        }
-    }
-}
-
 /// End of a call.
 #[derive(Clone)]
 pub(crate) struct CallEnd {
     pub(crate) facts: Arc<CallFacts>,
     pub(crate) at: SystemTime,
     pub(crate) status: CallStatus,
-    /// True if it ran, so that it costs its price whatever its result.
-    pub(crate) has_begun: bool,
     pub(crate) code: Option<CallCode>,
     pub(crate) duration: Duration,
+    /// Cost in millionths of a US dollar.
+    pub(crate) cost: Option<u64>,
     pub(crate) fuel: Option<u64>,
-    pub(crate) run: Option<Arc<str>>,
-    pub(crate) result: Option<CallResult>,
+    pub(crate) run: Option<ShortText>,
+    /// `None` if there is none, or if it has no room.
+    pub(crate) result: Option<Arc<CallResult>>,
 }
 
 /// Result of a call, not rendered yet.
-#[derive(Clone)]
-pub(crate) enum CallResult {
+pub(crate) struct CallResult {
+    content: ResultContent,
+    /// Set by the first writer. `None` inside if there is no text or no salt.
+    committed: OnceLock<Option<CommittedResult>>,
+}
+
+/// Content of the result of a call.
+pub(crate) enum ResultContent {
     Output(Box<ToolOutput>),
     /// Text of the error of a tool.
     Error(Box<str>),
+}
+
+/// The commitment to the result of a call.
+#[derive(Clone, Copy)]
+pub(crate) struct CommittedResult {
+    pub(crate) digest: [u8; 32],
+    /// Length of the text.
+    pub(crate) bytes: usize,
 }
 
 /// Code of the error of a call.
@@ -127,45 +109,46 @@ pub(crate) enum CallResult {
 pub(crate) enum CallCode {
     Host(HostCode),
     /// Code of the tool's own. Untrusted.
-    Tool(Box<str>),
+    Tool(ShortText),
 }
 
 /// A call that was not admitted.
-#[derive(Clone)]
 pub(crate) struct RefusedCall {
     pub(crate) id: Uuid,
     pub(crate) at: SystemTime,
     pub(crate) tenant: Tenant,
     pub(crate) membership: Arc<Membership>,
-    pub(crate) origin: CallOrigin,
+    /// Name of the [`Origin`](airlock_core::door::Origin).
+    pub(crate) origin: &'static str,
     pub(crate) parent: Option<CallId>,
     /// Untrusted: no such tool may exist.
-    pub(crate) name: Box<str>,
-    pub(crate) client: Option<Box<str>>,
+    pub(crate) name: ShortText,
+    pub(crate) client: Option<ShortText>,
     pub(crate) code: CallCode,
 }
 
 /// A request to a model that has ended.
-#[derive(Clone)]
 pub(crate) struct ModelEnd {
     pub(crate) id: Uuid,
     pub(crate) begun: SystemTime,
+    /// Time of its end.
+    pub(crate) at: SystemTime,
     pub(crate) tenant: Tenant,
     pub(crate) membership: Membership,
-    pub(crate) model: String,
+    pub(crate) model: ShortText,
     pub(crate) is_streamed: bool,
     pub(crate) status: CallStatus,
-    pub(crate) provider: Option<String>,
-    pub(crate) served_model: Option<String>,
+    pub(crate) provider: Option<ShortText>,
+    pub(crate) served_model: Option<ShortText>,
+    /// Tokens; `None` if they are not known.
     pub(crate) usage: Option<TokenUsage>,
     /// Cost in millionths of a US dollar.
     pub(crate) cost: Option<u64>,
-    pub(crate) code: Option<String>,
+    pub(crate) code: Option<ShortText>,
     pub(crate) duration: Duration,
 }
 
 /// An act with its time.
-#[derive(Clone)]
 pub(crate) struct TimedAct {
     pub(crate) at: SystemTime,
     pub(crate) act: Act,
@@ -189,7 +172,7 @@ impl CallFacts {
             at: SystemTime::now(),
             tenant: chain.tenant().clone(),
             membership: chain.view().shared_membership().clone(),
-            origin: call.origin().into(),
+            origin: call.origin().name(),
             has_effects: may_have_effects(call),
             tool: tool.clone(),
             arguments: call.arguments().clone(),
@@ -198,7 +181,7 @@ impl CallFacts {
         }
     }
 
-    /// The salts of the call and the commitment. The first call makes them, on the thread of the writer; `None`
+    /// The salts of the call and the commitment. The first call makes them, on the thread of a writer; `None`
     /// if the system has no random numbers.
     pub(crate) fn committed(&self) -> Option<&Committed> {
         let committed = self.committed.get_or_init(|| {
@@ -206,6 +189,71 @@ impl CallFacts {
             Some(Committed { salts, arguments: salts.of_arguments(self.arguments.as_str()) })
         });
         committed.as_ref()
+    }
+}
+
+impl ShortText {
+    pub(crate) fn new(text: &str) -> Self {
+        Self(short(text).into())
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Cuts a text to a bounded length.
+pub(crate) fn short(text: &str) -> String {
+    cut(text.to_owned(), MAX_TEXT_BYTES)
+}
+
+impl CallEnd {
+    /// Returns the end without its result.
+    pub(crate) fn without_result(&self) -> Self {
+        Self { result: None, ..self.clone() }
+    }
+
+    /// Approximate memory of the result, in bytes.
+    pub(crate) fn result_bytes(&self) -> usize {
+        self.result.as_ref().map_or(0, |result| result.content.bytes())
+    }
+
+    /// The commitment to the result. The first call makes it, on the thread of a writer; `None` if there is no
+    /// result, or if the system has no random numbers.
+    pub(crate) fn committed_result(&self) -> Option<CommittedResult> {
+        let result = self.result.as_ref()?;
+        *result.committed.get_or_init(|| {
+            let text = result.text()?;
+            let digest = self.facts.committed()?.salts.of_result(&text);
+            Some(CommittedResult { digest, bytes: text.len() })
+        })
+    }
+}
+
+impl CallResult {
+    pub(crate) fn new(content: ResultContent) -> Self {
+        Self { content, committed: OnceLock::new() }
+    }
+
+    /// Returns the text that is committed to and kept: the JSON of MCP's `CallToolResult`.
+    pub(crate) fn text(&self) -> Option<String> {
+        match &self.content {
+            ResultContent::Output(output) => serde_json::to_string(output).ok(),
+            ResultContent::Error(text) => {
+                let content = json!({"content": [{"type": "text", "text": text}], "isError": true});
+                Some(content.to_string())
+            }
+        }
+    }
+}
+
+impl ResultContent {
+    /// Approximate memory, in bytes.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Output(output) => output.size(),
+            Self::Error(text) => text.len(),
+        }
     }
 }
 
@@ -225,17 +273,17 @@ impl RefusedCall {
             at: SystemTime::now(),
             tenant: refusal.tenant.clone(),
             membership: Arc::new(refusal.membership.clone()),
-            origin: refusal.origin.into(),
+            origin: refusal.origin.name(),
             parent: refusal.parent,
-            name: refusal.name.into(),
+            name: ShortText::new(refusal.name),
             client: None,
             code: CallCode::from(refusal.error),
         }
     }
 
-    /// Copies what is recorded of a call that was admitted and is not made, because its admission cannot be
-    /// recorded.
-    pub(crate) fn unrecorded(facts: &CallFacts, error: &CallError) -> Self {
+    /// Copies what is recorded of a call that the door has admitted and that is not made: a control has refused
+    /// it, or its admission cannot be recorded.
+    pub(crate) fn not_made(facts: &CallFacts, error: &CallError) -> Self {
         Self {
             id: Uuid::now_v7(),
             at: SystemTime::now(),
@@ -243,9 +291,19 @@ impl RefusedCall {
             membership: facts.membership.clone(),
             origin: facts.origin,
             parent: facts.parent,
-            name: facts.tool.full_name.as_str().into(),
-            client: facts.tool.client.as_ref().map(|client| client.as_str().into()),
+            name: ShortText::new(facts.tool.full_name.as_str()),
+            client: facts.tool.client.as_ref().map(|client| ShortText::new(client.as_str())),
             code: CallCode::from(error),
+        }
+    }
+}
+
+impl CallCode {
+    /// Name in the records.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Host(code) => code.prefixed(),
+            Self::Tool(code) => code.as_str().to_owned(),
         }
     }
 }
@@ -253,29 +311,31 @@ impl RefusedCall {
 impl From<&CallError> for CallCode {
     fn from(error: &CallError) -> Self {
         match error.tool_code() {
-            Some(code) => Self::Tool(cut(code.to_owned(), MAX_TEXT_BYTES).into()),
+            Some(code) => Self::Tool(ShortText::new(code)),
             None => Self::Host(error.code()),
         }
     }
 }
 
-impl Event {
+impl RecordEvent {
+    /// Returns whether it is of a call that may change something.
+    pub(crate) fn has_effects(&self) -> bool {
+        match self {
+            Self::Admitted(facts) => facts.has_effects,
+            Self::Ended(end) => end.facts.has_effects,
+            Self::Refused(_) | Self::Model(_) | Self::Act(_) | Self::Lost(_) => false,
+        }
+    }
+
     /// Approximate memory of the event, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let contents = match self {
             Self::Admitted(facts) => facts.arguments.as_str().len(),
-            Self::Ended(end) => {
-                let result = match &end.result {
-                    Some(CallResult::Output(output)) => output.size(),
-                    Some(CallResult::Error(text)) => text.len(),
-                    None => 0,
-                };
-                end.facts.arguments.as_str().len() + result
-            }
+            Self::Ended(end) => end.facts.arguments.as_str().len() + end.result_bytes(),
             Self::Act(timed) => {
                 timed.act.details.iter().map(|(_, value)| value.len()).sum::<usize>()
                     + timed.act.object.len()
-                    + timed.act.actor.len()
+                    + timed.act.actor.to_string().len()
             }
             Self::Refused(_) | Self::Model(_) | Self::Lost(_) => 0,
         };

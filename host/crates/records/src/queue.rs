@@ -1,8 +1,11 @@
-//! The queue before the writer: bounded in events and in bytes, those that are being written included.
+//! The queue before the writer of one log: bounded in events and in bytes, those that are being written included.
 
 use std::{
     collections::VecDeque,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant, SystemTime},
 };
 
@@ -10,8 +13,8 @@ use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
 use crate::{
-    event::{Event, LostEvents},
-    metrics::RecordMetrics,
+    event::{LostEvents, RecordEvent},
+    metrics::LogMetrics,
 };
 
 /// Bounds of a queue.
@@ -27,23 +30,24 @@ pub(crate) struct QueueLimits {
     pub(crate) gather: Duration,
 }
 
-/// Bounds of the queue of a gateway: a second of 16,000 calls, and 64 MiB.
+/// Bounds of the queue of a log: a second of 16,000 calls, and 64 MiB.
 pub(crate) const LIMITS: QueueLimits =
     QueueLimits { events: 32_768, bytes: 64 << 20, batch: 512, gather: Duration::from_millis(10) };
 /// Maximum bytes of a batch of several events.
 const BATCH_BYTES: usize = 4 << 20;
 /// Shares of the queue. One is left to acts, which are few: calls cannot displace them. Another one is left to calls
-/// that are made: a caller gets refusals for nothing, as many as it likes.
+/// with effects, whose callers wait: those of calls that only read do not, and would keep them out. A third one is left
+/// to calls that are made: a caller gets refusals for nothing, as many as it likes.
 const SHARES: usize = 8;
 
-/// Receives whether an event is in every log.
-pub(crate) type Written = oneshot::Receiver<bool>;
+/// Receives whether an event is in the log.
+pub(crate) type WriteReceipt = oneshot::Receiver<bool>;
 
 /// An event that waits to be written.
-pub(crate) struct Entry {
-    pub(crate) event: Event,
+pub(crate) struct QueuedEvent {
+    pub(crate) event: Arc<RecordEvent>,
     pub(crate) bytes: usize,
-    /// Told once the event is in every log, or cannot be written now.
+    /// Told once the event is in the log, or cannot be written now.
     pub(crate) waiter: Option<oneshot::Sender<bool>>,
 }
 
@@ -51,19 +55,19 @@ pub(crate) struct Entry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoRoom;
 
-/// The queue.
-pub(crate) struct Queue {
+/// The queue of a log.
+pub(crate) struct EventQueue {
     limits: QueueLimits,
     state: Mutex<QueueState>,
     wake: Condvar,
     /// True while the last attempt to write has failed, or does not end.
     is_failing: AtomicBool,
-    pub(crate) metrics: RecordMetrics,
+    pub(crate) metrics: LogMetrics,
 }
 
 #[derive(Default)]
 struct QueueState {
-    entries: VecDeque<Entry>,
+    entries: VecDeque<QueuedEvent>,
     /// Events in the queue, and those that are being written.
     count: usize,
     bytes: usize,
@@ -75,8 +79,8 @@ struct QueueState {
     is_closed: bool,
 }
 
-impl Queue {
-    pub(crate) fn new(limits: QueueLimits, metrics: RecordMetrics) -> Self {
+impl EventQueue {
+    pub(crate) fn new(limits: QueueLimits, metrics: LogMetrics) -> Self {
         let state = Mutex::default();
         let wake = Condvar::new();
         Self { limits, state, wake, is_failing: AtomicBool::new(false), metrics }
@@ -101,23 +105,28 @@ impl Queue {
     }
 
     /// Adds an event that no one waits for. One that has no room is counted as lost.
-    pub(crate) fn push(&self, event: Event) -> Result<(), NoRoom> {
+    pub(crate) fn push(&self, event: Arc<RecordEvent>) -> Result<(), NoRoom> {
         self.add(event, None)
     }
 
     /// Adds an event. Returns what tells once it is written. One that has no room is not counted: its caller
     /// learns of it.
-    pub(crate) fn push_awaited(&self, event: Event) -> Result<Written, NoRoom> {
+    pub(crate) fn push_awaited(&self, event: Arc<RecordEvent>) -> Result<WriteReceipt, NoRoom> {
         let (waiter, written) = oneshot::channel();
         self.add(event, Some(waiter)).map(|()| written)
     }
 
-    fn add(&self, event: Event, waiter: Option<oneshot::Sender<bool>>) -> Result<(), NoRoom> {
+    fn add(
+        &self,
+        event: Arc<RecordEvent>,
+        waiter: Option<oneshot::Sender<bool>>,
+    ) -> Result<(), NoRoom> {
         let bytes = event.bytes();
-        let shares = match event {
-            Event::Act(_) => SHARES,
-            Event::Refused(_) => SHARES - 2,
-            _ => SHARES - 1,
+        let shares = match &*event {
+            RecordEvent::Act(_) => SHARES,
+            RecordEvent::Refused(_) => SHARES - 3,
+            event if event.has_effects() => SHARES - 1,
+            _ => SHARES - 2,
         };
         let is_awaited = waiter.is_some();
         let mut state = self.state.lock();
@@ -133,7 +142,7 @@ impl Queue {
         }
         state.count += 1;
         state.bytes += bytes;
-        state.entries.push_back(Entry { event, bytes, waiter });
+        state.entries.push_back(QueuedEvent { event, bytes, waiter });
         let was_urgent = state.is_urgent;
         state.is_urgent |= is_awaited;
         let is_batch = state.entries.len() == self.limits.batch;
@@ -157,7 +166,7 @@ impl Queue {
     /// Waits for events, at most until `deadline`, and takes a batch of them. An event that is waited for is
     /// taken at once; the others gather for a moment. Returns an empty batch at the deadline, and `None` once
     /// the queue is closed and empty.
-    pub(crate) fn take(&self, deadline: Instant) -> Option<Vec<Entry>> {
+    pub(crate) fn take(&self, deadline: Instant) -> Option<Vec<QueuedEvent>> {
         let mut state = self.state.lock();
         while state.entries.is_empty() && state.lost == 0 {
             if state.is_closed {
@@ -182,8 +191,9 @@ impl Queue {
         let lost = std::mem::take(&mut state.lost);
         if lost > 0 {
             // It takes no room of the queue: there is at most one in each batch.
-            let event = Event::Lost(LostEvents { until: SystemTime::now(), count: lost });
-            batch.push(Entry { event, bytes: 0, waiter: None });
+            let lost = LostEvents { until: SystemTime::now(), count: lost };
+            let event = Arc::new(RecordEvent::Lost(lost));
+            batch.push(QueuedEvent { event, bytes: 0, waiter: None });
         }
         Some(batch)
     }
@@ -236,7 +246,7 @@ impl Queue {
 
 /// Returns the number of events of the next batch, which is not 0 if there are any: its contents are bounded,
 /// so that a slow log can write it in time.
-fn batch_len(entries: &VecDeque<Entry>, most: usize) -> usize {
+fn batch_len(entries: &VecDeque<QueuedEvent>, most: usize) -> usize {
     let mut bytes = 0;
     let fitting = entries.iter().take(most).take_while(|entry| {
         bytes += entry.bytes;

@@ -5,9 +5,9 @@ mod models;
 
 use std::{
     convert::Infallible,
-    io,
+    io, mem,
     sync::Arc,
-    thread,
+    thread::JoinHandle,
     time::{Duration, Instant, SystemTime},
 };
 
@@ -20,12 +20,14 @@ use tracing::warn;
 use uuid::Uuid;
 
 use crate::{
-    event::{Event, TimedAct},
+    audit_log::{self, OpenAudit, PostCheckpoint, SignedLines},
+    call_log::StoredRows,
+    event::{RecordEvent, TimedAct},
     metrics::RecordMetrics,
-    queue::{LIMITS, NoRoom, Queue, QueueLimits, Written},
+    queue::{EventQueue, LIMITS, QueueLimits},
+    queues::LogQueues,
     settings::{OnFailure, RecordSettings},
-    sink::{OpenAudit, PostCheckpoint, RowSink, StoredRows, open_audit},
-    writer::Writer,
+    writer::{self, LogSink},
 };
 use airlock_core::act::{Act, ActRecord};
 use airlock_store::LazyDatabase;
@@ -43,91 +45,91 @@ const NEXT_SWEEP: Duration = Duration::from_millis(200);
 /// Time between two messages about calls that are not recorded.
 const REPORT_INTERVAL: Duration = Duration::from_mins(1);
 
-/// Prices of calls of tools. Those of requests to models are known to the limits.
-pub trait ToolPrices: Send + Sync + 'static {
-    /// Returns the cost of a call in millionths of a US dollar; `None` if there is no price. `tool` is the full
-    /// name.
-    fn of_tool(&self, tool: &str) -> Option<u64>;
-}
+/// Returns the price of a call of a tool, by the full name of that, in millionths of a US dollar; `None` if it
+/// has none. Those of requests to models are known to the limits.
+pub type CallPrice = Arc<dyn Fn(&str) -> Option<u64> + Send + Sync>;
 
 /// Records what happens on a gateway. See the header of the crate.
 pub struct Recorder {
-    queue: Arc<Queue>,
+    logs: Arc<LogQueues>,
+    metrics: RecordMetrics,
     settings: RecordSettings,
     /// Identifier of this gateway among the writers of the call log.
     writer: String,
     database: LazyDatabase,
-    prices: Arc<ArcSwapOption<Box<dyn ToolPrices>>>,
+    price: CallPrice,
     public_key: Arc<ArcSwapOption<String>>,
-    thread: Mutex<Option<thread::JoinHandle<()>>>,
+    /// The writers of the logs.
+    threads: Mutex<Vec<JoinHandle<()>>>,
     /// Time of the last message about calls that are not recorded.
     reported: Mutex<Option<Instant>>,
 }
 
-/// The logs of a recorder.
-struct Sinks {
+/// The logs of a recorder, and the prices that they have.
+struct Sinks<R> {
     audit: Option<OpenAudit>,
-    rows: Option<Box<dyn RowSink>>,
+    rows: Option<R>,
+    price: CallPrice,
 }
 
 impl Recorder {
-    /// Starts the thread that writes. `database` has the call log. The logs are opened by the thread; until they
-    /// are open, and whenever they cannot be written, [`RecordSettings::on_failure`] applies. `post` publishes
-    /// checkpoints at URLs. Fails if the system starts no thread.
+    /// Starts the threads that write, one for each log. `database` has the call log. The logs are opened by the
+    /// threads; until they are open, and whenever one cannot be written, [`RecordSettings::on_failure`] applies.
+    /// `post` publishes checkpoints at URLs. Fails if the system starts no thread.
     pub fn start(
         settings: RecordSettings,
         database: LazyDatabase,
         post: PostCheckpoint,
+        price: CallPrice,
     ) -> io::Result<Arc<Self>> {
         let writer = Uuid::now_v7().to_string();
-        let rows = match &settings.call_log {
-            Some(_) => {
-                let rows = StoredRows::new(database.clone(), writer.clone())?;
-                Some(Box::new(rows) as Box<dyn RowSink>)
-            }
-            None => None,
-        };
+        let rows = settings
+            .call_log
+            .map(|log| StoredRows::new(database.clone(), writer.clone(), log.contents))
+            .transpose()?;
         let audit = settings.audit.clone();
-        let audit = audit.map(|place| Box::new(move || open_audit(&place, &post)) as OpenAudit);
-        Self::start_with(settings, database, writer, Sinks { audit, rows }, LIMITS)
+        let audit =
+            audit.map(|place| Box::new(move || audit_log::open(&place, &post)) as OpenAudit);
+        Self::start_with(settings, database, writer, Sinks { audit, rows, price }, LIMITS)
     }
 
-    fn start_with(
+    fn start_with<R: LogSink + 'static>(
         settings: RecordSettings,
         database: LazyDatabase,
         writer: String,
-        sinks: Sinks,
+        sinks: Sinks<R>,
         limits: QueueLimits,
     ) -> io::Result<Arc<Self>> {
-        let queue = Arc::new(Queue::new(limits, RecordMetrics::default()));
-        let prices = Arc::new(ArcSwapOption::empty());
+        let metrics = RecordMetrics::default();
         let public_key = Arc::new(ArcSwapOption::empty());
-        let interval = settings.audit.as_ref().map(|audit| audit.checkpoint_interval);
-        let work = Writer {
-            queue: queue.clone(),
-            open_audit: sinks.audit,
-            rows: sinks.rows,
-            keeps_contents: settings.call_log.is_some_and(|log| log.contents),
-            checkpoint_interval: interval.unwrap_or(REPORT_INTERVAL),
-            prices: prices.clone(),
-            public_key: public_key.clone(),
-        };
-        let thread = thread::Builder::new().name("records".to_owned()).spawn(|| work.run())?;
+        let mut logs = LogQueues::default();
+        let mut threads = Vec::new();
+        if let Some(opener) = sinks.audit {
+            let interval = settings.audit.as_ref().map(|audit| audit.checkpoint_interval);
+            let lines = SignedLines::new(
+                opener,
+                interval.unwrap_or(REPORT_INTERVAL),
+                metrics.failed_checkpoints.clone(),
+                public_key.clone(),
+            );
+            let queue = EventQueue::new(limits, metrics.of_log(SignedLines::NAME));
+            threads.push(writer::start(logs.add_audit(queue), lines)?);
+        }
+        if let Some(rows) = sinks.rows {
+            let queue = EventQueue::new(limits, metrics.of_log(R::NAME));
+            threads.push(writer::start(logs.add_calls(queue), rows)?);
+        }
         Ok(Arc::new(Self {
-            queue,
+            logs: Arc::new(logs),
+            metrics,
             settings,
             writer,
             database,
-            prices,
+            price: sinks.price,
             public_key,
-            thread: Mutex::new(Some(thread)),
+            threads: Mutex::new(threads),
             reported: Mutex::default(),
         }))
-    }
-
-    /// Settings of the records.
-    pub fn settings(&self) -> &RecordSettings {
-        &self.settings
     }
 
     /// Returns the public key of the audit log; `None` if there is no log, or if it is not open yet.
@@ -135,15 +137,9 @@ impl Recorder {
         self.public_key.load().as_deref().cloned()
     }
 
-    /// Sets the prices of calls that end from now on.
-    pub fn set_prices(&self, prices: impl ToolPrices) {
-        let prices: Box<dyn ToolPrices> = Box::new(prices);
-        self.prices.store(Some(Arc::new(prices)));
-    }
-
     /// Registers the metrics of the records.
     pub fn register_metrics(&self, registry: &mut Registry) {
-        self.queue.metrics.register(registry);
+        self.metrics.register(registry);
     }
 
     /// Removes old rows of the call log, in small batches. One gateway of a store does it at a time. Never
@@ -173,7 +169,7 @@ impl Recorder {
     }
 
     /// Records an act, and waits for a bounded time until it is in the audit log, if there is one. Returns false if
-    /// it cannot be written now. While the logs fail it does not record the act at all, so that it can be tried
+    /// it cannot be written now. While the audit log fails it does not record the act at all, so that it can be tried
     /// again.
     pub async fn record_awaited(&self, act: Act) -> bool {
         self.record_within(act, ADMISSION).await
@@ -187,31 +183,23 @@ impl Recorder {
     }
 
     async fn record_within(&self, act: Act, patience: Duration) -> bool {
-        if self.queue.is_failing() {
+        if self.logs.is_audit_failing() {
             return false;
         }
-        let event = Event::Act(Box::new(TimedAct { at: SystemTime::now(), act }));
-        match self.queue.push_awaited(event) {
-            Ok(written) => self.is_written(written, patience).await,
-            Err(NoRoom) => false,
-        }
+        let event = RecordEvent::Act(Box::new(TimedAct { at: SystemTime::now(), act }));
+        self.logs.push_awaited(event).written(patience).await
     }
 
-    /// Waits until an event is written. Returns false if it cannot be, or if it takes too long. In that case, the
-    /// logs count as failing until an event is written, so that further calls do not wait as long.
-    async fn is_written(&self, written: Written, patience: Duration) -> bool {
-        let Ok(written) = tokio::time::timeout(patience, written).await else {
-            self.queue.set_stalled();
-            return false;
-        };
-        written.unwrap_or(false)
-    }
-
-    /// Writes what is there and ends the thread. Later events are lost. Waits for a bounded time.
+    /// Writes what is there and ends the threads. Later events are lost. Waits for a bounded time.
     pub async fn stop(&self) {
-        self.queue.close();
-        let Some(thread) = self.thread.lock().take() else { return };
-        let joining = tokio::task::spawn_blocking(move || thread.join());
+        self.logs.close();
+        let threads = mem::take(&mut *self.threads.lock());
+        let joining = tokio::task::spawn_blocking(move || {
+            for thread in threads {
+                // A panic was reported by its thread.
+                let _ = thread.join();
+            }
+        });
         if tokio::time::timeout(STOP, joining).await.is_err() {
             warn!("the last records are not written in time");
         }
@@ -233,9 +221,9 @@ impl Recorder {
 }
 
 impl Drop for Recorder {
-    /// Lets the thread end once it has written what is there.
+    /// Lets the threads end once they have written what is there.
     fn drop(&mut self) {
-        self.queue.close();
+        self.logs.close();
     }
 }
 
@@ -243,7 +231,7 @@ impl ActRecord for Recorder {
     fn record(&self, act: Act) {
         let timed = TimedAct { at: SystemTime::now(), act };
         // One that has no room is counted as lost.
-        let _ = self.queue.push(Event::Act(Box::new(timed)));
+        let _ = self.logs.push(RecordEvent::Act(Box::new(timed)));
     }
 
     fn record_before(&self, act: Act) -> BoxFuture<'_, bool> {

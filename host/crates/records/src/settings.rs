@@ -11,14 +11,11 @@ pub struct RecordSettings {
     pub call_log: Option<CallLogSettings>,
     /// The audit log; `None` for none.
     pub audit: Option<AuditPlace>,
-    /// What happens to calls whose record cannot be written.
+    /// Treatment of calls whose record cannot be written.
     pub on_failure: OnFailure,
 }
 
 impl RecordSettings {
-    /// Settings without a log.
-    pub const NONE: Self = Self { call_log: None, audit: None, on_failure: OnFailure::Count };
-
     /// Returns whether anything is recorded.
     pub fn is_on(&self) -> bool {
         self.call_log.is_some() || self.audit.is_some()
@@ -42,9 +39,9 @@ pub struct AuditPlace {
     /// Name of the gateway, the first part of the log's origin.
     pub name: String,
     /// The key that signs; `None` for one that is made in the directory.
-    pub key: Option<AuditKey>,
+    pub key: Option<SigningKeySource>,
     /// The key that has signed so far, if `key` takes its place.
-    pub old_key: Option<AuditKey>,
+    pub old_key: Option<SigningKeySource>,
     /// Places where checkpoints are published.
     pub publish: Vec<CheckpointPlace>,
     /// Time between two checkpoints.
@@ -67,14 +64,14 @@ pub enum CheckpointPlace {
 
 /// Source of the private key that signs the audit log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AuditKey {
+pub enum SigningKeySource {
     /// The key, from the environment.
     Text(Secret),
-    /// A file that has only the key.
+    /// A file that has only the key, and that its owner alone can use.
     File(PathBuf),
 }
 
-/// What happens to a call with effects whose admission cannot be recorded.
+/// Treatment of a call with effects whose admission cannot be recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnFailure {
     /// It waits until its admission is in every log, and is refused if that fails.

@@ -1,32 +1,23 @@
-//! The thread that writes batches: first the audit log, then the call log, then it tells who waits.
+//! The thread that writes the batches of one log, and then tells the callers that wait.
 //!
 //! ```text
-//! take ─► render ─► audit ─► rows ─► settled
-//!                     ▲        │ fails: those who wait are told, and
-//!                     └─ pause ┘ the same batch is tried again
+//! take ─► render ─► write ─► settled
+//!                   ▲   │ fails: the callers that wait are told, and
+//!                   └───┘ the same batch is tried again after a pause
 //! ```
-//!
-//! A batch that is in the audit log is not added to it again. If the disk of the audit log fails, so that the
-//! log is opened again, a line of that batch may be there twice.
 
 use std::{
+    io,
     sync::Arc,
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
-use arc_swap::ArcSwapOption;
 use tokio::sync::oneshot;
-use tracing::{error, info, warn};
+use tracing::{error, info};
 
-use crate::{
-    event::Event,
-    queue::{Entry, Queue},
-    recorder::ToolPrices,
-    render::{Rendered, Renderer},
-    sink::{AuditSink, OpenAudit, RowSink},
-};
+use crate::queue::{EventQueue, QueuedEvent};
 use airlock_core::tool::Cause;
-use airlock_store::call_log::LogBatch;
 use airlock_strings::with_causes;
 
 /// Time before a batch is tried again. It doubles with each further failure.
@@ -37,136 +28,120 @@ const LAST_PAUSE: Duration = Duration::from_secs(1);
 const REPORT_INTERVAL: Duration = Duration::from_mins(1);
 /// Attempts for a batch once the gateway stops.
 const LAST_ATTEMPTS: u32 = 3;
-/// Deadline without checkpoints: the thread wakes up and goes on waiting.
+/// Deadline for events of a log with nothing else to do: the thread wakes up and goes on waiting.
 const IDLE: Duration = Duration::from_mins(10);
 
-/// The writer's part of the records.
-pub(crate) struct Writer {
-    pub(crate) queue: Arc<Queue>,
-    /// `None` without an audit log.
-    pub(crate) open_audit: Option<OpenAudit>,
-    /// `None` without a call log.
-    pub(crate) rows: Option<Box<dyn RowSink>>,
-    pub(crate) keeps_contents: bool,
-    pub(crate) checkpoint_interval: Duration,
-    pub(crate) prices: Arc<ArcSwapOption<Box<dyn ToolPrices>>>,
-    /// Public key of the audit log, set when it is opened.
-    pub(crate) public_key: Arc<ArcSwapOption<String>>,
+/// A log, as its writer sees it.
+pub(crate) trait LogSink: Send {
+    /// Events in the form of the log.
+    type Rendered;
+
+    /// Name of the log, in metrics and messages.
+    const NAME: &'static str;
+
+    /// Renders events. `None` if the log has nothing of them.
+    fn render(&self, events: &[QueuedEvent]) -> Option<Self::Rendered>;
+
+    /// Writes events, all or none. They are durable when it returns.
+    fn write(&mut self, events: &Self::Rendered) -> Result<(), Cause>;
+
+    /// Returns the time at which the log needs [`Self::wake`]; `None` if it needs nothing.
+    fn wakes_at(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Does what is due.
+    fn wake(&mut self) {}
 }
 
-/// The state of a writer that runs.
-struct Writing {
-    writer: Writer,
-    /// `None` until it is open, and after a failure.
-    audit: Option<Box<dyn AuditSink>>,
-    /// Time of the next checkpoint, if there is anything new.
-    checkpoint_at: Instant,
-    has_new_lines: bool,
+/// The writer of a log.
+struct LogWriter<S> {
+    queue: Arc<EventQueue>,
+    sink: S,
+    /// Time of the last message about a failure.
     reported: Option<Instant>,
 }
 
-/// A batch on its way into the logs.
-struct Batch {
-    lines: Vec<String>,
-    rows: Arc<LogBatch>,
+/// A batch on its way into the log.
+struct EventBatch<R> {
+    /// `None` if the log has nothing of it.
+    rendered: Option<R>,
     waiters: Vec<oneshot::Sender<bool>>,
     events: u64,
     /// Room that it has in the queue.
     count: usize,
     bytes: usize,
-    is_audited: bool,
-    is_stored: bool,
 }
 
-impl Writer {
-    /// Writes until the queue is closed and empty.
-    pub(crate) fn run(self) {
-        let checkpoint_at = Instant::now() + self.checkpoint_interval;
-        let mut writing = Writing {
-            writer: self,
-            audit: None,
-            checkpoint_at,
-            has_new_lines: false,
-            reported: None,
-        };
-        writing.run();
-    }
+/// Starts the thread that writes what comes into a queue. It ends once the queue is closed and empty. Fails if the
+/// system starts no thread.
+pub(crate) fn start<S: LogSink + 'static>(
+    queue: Arc<EventQueue>,
+    sink: S,
+) -> io::Result<JoinHandle<()>> {
+    let mut writer = LogWriter { queue, sink, reported: None };
+    thread::Builder::new().name(format!("records-{}", S::NAME)).spawn(move || writer.run())
 }
 
-impl Writing {
+impl<S: LogSink> LogWriter<S> {
     fn run(&mut self) {
         loop {
-            let deadline =
-                if self.has_new_lines { self.checkpoint_at } else { Instant::now() + IDLE };
-            let Some(entries) = self.writer.queue.take(deadline) else { break };
-            if !entries.is_empty() {
-                let batch = self.render(entries);
+            let deadline = self.sink.wakes_at().unwrap_or_else(|| Instant::now() + IDLE);
+            let Some(events) = self.queue.take(deadline) else { break };
+            if !events.is_empty() {
+                let batch = self.batch(events);
                 self.write(batch);
             }
-            if self.has_new_lines && Instant::now() >= self.checkpoint_at {
-                self.checkpoint();
+            if self.sink.wakes_at().is_some_and(|at| Instant::now() >= at) {
+                self.sink.wake();
             }
         }
-        // Dropping the audit log writes its last checkpoint.
-        self.audit = None;
     }
 
-    fn render(&self, mut entries: Vec<Entry>) -> Batch {
-        let waiters = entries.iter_mut().filter_map(|entry| entry.waiter.take()).collect();
-        let prices = self.writer.prices.load();
-        let renderer = Renderer {
-            has_audit: self.writer.open_audit.is_some(),
-            has_call_log: self.writer.rows.is_some(),
-            keeps_contents: self.writer.keeps_contents,
-            prices: prices.as_deref().map(|prices| &**prices),
-        };
-        let Rendered { lines, rows } = renderer.batch(entries.iter().map(|entry| &entry.event));
-        let queued = entries.iter().filter(|entry| !matches!(entry.event, Event::Lost(_)));
-        let count = queued.count();
-        Batch {
-            events: entries.len() as u64,
-            count,
-            bytes: entries.iter().map(|entry| entry.bytes).sum(),
-            is_audited: lines.is_empty(),
-            is_stored: rows.is_empty(),
-            lines,
-            rows: Arc::new(rows),
+    fn batch(&self, mut events: Vec<QueuedEvent>) -> EventBatch<S::Rendered> {
+        let waiters = events.iter_mut().filter_map(|event| event.waiter.take()).collect();
+        let queued = events.iter().filter(|event| event.bytes > 0);
+        EventBatch {
+            rendered: self.sink.render(&events),
             waiters,
+            events: events.len() as u64,
+            // The note about lost events has no room of its own.
+            count: queued.count(),
+            bytes: events.iter().map(|event| event.bytes).sum(),
         }
     }
 
     /// Writes a batch, as often as it takes. Gives it up only after the queue is closed.
-    fn write(&mut self, mut batch: Batch) {
-        let queue = self.writer.queue.clone();
+    fn write(&mut self, mut batch: EventBatch<S::Rendered>) {
         let mut pause = FIRST_PAUSE;
         let mut attempts_left = LAST_ATTEMPTS;
         let is_written = loop {
-            let Err(cause) = self.attempt(&mut batch) else { break true };
-            queue.metrics.failures.inc();
-            queue.set_failing(true);
-            tell(&mut batch.waiters, false);
-            queue.fail_waiters();
-            self.report(&cause);
-            if queue.is_closed() {
+            let rendered = batch.rendered.as_ref();
+            let written = rendered.map_or(Ok(()), |rendered| self.sink.write(rendered));
+            let Err(cause) = written else { break true };
+            self.fail(&mut batch.waiters, &cause);
+            if self.queue.is_closed() {
                 attempts_left -= 1;
                 if attempts_left == 0 {
                     break false;
                 }
-                std::thread::sleep(pause);
+                thread::sleep(pause);
             } else {
-                queue.wait_closed(pause);
+                self.queue.wait_closed(pause);
             }
             pause = (pause * 2).min(LAST_PAUSE);
         };
+        let queue = &self.queue;
         if is_written {
             if queue.is_failing() {
-                info!("records are written again");
+                info!(log = S::NAME, "records are written again");
                 self.reported = None;
             }
             queue.metrics.written.inc_by(batch.events);
         } else {
-            error!(events = batch.events, "the gateway stops, and its last records are lost");
-            queue.metrics.lost.inc_by(batch.events);
+            let events = batch.events;
+            error!(log = S::NAME, events, "the gateway stops, and its last records are lost");
+            queue.metrics.lost.inc_by(events);
         }
         queue.settle(batch.count, batch.bytes);
         if is_written {
@@ -177,67 +152,17 @@ impl Writing {
         tell(&mut batch.waiters, is_written);
     }
 
-    /// Writes what of a batch is not written yet.
-    fn attempt(&mut self, batch: &mut Batch) -> Result<(), Cause> {
-        if !batch.is_audited {
-            let appended = match self.audit()? {
-                Some(audit) => audit.append(&batch.lines),
-                None => Ok(()),
-            };
-            if let Err(cause) = appended {
-                // One that was only full stays open: to open it, its newest file is read.
-                self.audit = self.audit.take().filter(|audit| !audit.has_failed());
-                return Err(cause);
-            }
-            batch.is_audited = true;
-            self.mark_new_lines();
-        }
-        if !batch.is_stored
-            && let Some(rows) = &mut self.writer.rows
-        {
-            rows.write(batch.rows.clone())?;
-        }
-        batch.is_stored = true;
-        Ok(())
-    }
-
-    fn mark_new_lines(&mut self) {
-        if !self.has_new_lines {
-            self.has_new_lines = true;
-            self.checkpoint_at = Instant::now() + self.writer.checkpoint_interval;
-        }
-    }
-
-    /// Returns the open audit log; `None` if there is none. Fails if it cannot be opened.
-    fn audit(&mut self) -> Result<Option<&mut Box<dyn AuditSink>>, Cause> {
-        if self.audit.is_none()
-            && let Some(open) = &mut self.writer.open_audit
-        {
-            let audit = open()?;
-            self.writer.public_key.store(Some(Arc::new(audit.public_key())));
-            self.audit = Some(audit);
-        }
-        Ok(self.audit.as_mut())
-    }
-
-    fn checkpoint(&mut self) {
-        self.has_new_lines = false;
-        let Some(audit) = &mut self.audit else { return };
-        if let Err(cause) = audit.checkpoint() {
-            warn!(error = with_causes(&*cause), "the audit log has no new checkpoint");
-            self.mark_new_lines();
-        }
-    }
-
-    /// Logs a failure, once a minute.
-    fn report(&mut self, cause: &Cause) {
+    /// Tells the callers that wait for a batch, and for those after it, that these cannot be written now.
+    fn fail(&mut self, waiters: &mut Vec<oneshot::Sender<bool>>, cause: &Cause) {
+        self.queue.metrics.failures.inc();
+        self.queue.set_failing(true);
+        tell(waiters, false);
+        self.queue.fail_waiters();
         let is_due = self.reported.is_none_or(|reported| reported.elapsed() >= REPORT_INTERVAL);
         if is_due {
             self.reported = Some(Instant::now());
-            error!(
-                error = with_causes(&**cause),
-                "records cannot be written; the gateway tries again"
-            );
+            let error = with_causes(&**cause);
+            error!(log = S::NAME, error, "records cannot be written; the gateway tries again");
         }
     }
 }

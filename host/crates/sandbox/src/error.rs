@@ -5,8 +5,6 @@ use std::path::PathBuf;
 use airlock_compile::CompileError;
 use airlock_core::tool::{CallError, Cause};
 
-use crate::plain::BadComponent;
-
 /// Reason that a component cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
@@ -22,6 +20,14 @@ pub enum LoadError {
     /// The component cannot be read, or does not compile.
     #[error(transparent)]
     Compile(#[from] CompileError),
+    /// The executor of a language of scripts is not part of the build.
+    #[error(
+        "scripts in {language} need the cargo feature {language:?}, which this build does not have"
+    )]
+    Language {
+        /// Name of the language, and of the feature.
+        language: &'static str,
+    },
     /// The component imports something that the gateway does not provide.
     #[error("the component imports what this gateway does not provide: {}", names.join(", "))]
     UnknownImports {
@@ -58,7 +64,7 @@ pub enum LoadError {
     },
     /// The component exports no plugin contract, and its functions cannot be used as tools either.
     #[error("the component exports no usable tools")]
-    Plain(#[source] BadComponent),
+    Plain(#[source] Cause),
     /// The tool descriptors cannot be read.
     #[error("the tool descriptors cannot be read")]
     Descriptors(#[source] Cause),

@@ -13,7 +13,7 @@ use crate::{
     contract::v0_1::{self, ScriptGuest},
     run::{
         instance::GuestRunner,
-        state::{Call, Guest, ScriptSide, State},
+        state::{Call, ScriptSide, State},
     },
 };
 
@@ -26,7 +26,7 @@ pub struct Executor {
 }
 
 /// Builds the linker of the executor's world. Nothing in it reads a clock or draws a random number.
-pub(crate) fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<State>> {
+pub(crate) fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<State<ScriptSide>>> {
     let mut linker = Linker::new(engine);
     v0_1::link_executor(&mut linker)?;
     Ok(linker)
@@ -35,7 +35,7 @@ pub(crate) fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<State
 impl Executor {
     pub(crate) fn new(
         runner: GuestRunner,
-        linker: &Linker<State>,
+        linker: &Linker<State<ScriptSide>>,
         component: &Component,
     ) -> Result<Self, LoadError> {
         let guest = linker.instantiate_pre(component).and_then(v0_1::open_executor);
@@ -46,8 +46,8 @@ impl Executor {
         Ok(Self { runner, guest, name: ToolName::own("executeToolCode") })
     }
 
-    /// Runs a script in a fresh instance with these limits. `calls` makes its tool calls; each line that it prints is
-    /// emitted to `chain`. Dropping the future stops the script.
+    /// Runs a script in a fresh instance with these limits. `calls` makes its tool calls, and takes each line that it
+    /// prints. Dropping the future stops the script.
     pub async fn run(
         &self,
         script: Script,
@@ -55,11 +55,8 @@ impl Executor {
         chain: &Chain,
         calls: Arc<dyn ScriptCalls>,
     ) -> ScriptResult {
-        let side = ScriptSide { bindings: script.bindings.clone(), calls };
-        let call = Call {
-            chain: Some(chain.clone()),
-            ..Call::denied(self.name.clone(), Guest::Script(side), limits)
-        };
+        let guest = ScriptSide { bindings: script.bindings.clone(), calls };
+        let call = Call { tool: self.name.clone(), chain: Some(chain.clone()), limits, guest };
         let ran = self
             .runner
             .run(Some(chain), || Ok(call), async |store| self.guest.run(store, script).await)

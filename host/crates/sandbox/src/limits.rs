@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use airlock_core::limit::{Limit, saturating_u32, saturating_usize};
+use airlock_core::limit::{GuestLimit, saturating_u32, saturating_usize};
 
 /// Bounds on one call of a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,18 +38,18 @@ pub struct Limits {
 impl Limits {
     /// Limits on a plugin's call, unless its operator sets others.
     pub const PLUGIN: Self = Self {
-        fuel: Limit::Fuel.default_amount(),
-        cpu: Duration::from_nanos(Limit::CpuTime.default_amount()),
+        fuel: GuestLimit::Fuel.default_amount(),
+        cpu: Duration::from_nanos(GuestLimit::CpuTime.default_amount()),
         // The table's default is longer, because the deadline of the caller applies too.
         deadline: Duration::from_secs(30),
-        memory_bytes: saturating_usize(Limit::Memory.default_amount()),
-        table_elements: saturating_usize(Limit::TableElements.default_amount()),
-        handles: saturating_usize(Limit::Handles.default_amount()),
-        copied_bytes: saturating_usize(Limit::Copied.default_amount()),
-        host_calls: saturating_u32(Limit::HostCalls.default_amount()),
-        result_bytes: saturating_usize(Limit::Result.default_amount()),
-        log_lines: saturating_u32(Limit::LogLines.default_amount()),
-        log_line_bytes: saturating_usize(Limit::LogLine.default_amount()),
+        memory_bytes: saturating_usize(GuestLimit::Memory.default_amount()),
+        table_elements: saturating_usize(GuestLimit::TableElements.default_amount()),
+        handles: saturating_usize(GuestLimit::Handles.default_amount()),
+        copied_bytes: saturating_usize(GuestLimit::Copied.default_amount()),
+        host_calls: saturating_u32(GuestLimit::HostCalls.default_amount()),
+        result_bytes: saturating_usize(GuestLimit::Result.default_amount()),
+        log_lines: saturating_u32(GuestLimit::LogLines.default_amount()),
+        log_line_bytes: saturating_usize(GuestLimit::LogLine.default_amount()),
     };
 
     /// Limits on a script. Starlark burns about nine units a nanosecond, so the fuel lasts for about

@@ -1,6 +1,32 @@
-//! A plugin: compiled and linked once, instantiated for every call.
+//! Plugins: a plugin is compiled and linked once, and instantiated for every call.
+//!
+//! | Module | Content |
+//! |---|---|
+//! | `contract`, `plain`, `tool_guest` | components of each version of the contract, and without it; what they have in common |
+//! | `imports`, `wasi` | what they may import, of Airlock's own interfaces and of WASI |
+//! | `grants`, `effects`, `rights`, `off_limits` | what each of their tools may do |
+//! | `side`, `log`, `log_rate`, `uses`, `late_fuel` | one call of a plugin on the host's side |
+//! | `circuit` | breakers of plugins that crash |
+//! | `descriptors`, `schemas`, `inspect` | their tools, without running them |
 
+mod circuit;
+mod contract;
+pub(crate) mod descriptors;
+mod effects;
+mod grants;
+pub(crate) mod imports;
+mod inspect;
+mod late_fuel;
+mod log;
+mod log_rate;
+mod off_limits;
+mod plain;
 mod rights;
+mod schemas;
+pub(crate) mod side;
+pub(crate) mod tool_guest;
+mod uses;
+pub(crate) mod wasi;
 
 use std::sync::Arc;
 
@@ -15,19 +41,35 @@ use serde_json::{Map, Value};
 use tracing::{debug, warn};
 use wasmtime::component::{Component, Linker};
 
-use self::rights::{Rights, ToolRights};
-use crate::{
-    Grants, HostResources, Limits, LoadError, contract, descriptors, imports,
-    run::{
-        circuit::Circuit,
-        instance::GuestRunner,
-        log_rate::LogRate,
-        state::{Call, Guest, State},
-    },
-    schemas::{Schemas, Tools},
+pub(crate) use self::contract::open;
+use self::{
+    circuit::Circuit,
+    log_rate::LogRate,
+    rights::{Rights, ToolRights},
+    schemas::Schemas,
+    side::PluginSide,
     tool_guest::ToolGuest,
     uses::CallRecorder,
-    wasi::{self, Mounts, Wasi},
+    wasi::{Mounts, Wasi},
+};
+pub use self::{
+    effects::{DeclaredEffect, Effect, Effects},
+    grants::{
+        Access, Denied, Directory, Grants, HostResources, Quota, Store as KvStore, ToolNames,
+    },
+    inspect::{
+        contract_version, embed_tools, embedded_tools, exports_contract, supported_contracts,
+    },
+    off_limits::OffLimits,
+    schemas::Tools,
+    uses::{ToolUses, Use, UseRecorder},
+};
+use crate::{
+    Limits, LoadError,
+    run::{
+        instance::GuestRunner,
+        state::{Call, State},
+    },
 };
 
 /// Limits on a plugin that describes its tools, which it does with everything denied.
@@ -58,7 +100,7 @@ pub struct Plugin {
 
 /// Builds the linker of the plugins' world: the host's interfaces, and WASI, which denies
 /// everything that was not granted.
-pub(crate) fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<State>> {
+pub(crate) fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<State<PluginSide>>> {
     let mut linker = Linker::new(engine);
     wasi::link(&mut linker)?;
     imports::wasi_http::link(&mut linker)?;
@@ -132,17 +174,12 @@ impl Plugin {
     /// that its build embedded are ignored.
     pub async fn describe(&self) -> Result<Vec<ToolDefinition>, LoadError> {
         let name = ToolName::new(&self.client, "describe");
-        let call = Call::denied(name, self.as_guest(), DESCRIBE);
+        let call = PluginSide::denied(self.client.clone(), self.log.clone()).call(name, DESCRIBE);
         let described = self
             .runner
             .run(None, || Ok(call), async |store| self.guest.describe(store).await)
             .await;
         described.map_err(LoadError::Describe)?.map_err(LoadError::RefusedToDescribe)
-    }
-
-    /// Returns the guest as its calls name it.
-    fn as_guest(&self) -> Guest {
-        Guest::Plugin(self.client.clone(), self.log.clone())
     }
 
     async fn invoke(&self, call: Admitted) -> Result<ToolOutput, CallError> {
@@ -173,18 +210,17 @@ impl Plugin {
                 &self.runner.memory,
                 recorder.as_ref(),
             );
-            Ok(Call {
-                tool: name.clone(),
-                guest: self.as_guest(),
-                chain: Some(chain.clone()),
+            let guest = PluginSide {
+                client: self.client.clone(),
+                log: self.log.clone(),
                 origin: origin.clone(),
-                limits: self.limits,
                 grants: grants.clone(),
                 database: self.database.clone(),
                 outlet: outlet.as_ref().map(|outlet| recorded(outlet, grants, recorder.as_ref())),
                 wasi: wasi.map_err(|cause| CallError::unavailable(name.clone(), cause))?,
                 recorder: recorder.clone(),
-            })
+            };
+            Ok(Call { tool: name.clone(), chain: Some(chain.clone()), limits: self.limits, guest })
         };
         let answered = self
             .runner

@@ -1,13 +1,11 @@
 //! One call of a guest: it waits for a slot, runs in a store of its own within its limits, and its
-//! end is classified. Crashes of a plugin open its circuit breaker.
+//! end is classified.
 
 pub(crate) mod admission;
 pub(crate) mod beside;
 pub(crate) mod charge;
-pub(crate) mod circuit;
 pub(crate) mod instance;
-pub(crate) mod log_rate;
 pub(crate) mod memory;
 pub(crate) mod meter;
-mod outcome;
+pub(crate) mod outcome;
 pub(crate) mod state;

@@ -1,11 +1,11 @@
 //! Host-side types of a script's run.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
-use airlock_core::tool::{CallError, ToolName, ToolOutput};
+use airlock_core::{
+    door::Chain,
+    tool::{CallError, Content, ToolName, ToolOutput},
+};
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde_json::Value;
@@ -21,6 +21,12 @@ pub struct Script {
     pub bindings: Arc<Bindings>,
     /// The time that the script sees, in milliseconds since 1970; `None` if the run has no clock.
     pub clock_ms: Option<i64>,
+    /// Variables that the script has before its first statement: the members of this JSON object. Their
+    /// names are neither keywords, nor `result`, nor those of global functions and namespaces.
+    pub inputs: Option<Arc<str>>,
+    /// Whether a script that assigns no global `result` has the value of its last statement, if that is
+    /// an expression.
+    pub last_expression: bool,
 }
 
 /// One tool as the script sees it: `namespace.name(…)`.
@@ -36,46 +42,82 @@ pub struct Binding {
     pub tool: ToolName,
 }
 
+/// One tool that is a global function of the script: `name(…)`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GlobalFunction {
+    /// Name of the global.
+    pub name: String,
+    /// Names of the arguments by position, in order; any other argument is given by name. If there are
+    /// none, the function takes its arguments as a tool of a namespace does: by name, or as one dict.
+    pub parameters: Vec<String>,
+    /// The tool that is called.
+    pub tool: ToolName,
+}
+
 /// Every tool that exists for a run, by the names in its script. Made once for all runs with the same
-/// tools: the guest asks for those that its script uses.
+/// tools: the guest asks for those of namespaces that its script uses.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Bindings(BTreeMap<String, Vec<Binding>>);
+pub struct Bindings {
+    namespaces: BTreeMap<String, Vec<Binding>>,
+    functions: BTreeMap<String, GlobalFunction>,
+}
 
 impl Bindings {
-    /// Returns the namespaces that a source can name, sorted: those whose names are words in it. All of
-    /// them if it is not ASCII, because a parser may read other letters as those of a name.
+    /// Creates the bindings of global functions, without namespaces. Of two with the same name, the last
+    /// is kept.
+    pub fn with_functions(functions: Vec<GlobalFunction>) -> Self {
+        let named = functions.into_iter().map(|function| (function.name.clone(), function));
+        Self { functions: named.collect(), ..Self::default() }
+    }
+
+    /// Returns the namespaces that a source can name, sorted.
     pub(crate) fn named_in(&self, source: &str) -> Vec<String> {
-        if !source.is_ascii() {
-            return self.namespaces().map(str::to_owned).collect();
-        }
-        let words = source.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-        let named: BTreeSet<_> =
-            words.filter_map(|word| Some(self.0.get_key_value(word)?.0)).collect();
-        named.into_iter().cloned().collect()
+        named_in(&self.namespaces, source).into_keys().map(str::to_owned).collect()
+    }
+
+    /// Returns the global functions that a source can name, sorted.
+    pub(crate) fn functions_in(&self, source: &str) -> Vec<&GlobalFunction> {
+        named_in(&self.functions, source).into_values().collect()
+    }
+
+    /// Iterates over the names of all global functions, sorted.
+    pub(crate) fn functions(&self) -> impl Iterator<Item = &str> {
+        self.functions.keys().map(String::as_str)
     }
 
     /// Finds a tool by its name, or by its alias if no tool of the namespace has that name. Of two
     /// with the same name, the first is found.
     pub fn find(&self, namespace: &str, name: &str) -> Option<&Binding> {
-        let tools = self.0.get(namespace)?;
+        let tools = self.namespaces.get(namespace)?;
         let named = tools.iter().find(|binding| binding.name == name);
         named.or_else(|| tools.iter().find(|binding| binding.alias.as_deref() == Some(name)))
     }
 
     /// Iterates over the names of the tools of a namespace.
     pub(crate) fn tools(&self, namespace: &str) -> impl Iterator<Item = &str> {
-        self.0.get(namespace).into_iter().flatten().map(|binding| binding.name.as_str())
+        self.namespaces.get(namespace).into_iter().flatten().map(|binding| binding.name.as_str())
     }
 
     /// Iterates over the names of all namespaces, sorted.
     pub(crate) fn namespaces(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
+        self.namespaces.keys().map(String::as_str)
     }
 
-    /// Iterates over all bindings, by namespace.
+    /// Iterates over all bindings in namespaces, by namespace.
     pub fn iter(&self) -> impl Iterator<Item = &Binding> {
-        self.0.values().flatten()
+        self.namespaces.values().flatten()
     }
+}
+
+/// Returns the globals that a source can name: those whose names are words in it. All of them if it is not
+/// ASCII, because a parser may read other letters as those of a name.
+fn named_in<'b, T>(globals: &'b BTreeMap<String, T>, source: &str) -> BTreeMap<&'b str, &'b T> {
+    if globals.is_empty() || !source.is_ascii() {
+        return globals.iter().map(|(name, global)| (name.as_str(), global)).collect();
+    }
+    let words = source.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let named = words.filter_map(|word| globals.get_key_value(word));
+    named.map(|(name, global)| (name.as_str(), global)).collect()
 }
 
 impl FromIterator<Binding> for Bindings {
@@ -87,7 +129,7 @@ impl FromIterator<Binding> for Bindings {
                 None => drop(all.insert(binding.namespace.clone(), vec![binding])),
             }
         }
-        Self(all)
+        Self { namespaces: all, functions: BTreeMap::new() }
     }
 }
 
@@ -151,6 +193,12 @@ pub trait ScriptCalls: Send + Sync {
         calls: Vec<ScriptCall>,
         is_block: bool,
     ) -> BoxFuture<'_, Result<Vec<ScriptAnswer>, CallError>>;
+
+    /// Takes a line that the script prints. Must not block, and has the stack of a guest. Emits the line to the chain,
+    /// unless it is implemented otherwise.
+    fn print(&self, chain: &Chain, line: String) {
+        chain.reporter().emit(Content::text(line));
+    }
 }
 
 #[cfg(test)]
@@ -191,6 +239,31 @@ mod tests {
 
     fn named_in(source: &str) -> String {
         bindings().named_in(source).join(" ")
+    }
+
+    #[test]
+    fn a_source_names_the_functions_that_are_words_in_it() {
+        let functions = ["read", "save", "fs_read"].map(|name| GlobalFunction {
+            name: name.into(),
+            parameters: vec!["path".into()],
+            tool: ToolName::alias(name),
+        });
+        let Bindings { functions, .. } = Bindings::with_functions(functions.into());
+        let bindings = Bindings { functions, ..bindings() };
+        assert_eq!(bindings.functions().collect::<Vec<_>>(), ["fs_read", "read", "save"]);
+        for (source, expected) in [
+            ("", &[][..]),
+            ("save(read('a'))\nread('b')", &["read", "save"]),
+            ("fs.save_all(); reads = fs_read", &["fs_read"]),
+            ("x = 'ä'", &["fs_read", "read", "save"]),
+        ] {
+            let named = bindings.functions_in(source).into_iter();
+            let named: Vec<_> = named.map(|function| function.name.as_str()).collect();
+            assert_eq!(named, expected, "{source}");
+        }
+        assert_eq!(bindings.named_in("save(fs)"), ["fs"]);
+        assert_eq!(bindings.iter().count(), 3);
+        assert!(Bindings::default().functions_in("read").is_empty());
     }
 
     #[test]

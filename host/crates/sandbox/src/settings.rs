@@ -4,6 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use airlock_compile::Compiling;
 
+#[cfg(feature = "plugins")]
 use crate::OffLimits;
 
 /// Settings of the sandbox. All defaults are in [`Settings::new`]; there are no hidden ones.
@@ -30,6 +31,7 @@ pub struct Settings {
     /// Place where components are compiled.
     pub compiling: Compiling,
     /// Files and directories of the gateway itself, which are granted to no plugin.
+    #[cfg(feature = "plugins")]
     pub off_limits: OffLimits,
 }
 
@@ -45,6 +47,7 @@ impl Settings {
             process_memory_bytes: 4 << 30,
             cache,
             compiling: Compiling::IN_PROCESS,
+            #[cfg(feature = "plugins")]
             off_limits: OffLimits::default(),
         }
     }

@@ -5,7 +5,8 @@
 
 use std::{collections::BTreeSet, fmt};
 
-use super::{language, text};
+use super::text;
+use airlock_core::script_names;
 
 /// Stands for the tool's identifier and `_` in rendered texts. No text has it: control characters
 /// are escaped.
@@ -166,7 +167,7 @@ impl ClassFields {
             rest => format!("  # and {rest} more"),
         };
         let mut names = self.list.iter().map(|(name, _)| name);
-        if names.all(|name| language::is_identifier(name) && !name.starts_with("__")) {
+        if names.all(|name| script_names::is_identifier(name) && !name.starts_with("__")) {
             let fields = self.list.iter().map(|(name, kind)| format!("{name}: {kind}"));
             let fields = fields.collect::<Vec<_>>().join("; ");
             let fields = if fields.is_empty() { "pass" } else { &fields };

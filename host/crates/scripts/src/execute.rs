@@ -128,6 +128,8 @@ impl CodeMode {
             source,
             bindings,
             clock_ms: journal.clock_ms(),
+            inputs: None,
+            last_expression: false,
         };
         let calls = RunCalls::new(chain.clone(), journal.clone());
         let ran = tokio::select! {

@@ -9,8 +9,10 @@ use std::{
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use super::language;
-use airlock_core::tool::{CallError, ClientName, ErrorKind, Tool, ToolError, ToolName};
+use airlock_core::{
+    script_names,
+    tool::{CallError, ClientName, ErrorKind, Tool, ToolError, ToolName},
+};
 use airlock_sandbox::{Binding, Bindings};
 use airlock_strings as text;
 
@@ -191,12 +193,12 @@ fn alias(
     // A spelling that two tools could claim is an alias of neither, so that a script never calls the
     // wrong one.
     let is_free = spellings.get(&spelling) == Some(&1) && !taken.contains(&spelling);
-    (is_free && language::is_identifier(&spelling)).then_some(spelling)
+    (is_free && script_names::is_identifier(&spelling)).then_some(spelling)
 }
 
 /// Returns the preferred global name of a client.
 fn global(client: &str) -> String {
-    if language::is_identifier(client) && !language::is_taken(client) {
+    if script_names::is_identifier(client) && !script_names::is_taken(client) {
         client.to_owned()
     } else {
         format!("{client}_")
@@ -227,7 +229,7 @@ pub(super) fn canonical(original: &str) -> String {
     if out.is_empty() {
         out.push_str("tool");
     }
-    if !language::is_identifier(&out) {
+    if !script_names::is_identifier(&out) {
         out.push('_');
     }
     out
@@ -428,7 +430,7 @@ mod tests {
             let identifiers = functions.iter().map(|function| &function.identifier);
             let aliases = functions.iter().filter_map(|function| function.alias.as_ref());
             let spellings: Vec<_> = identifiers.chain(aliases).collect();
-            prop_assert!(spellings.iter().all(|spelling| language::is_identifier(spelling)), "{spellings:?}");
+            prop_assert!(spellings.iter().all(|spelling| script_names::is_identifier(spelling)), "{spellings:?}");
             prop_assert_eq!(spellings.iter().collect::<BTreeSet<_>>().len(), spellings.len(), "{:?}", spellings);
             let namespace = Namespace { identifier: "x".into(), client: client("x"), functions };
             for function in &namespace.functions {
@@ -442,7 +444,7 @@ mod tests {
         fn each_namespace_is_valid_and_has_one_client(names in prop::collection::btree_set("for_?|load_{0,20}|print_?|[a-b_]{1,3}", 1..20)) {
             let named = namespaces(names.iter().map(|name| (client(name), Vec::new())).collect());
             let identifiers: BTreeSet<_> = named.iter().map(|namespace| &namespace.identifier).collect();
-            prop_assert!(identifiers.iter().all(|name| language::is_identifier(name) && !language::is_taken(name)));
+            prop_assert!(identifiers.iter().all(|name| script_names::is_identifier(name) && !script_names::is_taken(name)));
             prop_assert_eq!(identifiers.len(), names.len());
         }
     }

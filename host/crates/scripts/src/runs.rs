@@ -24,11 +24,7 @@ mod outcome;
 mod owner;
 mod resume;
 
-use std::{
-    collections::HashMap,
-    sync::Arc,
-    time::{Duration, UNIX_EPOCH},
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -42,7 +38,7 @@ pub use self::{
     owner::Decisions,
     resume::{EXECUTOR_LOADING, RunToken, can_wait, code, decides_what_was_shown, resume},
 };
-use airlock_core::tenant::Tenant;
+use airlock_core::{tenant::Tenant, unix_time::unix_milliseconds};
 use airlock_store::{self as store, Database, LazyDatabase, Unavailable, runs::RunBounds};
 
 /// Name of the tool that runs scripts.
@@ -124,8 +120,7 @@ impl Runs {
 
     /// Returns the time of the store, in milliseconds since 1970.
     pub(crate) fn now_ms(&self) -> i64 {
-        let since = self.0.database.now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+        unix_milliseconds(self.0.database.now())
     }
 }
 

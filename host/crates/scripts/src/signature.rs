@@ -3,12 +3,13 @@
 use serde_json::Value;
 
 use super::{
-    language, literal,
+    literal,
     names::{Namespace, ScriptFunction},
     stub::ShownTool,
     text,
     types::{SchemaField, TypeWriter, Types, alternatives},
 };
+use airlock_core::script_names;
 
 /// Maximum bytes of the parameters, and of the arguments in an example: a schema of 256 KiB must not
 /// produce a line of that length.
@@ -117,5 +118,5 @@ pub(super) fn arguments(types: Types<'_>, fields: Option<&[SchemaField<'_>]>) ->
 
 /// Returns whether a call must pass one dict, because a name is not valid as a keyword argument.
 fn takes_dict(fields: &[SchemaField<'_>]) -> bool {
-    !fields.iter().all(|field| language::is_identifier(field.name) && field.name != "__debug__")
+    !fields.iter().all(|field| script_names::is_identifier(field.name) && field.name != "__debug__")
 }

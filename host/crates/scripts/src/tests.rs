@@ -24,11 +24,16 @@ const BUDGET: Budget = Budget {
     in_flight: 8,
 };
 
-/// Returns the name of the called tool for every call.
+/// Returns the name of the called tool for every call, and the number of an issue for a tool that declares
+/// a result.
 struct Echo;
 impl Provider for Echo {
     fn call(&self, call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
-        Box::pin(async move { Ok(ToolOutput::text(call.tool().name.as_str())) })
+        Box::pin(async move {
+            let tool = call.tool();
+            let structured = tool.output_schema.is_some().then(|| json!({"number": 1}));
+            Ok(ToolOutput { structured, ..ToolOutput::text(tool.name.as_str()) })
+        })
     }
 }
 

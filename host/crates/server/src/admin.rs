@@ -50,8 +50,8 @@ pub(super) async fn clients(
         });
         written.await
     } else {
-        let snapshot = app.catalog.snapshot();
-        let caller = app.caller(sender, Origin::Caller);
+        let snapshot = app.parts.catalog.snapshot();
+        let caller = app.parts.caller(sender, Origin::Caller);
         let written = work::blocking(charge, move |charge| {
             let (entries, total) = of_caller(&snapshot, &caller, &page);
             let rendering = Rendering { texts: &texts, reader: Audience::Caller, charge };
@@ -69,7 +69,7 @@ struct ClientEntry {
 }
 
 fn of_operator(app: &App, page: &Page) -> (Vec<ClientEntry>, usize) {
-    let snapshot = app.catalog.snapshot();
+    let snapshot = app.parts.catalog.snapshot();
     let disabled = app.hooks.upstreams.disabled();
     let disabled = disabled.into_iter().filter(|(name, _)| page.matches(name));
     let matching = snapshot.clients().filter(|client| page.matches(client.name.as_str()));
@@ -200,7 +200,7 @@ fn describe_for_operator(app: &App, client: &ToolSource) -> Value {
     for (name, value) in client.provider().map(|provider| provider.status()).unwrap_or_default() {
         out[name] = value;
     }
-    let fallbacks = app.catalog.snapshot().fallbacks(client);
+    let fallbacks = app.parts.catalog.snapshot().fallbacks(client);
     if !fallbacks.is_empty() {
         let fallbacks = fallbacks.into_iter().map(|state| {
             json!({"tool": state.tool, "fallback": state.fallback, "problem": state.problem})

@@ -5,34 +5,46 @@
 //! sees a part of a change.
 
 use std::{
-    sync::Arc,
-    time::{Duration, Instant},
+    future::Future,
+    sync::{Arc, OnceLock},
+    time::Instant,
 };
 
 use airlock_identity::Verifier;
 use arc_swap::ArcSwap;
 use http::HeaderMap;
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::timeout};
+use tokio_util::{
+    sync::CancellationToken,
+    task::{TaskTracker, task_tracker::TaskTrackerToken},
+};
+use tracing::warn;
 
 use super::{
-    BadSettings, Hooks, Settings, admin::ToolTexts, auth, debug::DebugRecords, ingress::Ingress,
-    mcp::Pipes, memory::Memory, operator_login::LoginRate, options, replicas::Elsewhere,
-    respond::ApiError, responses::Archive, sender::Sender,
+    BadSettings, Hooks, Replicas, Settings,
+    admin::ToolTexts,
+    auth,
+    debug::DebugRecords,
+    ingress::Ingress,
+    mcp::Pipes,
+    memory::Memory,
+    operator_login::LoginRate,
+    options,
+    replicas::Elsewhere,
+    respond::ApiError,
+    responses::Archive,
+    sender::{Sender, sender_of},
 };
-use airlock_agent::{
-    self as agent, Approver, Run,
-    recall::{Keeper, Recall},
-    results::Results,
-};
-use airlock_catalog::Catalog;
+use airlock_agent::{self as agent, recall::Recall, results::Results};
 use airlock_core::{
-    door::{ApprovalChoice, Budget, Caller, LiveKeys, Origin, View},
+    door::{Budget, LiveKeys},
     replica::ReplicaId,
     tool::ANSWER_TIMEOUT,
 };
 use airlock_mcp_server::{Service, Sessions};
 use airlock_model::Models;
+use airlock_requests::RequestParts;
 use airlock_scripts::runs::Runs;
 
 /// Settings of requests, and what is made of them.
@@ -62,13 +74,75 @@ pub struct LiveApp {
     current: ArcSwap<App>,
     /// Held while the settings are replaced.
     replacing: Mutex<()>,
+    /// The requests of other servers of the process, and of the program itself, until they are answered.
+    passed_on: TaskTracker,
+    /// Cancelled when no further one is taken.
+    closing: CancellationToken,
 }
 
 impl LiveApp {
     /// Creates the state of a gateway with these parts.
     pub fn new(hooks: Hooks, settings: RequestSettings) -> Arc<Self> {
-        let current = ArcSwap::from_pointee(App::new(hooks, settings));
-        Arc::new(Self { current, replacing: Mutex::default() })
+        Arc::new(Self {
+            current: ArcSwap::from_pointee(App::new(hooks, settings)),
+            replacing: Mutex::default(),
+            passed_on: TaskTracker::new(),
+            closing: CancellationToken::new(),
+        })
+    }
+
+    /// Sets the gateways that share the store, to which requests are forwarded from now on. The first ones
+    /// stay.
+    pub fn set_replicas(&self, replicas: Arc<Replicas>) {
+        // A gateway is announced once.
+        let _ = self.current().replicas.set(replicas);
+    }
+
+    /// Returns the parts that a request of the program itself uses, with the settings of this moment.
+    pub fn parts(&self) -> Arc<RequestParts> {
+        self.current().parts.clone()
+    }
+
+    /// Returns whether every request needs a virtual key at this moment.
+    pub fn requires_key(&self) -> bool {
+        self.current().requires_key()
+    }
+
+    /// Returns whether calls of the clients with this key wait for operators, who alone approve them.
+    pub fn waits_for_operators(&self, key: Option<&str>) -> bool {
+        self.current().settings.mcp.waits_for_operators(key)
+    }
+
+    /// Takes no further requests of other servers of the process and of the program itself, and waits until those
+    /// that run, the calls of MCP sessions and `connections` have ended, at most `drain_timeout`. Then it ends the
+    /// sessions. Returns whether all have ended.
+    pub async fn drain(&self, connections: impl Future<Output = ()>) -> bool {
+        self.closing.cancel();
+        self.passed_on.close();
+        let app = self.current();
+        // Streams that wait for notifications would last until the end.
+        app.mcp.closing().cancel();
+        // Calls of sessions run on without a connection.
+        let draining = async {
+            connections.await;
+            self.passed_on.wait().await;
+            app.sessions.drained().await;
+        };
+        let has_ended = timeout(app.settings.drain_timeout, draining).await.is_ok();
+        if !has_ended {
+            let left = self.passed_on.len();
+            warn!(left, "the drain timeout has ended; requests in flight are cut off");
+        }
+        app.sessions.close_all();
+        has_ended
+    }
+
+    /// Counts a request of another server of the process or of the program itself, until the result is dropped;
+    /// `None` if no further one is taken.
+    pub fn enter(&self) -> Option<TaskTrackerToken> {
+        let token = self.passed_on.token();
+        // After the token: a request that is not refused is waited for.
+        (!self.closing.is_cancelled()).then_some(token)
     }
 
     /// Replaces the settings of requests that begin from now on. Fails if they are unsafe or cannot work;
@@ -90,12 +164,8 @@ impl LiveApp {
 /// State of the handlers of requests that began with the same settings.
 pub(super) struct App {
     pub(super) settings: Settings,
-    pub(super) models: Arc<Models>,
-    pub(super) agent: agent::Settings,
-    pub(super) budget: Budget,
-    pub(super) results: Results,
-    pub(super) recall: Recall,
-    pub(super) runs: Option<Runs>,
+    /// The parts that do not depend on HTTP.
+    pub(super) parts: Arc<RequestParts>,
     pub(super) identity: Option<Arc<Verifier>>,
     /// Stored responses; `None` if responses are not stored.
     pub(super) archive: Option<Arc<Archive>>,
@@ -105,12 +175,12 @@ pub(super) struct App {
     pub(super) mcp: Arc<Service>,
     // From here on, the parts that live as long as the gateway.
     pub(super) hooks: Arc<Hooks>,
-    pub(super) started: Instant,
-    pub(super) catalog: Arc<Catalog>,
+    /// The gateways that share the store. Empty if this one neither is announced to them nor forwards
+    /// requests.
+    replicas: Arc<OnceLock<Arc<Replicas>>>,
     /// Virtual keys. They are those of now and not of the settings: a key that is revoked is not accepted
     /// any more, whichever settings the request began with.
     pub(super) keys: LiveKeys,
-    pub(super) memory: Arc<Memory>,
     /// Texts of the tools in the list of clients.
     pub(super) tool_texts: ToolTexts,
     /// Sessions of MCP clients.
@@ -125,40 +195,34 @@ pub(super) struct App {
 
 impl App {
     pub(super) fn new(hooks: Hooks, own: RequestSettings) -> Self {
-        let RequestSettings { settings, models, agent, budget, results, recall, runs, identity } =
-            own;
+        let memory = Memory::new(own.settings.max_request_memory_bytes);
+        let parts = parts(&hooks, &own, memory, Instant::now());
+        let RequestSettings { settings, budget, identity, .. } = own;
         let approvals = Some(hooks.approvals.clone());
-        let catalog = hooks.catalog.clone();
         Self {
             archive: archive(&hooks, &settings),
             debug: settings.debug_requests.map(DebugRecords::new).map(Arc::new),
-            mcp: Service::new(catalog.clone(), budget, settings.mcp.clone(), approvals),
-            memory: Memory::new(settings.max_request_memory_bytes),
+            mcp: Service::new(hooks.catalog.clone(), budget, settings.mcp.clone(), approvals),
             login_rate: Arc::default(),
             uploads: Arc::new(Semaphore::new(1)),
             sessions: Sessions::new(settings.mcp.sessions),
             pipes: Arc::default(),
-            started: Instant::now(),
             tool_texts: ToolTexts::default(),
-            catalog,
             keys: hooks.keys.clone(),
+            replicas: Arc::default(),
             hooks: Arc::new(hooks),
             settings,
-            models,
-            agent,
-            budget,
-            results,
-            recall,
-            runs,
+            parts,
             identity,
         }
     }
 
     /// Returns the state with other settings. The bounds on what lives longer than a request change at once.
     fn with_settings(&self, new: RequestSettings) -> Self {
-        let RequestSettings { settings, models, agent, budget, results, recall, runs, identity } =
-            new;
-        self.memory.set_limit(settings.max_request_memory_bytes);
+        let memory = self.parts.memory.clone();
+        let parts = parts(&self.hooks, &new, memory, self.parts.started);
+        let RequestSettings { settings, budget, identity, .. } = new;
+        parts.memory.set_limit(settings.max_request_memory_bytes);
         self.sessions.set_bounds(settings.mcp.sessions);
         let debug = if settings.debug_requests == self.settings.debug_requests {
             self.debug.clone()
@@ -170,22 +234,15 @@ impl App {
             debug,
             mcp: self.mcp.with_settings(budget, settings.mcp.clone()),
             hooks: self.hooks.clone(),
-            started: self.started,
-            catalog: self.catalog.clone(),
+            replicas: self.replicas.clone(),
             keys: self.keys.clone(),
-            memory: self.memory.clone(),
             tool_texts: self.tool_texts.clone(),
             sessions: self.sessions.clone(),
             pipes: self.pipes.clone(),
             login_rate: self.login_rate.clone(),
             uploads: self.uploads.clone(),
             settings,
-            models,
-            agent,
-            budget,
-            results,
-            recall,
-            runs,
+            parts,
             identity,
         }
     }
@@ -194,7 +251,7 @@ impl App {
     pub(super) fn sender(&self, headers: &HeaderMap, ingress: Ingress) -> Result<Sender, ApiError> {
         let certificate = ingress.certificate();
         let key = auth::key(&self.keys, self.requires_key(), headers, certificate)?;
-        Sender::new(key, headers)
+        sender_of(key, headers)
     }
 
     /// Finds the gateway that has what a request refers to; `None` if this gateway handles the request.
@@ -204,58 +261,46 @@ impl App {
         owner: Option<ReplicaId>,
         headers: &HeaderMap,
     ) -> Result<Option<Elsewhere>, ApiError> {
-        let Some(replicas) = &self.hooks.replicas else { return Ok(None) };
+        let Some(replicas) = self.replicas() else { return Ok(None) };
         let Some(url) = replicas.elsewhere(owner, headers).await? else { return Ok(None) };
-        let most = self.budget.script.max(self.budget.deadline);
+        let Budget { script, deadline, .. } = self.parts.budget;
+        let most = script.max(deadline);
         // Answers of the client do not count as time of the call.
         let limit = options::timeout(headers, most)? + ANSWER_TIMEOUT;
         Ok(Some(Elsewhere { replicas: replicas.clone(), url, limit }))
+    }
+
+    /// The gateways that share the store; `None` if requests are not forwarded to them.
+    pub(super) fn replicas(&self) -> Option<&Arc<Replicas>> {
+        self.replicas.get()
     }
 
     /// Returns whether every request needs a virtual key.
     pub(super) fn requires_key(&self) -> bool {
         self.settings.require_virtual_key
     }
+}
 
-    /// Starts the agent loop for a request that takes at most `timeout`.
-    pub(super) fn start(&self, caller: Caller, request: agent::Request, timeout: Duration) -> Run {
-        agent::run(self.models.clone(), caller, request, agent::Settings { timeout, ..self.agent })
-    }
-
-    /// Returns the keeper of the calls that the client of a request does not see. `may_store` is
-    /// false if nothing of the request may be stored.
-    pub(super) fn keeper(&self, sender: &Sender, may_store: bool) -> Keeper {
-        self.recall.keeper(sender.tenant(), may_store)
-    }
-
-    /// Returns the caller that the calls of a request are decided for.
-    pub(super) fn caller(&self, sender: &Sender, origin: Origin) -> Caller {
-        Caller::new(self.view(sender), origin, self.budget)
-    }
-
-    /// Returns what waits for the approvals of a request; `None` if its calls do not wait.
-    pub(super) fn approver(&self, sender: &Sender) -> Option<Approver> {
-        (self.approval(sender) == ApprovalChoice::Wait)
-            .then(|| Approver { list: self.hooks.waiting.clone(), limit: self.agent.approval_wait })
-    }
-
-    pub(super) fn approval(&self, sender: &Sender) -> ApprovalChoice {
-        sender.approval.unwrap_or(self.agent.approval)
-    }
-
-    /// Returns the tools that the model of a request may see.
-    pub(super) fn model_view(&self, sender: &Sender) -> View {
-        let view = self.view(sender);
-        match self.approval(sender) {
-            ApprovalChoice::Omit => view.without_asking(),
-            ApprovalChoice::Return | ApprovalChoice::Wait => view,
-        }
-    }
-
-    /// Returns the tools that a request may see.
-    pub(super) fn view(&self, sender: &Sender) -> View {
-        self.catalog.snapshot().view(&sender.filter, sender.key.as_deref())
-    }
+/// Returns the parts of these settings that do not depend on HTTP.
+fn parts(
+    hooks: &Hooks,
+    own: &RequestSettings,
+    memory: Arc<Memory>,
+    started: Instant,
+) -> Arc<RequestParts> {
+    Arc::new(RequestParts {
+        catalog: hooks.catalog.clone(),
+        models: own.models.clone(),
+        agent: own.agent,
+        budget: own.budget,
+        results: own.results.clone(),
+        recall: own.recall.clone(),
+        runs: own.runs.clone(),
+        waiting: hooks.waiting.clone(),
+        memory,
+        started,
+        startup_wait: own.settings.startup_wait,
+    })
 }
 
 /// Returns the stored responses; `None` if responses are not stored.

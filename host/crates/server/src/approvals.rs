@@ -17,7 +17,10 @@ use super::{
     work,
 };
 use airlock_agent::approvals;
-use airlock_core::operator::{Operator, Right};
+use airlock_core::{
+    act::Actor,
+    operator::{Operator, Right},
+};
 use airlock_store::{
     Unavailable,
     approvals::{Approvals, CallPage, WaitingCall},
@@ -100,14 +103,12 @@ pub(super) async fn run(
         let message = "only an operator decides about this call: `mcp_server.approval` of its client is \"wait\"";
         return Err(ApiError::forbidden("operator_required", message));
     }
-    let actor = match operator {
-        Some(operator) => format!("operator {:?}", operator.name),
-        None => sender.tenant().to_string(),
-    };
-    if !calls.decide(id, is_approved, &actor).await.map_err(|error| unavailable(&error))? {
+    let actor = operator.map_or_else(|| Actor::from(&sender.tenant()), Actor::from);
+    let by = actor.to_string();
+    if !calls.decide(id, is_approved, &by).await.map_err(|error| unavailable(&error))? {
         return Err(not_waiting(id));
     }
-    app.hooks.approvals.record_decision(&call, &actor, is_approved);
+    app.hooks.approvals.record_decision(&call, &actor, is_approved, None);
     let state = if is_approved { "approved" } else { "denied" };
     Ok(respond::json(&json!({"id": id, "object": "airlock.approval", "state": state})))
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 use http_body_util::BodyExt as _;
-use hyper::body::{Body, Incoming};
+use hyper::body::Body;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
@@ -13,6 +13,7 @@ use super::{
     activity::Parking,
     connections::Seat,
     memory::{ChargeRefused, RequestCharge, tree_bytes},
+    request_body::RequestBody,
     respond::{ApiError, excerpt},
     work,
 };
@@ -52,7 +53,7 @@ const BROWSER: [&str; 3] = ["origin", "referer", super::origin::FETCH_SITE];
 /// in bytes or memory or does not arrive in time, or if it is not a JSON object of at most
 /// [`MAX_MEMBERS`] members.
 pub(super) async fn object(
-    request: Request<Incoming>,
+    request: Request<RequestBody>,
     settings: &Settings,
     charge: &RequestCharge,
 ) -> Result<Object, ApiError> {
@@ -70,7 +71,7 @@ pub(super) async fn object(
 /// built; a text whose tree would take too much memory is refused all the same, because the API
 /// of a provider may need one.
 pub(super) async fn members(
-    request: Request<Incoming>,
+    request: Request<RequestBody>,
     settings: &Settings,
     charge: &RequestCharge,
 ) -> Result<RawObject, ApiError> {
@@ -88,7 +89,7 @@ pub(super) async fn members(
 /// Reads the body of `request` as a message of MCP. The body is bounded like that of other
 /// requests; a text that is no message is returned as such.
 pub(super) async fn message(
-    request: Request<Incoming>,
+    request: Request<RequestBody>,
     settings: &Settings,
     charge: &RequestCharge,
 ) -> Result<Result<Message, BadMessage>, ApiError> {
@@ -102,7 +103,7 @@ pub(super) async fn message(
 /// Reads the body of `request` unparsed, of whatever type. Fails if it is too large, or does not arrive
 /// in time.
 pub(super) async fn bytes(
-    request: Request<Incoming>,
+    request: Request<RequestBody>,
     settings: &Settings,
     charge: &RequestCharge,
 ) -> Result<Vec<u8>, ApiError> {
@@ -113,7 +114,7 @@ pub(super) async fn bytes(
 /// which a page of another origin cannot send without a preflight request; if it is too large, or does
 /// not arrive in time.
 pub(super) async fn component(
-    request: Request<Incoming>,
+    request: Request<RequestBody>,
     settings: &Settings,
     charge: &RequestCharge,
 ) -> Result<Vec<u8>, ApiError> {
@@ -139,7 +140,7 @@ pub(super) async fn component(
 /// Reads the body of `request` as a form of at most [`MAX_FORM_BYTES`]. Fails if it is none, or is no
 /// UTF-8.
 pub(super) async fn form(
-    request: Request<Incoming>,
+    request: Request<RequestBody>,
     settings: &Settings,
     charge: &RequestCharge,
 ) -> Result<String, ApiError> {
@@ -229,7 +230,7 @@ pub(super) async fn discard<B: Body + Unpin>(request: Request<B>) {
 /// Reads a body. Meanwhile its connection may be evicted. Fails if the body does not arrive at
 /// [`LEAST_RATE`], or takes longer than `read_timeout`.
 async fn read(
-    request: Request<Incoming>,
+    request: Request<RequestBody>,
     settings: &Settings,
     charge: &RequestCharge,
 ) -> Result<Vec<u8>, ApiError> {
@@ -253,7 +254,7 @@ struct BodyLimit {
 
 async fn read_up_to(
     limit: BodyLimit,
-    request: Request<Incoming>,
+    request: Request<RequestBody>,
     charge: &RequestCharge,
 ) -> Result<Vec<u8>, ApiError> {
     let BodyLimit { bytes: limit, name, time } = limit;

@@ -17,16 +17,16 @@ mod records;
 use std::{sync::Arc, time::SystemTime};
 
 use http::{Request, StatusCode};
-use hyper::body::Incoming;
 use tracing::info;
 use uuid::Uuid;
 
 pub(super) use self::records::DebugRecords;
-use self::{record::RequestHead, recorder::Recorder};
+use self::{record::RequestHead, recorder::ExchangeRecorder};
 use super::{
     App,
     ingress::Ingress,
     memory::RequestCharge,
+    request_body::RequestBody,
     respond::{self, ApiError, Reply, RequestId},
     sender::Sender,
     work,
@@ -59,13 +59,13 @@ pub(super) fn parse_path(path: &str) -> Option<&str> {
 pub(super) fn observe(
     app: &App,
     sender: &Sender,
-    request: &Request<Incoming>,
+    request: &Request<RequestBody>,
 ) -> Option<Arc<dyn RequestObserver>> {
     let records = app.debug.as_ref()?;
     let id = request.extensions().get::<RequestId>()?.uuid();
     let path = request.uri().path().to_owned();
     let head = RequestHead { id, path, tenant: sender.tenant(), begun: SystemTime::now() };
-    Some(Arc::new(Recorder::new(records.clone(), head)))
+    Some(Arc::new(ExchangeRecorder::new(records.clone(), head)))
 }
 
 /// Shows a request. Fails if the operator does not see payloads, or if the request is not recorded.
@@ -74,7 +74,7 @@ pub(super) async fn show(
     operator: &Operator,
     ingress: Ingress,
     id: &str,
-    request: Request<Incoming>,
+    request: Request<RequestBody>,
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let Operator { name, sees_payloads, .. } = operator;

@@ -21,14 +21,14 @@ use std::{
 };
 
 use http::{HeaderValue, Request, StatusCode, header};
-use hyper::body::Incoming;
 use serde_json::{Value, json};
 
 use self::form::{ExecuteCall, ExecuteOptions, ResultForm};
 use super::{
-    App, availability, body,
-    memory::RequestCharge,
+    App, body,
+    memory::{AfterWork as _, RequestCharge},
     replicas::ForwardedHead,
+    request_body::RequestBody,
     respond::{self, ApiError, Reply},
     sender::Sender,
     work,
@@ -56,13 +56,13 @@ const RESULT: &str = "result";
 pub(super) async fn run(
     app: &App,
     sender: &Sender,
-    request: Request<Incoming>,
+    request: Request<RequestBody>,
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let options = ExecuteOptions::parse(request.uri().query())?;
-    let most = app.budget.script.max(app.budget.deadline);
+    let most = app.parts.budget.script.max(app.parts.budget.deadline);
     let timeout = super::options::timeout(request.headers(), most)?;
-    let head = app.hooks.replicas.as_ref().map(|_| ForwardedHead::of(&request));
+    let head = app.replicas().map(|_| ForwardedHead::of(&request));
     let mut body = body::object(request, &app.settings, charge).await?;
     if let Some(head) = head
         && let Some(reply) = forwarded(app, head, &mut body, charge).await?
@@ -73,7 +73,7 @@ pub(super) async fn run(
     if call.answers.as_ref().is_some_and(runs::decides_what_was_shown) {
         super::runs::check_approver(app, sender)?;
     }
-    availability::wait_for_tool(app, sender, &call.name).await;
+    app.parts.wait_for_tool(sender, &call.name).await;
     let caller = caller(app, sender, timeout);
     let begun = Instant::now();
     let (source, result) = make(&caller, &call).await?;
@@ -85,8 +85,8 @@ pub(super) async fn run(
         return Err(spent.after_work().with_airlock(airlock));
     }
     let presenter = (options.reader == ResultForm::Model).then(|| {
-        let reads_images = app.models.reads_images(options.model.as_deref());
-        source.presenter(&caller, Some(&app.results), reads_images)
+        let reads_images = app.parts.models.reads_images(options.model.as_deref());
+        source.presenter(&caller, Some(&app.parts.results), reads_images)
     });
     let is_error = result.is_err();
     let message = match result {
@@ -148,9 +148,9 @@ fn result_bytes(output: &ToolOutput) -> usize {
 /// Returns the caller of a request. The request approves its call.
 fn caller(app: &App, sender: &Sender, timeout: Duration) -> Caller {
     let hearing = Hearing { questions: QuestionKinds::ELICITATION, ..Hearing::default() };
-    let budget = app.budget.within(timeout);
-    let caller = Caller::hearing(app.view(sender), Origin::Caller, budget, hearing);
-    match &app.runs {
+    let budget = app.parts.budget.within(timeout);
+    let caller = Caller::hearing(app.parts.view(sender), Origin::Caller, budget, hearing);
+    match &app.parts.runs {
         Some(runs) if runs.settings().approves_whole_scripts => caller.approving_scripts(),
         _ => caller,
     }
@@ -226,10 +226,10 @@ fn refusal(error: &CallError) -> ApiError {
     let message = error.to_string();
     match code {
         HostCode::Busy | HostCode::CircuitOpen | HostCode::RecordsUnavailable => {
-            let status = StatusCode::SERVICE_UNAVAILABLE;
-            let wait = error.retry_after().unwrap_or(Duration::from_secs(1));
-            later(ApiError::new(status, "server_error", code.as_str(), message), Some(wait))
+            unavailable(error, message)
         }
+        // Not the source of a tool is away, which the error would name: a limit cannot be checked.
+        HostCode::Unavailable if error.tool().is_none() => unavailable(error, message),
         HostCode::LimitReached => {
             let status = StatusCode::TOO_MANY_REQUESTS;
             let refused = ApiError::new(status, "rate_limit_error", code.as_str(), message);
@@ -240,7 +240,7 @@ fn refusal(error: &CallError) -> ApiError {
             let refused = ApiError::new(status, "budget_exceeded", code.as_str(), message);
             later(refused, error.retry_after())
         }
-        HostCode::ToolsDisabled | HostCode::TokenRefused => {
+        HostCode::ToolsDisabled | HostCode::TokenRefused | HostCode::PolicyRefused => {
             ApiError::forbidden(code.as_str(), message)
         }
         HostCode::LoginRequired => login_required(error, message),
@@ -251,6 +251,12 @@ fn refusal(error: &CallError) -> ApiError {
         | HostCode::NotWaiting => ApiError::bad_request(code.as_str(), message),
         _ => ApiError::new(StatusCode::BAD_REQUEST, "server_error", code.as_str(), message),
     }
+}
+
+fn unavailable(error: &CallError, message: String) -> ApiError {
+    let status = StatusCode::SERVICE_UNAVAILABLE;
+    let wait = error.retry_after().unwrap_or(Duration::from_secs(1));
+    later(ApiError::new(status, "server_error", error.code().as_str(), message), Some(wait))
 }
 
 /// Tells the client when to try again, if that is known: whole seconds, rounded up, because a client that

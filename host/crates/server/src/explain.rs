@@ -38,14 +38,14 @@ pub(super) async fn show(
 ) -> Result<Reply, ApiError> {
     let question = Question::parse(query)?;
     let key = question.sender(&app.keys)?;
-    let snapshot = app.catalog.snapshot();
+    let snapshot = app.parts.catalog.snapshot();
     let written = Answer {
         filter: question.filter(&snapshot, key.as_deref())?,
         snapshot,
         question,
         key,
         requires_key: app.settings.require_virtual_key,
-        approval: app.agent.approval,
+        approval: app.parts.agent.approval,
         disabled: app.hooks.upstreams.disabled(),
     };
     let text = work::blocking(charge, move |charge| written.write(charge)).await?;

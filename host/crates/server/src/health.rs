@@ -15,7 +15,7 @@ use airlock_catalog::{SourceState, ToolSource};
 /// Reports that the gateway is alive and the number of its sources of tools. An unavailable source
 /// does not make the gateway unhealthy.
 pub(super) fn show(app: &App) -> Reply {
-    let snapshot = app.catalog.snapshot();
+    let snapshot = app.parts.catalog.snapshot();
     let total = snapshot.clients().count();
     let starting = snapshot.clients().filter(|client| is_starting(client)).count();
     let connected =

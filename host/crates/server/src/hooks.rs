@@ -8,7 +8,7 @@ use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::{Replicas, logins::UserLogins, operator_login::OperatorLogins, tls::ListenerTls};
+use super::{logins::UserLogins, operator_login::OperatorLogins, tls::ListenerTls};
 use airlock_agent::{ApprovalList, approvals::Approvals};
 use airlock_catalog::Catalog;
 use airlock_core::{
@@ -40,9 +40,6 @@ pub struct Hooks {
     pub logins: Arc<dyn UserLogins>,
     /// Database of responses.
     pub database: LazyDatabase,
-    /// The gateways that share the store; `None` if this one neither is announced to them nor forwards
-    /// requests.
-    pub replicas: Option<Arc<Replicas>>,
     /// The management API; `None` if it is disabled.
     pub management: Option<Arc<dyn Management>>,
     /// Cancelled once the settings that operators keep in the store were read, or there are none. Until

@@ -20,7 +20,7 @@ use super::{
     connections::Seat,
     ingress::Ingress,
     respond::{self, ApiError, Reply},
-    sender::Sender,
+    sender::{Sender, sender_of},
 };
 use airlock_core::{
     door::{CertificateDigest, LiveKeys, VirtualKey},
@@ -152,7 +152,7 @@ pub(super) async fn sender(
     let user = User { issuer: principal.issuer, subject: principal.subject };
     let key = key.on_behalf_of(user);
     // The token is for the gateway alone and must not be passed on with the headers.
-    let sender = Sender::new(Some(Arc::new(key)), &without_authorization(headers))?;
+    let sender = sender_of(Some(Arc::new(key)), &without_authorization(headers))?;
     Ok(sender.with_token(Secret::new(token)))
 }
 
@@ -177,7 +177,7 @@ fn without_token(
     }
     let key = auth::key(&app.keys, is_required, headers, ingress.certificate());
     let key = key.map_err(|error| rules.challenged(error, verifier, None))?;
-    Sender::new(key, headers)
+    sender_of(key, headers)
 }
 
 /// Returns the key whose tools a token selects; `None` if it was removed or has expired, if one of the
@@ -294,7 +294,8 @@ mod tests {
         let headers =
             HeaderMap::from_iter([(header::AUTHORIZATION, HeaderValue::from_static(UNSIGNED))]);
         let rules = CredentialRules::Mcp("");
-        let ingress = Ingress::Remote { address: [127, 0, 0, 1].into(), certificate: None };
+        let address = Some([127, 0, 0, 1].into());
+        let ingress = Ingress::Remote { address, certificate: None };
         let waiting = sender(&app, rules, &headers, ingress, Some(&seat));
         let mut waiting = std::pin::pin!(waiting);
         assert!(waiting.as_mut().now_or_never().is_none(), "the keys are not there");

@@ -2,7 +2,7 @@
 
 use std::{future::pending, net::IpAddr, time::SystemTime};
 
-use http::StatusCode;
+use http::{Extensions, StatusCode};
 
 use super::{approvals::ApprovalTarget, respond::ApiError, socket::SocketToken};
 use airlock_core::door::CertificateDigest;
@@ -10,10 +10,10 @@ use airlock_core::door::CertificateDigest;
 /// Way that the connection of a request came in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ingress {
-    /// TCP.
+    /// TCP, or another server of the process.
     Remote {
-        /// Address of the remote end.
-        address: IpAddr,
+        /// Address of the remote end; `None` if another server does not tell it.
+        address: Option<IpAddr>,
         /// Certificate that it has shown, which an authority of the operator has signed; `None` if it has
         /// shown none, and without TLS.
         certificate: Option<ShownCertificate>,
@@ -38,11 +38,31 @@ impl ShownCertificate {
     }
 }
 
+/// Address of the client of a request, as an extension of a request to a
+/// [`GatewayService`](crate::GatewayService). Without it, the address is unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PeerAddress(pub IpAddr);
+
+/// Certificate in DER format that the client of a request has shown, as an extension of a request to a
+/// [`GatewayService`](crate::GatewayService). The server that passes the request on must have verified that
+/// an authority of the operator has signed it, and that the client has its private key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerCertificate(pub Vec<u8>);
+
 impl Ingress {
-    /// Returns the address of the remote end; `None` for the Unix socket.
+    /// Returns the way of a request that another server of the process passes on, with what it tells in the
+    /// extensions.
+    pub(super) fn passed_on(extensions: &Extensions) -> Self {
+        let address = extensions.get::<PeerAddress>().map(|peer| peer.0);
+        let shown = extensions.get::<PeerCertificate>();
+        let certificate = shown.and_then(|shown| ShownCertificate::new(&shown.0));
+        Self::Remote { address, certificate }
+    }
+
+    /// Returns the address of the remote end; `None` for the Unix socket, and if it is not known.
     pub(super) fn address(self) -> Option<IpAddr> {
         match self {
-            Self::Remote { address, .. } => Some(address),
+            Self::Remote { address, .. } => address,
             Self::Socket(_) => None,
         }
     }
@@ -113,7 +133,7 @@ mod tests {
         let signed = rcgen::CertificateParams::new([]).and_then(|params| params.self_signed(&key));
         let signed = ShownCertificate::new(signed.expect("a certificate").der()).expect("read");
         let digest = signed.digest;
-        let address = [127, 0, 0, 1].into();
+        let address = Some([127, 0, 0, 1].into());
         let hour = Duration::from_hours(1);
         for (end, expected) in
             [(SystemTime::now() + hour, Some(digest)), (SystemTime::now() - hour, None)]
@@ -131,7 +151,8 @@ mod tests {
 
     #[test]
     fn the_unix_socket_serves_the_management_api_and_the_state_of_the_gateway() {
-        let remote = Ingress::Remote { address: [127, 0, 0, 1].into(), certificate: None };
+        let address = Some([127, 0, 0, 1].into());
+        let remote = Ingress::Remote { address, certificate: None };
         for path in [
             "/api/mcp/clients",
             "/api/",

@@ -4,7 +4,8 @@
 //! [`View`](airlock_core::door::View), and handed to its API. The server makes no decisions about
 //! tools. Browsers of users are served pages at which they log in at MCP servers, and
 //! those of operators the redirects of their logins. Between requests it keeps stored responses, and the sessions and streams of MCP clients.
-//! Through a Unix socket it serves the management API alone, to administrators.
+//! Through a Unix socket it serves the management API alone, to administrators. Another server of the process
+//! passes requests on to a [`GatewayService`].
 //! Errors have the form of OpenAI's errors, or of Anthropic's for clients of its API, and contain
 //! no paths or host internals.
 
@@ -44,12 +45,14 @@ mod peer;
 mod quota;
 mod reload;
 mod replicas;
+mod request_body;
 mod respond;
 mod responses;
 mod results;
 mod router;
 mod runs;
 mod sender;
+mod service;
 mod settings;
 pub mod socket;
 mod tls;
@@ -64,6 +67,7 @@ pub use self::{
         AuditKey, Gauge, Hooks, Management, ManagementRefusal, ManagementRequest, NotDone,
         NotReloaded, Reload, Upstreams,
     },
+    ingress::{PeerAddress, PeerCertificate},
     listen::serve,
     logins::{LoginOffer, LoginRefusal, UserLogins},
     operator_login::{
@@ -71,6 +75,7 @@ pub use self::{
     },
     replicas::{BadReplicaTls, NoReplicas, ReplicaTls, Replicas},
     responses::BuiltinTools,
+    service::{GatewayBody, GatewayService},
     settings::{
         BadSettings, ConfiguredOperator, ManagementSettings, OidcRole, OidcSettings, Settings,
     },

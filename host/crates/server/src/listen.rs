@@ -38,6 +38,7 @@ use super::{
     ingress::Ingress,
     memory::RequestCharge,
     peer::Peer,
+    request_body::RequestBody,
     respond::{Parts, Payload},
     router::ChargedReply,
     socket::SocketListener,
@@ -171,22 +172,8 @@ impl Server {
     async fn drain(self) {
         info!(connections = self.tasks.tracker.len(), "draining");
         self.tasks.tracker.close();
-        let app = self.live.current();
-        // Streams that wait for notifications would last until the end.
-        app.mcp.closing().cancel();
         self.served.draining.cancel();
-        // Calls of sessions run on without a connection.
-        let draining = async {
-            self.tasks.tracker.wait().await;
-            app.sessions.drained().await;
-        };
-        if timeout(app.settings.drain_timeout, draining).await.is_err() {
-            warn!(
-                left = self.tasks.tracker.len(),
-                "the drain timeout has ended; requests in flight are cut off"
-            );
-        }
-        app.sessions.close_all();
+        self.live.drain(self.tasks.tracker.wait()).await;
         self.tasks.stop.cancel();
         self.tasks.tracker.wait().await;
     }
@@ -247,7 +234,11 @@ impl Served {
             let running = activity.begin();
             let seat = seats.seat();
             request.extensions_mut().insert(seat.clone());
-            async move { Ok::<_, Infallible>(send(app.handle(request, ingress).await, running, seat)) }
+            let request = request.map(RequestBody::from);
+            async move {
+                let answer = app.handle(request, ingress).await;
+                Ok::<_, Infallible>(send(answer, running, Some(seat)))
+            }
         });
         // Boxed: a task would keep room for it three times, once for each future that it is moved into.
         let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
@@ -310,7 +301,7 @@ impl Listen for TcpListener {
         let (stream, address) = self.accept().await?;
         // Responses are written whole, so Nagle's algorithm only adds latency.
         let _ = stream.set_nodelay(true);
-        Ok((stream, Ingress::Remote { address: address.ip(), certificate: None }))
+        Ok((stream, Ingress::Remote { address: Some(address.ip()), certificate: None }))
     }
 }
 
@@ -404,7 +395,11 @@ fn ended<E: fmt::Display>(result: Result<(), E>) {
 /// Hands a response to hyper. Dropping the bytes marks the response as sent: HTTP/1 and HTTP/2 do
 /// not report the last write, and `h2` buffers a whole response before its client has granted any
 /// window.
-fn send(answer: ChargedReply, mut running: RunningRequest, seat: Seat) -> Response<Body> {
+pub(super) fn send(
+    answer: ChargedReply,
+    mut running: RunningRequest,
+    seat: Option<Seat>,
+) -> Response<Body> {
     let (reply, charge) = answer;
     reply.map(|payload| match payload {
         Payload::Whole(bytes) => {
@@ -421,19 +416,20 @@ fn send(answer: ChargedReply, mut running: RunningRequest, seat: Seat) -> Respon
 }
 
 /// Body of a response.
-type Body = Either<Full<Bytes>, Streaming>;
+pub(super) type Body = Either<Full<Bytes>, Streaming>;
 
 /// Body that is sent part by part. Each part must be read within the write timeout. hyper polls for
 /// the next part when there is room for it. That must happen within the write timeout too, because
 /// an HTTP/2 client may grant no window at all.
-struct Streaming {
+pub(super) struct Streaming {
     parts: Parts,
     running: RunningRequest,
     /// Present while there is no room for the next part.
     waiting: Option<SendingResponse>,
     charge: Option<RequestCharge>,
-    /// Counts the request for its tenant until the end of the stream.
-    _seat: Seat,
+    /// Counts the request for its tenant until the end of the stream; `None` for a request that another server
+    /// passes on.
+    _seat: Option<Seat>,
 }
 
 impl hyper::body::Body for Streaming {
@@ -492,7 +488,6 @@ where
 #[cfg(test)]
 mod tests {
     use futures_util::{StreamExt as _, future::poll_fn, stream};
-    use http::HeaderMap;
     use hyper::body::Body as _;
 
     use super::*;
@@ -503,12 +498,12 @@ mod tests {
     async fn a_large_part_of_a_stream_is_charged_until_it_is_sent() {
         for (length, is_charged) in [(FREE_PART_BYTES, false), (FREE_PART_BYTES + 1, true)] {
             let memory = Memory::new(8 * REQUEST_BYTES);
-            let charge = memory.open(Tenant::ANONYMOUS, &HeaderMap::new()).expect("there is room");
+            let charge = memory.open(Tenant::ANONYMOUS, 0).expect("there is room");
             let room = 3 * REQUEST_BYTES;
             let parts = stream::iter([Bytes::from(vec![b'x'; length])]).boxed();
             let slot = Connections::new(1, 1).admit(Peer::new(None)).expect("there is room");
             let running = slot.activity.begin();
-            let seat = slot.seats().seat();
+            let seat = Some(slot.seats().seat());
             let mut body = Box::pin(Streaming {
                 parts,
                 running,

@@ -25,7 +25,6 @@ use std::{fmt, time::SystemTime};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
-use hyper::body::Incoming;
 use sha2::{Digest as _, Sha256};
 use tracing::warn;
 use url::form_urlencoded;
@@ -35,9 +34,11 @@ use super::{
     App, body,
     ingress::Ingress,
     memory::RequestCharge,
+    request_body::RequestBody,
     respond::{ApiError, Payload, Reply},
 };
 use airlock_core::{
+    act::Actor,
     door::{CertificateDigest, LiveKeys},
     secret::Secret,
 };
@@ -130,11 +131,13 @@ pub trait UserLogins: Send + Sync + 'static {
         offset: u32,
     ) -> BoxFuture<'_, Result<Vec<UserLogin>, LoginRefusal>>;
 
-    /// Removes a login; with a tenant, only one of that tenant. Returns false if there is none.
+    /// Removes a login; with a tenant, only one of that tenant. Returns false if there is none. The records name
+    /// the actor.
     fn revoke<'a>(
         &'a self,
         session: &'a str,
         holder: Option<OwnerId>,
+        by: Actor,
     ) -> BoxFuture<'a, Result<bool, LoginRefusal>>;
 }
 
@@ -224,7 +227,7 @@ pub(super) async fn answer(
     app: &App,
     route: LoginRoute<'_>,
     ingress: Ingress,
-    request: Request<Incoming>,
+    request: Request<RequestBody>,
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let logins = &*app.hooks.logins;

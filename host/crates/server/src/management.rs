@@ -3,7 +3,7 @@
 use std::{panic, time::Duration};
 
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Body as _;
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -11,8 +11,9 @@ use super::{
     connections::Seat,
     ingress::Ingress,
     memory::RequestCharge,
-    operator::{self, Actor},
+    operator::{self, RequestOperator},
     operator_login::{self, BrowserSession, OperatorSession},
+    request_body::RequestBody,
     respond::{self, ApiError, Reply},
 };
 use airlock_core::{
@@ -86,7 +87,7 @@ fn is_client(path: &str) -> bool {
 /// Only the path that makes the first operator needs none.
 pub(super) fn check(
     operator: Option<&Operator>,
-    request: &Request<Incoming>,
+    request: &Request<RequestBody>,
 ) -> Result<(), ApiError> {
     if operator.is_none() && request.uri().path() != SET_UP {
         return Err(operator::required("use the management API"));
@@ -109,7 +110,7 @@ pub(super) fn check(
 }
 
 /// Returns whether the body of a request is a component.
-fn is_upload(request: &Request<Incoming>) -> bool {
+fn is_upload(request: &Request<RequestBody>) -> bool {
     request.method() == Method::POST && request.uri().path() == PLUGINS
 }
 
@@ -118,9 +119,9 @@ fn is_upload(request: &Request<Incoming>) -> bool {
 /// all other requests.
 pub(super) async fn answer(
     app: &App,
-    actor: Option<&Actor>,
+    actor: Option<&RequestOperator>,
     ingress: Ingress,
-    request: Request<Incoming>,
+    request: Request<RequestBody>,
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let Some(management) = app.hooks.management.clone() else { return Err(disabled()) };

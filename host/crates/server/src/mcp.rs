@@ -15,7 +15,6 @@ mod stream;
 use std::{sync::Arc, time::Duration};
 
 use http::{HeaderMap, Method, Request, StatusCode};
-use hyper::body::Incoming;
 
 use self::{
     accept::Accept,
@@ -32,6 +31,7 @@ use super::{
     memory::RequestCharge,
     options,
     replicas::ForwardedHead,
+    request_body::RequestBody,
     respond::{self, ApiError, Reply},
     sender::Sender,
 };
@@ -70,7 +70,7 @@ pub(super) async fn handle(
     app: &App,
     sender: &Sender,
     rest: &str,
-    request: Request<Incoming>,
+    request: Request<RequestBody>,
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let seat = Seat::from_request(&request);
@@ -120,7 +120,7 @@ fn selection(app: &App, sender: &Sender, rest: &str) -> Result<Selection, ApiErr
     if name.is_empty() {
         return Ok(Selection { key, filter, scope: Scope::All });
     }
-    let snapshot = app.catalog.snapshot();
+    let snapshot = app.parts.catalog.snapshot();
     let scope = match snapshot.group(name, key.as_deref()) {
         Some(group) => Some(Scope::Group(group.slug.clone())),
         None => ClientName::parse(name)
@@ -148,15 +148,17 @@ struct McpCall<'a> {
 }
 
 impl McpCall<'_> {
-    async fn post(&self, request: Request<Incoming>) -> Result<Reply, ApiError> {
+    async fn post(&self, request: Request<RequestBody>) -> Result<Reply, ApiError> {
         let accept = Accept::read(request.headers());
         if !accept.is_any() {
             return Ok(not_acceptable());
         }
         let headers = request.headers().clone();
         let uri = request.uri().clone();
-        let timeout =
-            options::timeout(&headers, self.app.budget.script.max(self.app.budget.deadline))?;
+        let timeout = options::timeout(
+            &headers,
+            self.app.parts.budget.script.max(self.app.parts.budget.deadline),
+        )?;
         let seat = Seat::from_request(&request);
         let message = body::message(request, &self.app.settings, self.charge).await?;
         let message = match message {

@@ -16,27 +16,25 @@ mod stream;
 use std::{mem, sync::Arc, time::Duration};
 
 use http::{HeaderValue, Request, StatusCode};
-use hyper::body::Incoming;
 use serde_json::Value;
 use uuid::Uuid;
 
 use self::{request::MessageRequest, stream::MessageStream};
 use super::{
-    App, availability, debug, events,
-    memory::{ChargeRefused, RequestCharge},
+    App, debug, events,
+    memory::{AfterWork as _, ChargeRefused, RequestCharge},
     options,
+    request_body::RequestBody,
     respond::{self, ApiError, Reply, RequestId},
     responses::{DROPPED, DROPPED_TOOLS, TOKEN_BYTES, dropped, report_dropped, tool_bytes},
     sender::Sender,
     work,
 };
-use airlock_agent::{self as agent, Answer, EXTENSION, RequestObserver, Run};
+use airlock_agent::{Answer, EXTENSION, RequestObserver, Run};
 use airlock_conversation::{self as conversation, Item, Wire, messages};
-use airlock_core::{
-    door::{Caller, Hearing, Origin},
-    tool::QuestionKinds,
-};
-use airlock_model::{MemoryBudget, Object};
+use airlock_core::tool::QuestionKinds;
+use airlock_model::Object;
+use airlock_requests::PreparedChat;
 
 /// Path of the API.
 pub(super) const PATH: &str = "/v1/messages";
@@ -48,16 +46,16 @@ pub(super) const COUNT_TOKENS: &str = "/v1/messages/count_tokens";
 pub(super) async fn create(
     app: &App,
     sender: &Sender,
-    request: Request<Incoming>,
+    request: Request<RequestBody>,
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
-    let timeout = options::timeout(request.headers(), app.agent.timeout)?;
+    let timeout = options::timeout(request.headers(), app.parts.agent.timeout)?;
     let request_id =
         request.extensions().get::<RequestId>().cloned().unwrap_or_else(RequestId::new);
     let observer = debug::observe(app, sender, &request);
     let mut message = request::read(app, request, charge).await?;
     request::restore(app, sender, &mut message, charge).await?;
-    availability::wait_for_sources(app, sender).await;
+    app.parts.wait_for_sources(sender).await;
     let types = report_dropped(sender, &message.dropped);
     let is_streamed = message.is_streamed;
     let wants_events = message.wants_events;
@@ -85,7 +83,7 @@ pub(super) async fn create(
 pub(super) async fn count(
     app: &App,
     sender: &Sender,
-    request: Request<Incoming>,
+    request: Request<RequestBody>,
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let message = request::read_without_limit(app, request, charge).await?;
@@ -106,36 +104,23 @@ fn start(
     charge: &RequestCharge,
     observer: Option<Arc<dyn RequestObserver>>,
 ) -> Run {
-    let view = app.model_view(sender);
-    // A person reads the answer.
-    let hearing = Hearing { questions: QuestionKinds::ELICITATION, ..Hearing::default() };
-    let (caller, reports) = if message.is_streamed && message.wants_events {
-        let (caller, reports) = Caller::with_events(view, Origin::Model, app.budget, hearing);
-        (caller, Some(reports))
-    } else {
-        (Caller::hearing(view, Origin::Model, app.budget, hearing), None)
-    };
     let mut notes = Object::new();
-    availability::add_notes(app, sender, &mut notes);
     if !message.dropped.is_empty() {
         notes.insert(DROPPED.to_owned(), dropped(&message.dropped).collect());
     }
-    let request = agent::Request {
+    let chat = PreparedChat {
         wire: Wire::Messages,
         prompt: message.prompt,
         is_streamed: message.is_streamed,
-        shows_rounds: false,
-        names_tools: sender.filter.names_tools(),
-        max_tool_calls: None,
-        reports,
-        results: Some(app.results.clone()),
-        keeper: Some(app.keeper(sender, message.stores)),
-        approver: app.approver(sender),
+        wants_events: message.is_streamed && message.wants_events,
+        questions: QuestionKinds::ELICITATION,
+        may_store: message.stores,
         notes,
-        budget: MemoryBudget::new(charge.clone()),
+        timeout,
+        charge: charge.clone(),
         observer,
     };
-    app.start(caller, request, timeout)
+    app.parts.start_chat(sender, chat)
 }
 
 /// Runs the loop to its end and returns the message as JSON text. `id` is used unless the provider sends
@@ -200,7 +185,6 @@ fn after_calls(error: ApiError, airlock: Option<Object>) -> ApiError {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderMap;
     use serde_json::json;
 
     use super::*;
@@ -210,7 +194,7 @@ mod tests {
     use airlock_model::object;
 
     fn charge(bytes: usize) -> RequestCharge {
-        Memory::new(bytes).open(Tenant::ANONYMOUS, &HeaderMap::new()).expect("room")
+        Memory::new(bytes).open(Tenant::ANONYMOUS, 0).expect("room")
     }
 
     fn written(

@@ -20,7 +20,7 @@ const SHOWN_BYTES: usize = 128;
 
 /// Lists the models of every provider that responds. The list is the same for every sender.
 pub(super) async fn list(app: &App, _: &Sender, charge: &RequestCharge) -> Result<Reply, ApiError> {
-    let lists = app.models.list().await;
+    let lists = app.parts.models.list().await;
     charge.grow(lists.iter().map(|list| list.len()).sum())?;
     Ok(respond::json_text(format!(r#"{{"object":"list","data":[{}]}}"#, lists.join(","))))
 }
@@ -28,7 +28,7 @@ pub(super) async fn list(app: &App, _: &Sender, charge: &RequestCharge) -> Resul
 /// Shows one model of the list. Fails if it is not in it.
 pub(super) async fn show(app: &App, id: &str, charge: &RequestCharge) -> Result<Reply, ApiError> {
     let id = percent_decode_str(id).decode_utf8_lossy().into_owned();
-    let lists = app.models.list().await;
+    let lists = app.parts.models.list().await;
     let bytes: usize = lists.iter().map(|list| list.len()).sum();
     charge.grow(bytes)?;
     let wanted = id.clone();

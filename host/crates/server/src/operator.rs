@@ -80,13 +80,13 @@ impl OperatorAct {
 
 /// An operator who sends a request.
 #[derive(Clone)]
-pub(super) struct Actor {
+pub(super) struct RequestOperator {
     pub(super) operator: Arc<Operator>,
     /// The session that is its credential; `None` for a token.
     pub(super) session: Option<BrowserSession>,
 }
 
-impl From<Arc<Operator>> for Actor {
+impl From<Arc<Operator>> for RequestOperator {
     fn from(operator: Arc<Operator>) -> Self {
         Self { operator, session: None }
     }
@@ -101,13 +101,13 @@ pub(super) async fn identify(
     method: &Method,
     headers: &HeaderMap,
     seat: Option<&Seat>,
-) -> Result<Option<Actor>, ApiError> {
+) -> Result<Option<RequestOperator>, ApiError> {
     let Some(token) = auth::token(headers) else {
         if auth::is_explicit(headers) {
             return Ok(None);
         }
         let session = operator_login::session(app, ingress, method, headers, seat).await?;
-        return Ok(session.map(|session| Actor {
+        return Ok(session.map(|session| RequestOperator {
             operator: session.session.operator.clone(),
             session: Some(session),
         }));
@@ -128,7 +128,7 @@ pub(super) async fn identify(
             message,
         ));
     }
-    Ok(operator.map(Actor::from))
+    Ok(operator.map(RequestOperator::from))
 }
 
 /// Fails unless the operator of a request may do this.
@@ -213,7 +213,7 @@ mod tests {
             .map(|name| (header::HeaderName::from_static(name), HeaderValue::from_static("x")))
             .collect();
         let address = peer.parse().expect("an address");
-        let ingress = Ingress::Remote { address, certificate: None };
+        let ingress = Ingress::Remote { address: Some(address), certificate: None };
         check(act, operator, ingress, &headers)
             .map_or_else(|refused| refused.status().as_u16(), |()| 200)
     }

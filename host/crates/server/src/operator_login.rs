@@ -24,7 +24,6 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
-use hyper::body::Incoming;
 use tracing::{debug, warn};
 use url::{Url, form_urlencoded};
 
@@ -37,6 +36,7 @@ use super::{
     logins::{self, page::Page},
     origin,
     peer::Peer,
+    request_body::RequestBody,
     respond::{ApiError, Reply},
 };
 use airlock_core::{door::credential_digest, operator::Operator, secret::Secret};
@@ -278,7 +278,7 @@ pub(super) async fn answer(
     app: &App,
     step: OperatorLoginStep,
     ingress: Ingress,
-    request: Request<Incoming>,
+    request: Request<RequestBody>,
 ) -> Reply {
     let head = request.into_parts().0;
     let management = app.hooks.management.as_ref();

@@ -207,7 +207,7 @@ mod tests {
     }
 
     const REMOTE: Ingress =
-        Ingress::Remote { address: IpAddr::V4(Ipv4Addr::LOCALHOST), certificate: None };
+        Ingress::Remote { address: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)), certificate: None };
     const LOCAL: &str = "127.0.0.1:0";
     const HOST: (&str, &str) = ("host", "localhost:8080");
 

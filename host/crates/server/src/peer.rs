@@ -7,12 +7,13 @@ use std::{
 
 /// An address that connections come from, or its /64 network for IPv6, because the holder of one
 /// IPv6 address usually has its whole /64. All loopback addresses are one peer. The programs that
-/// connect through the Unix socket have no address, and are one peer.
+/// connect through the Unix socket have no address, and are one peer, like those whose address another server
+/// of the process does not tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Peer(Option<IpAddr>);
 
 impl Peer {
-    /// Returns the peer of `address`, or of the Unix socket.
+    /// Returns the peer of `address`, or of all without one.
     pub(super) fn new(address: Option<IpAddr>) -> Self {
         Self(address.map(|address| match address.to_canonical() {
             address if address.is_loopback() => Ipv4Addr::LOCALHOST.into(),
@@ -30,7 +31,7 @@ impl fmt::Display for Peer {
         match self.0 {
             Some(IpAddr::V6(network)) => write!(f, "{network}/64"),
             Some(address) => write!(f, "{address}"),
-            None => f.write_str("the Unix socket"),
+            None => f.write_str("no address"),
         }
     }
 }
@@ -52,7 +53,7 @@ mod tests {
         assert_ne!(peer("::1"), peer("::2"));
         let shown = ["10.0.0.1", "2001:db8::1"].map(|address| peer(address).to_string());
         assert_eq!(shown, ["10.0.0.1", "2001:db8::/64"]);
-        assert_eq!(Peer::new(None).to_string(), "the Unix socket");
+        assert_eq!(Peer::new(None).to_string(), "no address");
     }
 
     #[test]

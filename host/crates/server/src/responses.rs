@@ -32,7 +32,6 @@ mod translate;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use http::{HeaderValue, Method, Request};
-use hyper::body::Incoming;
 use serde_json::{Value, json};
 use tracing::info;
 use uuid::Uuid;
@@ -46,9 +45,10 @@ use self::{
     translate::{Prepared, Untranslatable},
 };
 use super::{
-    App, availability, body, debug, events,
+    App, body, debug, events,
     memory::RequestCharge,
     options,
+    request_body::RequestBody,
     respond::{self, ApiError, Reply},
     sender::Sender,
     work,
@@ -114,14 +114,14 @@ impl StoredTarget {
 pub(super) async fn create(
     app: &App,
     sender: &Sender,
-    request: Request<Incoming>,
+    request: Request<RequestBody>,
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
-    let timeout = options::timeout(request.headers(), app.agent.timeout)?;
+    let timeout = options::timeout(request.headers(), app.parts.agent.timeout)?;
     let observer = debug::observe(app, sender, &request);
     let (prepared, prompt, keeper) = read(app, sender, request, charge, false).await?;
-    availability::wait_for_sources(app, sender).await;
-    let caller = Caller::new(app.model_view(sender), Origin::Model, app.budget);
+    app.parts.wait_for_sources(sender).await;
+    let caller = Caller::new(app.parts.model_view(sender), Origin::Model, app.parts.budget);
     let dropped = report_dropped(sender, &prepared.dropped);
     let is_streamed = prepared.stream;
     let id = format!("resp_{}", Uuid::new_v4().simple());
@@ -173,7 +173,7 @@ pub(super) fn dropped(types: &BTreeSet<String>) -> impl Iterator<Item = &str> {
 
 /// Returns the bytes of the definitions of the gateway's tools that a model sees.
 pub(super) fn tool_bytes(app: &App, sender: &Sender) -> usize {
-    let caller = Caller::new(app.model_view(sender), Origin::Model, app.budget);
+    let caller = Caller::new(app.parts.model_view(sender), Origin::Model, app.parts.budget);
     caller
         .list()
         .map(|entry| entry.tool.input_schema.as_str().len() + entry.tool.description.len())
@@ -185,7 +185,7 @@ pub(super) fn tool_bytes(app: &App, sender: &Sender) -> usize {
 pub(super) async fn count(
     app: &App,
     sender: &Sender,
-    request: Request<Incoming>,
+    request: Request<RequestBody>,
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let (_, prompt, _) = read(app, sender, request, charge, true).await?;
@@ -203,7 +203,7 @@ pub(super) async fn count(
 async fn read(
     app: &App,
     sender: &Sender,
-    request: Request<Incoming>,
+    request: Request<RequestBody>,
     charge: &RequestCharge,
     checks: bool,
 ) -> Result<(Prepared, Prompt, OutputKeeper), ApiError> {
@@ -213,7 +213,7 @@ async fn read(
     // It has no effect on this API.
     options::take_parsed_extension(&mut body)?;
     let model = body.get("model").and_then(Value::as_str).unwrap_or_default();
-    let has_responses = app.models.has_responses(model);
+    let has_responses = app.parts.models.has_responses(model);
     let earlier = match previous(&body) {
         Some(_) if app.archive.is_none() => return Err(stores_nothing()),
         Some(id) => stored::conversation(app, sender, id, charge).await?,
@@ -264,7 +264,10 @@ async fn restore(
     let mut input = body.get_mut("input");
     if let Some(Value::Array(items)) = &mut input {
         let memory = charge.clone();
-        app.recall.restore_items(&sender.tenant(), items, move |bytes| memory.grow(bytes)).await?;
+        app.parts
+            .recall
+            .restore_items(&sender.tenant(), items, move |bytes| memory.grow(bytes))
+            .await?;
     }
     let text;
     let input: &[Value] = match input {
@@ -275,7 +278,7 @@ async fn restore(
         }
         None => &[],
     };
-    Ok(OutputKeeper::new(app.keeper(sender, may_store), earlier, input))
+    Ok(OutputKeeper::new(app.parts.keeper(sender, may_store), earlier, input))
 }
 
 fn stores_nothing() -> ApiError {
@@ -303,7 +306,7 @@ fn start(
     observer: Option<Arc<dyn RequestObserver>>,
 ) -> Run {
     let mut notes = Object::new();
-    availability::add_notes(app, sender, &mut notes);
+    app.parts.add_missing(sender, &mut notes);
     if !prepared.dropped.is_empty() {
         notes.insert(DROPPED.to_owned(), dropped(&prepared.dropped).collect());
     }
@@ -317,14 +320,14 @@ fn start(
             .max_tool_calls
             .map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
         reports: None,
-        results: Some(app.results.clone()),
+        results: Some(app.parts.results.clone()),
         keeper: None,
-        approver: app.approver(sender),
+        approver: app.parts.approver(sender),
         notes,
         budget: MemoryBudget::new(charge.clone()),
         observer,
     };
-    app.start(caller, request, timeout)
+    app.parts.start(caller, request, timeout)
 }
 
 /// Runs the loop to its end and returns the Response.
@@ -348,7 +351,7 @@ pub(super) async fn stored(
     sender: &Sender,
     target: StoredTarget,
     id: &str,
-    request: Request<Incoming>,
+    request: Request<RequestBody>,
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     // Drops the unread body.

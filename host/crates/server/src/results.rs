@@ -5,11 +5,11 @@
 //! valid for the tenant of the request alone, for some time.
 
 use http::{Request, StatusCode};
-use hyper::body::Incoming;
 
 use super::{
     App,
     memory::RequestCharge,
+    request_body::RequestBody,
     respond::{self, ApiError, Reply},
     sender::Sender,
 };
@@ -28,14 +28,14 @@ pub(super) async fn raw(
     app: &App,
     sender: &Sender,
     handle: &str,
-    request: Request<Incoming>,
+    request: Request<RequestBody>,
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     if let Some(elsewhere) = app.elsewhere(ReplicaId::of_text(handle), request.headers()).await? {
         let reply = elsewhere.pass_on(request, &app.settings, charge).await?;
         return reply.ok_or_else(unknown);
     }
-    let json = app.results.raw(&sender.tenant(), handle).ok_or_else(unknown)?;
+    let json = app.parts.results.raw(&sender.tenant(), handle).ok_or_else(unknown)?;
     charge.grow(json.len())?;
     Ok(respond::json_text(json.to_string()))
 }

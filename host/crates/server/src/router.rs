@@ -4,7 +4,6 @@ use std::{panic::AssertUnwindSafe, time::Instant};
 
 use futures_util::FutureExt as _;
 use http::{Method, Request};
-use hyper::body::Incoming;
 use tracing::{debug, error, info};
 
 use super::{
@@ -18,14 +17,15 @@ use super::{
         sessions::{self, SessionTarget},
     },
     management, mcp,
-    memory::{self, RequestCharge},
+    memory::{AfterWork as _, ChargeRefused, REQUEST_BYTES, RequestCharge, head_bytes},
     messages, metrics, models,
-    operator::{self, Actor, OperatorAct},
+    operator::{self, OperatorAct, RequestOperator},
     operator_login::{self, OperatorLoginStep},
     origin, quota, reload,
+    request_body::RequestBody,
     respond::{ApiError, Payload, Reply, RequestId},
     responses, results, runs,
-    sender::Sender,
+    sender::{Sender, sender_of},
     upstreams,
 };
 
@@ -106,7 +106,7 @@ struct Charged<'p> {
     route: Route<'p>,
     sender: Sender,
     /// The operator who sends it; `None` for callers.
-    actor: Option<Actor>,
+    actor: Option<RequestOperator>,
     ingress: Ingress,
     charge: RequestCharge,
 }
@@ -115,7 +115,7 @@ impl App {
     /// Handles one request. A panic becomes an internal error.
     pub(super) async fn handle(
         &self,
-        mut request: Request<Incoming>,
+        mut request: Request<RequestBody>,
         ingress: Ingress,
     ) -> ChargedReply {
         let started = Instant::now();
@@ -173,7 +173,7 @@ impl App {
     async fn route(
         &self,
         route: Option<Route<'_>>,
-        request: Request<Incoming>,
+        request: Request<RequestBody>,
         ingress: Ingress,
     ) -> Result<ChargedReply, ApiError> {
         let charged = match self.admit(route, &request, ingress).await {
@@ -193,8 +193,8 @@ impl App {
         let charge = charged.charge;
         // A streamed response is still being made, and what it holds stays charged.
         if let Payload::Whole(body) = reply.body() {
-            let bytes = memory::REQUEST_BYTES + body.len();
-            charge.settle(bytes).map_err(memory::ChargeRefused::after_work)?;
+            let bytes = REQUEST_BYTES + body.len();
+            charge.settle(bytes).map_err(ChargeRefused::after_work)?;
         }
         Ok((reply, Some(charge)))
     }
@@ -203,7 +203,7 @@ impl App {
     async fn admit<'p>(
         &self,
         route: Option<Route<'p>>,
-        request: &Request<Incoming>,
+        request: &Request<RequestBody>,
         ingress: Ingress,
     ) -> Result<Admission<'p>, ApiError> {
         let headers = request.headers();
@@ -249,7 +249,7 @@ impl App {
             (_, Some(_)) => Sender::of_operator(),
             // A user at a page has no credential of the gateway: a link is one.
             (Route::Management | Route::Login(_) | Route::OperatorLogin(_), None) => {
-                Sender::new(None, headers)?
+                sender_of(None, headers)?
             }
             _ => {
                 let rules = route.credentials();
@@ -261,7 +261,7 @@ impl App {
         if let Some(seat) = &seat {
             seat.claim(&sender.tenant(), waits)?;
         }
-        let charge = self.memory.open(sender.tenant(), headers)?;
+        let charge = self.parts.memory.open(sender.tenant(), head_bytes(headers))?;
         // A stream lasts for hours, longer than its token may be valid.
         if let Some(token) = sender.take_token().filter(|_| !waits) {
             charge.hold(token);
@@ -276,10 +276,10 @@ impl App {
     async fn actor(
         &self,
         route: Route<'_>,
-        request: &Request<Incoming>,
+        request: &Request<RequestBody>,
         ingress: Ingress,
         seat: Option<&Seat>,
-    ) -> Result<Option<Actor>, ApiError> {
+    ) -> Result<Option<RequestOperator>, ApiError> {
         let act = route.act();
         if act.is_none() && !route.takes_operators() {
             return Ok(None);
@@ -302,7 +302,7 @@ impl App {
     async fn dispatch(
         &self,
         charged: &Charged<'_>,
-        request: Request<Incoming>,
+        request: Request<RequestBody>,
     ) -> Result<Reply, ApiError> {
         let Charged { route, sender, actor, ingress, charge } = charged;
         let operator = actor.as_ref().map(|actor| &*actor.operator);

@@ -5,21 +5,21 @@
 //! response is the run as it is then. The rights are those of the request that resumes it.
 
 use http::{Method, Request, StatusCode};
-use hyper::body::Incoming;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
     App, body,
-    memory::RequestCharge,
+    memory::{RequestCharge, for_stored},
     options,
+    request_body::RequestBody,
     respond::{self, ApiError, Reply},
     sender::Sender,
     work,
 };
 use airlock_core::door::log_failure;
 use airlock_core::{
-    act::{Act, ActKind},
+    act::{Act, ActKind, Actor},
     door::{Caller, Origin, Resumed},
     run::{BadPosition, Cancelled, Position},
     tool::CallError,
@@ -128,10 +128,10 @@ pub(super) async fn run(
     sender: &Sender,
     target: RunTarget,
     id: &str,
-    request: Request<Incoming>,
+    request: Request<RequestBody>,
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
-    let runs = app.runs.as_ref().ok_or_else(keeps_nothing)?;
+    let runs = app.parts.runs.as_ref().ok_or_else(keeps_nothing)?;
     let tenant = sender.tenant();
     let own = runs.own(&tenant);
     match target {
@@ -143,7 +143,7 @@ pub(super) async fn run(
         RunTarget::Run => show(runs, sender, id, charge).await,
         RunTarget::Cancel => cancel(runs, sender, id, charge).await,
         RunTarget::Approve | RunTarget::Deny | RunTarget::Resolve | RunTarget::Resume => {
-            let timeout = options::timeout(request.headers(), app.budget.script)?;
+            let timeout = options::timeout(request.headers(), app.parts.budget.script)?;
             let decided = if target == RunTarget::Resume {
                 Some(Decisions::default())
             } else {
@@ -159,12 +159,16 @@ pub(super) async fn run(
                 check_approver(app, sender)?;
             }
             let script = own.head(id).await.map_err(|error| refusal(&error))?.script;
-            let caller = Caller::new(app.view(sender), Origin::Caller, app.budget.within(timeout));
+            let caller = Caller::new(
+                app.parts.view(sender),
+                Origin::Caller,
+                app.parts.budget.within(timeout),
+            );
             // Before the decisions are stored: a caller that cannot resume the run decides nothing.
             let resumed = runs::resume(&caller, id, &script).map_err(|error| {
                 conflict("run_refused", format!("the run cannot be resumed: {error}"))
             })?;
-            let decided = own.decide(id, decisions, &tenant.to_string()).await;
+            let decided = own.decide(id, decisions, &Actor::from(&tenant)).await;
             decided.map_err(|error| refusal(&error))?;
             record(app, sender, target, id);
             finish(resumed).await?;
@@ -187,7 +191,7 @@ fn record(app: &App, sender: &Sender, target: RunTarget, id: &str) {
         _ => return,
     };
     let acts = app.hooks.approvals.acts();
-    acts.record(|| Act::new(kind, sender.tenant().to_string(), id).with("run", id));
+    acts.record(|| Act::new(kind, &sender.tenant(), id).with("run", id));
 }
 
 /// Fails if calls of the sender's clients wait for operators: then the sender approves no call of a script
@@ -243,7 +247,7 @@ async fn show(
 ) -> Result<Reply, ApiError> {
     let tenant = sender.tenant();
     let runs = runs.own(&tenant);
-    let shown = runs.show_within(id, charge.for_stored(1));
+    let shown = runs.show_within(id, for_stored(charge, 1));
     let shown = shown.await.map_err(|error| refusal(&error))??;
     let made = work::on_tree(charge, move |_| Ok(runs::document_text(&shown)));
     Ok(respond::json_text(made.await?))

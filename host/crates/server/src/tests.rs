@@ -11,6 +11,7 @@ mod operator;
 mod parity;
 mod reload;
 mod responses;
+mod service;
 mod stream;
 mod through_socket;
 

@@ -21,9 +21,7 @@ use std::{sync::Arc, time::Duration};
 
 pub use self::{
     query::{LogCursor, LogFilter, LogOrder, LogPage, LogSort, MAX_VALUES},
-    sums::{
-        BucketSums, Histogram, LogSums, LogValues, MAX_BUCKETS, NamedBucket, NamedSums, TokenSums,
-    },
+    sums::{GroupSums, Histogram, LogGrouping, LogProperty, LogSums, LogValues, MAX_BUCKETS},
 };
 use crate::{
     database::Database,
@@ -315,49 +313,19 @@ impl Database {
 
     /// Returns the sums of all rows that a filter selects. Fails if the database cannot be used.
     pub async fn log_sums(&self, kind: LogKind, filter: LogFilter) -> Result<LogSums, Unavailable> {
-        self.read_log(move |sql| sums::total(sql, kind, &filter)).await
+        let groups = self.log_groups(kind, filter, LogGrouping::default()).await?;
+        Ok(groups.first().map(|group| group.sums).unwrap_or_default())
     }
 
-    /// Returns the sums of each part of a period. Fails if the database cannot be used.
-    pub async fn log_histogram(
+    /// Returns the sums of each group of the rows that a filter selects, by time, those with the most rows first.
+    /// Fails if the database cannot be used.
+    pub async fn log_groups(
         &self,
         kind: LogKind,
         filter: LogFilter,
-        histogram: Histogram,
-    ) -> Result<Vec<BucketSums>, Unavailable> {
-        self.read_log(move |sql| sums::buckets(sql, kind, &filter, histogram)).await
-    }
-
-    /// Returns the tokens of each part of a period. Fails if the database cannot be used.
-    pub async fn token_histogram(
-        &self,
-        filter: LogFilter,
-        histogram: Histogram,
-    ) -> Result<Vec<TokenSums>, Unavailable> {
-        self.read_log(move |sql| sums::tokens(sql, &filter, histogram)).await
-    }
-
-    /// Returns the sums of each tool or model in each part of a period, of at most `most` of them: those with
-    /// the most rows. Fails if the database cannot be used.
-    pub async fn log_histogram_by_name(
-        &self,
-        kind: LogKind,
-        filter: LogFilter,
-        histogram: Histogram,
-        most: u32,
-    ) -> Result<Vec<NamedBucket>, Unavailable> {
-        self.read_log(move |sql| sums::buckets_by_name(sql, kind, &filter, histogram, most)).await
-    }
-
-    /// Returns the sums of each tool or model, those with the most rows first. Fails if the database cannot be
-    /// used.
-    pub async fn top_logged(
-        &self,
-        kind: LogKind,
-        filter: LogFilter,
-        most: u32,
-    ) -> Result<Vec<NamedSums>, Unavailable> {
-        self.read_log(move |sql| sums::top(sql, kind, &filter, most)).await
+        grouping: LogGrouping,
+    ) -> Result<Vec<GroupSums>, Unavailable> {
+        self.read_log(move |sql| sums::groups(sql, kind, &filter, grouping)).await
     }
 
     /// Returns the values by which rows of a period can be selected. Fails if the database cannot be used.
@@ -402,13 +370,24 @@ impl Database {
     }
 }
 
-const TOOL_COLUMNS: &str = "id, at_ms, status, tool, client, origin, decision, key_id, key_name, team, \
-    customer, user_issuer, user_subject, parent, run, code, duration_us, cost, fuel, arguments_digest, \
-    result_digest, salt, erased_ms";
+/// Columns of the party of a row, in both tables.
+macro_rules! party_columns {
+    () => {
+        "key_id, key_name, team, customer, user_issuer, user_subject"
+    };
+}
 
-const MODEL_COLUMNS: &str = "id, at_ms, status, model, provider, served_model, key_id, key_name, team, \
-    customer, user_issuer, user_subject, streamed, code, duration_us, cost, input_tokens, cached_tokens, \
-    output_tokens, reasoning_tokens";
+const TOOL_COLUMNS: &str = concat!(
+    "id, at_ms, status, tool, client, origin, decision, ",
+    party_columns!(),
+    ", parent, run, code, duration_us, cost, fuel, arguments_digest, result_digest, salt, erased_ms"
+);
+
+const MODEL_COLUMNS: &str = concat!(
+    "id, at_ms, status, model, provider, served_model, ",
+    party_columns!(),
+    ", streamed, code, duration_us, cost, input_tokens, cached_tokens, output_tokens, reasoning_tokens"
+);
 
 fn tool_call(row: &Row<'_>) -> Result<LoggedToolCall, SqlError> {
     Ok(LoggedToolCall {

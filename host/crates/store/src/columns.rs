@@ -1,8 +1,9 @@
 //! Values of columns.
 
-use std::time::{Duration, SystemTime};
-
 use crate::settings::Clock;
+use airlock_core::unix_time::unix_milliseconds;
+
+pub(crate) use airlock_core::unix_time::milliseconds;
 
 /// Converts a number for a database, which has only signed ones.
 pub(crate) fn signed(number: u64) -> i64 {
@@ -19,12 +20,7 @@ pub(crate) fn size(text: &str) -> i64 {
     i64::try_from(text.len()).unwrap_or(i64::MAX)
 }
 
-/// Converts a time to milliseconds.
-pub(crate) fn milliseconds(time: Duration) -> i64 {
-    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
-}
-
 /// Returns the time that a clock shows, in milliseconds since 1970.
 pub(crate) fn milliseconds_since_1970(clock: &Clock) -> i64 {
-    milliseconds(clock().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
+    unix_milliseconds(clock())
 }

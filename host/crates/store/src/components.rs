@@ -12,7 +12,7 @@ pub(crate) mod sql;
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-use airlock_strings::{hex, hex_digit};
+use airlock_strings::{from_hex, hex};
 use sha2::{Digest as _, Sha256};
 
 use crate::{database::Database, error::Unavailable, sql::Subject};
@@ -75,14 +75,7 @@ impl FromStr for ComponentDigest {
 
     fn from_str(text: &str) -> Result<Self, BadDigest> {
         let digits = text.strip_prefix(Self::PREFIX).ok_or(BadDigest)?;
-        let digits: &[u8; 64] = digits.as_bytes().try_into().map_err(|_| BadDigest)?;
-        let mut digest = [0; 32];
-        for (byte, pair) in digest.iter_mut().zip(digits.chunks_exact(2)) {
-            let high = hex_digit(pair[0]).ok_or(BadDigest)?;
-            let low = hex_digit(pair[1]).ok_or(BadDigest)?;
-            *byte = high << 4 | low;
-        }
-        Ok(Self(digest))
+        from_hex(digits.as_bytes()).map(Self).ok_or(BadDigest)
     }
 }
 

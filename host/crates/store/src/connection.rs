@@ -10,6 +10,8 @@ use crate::sql::{
 
 /// Longest time of a copy.
 const COPY: Duration = Duration::from_hours(12);
+/// Longest time of a read of the call log: a second longer than its readers wait.
+const LOG_READ: Duration = Duration::from_secs(11);
 
 /// A connection, which one operation uses at a time.
 pub(crate) enum Connection {
@@ -33,6 +35,18 @@ impl Connection {
         job: impl FnOnce(&Sql<'_>) -> Result<T, SqlError>,
     ) -> Result<T, SqlError> {
         self.read_within(OPERATION, is_snapshot, job)
+    }
+
+    /// Runs a read of the call log as [`Self::read`] with `is_snapshot`. An operator chooses what it reads, and it
+    /// would keep the connection from others.
+    pub(crate) fn read_log<T>(
+        &mut self,
+        job: impl FnOnce(&Sql<'_>) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        match self {
+            Self::Sqlite(file) => file.read_within(LOG_READ, job),
+            Self::Postgres(server) => server.read_within(LOG_READ, true, job),
+        }
     }
 
     /// Runs a change of `subjects` in one transaction. An error or a refusal of `job` rolls it back.

@@ -113,7 +113,7 @@ impl Database {
     {
         let lane = self.shared.log_reader.as_ref().unwrap_or(&self.shared.reader);
         let party = Party::of("readers of the call log");
-        lane.run(party, move |connection| connection.read(true, job)).await
+        lane.run(party, move |connection| connection.read_log(job)).await
     }
 
     /// Runs a change of a subject in one transaction: an error of `job` rolls it back. If the future

@@ -16,7 +16,6 @@ use std::{
 };
 
 use crate::{
-    columns::milliseconds,
     database::Database,
     error::{OpenError, Unavailable},
     location::Location,
@@ -25,6 +24,7 @@ use crate::{
     settings::Settings,
     sql::{Sql, Subject, sqlite::SqliteSession},
 };
+use airlock_core::unix_time::unix_milliseconds;
 
 /// First version of the schema in which a store has a holder.
 const HOLDERS_SINCE: i32 = 8;
@@ -238,8 +238,7 @@ pub fn usage(settings: &Settings) -> Result<Vec<Usage>, OpenError> {
 /// migrate it; nothing if there is no such file. Blocks.
 pub fn usage_at(path: &Path) -> Result<Vec<Usage>, OpenError> {
     let Some((connection, version)) = open::look(path)? else { return Ok(Vec::new()) };
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let now = milliseconds(since);
+    let now = unix_milliseconds(SystemTime::now());
     let sql = Sql::on_sqlite(SqliteSession::new(&connection), now);
     let usage = match version {
         0 => Ok(Vec::new()),

@@ -15,8 +15,8 @@ use crate::{
     error::{OpenError, Unavailable},
     lane::MAX_WAIT,
     location::Location,
+    outage::Outage,
     settings::Settings,
-    sql::postgres::Outage,
 };
 
 /// The database of a process. Clones share it, so that all its users wait in the same two lanes. The

@@ -36,12 +36,18 @@
 //! With a key in the settings, the tokens of logins, what login links and logins of operators remember, and the documents of entries are sealed: a copy of
 //! the database is of no use without the key. Other data is stored as it is.
 //!
+//! Without the feature `postgres` there are files alone: the types of a server are those of
+//! `sql/no_postgres.rs` and `location/no_server.rs`, which have no values.
+//!
 //! The differences between the two databases, beside those in `sql`:
 //!
 //! - Changes of a file take turns. Those of a server run at the same time if their subjects differ;
 //!   see `sql::subject`.
 //! - The time of a file is that of the process. The time of a server is the server's.
 //! - A change of a server that is lost in its last moment may have been made.
+
+// What is made for a server has no caller then.
+#![cfg_attr(not(feature = "postgres"), allow(dead_code))]
 
 pub mod approvals;
 pub mod call_log;
@@ -64,6 +70,7 @@ pub mod login_link;
 mod open;
 pub mod operator_session;
 pub mod operators;
+mod outage;
 mod owner;
 pub mod recall;
 mod rekey;

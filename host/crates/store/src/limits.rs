@@ -215,14 +215,19 @@ impl Database {
         self.write(Subject::limit(""), sql::forget_expired).await
     }
 
-    /// Forgets the counts of limits that do not exist any more. Fails if the database cannot be used.
+    /// Forgets the counts of limits that do not exist any more. Fails if the database cannot be used, or if a
+    /// change holds one of the limits for a second; some may be forgotten then.
     pub async fn forget_counts(&self, limits: BTreeSet<String>) -> Result<(), Unavailable> {
-        let subjects = limits.iter().map(|limit| Subject::limit(limit)).collect();
-        let forgotten = self.attempt(subjects, move |sql| {
-            sql::forget(sql, &limits)?;
-            Ok(Ok::<(), Infallible>(()))
-        });
-        let Ok(()) = forgotten.await?;
+        let limits: Vec<_> = limits.into_iter().collect();
+        for limits in limits.chunks(MAX_CHANGED_LIMITS) {
+            let limits = limits.to_vec();
+            let subjects = limits.iter().map(|limit| Subject::limit(limit)).collect();
+            let forgotten = self.attempt_soon(LOCK_WAIT, subjects, move |sql| {
+                sql::forget(sql, &limits)?;
+                Ok(Ok::<(), Infallible>(()))
+            });
+            let Ok(()) = forgotten.await?;
+        }
         Ok(())
     }
 }

@@ -1,5 +1,7 @@
 //! The place where the database is: a file, or a server.
 
+mod error;
+#[cfg_attr(not(feature = "postgres"), path = "location/no_server.rs")]
 mod url;
 
 use std::{
@@ -8,8 +10,9 @@ use std::{
     str::FromStr,
 };
 
+#[cfg(feature = "postgres")]
 pub(crate) use self::url::ServerTls;
-pub use self::url::{LocationError, ServerUrl};
+pub use self::{error::LocationError, url::ServerUrl};
 
 /// Place of the database. `Display` and `Debug` show no password.
 #[derive(Debug, Clone)]
@@ -63,5 +66,25 @@ impl fmt::Display for Location {
             Self::File(path) => path.display().fmt(f),
             Self::Server(url) => url.fmt(f),
         }
+    }
+}
+
+#[cfg(all(test, feature = "postgres"))]
+#[path = "location/no_server.rs"]
+#[expect(dead_code, unreachable_pub, reason = "the test below parses a URL, and does nothing else")]
+mod no_server;
+
+#[cfg(all(test, feature = "postgres"))]
+mod tests {
+    use super::{LocationError, no_server::ServerUrl};
+
+    #[test]
+    fn a_build_without_postgresql_refuses_a_server_and_names_the_feature() {
+        let refused = ServerUrl::parse("postgres://ann:hunter2@db.test/airlock");
+        let refused = refused.expect_err("there is no client");
+        assert_eq!(refused, LocationError::NoPostgres);
+        let expected = "a store that begins with postgres:// needs the cargo feature \"postgres\", \
+                        which this build does not have; use the path of a file";
+        assert_eq!(refused.to_string(), expected);
     }
 }

@@ -17,6 +17,7 @@
 
 mod error;
 mod param;
+#[cfg_attr(not(feature = "postgres"), path = "sql/no_postgres.rs")]
 pub(crate) mod postgres;
 mod row;
 pub(crate) mod sqlite;
@@ -214,7 +215,7 @@ impl<'t> Sql<'t> {
     pub(crate) fn requests(&self) -> u32 {
         match self.engine {
             Engine::Sqlite(_) => 0,
-            Engine::Postgres(session) => session.requests.get(),
+            Engine::Postgres(session) => session.requests(),
         }
     }
 }

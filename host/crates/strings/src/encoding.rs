@@ -11,6 +11,19 @@ pub fn hex_digit(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
 
+/// Reads bytes in hexadecimal digits of either case; `None` if these are not the digits of `N` bytes.
+pub fn from_hex<const N: usize>(digits: &[u8]) -> Option<[u8; N]> {
+    let (pairs, rest) = digits.as_chunks::<2>();
+    if pairs.len() != N || !rest.is_empty() {
+        return None;
+    }
+    let mut bytes = [0; N];
+    for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
+        *byte = hex_digit(*high)? << 4 | hex_digit(*low)?;
+    }
+    Some(bytes)
+}
+
 /// Decodes every `%XX` of a text once. Returns `None` if a `%` is not followed by two hexadecimal
 /// digits.
 pub fn percent_decoded(text: &str) -> Option<Vec<u8>> {
@@ -36,6 +49,10 @@ mod tests {
     fn hexadecimal_has_two_digits_a_byte() {
         assert_eq!(hex(&[0x00, 0x0a, 0xff]), "000aff");
         assert_eq!((hex_digit(b'F'), hex_digit(b'g')), (Some(15), None));
+        assert_eq!(from_hex(b"000aFf"), Some([0x00, 0x0a, 0xff]));
+        for other in ["", "000a", "000aff0", "000aff00", "000afg"] {
+            assert_eq!(from_hex::<3>(other.as_bytes()), None, "{other}");
+        }
     }
 
     #[test]

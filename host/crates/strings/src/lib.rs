@@ -15,7 +15,7 @@ mod nearest;
 use std::error::Error;
 
 pub use self::{
-    encoding::{hex, hex_digit, percent_decoded},
+    encoding::{from_hex, hex, hex_digit, percent_decoded},
     hidden::stripped,
     invisible::{is_invisible, visible, visible_json, visible_line},
     nearest::nearest,

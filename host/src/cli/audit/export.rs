@@ -95,9 +95,14 @@ fn signing_key(args: &ExportArgs, public: &PublicKey) -> anyhow::Result<SigningK
             .map_err(|bad| anyhow::anyhow!("--signing-key {bad}"))?,
         None => SecretSource::File(args.log.join(OWN_KEY)),
     };
-    let secret = source.read(&environment).context("the key of the log cannot be read")?;
-    let key = SigningKey::parse(secret.expose());
-    let key = key.map_err(|bad| anyhow::anyhow!("the key in {source} {bad}"))?;
+    let key = match &source {
+        SecretSource::File(path) => SigningKey::read(path)?,
+        SecretSource::Env(_) => {
+            let secret = source.read(&environment).context("the key of the log cannot be read")?;
+            let key = SigningKey::parse(secret.expose());
+            key.map_err(|bad| anyhow::anyhow!("the key in {source} {bad}"))?
+        }
+    };
     ensure!(
         key.public(public.name()) == *public,
         "the key in {source} is not the one that signs the log, {public}"

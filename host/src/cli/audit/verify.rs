@@ -31,8 +31,8 @@ pub(super) struct VerifyArgs {
     /// File with checkpoints that were published. It may have those of other logs too. May be given several times.
     #[arg(long = "checkpoint", value_name = "FILE")]
     checkpoints: Vec<PathBuf>,
-    /// Print a JSON document: `{ok, origin, first, size, signed, keys, checkpoints, incomplete_bytes, findings: [{code,
-    /// line, message}]}`.
+    /// Print a JSON document: `{ok, origin, first, size, signed, unsigned_since, keys, checkpoints, incomplete_bytes,
+    /// findings: [{code, line, message}]}`.
     #[arg(long)]
     json: bool,
 }
@@ -65,6 +65,7 @@ fn document(report: &Report) -> serde_json::Value {
         "first": report.first,
         "size": report.size,
         "signed": report.signed,
+        "unsigned_since": report.unsigned_since,
         "keys": keys,
         "checkpoints": report.checkpoints,
         "incomplete_bytes": report.incomplete_bytes,
@@ -79,10 +80,11 @@ fn summary(report: &Report) -> String {
     }
     let Report { first, size, signed, checkpoints, .. } = report;
     let last = size.saturating_sub(1);
-    let unsigned = match size.saturating_sub(*signed) {
-        0 => String::new(),
-        1 => "; the last line is not signed yet".to_owned(),
-        count => format!("; the last {count} lines are not signed yet"),
+    let unsigned = match (size.saturating_sub(*signed), &report.unsigned_since) {
+        (count @ 1.., Some(since)) => {
+            format!("; lines at the end that are not signed yet: {count}, since {since}")
+        }
+        _ => String::new(),
     };
     format!(
         "the log {origin} is as it was signed: lines {first} to {last}, valid checkpoints: {checkpoints}{unsigned}"

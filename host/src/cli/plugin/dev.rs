@@ -28,7 +28,7 @@ use airlock_core::door::Arguments;
 
 /// Default filter of the log: failures, and everything that the plugin writes.
 pub(super) const FILTER: &str =
-    "warn,rmcp=off,airlock_sandbox::imports::log=info,airlock_sandbox::wasi::stdio=debug";
+    "warn,rmcp=off,airlock_sandbox::plugin::log=info,airlock_sandbox::plugin::wasi::stdio=debug";
 
 /// Build and try a plugin after every change
 ///

@@ -16,8 +16,14 @@ pub(super) struct CallControls(Arc<[Arc<dyn CallControl>]>);
 /// cancelled.
 struct ControlledCalls(Vec<Box<dyn ControlledCall>>);
 
-/// The parts of a call that is not admitted yet by all. It does not run if this is dropped.
-struct BegunCalls(Vec<Box<dyn ControlledCall>>);
+/// A call that is not permitted yet by all. It does not run if this is dropped.
+struct BegunCalls<'c> {
+    call: &'c Admitted,
+    /// All controls; none once they have decided.
+    controls: &'c [Arc<dyn CallControl>],
+    /// The parts of those that have begun it. The next one is asked.
+    parts: Vec<Box<dyn ControlledCall>>,
+}
 
 impl CallControls {
     pub(super) fn new(controls: &[Arc<dyn CallControl>]) -> Self {
@@ -31,10 +37,11 @@ impl CallControl for CallControls {
         call: &'c Admitted,
     ) -> BoxFuture<'c, Result<Box<dyn ControlledCall>, CallError>> {
         Box::pin(async move {
-            let mut begun = BegunCalls(Vec::with_capacity(self.0.len()));
+            let parts = Vec::with_capacity(self.0.len());
+            let mut begun = BegunCalls { call, controls: &self.0, parts };
             for control in &*self.0 {
                 match control.begin(call).await {
-                    Ok(controlled) => begun.0.push(controlled),
+                    Ok(controlled) => begun.parts.push(controlled),
                     Err(refusal) => return Err(begun.refuse(refusal)),
                 }
             }
@@ -50,26 +57,31 @@ impl CallControl for CallControls {
     }
 }
 
-impl BegunCalls {
+impl BegunCalls<'_> {
     fn admit(mut self) -> ControlledCalls {
-        ControlledCalls(mem::take(&mut self.0))
+        self.controls = &[];
+        ControlledCalls(mem::take(&mut self.parts))
     }
 
-    /// Ends the parts with a refusal, and returns it: the call is not made.
-    fn refuse(mut self, refusal: CallError) -> CallError {
+    /// Tells all controls of a refusal, except the one that was asked last, and returns it: the call is not
+    /// made.
+    fn refuse(&mut self, refusal: CallError) -> CallError {
+        let controls = mem::take(&mut self.controls);
+        let others = controls.get(self.parts.len() + 1..).unwrap_or_default();
         let result = Err(refusal.not_begun());
-        end(&mut self.0, &result);
-        match result {
-            Err(refusal) => refusal,
-            Ok(_) => unreachable!("it is an error"),
+        end(&mut self.parts, &result);
+        let Err(refusal) = result else { unreachable!("it is an error") };
+        for control in others {
+            control.call_refused(self.call, &refusal);
         }
+        refusal
     }
 }
 
-impl Drop for BegunCalls {
+impl Drop for BegunCalls<'_> {
     fn drop(&mut self) {
-        if !self.0.is_empty() {
-            end(&mut self.0, &Err(CallError::cancelled().not_begun()));
+        if !self.controls.is_empty() {
+            drop(self.refuse(CallError::cancelled()));
         }
     }
 }

@@ -19,8 +19,14 @@ pub(super) struct ModelControls(Arc<[Arc<dyn ModelControl>]>);
 /// was cut off.
 struct ControlledRequests(Vec<Box<dyn ControlledModelRequest>>);
 
-/// The parts of a request that is not permitted yet by all. It is not sent if this is dropped.
-struct BegunRequests(Vec<Box<dyn ControlledModelRequest>>);
+/// A request that is not permitted yet by all. It is not sent if this is dropped.
+struct BegunRequests<'c> {
+    request: ModelRequest<'c>,
+    /// All controls; none once they have decided.
+    controls: &'c [Arc<dyn ModelControl>],
+    /// The parts of those that have begun it. The next one is asked.
+    parts: Vec<Box<dyn ControlledModelRequest>>,
+}
 
 impl ModelControls {
     pub(super) fn new(controls: &[Arc<dyn ModelControl>]) -> Self {
@@ -38,40 +44,53 @@ impl ModelControl for ModelControls {
         request: ModelRequest<'c>,
     ) -> BoxFuture<'c, Result<Box<dyn ControlledModelRequest>, ControlRefusal>> {
         Box::pin(async move {
-            let mut begun = BegunRequests(Vec::with_capacity(self.0.len()));
+            let parts = Vec::with_capacity(self.0.len());
+            let mut begun = BegunRequests { request, controls: &self.0, parts };
             for control in &*self.0 {
                 match control.begin(request).await {
-                    Ok(controlled) => begun.0.push(controlled),
+                    Ok(controlled) => begun.parts.push(controlled),
                     Err(refusal) => {
-                        begun.end(refusal.code);
+                        begun.refuse(&refusal);
                         return Err(refusal);
                     }
                 }
             }
-            let controlled: Box<dyn ControlledModelRequest> = Box::new(begun.admit());
+            let controlled: Box<dyn ControlledModelRequest> = Box::new(begun.permit());
             Ok(controlled)
         })
     }
 }
 
-impl BegunRequests {
-    fn admit(mut self) -> ControlledRequests {
-        ControlledRequests(mem::take(&mut self.0))
+impl BegunRequests<'_> {
+    fn permit(mut self) -> ControlledRequests {
+        self.controls = &[];
+        ControlledRequests(mem::take(&mut self.parts))
     }
 
-    /// Ends the parts of a request that is not sent.
-    fn end(&mut self, code: HostCode) {
-        let error = Some(code.as_str());
+    /// Tells all controls of a refusal, except the one that was asked last: the request is not sent.
+    fn refuse(&mut self, refusal: &ControlRefusal) {
+        let controls = mem::take(&mut self.controls);
+        let others = controls.get(self.parts.len() + 1..).unwrap_or_default();
+        let error = Some(refusal.code.as_str());
         let outcome = ModelOutcome { error, has_not_begun: true, ..ModelOutcome::default() };
-        for controlled in mem::take(&mut self.0) {
+        for controlled in mem::take(&mut self.parts) {
             controlled.end(&outcome);
+        }
+        for control in others {
+            control.request_refused(self.request, refusal);
         }
     }
 }
 
-impl Drop for BegunRequests {
+impl Drop for BegunRequests<'_> {
     fn drop(&mut self) {
-        self.end(HostCode::Cancelled);
+        if !self.controls.is_empty() {
+            self.refuse(&ControlRefusal {
+                code: HostCode::Cancelled,
+                message: "the request was cancelled".to_owned(),
+                retry_after: None,
+            });
+        }
     }
 }
 

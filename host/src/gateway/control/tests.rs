@@ -7,8 +7,8 @@ use serde_json::json;
 use super::Controls;
 use airlock_core::{
     door::{
-        Admitted, Budget, CallControl, Caller, ControlledCall, Filter, Membership, Origin,
-        Provider, Refusal, Source, View,
+        Admitted, Budget, CallControl, CallPolicy, Caller, ControlledCall, Filter, Membership,
+        Origin, PolicyVerdict, ProposedCall, Provider, Refusal, Source, View,
     },
     model_control::{
         ControlRefusal, ControlledModelRequest, ModelControl, ModelOutcome, ModelRequest,
@@ -36,45 +36,45 @@ enum Decision {
 
 /// A control of both kinds. All of one test share what they are told.
 #[derive(Clone)]
-struct Recorder {
+struct TestControl {
     name: &'static str,
     decision: Decision,
     cost: Option<u64>,
     told: Arc<Mutex<Vec<String>>>,
 }
 
-impl Recorder {
+impl TestControl {
     fn tell(&self, what: &str) {
         self.told.lock().push(format!("{} {what}", self.name));
     }
 
-    fn recorded(&self) -> Recorded {
+    fn begun(&self) -> TestPart {
         self.tell("begin");
-        Recorded { recorder: self.clone(), has_ended: false }
+        TestPart { control: self.clone(), has_ended: false }
     }
 }
 
-struct Recorded {
-    recorder: Recorder,
+struct TestPart {
+    control: TestControl,
     has_ended: bool,
 }
 
-impl Recorded {
+impl TestPart {
     fn ended(&mut self, end: &str) {
         self.has_ended = true;
-        self.recorder.tell(&format!("end {end}"));
+        self.control.tell(&format!("end {end}"));
     }
 }
 
-impl Drop for Recorded {
+impl Drop for TestPart {
     fn drop(&mut self) {
         if !self.has_ended {
-            self.recorder.tell("drop");
+            self.control.tell("drop");
         }
     }
 }
 
-impl CallControl for Recorder {
+impl CallControl for TestControl {
     fn begin<'c>(
         &'c self,
         _: &'c Admitted,
@@ -82,8 +82,8 @@ impl CallControl for Recorder {
         async move {
             match self.decision {
                 Decision::Permits => {
-                    let recorded: Box<dyn ControlledCall> = Box::new(self.recorded());
-                    Ok(recorded)
+                    let begun: Box<dyn ControlledCall> = Box::new(self.begun());
+                    Ok(begun)
                 }
                 Decision::Refuses => Err(CallError::limit_reached("of a test", None)),
                 Decision::Waits => pending().await,
@@ -95,9 +95,14 @@ impl CallControl for Recorder {
     fn refused(&self, refusal: &Refusal<'_>) {
         self.tell(&format!("refused {}", refusal.name));
     }
+
+    fn call_refused(&self, call: &Admitted, refusal: &CallError) {
+        let code = refusal.code().as_str();
+        self.tell(&format!("call_refused {} {code}", call.tool().full_name));
+    }
 }
 
-impl ControlledCall for Recorded {
+impl ControlledCall for TestPart {
     fn end(mut self: Box<Self>, result: &Result<ToolOutput, CallError>) {
         let end = match result {
             Ok(_) => "ok".to_owned(),
@@ -107,7 +112,7 @@ impl ControlledCall for Recorded {
     }
 }
 
-impl ModelControl for Recorder {
+impl ModelControl for TestControl {
     fn begin<'c>(
         &'c self,
         _: ModelRequest<'c>,
@@ -115,8 +120,8 @@ impl ModelControl for Recorder {
         async move {
             match self.decision {
                 Decision::Permits => {
-                    let recorded: Box<dyn ControlledModelRequest> = Box::new(self.recorded());
-                    Ok(recorded)
+                    let begun: Box<dyn ControlledModelRequest> = Box::new(self.begun());
+                    Ok(begun)
                 }
                 Decision::Refuses => Err(ControlRefusal {
                     code: HostCode::LimitReached,
@@ -128,11 +133,15 @@ impl ModelControl for Recorder {
         }
         .boxed()
     }
+
+    fn request_refused(&self, request: ModelRequest<'_>, refusal: &ControlRefusal) {
+        self.tell(&format!("request_refused {} {}", request.model, refusal.code.as_str()));
+    }
 }
 
-impl ControlledModelRequest for Recorded {
+impl ControlledModelRequest for TestPart {
     fn cost(&self, _: &ModelOutcome<'_>) -> Option<u64> {
-        self.recorder.cost
+        self.control.cost
     }
 
     fn end(mut self: Box<Self>, outcome: &ModelOutcome<'_>) {
@@ -156,9 +165,9 @@ impl Three {
             ("b", second, Some(7)),
             ("c", Decision::Permits, Some(9)),
         ] {
-            let recorder = Arc::new(Recorder { name, decision, cost, told: told.clone() });
-            controls.add_calls(recorder.clone());
-            controls.add_models(recorder);
+            let control = Arc::new(TestControl { name, decision, cost, told: told.clone() });
+            controls.add_calls(control.clone());
+            controls.add_models(control);
         }
         Self { controls, told }
     }
@@ -184,7 +193,8 @@ impl Provider for NoTools {
     }
 }
 
-fn call() -> Admitted {
+/// Returns a view with the tool `a-read`, which runs without an approval.
+fn view() -> View {
     let client = ClientName::parse("a").expect("a good name");
     let definition = json!({"name": "read", "inputSchema": {}});
     let definition: ToolDefinition = serde_json::from_value(definition).expect("a tool");
@@ -192,15 +202,22 @@ fn call() -> Admitted {
     let provider: Arc<dyn Provider> = Arc::new(NoTools);
     let source = Source {
         client: &client,
-        policy: &Policy { execute: Allowlist::All, ..Policy::default() },
+        policy: &Policy {
+            execute: Allowlist::All,
+            auto_execute: Allowlist::All,
+            ..Policy::default()
+        },
         tools: &[tool],
         unaccepted: &BTreeSet::new(),
         provider: &provider,
         is_server: false,
         is_switched_off: false,
     };
-    let view = View::new([source], None, &Filter::none(), None);
-    Caller::new(view, Origin::Caller, BUDGET).admit("a-read", "{}").expect("it is listed")
+    View::new([source], None, &Filter::none(), None)
+}
+
+fn call() -> Admitted {
+    Caller::new(view(), Origin::Caller, BUDGET).admit("a-read", "{}").expect("it is listed")
 }
 
 fn request<'r>(tenant: &'r Tenant, membership: &'r Membership) -> ModelRequest<'r> {
@@ -213,6 +230,38 @@ fn request<'r>(tenant: &'r Tenant, membership: &'r Membership) -> ModelRequest<'
         choices: 1,
         max_output_tokens: None,
         is_streamed: false,
+    }
+}
+
+/// A policy that has one verdict about all calls.
+struct Verdict(PolicyVerdict);
+
+impl CallPolicy for Verdict {
+    fn narrow(&self, _: &ProposedCall<'_>) -> PolicyVerdict {
+        self.0.clone()
+    }
+}
+
+#[test]
+fn of_several_policies_the_strictest_verdict_counts() {
+    let refusal = PolicyVerdict::Refuse { reason: "no".to_owned() };
+    for (verdicts, code) in [
+        (vec![], None),
+        (vec![PolicyVerdict::Unchanged, PolicyVerdict::Unchanged], None),
+        (
+            vec![PolicyVerdict::RequireApproval, PolicyVerdict::Unchanged],
+            Some(HostCode::NeedsApproval),
+        ),
+        (vec![PolicyVerdict::RequireApproval, refusal.clone()], Some(HostCode::PolicyRefused)),
+        (vec![refusal, PolicyVerdict::Unchanged], Some(HostCode::PolicyRefused)),
+    ] {
+        let mut controls = Controls::default();
+        for verdict in &verdicts {
+            controls.add_policy(Arc::new(Verdict(verdict.clone())));
+        }
+        let view = view().with_policy(controls.of_policies());
+        let admitted = Caller::new(view, Origin::Model, BUDGET).admit("a-read", "{}");
+        assert_eq!(admitted.err().map(|error| error.code()), code, "{verdicts:?}");
     }
 }
 
@@ -237,18 +286,44 @@ async fn controls_begin_and_end_in_their_order() {
 }
 
 #[tokio::test]
-async fn a_refusal_ends_the_controls_before_it_and_asks_none_after_it() {
+async fn a_refusal_ends_the_controls_before_it_and_is_told_to_those_after_it() {
     let three = Three::new(Decision::Refuses);
     let refused = three.calls().begin(&call()).await.err().expect("one refuses it");
     assert_eq!(refused.code(), HostCode::LimitReached);
     assert!(refused.has_not_begun());
-    assert_eq!(three.told(), ["a begin", "a end limit_reached true"]);
+    let ended = ["a begin", "a end limit_reached true"];
+    assert_eq!(three.told(), [&ended[..], &["c call_refused a-read limit_reached"]].concat());
 
     let tenant = Tenant::ANONYMOUS;
     let membership = Membership::default();
     let refused = three.models().begin(request(&tenant, &membership)).await.err();
     assert_eq!(refused.map(|refusal| refusal.code), Some(HostCode::LimitReached));
-    assert_eq!(three.told(), ["a begin", "a end limit_reached true"]);
+    assert_eq!(three.told(), [&ended[..], &["c request_refused p/m limit_reached"]].concat());
+}
+
+#[tokio::test]
+async fn limits_are_asked_first_and_records_last() {
+    let told = Arc::<Mutex<Vec<String>>>::default();
+    let [limits, own, records] = ["limits", "own", "records"].map(|name| {
+        let told = told.clone();
+        Arc::new(TestControl { name, decision: Decision::Permits, cost: None, told })
+    });
+    let mut controls = Controls::default();
+    controls.add_calls(own.clone());
+    controls.add_models(own);
+    let controls = controls.between(&limits, Some(&records));
+    let calls = controls.of_calls().expect("there are some");
+    let running = calls.begin(&call()).await.map_err(|_| ()).expect("all permit it");
+    let expected = ["limits begin", "own begin", "records begin"];
+    assert_eq!(std::mem::take(&mut *told.lock()), expected);
+    drop(running);
+    told.lock().clear();
+    let tenant = Tenant::ANONYMOUS;
+    let membership = Membership::default();
+    let models = controls.of_models().expect("there are some");
+    let running = models.begin(request(&tenant, &membership)).await;
+    assert_eq!(std::mem::take(&mut *told.lock()), expected);
+    drop(running);
 }
 
 #[tokio::test]
@@ -256,12 +331,13 @@ async fn what_is_dropped_before_all_permit_it_has_not_begun() {
     let three = Three::new(Decision::Waits);
     let call = call();
     assert!(three.calls().begin(&call).now_or_never().is_none());
-    assert_eq!(three.told(), ["a begin", "a end cancelled true"]);
+    let ended = ["a begin", "a end cancelled true"];
+    assert_eq!(three.told(), [&ended[..], &["c call_refused a-read cancelled"]].concat());
 
     let tenant = Tenant::ANONYMOUS;
     let membership = Membership::default();
     assert!(three.models().begin(request(&tenant, &membership)).now_or_never().is_none());
-    assert_eq!(three.told(), ["a begin", "a end cancelled true"]);
+    assert_eq!(three.told(), [&ended[..], &["c request_refused p/m cancelled"]].concat());
 }
 
 #[tokio::test]
@@ -293,7 +369,6 @@ fn all_are_told_of_what_the_door_refuses() {
 
 #[test]
 fn without_controls_there_is_nothing_to_install() {
-    let mut none = Controls::default();
-    none.append(Controls::default());
+    let none = Controls::default();
     assert!(none.of_calls().is_none() && none.of_models().is_none());
 }

@@ -1,4 +1,4 @@
-use std::{fs, path::Path};
+use std::{fs, path::Path, time::SystemTime};
 
 use super::*;
 use airlock_records::{AuditPlace, OnFailure, RecordSettings};
@@ -44,7 +44,8 @@ async fn changes_between_the_start_and_the_first_look_are_recorded() {
     let log = place.directory.join("log.jsonl");
     let settings =
         RecordSettings { call_log: None, audit: Some(place), on_failure: OnFailure::Refuse };
-    let recorder = Recorder::start(settings, database.clone(), post_checkpoint());
+    let price: CallPrice = Arc::new(|_: &str| None);
+    let recorder = Recorder::start(settings, database.clone(), post_checkpoint(), price);
     let recorder = recorder.expect("a thread");
     change(database.open().await.expect("it opens"), "between").await;
     let text = tokio::select! {

@@ -8,7 +8,11 @@ use tracing::{info, warn};
 use url::Url;
 
 use super::UpstreamServers;
-use airlock_core::{act::Acts, secret::Secret, tool::ClientName};
+use airlock_core::{
+    act::{Actor, Acts},
+    secret::Secret,
+    tool::ClientName,
+};
 use airlock_mcp_client::{
     FollowError, HttpSettings, LoginError, LoginsUnavailable, OpenLink, Settings, is_secret,
     new_secret,
@@ -250,15 +254,14 @@ impl UserLogins for UpstreamServers {
         &'a self,
         session: &'a str,
         holder: Option<OwnerId>,
+        by: Actor,
     ) -> BoxFuture<'a, Result<bool, LoginRefusal>> {
         Box::pin(async move {
             let removing = self.accounts.logins().remove_of_user(session, holder);
             let Some(removed) = removing.await.map_err(|error| unavailable(&error))? else {
                 return Ok(false);
             };
-            let client = &removed.id.client;
-            let key = &removed.holder.key_name;
-            self.accounts.links().record_logout(client, key, holder.is_some());
+            self.accounts.links().record_logout(&removed.id.client, &removed.holder, by);
             if let Some(holder) = removed.id.holder {
                 self.accounts.disconnect(holder, Some(&removed.id.client));
             }

@@ -90,8 +90,7 @@ fn difference_in_time<L: Language + 'static>(
 
 /// Runs a script, and returns why it differs from `CPython`'s; `None` if it does not.
 fn difference<L: Language>(tools: &Fixtures, source: String, expected: &Value) -> Option<String> {
-    let bindings = tools.bindings().into();
-    let script = Script { name: "code.py".into(), source, bindings, clock_ms: None };
+    let script = Script::new("code.py", source, tools.bindings().into());
     let printed = RefCell::new(Vec::new());
     let ended = L::run(&script, tools, &|line| printed.borrow_mut().push(line.to_owned()));
     let value = match ended {
@@ -149,12 +148,7 @@ impl Fixtures {
     fn bindings(&self) -> Vec<Binding> {
         let bindings = self.0.keys().map(|tool| {
             let (namespace, name) = tool.split_once('.').expect("server.tool");
-            Binding {
-                namespace: namespace.to_owned(),
-                name: name.to_owned(),
-                alias: None,
-                tool: tool.clone(),
-            }
+            Binding::in_namespace(namespace, name, tool)
         });
         bindings.collect()
     }

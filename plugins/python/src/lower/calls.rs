@@ -38,7 +38,12 @@ impl Finder<'_> {
             Expr::Attribute(it) => {
                 matches!(&*it.value, Expr::Name(of) if self.bindings.has(of.id.as_str()))
             }
-            _ => self.names.mentions(function, &|name| self.bindings.has(name), MAX_STEPS),
+            Expr::Name(it) if self.bindings.function(it.id.as_str()).is_some() => true,
+            _ => self.names.mentions(
+                function,
+                &|name| self.bindings.is_tool_or_namespace(name),
+                MAX_STEPS,
+            ),
         }
     }
 
@@ -88,6 +93,9 @@ impl<'a> Visitor<'a> for Finder<'_> {
 
 #[cfg(test)]
 mod tests {
+    use airlock_executor::testing::embedded;
+
+    use crate::Python;
     use crate::run::tests::{fail, result};
 
     #[test]
@@ -107,6 +115,16 @@ mod tests {
         }
         let failure = fail(&format!("{many}max([], key=key)"));
         assert_eq!(failure.message, "ValueError: max() iterable argument is empty");
+    }
+
+    #[test]
+    fn a_key_function_may_be_or_call_a_global_function() {
+        embedded::check_results::<Python>(&[
+            ("sorted([2, 1], key=lambda n: read(n)['path'])", "[1,2]"),
+            ("def key(n): return -read(n)['path']\nxs = [1, 2]\nxs.sort(key=key)\nxs", "[2,1]"),
+            ("[d['record'] for d in map(save, [1, 2])]", "[1,2]"),
+            ("[callable(save), callable(id)]", "[true,false]"),
+        ]);
     }
 
     #[test]

@@ -137,8 +137,8 @@ impl<'a> Flow<'a, '_> {
         }
     }
 
-    /// Returns whether an expression is a tool: an attribute of a namespace, or a variable that
-    /// holds one.
+    /// Returns whether an expression is a tool: an attribute of a namespace, a global function, or a
+    /// variable that holds one.
     fn is_tool(&self, scope: usize, expression: &'a Expr, steps: usize) -> bool {
         match expression {
             Expr::Attribute(it) => self.is_namespace(scope, &it.value, steps),
@@ -152,11 +152,17 @@ impl<'a> Flow<'a, '_> {
                         .first()
                         .is_some_and(|of| self.is_namespace(scope, of, steps))
             }
+            Expr::Name(it) if self.is_function(scope, it.id.as_str()) => true,
             Expr::Name(_) | Expr::Subscript(_) => {
                 self.any_held(scope, expression, steps, &Self::is_tool)
             }
             _ => false,
         }
+    }
+
+    /// Returns whether a name is that of a global function of the run, and of nothing in the script.
+    fn is_function(&self, scope: usize, name: &str) -> bool {
+        self.bindings.function(name).is_some() && !self.scopes.is_bound(scope, name)
     }
 
     /// Returns whether an expression is a namespace of tools.
@@ -208,18 +214,17 @@ impl<'a> Flow<'a, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use airlock_executor::Binding;
     use ruff_python_parser::parse_module;
 
     /// Returns the script with its changes.
     fn marked(source: &str) -> String {
-        let binding = airlock_executor::Binding {
-            namespace: "files".into(),
-            name: "read".into(),
-            alias: None,
-            tool: "files-read".into(),
-        };
+        let bindings = vec![
+            Binding::in_namespace("files", "read", "files-read"),
+            Binding::function("fetch_page", "web-fetch", vec!["url".into()]),
+        ];
         let parsed = parse_module(source).expect("the test is Python");
-        let edits = edits(&parsed.syntax().body, &vec![binding].into());
+        let edits = edits(&parsed.syntax().body, &bindings.into());
         super::super::source::Text::new(source, String::new(), edits).text.into_owned()
     }
 
@@ -247,6 +252,12 @@ mod tests {
             "x = await (files.read(@p=1) if y else files.read(@p=2))",
             "for server in [files]:\n    x = await server.read(@p=1)",
             "async def main():\n    x, y = files.read(@p=1), files.read(@p=2)\n    return await asyncio.gather(x, y)\nasyncio.run(main())",
+            "x = await fetch_page(@'a')",
+            "await asyncio.gather(fetch_page(@'a'), fetch_page(@url='b'), files.read(@p=1))",
+            "f = fetch_page\nx = await f(@'a')",
+            "async def one(tool, url):\n    return await tool(@url)\nawait one(fetch_page, 'a')",
+            "await asyncio.gather(*[fetch_page(@u) for u in ['a', 'b']])",
+            "def start(u):\n    return fetch_page(@u)\nx = await asyncio.gather(start('a'), start('b'))",
         ] {
             let script = if script.contains("tools['a']") {
                 format!("tools = {{'a': files.read}}\n{script}")
@@ -270,6 +281,10 @@ mod tests {
             "other = 1\nx = await other.read(p=1)",
             "files = 1\nx = await files.read(p=1)",
             "x = await files.other.read(p=1)",
+            "x = fetch_page('a')\nasync def f():\n    return x\nawait f()",
+            "async def fetch_page(u):\n    return u\nx = await fetch_page('a')",
+            "async def f(fetch_page):\n    return await fetch_page('a')\nawait g(f)",
+            "x = await files.fetch_page.read('a')",
         ] {
             assert_eq!(marked(script), script);
         }

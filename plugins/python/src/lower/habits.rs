@@ -144,10 +144,13 @@ impl Finder<'_> {
     fn call(&mut self, call: &ExprCall) {
         if let Some(first) = call.arguments.args.first() {
             match &*call.func {
-                Expr::Name(name) if name.id.as_str() == "next" => self.iterator(first),
-                Expr::Name(name) if name.id.as_str() == "format" => {
-                    self.edits.push(Edit::replace(name.range(), "_airlock_format"));
-                }
+                Expr::Name(name) if self.syntax.names.is_builtin(&name.id) => match &*name.id {
+                    "next" => self.iterator(first),
+                    "format" => {
+                        self.edits.push(Edit::replace(name.range(), "_airlock_format"));
+                    }
+                    _ => {}
+                },
                 Expr::Attribute(it) if it.attr.as_str() == "from_iterable" => self.chain(it, first),
                 _ => {}
             }

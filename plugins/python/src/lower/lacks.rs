@@ -4,6 +4,7 @@
 //! found at once, so that a model corrects them in one turn.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use monty_types::CodeLoc;
 use ruff_python_ast::visitor::{Visitor, walk_comprehension, walk_expr, walk_stmt};
@@ -32,7 +33,7 @@ const MAX_LACKS: usize = 20;
 /// does not parse.
 pub(crate) fn find(source: &str) -> Vec<Lack> {
     let Ok(parsed) = parse_module(source) else { return Vec::new() };
-    let syntax = Syntax::new(source, &parsed);
+    let syntax = Syntax::new(source, &parsed, HashSet::new());
     let mut finder = Finder { syntax: &syntax, found: Vec::new() };
     finder.visit_body(syntax.body);
     finder.found.sort_by_key(|(at, ..)| at.start());

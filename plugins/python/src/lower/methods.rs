@@ -99,7 +99,7 @@ impl Finder<'_> {
     fn call(&mut self, call: &ExprCall) {
         let name = match &*call.func {
             Expr::Attribute(it) => it.attr.as_str(),
-            Expr::Name(it) => it.id.as_str(),
+            Expr::Name(it) if self.bindings.function(it.id.as_str()).is_none() => it.id.as_str(),
             _ => return,
         };
         match name {

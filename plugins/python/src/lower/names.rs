@@ -1,19 +1,28 @@
-//! The names that a script binds, and those that may hold sets.
+//! The names that a script binds or has from the start, and those that may hold sets.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use ruff_python_ast::visitor::{
     Visitor, walk_except_handler, walk_expr, walk_parameter, walk_stmt,
 };
 use ruff_python_ast::{
-    Alias, ExceptHandler, Expr, ExprContext, Operator, Parameter, Stmt, StmtFunctionDef,
+    Alias, Comprehension, ExceptHandler, Expr, ExprContext, Operator, Parameter, Stmt,
+    StmtFunctionDef,
 };
 
 /// The names of a script, whatever their scopes.
 #[derive(Default)]
 pub(super) struct Names<'a> {
-    /// Names that the script gives a value: such a built-in function is not Python's.
+    /// Names that the script has from the start: those of global functions and inputs.
+    given: HashSet<&'a str>,
+    /// Those of them that are in the script.
+    pub(super) used: BTreeSet<&'a str>,
+    /// Names that the script gives a value.
     pub(super) bound: HashSet<&'a str>,
+    /// Whether the script gives the global `result` a value.
+    pub(super) binds_result: bool,
+    /// Functions, classes and comprehensions around the place: names that are bound there are no globals.
+    depth: usize,
     /// Variables that hold a set at some place.
     sets: HashSet<&'a str>,
     /// Functions and lambdas with a name, and what they evaluate.
@@ -22,10 +31,15 @@ pub(super) struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    pub(super) fn new(body: &'a [Stmt]) -> Self {
-        let mut names = Self::default();
+    pub(super) fn new(body: &'a [Stmt], given: HashSet<&'a str>) -> Self {
+        let mut names = Self { given, ..Self::default() };
         names.visit_body(body);
         names
+    }
+
+    fn bind(&mut self, name: &'a str) {
+        self.bound.insert(name);
+        self.binds_result |= name == "result" && self.depth == 0;
     }
 
     /// Notes a name that holds a set.
@@ -39,7 +53,7 @@ impl<'a> Names<'a> {
 
     /// Returns whether a call of this name is one of Python's built-in function.
     pub(super) fn is_builtin(&self, name: &str) -> bool {
-        !self.bound.contains(name)
+        !self.bound.contains(name) && !self.given.contains(name)
     }
 
     /// Returns whether a value may be a set, as far as the text shows.
@@ -95,11 +109,12 @@ impl<'a> Visitor<'a> for Names<'a> {
     fn visit_stmt(&mut self, statement: &'a Stmt) {
         match statement {
             Stmt::FunctionDef(StmtFunctionDef { name, body, .. }) => {
-                self.bound.insert(name.as_str());
+                self.bind(name.as_str());
                 self.functions.push((name.as_str(), body));
             }
-            Stmt::ClassDef(it) => {
-                self.bound.insert(it.name.as_str());
+            Stmt::ClassDef(it) => self.bind(it.name.as_str()),
+            Stmt::Global(it) => {
+                self.binds_result |= it.names.iter().any(|name| name.as_str() == "result");
             }
             Stmt::Assign(it) => {
                 if let ([Expr::Tuple(names)], Expr::Tuple(values)) = (&*it.targets, &*it.value) {
@@ -116,30 +131,51 @@ impl<'a> Visitor<'a> for Names<'a> {
             }
             _ => {}
         }
+        let inner = usize::from(matches!(statement, Stmt::FunctionDef(_) | Stmt::ClassDef(_)));
+        self.depth += inner;
         walk_stmt(self, statement);
+        self.depth -= inner;
     }
 
     fn visit_expr(&mut self, expression: &'a Expr) {
-        if let Expr::Name(it) = expression
-            && it.ctx != ExprContext::Load
-        {
-            self.bound.insert(it.id.as_str());
+        if let Expr::Name(it) = expression {
+            let name = it.id.as_str();
+            self.used.extend(self.given.get(name));
+            if it.ctx != ExprContext::Load {
+                self.bind(name);
+            }
         }
+        let inner = usize::from(matches!(expression, Expr::Lambda(_)));
+        self.depth += inner;
         walk_expr(self, expression);
+        self.depth -= inner;
+    }
+
+    fn visit_comprehension(&mut self, comprehension: &'a Comprehension) {
+        let Comprehension { target, iter, ifs, .. } = comprehension;
+        self.visit_expr(iter);
+        self.depth += 1;
+        self.visit_expr(target);
+        self.depth -= 1;
+        for condition in ifs {
+            self.visit_expr(condition);
+        }
     }
 
     fn visit_parameter(&mut self, parameter: &'a Parameter) {
-        self.bound.insert(parameter.name.as_str());
+        self.bind(parameter.name.as_str());
         walk_parameter(self, parameter);
     }
 
     fn visit_alias(&mut self, alias: &'a Alias) {
-        self.bound.insert(alias.asname.as_ref().unwrap_or(&alias.name).as_str());
+        self.bind(alias.asname.as_ref().unwrap_or(&alias.name).as_str());
     }
 
     fn visit_except_handler(&mut self, handler: &'a ExceptHandler) {
         let ExceptHandler::ExceptHandler(it) = handler;
-        self.bound.extend(it.name.as_ref().map(ruff_python_ast::Identifier::as_str));
+        if let Some(name) = &it.name {
+            self.bind(name.as_str());
+        }
         walk_except_handler(self, handler);
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
+use super::GIVEN;
 use super::names::Names;
 
 /// Start of the names of these functions, and of all that is added to a script.
@@ -98,6 +99,16 @@ pub(super) fn shielded(prelude: String, names: &Names<'_>) -> String {
         text = format!("{own} = {name}\n{}", renamed(&text, name, &own));
     }
     text
+}
+
+/// Returns the lines that give the script its global functions and inputs. They stand behind all other
+/// lines, which know the built-in functions of these names.
+pub(super) fn given(names: &Names<'_>) -> String {
+    let mut lines = String::new();
+    for name in names.used.iter().copied() {
+        lines.extend([name, " = ", GIVEN, name, "\n"]);
+    }
+    lines
 }
 
 /// Renames the uses of a built-in function in a text; not methods and parameters with its name.

@@ -4,6 +4,7 @@
 //! change keeps every line where it is.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use monty_types::CodeLoc;
 use ruff_python_ast::token::{Token, TokenKind, Tokens};
@@ -23,9 +24,14 @@ pub(super) struct Syntax<'a> {
 }
 
 impl<'a> Syntax<'a> {
-    pub(super) fn new(source: &'a str, parsed: &'a Parsed<ModModule>) -> Self {
+    /// Reads a script that has the names `given` before its first statement.
+    pub(super) fn new(
+        source: &'a str,
+        parsed: &'a Parsed<ModModule>,
+        given: HashSet<&'a str>,
+    ) -> Self {
         let body = &parsed.syntax().body;
-        Self { source, body, tokens: parsed.tokens(), names: Names::new(body) }
+        Self { source, body, tokens: parsed.tokens(), names: Names::new(body, given) }
     }
 
     /// Returns the text of a node.

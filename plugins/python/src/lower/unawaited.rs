@@ -5,8 +5,9 @@
 //! found before the script runs where its value is dropped, or assigned to a name that is never read.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
-use airlock_executor::Bindings;
+use airlock_executor::{Binding, Bindings};
 use ruff_python_ast::visitor::{Visitor, walk_expr, walk_stmt};
 use ruff_python_ast::{Expr, ExprCall, ExprContext, Stmt};
 
@@ -68,18 +69,33 @@ struct Finder<'a> {
 impl<'a> Finder<'a> {
     /// Reports a tool that is a statement of its own, without its call.
     fn uncalled(&mut self, value: &'a Expr) {
-        let Expr::Attribute(it) = value else { return };
-        let Expr::Name(client) = &*it.value else { return };
-        let client = client.id.as_str();
-        if self.names.others.contains(client) || !self.bindings.has(client) {
-            return;
-        }
-        let Some(tool) = self.bindings.find(client, it.attr.as_str()) else { return };
+        let Some(tool) = self.tool(value) else { return };
         self.found.push(Lack {
-            at: self.syntax.place(it),
+            at: self.syntax.place(value),
             what: format!("`{tool}` is a tool, and this statement does not call it").into(),
             hint: format!("write `{tool}(…)`").into(),
         });
+    }
+
+    /// Returns the tool that an expression is: an attribute of a namespace, or a global function.
+    fn tool(&self, expression: &'a Expr) -> Option<Arc<Binding>> {
+        let (global, attribute) = match expression {
+            Expr::Name(it) => (it, None),
+            Expr::Attribute(it) => match &*it.value {
+                Expr::Name(client) => (client, Some(it.attr.as_str())),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        let global = global.id.as_str();
+        if self.syntax.names.bound.contains(global) {
+            return None;
+        }
+        match attribute {
+            None => self.bindings.function(global).cloned(),
+            Some(name) if self.bindings.has(global) => self.bindings.find(global, name),
+            Some(_) => None,
+        }
     }
 
     /// Returns the call as the script writes it, without its arguments, if its value has to be
@@ -133,7 +149,9 @@ impl<'a> Visitor<'a> for Finder<'a> {
 #[cfg(test)]
 mod tests {
     use airlock_executor::FailureKind;
+    use airlock_executor::testing::embedded;
 
+    use crate::Python;
     use crate::run::tests::{batches, fail};
 
     #[test]
@@ -183,6 +201,23 @@ mod tests {
         ] {
             assert_eq!(batches(source), made, "{source}");
         }
+    }
+
+    #[test]
+    fn a_global_function_is_refused_without_its_call_or_its_await() {
+        let failure = embedded::fail::<Python>("x = 1\nread");
+        assert_eq!((failure.kind, failure.line), (FailureKind::Syntax, Some(2)));
+        let message = "`read` is a tool, and this statement does not call it";
+        assert_eq!(failure.message, message);
+        let source =
+            "async def f(skip):\n  x = read(1)\n  if not skip:\n    return await x\nawait f(True)";
+        let failure = embedded::fail::<Python>(source);
+        assert_eq!(failure.kind, FailureKind::Runtime);
+        assert!(failure.message.starts_with("`read(…)` was never awaited"), "{}", failure.message);
+        // A name that the script binds is not the function.
+        assert_eq!(embedded::result::<Python>("read = 1\nread").as_deref(), Some("1"));
+        let failure = embedded::fail::<Python>("async def main():\n  return read(1)\nmain()");
+        assert_eq!((failure.kind, failure.line), (FailureKind::Syntax, Some(3)));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Expressions.
 
+use std::borrow::Cow;
+
 use ruff_python_ast::{
     Expr, ExprBinOp, ExprDict, ExprLambda, ExprSubscript, ExprUnaryOp, Number, Operator, UnaryOp,
 };
@@ -140,22 +142,9 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// Writes a name in the characters that Starlark allows.
+    /// Writes a name as [`plain_name`].
     pub(super) fn plain_name(&mut self, name: &str) {
-        if name == "load" {
-            self.push(&format!("{OWN}name_load"));
-        } else if name.is_ascii() {
-            self.push(name);
-        } else {
-            self.push(&format!("{OWN}name"));
-            for c in name.chars() {
-                if c.is_ascii() {
-                    self.out.push(c);
-                } else {
-                    self.push(&format!("_{:x}_", u32::from(c)));
-                }
-            }
-        }
+        self.push(&plain_name(name));
     }
 
     fn number(&mut self, number: &Number, node: &Expr) {
@@ -410,4 +399,23 @@ impl<'a> Lowering<'a> {
         }
         self.push("]");
     }
+}
+
+/// Returns a name in the characters that Starlark allows.
+pub(crate) fn plain_name(name: &str) -> Cow<'_, str> {
+    if name == "load" {
+        return format!("{OWN}name_load").into();
+    }
+    if name.is_ascii() {
+        return name.into();
+    }
+    let mut plain = format!("{OWN}name");
+    for c in name.chars() {
+        if c.is_ascii() {
+            plain.push(c);
+        } else {
+            plain.push_str(&format!("_{:x}_", u32::from(c)));
+        }
+    }
+    plain.into()
 }

@@ -58,10 +58,7 @@ impl<'a> Lowering<'a> {
         if MODULES.contains(&module) || module == "collections.abc" || part {
             return true;
         }
-        if self.clients.contains(&module) {
-            let message = format!(
-                "`{module}` is a client, and already a name: leave the import out and call `{module}.TOOL(…)`"
-            );
+        if let Some(message) = self.bindings.hint_for_import(module) {
             self.refuse(alias.range(), message);
             return false;
         }

@@ -30,7 +30,7 @@ pub(super) struct Facts<'a> {
     /// The names of each function, by its start.
     functions: BTreeMap<TextSize, Names<'a>>,
     module: Names<'a>,
-    /// Every name that is assigned anywhere.
+    /// Every name that is assigned anywhere, or that the script has from the start.
     pub(super) bound: BTreeSet<&'a str>,
     /// Names to which a set is assigned anywhere.
     pub(super) sets: BTreeSet<&'a str>,
@@ -48,6 +48,11 @@ impl<'a> Facts<'a> {
         facts.bound.extend(&facts.module.locals);
         facts.bound.extend(facts.functions.values().flat_map(|names| &names.locals));
         facts
+    }
+
+    /// Returns whether the script assigns the global `result` anywhere.
+    pub(super) fn binds_result(&self) -> bool {
+        self.module.locals.contains("result")
     }
 
     fn names(&mut self, function: Option<&TextSize>) -> &mut Names<'a> {

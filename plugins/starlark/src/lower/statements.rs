@@ -14,12 +14,19 @@ const NO_ASYNC: &str =
     "a call returns its result; `gather([(tool, {\"argument\": value}), …])` makes several at once";
 
 impl<'a> Lowering<'a> {
-    /// Writes the whole script.
-    pub(super) fn module(&mut self, body: &'a [Stmt]) {
+    /// Writes the whole script, which has the names `given` from the start.
+    pub(super) fn module(&mut self, body: &'a [Stmt], given: &[&str], ends_with_value: bool) {
         let cells = self.scopes.cells(&self.facts);
-        self.cells(&cells, &[]);
+        self.cells(&cells, given);
         for statement in body {
             self.statement(statement);
+        }
+        if let Some(Stmt::Expr(last)) = body.last()
+            && ends_with_value
+            && stands_for_nothing(&last.value)
+        {
+            self.line();
+            self.expression(&last.value);
         }
         if cells.contains(&"result") {
             self.line();
@@ -28,7 +35,8 @@ impl<'a> Lowering<'a> {
         self.push("\n");
     }
 
-    /// Creates the cells of a scope. Those of parameters start with the parameter's value.
+    /// Creates the cells of a scope. Those of parameters start with the parameter's value, and those of
+    /// names that the script has from the start with theirs.
     pub(super) fn cells(&mut self, cells: &[&str], parameters: &[&str]) {
         for name in cells {
             self.line();
@@ -151,8 +159,7 @@ impl<'a> Lowering<'a> {
     }
 
     fn expression_statement(&mut self, value: &'a Expr) {
-        // A text or `…` alone is documentation, or stands for nothing.
-        if matches!(value, Expr::StringLiteral(_) | Expr::EllipsisLiteral(_)) {
+        if stands_for_nothing(value) {
             return;
         }
         self.line();
@@ -230,4 +237,10 @@ impl<'a> Lowering<'a> {
     pub(super) fn refuse_async(&mut self, node: &impl Ranged, what: &str) {
         self.refuse_here(node.range(), format!("there is no {what}: {NO_ASYNC}"));
     }
+}
+
+/// Returns whether an expression is no statement to run: a text or `…` alone is documentation, or stands
+/// for nothing.
+fn stands_for_nothing(expression: &Expr) -> bool {
+    matches!(expression, Expr::StringLiteral(_) | Expr::EllipsisLiteral(_))
 }

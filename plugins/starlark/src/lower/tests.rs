@@ -1,4 +1,4 @@
-use airlock_executor::FailureKind;
+use airlock_executor::{FailureKind, Script};
 
 use crate::run::tests::{fail, result};
 
@@ -243,7 +243,8 @@ fn a_script_that_becomes_too_long_is_refused_at_its_place() {
     let names = (0..80).map(|at| format!("a{at}")).collect();
     for (parts, fits, beyond) in [(numbers, 54, 62), (names, 26, 31)] {
         assert_eq!(result(&long_cases(fits, &parts)), None);
-        let Err(refusals) = super::lower(&long_cases(beyond, &parts), &[]) else {
+        let script = Script::new("code.star", long_cases(beyond, &parts), Vec::new().into());
+        let Err(refusals) = super::lower(&script, &serde_json::Map::new()) else {
             panic!("{beyond} cases are lowered");
         };
         assert_eq!(refusals.len(), 1);

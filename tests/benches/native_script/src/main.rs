@@ -21,16 +21,11 @@ fn main() {
         arguments.next().and_then(|times| times.parse().ok()).expect("how often to run it");
     // The tools that the benchmarks' scripts call.
     let tools = [("hostile", "ok"), ("bench", "read"), ("bench", "write"), ("noop", "ok")];
-    let bindings = tools.map(|(namespace, name)| Binding {
-        namespace: namespace.into(),
-        name: name.into(),
-        alias: None,
-        tool: format!("{namespace}-{name}"),
+    let bindings = tools.map(|(namespace, name)| {
+        Binding::in_namespace(namespace, name, format!("{namespace}-{name}"))
     });
     let source = fs::read_to_string(file).expect("the script can be read");
-    let name = "code.star".into();
-    let bindings = bindings.to_vec().into();
-    let script = Script { name, source, bindings, clock_ms: None };
+    let script = Script::new("code.star", source, bindings.to_vec().into());
     Starlark::prepare();
     let mut took: Vec<_> = (0..times)
         .map(|_| {

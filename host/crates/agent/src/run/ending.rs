@@ -12,6 +12,10 @@ use crate::{
 };
 use airlock_conversation::{Reply, chat};
 
+/// Choices whose calls are kept. OpenAI's API takes no larger `n`; a provider that does gets the request as it
+/// is.
+const MAX_CHOICES: u64 = 128;
+
 impl AgentLoop<'_> {
     /// Ends the loop, and keeps the rounds that the caller does not see. The last response is the
     /// model's own, or a mixed one if calls were run and others are pending. At the depth limit it is
@@ -108,7 +112,7 @@ impl AgentLoop<'_> {
         };
         let trail = keeper.trail_of(sent).await;
         // A provider may send more than were asked for, and each has a record with all rounds.
-        let asked = self.conversation.choices();
+        let asked = self.conversation.prompt.choices().min(MAX_CHOICES);
         for choice in choices.into_iter().filter(|choice| *choice < asked) {
             let rounds = self.conversation.rounds(choice, reply, pending, ended);
             let Some(rounds) = rounds.filter(Rounds::has_run) else { continue };

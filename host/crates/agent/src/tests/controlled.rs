@@ -217,14 +217,14 @@ async fn a_stream_that_passes_the_deadline_is_ended() {
 }
 
 #[tokio::test]
-async fn a_dropped_stream_is_cut_off_unless_its_usage_has_come() {
+async fn a_dropped_stream_is_cancelled_unless_its_usage_has_come() {
     let turns = json!([{"answer": {"content": "a b c"}}]);
     for settings in [SETTINGS, PASSING] {
         let control = RecordingControl::default();
         let mut run = start(controlled(&turns, &control), streaming(false), settings);
         assert!(matches!(run.next().await, Some(Event::Chunk(_))));
         drop(run);
-        assert_eq!(control.ends(), [Told::CutOff]);
+        assert_eq!(control.ends(), [ended(None, Some("cancelled"))]);
     }
     let control = RecordingControl::default();
     let mut run = start(controlled(&turns, &control), streaming(true), PASSING);

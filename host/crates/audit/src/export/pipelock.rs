@@ -1,7 +1,7 @@
 //! Action receipts of Pipelock, version 1, which PyPI's `pipelock-verify` and verifiers in other languages
 //! check: one receipt a line, each signed, each with the hash of the one before.
 //!
-//! What is signed is the bytes that Go's `encoding/json` writes for the record, so members have a fixed order.
+//! The signature is over the bytes that Go's `encoding/json` writes for the record, so members have a fixed order.
 
 use std::{fmt::Write as _, io::Write, path::Path};
 
@@ -9,8 +9,11 @@ use airlock_strings::{hex, one_line};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use super::{ExportError, Selection, each_selected, time};
-use crate::{event::Line, key::SigningKey};
+use super::{ExportError, Selection, each_selected};
+use crate::{
+    event::{Line, time},
+    key::SigningKey,
+};
 
 /// Exports lines as receipts. Each event is one, and those that are about no tool have their kind as target.
 pub fn pipelock(

@@ -1,8 +1,8 @@
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
-use crate::{SigningKey, testing::StoredLog};
+use crate::{SigningKey, event::time, testing::StoredLog};
 
 fn key(stored: &StoredLog) -> SigningKey {
     let text = std::fs::read_to_string(stored.path.join("key.pem")).expect("a key");

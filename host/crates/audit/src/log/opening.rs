@@ -74,6 +74,7 @@ pub(super) fn open(settings: AuditSettings) -> Result<AuditLog, AuditError> {
         first: replay.as_ref().filter(|_| is_current).map_or(0, |replay| replay.first),
         checkpoints,
         last_checkpoint: signed.newest,
+        checkpoint_reported: None,
         tree: replay.as_ref().map_or_else(Tree::default, |replay| replay.tree.clone()),
         last: replay.as_ref().map_or(GENESIS, |replay| replay.last),
         has_failed: false,
@@ -109,9 +110,13 @@ fn begin(
         log.recovered(cut_bytes)?;
     }
     if let Some(next) = next_key {
+        // The last one by the former key.
+        let _ = log.checkpoint();
         log.rotate(next)?;
     }
-    log.checkpoint().map(drop)
+    // A log of several lines is not opened if it has no checkpoint at all.
+    let is_unsigned = log.last_checkpoint.is_none();
+    log.checkpoint().map(drop).or_else(|error| if is_unsigned { Err(error) } else { Ok(()) })
 }
 
 fn lock(directory: &Path) -> Result<File, AuditError> {

@@ -3,29 +3,29 @@
 use std::{
     fs::{self, OpenOptions},
     io::{self, Write as _},
-    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
+    os::unix::fs::OpenOptionsExt as _,
     path::Path,
 };
 
 use super::{AuditError, PublicKey, SigningKey};
+use crate::key::BadKeyFile;
 
 /// Reads the key that the gateway has made, or makes it for a new log. An existing log was signed by the key
 /// `found`.
 pub(super) fn own_key(path: &Path, found: Option<&PublicKey>) -> Result<SigningKey, AuditError> {
-    let metadata = match (fs::metadata(path), found) {
-        (Ok(metadata), _) => metadata,
-        (Err(error), None) if error.kind() == io::ErrorKind::NotFound => return make_key(path),
-        (Err(error), Some(found)) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(AuditError::NoKey { path: path.to_owned(), found: found.clone() });
+    match (SigningKey::read(path), found) {
+        (Err(BadKeyFile::Unreadable { cause, .. }), None)
+            if cause.kind() == io::ErrorKind::NotFound =>
+        {
+            make_key(path)
         }
-        (Err(error), _) => return Err(AuditError::io("read", path)(error)),
-    };
-    let mode = metadata.permissions().mode() & 0o7777;
-    if mode & 0o077 != 0 {
-        return Err(AuditError::KeyMode { path: path.to_owned(), mode });
+        (Err(BadKeyFile::Unreadable { cause, .. }), Some(found))
+            if cause.kind() == io::ErrorKind::NotFound =>
+        {
+            Err(AuditError::NoKey { path: path.to_owned(), found: found.clone() })
+        }
+        (read, _) => Ok(read?),
     }
-    let text = fs::read_to_string(path).map_err(AuditError::io("read", path))?;
-    SigningKey::parse(&text).map_err(|cause| AuditError::Key { path: path.to_owned(), cause })
 }
 
 fn make_key(path: &Path) -> Result<SigningKey, AuditError> {

@@ -11,7 +11,7 @@ use airlock_strings::hex;
 use super::{Finding, MAX_FINDINGS};
 use crate::{
     event::{GENESIS, Line},
-    tree::{Hash, leaf_hash},
+    tree::Hash,
 };
 
 /// Most numbers of missing lines that are remembered, in case the lines are somewhere else.
@@ -57,8 +57,8 @@ impl Chain {
         Self { expected: first, link, ..Self::default() }
     }
 
-    /// Takes the next line of the file.
-    pub(super) fn take(&mut self, line: &Line<'_>) {
+    /// Takes the next line of the file, with the hash of its leaf.
+    pub(super) fn take(&mut self, line: &Line<'_>, leaf: Hash) {
         let follows = line.previous == hex(&self.last);
         if line.number == self.expected {
             self.follow(line.number, follows);
@@ -70,16 +70,16 @@ impl Chain {
         } else {
             self.jump(line.number);
         }
-        self.last = line.hash();
+        self.last = leaf;
     }
 
-    /// Takes a line that has not the form of one.
-    pub(super) fn take_malformed(&mut self, bytes: &[u8], file: &Path, row: u64) {
+    /// Takes a line that has not the form of one, with the hash of its leaf.
+    pub(super) fn take_malformed(&mut self, leaf: Hash, file: &Path, row: u64) {
         let file = file.display().to_string();
         self.find(Finding::Malformed { line: self.expected, file, row });
         self.expected = self.expected.saturating_add(1);
         self.link = Link::Unknown;
-        self.last = leaf_hash(bytes);
+        self.last = leaf;
     }
 
     fn follow(&mut self, number: u64, follows: bool) {

@@ -126,17 +126,21 @@ impl Claims {
         Ok(())
     }
 
-    /// Compares the tree with the checkpoints of its size.
-    pub(super) fn compare(&mut self, tree: &Tree) {
+    /// Compares the tree with the checkpoints of its size. Returns whether one has its root.
+    pub(super) fn compare(&mut self, tree: &Tree) -> bool {
+        let mut is_matched = false;
         while let Some(position) = self.by_size.get(self.compared)
             && let Some(claim) = self.all.get_mut(*position)
             && claim.size <= tree.size()
         {
             if claim.size == tree.size() {
-                claim.matches = Some(claim.root == tree.root());
+                let matches = claim.root == tree.root();
+                claim.matches = Some(matches);
+                is_matched |= matches;
             }
             self.compared += 1;
         }
+        is_matched
     }
 
     /// Returns the checkpoints that the log's keys have signed, the smallest first. Those of other logs are left out,
@@ -157,11 +161,12 @@ impl Claims {
             for claim in claims.by_ref().take(file.count) {
                 let checkpoint = again(&mut notes, &claim).map_err(ReadError::file(&file.path))?;
                 let is_of_log = checkpoint.origin == origin;
-                has_own |= is_of_log;
                 let is_elsewhere = if is_of_log { claim.size < first } else { !file.is_own };
                 if is_elsewhere {
                     continue;
                 }
+                // Only of lines before the first one, it would show nothing about the lines that are here.
+                has_own = true;
                 if is_of_log && checkpoint.is_signed_by(keys.of_size(claim.size)) {
                     signed.push(claim);
                 } else if forged.len() < MAX_FINDINGS {

@@ -14,7 +14,7 @@ pub enum Finding {
     Start {
         /// Number of the line.
         line: u64,
-        /// What the line does.
+        /// The finding, as the end of a sentence.
         reason: &'static str,
     },
     /// A line does not have the form of one.
@@ -103,8 +103,10 @@ pub enum Finding {
         /// The finding.
         cause: BadCheckpoint,
     },
-    /// A file has no checkpoint of this log.
-    #[error("{file} has no checkpoint of the log {origin}")]
+    /// A file has no checkpoint of this log, or only of lines before the first one that is here.
+    #[error(
+        "{file} has no checkpoint of the log {origin} that can be compared with the lines that are here"
+    )]
     NoCheckpoint {
         /// The file.
         file: String,

@@ -16,6 +16,19 @@ fn stored() -> StoredLog {
     StoredLog::new(&[4, 5])
 }
 
+/// Returns a log of several files.
+fn several_files() -> StoredLog {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("log");
+    let small = crate::AuditSettings { segment_bytes: 1_500, ..settings(&path) };
+    let mut log = crate::AuditLog::open(small).expect("it opens");
+    for number in 0..20 {
+        log.append(&[event(number)]).expect("written");
+    }
+    drop(log);
+    StoredLog::copy(&path)
+}
+
 /// Returns a copy of a log with other lines.
 fn with_lines(stored: &StoredLog, lines: &[String]) -> StoredLog {
     let copy = StoredLog::copy(&stored.path);
@@ -209,15 +222,7 @@ fn a_change_of_the_key_that_one_key_has_not_signed_is_found() {
 
 #[test]
 fn a_file_alone_is_checked_from_its_first_line() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let small =
-        crate::AuditSettings { segment_bytes: 1_500, ..settings(&directory.path().join("log")) };
-    let mut log = crate::AuditLog::open(small).expect("it opens");
-    for number in 0..20 {
-        log.append(&[event(number)]).expect("written");
-    }
-    drop(log);
-    let stored = StoredLog::copy(&directory.path().join("log"));
+    let stored = several_files();
     let checkpoints = stored.path.join(files::CHECKPOINTS);
     let evidence = Evidence { checkpoints: vec![checkpoints], ..Evidence::default() };
     let report = verify(&stored.current(), &evidence).expect("read");
@@ -252,6 +257,78 @@ fn checkpoints_of_a_former_key_are_left_out_if_their_lines_are_elsewhere() {
     let report = stored.verify();
     assert_eq!((report.findings, report.keys.len()), (vec![], 1));
     assert!(report.first > 6);
+}
+
+#[test]
+fn a_file_with_checkpoints_of_lines_that_are_elsewhere_alone_is_no_evidence() {
+    let stored = several_files();
+    let checkpoints = fs::read_to_string(stored.path.join(files::CHECKPOINTS)).expect("a file");
+    let oldest: String = checkpoints.split_inclusive("\n\n").take(2).collect();
+    let outside = stored.path.with_extension("oldest");
+    fs::write(&outside, oldest).expect("written");
+    assert_eq!(stored.verify_against(&outside), []);
+    for path in files::full_files(&stored.path).expect("files") {
+        fs::remove_file(path).expect("removed");
+    }
+    assert_eq!(stored.verify().findings, []);
+    let findings = stored.verify_against(&outside);
+    assert!(matches!(&*findings, [Finding::NoCheckpoint { .. }]), "{findings:?}");
+}
+
+#[test]
+fn an_incomplete_line_before_the_newest_file_is_found_and_hides_no_lines_after_it() {
+    let stored = several_files();
+    let full = files::full_files(&stored.path).expect("files");
+    let torn = [&*fs::read(&full[1]).expect("a file"), b"x"].concat();
+    fs::write(&full[1], torn).expect("written");
+    let report = stored.verify();
+    assert!(matches!(&*report.findings, [Finding::Malformed { .. }]), "{:?}", report.findings);
+    assert_eq!(report.size, report.signed);
+    let mut out = Vec::new();
+    let selection = crate::export::Selection::default();
+    assert!(crate::export::jsonl(&stored.path, &selection, &mut out).is_err());
+}
+
+#[test]
+fn a_file_that_is_set_aside_while_the_log_is_read_is_read_once() {
+    let stored = several_files();
+    let size = stored.verify().size;
+    let set_aside = files::full_path(&stored.path, 999);
+    // It is listed under both names if it is renamed after it was opened.
+    fs::hard_link(stored.current(), &set_aside).expect("linked");
+    let report = stored.verify();
+    assert_eq!((report.size, &*report.findings), (size, &[][..]));
+    let mut listed = files::line_files(&stored.path).expect("files");
+    fs::remove_file(stored.current()).expect("renamed");
+    stored.write("");
+    let mut newest = listed.pop().expect("a file").open().expect("it is open");
+    assert!(newest.next_line().expect("read").is_some());
+}
+
+#[test]
+fn a_copy_with_a_file_without_an_end_is_refused() {
+    for name in [files::CURRENT, "log-0000000000000000.jsonl"] {
+        let stored = stored();
+        let path = stored.path.join(name);
+        let _ = fs::remove_file(&path);
+        std::os::unix::fs::symlink("/dev/zero", path).expect("a link");
+        let refused = verify(&stored.path, &Evidence::default());
+        assert!(matches!(refused, Err(ReadError::File { .. })), "{name}");
+    }
+}
+
+#[test]
+fn the_report_has_the_time_since_which_lines_are_not_signed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut log = open(directory.path());
+    log.append(&[event(0)]).expect("written");
+    log.checkpoint().expect("signed");
+    log.append(&[event(120), event(500)]).expect("written");
+    let report = StoredLog::copy(directory.path()).verify();
+    assert_eq!((report.size, report.signed, &*report.findings), (4, 2, &[][..]));
+    assert_eq!(report.unsigned_since.as_deref(), Some("2025-11-28T00:33:20.12Z"));
+    drop(log);
+    assert_eq!(StoredLog::copy(directory.path()).verify().unsigned_since, None);
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! Compares the requested limits with the ceilings of the profiles.
 
 use crate::{Check, CheckOutcome, Finding};
-use airlock_core::limit::{Limit, LimitSet};
+use airlock_core::limit::{GuestLimit, GuestLimitSet};
 use airlock_plugin::Profile;
 
 const CHECK: &str = "every profile grants the limits that it requests";
 
 /// Warns of a limit that only a trusted plugin gets, and fails for one that no plugin gets.
-pub(super) fn check(requested: &LimitSet) -> Check {
+pub(super) fn check(requested: &GuestLimitSet) -> Check {
     let is_impossible = beyond(requested, Profile::Trusted).next().is_some();
     let outcome = if is_impossible { CheckOutcome::Fail } else { CheckOutcome::Warn };
     let findings =
@@ -15,11 +15,11 @@ pub(super) fn check(requested: &LimitSet) -> Check {
     Check::unless(CHECK, outcome, findings)
 }
 
-fn beyond(requested: &LimitSet, profile: Profile) -> impl Iterator<Item = (Limit, u64)> {
+fn beyond(requested: &GuestLimitSet, profile: Profile) -> impl Iterator<Item = (GuestLimit, u64)> {
     requested.amounts().filter(move |(limit, amount)| *amount > profile.maximum(*limit))
 }
 
-fn finding(limit: Limit, amount: u64) -> Finding {
+fn finding(limit: GuestLimit, amount: u64) -> Finding {
     let untrusted = limit.show(Profile::Untrusted.maximum(limit));
     let trusted = limit.show(Profile::Trusted.maximum(limit));
     let requested = limit.show(amount);
@@ -46,10 +46,10 @@ mod tests {
 
     use super::*;
 
-    fn checked(limits: &[(Limit, u64)]) -> (CheckOutcome, String) {
+    fn checked(limits: &[(GuestLimit, u64)]) -> (CheckOutcome, String) {
         let set = limits
             .iter()
-            .fold(LimitSet::default(), |set, (limit, amount)| set.with(*limit, *amount));
+            .fold(GuestLimitSet::default(), |set, (limit, amount)| set.with(*limit, *amount));
         let Check { outcome, details, .. } = check(&set);
         let lines = details.iter().flat_map(Finding::lines);
         (outcome, lines.collect::<Vec<_>>().join("\n"))
@@ -58,7 +58,7 @@ mod tests {
     #[test]
     fn a_limit_within_every_profile_passes_up_to_its_edge() {
         assert_eq!(checked(&[]), (CheckOutcome::Pass, String::new()));
-        for limit in Limit::ALL {
+        for limit in GuestLimit::ALL {
             assert_eq!(
                 checked(&[(limit, limit.default_amount())]).0,
                 CheckOutcome::Pass,
@@ -76,16 +76,17 @@ mod tests {
     #[test]
     fn each_limit_beyond_a_profile_is_found_with_what_the_profiles_grant() {
         let minutes = 60 * 1_000_000_000;
-        let (outcome, text) = checked(&[(Limit::HttpTimeout, 5 * minutes), (Limit::Memory, 1)]);
+        let (outcome, text) =
+            checked(&[(GuestLimit::HttpTimeout, 5 * minutes), (GuestLimit::Memory, 1)]);
         assert_eq!(outcome, CheckOutcome::Warn);
         insta::assert_snapshot!(text, @r#"
         plugin.toml: request.limits.http_timeout: requests 5m; the profile "untrusted" grants at most 30s, and "trusted" at most 1h
           write: at most 30s, if the plugin is to work without "trusted"
         "#);
         let (outcome, text) = checked(&[
-            (Limit::HttpTimeout, 9 * 60 * minutes),
-            (Limit::Memory, 4 << 30),
-            (Limit::Fuel, 2_000_000_000),
+            (GuestLimit::HttpTimeout, 9 * 60 * minutes),
+            (GuestLimit::Memory, 4 << 30),
+            (GuestLimit::Fuel, 2_000_000_000),
         ]);
         assert_eq!(outcome, CheckOutcome::Fail);
         insta::assert_snapshot!(text, @r#"
@@ -104,7 +105,7 @@ mod tests {
         let text = "id = 'p'\n\n[request.limits]\nmemory = '4GiB'\n";
         std::fs::write(home.path().join(FILE), text).expect("a file");
         let source = airlock_manifest::read(home.path()).expect("it is TOML").expect("a file");
-        let mut found = finding(Limit::Memory, 4 << 30);
+        let mut found = finding(GuestLimit::Memory, 4 << 30);
         found.locate(&source);
         assert!(
             found.to_string().starts_with("plugin.toml:4:1: request.limits.memory: "),

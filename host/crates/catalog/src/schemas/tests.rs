@@ -80,6 +80,17 @@ async fn a_result_that_does_not_fit_the_output_schema_of_a_server_fails_with_its
 }
 
 #[tokio::test]
+async fn a_result_of_an_embedded_tool_is_checked_like_that_of_a_server() {
+    let caller = caller(SourceKind::Internal).await;
+    let fits = call(&caller, "rows", &json!({"returns": {"rows": ["a"]}})).await;
+    assert_eq!(fits.expect("it fits"), "text");
+    for returned in [json!({"rows": [7]}), Value::Null] {
+        let refused = call(&caller, "rows", &json!({"returns": returned})).await;
+        assert_eq!(refused.expect_err("it does not fit").code(), HostCode::InvalidResult);
+    }
+}
+
+#[tokio::test]
 async fn arguments_that_do_not_fit_the_input_schema_never_reach_a_server_or_an_embedded_tool() {
     for kind in [SourceKind::Server("http"), SourceKind::Internal] {
         let caller = caller(kind).await;
@@ -119,7 +130,7 @@ async fn arguments_pass_if_their_schema_cannot_be_checked_and_the_state_says_so(
 
 /// Returns the status of a source with these tools.
 fn status(tools: &[Arc<Tool>]) -> Map<String, Value> {
-    let schemas = Schemas::compile(Checks::Arguments, tools);
+    let schemas = Schemas::compile(Checks::ArgumentsAndResults, tools);
     let provider = Arc::new(Returns);
     let schemas = schemas.into();
     Published {
@@ -129,6 +140,7 @@ fn status(tools: &[Arc<Tool>]) -> Map<String, Value> {
         observer: None,
         cache: None,
         fallbacks: Arc::default(),
+        is_internal: false,
     }
     .status()
 }
@@ -198,15 +210,15 @@ fn a_list_with_little_work_does_not_wait_for_one_with_much() {
     let properties = json!({"properties": properties.collect::<Map<_, _>>()});
     let large = list(&[properties.clone(), properties]);
     let long = list(&vec![json!({"description": "x".repeat(QUICK_BYTES / 5)}); 5]);
-    let quick = Schemas::compile_within(Checks::Arguments, &large, CompileWork::quick);
+    let quick = Schemas::compile_within(Checks::ArgumentsAndResults, &large, CompileWork::quick);
     assert!(quick.is_out_of_work);
-    assert_eq!(Schemas::compile(Checks::Arguments, &large).input.len(), 2);
+    assert_eq!(Schemas::compile(Checks::ArgumentsAndResults, &large).input.len(), 2);
     // Each would wait for ever if it needed the other's turn.
     let turn = QUICK_COMPILER.lock();
-    assert_eq!(Schemas::compile(Checks::Arguments, &long).input.len(), 5);
+    assert_eq!(Schemas::compile(Checks::ArgumentsAndResults, &long).input.len(), 5);
     drop(turn);
     let _turn = COMPILER.lock();
-    assert_eq!(Schemas::compile(Checks::Arguments, &ordinary).input.len(), 100);
+    assert_eq!(Schemas::compile(Checks::ArgumentsAndResults, &ordinary).input.len(), 100);
 }
 
 /// Returns tools with these input schemas.

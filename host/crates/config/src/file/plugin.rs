@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::forms::NameOr;
-use airlock_core::{limit::LimitSet, units::Size};
+use airlock_core::{limit::GuestLimitSet, units::Size};
 use airlock_plugin::Profile;
 
 /// A plugin.
@@ -35,7 +35,7 @@ pub(crate) struct Wasm {
     pub(crate) grants: Grants,
     /// Limits of one call.
     #[serde(default)]
-    pub(crate) limits: LimitSet,
+    pub(crate) limits: GuestLimitSet,
 }
 
 /// Components in the store: SHA-256, as `sha256:` and 64 hexadecimal digits.

@@ -4,7 +4,6 @@
 //! renamed by way of its identifier, and a credential that is rotated, keep what is used.
 
 mod prices;
-mod window;
 mod written;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,7 +60,8 @@ impl LimitedParts<'_> {
 #[derive(Default)]
 pub(super) struct KeyIdentities {
     by_name: BTreeMap<String, String>,
-    all: BTreeSet<String>,
+    /// Names of the keys, by identifier.
+    names: BTreeMap<String, String>,
 }
 
 impl KeyIdentities {
@@ -70,9 +70,11 @@ impl KeyIdentities {
         self.by_name.get(name).map(String::as_str)
     }
 
-    /// Finds a key by its identifier or its name.
-    fn find(&self, text: &str) -> Option<&str> {
-        self.all.get(text).map(String::as_str).or_else(|| self.of(text))
+    /// Finds a key by its identifier or its name. Returns both.
+    fn find(&self, text: &str) -> Option<(&str, &str)> {
+        let found = self.names.get_key_value(text);
+        let found = found.or_else(|| self.names.get_key_value(self.of(text)?));
+        found.map(|(id, name)| (id.as_str(), name.as_str()))
     }
 }
 
@@ -83,14 +85,14 @@ fn key_identities(keys: &[file::VirtualKey]) -> Resolved<KeyIdentities> {
     let names: BTreeSet<&str> = names.collect();
     let checked = Resolved::elements(keys, |problems, key| {
         if let Some(id) = id_of(key) {
-            if identities.all.contains(id) {
+            if identities.names.contains_key(id) {
                 problems.refuse("id", "another key has this identifier already");
             } else if names.contains(id) {
                 problems.refuse("id", "another key, without an identifier, has it as its name");
             }
         }
         let identity = id_of(key).unwrap_or(&key.name).to_owned();
-        identities.all.insert(identity.clone());
+        identities.names.entry(identity.clone()).or_insert_with(|| key.name.clone());
         // Of two keys with one name, which is refused elsewhere, the first one counts.
         identities.by_name.entry(key.name.clone()).or_insert(identity);
         Some(())
@@ -126,7 +128,7 @@ fn of_customers(parts: &LimitedParts<'_>) -> Resolved<Vec<Limit>> {
             rate_limit: customer.rate_limit.as_ref(),
             calendar_aligned: customer.calendar_aligned,
         };
-        Some(problems.merge(of_owner(&written, &Subject::new(owner))))
+        Some(problems.merge(of_owner(&written, &Subject::new(owner, &customer.name))))
     });
     limits.map(|limits| limits.concat())
 }
@@ -140,7 +142,7 @@ fn of_teams(parts: &LimitedParts<'_>) -> Resolved<Vec<Limit>> {
             rate_limit: team.rate_limit.as_ref(),
             calendar_aligned: team.calendar_aligned,
         };
-        Some(problems.merge(of_owner(&written, &Subject::new(owner))))
+        Some(problems.merge(of_owner(&written, &Subject::new(owner, &team.name))))
     });
     limits.map(|limits| limits.concat())
 }
@@ -154,12 +156,12 @@ fn of_keys(parts: &LimitedParts<'_>, identities: &KeyIdentities) -> Resolved<Vec
             rate_limit: key.rate_limit.as_ref(),
             calendar_aligned: key.calendar_aligned,
         };
-        let mut limits = problems.merge(of_owner(&written, &Subject::new(owner.clone())));
+        let subject = Subject::new(owner, &key.name);
+        let mut limits = problems.merge(of_owner(&written, &subject));
         let rows = Resolved::elements(&key.mcp_configs, |problems, row| {
             let rate = row.rate_limit.as_ref()?;
             let client = airlock_core::tool::with_internal_client(&row.mcp_client_name);
-            let scope = Scope::Client(client.into_owned());
-            let subject = Subject { owner: owner.clone(), scope };
+            let subject = subject.within(Scope::Client(client.into_owned()));
             Some(problems.take("rate_limit", of_calls(rate, key.calendar_aligned, &subject)))
         });
         limits.extend(problems.take("mcp_configs", rows).concat());
@@ -188,14 +190,15 @@ fn of_models(parts: &LimitedParts<'_>, identities: &KeyIdentities) -> Resolved<V
         };
         // The key of an entry is gone, or a problem is noted: what is written is checked all the same.
         let Some(owner) = owner else {
-            problems.merge(of_owner(&written, &Subject { owner: Owner::Everyone, scope }));
+            problems.merge(of_owner(&written, &Subject::everyone(scope)));
             return None;
         };
-        if !subjects.insert((owner.clone(), scope.clone())) {
+        let subject = owner.within(scope);
+        if !subjects.insert((subject.owner.clone(), subject.scope.clone())) {
             let message = "another element has this model, provider and scope; write all limits into one of both";
             problems.refuse("model_name", message);
         }
-        Some(problems.merge(of_owner(&written, &Subject { owner, scope })))
+        Some(problems.merge(of_owner(&written, &subject)))
     });
     limits.map(|limits| limits.concat())
 }
@@ -213,15 +216,15 @@ fn model_scope(config: &file::ModelConfig, parts: &LimitedParts<'_>) -> Resolved
     })
 }
 
-/// Returns the owner of limits on a model; `None` if it is a key that does not exist.
+/// Returns all that the owner of limits on a model does; `None` if it is a key that does not exist.
 fn model_owner(
     config: &file::ModelConfig,
     parts: &LimitedParts<'_>,
     identities: &KeyIdentities,
-) -> Resolved<Option<Owner>> {
+) -> Resolved<Option<Subject>> {
     let named = config.scope_id.as_deref().filter(|id| !id.is_empty());
     Resolved::new(|problems| match (config.scope, named) {
-        (file::LimitScope::Global, None) => Some(Owner::Everyone),
+        (file::LimitScope::Global, None) => Some(Subject::everyone(Scope::All)),
         (file::LimitScope::Global, Some(_)) => {
             problems.refuse("scope_id", "belongs to the `scope` \"virtual_key\"");
             None
@@ -234,7 +237,8 @@ fn model_owner(
                 let part = NamedPart::VirtualKeys;
                 problems.refuse("scope_id", InvalidValue::unknown(part, "key", named, known));
             }
-            Some(Owner::Key(found?.to_owned()))
+            let (id, name) = found?;
+            Some(Subject::new(Owner::Key(id.to_owned()), name))
         }
     })
 }
@@ -254,16 +258,15 @@ fn of_clients(clients: &[file::Client]) -> Resolved<Vec<Limit>> {
         let name = ClientName::parse(&client.name).ok()?;
         let mut limits = Vec::new();
         if let Some(rate) = &client.rate_limit {
-            let scope = Scope::Client(client.name.clone());
-            let subject = Subject { owner: Owner::Everyone, scope };
+            let subject = Subject::everyone(Scope::Client(client.name.clone()));
             limits.extend(problems.take("rate_limit", of_calls(rate, false, &subject)));
         }
         let key = KeyPath::default().member("tool_limits");
         for (tool, rate) in &client.tool_limits {
             let key = key.member(tool);
-            let scope = Scope::Tool(ToolName::new(&name, tool).as_str().to_owned());
-            let subject = Subject { owner: Owner::Everyone, scope };
-            problems.merge(tool_name(&key, tool));
+            let tool_name = ToolName::new(&name, tool).as_str().to_owned();
+            let subject = Subject::everyone(Scope::Tool(tool_name));
+            problems.merge(check_tool_name(&key, tool));
             limits.extend(problems.take(key, of_calls(rate, false, &subject)));
         }
         Some(limits)
@@ -272,7 +275,7 @@ fn of_clients(clients: &[file::Client]) -> Resolved<Vec<Limit>> {
 }
 
 /// Refuses a name of all tools where single ones are named.
-fn tool_name(key: &KeyPath, tool: &str) -> Resolved<()> {
+fn check_tool_name(key: &KeyPath, tool: &str) -> Resolved<()> {
     Resolved::new(|problems| {
         if tool == "*" || tool.is_empty() {
             problems.refuse(

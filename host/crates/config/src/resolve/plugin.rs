@@ -17,7 +17,7 @@ use crate::{
     key_path::KeyPath,
 };
 use airlock_core::{
-    limit::LimitSet,
+    limit::GuestLimitSet,
     secret::SecretSource,
     tool::{ClientName, INTERNAL_CLIENT, with_internal_client},
     units::Size,
@@ -243,9 +243,9 @@ fn check_name(name: &str) -> Result<(), String> {
 /// Checks the limits. Their maximum is that of the profile, so that a typing error such as an hour
 /// of CPU time cannot take the gateway down. One beyond it is left out of the result: the component
 /// is checked against the rest, and reports it no second time.
-fn limits(limits: LimitSet, profile: Profile) -> Resolved<LimitSet> {
+fn limits(limits: GuestLimitSet, profile: Profile) -> Resolved<GuestLimitSet> {
     Resolved::new(|problems| {
-        let mut valid = LimitSet::default();
+        let mut valid = GuestLimitSet::default();
         for (limit, found) in limits.amounts() {
             let minimum = limit.minimum();
             let maximum = profile.maximum(limit);

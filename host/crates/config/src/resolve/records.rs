@@ -10,7 +10,7 @@ use crate::{
     file::{self, StoreKey},
 };
 use airlock_records::{
-    AuditKey, AuditPlace, CallLogSettings, CheckpointPlace, OnFailure, RecordSettings,
+    AuditPlace, CallLogSettings, CheckpointPlace, OnFailure, RecordSettings, SigningKeySource,
 };
 
 /// Directory of the audit log without the key, beside the file.
@@ -101,9 +101,13 @@ fn is_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_/".contains(&byte))
 }
 
-fn audit_key(key: StoreKey, env: FileEnv<'_>) -> Resolved<Option<AuditKey>> {
+fn audit_key(key: StoreKey, env: FileEnv<'_>) -> Resolved<Option<SigningKeySource>> {
     Resolved::new(|problems| match key {
-        StoreKey::Variable(name) => problems.accept_whole(env.variable(&name)).map(AuditKey::Text),
-        StoreKey::File(path) => Some(AuditKey::File(problems.take("file", tls::path(&path, env)))),
+        StoreKey::Variable(name) => {
+            problems.accept_whole(env.variable(&name)).map(SigningKeySource::Text)
+        }
+        StoreKey::File(path) => {
+            Some(SigningKeySource::File(problems.take("file", tls::path(&path, env))))
+        }
     })
 }

@@ -14,8 +14,8 @@ use crate::{
 };
 use airlock_core::tool::{ClientName, QuestionKind, QuestionKinds};
 use airlock_mcp_client::{
-    self as mcp_client, Bounds, Connector, Framing, HttpServer, HttpTransport, Lifecycle, Pinning,
-    Protocol, Renewal, Restart, Timeouts,
+    self as mcp_client, Bounds, Connector, Docker, Framing, HttpServer, HttpTransport, Lifecycle,
+    Pinning, Protocol, Renewal, Restart, Timeouts,
 };
 
 pub(super) fn resolve(
@@ -129,6 +129,10 @@ fn transports(
             Some(vec![process; instances])
         }
         ConnectionType::Docker => {
+            if let Some(missing) = Docker::missing() {
+                problems.refuse("connection_type", missing);
+                return None;
+            }
             let docker = problems.required("docker_config", client.docker_config)?;
             let instances = docker.instances.count() as usize;
             let docker = problems.take("docker_config", process::docker(docker, env))?;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::*;
 use airlock_core::{
-    limit::{Limit, LimitSet},
+    limit::{GuestLimit, GuestLimitSet},
     tool::Allowlist,
 };
 use airlock_plugin::{FilesGrant, Grant, PartialQuota};
@@ -34,7 +34,9 @@ fn a_plugin_gets_its_grants_and_default_limits_unless_overridden() {
     let expected = Grant {
         files: [("in".to_owned(), files)].into(),
         tools: vec!["p-read-it".into()],
-        limits: LimitSet::default().with(Limit::Deadline, 250_000_000).with(Limit::Memory, 1 << 20),
+        limits: GuestLimitSet::default()
+            .with(GuestLimit::Deadline, 250_000_000)
+            .with(GuestLimit::Memory, 1 << 20),
         ..Grant::default()
     };
     assert_eq!(plugin.grant, expected);

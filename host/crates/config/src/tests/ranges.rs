@@ -10,7 +10,7 @@ use crate::{
     read::read,
 };
 use airlock_core::{
-    limit::{Limit, Unit},
+    limit::{GuestLimit, Unit},
     units::{Size, Span},
 };
 use airlock_model::MAX_FALLBACKS;
@@ -152,7 +152,7 @@ fn every_bound_of_the_published_schema_is_accepted_and_the_next_value_refused() 
 #[test]
 fn every_limit_of_a_plugin_is_accepted_at_its_bounds_and_refused_beyond_them() {
     for profile in [Profile::Untrusted, Profile::Trusted] {
-        for limit in Limit::ALL {
+        for limit in GuestLimit::ALL {
             let refused = |amount| {
                 let limits = json!({limit.key(): written(limit.unit(), amount)});
                 let wasm = json!({"component": "x", "profile": profile.name(), "limits": limits});
@@ -170,7 +170,8 @@ fn every_limit_of_a_plugin_is_accepted_at_its_bounds_and_refused_beyond_them() {
         }
     }
     // The documentation has the maxima; `the_documented_limits_equal_the_table_of_the_code`.
-    let minima = Limit::ALL.map(|limit| format!("{} {}", limit.key(), limit.show(limit.minimum())));
+    let minima =
+        GuestLimit::ALL.map(|limit| format!("{} {}", limit.key(), limit.show(limit.minimum())));
     assert_snapshot!(minima.join(", "), @"fuel 1000, cpu_time 1ms, deadline 1ms, memory 64KiB, table_elements 0, handles 1, copied 64KiB, host_calls 0, result 1KiB, log_lines 0, log_line 64B, http_requests 0, http_request 0B, http_response 0B, http_timeout 1ms, http_redirects 0");
 }
 

@@ -1,7 +1,9 @@
 //! `records`.
 
 use super::*;
-use airlock_records::{AuditKey, CallLogSettings, CheckpointPlace, OnFailure, RecordSettings};
+use airlock_records::{
+    CallLogSettings, CheckpointPlace, OnFailure, RecordSettings, SigningKeySource,
+};
 use std::time::Duration;
 
 fn records(records: &Value) -> RecordSettings {
@@ -10,7 +12,7 @@ fn records(records: &Value) -> RecordSettings {
 
 #[test]
 fn the_call_log_is_on_if_the_file_has_a_store_and_says_nothing_else() {
-    assert_eq!(records(&json!({})), RecordSettings::NONE);
+    assert!(!records(&json!({})).is_on());
     let with_store = good(&json!({"store": "kept.db"})).records;
     let month = Duration::from_hours(30 * 24);
     let log = CallLogSettings { retention: month, contents: false };
@@ -39,7 +41,7 @@ fn with_an_audit_log_calls_are_refused_if_they_cannot_be_recorded() {
         "publish": ["published", "https://witness.test/log?token=hunter2"],
     });
     let audit = records(&json!({"audit": places})).audit.expect("it is enabled");
-    assert_eq!(audit.key, Some(AuditKey::File("/etc/airlock/audit.pem".into())));
+    assert_eq!(audit.key, Some(SigningKeySource::File("/etc/airlock/audit.pem".into())));
     assert!(!format!("{audit:?}").contains("hunter2"));
     let [CheckpointPlace::File(file), CheckpointPlace::Url { host, .. }] = &audit.publish[..]
     else {

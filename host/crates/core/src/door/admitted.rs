@@ -209,6 +209,14 @@ impl Admitted {
         self
     }
 
+    /// Leaves out the arguments that are `null`, which stand for absent ones. The record has them.
+    pub fn without_nulls(mut self) -> Self {
+        let mut members = self.arguments.to_object();
+        members.retain(|_, value| !value.is_null());
+        self.arguments = members.into();
+        self
+    }
+
     /// Runs the call under the control of the view, and records it. Dropping the future cancels the
     /// call; a call that had started is recorded as cancelled. A request may make 20,000 calls; further calls fail and are not
     /// recorded.

@@ -133,7 +133,7 @@ impl Caller {
     }
 
     /// Decides one call. Fails if all tools are switched off, if the tool does not exist or is hidden, if
-    /// the arguments cannot be used, or if the call needs an approval.
+    /// the arguments cannot be used, if a policy refuses the call, or if it needs an approval.
     pub fn admit(
         &self,
         name: &str,
@@ -178,6 +178,8 @@ impl Caller {
         let origin = &self.0.origin;
         let entry = self.find(origin, name)?;
         let arguments = arguments.to_arguments(name)?;
+        // Whether it needed an approval was decided before.
+        self.0.view.is_automatic(origin, entry, &arguments)?;
         let start = Start { deadline: self.deadline(entry), ..self.start() };
         let chain = Chain::new(self.clone(), start, Report::new());
         Ok(Admitted::new(entry, arguments, origin, Permission::Continuation, chain))
@@ -208,13 +210,27 @@ impl Caller {
         Instant::now() + if entry.runs_scripts() { script } else { deadline }
     }
 
-    /// Returns whether [`Self::admit`] would refuse a call of the tool because it needs an approval. A
-    /// caller uses it to sort calls before it runs them. Fails if all tools are switched off, or if the
-    /// tool does not exist or is hidden.
+    /// Returns whether [`Self::admit`] would refuse a call of the tool because it needs an approval, whatever
+    /// its arguments are: a [policy](super::CallPolicy) is not asked. Fails if all tools are switched off, or
+    /// if the tool does not exist or is hidden.
     pub fn needs_approval(&self, name: &str) -> Result<bool, CallError> {
         self.check_switch()?;
         let entry = self.find(&self.0.origin, name)?;
         Ok(!entry.auto && !self.0.origin.approves())
+    }
+
+    /// Returns whether [`Self::admit`] would refuse this call because it needs an approval. A caller uses it
+    /// to sort calls before it runs them. Fails as [`Self::needs_approval`], or if a policy refuses the call.
+    pub fn call_needs_approval(
+        &self,
+        name: &str,
+        arguments: &Arguments,
+    ) -> Result<bool, CallError> {
+        self.check_switch()?;
+        let origin = &self.0.origin;
+        let entry = self.find(origin, name)?;
+        let is_automatic = self.0.view.is_automatic(origin, entry, arguments)?;
+        Ok(!is_automatic && !origin.approves())
     }
 
     /// Decides one call, for a caller and for a running call alike. All calls are decided here.
@@ -249,12 +265,13 @@ impl Caller {
         if start.parent.is_none() {
             start.deadline = self.deadline(entry);
         }
+        let is_automatic = self.0.view.is_automatic(origin, entry, &arguments)?;
         let approved = approved.filter(|approved| approved.covers(entry, &arguments));
-        if !entry.auto && !start.is_approved && approved.is_none() {
+        if !is_automatic && !start.is_approved && approved.is_none() {
             return Err(needs_approval(entry, &arguments));
         }
         let permission = match start.parent {
-            _ if entry.auto => Permission::Automatic,
+            _ if is_automatic => Permission::Automatic,
             _ if approved.is_some() => Permission::Person,
             None => Permission::Caller,
             Some(_) => Permission::Enclosing,

@@ -11,6 +11,12 @@ use crate::{
 
 /// Accompanies the calls of a gateway, from the decision to the end. It stands behind the door: it can
 /// refuse an admitted call, and cannot admit one.
+///
+/// The controls of a gateway are asked one after the other: first its limits, then those of the embedding
+/// program in the order in which they were added, and last its records, which have a call as admitted only if
+/// all others permit it. If one refuses a call, or its caller leaves before all permit it, those that have
+/// begun it are ended with an error that [has not begun](CallError::has_not_begun), so that they return what
+/// they have taken, and those that were not asked are told by [`Self::call_refused`].
 pub trait CallControl: Send + Sync + 'static {
     /// Controls an admitted call that is about to run, whatever made it: a request, a script or a
     /// plugin. The call runs only if this succeeds; otherwise it fails with the error, which is marked as
@@ -23,6 +29,10 @@ pub trait CallControl: Send + Sync + 'static {
     /// Takes note of a call that the door has refused: of the nested calls of one chain that are beyond its
     /// budget, the first. Must neither block nor fail.
     fn refused(&self, refusal: &Refusal<'_>);
+
+    /// Takes note of a call that the door has admitted and that does not run, because of a control before this
+    /// one. Must neither block nor fail.
+    fn call_refused(&self, _call: &Admitted, _refusal: &CallError) {}
 }
 
 /// A call that runs under control. Dropping the value without [`Self::end`] means that the call was

@@ -66,6 +66,13 @@ impl Filter {
         }
     }
 
+    /// Makes the filter one of the operator's own requests, as [`Self::of_operator`] does.
+    #[must_use]
+    pub fn for_operator(mut self) -> Self {
+        self.is_of_operator = true;
+        self
+    }
+
     /// Adds the value of the header of excluded tools; `None` if the request does not have it.
     #[must_use]
     pub fn excluding(mut self, exclude_tools: Option<&str>) -> Self {

@@ -25,6 +25,14 @@ impl ScriptLanguage {
         }
     }
 
+    /// File name of a script in messages.
+    pub const fn file_name(self) -> &'static str {
+        match self {
+            Self::Starlark => "code.star",
+            Self::Python => "code.py",
+        }
+    }
+
     /// Finds a language by its name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|language| language.name() == name)

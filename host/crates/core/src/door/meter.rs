@@ -29,6 +29,11 @@ impl<'c> Meter<'c> {
         self.shared.spend_fuel(self.depth, fuel);
     }
 
+    /// Records the memory that the guest had at its end.
+    pub fn record_memory(&self, bytes: u64) {
+        self.report.set_memory_bytes(bytes);
+    }
+
     /// Takes one of the host calls that all guests of the chain share; false if none is left.
     pub fn take_host_call(&self) -> bool {
         self.shared.take_host_call()

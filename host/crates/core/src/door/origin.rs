@@ -16,6 +16,9 @@ pub enum Origin {
     Plugin(Arc<BTreeSet<String>>),
     /// A caller that requests one call by name. The request is the approval.
     Caller,
+    /// The program in whose process the gateway runs, which requests one call by name. The request is no
+    /// approval.
+    Program,
     /// A client of the gateway's MCP endpoint.
     McpClient(Approval),
 }
@@ -30,6 +33,18 @@ pub enum Approval {
 }
 
 impl Origin {
+    /// Name in records, logs and metrics. Whether a user was asked is not a part of it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Model => "model",
+            Self::Script => "script",
+            Self::Plugin(_) => "plugin",
+            Self::Caller => "caller",
+            Self::Program => "program",
+            Self::McpClient(_) => "mcp_client",
+        }
+    }
+
     /// Returns whether a tool is listed for this origin. An origin can call only listed tools.
     pub(super) fn is_offered(&self, entry: &Entry) -> bool {
         match self {
@@ -41,7 +56,7 @@ impl Origin {
                 matches!(entry.placement, Placement::Direct | Placement::Script)
                     && granted.contains(entry.tool.full_name.as_str())
             }
-            Self::Caller => true,
+            Self::Caller | Self::Program => true,
         }
     }
 

@@ -70,6 +70,12 @@ impl<'c> Reporter<'c> {
         self.report.fuel()
     }
 
+    /// Memory that the guest of the running call had, in bytes, once it has ended: a guest gives none back before. `None`
+    /// if no guest ran.
+    pub fn memory_bytes(&self) -> Option<u64> {
+        self.report.memory_bytes()
+    }
+
     /// The run that the call is of; `None` if it is of none.
     pub fn run(&self) -> Option<Arc<str>> {
         self.report.run()
@@ -99,6 +105,7 @@ impl<'c> Reporter<'c> {
 /// them too.
 pub(super) struct Report {
     fuel: AtomicU64,
+    memory_bytes: AtomicU64,
     has_acted: AtomicBool,
     emitted: Mutex<Vec<Content>>,
     progress: Mutex<Option<Progress>>,
@@ -111,6 +118,7 @@ impl Report {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
             fuel: AtomicU64::new(Self::UNKNOWN),
+            memory_bytes: AtomicU64::new(Self::UNKNOWN),
             has_acted: AtomicBool::new(false),
             emitted: Mutex::default(),
             progress: Mutex::default(),
@@ -124,6 +132,14 @@ impl Report {
 
     pub(super) fn fuel(&self) -> Option<u64> {
         Some(self.fuel.load(Ordering::Relaxed)).filter(|fuel| *fuel != Self::UNKNOWN)
+    }
+
+    pub(super) fn set_memory_bytes(&self, bytes: u64) {
+        self.memory_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    fn memory_bytes(&self) -> Option<u64> {
+        Some(self.memory_bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes != Self::UNKNOWN)
     }
 
     pub(super) fn has_acted(&self) -> bool {

@@ -6,9 +6,9 @@ use std::{
 };
 
 use super::{
-    CallControl, CallId, CallerHeaders, CallerToken, Filter, Membership, Origin, Provider, Refusal,
-    RelayView, ScriptLanguage, ToolApproval, ToolRules, ToolSwitch, VirtualKey,
-    arguments::MAX_NAME_BYTES,
+    Arguments, CallControl, CallId, CallPolicy, CallerHeaders, CallerToken, Filter, Membership,
+    Origin, ProposedCall, Provider, Refusal, RelayView, ScriptLanguage, ToolApproval, ToolRules,
+    ToolSwitch, VirtualKey, arguments::MAX_NAME_BYTES,
 };
 use crate::{
     tenant::Tenant,
@@ -37,6 +37,8 @@ pub struct View {
     membership: Arc<Membership>,
     /// Accompanies the calls; `None` if nothing does.
     control: Option<Arc<dyn CallControl>>,
+    /// Narrows the calls; `None` if the rules of the configuration alone decide.
+    policy: Option<Arc<dyn CallPolicy>>,
 }
 
 /// Identifies the tools of a view. Views of equal requests have the same while the first of them, or
@@ -159,6 +161,7 @@ impl View {
             switch: ToolSwitch::default(),
             membership: membership(key),
             control: None,
+            policy: None,
         }
     }
 
@@ -172,6 +175,32 @@ impl View {
     #[must_use]
     pub fn with_control(self, control: Option<Arc<dyn CallControl>>) -> Self {
         Self { control, ..self }
+    }
+
+    /// Sets the policy that narrows calls.
+    #[must_use]
+    pub fn with_policy(self, policy: Option<Arc<dyn CallPolicy>>) -> Self {
+        Self { policy, ..self }
+    }
+
+    /// Returns whether a policy narrows calls, which may require an approval for a call of any tool.
+    pub fn has_policy(&self) -> bool {
+        self.policy.is_some()
+    }
+
+    /// Returns whether a call of this origin needs no approval. Fails if the policy refuses it.
+    pub fn is_automatic(
+        &self,
+        origin: &Origin,
+        entry: &Entry,
+        arguments: &Arguments,
+    ) -> Result<bool, CallError> {
+        let Some(policy) = &self.policy else { return Ok(entry.auto) };
+        let tool = &*entry.tool;
+        let membership = &self.membership;
+        let call = ProposedCall { tool, arguments, origin, tenant: &self.tenant, membership };
+        let needs_approval = policy.narrow(&call).needs_approval(tool)?;
+        Ok(entry.auto && !needs_approval)
     }
 
     /// The control of calls; `None` if there is none.
@@ -284,6 +313,7 @@ impl View {
             switch: self.switch.clone(),
             membership: membership(key),
             control: self.control.clone(),
+            policy: self.policy.clone(),
         }
     }
 

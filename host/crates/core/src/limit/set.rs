@@ -9,47 +9,47 @@ use serde::{
 };
 use serde_json::{Map, json};
 
-use super::{Limit, Unit};
+use super::{GuestLimit, Unit};
 use crate::units::{Size, Span};
 
 /// Amounts of some limits. As JSON, an object with the keys of the limits.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub struct LimitSet([Option<u64>; Limit::ALL.len()]);
+pub struct GuestLimitSet([Option<u64>; GuestLimit::ALL.len()]);
 
-impl LimitSet {
+impl GuestLimitSet {
     /// Returns the amount of a limit; `None` if the set has none.
-    pub fn get(&self, limit: Limit) -> Option<u64> {
+    pub fn get(&self, limit: GuestLimit) -> Option<u64> {
         self.0[limit as usize]
     }
 
     /// Returns the set with this amount of a limit, in the unit of the limit.
     #[must_use]
-    pub fn with(mut self, limit: Limit, amount: u64) -> Self {
+    pub fn with(mut self, limit: GuestLimit, amount: u64) -> Self {
         self.0[limit as usize] = Some(amount);
         self
     }
 
     /// Returns the limits of the set and their amounts, in the order of the table.
-    pub fn amounts(&self) -> impl Iterator<Item = (Limit, u64)> {
-        Limit::ALL.into_iter().filter_map(|limit| Some((limit, self.get(limit)?)))
+    pub fn amounts(&self) -> impl Iterator<Item = (GuestLimit, u64)> {
+        GuestLimit::ALL.into_iter().filter_map(|limit| Some((limit, self.get(limit)?)))
     }
 
     /// Deserializes the limits that a manifest may request. Refuses the others as unknown keys.
     pub fn deserialize_requested<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_struct("Limits", &Limit::REQUESTABLE, Keys(&Limit::REQUESTABLE))
+        from.deserialize_struct("Limits", &GuestLimit::REQUESTABLE, Keys(&GuestLimit::REQUESTABLE))
     }
 }
 
-impl fmt::Debug for LimitSet {
+impl fmt::Debug for GuestLimitSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = self.amounts().map(|(limit, amount)| (limit.key(), limit.show(amount)));
         f.debug_map().entries(shown).finish()
     }
 }
 
-impl<'de> Deserialize<'de> for LimitSet {
+impl<'de> Deserialize<'de> for GuestLimitSet {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_struct("Limits", Limit::KEYS, Keys(Limit::KEYS))
+        deserializer.deserialize_struct("Limits", GuestLimit::KEYS, Keys(GuestLimit::KEYS))
     }
 }
 
@@ -58,14 +58,14 @@ impl<'de> Deserialize<'de> for LimitSet {
 struct Keys(&'static [&'static str]);
 
 impl<'de> Visitor<'de> for Keys {
-    type Value = LimitSet;
+    type Value = GuestLimitSet;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("struct Limits")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<LimitSet, A::Error> {
-        let mut set = LimitSet::default();
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<GuestLimitSet, A::Error> {
+        let mut set = GuestLimitSet::default();
         while let Some(limit) = members.next_key_seed(KeyOf(self))? {
             let amount = members.next_value_seed(AmountOf(limit))?;
             if set.get(limit).is_some() {
@@ -81,29 +81,29 @@ impl<'de> Visitor<'de> for Keys {
 struct KeyOf(Keys);
 
 impl<'de> DeserializeSeed<'de> for KeyOf {
-    type Value = Limit;
+    type Value = GuestLimit;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Limit, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<GuestLimit, D::Error> {
         deserializer.deserialize_identifier(self)
     }
 }
 
 impl Visitor<'_> for KeyOf {
-    type Value = Limit;
+    type Value = GuestLimit;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the key of a limit")
     }
 
-    fn visit_str<E: de::Error>(self, key: &str) -> Result<Limit, E> {
+    fn visit_str<E: de::Error>(self, key: &str) -> Result<GuestLimit, E> {
         let Keys(known) = self.0;
-        let limit = Limit::with_key(key).filter(|limit| known.contains(&limit.key()));
+        let limit = GuestLimit::with_key(key).filter(|limit| known.contains(&limit.key()));
         limit.ok_or_else(|| E::unknown_field(key, known))
     }
 }
 
 /// Deserializes an amount in the unit of the limit. A time above 584 years becomes 584 years.
-struct AmountOf(Limit);
+struct AmountOf(GuestLimit);
 
 impl<'de> DeserializeSeed<'de> for AmountOf {
     type Value = Option<u64>;
@@ -118,13 +118,13 @@ impl<'de> DeserializeSeed<'de> for AmountOf {
     }
 }
 
-impl JsonSchema for LimitSet {
+impl JsonSchema for GuestLimitSet {
     fn schema_name() -> Cow<'static, str> {
         "Limits".into()
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let properties: Map<_, _> = Limit::ALL
+        let properties: Map<_, _> = GuestLimit::ALL
             .into_iter()
             .map(|limit| (limit.key().to_owned(), property(limit, generator).into()))
             .collect();
@@ -138,7 +138,7 @@ impl JsonSchema for LimitSet {
     }
 }
 
-fn property(limit: Limit, generator: &mut SchemaGenerator) -> Schema {
+fn property(limit: GuestLimit, generator: &mut SchemaGenerator) -> Schema {
     let mut schema = match limit.unit() {
         Unit::Count => generator.subschema_for::<Option<u64>>(),
         Unit::Bytes => generator.subschema_for::<Option<Size>>(),
@@ -169,15 +169,19 @@ mod tests {
     #[test]
     fn amounts_are_read_and_shown_with_their_unit() {
         let json = json!({"fuel": 7, "memory": "2MiB", "cpu_time": "1s 500ms", "handles": null});
-        let set: LimitSet = serde_json::from_value(json).expect("a set");
+        let set: GuestLimitSet = serde_json::from_value(json).expect("a set");
         assert_eq!(
             set.amounts().collect::<Vec<_>>(),
-            [(Limit::Fuel, 7), (Limit::CpuTime, 1_500_000_000), (Limit::Memory, 2 << 20)]
+            [
+                (GuestLimit::Fuel, 7),
+                (GuestLimit::CpuTime, 1_500_000_000),
+                (GuestLimit::Memory, 2 << 20)
+            ]
         );
         insta::assert_snapshot!(format!("{set:?}"), @r#"{"fuel": "7", "cpu_time": "1s 500ms", "memory": "2MiB"}"#);
-        let ages: LimitSet =
+        let ages: GuestLimitSet =
             serde_json::from_value(json!({"deadline": "10000years"})).expect("a set");
-        assert_eq!(ages.get(Limit::Deadline), Some(u64::MAX));
+        assert_eq!(ages.get(GuestLimit::Deadline), Some(u64::MAX));
     }
 
     #[test]
@@ -190,22 +194,22 @@ mod tests {
             (r#"{"fuel": "1"}"#, "expected u64"),
             ("[1]", "invalid type: sequence"),
         ] {
-            let error = serde_json::from_str::<LimitSet>(text).expect_err(text).to_string();
+            let error = serde_json::from_str::<GuestLimitSet>(text).expect_err(text).to_string();
             assert!(error.contains(problem), "{error}");
         }
     }
 
     #[test]
     fn a_manifest_may_request_some_limits_and_no_others() {
-        assert_eq!(read(r#"{"fuel": 1}"#), Ok(LimitSet::default().with(Limit::Fuel, 1)));
+        assert_eq!(read(r#"{"fuel": 1}"#), Ok(GuestLimitSet::default().with(GuestLimit::Fuel, 1)));
         insta::assert_snapshot!(
             read(r#"{"handles": 1}"#).expect_err("refused"),
             @"unknown field `handles`, expected one of `fuel`, `cpu_time`, `deadline`, `memory`, `host_calls`, `result`, `http_requests`, `http_request`, `http_response`, `http_timeout` at line 1 column 10"
         );
     }
 
-    fn read(text: &str) -> Result<LimitSet, String> {
-        LimitSet::deserialize_requested(&mut serde_json::Deserializer::from_str(text))
+    fn read(text: &str) -> Result<GuestLimitSet, String> {
+        GuestLimitSet::deserialize_requested(&mut serde_json::Deserializer::from_str(text))
             .map_err(|error| error.to_string())
     }
 }

@@ -74,6 +74,8 @@ host_codes! {
     NotWaiting = "not_waiting",
     /// The guest used up its fuel.
     OutOfFuel = "out_of_fuel",
+    /// The policy of the program that embeds the gateway refuses the call.
+    PolicyRefused = "policy_refused",
     /// The record of the call cannot be written, and the operator wants no call without one.
     RecordsUnavailable = "records_unavailable",
     /// The requests in flight leave no memory for the result.

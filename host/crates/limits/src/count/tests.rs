@@ -12,7 +12,9 @@ const MINUTE_MS: i64 = 60_000;
 const STEP_MS: i64 = 937;
 
 fn limit(measure: Measure, most: u64, window: Window) -> Limit {
-    Limit { id: "l".to_owned(), owner: Owner::Everyone, scope: Scope::All, measure, most, window }
+    let owner = Owner::Everyone;
+    let id = "l".to_owned();
+    Limit { id, owner, owner_name: None, scope: Scope::All, measure, most, window }
 }
 
 /// A count with a clock.

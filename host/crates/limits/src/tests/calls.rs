@@ -12,12 +12,16 @@ use airlock_core::{
         Admitted, Budget, CallControl, Caller, ControlledCall, Filter, Membership, Origin,
         Provider, Source, View, VirtualKey,
     },
+    money::Money,
     tool::{
         Allowlist, Answers, CallError, ClientName, ErrorKind, HostCode, Policy, Tool, ToolOutput,
     },
 };
 use airlock_store::{Settings, limits::CountSelection};
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::{
+    FutureExt as _,
+    future::{BoxFuture, join_all},
+};
 use serde_json::json;
 use tokio::time::{Instant, advance};
 
@@ -60,7 +64,8 @@ fn caller(key: &str, tool: &str, control: Option<Arc<dyn CallControl>>) -> Calle
     let definition = json!({"name": tool, "inputSchema": {}});
     let definition = serde_json::from_value(definition).expect("a definition");
     let tools = [Arc::new(Tool::adopt(&client, definition).expect("a good tool"))];
-    let policy = Policy { execute: Allowlist::All, ..Policy::default() };
+    let policy =
+        Policy { execute: Allowlist::All, auto_execute: Allowlist::All, ..Policy::default() };
     let provider: Arc<dyn Provider> = Arc::new(Echo);
     let source = Source {
         client: &client,
@@ -112,9 +117,12 @@ on_both! {
     a_call_that_was_not_made_does_not_count,
     a_continuation_is_the_call_that_it_goes_on_with,
     calls_have_the_price_of_their_tool,
+    a_call_in_the_place_of_another_one_costs_its_own_price,
     as_many_calls_run_as_the_limit,
+    a_call_that_waits_for_the_store_takes_no_place_of_those_that_run,
     a_gateway_with_many_calls_counts_a_share_in_memory,
     a_caller_that_leaves_takes_nothing,
+    a_call_that_ends_after_its_limit_was_removed_leaves_no_count,
 }
 
 on_both! {
@@ -184,7 +192,7 @@ async fn a_call_takes_of_all_its_limits_or_of_none(home: TestHome) {
     // A refusal is repeated for a moment without the store.
     advance(Duration::from_secs(1)).await;
     let error = begin(&limiter, "write").await.map(drop).expect_err("both");
-    assert!(error.to_string().contains("team 't'"), "the first one in order: {error}");
+    assert!(error.to_string().contains("of this team"), "the first one in order: {error}");
 }
 
 async fn a_refused_call_may_be_made_when_the_window_has_passed_and_not_before(home: TestHome) {
@@ -269,12 +277,27 @@ async fn a_limit_that_another_process_holds_blocks_its_own_callers_alone() {
 
 async fn calls_have_the_price_of_their_tool(home: TestHome) {
     let limiter = home.limiter(&[limit("l", Measure::Cost, 10, Window::Never)]);
-    limiter.set_prices(PriceTable::default().with_calls([("files-w*".to_owned(), 6)]));
+    let price = Money::from_millionths(6);
+    limiter.set_prices(PriceTable::default().with_calls([("files-w*".to_owned(), price)]));
     begin(&limiter, "write").await.map(drop).expect("it passes");
     let error = begin(&limiter, "write").await.map(drop).expect_err("4 are left");
     assert_eq!((error.kind(), error.retry_after()), (ErrorKind::LimitReached, None));
     begin(&limiter, "read").await.map(drop).expect("it costs nothing");
     assert_eq!(state(&limiter, "l").await.used, 6);
+}
+
+async fn a_call_in_the_place_of_another_one_costs_its_own_price(home: TestHome) {
+    let limiter = home.limiter(&[limit("l", Measure::Cost, 10, Window::Never), calls("calls", 10)]);
+    let price = Money::from_millionths(6);
+    limiter.set_prices(PriceTable::default().with_calls([("files-read".to_owned(), price)]));
+    let call = admitted("k", "read", None);
+    let replacing = call.chain().admit_in_place(&Origin::Caller, "files-read", call.arguments());
+    let replacing = replacing.expect("it needs no approval");
+    CallControl::begin(&*limiter, &replacing).await.map(drop).expect("it passes");
+    assert_eq!(state(&limiter, "l").await.used, 6);
+    assert_eq!(state(&limiter, "calls").await.used, 0, "the call that it replaces is counted");
+    let error = CallControl::begin(&*limiter, &replacing).await.map(drop).expect_err("4 are left");
+    assert_eq!(error.code(), HostCode::BudgetExceeded);
 }
 
 async fn as_many_calls_run_as_the_limit(home: TestHome) {
@@ -284,6 +307,21 @@ async fn as_many_calls_run_as_the_limit(home: TestHome) {
     assert_eq!(state(&limiter, "l").await.used, 2);
     let error = begin(&limiter, "read").await.map(drop).expect_err("two run");
     assert_eq!((error.code(), error.kind()), (HostCode::LimitReached, ErrorKind::RateLimited));
+    drop(running);
+    begin(&limiter, "read").await.map(drop).expect("none runs");
+}
+
+async fn a_call_that_waits_for_the_store_takes_no_place_of_those_that_run(home: TestHome) {
+    let of_key = Limit { owner: Owner::Key("k".into()), ..calls("l", 10) };
+    let limiter = home.limiter(&[of_key, limit("running", Measure::Concurrency, 1, Window::Never)]);
+    let waiting_call = admitted("k", "read", None);
+    let mut waiting = CallControl::begin(&*limiter, &waiting_call);
+    assert!(waiting.as_mut().now_or_never().is_none(), "it asks the store");
+    let other = admitted("other", "read", None);
+    let running = CallControl::begin(&*limiter, &other).await.expect("none runs");
+    let error = waiting.await.map(drop).expect_err("one runs");
+    assert_eq!((error.code(), error.kind()), (HostCode::LimitReached, ErrorKind::RateLimited));
+    assert_eq!(state(&limiter, "l").await.used, 0, "it is returned");
     drop(running);
     begin(&limiter, "read").await.map(drop).expect("none runs");
 }
@@ -316,9 +354,22 @@ async fn a_caller_that_leaves_takes_nothing(home: TestHome) {
     let call = admitted("k", "read", None);
     for _ in 0..5 {
         let begun = CallControl::begin(&*limiter, &call);
-        assert!(futures_util::FutureExt::now_or_never(begun).is_none(), "it asks the store");
+        assert!(begun.now_or_never().is_none(), "it asks the store");
     }
     assert_eq!(state(&limiter, "l").await.used, 1);
+}
+
+async fn a_call_that_ends_after_its_limit_was_removed_leaves_no_count(home: TestHome) {
+    let limiter = home.limiter(&[calls("l", 10)]);
+    let running = begin(&limiter, "read").await.expect("it passes");
+    limiter.set(&[]);
+    limiter.forget(["l".to_owned()].into());
+    let away = CallError::new(ErrorKind::Unavailable, HostCode::Unavailable, "away").not_begun();
+    running.end(&Err(away));
+    limiter.flush().await;
+    let database = limiter.store.available().await.expect("it is open");
+    let read = database.counts(vec!["l".to_owned()]).await.expect("read");
+    assert!(read.counts.is_empty(), "{:?}", read.counts);
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use airlock_store::{Clock, LazyDatabase, Location, Settings};
 use airlock_test_postgres::TestDatabase;
 use tempfile::TempDir;
 
-use crate::{LimitSet, LimitState, Limiter, limit::Limit};
+use crate::{LimitState, Limiter, limit::Limit};
 
 /// 2024-02-29 12:00 UTC, in milliseconds since 1970.
 pub(super) const NOON: u64 = 1_709_208_000_000;
@@ -62,7 +62,7 @@ impl TestHome {
 /// Returns a limiter with a store.
 pub(super) fn limiter(settings: Settings, limits: &[Limit]) -> Arc<Limiter> {
     let limiter = Limiter::new(LazyDatabase::new(settings));
-    limiter.set(&LimitSet::new(limits.to_vec()));
+    limiter.set(limits);
     limiter
 }
 

@@ -45,6 +45,7 @@ on_both! {
     a_reset_begins_a_new_window_on_all_gateways,
     the_state_has_the_window,
     a_limit_that_does_not_exist_is_not_changed,
+    a_removed_limit_begins_anew_when_it_is_added_again,
 }
 
 async fn a_raise_holds_for_its_windows_on_all_gateways(home: TestHome) {
@@ -115,4 +116,19 @@ async fn a_limit_that_does_not_exist_is_not_changed(home: TestHome) {
     }
     let raised = limiter.set_override("unknown", 1, None).await;
     assert!(matches!(raised, Err(LimitChangeError::Unknown(_))));
+}
+
+async fn a_removed_limit_begins_anew_when_it_is_added_again(home: TestHome) {
+    let limits = ["removed", "kept"].map(|id| limit(id, Measure::Requests, 2, Window::Never));
+    let limiter = home.limiter(&limits);
+    let other = home.limiter(&limits);
+    assert!(request(&limiter).await && request(&other).await && !request(&limiter).await);
+    let raised = limiter.set_override("kept", 1, None).await;
+    raised.expect("written");
+    limiter.set(&limits[1..]);
+    limiter.forget(["removed".to_owned()].into());
+    limiter.set(&limits);
+    assert!(request(&limiter).await);
+    assert_eq!(state(&other, "removed").await.used, 1);
+    assert_eq!(state(&other, "kept").await.used, 3);
 }

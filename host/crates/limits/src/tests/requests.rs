@@ -20,7 +20,7 @@ use super::{
     limit,
 };
 use crate::{
-    LimitSet, Limiter, MAX_TOKENS, UNDECLARED_OUTPUT,
+    Limiter, MAX_TOKENS, UNDECLARED_OUTPUT,
     limit::{Limit, Measure, Scope, Window},
     price::{ModelPrice, PriceOverride, PriceTable},
     worker::QUEUE,
@@ -298,7 +298,7 @@ async fn a_burst_of_one_tenant_leaves_places_for_others() {
 async fn a_request_without_limits_does_not_ask_the_store() {
     let limiter = limiter(Settings::new("/dev/null/airlock.db"), &[]);
     begin(&limiter, "m", None).await.map(drop).expect("it passes");
-    limiter.set(&LimitSet::new(vec![tokens(1_000)]));
+    limiter.set(&[tokens(1_000)]);
     let refusal = begin(&limiter, "m", Some(1)).await.map(drop).expect_err("no store");
     assert_eq!(refusal.code, HostCode::Unavailable);
 }

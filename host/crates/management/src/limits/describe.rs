@@ -4,38 +4,20 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Map, Value, json};
 
+use airlock_core::money::Money;
 use airlock_limits::{
     LimitState,
-    limit::{Limit, Measure, Owner, Period, Scope, Window},
+    limit::{Limit, Measure, Owner, Scope, Window},
 };
 
-const MINUTE: u64 = 60;
-const HOUR: u64 = 60 * MINUTE;
-const DAY: u64 = 24 * HOUR;
-/// Lengths of windows and their texts, the longest first. Those above a day are exact lengths: a month that is
-/// not of the calendar has 30 days.
-const LENGTHS: [(u64, &str); 5] =
-    [(365 * DAY, "1Y"), (90 * DAY, "1Q"), (30 * DAY, "1M"), (7 * DAY, "1w"), (DAY, "1d")];
-/// Units of other lengths.
-const UNITS: [(u64, &str); 4] = [(DAY, "d"), (HOUR, "h"), (MINUTE, "m"), (1, "s")];
-/// Millionths of a US dollar.
-pub(super) const MICRO: f64 = 1_000_000.0;
-
-/// Owner of a limit for people.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ShownOwner {
-    /// Name of the key, team or customer; `None` if it is not known, or if the owner is everyone.
-    pub(super) name: Option<String>,
-}
-
 /// Describes a limit on money.
-pub(super) fn budget(limit: &Limit, owner: &ShownOwner, state: Option<&LimitState>) -> Value {
-    let mut shown = owned(limit, owner);
+pub(super) fn budget(limit: &Limit, state: Option<&LimitState>) -> Value {
+    let mut shown = owned(limit);
     let amount = state.and_then(|state| state.raise).map_or(0, |raise| raise.amount);
     shown.extend(members(json!({
         "id": limit.id,
         "max_limit": dollars(limit.most),
-        "reset_duration": duration(limit.window),
+        "reset_duration": limit.window.to_string(),
         "calendar_aligned": matches!(limit.window, Window::Calendar(_)),
         "current_usage": state.map(|state| dollars(state.used)),
         "reserved": state.map(|state| dollars(state.reserved)),
@@ -55,12 +37,9 @@ pub(super) fn budget(limit: &Limit, owner: &ShownOwner, state: Option<&LimitStat
 }
 
 /// Describes the other limits of one owner on the same requests and calls.
-pub(super) fn rate_limit(
-    limits: &[(&Limit, Option<LimitState>)],
-    owner: &ShownOwner,
-) -> Option<Value> {
+pub(super) fn rate_limit(limits: &[(&Limit, Option<LimitState>)]) -> Option<Value> {
     let (first, _) = limits.first()?;
-    let mut shown = owned(first, owner);
+    let mut shown = owned(first);
     for (limit, state) in limits {
         let measure = match limit.measure {
             Measure::Tokens => "token",
@@ -77,7 +56,7 @@ pub(super) fn rate_limit(
         let state = state.as_ref();
         let own: [(&str, Value); 6] = [
             ("max_limit", limit.most.into()),
-            ("reset_duration", duration(limit.window).into()),
+            ("reset_duration", limit.window.to_string().into()),
             ("current_usage", state.map(|state| state.used).into()),
             ("reserved", state.map(|state| state.reserved).into()),
             ("last_reset", state.and_then(|state| state.window_start).map(time).into()),
@@ -89,7 +68,7 @@ pub(super) fn rate_limit(
 }
 
 /// Describes whose limit it is and what it counts.
-fn owned(limit: &Limit, owner: &ShownOwner) -> Map<String, Value> {
+fn owned(limit: &Limit) -> Map<String, Value> {
     let mut shown = Map::new();
     let member = match &limit.owner {
         Owner::Everyone => None,
@@ -99,7 +78,7 @@ fn owned(limit: &Limit, owner: &ShownOwner) -> Map<String, Value> {
     };
     if let Some((member, id)) = member {
         shown.insert(member.to_owned(), id.as_str().into());
-        shown.insert("owner_name".to_owned(), owner.name.clone().into());
+        shown.insert("owner_name".to_owned(), limit.owner_name.clone().into());
     }
     match &limit.scope {
         Scope::All => {}
@@ -122,30 +101,9 @@ fn members(value: Value) -> Map<String, Value> {
     }
 }
 
-/// Returns an amount in US dollars.
-#[expect(clippy::cast_precision_loss, reason = "it is shown, and exact below nine billion dollars")]
-pub(super) fn dollars(micro: u64) -> f64 {
-    micro as f64 / MICRO
-}
-
-/// Returns the length of a window as the configuration has it.
-fn duration(window: Window) -> String {
-    let length = match window {
-        Window::Never => return "never".to_owned(),
-        Window::Calendar(Period::Day) => return "1d".to_owned(),
-        Window::Calendar(Period::Week) => return "1w".to_owned(),
-        Window::Calendar(Period::Month) => return "1M".to_owned(),
-        Window::Calendar(Period::Quarter(_)) => return "1Q".to_owned(),
-        Window::Calendar(Period::Year) => return "1Y".to_owned(),
-        Window::Rolling(length) => length,
-    };
-    let seconds = length.as_secs();
-    let known = LENGTHS.iter().find(|(own, _)| *own == seconds);
-    if let Some((_, text)) = known {
-        return (*text).to_owned();
-    }
-    let unit = UNITS.iter().find(|(own, _)| seconds.is_multiple_of(*own));
-    unit.map_or_else(String::new, |(own, text)| format!("{}{text}", seconds / own))
+/// Returns an amount of money in US dollars.
+fn dollars(amount: u64) -> f64 {
+    Money::from_millionths(amount).dollars()
 }
 
 /// Returns a time as text, rounded up to a second: at the end of a window that is shown, it has ended.
@@ -159,12 +117,13 @@ fn time(time: SystemTime) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use airlock_limits::LimitRaise;
+    use airlock_limits::{LimitRaise, limit::Period};
 
     fn limit(measure: Measure, window: Window) -> Limit {
         Limit {
             id: "7".to_owned(),
             owner: Owner::Key("k".to_owned()),
+            owner_name: Some("ann".to_owned()),
             scope: Scope::All,
             measure,
             most: 2_500_000,
@@ -186,7 +145,6 @@ mod tests {
 
     #[test]
     fn a_budget_is_shown_in_dollars_with_its_window_and_its_override() {
-        let owner = ShownOwner { name: Some("ann".to_owned()) };
         let limit = limit(Measure::Cost, Window::Calendar(Period::Day));
         let expected = json!({
             "id": "7", "virtual_key_id": "k", "owner_name": "ann", "max_limit": 2.5,
@@ -195,8 +153,8 @@ mod tests {
             "effective_max_limit": 3.0, "override_amount": 0.5, "override_mode": "forever",
             "override_until": null,
         });
-        assert_eq!(budget(&limit, &owner, Some(&state())), expected);
-        let unknown = budget(&limit, &owner, None);
+        assert_eq!(budget(&limit, Some(&state())), expected);
+        let unknown = budget(&limit, None);
         assert_eq!(
             (&unknown["current_usage"], &unknown["effective_max_limit"]),
             (&Value::Null, &json!(2.5))
@@ -205,15 +163,14 @@ mod tests {
 
     #[test]
     fn the_rates_of_one_owner_are_one_element() {
-        let owner = ShownOwner { name: None };
         let tokens = limit(Measure::Tokens, Window::Rolling(Duration::from_mins(90)));
         let running = limit(Measure::Concurrency, Window::Never);
-        let shown = rate_limit(&[(&tokens, None), (&running, Some(state()))], &owner);
+        let shown = rate_limit(&[(&tokens, None), (&running, Some(state()))]);
         let shown = shown.expect("limits");
         assert_eq!(shown["token_max_limit"], 2_500_000);
         assert_eq!(shown["token_reset_duration"], "90m");
         assert_eq!(shown["max_concurrent"], 2_500_000);
         assert_eq!(shown["current_concurrent"], 1_000_000);
-        assert_eq!(rate_limit(&[], &owner), None);
+        assert_eq!(rate_limit(&[]), None);
     }
 }

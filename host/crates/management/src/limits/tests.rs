@@ -11,7 +11,6 @@ use super::*;
 use crate::{Apply, FirstConnection, NotApplied, PluginState, Preview, ServiceSettings};
 use airlock_config::Config;
 use airlock_core::operator::Role;
-use airlock_limits::LimitSet;
 use airlock_plugin::{InspectError, Metadata};
 use airlock_server::{Management as _, ManagementRequest};
 use airlock_store::LazyDatabase;
@@ -129,7 +128,7 @@ impl Desk {
     async fn take_limits(&self) {
         let state = self.service.state().await.expect("the elements");
         if let Some(limiter) = &self.limiter {
-            limiter.set(&LimitSet::new(state.merged.config.limits));
+            limiter.set(&state.merged.config.limits);
         }
     }
 
@@ -238,6 +237,7 @@ async fn a_reset_is_recorded_and_only_elements_with_budgets_have_one() {
     let change = desk.get("/api/changes?limit=1").await["changes"][0].clone();
     assert_eq!((&change["action"], &change["kind"]), (&json!("limit.reset"), &json!("limit")));
     assert_eq!(change["name"], desk.budget("ci").await["id"]);
+    assert_eq!(change["actor"], "operator \"ann\"");
     let roles = "/api/governance/roles";
     assert_eq!(desk.status(Method::POST, roles, json!({"name": "r"})).await, 200);
     assert_eq!(desk.status(Method::PUT, &format!("{roles}/r"), reset.clone()).await, 400);
@@ -277,6 +277,24 @@ async fn a_limit_on_a_model_keeps_what_it_counts_and_lets_its_key_go() {
     assert_eq!(desk.status(Method::DELETE, &path, Value::Null).await, 200);
     let unknown = json!({"model_name": "a", "scope": "virtual_key", "scope_id": "nix"});
     assert_eq!(desk.status(Method::POST, models, unknown).await, 400);
+}
+
+#[tokio::test]
+async fn a_limit_that_is_removed_and_made_again_begins_anew() {
+    let desk = Desk::new();
+    let models = "/api/governance/model-configs";
+    let model = json!({"id": "m", "model_name": "*", "budgets": budget_of(5.0)});
+    for _ in 0..2 {
+        let _ = desk.ask(Method::POST, models, model.clone()).await.expect("made");
+        let budget = desk.get("/api/governance/budgets").await["budgets"][0].clone();
+        assert_eq!(budget["effective_max_limit"], json!(5.0), "nothing is left of the one before");
+        let id = budget["id"].as_str().expect("an identifier");
+        let raise = json!({"amount": 1, "mode": "forever"});
+        let path = format!("{models}/m/budgets/{id}/override");
+        assert_eq!(desk.status(Method::PUT, &path, raise).await, 200);
+        let path = format!("{models}/m");
+        assert_eq!(desk.status(Method::DELETE, &path, Value::Null).await, 200);
+    }
 }
 
 #[tokio::test]

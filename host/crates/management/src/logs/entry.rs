@@ -5,7 +5,6 @@ use serde_json::{Map, Value, json};
 use crate::operators::rfc3339;
 use airlock_store::call_log::{
     CallContents, CallStatus, LogKind, LogSums, LoggedModelCall, LoggedParty, LoggedToolCall,
-    NamedBucket,
 };
 use airlock_strings::hex;
 
@@ -158,25 +157,4 @@ fn bifrost_status(status: CallStatus) -> &'static str {
         CallStatus::Success => "success",
         CallStatus::Error | CallStatus::Refused | CallStatus::Cancelled => "error",
     }
-}
-
-/// Groups sums of models by the parts of the period, which they are sorted by.
-pub(super) fn by_model(parts: &[NamedBucket]) -> Vec<Value> {
-    let same = parts.chunk_by(|one, other| one.start_ms == other.start_ms);
-    let buckets = same.filter_map(|part| {
-        let models = part.iter().map(|model| {
-            let sums = &model.sums;
-            let shown = json!({
-                "total": sums.count,
-                "success": sums.successes,
-                "error": sums.errors,
-                "cost": dollars(sums.cost),
-            });
-            (model.name.clone(), shown)
-        });
-        let models: Map<_, _> = models.collect();
-        let start = rfc3339(part.first()?.start_ms);
-        Some(json!({"timestamp": start, "by_model": models}))
-    });
-    buckets.collect()
 }

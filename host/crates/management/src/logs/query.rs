@@ -5,9 +5,11 @@ use std::time::Duration;
 use url::form_urlencoded;
 
 use crate::refusal::invalid;
+use airlock_core::unix_time::{milliseconds, unix_milliseconds};
 use airlock_server::ManagementRefusal;
 use airlock_store::call_log::{
-    CallStatus, Histogram, LogCursor, LogFilter, LogKind, LogOrder, LogPage, LogSort, MAX_VALUES,
+    CallStatus, Histogram, LogCursor, LogFilter, LogKind, LogOrder, LogPage, LogProperty, LogSort,
+    MAX_VALUES,
 };
 use airlock_strings::cut;
 
@@ -25,13 +27,34 @@ const BUCKETS_MS: [i64; 7] =
 /// Parts of a histogram, at most, unless the query has their length.
 const PARTS: i64 = 120;
 
-/// What a request selects.
+/// Names of the origins of calls. PostgreSQL compares no text with them that has a NUL.
+const ORIGINS: [&str; 6] = ["caller", "model", "mcp_client", "program", "script", "plugin"];
+
+/// Properties of requests to models by which they are grouped; each also with `_id`.
+const DIMENSIONS: [(&str, LogProperty); 6] = [
+    ("model", LogProperty::Name),
+    ("provider", LogProperty::Source),
+    ("virtual_key", LogProperty::Key),
+    ("team", LogProperty::Team),
+    ("customer", LogProperty::Customer),
+    ("user", LogProperty::User),
+];
+
+/// A property of rows, as a query names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Dimension {
+    pub(super) text: String,
+    pub(super) property: LogProperty,
+}
+
+/// The rows that a request selects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LogQuery {
     pub(super) filter: LogFilter,
     pub(super) page: LogPage,
     /// Length of the parts of a histogram; `None` for one that fits the period.
     bucket_ms: Option<i64>,
+    dimension: Option<Dimension>,
 }
 
 impl LogQuery {
@@ -43,7 +66,7 @@ impl LogQuery {
     ) -> Result<Self, ManagementRefusal> {
         let filter = LogFilter { until_ms: i64::MAX, ..LogFilter::default() };
         let page = LogPage { limit: DEFAULT_LIMIT, ..LogPage::default() };
-        let mut parsed = Self { filter, page, bucket_ms: None };
+        let mut parsed = Self { filter, page, bucket_ms: None, dimension: None };
         let mut period = None;
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             let value = value.trim();
@@ -85,7 +108,7 @@ impl LogQuery {
     }
 
     fn set(&mut self, kind: LogKind, name: &str, value: &str) -> Result<(), ManagementRefusal> {
-        let Self { filter, page, bucket_ms } = self;
+        let Self { filter, page, bucket_ms, dimension } = self;
         match (name, kind) {
             ("limit", _) => {
                 let limit = number(name, value)?;
@@ -115,8 +138,9 @@ impl LogQuery {
             ("server_labels", LogKind::Tools) | ("providers", LogKind::Models) => {
                 filter.sources = values(name, value)?;
             }
-            ("origins", LogKind::Tools) => filter.origins = values(name, value)?,
+            ("origins", LogKind::Tools) => filter.origins = origins(value)?,
             ("parent_request_ids", LogKind::Tools) => filter.parents = values(name, value)?,
+            ("dimension", LogKind::Models) => *dimension = Some(parse_dimension(value)?),
             // Filter data has all dimensions, however many are asked for.
             ("dimensions", _) => {}
             ("content_search", _) => {
@@ -149,6 +173,13 @@ impl LogQuery {
         }
     }
 
+    /// Returns the property by which the rows are grouped. Fails if the query has none.
+    pub(super) fn dimension(&self) -> Result<Dimension, ManagementRefusal> {
+        self.dimension
+            .clone()
+            .ok_or_else(|| invalid(format!("`dimension` is missing; valid are {}", dimensions())))
+    }
+
     /// Returns the parts of the period.
     pub(super) fn histogram(&self) -> Histogram {
         let period = self.filter.until_ms.saturating_sub(self.filter.from_ms);
@@ -169,10 +200,22 @@ fn parse_cursor(text: &str) -> Result<LogCursor, ManagementRefusal> {
     parts.ok_or_else(|| invalid("`cursor` is not one of an earlier page"))
 }
 
+fn parse_dimension(text: &str) -> Result<Dimension, ManagementRefusal> {
+    let name = text.strip_suffix("_id").unwrap_or(text);
+    match DIMENSIONS.iter().find(|(own, _)| *own == name) {
+        Some((_, property)) => Ok(Dimension { text: text.to_owned(), property: *property }),
+        None => Err(invalid(format!("`dimension`: valid are {}", dimensions()))),
+    }
+}
+
+fn dimensions() -> String {
+    DIMENSIONS.map(|(name, _)| name).join(", ")
+}
+
 fn unknown(kind: LogKind, name: &str) -> ManagementRefusal {
     let own = match kind {
         LogKind::Tools => "`tool_names`, `server_labels`, `origins`, `parent_request_ids`",
-        LogKind::Models => "`models`, `providers`",
+        LogKind::Models => "`models`, `providers`, `dimension`",
     };
     let name = cut(name.to_owned(), 64);
     invalid(format!(
@@ -194,6 +237,15 @@ fn values(name: &str, text: &str) -> Result<Vec<String>, ManagementRefusal> {
 /// Returns a value as rows have it, where long ones are cut. It may have commas.
 fn recorded(text: &str) -> String {
     cut(text.to_owned(), MAX_VALUE_BYTES)
+}
+
+fn origins(text: &str) -> Result<Vec<String>, ManagementRefusal> {
+    let origins = values("origins", text)?;
+    if origins.iter().all(|origin| ORIGINS.contains(&origin.as_str())) {
+        Ok(origins)
+    } else {
+        Err(invalid(format!("`origins`: valid are {}", ORIGINS.join(", "))))
+    }
 }
 
 fn statuses(text: &str) -> Result<Vec<CallStatus>, ManagementRefusal> {
@@ -238,9 +290,7 @@ fn number(name: &str, text: &str) -> Result<i64, ManagementRefusal> {
 
 fn time(name: &str, text: &str) -> Result<i64, ManagementRefusal> {
     let time = humantime::parse_rfc3339_weak(text).ok();
-    let since = time.and_then(|time| time.duration_since(std::time::SystemTime::UNIX_EPOCH).ok());
-    let since = since.and_then(|since| i64::try_from(since.as_millis()).ok());
-    since.ok_or_else(|| {
+    time.map(unix_milliseconds).ok_or_else(|| {
         invalid(format!("`{name}`: expected a time in UTC such as 2026-01-31T12:00:00Z"))
     })
 }
@@ -248,6 +298,6 @@ fn time(name: &str, text: &str) -> Result<i64, ManagementRefusal> {
 /// Reads a length of time such as `24h`, in milliseconds.
 fn span(name: &str, text: &str) -> Result<i64, ManagementRefusal> {
     let span = humantime::parse_duration(text).ok().filter(|span| *span > Duration::ZERO);
-    let span = span.and_then(|span| i64::try_from(span.as_millis()).ok());
-    span.ok_or_else(|| invalid(format!("`{name}`: expected a time such as 24h or 7d")))
+    span.map(milliseconds)
+        .ok_or_else(|| invalid(format!("`{name}`: expected a time such as 24h or 7d")))
 }

@@ -1,4 +1,4 @@
-use airlock_store::call_log::{CallContents, CallStatus, LoggedParty, LoggedToolCall};
+use airlock_store::call_log::{CallContents, CallStatus, LogProperty, LoggedParty, LoggedToolCall};
 
 use super::*;
 
@@ -41,7 +41,9 @@ fn parameters_have_the_names_of_bifrost_and_bounded_values() {
         ("period=0s", "24h"),
         ("user_issuer=https://id.test", "`user_subject`"),
         ("cursor=x", "earlier page"),
+        ("origins=model,%00", "mcp_client"),
         ("cursor=1.a&offset=2", "without `offset`"),
+        ("dimension=team", "unknown parameter \"dimension\""),
         (&*format!("tool_names={many}"), "at most 16 values"),
     ] {
         let refused = parse(query).expect_err("refused");
@@ -94,4 +96,31 @@ fn contents_and_salts_are_for_who_may_see_them() {
     assert_eq!(hidden["arguments_digest"], "01".repeat(32));
     let erased = LoggedToolCall { erased_ms: Some(NOW_MS), salt: None, ..call };
     assert_eq!(entry::whole_tool_call(&erased, None, true)["contents"], "erased");
+}
+
+#[test]
+fn an_identifier_of_a_row_is_no_longer_than_those_that_are_recorded_in_full() {
+    assert!(is_id("0190a8c2-6d1b-7c60-8000-3f5c1f7a2b10"));
+    for text in ["", "a b", "a\n", &"a".repeat(37)] {
+        assert!(!is_id(text), "{text}");
+    }
+}
+
+#[test]
+fn a_dimension_is_named_with_and_without_its_suffix() {
+    for (text, property) in [
+        ("team_id", LogProperty::Team),
+        ("virtual_key", LogProperty::Key),
+        ("provider", LogProperty::Source),
+        ("model", LogProperty::Name),
+    ] {
+        let query = format!("dimension={text}");
+        let parsed = LogQuery::parse(LogKind::Models, &query, NOW_MS).expect("valid");
+        let dimension = parsed.dimension().expect("it is there");
+        assert_eq!((dimension.text.as_str(), dimension.property), (text, property));
+    }
+    let other = LogQuery::parse(LogKind::Models, "dimension=tool", NOW_MS).expect_err("refused");
+    assert_eq!(other.status.as_u16(), 400);
+    let none = LogQuery::parse(LogKind::Models, "", NOW_MS).expect("valid");
+    assert_eq!(none.dimension().expect_err("it is missing").status.as_u16(), 400);
 }

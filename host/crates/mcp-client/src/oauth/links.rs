@@ -35,20 +35,20 @@ use super::{
     clients::RegisteredClients,
     login::LoginError,
     logins::{Logins, LoginsUnavailable, login_id},
-    tokens::millis,
     turns::Turns,
     user_headers::{self, BadUserHeaders},
 };
 use crate::{http::HttpSettings, settings::Settings};
 use airlock_core::{
-    act::{Act, ActKind, Acts},
+    act::{Act, ActKind, Actor, Acts},
     secret::Secret,
-    tenant::Identity,
+    tenant::{Identity, User},
     tool::LOGIN_LINK_LIFE,
+    unix_time::unix_milliseconds,
 };
 use airlock_store::{
     OwnerId,
-    login::{LoginId, USER_HEADERS, UpstreamLogin},
+    login::{LoginHolder, LoginId, USER_HEADERS, UpstreamLogin},
     login_link::{LinkDigest, LoginLink, NewLoginLink},
 };
 
@@ -264,12 +264,12 @@ impl LoginLinks {
             holder: Some(holder),
             authentication: USER_HEADERS.to_owned(),
             access_token: values,
-            obtained_ms: millis(SystemTime::now()),
+            obtained_ms: unix_milliseconds(SystemTime::now()),
             ..UpstreamLogin::default()
         };
         self.store(&found, login).await?;
         info!(client = found.id.client, key = key_name, "a user has entered headers");
-        self.record_login(&found.id.client, &key_name, USER_HEADERS);
+        self.record_login(&found.id.client, &document.holder, USER_HEADERS);
         Ok(found.id)
     }
 
@@ -278,19 +278,20 @@ impl LoginLinks {
         let _ = self.0.acts.set(acts);
     }
 
-    fn record_login(&self, client: &str, key_name: &str, way: &str) {
+    fn record_login(&self, client: &str, holder: &LinkHolder, way: &str) {
         if let Some(acts) = self.0.acts.get() {
-            let actor = format!("key {key_name:?}");
+            let LinkHolder { key_name, issuer, subject } = holder;
+            let actor = actor(key_name, issuer, subject);
             acts.record(|| Act::new(ActKind::UserLoggedIn, actor, client).with("way", way));
         }
     }
 
-    /// Records that the login of a user at a client was removed: by the key that holds it, or by an operator.
-    pub fn record_logout(&self, client: &str, key_name: &str, is_by_holder: bool) {
+    /// Records that the login of a holder at a client was removed: by the holder, or by an operator.
+    pub fn record_logout(&self, client: &str, holder: &LoginHolder, by: Actor) {
         if let Some(acts) = self.0.acts.get() {
-            let key = format!("key {key_name:?}");
-            let actor = if is_by_holder { key.clone() } else { "operator".to_owned() };
-            acts.record(|| Act::new(ActKind::UserLoggedOut, actor, client).with("login_of", key));
+            let LoginHolder { key_name, issuer, subject, .. } = holder;
+            let of = actor(key_name, issuer, subject).to_string();
+            acts.record(|| Act::new(ActKind::UserLoggedOut, by, client).with("login_of", of));
         }
     }
 
@@ -320,6 +321,12 @@ impl OpenLink {
         let holder = id.holder.ok_or(FollowError::Gone)?;
         Ok(Self { client: id.client, holder, key_name, user })
     }
+}
+
+/// Returns the holder of a login as the records have it. `issuer` is empty if the virtual key is the credential.
+fn actor(key_name: &str, issuer: &str, subject: &str) -> Actor {
+    let user = User { issuer: issuer.to_owned(), subject: subject.to_owned() };
+    Actor::holder(key_name, Some(&user).filter(|user| !user.issuer.is_empty()))
 }
 
 /// Fails if the settings of a client have changed so that a link is for another login.

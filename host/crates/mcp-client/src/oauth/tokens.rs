@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
+use airlock_core::unix_time::{milliseconds, unix_milliseconds};
 use airlock_store::login::UpstreamLogin;
 use airlock_strings::cut;
 
@@ -89,15 +90,13 @@ impl Tokens {
     /// Returns the login that has these tokens, and all else of `base`: also the scopes and the
     /// refresh token if the response has none (RFC 6749, sections 5.1 and 6).
     pub(super) fn into_login(self, base: UpstreamLogin, now: SystemTime) -> UpstreamLogin {
-        let obtained_ms = millis(now);
+        let obtained_ms = unix_milliseconds(now);
         UpstreamLogin {
             access_token: self.access,
             refresh_token: self.refresh.or(base.refresh_token),
             scopes: self.scopes.filter(|scopes| !scopes.is_empty()).unwrap_or(base.scopes),
             obtained_ms,
-            expires_ms: self.life.map(|life| {
-                obtained_ms.saturating_add(i64::try_from(life.as_millis()).unwrap_or(i64::MAX))
-            }),
+            expires_ms: self.life.map(|life| obtained_ms.saturating_add(milliseconds(life))),
             ..base
         }
     }
@@ -152,12 +151,6 @@ pub(super) fn error_code(body: &Value) -> Option<&str> {
     let is_code = (1..=MAX_QUOTED_BYTES).contains(&code.len())
         && code.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
     is_code.then_some(code)
-}
-
-/// Returns a time in milliseconds since 1970.
-pub(super) fn millis(time: SystemTime) -> i64 {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// Joins lists of scopes: each scope once, in the order of their first place, up to

@@ -32,7 +32,8 @@ fn view() -> View {
 
 fn question<'q>(view: &'q View, name: &'q str, arguments: &'q str) -> ApprovalQuestion<'q> {
     let entry = view.find(&Origin::McpClient(Approval::Given), name).expect("it exists");
-    ApprovalQuestion { entry, name, arguments, tenant: Tenant::ANONYMOUS }
+    let tenant = Tenant::ANONYMOUS;
+    ApprovalQuestion { entry, is_automatic: false, name, arguments, tenant }
 }
 
 /// Asks in the modern era, with these parameters of the call.

@@ -25,7 +25,7 @@ use airlock_wire::{message::Params, method};
 pub(super) fn approved_before(mode: ApprovalMode, entry: &Entry) -> Approval {
     match mode {
         ApprovalMode::Never => Approval::Missing,
-        ApprovalMode::Wait if runs_calls(entry) => Approval::Missing,
+        ApprovalMode::Wait if runs_calls(entry, entry.auto) => Approval::Missing,
         ApprovalMode::Wait
         | ApprovalMode::Elicit
         | ApprovalMode::Client
@@ -33,10 +33,10 @@ pub(super) fn approved_before(mode: ApprovalMode, entry: &Entry) -> Approval {
     }
 }
 
-/// Returns whether calls that need an approval may be made in a call of the tool although the tool itself
-/// needs none. No approval of the tool's call is one of theirs.
-fn runs_calls(entry: &Entry) -> bool {
-    entry.auto || entry.placement == Placement::Meta
+/// Returns whether calls that need an approval may be made in a call although the call itself needs none. No
+/// approval of the call is one of theirs.
+fn runs_calls(entry: &Entry, is_automatic: bool) -> bool {
+    is_automatic || entry.placement == Placement::Meta
 }
 
 /// Returns the approval of a call, for which a person is asked where the operator wants it. Fails if the
@@ -48,12 +48,12 @@ pub(super) async fn approve(
     params: &Params,
     outlet: &Outlet,
 ) -> Result<Approval, NoOutput> {
-    let needs_none = question.entry.auto;
+    let needs_none = question.is_automatic;
     let can_ask = questions::answerable(client.peer, outlet).has(QuestionKind::Form);
     match service.approval(client) {
         // The door decides each call without an approval.
         ApprovalMode::Never => Ok(Approval::Missing),
-        ApprovalMode::Wait if runs_calls(question.entry) => Ok(Approval::Missing),
+        ApprovalMode::Wait if runs_calls(question.entry, needs_none) => Ok(Approval::Missing),
         _ if needs_none => Ok(Approval::Given),
         ApprovalMode::Elicit if can_ask => {
             let limit = service.settings().approval_timeout;
@@ -87,9 +87,9 @@ fn record(service: &Service, question: &ApprovalQuestion<'_>, outcome: &Approval
     };
     let Some(approvals) = service.approvals() else { return };
     let tool = question.entry.tool.full_name.as_str();
-    approvals.acts().record(|| {
-        Act::new(kind, question.tenant.to_string(), tool).with("tool", tool).with("by", "user")
-    });
+    approvals
+        .acts()
+        .record(|| Act::new(kind, &question.tenant, tool).with("tool", tool).with("by", "user"));
 }
 
 fn approval(outcome: ApprovalOutcome, name: &str) -> Result<Approval, NoOutput> {

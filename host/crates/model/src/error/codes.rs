@@ -33,6 +33,7 @@ impl ModelError {
             Self::NoModel => "missing_model",
             Self::UnknownModel { .. } | Self::NoKey { .. } => "model_not_found",
             Self::BadFallback { .. } => "invalid_fallback",
+            Self::DisguisedMember { .. } => "unknown_parameter",
             Self::BadRequest { .. } => "bad_request",
             Self::NoTurn { .. } => "no_matching_turn",
             Self::Credential { .. } | Self::Token { .. } => "provider_credential",

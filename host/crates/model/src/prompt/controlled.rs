@@ -1,10 +1,14 @@
 //! What a control of requests to models needs of a request: its size, its bound on the response, and the option
 //! that makes a stream tell its usage.
 
-use super::{INCLUDE_USAGE, Prompt, STREAM_OPTIONS, member};
+use super::{INCLUDE_USAGE, MESSAGES, Prompt, STREAM_OPTIONS, member};
 use airlock_conversation::Wire;
 use airlock_json::raw;
 
+/// Members with the conversation. Of others, such as the definitions of tools, the model reads all as text.
+const CONVERSATION: [&str; 2] = [MESSAGES, "input"];
+/// Largest number of choices that OpenAI's API takes.
+const MAX_CHOICES: u64 = 128;
 /// Beginning of the types of images.
 const IMAGE: &str = "image/";
 /// Members whose values begin an image: with its URL, or with its type. Of other text that looks like an image, the
@@ -33,9 +37,11 @@ impl Prompt {
     }
 
     /// Returns the length of the request in bytes: the caller's members, the finished rounds and the
-    /// definitions of the gateway's tools. An image of the caller counts for 6,400 bytes at most.
+    /// definitions of the gateway's tools. An image of the conversation counts for 6,400 bytes at most.
     pub fn request_bytes(&self) -> usize {
-        let images: usize = self.body.iter().map(|(_, text)| excess_of_images(text)).sum();
+        let conversation = CONVERSATION.iter().filter_map(|name| self.body.get(name));
+        let images: usize = conversation.map(excess_of_images).sum();
+        let images = images.min(self.image_bytes.unwrap_or(usize::MAX));
         let members = self.body.text_len().saturating_sub(images);
         let tools = self.tools.iter().map(|tool| {
             tool.name.as_str().len() + tool.description.len() + tool.input_schema.as_str().len()
@@ -44,15 +50,28 @@ impl Prompt {
         tools.chain([rounds]).fold(members, usize::saturating_add)
     }
 
+    /// Returns the number of choices that the caller asks for. One that only some providers read, such as `2.0`,
+    /// counts as the largest of OpenAI's API, 128.
+    pub fn choices(&self) -> u64 {
+        match self.body.get("n") {
+            None | Some("null") => 1,
+            Some(text) => text.parse::<u64>().map_or(MAX_CHOICES, |choices| choices.max(1)),
+        }
+    }
+
     /// Returns the maximum number of tokens that the caller sets for one choice: the largest, if several
-    /// members set one. `None` if none does.
+    /// members set one. `None` if none does, or if one is no positive integer: there are providers that read
+    /// `"7"` and `7e3`, and to some 0 and -1 are no maximum.
     pub fn max_output_tokens(&self) -> Option<u64> {
         let members: &[&str] = match self.wire {
             Wire::Responses => &["max_output_tokens"],
             Wire::Messages => &["max_tokens"],
             Wire::Chat | Wire::Gemini => &["max_completion_tokens", "max_tokens"],
         };
-        members.iter().filter_map(|name| self.body.get(name)?.parse().ok()).max()
+        let set = members.iter().filter_map(|name| self.body.get(name));
+        let set = set.filter(|text| *text != "null");
+        let set = set.map(|text| text.parse::<u64>().ok().filter(|most| *most > 0));
+        set.collect::<Option<Vec<_>>>()?.into_iter().max()
     }
 }
 
@@ -149,9 +168,13 @@ mod tests {
             let text = value.to_string();
             let expected = if is_image { data.len() - IMAGE_BYTES } else { 0 };
             assert_eq!(excess_of_images(&text), expected, "{}", &text[..60]);
+            let as_text = prompt(json!({"tools": [value], "messages": []}));
+            assert_eq!(as_text.request_bytes(), as_text.body.text_len());
             let prompt = prompt(json!({"messages": [value, value]}));
             let bytes = prompt.body.text_len() - 2 * expected;
             assert_eq!(prompt.request_bytes(), bytes);
+            let counted = Prompt { image_bytes: Some(0), ..prompt };
+            assert_eq!(counted.request_bytes(), counted.body.text_len(), "it has no images");
         }
     }
 
@@ -161,11 +184,30 @@ mod tests {
             (json!({}), None),
             (json!({"max_tokens": 7}), Some(7)),
             (json!({"max_completion_tokens": 1, "max_tokens": 7}), Some(7)),
-            (json!({"max_completion_tokens": -1, "max_tokens": 1.5}), None),
-            (json!({"max_completion_tokens": "7", "max_tokens": u64::MAX}), Some(u64::MAX)),
+            (json!({"max_completion_tokens": null, "max_tokens": u64::MAX}), Some(u64::MAX)),
+            (json!({"max_completion_tokens": 1e5, "max_tokens": 7}), None),
+            (json!({"max_completion_tokens": "7", "max_tokens": 7}), None),
+            (json!({"max_completion_tokens": -1, "max_tokens": 7}), None),
+            (json!({"max_tokens": 0}), None),
             (json!({"max_output_tokens": 7}), None),
         ] {
             assert_eq!(prompt(body.clone()).max_output_tokens(), expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn choices_that_not_every_provider_reads_are_the_most() {
+        for (body, expected) in [
+            (json!({}), 1),
+            (json!({"n": null}), 1),
+            (json!({"n": 0}), 1),
+            (json!({"n": 3}), 3),
+            (json!({"n": 1_000}), 1_000),
+            (json!({"n": 3.0}), MAX_CHOICES),
+            (json!({"n": "3"}), MAX_CHOICES),
+            (json!({"n": -1}), MAX_CHOICES),
+        ] {
+            assert_eq!(prompt(body.clone()).choices(), expected, "{body}");
         }
     }
 }

@@ -158,6 +158,24 @@ fn a_fallback_that_cannot_be_routed_is_refused_with_its_place() {
 }
 
 #[test]
+fn a_member_that_a_provider_may_read_as_another_one_is_refused_by_its_name() {
+    let models = models(&[("a", 200, &[])]);
+    for name in ["Model", "N", "MAX_TOKENS", "max_to\u{212a}ens", "me\u{17f}\u{17f}ages"] {
+        let mut body = request(&json!(null));
+        body.set(name, "1");
+        let Err(error) = models.route(&mut body) else { panic!("{name}") };
+        let object = error.to_object();
+        assert_eq!((error.status().as_u16(), &object["param"]), (400, &json!(name)));
+        assert_eq!(object["code"], "unknown_parameter");
+    }
+    for name in ["model_version", "max_tokens", "nn", "\u{212a}", "metadata"] {
+        let mut body = request(&json!(null));
+        body.set(name, "1");
+        assert!(models.route(&mut body).is_ok(), "{name}");
+    }
+}
+
+#[test]
 fn a_model_is_asked_once() {
     let models = models(&[("a", 200, &[]), ("b", 200, &[])]);
     let mut body = request(&json!(["b/x", "b/x", "b/y", {"provider": "b", "model": "x"}]));

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::Request;
-use airlock_core::{limit::LimitSet, units::Size};
+use airlock_core::{limit::GuestLimitSet, units::Size};
 use airlock_egress::{BadRule, Injection, Rule};
 
 /// Leaves the choice of hosts or directories to the operator.
@@ -41,8 +41,8 @@ pub struct Requests {
     #[serde(default)]
     pub clocks: Option<SwitchRequest>,
     /// Limits that one call needs. An absent limit requests nothing beyond the default.
-    #[serde(default, deserialize_with = "LimitSet::deserialize_requested")]
-    pub limits: LimitSet,
+    #[serde(default, deserialize_with = "GuestLimitSet::deserialize_requested")]
+    pub limits: GuestLimitSet,
 }
 
 macro_rules! requests {

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use serde_json::json;
 
 use super::*;
-use airlock_core::limit::{Limit, LimitSet};
+use airlock_core::limit::{GuestLimit, GuestLimitSet};
 
 fn parse(more: &Value) -> Result<Manifest, BadManifest> {
     let mut manifest =
@@ -143,10 +143,10 @@ fn the_types_accept_every_key_of_the_table() {
 #[test]
 fn the_table_has_exactly_the_limits_that_may_be_requested() {
     let keys = airlock_manifest::key_paths();
-    for limit in Limit::ALL {
+    for limit in GuestLimit::ALL {
         let is_known = keys.contains(&format!("request.limits.{}", limit.key()));
         let null = json!({limit.key(): null});
-        assert_eq!(is_known, LimitSet::deserialize_requested(&null).is_ok(), "{limit:?}");
+        assert_eq!(is_known, GuestLimitSet::deserialize_requested(&null).is_ok(), "{limit:?}");
     }
 }
 

@@ -4,42 +4,42 @@
 use std::time::Duration;
 
 use super::Intersection;
-use airlock_core::limit::{Limit, saturating_u32, saturating_usize};
+use airlock_core::limit::{GuestLimit, saturating_u32, saturating_usize};
 use airlock_egress::Bounds;
 use airlock_sandbox::Limits;
 
 impl Intersection<'_> {
     pub(super) fn limits(&mut self) -> Limits {
         Limits {
-            fuel: self.amount(Limit::Fuel),
-            cpu: Duration::from_nanos(self.amount(Limit::CpuTime)),
-            deadline: Duration::from_nanos(self.amount(Limit::Deadline)),
-            memory_bytes: saturating_usize(self.amount(Limit::Memory)),
-            table_elements: saturating_usize(self.amount(Limit::TableElements)),
-            handles: saturating_usize(self.amount(Limit::Handles)),
-            copied_bytes: saturating_usize(self.amount(Limit::Copied)),
-            host_calls: saturating_u32(self.amount(Limit::HostCalls)),
-            result_bytes: saturating_usize(self.amount(Limit::Result)),
-            log_lines: saturating_u32(self.amount(Limit::LogLines)),
-            log_line_bytes: saturating_usize(self.amount(Limit::LogLine)),
+            fuel: self.amount(GuestLimit::Fuel),
+            cpu: Duration::from_nanos(self.amount(GuestLimit::CpuTime)),
+            deadline: Duration::from_nanos(self.amount(GuestLimit::Deadline)),
+            memory_bytes: saturating_usize(self.amount(GuestLimit::Memory)),
+            table_elements: saturating_usize(self.amount(GuestLimit::TableElements)),
+            handles: saturating_usize(self.amount(GuestLimit::Handles)),
+            copied_bytes: saturating_usize(self.amount(GuestLimit::Copied)),
+            host_calls: saturating_u32(self.amount(GuestLimit::HostCalls)),
+            result_bytes: saturating_usize(self.amount(GuestLimit::Result)),
+            log_lines: saturating_u32(self.amount(GuestLimit::LogLines)),
+            log_line_bytes: saturating_usize(self.amount(GuestLimit::LogLine)),
         }
     }
 
     pub(super) fn bounds(&mut self) -> Bounds {
         Bounds {
-            requests: saturating_u32(self.amount(Limit::HttpRequests)),
+            requests: saturating_u32(self.amount(GuestLimit::HttpRequests)),
             in_flight: Bounds::PLUGIN.in_flight,
-            request_bytes: saturating_usize(self.amount(Limit::HttpRequest)),
-            response_bytes: saturating_usize(self.amount(Limit::HttpResponse)),
+            request_bytes: saturating_usize(self.amount(GuestLimit::HttpRequest)),
+            response_bytes: saturating_usize(self.amount(GuestLimit::HttpResponse)),
             response_header_bytes: Bounds::PLUGIN.response_header_bytes,
-            timeout: Duration::from_nanos(self.amount(Limit::HttpTimeout)),
-            redirects: saturating_u32(self.amount(Limit::HttpRedirects)),
+            timeout: Duration::from_nanos(self.amount(GuestLimit::HttpTimeout)),
+            redirects: saturating_u32(self.amount(GuestLimit::HttpRedirects)),
         }
     }
 
     /// Computes one limit. The result is never above the requested amount or the maximum of the
     /// profile.
-    fn amount(&mut self, limit: Limit) -> u64 {
+    fn amount(&mut self, limit: GuestLimit) -> u64 {
         let key = limit.key();
         let profile = self.profile();
         let maximum = profile.maximum(limit);
@@ -71,10 +71,10 @@ impl Intersection<'_> {
 mod tests {
     use super::*;
     use crate::{Grant, Profile};
-    use airlock_core::limit::LimitSet;
+    use airlock_core::limit::GuestLimitSet;
 
     /// Returns the limits and bounds of a trusted plugin without a manifest.
-    fn granted(limits: LimitSet) -> (Limits, Bounds) {
+    fn granted(limits: GuestLimitSet) -> (Limits, Bounds) {
         let grant = Grant { profile: Profile::Trusted, limits, ..Grant::default() };
         let mut sides =
             Intersection { requests: None, grant: &grant, refusals: Vec::new(), notes: Vec::new() };
@@ -85,19 +85,19 @@ mod tests {
 
     #[test]
     fn the_default_of_every_limit_is_that_of_the_sandbox_and_of_egress() {
-        let (limits, bounds) = granted(LimitSet::default());
+        let (limits, bounds) = granted(GuestLimitSet::default());
         // The deadline of the caller applies too, and is shorter.
-        let deadline = Duration::from_nanos(Limit::Deadline.default_amount());
+        let deadline = Duration::from_nanos(GuestLimit::Deadline.default_amount());
         assert_eq!(limits, Limits { deadline, ..Limits::PLUGIN });
         assert_eq!(bounds, Bounds::PLUGIN);
     }
 
     #[test]
     fn every_limit_of_the_table_reaches_the_sandbox_or_egress() {
-        let default = granted(LimitSet::default());
+        let default = granted(GuestLimitSet::default());
         let mut seen = vec![default];
-        for limit in Limit::ALL {
-            let with = granted(LimitSet::default().with(limit, limit.minimum()));
+        for limit in GuestLimit::ALL {
+            let with = granted(GuestLimitSet::default().with(limit, limit.minimum()));
             assert!(!seen.contains(&with), "{limit:?} has no effect of its own");
             seen.push(with);
         }

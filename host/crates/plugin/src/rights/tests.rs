@@ -7,7 +7,7 @@ use super::*;
 use crate::{
     FilesGrant, HttpGrant, KvGrant, PartialQuota, SecretGrant, manifest::tests::manifest_with,
 };
-use airlock_core::limit::{Limit, LimitSet};
+use airlock_core::limit::{GuestLimit, GuestLimitSet};
 use airlock_egress::{Bounds, Injection, Policy, Rule};
 use airlock_sandbox::{Access, Effect, Effects, KvStore, Quota};
 
@@ -259,7 +259,7 @@ fn declared(tools: &Value) -> std::collections::BTreeMap<String, Effects> {
 
 #[test]
 fn a_limit_is_the_least_of_request_grant_and_ceiling() {
-    let most = Limit::HostCalls.default_amount();
+    let most = GuestLimit::HostCalls.default_amount();
     for (request, grant, expected) in [
         (None, None, most),
         (Some(10), None, 10),
@@ -297,9 +297,9 @@ fn host_calls(requested: Option<u64>) -> Value {
 }
 
 fn granting_host_calls(granted: Option<u64>) -> Grant {
-    let mut limits = LimitSet::default();
+    let mut limits = GuestLimitSet::default();
     if let Some(calls) = granted {
-        limits = limits.with(Limit::HostCalls, calls);
+        limits = limits.with(GuestLimit::HostCalls, calls);
     }
     Grant { limits, ..Grant::default() }
 }

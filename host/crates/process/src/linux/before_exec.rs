@@ -21,7 +21,7 @@ use rustix::{
 
 use super::{confine, network::SocketFilter, reach::Reach};
 use crate::{
-    command::{Command, Limits, Network},
+    command::{Command, Network, ProcessLimits},
     error::SpawnError,
 };
 
@@ -75,7 +75,7 @@ pub(crate) fn prepare(
         sockets,
         drops_capabilities: command.confinement.is_some()
             || !has_network
-            || command.limits != Limits::default(),
+            || command.limits != ProcessLimits::default(),
     };
     #[expect(
         unsafe_code,
@@ -159,7 +159,7 @@ fn restrict_self(rules: &OwnedFd) -> io::Result<()> {
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-fn resources(limits: &Limits) -> [Option<(Resource, Rlimit)>; 4] {
+fn resources(limits: &ProcessLimits) -> [Option<(Resource, Rlimit)>; 4] {
     let cpu_seconds =
         limits.cpu_time.map(|time| time.as_secs() + u64::from(time.subsec_nanos() > 0));
     [

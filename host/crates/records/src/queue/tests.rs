@@ -1,11 +1,11 @@
-use std::{sync::Arc, thread};
+use std::thread;
 
 use uuid::Uuid;
 
 use super::*;
-use crate::event::{CallCode, CallOrigin, RefusedCall, TimedAct};
+use crate::event::{CallCode, RefusedCall, ShortText, TimedAct};
 use airlock_core::{
-    act::{Act, ActKind},
+    act::{Act, ActKind, Actor},
     tenant::Tenant,
     tool::HostCode,
 };
@@ -13,17 +13,17 @@ use airlock_core::{
 const SMALL: QueueLimits =
     QueueLimits { events: 16, bytes: 1 << 20, batch: 4, gather: Duration::from_millis(1) };
 
-fn queue() -> Queue {
-    Queue::new(SMALL, RecordMetrics::default())
+fn queue() -> EventQueue {
+    EventQueue::new(SMALL, LogMetrics::default())
 }
 
-fn lost(count: u64) -> Event {
-    Event::Lost(LostEvents { until: SystemTime::UNIX_EPOCH, count })
+fn lost(count: u64) -> Arc<RecordEvent> {
+    Arc::new(RecordEvent::Lost(LostEvents { until: SystemTime::UNIX_EPOCH, count }))
 }
 
-fn act() -> Event {
-    let act = Act::new(ActKind::GatewayStarted, "a", "b");
-    Event::Act(Box::new(TimedAct { at: SystemTime::UNIX_EPOCH, act }))
+fn act() -> Arc<RecordEvent> {
+    let act = Act::new(ActKind::GatewayStarted, Actor::Gateway, "b");
+    Arc::new(RecordEvent::Act(Box::new(TimedAct { at: SystemTime::UNIX_EPOCH, act })))
 }
 
 fn soon() -> Instant {
@@ -37,8 +37,8 @@ fn events_are_taken_in_order_and_in_batches() {
         queue.push(lost(count)).expect("there is room");
     }
     let first = queue.take(soon()).expect("open");
-    let counts = first.iter().map(|entry| match entry.event {
-        Event::Lost(lost) => lost.count,
+    let counts = first.iter().map(|entry| match &*entry.event {
+        RecordEvent::Lost(lost) => lost.count,
         _ => panic!("another event"),
     });
     assert_eq!(counts.collect::<Vec<_>>(), [0, 1, 2, 3]);
@@ -49,7 +49,7 @@ fn events_are_taken_in_order_and_in_batches() {
 #[test]
 fn a_batch_has_bounded_bytes_and_at_least_one_event() {
     let entries = [BATCH_BYTES + 1, 1, BATCH_BYTES - 1, 1];
-    let entries = entries.map(|bytes| Entry { event: lost(0), bytes, waiter: None });
+    let entries = entries.map(|bytes| QueuedEvent { event: lost(0), bytes, waiter: None });
     let mut entries = VecDeque::from(entries);
     for expected in [1, 2, 1, 0] {
         let count = batch_len(&entries, 4);
@@ -65,37 +65,40 @@ fn events_beyond_the_bound_are_counted_and_acts_have_room_of_their_own() {
     while refused < 3 {
         refused += u32::from(queue.push(lost(0)).is_err());
     }
-    assert_eq!(queue.metrics.waiting.get(), 14, "an eighth is kept");
+    assert_eq!(queue.metrics.waiting.get(), 12, "two eighths are kept");
     assert!(queue.push_awaited(lost(0)).is_err());
     queue.push(act()).expect("acts have room");
     let mut taken = Vec::new();
-    while taken.len() < 16 {
+    while taken.len() < 14 {
         taken.extend(queue.take(soon()).expect("open"));
     }
-    let counted = taken.iter().find_map(|entry| match entry.event {
-        Event::Lost(LostEvents { count, until }) if until != SystemTime::UNIX_EPOCH => Some(count),
+    let counted = taken.iter().find_map(|entry| match *entry.event {
+        RecordEvent::Lost(LostEvents { count, until }) if until != SystemTime::UNIX_EPOCH => {
+            Some(count)
+        }
         _ => None,
     });
     assert_eq!(counted, Some(3), "one that is awaited is not lost: its caller knows");
     assert!(queue.push(lost(0)).is_err(), "what is being written counts");
-    queue.settle(15, taken.iter().map(|entry| entry.bytes).sum());
+    queue.settle(13, taken.iter().map(|entry| entry.bytes).sum());
     assert_eq!(queue.state.lock().bytes, 0, "their bytes are free");
     queue.push(lost(0)).expect("there is room again");
 }
 
 #[test]
 fn refusals_leave_room_to_calls_that_are_made() {
-    let refused = Event::Refused(Box::new(RefusedCall {
+    let refused = RecordEvent::Refused(Box::new(RefusedCall {
         id: Uuid::nil(),
         at: SystemTime::UNIX_EPOCH,
         tenant: Tenant::ANONYMOUS,
         membership: Arc::default(),
-        origin: CallOrigin::McpClient,
+        origin: "mcp_client",
         parent: None,
-        name: "none".into(),
+        name: ShortText::new("none"),
         client: None,
         code: CallCode::Host(HostCode::NotFound),
     }));
+    let refused = Arc::new(refused);
     let queue = queue();
     while queue.push(refused.clone()).is_ok() {}
     queue.push_awaited(lost(0)).expect("a call has room");
@@ -113,7 +116,7 @@ fn results_leave_half_of_the_room_to_admissions() {
 #[test]
 fn an_event_that_is_awaited_is_taken_at_once_and_its_caller_learns_of_a_failure() {
     let limits = QueueLimits { gather: Duration::from_hours(1), ..SMALL };
-    let queue = Arc::new(Queue::new(limits, RecordMetrics::default()));
+    let queue = Arc::new(EventQueue::new(limits, LogMetrics::default()));
     let taking = queue.clone();
     let taken = thread::spawn(move || taking.take(soon()));
     let mut written = queue.push_awaited(lost(1)).expect("there is room");

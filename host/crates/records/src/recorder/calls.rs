@@ -7,13 +7,16 @@ use std::{
 
 use futures_util::future::BoxFuture;
 
-use super::{ADMISSION, Recorder};
+use super::{ADMISSION, CallPrice, Recorder};
 use crate::{
-    event::{CallCode, CallEnd, CallFacts, CallResult, Event, RefusedCall},
-    queue::{NoRoom, Queue},
+    event::{
+        CallCode, CallEnd, CallFacts, CallResult, RecordEvent, RefusedCall, ResultContent,
+        ShortText,
+    },
+    queues::LogQueues,
 };
 use airlock_core::{
-    door::{Admitted, CallControl, Chain, ControlledCall, Refusal},
+    door::{Admitted, CallControl, Chain, ControlledCall, Permission, Refusal},
     tool::{CallError, HostCode, ToolOutput},
 };
 use airlock_store::call_log::CallStatus;
@@ -34,8 +37,11 @@ impl CallControl for Recorder {
     }
 
     fn refused(&self, refusal: &Refusal<'_>) {
-        // One that has no room is counted as lost.
-        let _ = self.queue.push(Event::Refused(Box::new(RefusedCall::new(refusal))));
+        self.record_refused(RefusedCall::new(refusal));
+    }
+
+    fn call_refused(&self, call: &Admitted, refusal: &CallError) {
+        self.record_refused(RefusedCall::not_made(&CallFacts::new(call), refusal));
     }
 }
 
@@ -43,9 +49,9 @@ impl Recorder {
     /// Records the admission of a call that does not wait for it.
     fn admit(&self, facts: Arc<CallFacts>) {
         let has_effects = facts.has_effects;
-        let pushed = self.queue.push(Event::Admitted(facts));
-        if has_effects && (pushed.is_err() || self.queue.is_failing()) {
-            self.queue.metrics.unrecorded.inc();
+        let pushed = self.logs.push(RecordEvent::Admitted(facts));
+        if has_effects && (pushed.is_err() || self.logs.is_failing()) {
+            self.metrics.unrecorded.inc();
             self.report_unrecorded();
         }
     }
@@ -57,22 +63,22 @@ impl Recorder {
         facts: Arc<CallFacts>,
         chain: Chain,
     ) -> Result<Box<dyn ControlledCall>, CallError> {
-        if self.queue.is_failing() {
+        if self.logs.is_failing() {
             return Err(self.refuse_unrecorded(&facts));
         }
-        let written = match self.queue.push_awaited(Event::Admitted(facts.clone())) {
-            Ok(written) => written,
-            Err(NoRoom) => return Err(self.refuse_unrecorded(&facts)),
-        };
+        let pending = self.logs.push_awaited(RecordEvent::Admitted(facts.clone()));
+        if pending.is_in_none() {
+            return Err(self.refuse_unrecorded(&facts));
+        }
         // Dropped together with this future, it records that the call was cancelled.
         let mut running = self.running(facts, chain);
         running.has_begun = false;
-        if self.is_written(written, ADMISSION).await {
+        if pending.written(ADMISSION).await {
             running.has_begun = true;
             running.begun = Instant::now();
             return Ok(Box::new(running));
         }
-        self.queue.metrics.refused.inc();
+        self.metrics.refused.inc();
         let error = CallError::records_unavailable();
         running.finish(CallStatus::Refused, Some(CallCode::from(&error)), None);
         Err(error)
@@ -80,17 +86,25 @@ impl Recorder {
 
     /// Records that a call is refused whose admission is in no log.
     fn refuse_unrecorded(&self, facts: &CallFacts) -> CallError {
-        self.queue.metrics.refused.inc();
+        self.metrics.refused.inc();
         let error = CallError::records_unavailable();
-        let refused = RefusedCall::unrecorded(facts, &error);
-        // One that has no room is counted as lost.
-        let _ = self.queue.push(Event::Refused(Box::new(refused)));
+        self.record_refused(RefusedCall::not_made(facts, &error));
         error
     }
 
+    fn record_refused(&self, refused: RefusedCall) {
+        // One that has no room is counted as lost.
+        let _ = self.logs.push(RecordEvent::Refused(Box::new(refused)));
+    }
+
     fn running(&self, facts: Arc<CallFacts>, chain: Chain) -> RunningCall {
-        let parts = Some(RunningParts { facts, chain });
-        RunningCall { parts, queue: self.queue.clone(), begun: Instant::now(), has_begun: true }
+        RunningCall {
+            parts: Some(RunningParts { facts, chain }),
+            logs: self.logs.clone(),
+            price: self.price.clone(),
+            begun: Instant::now(),
+            has_begun: true,
+        }
     }
 }
 
@@ -98,7 +112,8 @@ impl Recorder {
 struct RunningCall {
     /// `None` once its end is recorded.
     parts: Option<RunningParts>,
-    queue: Arc<Queue>,
+    logs: Arc<LogQueues>,
+    price: CallPrice,
     begun: Instant,
     /// False while it waits until its admission is recorded, and if its source has not begun it.
     has_begun: bool,
@@ -111,26 +126,42 @@ struct RunningParts {
 
 impl RunningCall {
     /// Records the end.
-    fn finish(mut self, status: CallStatus, code: Option<CallCode>, result: Option<CallResult>) {
+    fn finish(mut self, status: CallStatus, code: Option<CallCode>, result: Option<ResultContent>) {
         self.record(status, code, result);
     }
 
-    fn record(&mut self, status: CallStatus, code: Option<CallCode>, result: Option<CallResult>) {
+    fn record(
+        &mut self,
+        status: CallStatus,
+        code: Option<CallCode>,
+        result: Option<ResultContent>,
+    ) {
         let Some(RunningParts { facts, chain }) = self.parts.take() else { return };
         let reporter = chain.reporter();
         let end = CallEnd {
-            facts,
             at: SystemTime::now(),
             status,
-            has_begun: self.has_begun,
             code,
             duration: self.begun.elapsed(),
+            cost: self.cost(&facts),
             fuel: reporter.fuel(),
-            run: reporter.run(),
-            result,
+            run: reporter.run().map(|run| ShortText::new(&run)),
+            result: result.map(|content| Arc::new(CallResult::new(content))),
+            facts,
         };
         // One that has no room is counted as lost.
-        let _ = self.queue.push(Event::Ended(Box::new(end)));
+        let _ = self.logs.push(RecordEvent::Ended(Box::new(end)));
+    }
+
+    /// Returns the cost of the call in millionths of a US dollar, as limits count it: one that ran costs its price
+    /// whatever its result, and one that continues another costs nothing more.
+    fn cost(&self, facts: &CallFacts) -> Option<u64> {
+        let CallFacts { tool, permission, .. } = facts;
+        let is_paid = self.has_begun && *permission != Permission::Continuation;
+        if !is_paid || tool.client.is_none() {
+            return None;
+        }
+        (self.price)(tool.full_name.as_str())
     }
 }
 
@@ -138,16 +169,16 @@ impl ControlledCall for RunningCall {
     fn end(mut self: Box<Self>, result: &Result<ToolOutput, CallError>) {
         match result {
             Ok(output) => {
-                // A copy is made for the writer alone, and only if it has room.
-                let has_room = self.queue.has_room(output.size());
-                let output = has_room.then(|| CallResult::Output(Box::new(output.clone())));
+                // A copy is made for the writers alone, and only if it has room.
+                let has_room = self.logs.has_room(output.size());
+                let output = has_room.then(|| ResultContent::Output(Box::new(output.clone())));
                 self.finish(CallStatus::Success, None, output);
             }
             Err(error) => {
                 self.has_begun = !error.has_not_begun();
                 let text = error.tool_error().map(|_| error.to_text());
-                let text = text.filter(|text| self.queue.has_room(text.len()));
-                let text = text.map(|text| CallResult::Error(text.into()));
+                let text = text.filter(|text| self.logs.has_room(text.len()));
+                let text = text.map(|text| ResultContent::Error(text.into()));
                 self.finish(status(error), Some(CallCode::from(error)), text);
             }
         }
@@ -156,15 +187,7 @@ impl ControlledCall for RunningCall {
 
 /// Returns the state of a call that has failed.
 fn status(error: &CallError) -> CallStatus {
-    match error.code() {
-        HostCode::LimitReached | HostCode::BudgetExceeded | HostCode::RecordsUnavailable
-            if error.has_not_begun() =>
-        {
-            CallStatus::Refused
-        }
-        HostCode::Cancelled => CallStatus::Cancelled,
-        _ => CallStatus::Error,
-    }
+    if error.code() == HostCode::Cancelled { CallStatus::Cancelled } else { CallStatus::Error }
 }
 
 impl Drop for RunningCall {

@@ -2,7 +2,7 @@
 
 use std::{
     sync::Arc,
-    time::{Instant, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use futures_util::future::BoxFuture;
@@ -10,8 +10,8 @@ use uuid::Uuid;
 
 use super::Recorder;
 use crate::{
-    event::{Event, MAX_TEXT_BYTES, ModelEnd},
-    queue::Queue,
+    event::{ModelEnd, RecordEvent, ShortText},
+    queues::LogQueues,
 };
 use airlock_core::{
     model_control::{
@@ -20,35 +20,48 @@ use airlock_core::{
     tool::HostCode,
 };
 use airlock_store::call_log::CallStatus;
-use airlock_strings::cut;
 
 impl ModelControl for Recorder {
     fn begin<'c>(
         &'c self,
         request: ModelRequest<'c>,
     ) -> BoxFuture<'c, Result<Box<dyn ControlledModelRequest>, ControlRefusal>> {
+        let running: Box<dyn ControlledModelRequest> = Box::new(self.running_request(request));
+        Box::pin(std::future::ready(Ok(running)))
+    }
+
+    fn request_refused(&self, request: ModelRequest<'_>, refusal: &ControlRefusal) {
+        let mut running = self.running_request(request);
+        running.record(|end| {
+            // It is cancelled unless something else is known.
+            if refusal.code != HostCode::Cancelled {
+                end.status = CallStatus::Refused;
+                end.code = Some(ShortText::new(refusal.code.as_str()));
+            }
+        });
+    }
+}
+
+impl Recorder {
+    fn running_request(&self, request: ModelRequest<'_>) -> RunningRequest {
+        let begun = SystemTime::now();
         let end = ModelEnd {
             id: Uuid::now_v7(),
-            begun: SystemTime::now(),
+            begun,
+            at: begun,
             tenant: request.tenant.clone(),
             membership: request.membership.clone(),
-            model: cut(request.model.to_owned(), MAX_TEXT_BYTES),
+            model: ShortText::new(request.model),
             is_streamed: request.is_streamed,
             status: CallStatus::Cancelled,
             provider: None,
             served_model: None,
             usage: None,
             cost: None,
-            code: Some(HostCode::Cancelled.prefixed()),
-            duration: std::time::Duration::ZERO,
+            code: Some(ShortText::new(HostCode::Cancelled.as_str())),
+            duration: Duration::ZERO,
         };
-        let running = RunningRequest {
-            end: Some(Box::new(end)),
-            queue: self.queue.clone(),
-            begun: Instant::now(),
-        };
-        let running: Box<dyn ControlledModelRequest> = Box::new(running);
-        Box::pin(std::future::ready(Ok(running)))
+        RunningRequest { end: Some(Box::new(end)), logs: self.logs.clone(), begun: Instant::now() }
     }
 }
 
@@ -56,17 +69,18 @@ impl ModelControl for Recorder {
 struct RunningRequest {
     /// The record of a request that was cut off; `None` once its end is recorded.
     end: Option<Box<ModelEnd>>,
-    queue: Arc<Queue>,
+    logs: Arc<LogQueues>,
     begun: Instant,
 }
 
 impl RunningRequest {
     fn record(&mut self, fill: impl FnOnce(&mut ModelEnd)) {
         let Some(mut end) = self.end.take() else { return };
+        end.at = SystemTime::now();
         end.duration = self.begun.elapsed();
         fill(&mut end);
         // One that has no room is counted as lost.
-        let _ = self.queue.push(Event::Model(end));
+        let _ = self.logs.push(RecordEvent::Model(end));
     }
 }
 
@@ -74,11 +88,11 @@ impl ControlledModelRequest for RunningRequest {
     fn end(mut self: Box<Self>, outcome: &ModelOutcome<'_>) {
         self.record(|end| {
             end.status = status(outcome);
-            end.provider = outcome.provider.map(bounded);
-            end.served_model = outcome.model.map(bounded);
+            end.provider = outcome.provider.map(ShortText::new);
+            end.served_model = outcome.model.map(ShortText::new);
             end.usage = outcome.usage;
             end.cost = outcome.cost;
-            end.code = outcome.error.map(bounded);
+            end.code = outcome.error.map(ShortText::new);
         });
     }
 }
@@ -91,17 +105,9 @@ impl Drop for RunningRequest {
 }
 
 fn status(outcome: &ModelOutcome<'_>) -> CallStatus {
-    let refusals = [HostCode::LimitReached, HostCode::BudgetExceeded, HostCode::RecordsUnavailable];
     match outcome.error {
         None => CallStatus::Success,
-        Some(code) => {
-            let code = code.strip_prefix(HostCode::PREFIX).unwrap_or(code);
-            let is_refused = refusals.iter().any(|refusal| refusal.as_str() == code);
-            if is_refused { CallStatus::Refused } else { CallStatus::Error }
-        }
+        Some(code) if code == HostCode::Cancelled.as_str() => CallStatus::Cancelled,
+        Some(_) => CallStatus::Error,
     }
-}
-
-fn bounded(text: &str) -> String {
-    cut(text.to_owned(), MAX_TEXT_BYTES)
 }

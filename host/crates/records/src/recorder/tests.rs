@@ -8,18 +8,17 @@ use serde_json::json;
 use tokio::sync::Notify;
 
 use super::*;
-use crate::{settings::CallLogSettings, sink::AuditSink};
+use crate::{settings::CallLogSettings, testing::MemoryLogs};
 use airlock_core::{
-    act::ActKind,
+    act::{ActKind, Actor},
     door::{Admitted, Budget, CallControl, Caller, Filter, Origin, Provider, Source, View},
-    model_control::{ModelOutcome, ModelRequest},
+    model_control::{ControlRefusal, ModelOutcome, ModelRequest, TokenUsage},
     tenant::Tenant,
     tool::{
-        Allowlist, CallError, Cause, ClientName, HostCode, Policy, Tool, ToolDefinition,
-        ToolOutput, Trust,
+        Allowlist, CallError, ClientName, HostCode, Policy, Tool, ToolDefinition, ToolOutput, Trust,
     },
 };
-use airlock_store::call_log::{CallStatus, LogBatch, LoggedModelCall, LoggedToolCall};
+use airlock_store::call_log::CallStatus;
 
 const BUDGET: Budget = Budget {
     deadline: Duration::from_secs(30),
@@ -29,79 +28,10 @@ const BUDGET: Budget = Budget {
     in_flight: 8,
 };
 
-/// Logs in memory.
-#[derive(Clone, Default)]
-struct TestLogs(Arc<TestState>);
-
-#[derive(Default)]
-struct TestState {
-    lines: Mutex<Vec<String>>,
-    tools: Mutex<Vec<LoggedToolCall>>,
-    models: Mutex<Vec<LoggedModelCall>>,
-    fails: AtomicBool,
-    /// Set to make a write wait until it is unset.
-    hangs: AtomicBool,
-}
-
-impl AuditSink for TestLogs {
-    fn append(&mut self, lines: &[String]) -> Result<(), Cause> {
-        self.check()?;
-        self.0.lines.lock().extend_from_slice(lines);
-        Ok(())
-    }
-
-    fn has_failed(&self) -> bool {
-        true
-    }
-
-    fn public_key(&self) -> String {
-        "test+00000000+".to_owned()
-    }
-
-    fn checkpoint(&mut self) -> Result<(), Cause> {
-        Ok(())
-    }
-}
-
-impl RowSink for TestLogs {
-    fn write(&mut self, batch: Arc<LogBatch>) -> Result<(), Cause> {
-        self.check()?;
-        self.0.tools.lock().extend_from_slice(&batch.tools);
-        self.0.models.lock().extend_from_slice(&batch.models);
-        Ok(())
-    }
-}
-
-impl TestLogs {
-    fn check(&self) -> Result<(), Cause> {
-        while self.0.hangs.load(Ordering::SeqCst) {
-            thread::yield_now();
-        }
-        if self.0.fails.load(Ordering::SeqCst) { Err("away".into()) } else { Ok(()) }
-    }
-
-    fn fail(&self, fails: bool) {
-        self.0.fails.store(fails, Ordering::SeqCst);
-    }
-
-    fn last(&self) -> LoggedToolCall {
-        self.0.tools.lock().last().cloned().expect("a row")
-    }
-
-    fn kinds(&self) -> Vec<String> {
-        let lines = self.0.lines.lock();
-        let kinds = lines.iter().map(|line| {
-            let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
-            line["kind"].as_str().expect("a kind").to_owned()
-        });
-        kinds.collect()
-    }
-}
-
 /// Counts its calls, and looks whether the admission was recorded before.
 #[derive(Default)]
 struct Effects {
-    logs: TestLogs,
+    logs: MemoryLogs,
     calls: AtomicUsize,
     unrecorded: AtomicUsize,
     /// Set to make a call wait for ever.
@@ -128,17 +58,13 @@ impl Provider for Effects {
     }
 }
 
-/// The price of each call of one tool, by its full name.
-struct OnePrice(&'static str, u64);
-
-impl ToolPrices for OnePrice {
-    fn of_tool(&self, tool: &str) -> Option<u64> {
-        (tool == self.0).then_some(self.1)
-    }
+/// Returns the price of a call: one tool has one.
+fn price(tool: &str) -> Option<u64> {
+    (tool == "t-write").then_some(7)
 }
 
 struct Test {
-    logs: TestLogs,
+    logs: MemoryLogs,
     effects: Arc<Effects>,
     recorder: Arc<Recorder>,
     caller: Caller,
@@ -146,15 +72,17 @@ struct Test {
 
 impl Test {
     fn new(on_failure: OnFailure) -> Self {
-        let logs = TestLogs::default();
+        Self::with_limits(on_failure, LIMITS)
+    }
+
+    fn with_limits(on_failure: OnFailure, limits: QueueLimits) -> Self {
+        let logs = MemoryLogs::default();
         let log = CallLogSettings { retention: Duration::from_secs(1), contents: false };
         let settings = RecordSettings { call_log: Some(log), audit: None, on_failure };
         let database = LazyDatabase::new(airlock_store::Settings::new("/nowhere/airlock.db"));
-        let opened = logs.clone();
-        let audit: OpenAudit = Box::new(move || Ok(Box::new(opened.clone()) as Box<dyn AuditSink>));
-        let rows: Box<dyn RowSink> = Box::new(logs.clone());
-        let sinks = Sinks { audit: Some(audit), rows: Some(rows) };
-        let recorder = Recorder::start_with(settings, database, "test".to_owned(), sinks, LIMITS);
+        let rows = Some(logs.clone());
+        let sinks = Sinks { audit: Some(logs.opener()), rows, price: Arc::new(price) };
+        let recorder = Recorder::start_with(settings, database, "test".to_owned(), sinks, limits);
         let recorder = recorder.expect("a thread");
         let effects = Arc::new(Effects { logs: logs.clone(), ..Effects::default() });
         let caller = caller(effects.clone(), recorder.clone());
@@ -163,6 +91,20 @@ impl Test {
 
     async fn call(&self, tool: &str) -> Result<ToolOutput, CallError> {
         self.caller.admit(tool, "{\"a\":1}")?.run().await
+    }
+
+    /// Waits until the audit log has all events so far.
+    async fn audited(&self) {
+        let waiting = self.recorder.metrics.of_log(SignedLines::NAME).waiting;
+        while waiting.get() > 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Returns the events that either log has lost.
+    fn lost(&self) -> u64 {
+        let names = [SignedLines::NAME, MemoryLogs::NAME];
+        names.into_iter().map(|name| self.recorder.metrics.of_log(name).lost.get()).sum()
     }
 
     /// Waits until everything so far is written.
@@ -233,10 +175,10 @@ async fn without_logs_calls_with_effects_are_refused_and_others_run() {
     assert_eq!(error.code(), HostCode::RecordsUnavailable);
     test.call("t-read").await.expect("it only reads");
     assert_eq!(test.effects.calls.load(Ordering::SeqCst), 1);
-    assert_eq!(test.recorder.queue.metrics.refused.get(), 2);
+    assert_eq!(test.recorder.metrics.refused.get(), 2);
     test.logs.fail(false);
     // The writer tries again by itself.
-    while test.recorder.queue.is_failing() {
+    while test.recorder.logs.is_failing() {
         tokio::task::yield_now().await;
     }
     test.call("t-write").await.expect("it runs again");
@@ -244,13 +186,13 @@ async fn without_logs_calls_with_effects_are_refused_and_others_run() {
     let refused =
         test.logs.0.tools.lock().iter().filter(|row| row.status == CallStatus::Refused).count();
     assert_eq!(refused, 2, "the refusals are recorded later");
-    assert_eq!(test.recorder.queue.metrics.lost.get(), 0);
+    assert_eq!(test.lost(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn with_a_log_that_hangs_the_first_call_waits_and_others_are_refused_at_once() {
     let test = Test::new(OnFailure::Refuse);
-    test.logs.0.hangs.store(true, Ordering::SeqCst);
+    test.logs.hang(true);
     let begun = tokio::time::Instant::now();
     let error = test.call("t-write").await.expect_err("refused");
     assert_eq!(error.code(), HostCode::RecordsUnavailable);
@@ -258,14 +200,14 @@ async fn with_a_log_that_hangs_the_first_call_waits_and_others_are_refused_at_on
     assert!(waited >= ADMISSION);
     let error = test.call("t-write").await.expect_err("refused");
     assert_eq!(error.code(), HostCode::RecordsUnavailable);
-    let act = Act::new(ActKind::LogErased, "ann", "tools");
+    let act = Act::new(ActKind::LogErased, Actor::Gateway, "tools");
     assert!(!test.recorder.record_before(act).await, "nothing is erased unrecorded");
     assert_eq!(begun.elapsed(), waited, "they do not wait");
     test.call("t-read").await.expect("it only reads");
     assert_eq!(test.effects.calls.load(Ordering::SeqCst), 1);
     tokio::time::resume();
-    test.logs.0.hangs.store(false, Ordering::SeqCst);
-    while test.recorder.queue.is_failing() {
+    test.logs.hang(false);
+    while test.recorder.logs.is_failing() {
         tokio::task::yield_now().await;
     }
     test.call("t-write").await.expect("it runs again");
@@ -277,15 +219,78 @@ async fn with_a_log_that_hangs_the_first_call_waits_and_others_are_refused_at_on
 }
 
 #[tokio::test]
+async fn a_store_that_hangs_delays_no_line_and_takes_no_result_from_the_audit_log() {
+    let limits = QueueLimits { bytes: 64 << 10, ..LIMITS };
+    let test = Test::with_limits(OnFailure::Count, limits);
+    test.logs.0.rows.hangs.store(true, Ordering::SeqCst);
+    for _ in 0..20 {
+        test.call("t-write").await.expect("it runs");
+        test.audited().await;
+    }
+    let act = Act::new(ActKind::LogErased, Actor::Gateway, "tools");
+    assert!(test.recorder.record_awaited(act).await, "it is in the audit log");
+    assert_eq!(test.logs.kinds().len(), 41);
+    let with_results = {
+        let lines = test.logs.0.lines.lock();
+        lines.iter().filter(|line| line.contains("\"result\":")).count()
+    };
+    assert_eq!(with_results, 20, "also those that have no room in the other queue");
+    assert!(test.logs.0.tools.lock().is_empty());
+    test.logs.0.rows.hangs.store(false, Ordering::SeqCst);
+    test.stop().await;
+    let rows = test.logs.0.tools.lock();
+    let ended = rows.iter().filter(|row| row.status == CallStatus::Success);
+    let (with_digest, without): (Vec<_>, Vec<_>) =
+        ended.partition(|row| row.result_digest.is_some());
+    assert!(!with_digest.is_empty() && !without.is_empty());
+    assert_eq!(with_digest.len() + without.len(), 20);
+    assert_eq!(test.lost(), 0);
+}
+
+#[tokio::test]
+async fn calls_that_only_read_keep_no_call_with_effects_out_of_a_slow_log() {
+    let limits = QueueLimits { events: 16, batch: 4, ..LIMITS };
+    let test = Test::with_limits(OnFailure::Refuse, limits);
+    test.logs.hang(true);
+    while test.lost() == 0 {
+        test.call("t-read").await.expect("it only reads");
+    }
+    let mut call = Box::pin(test.call("t-write"));
+    tokio::select! {
+        biased;
+        ended = &mut call => panic!("there is room for its admission: {:?}", ended.err()),
+        () = std::future::ready(()) => {}
+    }
+    test.logs.hang(false);
+    call.await.expect("it runs");
+    test.stop().await;
+}
+
+#[tokio::test]
+async fn without_its_store_a_call_with_effects_is_refused_and_its_refusal_is_in_the_audit_log() {
+    let test = Test::new(OnFailure::Refuse);
+    test.logs.0.rows.fails.store(true, Ordering::SeqCst);
+    let error = test.call("t-write").await.expect_err("refused");
+    assert_eq!(error.code(), HostCode::RecordsUnavailable);
+    assert!(test.recorder.logs.is_failing() && !test.recorder.logs.is_audit_failing());
+    test.call("t-write").await.expect_err("refused at once");
+    test.audited().await;
+    assert_eq!(test.logs.kinds(), ["call_admitted", "call_ended", "call_refused"]);
+    test.logs.0.rows.fails.store(false, Ordering::SeqCst);
+    test.stop().await;
+    assert_eq!(test.effects.calls.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
 async fn without_logs_calls_are_counted_if_the_operator_wants_that() {
     let test = Test::new(OnFailure::Count);
     test.logs.fail(true);
     test.call("t-write").await.expect("it runs");
-    while !test.recorder.queue.is_failing() {
+    while !test.recorder.logs.is_failing() {
         tokio::task::yield_now().await;
     }
     test.call("t-write").await.expect("it runs");
-    assert_eq!(test.recorder.queue.metrics.unrecorded.get(), 1);
+    assert_eq!(test.recorder.metrics.unrecorded.get(), 1);
     test.logs.fail(false);
     test.stop().await;
     assert_eq!(test.logs.last().status, CallStatus::Success);
@@ -309,7 +314,6 @@ async fn a_call_that_is_dropped_is_recorded_as_cancelled() {
 #[tokio::test]
 async fn a_call_that_has_begun_costs_its_price_whatever_its_result() {
     let test = Test::new(OnFailure::Refuse);
-    test.recorder.set_prices(OnePrice("t-write", 7));
     test.call("t-write").await.expect("it runs");
     *test.effects.error.lock() = Some(CallError::budget("nested calls", 3));
     test.call("t-write").await.expect_err("it fails");
@@ -347,19 +351,56 @@ async fn a_refusal_of_the_door_is_recorded() {
 }
 
 #[tokio::test]
-async fn a_request_to_a_model_is_recorded_at_its_end_or_as_cut_off() {
+async fn a_call_that_another_control_refuses_is_one_refusal_and_no_admission() {
+    let test = Test::new(OnFailure::Refuse);
+    test.logs.fail(true);
+    let call = test.caller.admit("t-write", "{}").expect("the door admits it");
+    let refusal = CallError::limit_reached("calls of a test", None).not_begun();
+    // It does not wait for the logs, which fail.
+    test.recorder.call_refused(&call, &refusal);
+    test.logs.fail(false);
+    test.stop().await;
+    assert_eq!(test.logs.kinds(), ["call_refused"]);
+    let row = test.logs.last();
+    assert_eq!((row.tool.as_str(), row.client.as_deref()), ("t-write", Some("t")));
+    assert_eq!(row.status, CallStatus::Refused);
+    assert_eq!(row.code.as_deref(), Some("airlock.limit_reached"));
+}
+
+#[tokio::test]
+async fn a_request_that_another_control_refuses_is_one_refusal() {
     let test = Test::new(OnFailure::Refuse);
     let membership = airlock_core::door::Membership::default();
-    let request = ModelRequest {
-        tenant: &Tenant::ANONYMOUS,
-        membership: &membership,
+    let request = request(&membership);
+    let control: &dyn airlock_core::model_control::ModelControl = &*test.recorder;
+    for code in [HostCode::LimitReached, HostCode::Unavailable, HostCode::Cancelled] {
+        let refusal = ControlRefusal { code, message: String::new(), retry_after: None };
+        control.request_refused(request, &refusal);
+    }
+    test.stop().await;
+    let states: Vec<_> = test.logs.0.models.lock().iter().map(|row| row.status).collect();
+    assert_eq!(states, [CallStatus::Refused, CallStatus::Refused, CallStatus::Cancelled]);
+}
+
+fn request(membership: &airlock_core::door::Membership) -> ModelRequest<'_> {
+    static CALLER: Tenant = Tenant::ANONYMOUS;
+    ModelRequest {
+        tenant: &CALLER,
+        membership,
         model: "openai/a",
         fallbacks: &[],
         bytes: 1,
         choices: 1,
         max_output_tokens: None,
         is_streamed: true,
-    };
+    }
+}
+
+#[tokio::test]
+async fn a_request_to_a_model_is_recorded_at_its_end_or_as_cut_off() {
+    let test = Test::new(OnFailure::Refuse);
+    let membership = airlock_core::door::Membership::default();
+    let request = request(&membership);
     let control: &dyn airlock_core::model_control::ModelControl = &*test.recorder;
     let running = control.begin(request).await.expect("it never refuses");
     running.end(&ModelOutcome { provider: Some("openai"), ..ModelOutcome::default() });
@@ -367,4 +408,27 @@ async fn a_request_to_a_model_is_recorded_at_its_end_or_as_cut_off() {
     test.stop().await;
     let states: Vec<_> = test.logs.0.models.lock().iter().map(|row| row.status).collect();
     assert_eq!(states, [CallStatus::Success, CallStatus::Cancelled]);
+}
+
+#[tokio::test]
+async fn a_request_whose_caller_has_left_keeps_what_is_known_of_it() {
+    let test = Test::new(OnFailure::Refuse);
+    let membership = airlock_core::door::Membership::default();
+    let control: &dyn airlock_core::model_control::ModelControl = &*test.recorder;
+    let running = control.begin(request(&membership)).await.expect("it never refuses");
+    let usage = TokenUsage { input: 3, output: 2, ..TokenUsage::default() };
+    running.end(&ModelOutcome {
+        provider: Some("openai"),
+        usage: Some(usage),
+        error: Some(HostCode::Cancelled.as_str()),
+        ..ModelOutcome::default()
+    });
+    test.stop().await;
+    let rows = test.logs.0.models.lock();
+    assert_eq!(
+        (rows[0].status, rows[0].provider.as_deref()),
+        (CallStatus::Cancelled, Some("openai"))
+    );
+    assert_eq!(rows[0].tokens.map(|tokens| tokens.output), Some(2));
+    assert_eq!(rows[0].code.as_deref(), Some("cancelled"));
 }

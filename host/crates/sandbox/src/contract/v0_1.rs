@@ -5,95 +5,10 @@ mod bindings;
 mod convert;
 mod executor;
 mod link;
+#[cfg(feature = "plugins")]
+pub(crate) mod plugin;
 
-use airlock_core::tool::{ToolDefinition, ToolError};
-use futures_util::future::BoxFuture;
-use wasmtime::{
-    Store,
-    component::{InstancePre, Resource},
-};
-
-use self::bindings::plugin::ToolPluginPre;
 pub(crate) use self::{
     executor::{ScriptGuest, open_executor},
-    link::{link, link_executor},
+    link::link_executor,
 };
-use crate::{
-    descriptors,
-    run::state::{CallHandle, State},
-    tool_guest::{Returned, ToolGuest},
-};
-
-/// A plugin of this version.
-struct Guest(ToolPluginPre<State>);
-
-/// Checks the exports. The imports are linked already.
-pub(super) fn open(pre: InstancePre<State>) -> wasmtime::Result<Box<dyn ToolGuest>> {
-    Ok(Box::new(Guest(ToolPluginPre::new(pre)?)))
-}
-
-impl ToolGuest for Guest {
-    fn describe<'a>(
-        &'a self,
-        store: &'a mut Store<State>,
-    ) -> BoxFuture<'a, wasmtime::Result<Result<Vec<ToolDefinition>, String>>> {
-        Box::pin(async move {
-            let plugin = self.0.instantiate_async(&mut *store).await?;
-            let described = plugin.airlock_plugin_tools().call_describe(store).await?;
-            match described {
-                Ok(tools) => {
-                    // Checked before parsing, as with embedded descriptors.
-                    let bytes = convert::schema_bytes(&tools);
-                    if bytes > descriptors::MAX_BYTES {
-                        return Ok(Err(format!(
-                            "{bytes} bytes of schemas; the limit is {}",
-                            descriptors::MAX_BYTES
-                        )));
-                    }
-                    let tools: Result<Vec<_>, _> =
-                        tools.into_iter().map(convert::definition_from_guest).collect();
-                    Ok(Ok(tools?))
-                }
-                Err(refusal) => Ok(Err(refusal)),
-            }
-        })
-    }
-
-    fn invoke<'a>(
-        &'a self,
-        store: &'a mut Store<State>,
-        tool: &'a str,
-        arguments: &'a str,
-    ) -> BoxFuture<'a, wasmtime::Result<Result<Returned, ToolError>>> {
-        Box::pin(async move {
-            let plugin = self.0.instantiate_async(&mut *store).await?;
-            let context: Resource<CallHandle> = store.data_mut().table.push(CallHandle)?;
-            // Because of the alias `json`, the generated function takes a `String`.
-            let arguments = arguments.to_owned();
-            let answer = plugin
-                .airlock_plugin_tools()
-                .call_invoke(&mut *store, tool, &arguments, context)
-                .await?;
-            let state = store.data_mut();
-            Ok(match answer {
-                Ok(output) => {
-                    // Checked before parsing: a parsed document takes many times the memory of its
-                    // text.
-                    state.check_result_bytes(convert::least_bytes(&output))?;
-                    let mut output = convert::output_from_guest(output)?;
-                    let emitted = std::mem::take(&mut state.emitted);
-                    let count = emitted.len();
-                    output.content.splice(..0, emitted);
-                    Ok(Returned { output, emitted: count })
-                }
-                Err(error) => {
-                    let scrubber = &state.call.grants.scrubber;
-                    let mut error =
-                        convert::error_from_guest(error, scrubber, state.emit_bytes_left);
-                    error.content.splice(..0, std::mem::take(&mut state.emitted));
-                    Err(error)
-                }
-            })
-        })
-    }
-}

@@ -6,91 +6,89 @@
 
 use std::sync::Arc;
 
-use super::tools::{Answer, Request, TOOL_FUEL, receive};
+use super::tools::{Answer, TOOL_FUEL, receive};
 use crate::{
     Bindings, ScriptCall, ScriptCalls,
     run::{
         charge::{BASE_FUEL, charge, charge_call},
-        state::{Guest, ScriptSide, State, Store},
+        state::{ScriptSide, Store},
     },
 };
 
-impl State {
-    /// Returns what the host has for the running script. Fails for a plugin, which is not linked with
-    /// these imports.
-    fn script(&self) -> wasmtime::Result<&ScriptSide> {
-        match &self.call.guest {
-            Guest::Script(side) => Ok(side),
-            Guest::Plugin(..) => Err(wasmtime::Error::msg("a plugin has no script")),
-        }
-    }
-}
-
-fn bindings(store: &Store<'_>) -> wasmtime::Result<Arc<Bindings>> {
-    Ok(store.data().script()?.bindings.clone())
+fn bindings(store: &Store<'_, ScriptSide>) -> Arc<Bindings> {
+    store.data().call.guest.bindings.clone()
 }
 
 /// Finds a tool by its name or its alias. Returns its name in its namespace, and its full name.
 pub(crate) fn find(
-    store: &mut Store<'_>,
+    store: &mut Store<'_, ScriptSide>,
     namespace: &str,
     name: &str,
 ) -> wasmtime::Result<Option<(String, String)>> {
     charge_call(store, BASE_FUEL, namespace.len() + name.len())?;
-    let bindings = bindings(store)?;
+    let bindings = bindings(store);
     let found = bindings.find(namespace, name);
     Ok(found.map(|binding| (binding.name.clone(), binding.tool.to_string())))
 }
 
 /// Returns the names of the tools of a namespace.
-pub(crate) fn names(store: &mut Store<'_>, namespace: &str) -> wasmtime::Result<Vec<String>> {
+pub(crate) fn names(
+    store: &mut Store<'_, ScriptSide>,
+    namespace: &str,
+) -> wasmtime::Result<Vec<String>> {
     charge_call(store, BASE_FUEL, namespace.len())?;
-    let names = bindings(store)?.tools(namespace).map(str::to_owned).collect();
+    let names = bindings(store).tools(namespace).map(str::to_owned).collect();
     charged(store, names)
 }
 
 /// Returns the names of all namespaces.
-pub(crate) fn namespaces(store: &mut Store<'_>) -> wasmtime::Result<Vec<String>> {
+pub(crate) fn namespaces(store: &mut Store<'_, ScriptSide>) -> wasmtime::Result<Vec<String>> {
     charge_call(store, BASE_FUEL, 0)?;
-    let names = bindings(store)?.namespaces().map(str::to_owned).collect();
+    let names = bindings(store).namespaces().map(str::to_owned).collect();
+    charged(store, names)
+}
+
+/// Returns the names of all global functions.
+pub(crate) fn functions(store: &mut Store<'_, ScriptSide>) -> wasmtime::Result<Vec<String>> {
+    charge_call(store, BASE_FUEL, 0)?;
+    let names = bindings(store).functions().map(str::to_owned).collect();
     charged(store, names)
 }
 
 /// Charges fuel for names that the guest receives.
-fn charged(store: &mut Store<'_>, names: Vec<String>) -> wasmtime::Result<Vec<String>> {
+fn charged(store: &mut Store<'_, ScriptSide>, names: Vec<String>) -> wasmtime::Result<Vec<String>> {
     charge(store, names.iter().map(String::len).sum::<usize>() as u64)?;
     Ok(names)
 }
 
 /// Calls one tool and waits for its result.
-pub(crate) async fn call(mut store: Store<'_>, request: Request) -> wasmtime::Result<Answer> {
+pub(crate) async fn call(
+    mut store: Store<'_, ScriptSide>,
+    request: ScriptCall,
+) -> wasmtime::Result<Answer> {
     let mut answers = make(&mut store, vec![request], false).await?;
     answers.pop().ok_or_else(|| wasmtime::Error::msg("a call without a result"))
 }
 
 /// Calls several tools at the same time. The results are in the order of the requests.
 pub(crate) async fn call_batch(
-    mut store: Store<'_>,
-    requests: Vec<Request>,
+    mut store: Store<'_, ScriptSide>,
+    requests: Vec<ScriptCall>,
 ) -> wasmtime::Result<Vec<Answer>> {
     make(&mut store, requests, true).await
 }
 
 async fn make(
-    store: &mut Store<'_>,
-    requests: Vec<Request>,
+    store: &mut Store<'_, ScriptSide>,
+    requests: Vec<ScriptCall>,
     is_block: bool,
 ) -> wasmtime::Result<Vec<Answer>> {
     for request in &requests {
-        let bytes = request.name.len() + request.arguments.len();
+        let bytes = request.tool.len() + request.arguments.len();
         charge_call(store, BASE_FUEL + TOOL_FUEL, bytes)?;
     }
-    let calls: Arc<dyn ScriptCalls> = store.data().script()?.calls.clone();
-    let names: Vec<_> = requests.iter().map(|request| request.name.clone()).collect();
-    let requests = requests
-        .into_iter()
-        .map(|request| ScriptCall { tool: request.name, arguments: request.arguments })
-        .collect();
+    let calls: Arc<dyn ScriptCalls> = store.data().call.guest.calls.clone();
+    let names: Vec<_> = requests.iter().map(|request| request.tool.clone()).collect();
     match calls.make(requests, is_block).await {
         Ok(answers) => {
             names.iter().zip(answers).map(|(name, answer)| receive(store, name, answer)).collect()

@@ -22,7 +22,7 @@ use std::{
 use airlock_core::tool::CallError;
 use wasmtime::{CallHook, CallHookHandler, Trap};
 
-use super::state::{State, Store};
+use super::state::{GuestSide, State, Store};
 
 /// Fuel that every host call costs.
 pub(crate) const BASE_FUEL: u64 = 1_000;
@@ -31,13 +31,17 @@ const EXIT_FUEL: u64 = 1_000;
 
 /// Counts a host call, and charges `base` fuel and one unit for each of its `bytes`. Stops the guest
 /// if it may make no more host calls; fails if it has no fuel left.
-pub(crate) fn charge_call(store: &mut Store<'_>, base: u64, bytes: usize) -> wasmtime::Result<()> {
+pub(crate) fn charge_call<G: GuestSide>(
+    store: &mut Store<'_, G>,
+    base: u64,
+    bytes: usize,
+) -> wasmtime::Result<()> {
     store.data_mut().count_host_call()?;
     charge(store, base + bytes as u64)
 }
 
 /// Charges fuel for the input or output of a host call. Fails if the guest has no fuel left.
-pub(crate) fn charge(store: &mut Store<'_>, fuel: u64) -> wasmtime::Result<()> {
+pub(crate) fn charge<G: GuestSide>(store: &mut Store<'_, G>, fuel: u64) -> wasmtime::Result<()> {
     let left = store.get_fuel()?;
     let meter = &mut store.data_mut().meter;
     meter.add(fuel);
@@ -45,11 +49,11 @@ pub(crate) fn charge(store: &mut Store<'_>, fuel: u64) -> wasmtime::Result<()> {
 }
 
 /// Charges fuel for every exit from `store`.
-pub(crate) fn charge_exits(store: &mut wasmtime::Store<State>) {
+pub(crate) fn charge_exits<G: GuestSide>(store: &mut wasmtime::Store<State<G>>) {
     store.call_hook_async(Exits);
 }
 
-impl State {
+impl<G: GuestSide> State<G> {
     /// Counts a host call, for this guest and for the whole chain. Stops the guest if a limit is
     /// reached.
     fn count_host_call(&mut self) -> wasmtime::Result<()> {
@@ -67,7 +71,8 @@ impl State {
 
     /// Moves the late fuel to the meter.
     pub(crate) fn collect_late_fuel(&mut self) {
-        self.meter.add(self.wasi_http.late_fuel().take() + self.call.wasi.late_fuel().take());
+        let fuel = G::take_late_fuel(self);
+        self.meter.add(fuel);
     }
 }
 
@@ -75,12 +80,12 @@ struct Exits;
 
 type Charged<'a> = Pin<Box<dyn Future<Output = wasmtime::Result<()>> + Send + 'a>>;
 
-impl CallHookHandler<State> for Exits {
+impl<G: GuestSide> CallHookHandler<State<G>> for Exits {
     /// Charges an exit, and yields if the guest has to. Written by hand and not with the trait's
     /// macro, so that the path of nearly every exit allocates nothing.
     fn handle_call_event<'this, 'store, 'charged>(
         &'this self,
-        mut store: Store<'store>,
+        mut store: Store<'store, G>,
         event: CallHook,
     ) -> Charged<'charged>
     where
@@ -105,7 +110,7 @@ impl CallHookHandler<State> for Exits {
 
 /// Charges an exit. Returns whether the guest has to yield. Fails if the debt exceeds the fuel
 /// left.
-fn charge_exit(store: &mut Store<'_>) -> wasmtime::Result<bool> {
+fn charge_exit<G: GuestSide>(store: &mut Store<'_, G>) -> wasmtime::Result<bool> {
     store.data_mut().collect_late_fuel();
     charge(store, EXIT_FUEL)?;
     Ok(store.data_mut().meter.must_yield())
@@ -122,7 +127,7 @@ impl Future for AtOnce {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "plugins"))]
 mod tests {
     use std::{
         future::poll_fn,
@@ -140,12 +145,8 @@ mod tests {
     use super::*;
     use crate::{
         Limits,
-        run::{
-            instance, memory,
-            meter::SLICE,
-            state::{Call, Guest},
-        },
-        wasi,
+        plugin::{side::PluginSide, wasi},
+        run::{instance, memory, meter::SLICE},
     };
 
     /// Component that reads the clock, calls a slow host function, or grows its memory, as many
@@ -192,7 +193,7 @@ mod tests {
         wasi::link(&mut linker).expect("it links");
         linker
             .root()
-            .func_wrap("slow", |_: Store<'_>, (): ()| {
+            .func_wrap("slow", |_: Store<'_, PluginSide>, (): ()| {
                 let began = Instant::now();
                 while began.elapsed() < 2 * SLICE {
                     std::hint::spin_loop();
@@ -203,7 +204,7 @@ mod tests {
         let client = ClientName::parse("test").expect("a name");
         let name = ToolName::new(&client, what);
         let limits = Limits { fuel, cpu: Duration::from_mins(1), ..Limits::PLUGIN };
-        let call = Call::denied(name, Guest::Plugin(client, Arc::default()), limits);
+        let call = PluginSide::denied(client, Arc::default()).call(name, limits);
         let memory = memory::budget(1 << 30);
         let mut running = Box::pin(instance::run(engine, &memory, call, async |store| {
             let instance = linker.instantiate_async(&mut *store, &component).await?;

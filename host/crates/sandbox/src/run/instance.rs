@@ -22,7 +22,7 @@ use super::{
     charge,
     meter::YIELD_INTERVAL,
     outcome::{self, Ended},
-    state::{Call, State},
+    state::{Call, GuestSide, State},
 };
 use crate::Limits;
 
@@ -38,11 +38,11 @@ pub(crate) struct GuestRunner {
 impl GuestRunner {
     /// Waits for a slot, makes the `call`, and runs `body` in a fresh store. The slot is that of the
     /// `chain`; without one, the gateway itself calls. Fails with `busy` if no slot becomes free in time.
-    pub(crate) async fn run<T>(
+    pub(crate) async fn run<G: GuestSide, T>(
         &self,
         chain: Option<&Chain>,
-        call: impl FnOnce() -> Result<Call, CallError>,
-        body: impl AsyncFnOnce(&mut Store<State>) -> wasmtime::Result<T>,
+        call: impl FnOnce() -> Result<Call<G>, CallError>,
+        body: impl AsyncFnOnce(&mut Store<State<G>>) -> wasmtime::Result<T>,
     ) -> Result<T, CallError> {
         let (tenant, depth, deadline) = match chain {
             Some(chain) => (chain.tenant(), chain.depth(), Some(chain.deadline())),
@@ -58,11 +58,11 @@ impl GuestRunner {
 }
 
 /// Runs `body` in a fresh store. The future may be dropped at any point, which ends the guest.
-pub(crate) async fn run<T>(
+pub(crate) async fn run<G: GuestSide, T>(
     engine: &Engine,
     memory: &Pool,
-    mut call: Call,
-    body: impl AsyncFnOnce(&mut Store<State>) -> wasmtime::Result<T>,
+    mut call: Call<G>,
+    body: impl AsyncFnOnce(&mut Store<State<G>>) -> wasmtime::Result<T>,
 ) -> Result<T, CallError> {
     if let Some(chain) = &call.chain {
         call.limits.fuel = chain.meter().share_fuel(call.limits.fuel, call.limits.host_calls)?;
@@ -95,11 +95,12 @@ pub(crate) async fn run<T>(
     // A store is never used after its call, so its state can be taken apart.
     let mut state = store.into_data();
     state.collect_late_fuel();
-    state.log_refused_effects();
+    G::end(&mut state);
     let spent = burnt.saturating_add(state.meter.debt());
     if let Some(chain) = &state.call.chain {
         chain.meter().spend_fuel(spent.min(limits.fuel));
-        if state.may_have_acted() {
+        chain.meter().record_memory(state.limiter.memory_bytes() as u64);
+        if G::may_have_acted(&state) {
             chain.reporter().act();
         }
     }
@@ -116,7 +117,7 @@ fn round(duration: Duration) -> Duration {
     Duration::from_millis(u64::try_from(duration.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX))
 }
 
-fn prepare(store: &mut Store<State>, limits: &Limits) -> wasmtime::Result<()> {
+fn prepare<G: GuestSide>(store: &mut Store<State<G>>, limits: &Limits) -> wasmtime::Result<()> {
     store.limiter(|state| &mut state.limiter);
     charge::charge_exits(store);
     store.set_hostcall_fuel(limits.copied_bytes);

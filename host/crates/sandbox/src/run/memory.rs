@@ -18,7 +18,7 @@ pub(crate) fn budget(bytes: usize) -> Pool {
 
 /// Resource limiter of one store. Growth beyond a limit fails inside the guest, which may continue
 /// without it.
-pub(crate) struct Limiter {
+pub(crate) struct MemoryLimiter {
     /// Part of the process's budget that the store holds: the size of all its memories together.
     held: Reservation,
     memory_limit: usize,
@@ -32,7 +32,7 @@ pub(crate) struct Limiter {
     pub(crate) starved: bool,
 }
 
-impl Limiter {
+impl MemoryLimiter {
     pub(crate) fn new(limits: &Limits, budget: &Pool, tenant: &Tenant) -> Self {
         Self {
             held: budget.reservation(tenant.clone()),
@@ -44,9 +44,14 @@ impl Limiter {
             starved: false,
         }
     }
+
+    /// Returns the size of all memories together, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.held.amount()
+    }
 }
 
-impl ResourceLimiter for Limiter {
+impl ResourceLimiter for MemoryLimiter {
     fn memory_growing(
         &mut self,
         current: usize,
@@ -103,7 +108,7 @@ mod tests {
     const PAGE: usize = 1 << 16;
 
     /// Returns whether a new memory of this size may be created.
-    fn grows(limiter: &mut Limiter, bytes: usize) -> bool {
+    fn grows(limiter: &mut MemoryLimiter, bytes: usize) -> bool {
         limiter.memory_growing(0, bytes, None).expect("it is decided")
     }
 
@@ -111,12 +116,12 @@ mod tests {
     fn memories_of_a_store_share_one_limit_and_all_stores_one_budget() {
         let budget = budget(3 * PAGE);
         let limits = Limits { memory_bytes: 2 * PAGE, ..Limits::PLUGIN };
-        let mut one = Limiter::new(&limits, &budget, &Tenant::ANONYMOUS);
+        let mut one = MemoryLimiter::new(&limits, &budget, &Tenant::ANONYMOUS);
         assert!(grows(&mut one, PAGE));
         assert!(grows(&mut one, PAGE), "a second memory counts on");
         assert!(!grows(&mut one, 1), "beyond the edge");
         assert!(one.denied && !one.starved);
-        let mut other = Limiter::new(&limits, &budget, &Tenant::ANONYMOUS);
+        let mut other = MemoryLimiter::new(&limits, &budget, &Tenant::ANONYMOUS);
         assert!(!grows(&mut other, 2 * PAGE), "the process has no more");
         assert!(other.starved && !other.denied);
         drop(one);
@@ -126,7 +131,7 @@ mod tests {
     #[test]
     fn tables_of_a_store_share_one_limit() {
         let limits = Limits { table_elements: 10, ..Limits::PLUGIN };
-        let mut limiter = Limiter::new(&limits, &budget(PAGE), &Tenant::ANONYMOUS);
+        let mut limiter = MemoryLimiter::new(&limits, &budget(PAGE), &Tenant::ANONYMOUS);
         let mut grows = |elements| limiter.table_growing(0, elements, None).expect("it is decided");
         assert_eq!([grows(6), grows(5), grows(4), grows(1)], [true, false, true, false]);
         assert!(limiter.denied && !limiter.starved);
@@ -135,7 +140,7 @@ mod tests {
     #[test]
     fn growth_that_failed_is_returned_to_the_budget() {
         let budget = budget(2 * PAGE);
-        let mut limiter = Limiter::new(&Limits::PLUGIN, &budget, &Tenant::ANONYMOUS);
+        let mut limiter = MemoryLimiter::new(&Limits::PLUGIN, &budget, &Tenant::ANONYMOUS);
         for _ in 0..3 {
             assert!(grows(&mut limiter, PAGE));
             limiter.memory_grow_failed(wasmtime::Error::msg("no mapping")).expect("it is released");
@@ -156,9 +161,9 @@ mod tests {
         assert_eq!(grown(&budget, &other).1, 56);
     }
 
-    fn grown(budget: &Pool, tenant: &Tenant) -> (Vec<Limiter>, usize) {
+    fn grown(budget: &Pool, tenant: &Tenant) -> (Vec<MemoryLimiter>, usize) {
         let mut limiters: Vec<_> =
-            (0..64).map(|_| Limiter::new(&Limits::PLUGIN, budget, tenant)).collect();
+            (0..64).map(|_| MemoryLimiter::new(&Limits::PLUGIN, budget, tenant)).collect();
         let grown = limiters.iter_mut().map(|limiter| usize::from(grows(limiter, PAGE))).sum();
         (limiters, grown)
     }

@@ -1,13 +1,7 @@
 //! The meter of one call: the fuel that it is charged in addition to the fuel that the store itself
 //! burns, its host calls, and its slice. The [charges](super::charge) go to it.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 /// Fuel that a guest burns before it yields: about 0.1 ms of Starlark.
 pub(super) const YIELD_INTERVAL: u64 = 1_000_000;
@@ -65,21 +59,5 @@ impl Meter {
     /// Starts a new slice after the guest has yielded.
     pub(super) fn yielded(&mut self) {
         self.last_yield = Instant::now();
-    }
-}
-
-/// Fuel charged where the store cannot be accessed, such as on another task. Clones share it.
-#[derive(Clone, Default)]
-pub(crate) struct LateFuel(Arc<AtomicU64>);
-
-impl LateFuel {
-    pub(crate) fn add(&self, fuel: u64) {
-        self.0.fetch_add(fuel, Ordering::Relaxed);
-    }
-
-    /// Returns the fuel added since the last call of this function.
-    pub(crate) fn take(&self) -> u64 {
-        // Called at every exit of every guest, and nearly always zero.
-        if self.0.load(Ordering::Relaxed) == 0 { 0 } else { self.0.swap(0, Ordering::Relaxed) }
     }
 }

@@ -5,10 +5,9 @@ use std::{fmt::Write as _, time::Duration};
 
 use airlock_core::tool::{CallError, Cause, ErrorKind, HostCode, ReachedLimit, ToolName};
 use wasmtime::{Trap, WasmBacktrace, component::ResourceTableError};
-use wasmtime_wasi::I32Exit;
 
-use super::state::{Call, Guest, State};
-use crate::{Limits, wasi::NoScratch};
+use super::state::{Call, GuestSide, State};
+use crate::Limits;
 
 /// Message of wasmtime's error, of a private type, when a guest passes more bytes to the host than
 /// `set_hostcall_fuel` allows.
@@ -36,7 +35,10 @@ pub(crate) enum Ended<T> {
 }
 
 /// Turns the end of a call into its result.
-pub(crate) fn classify<T>(ended: Ended<T>, mut state: State) -> Result<T, CallError> {
+pub(crate) fn classify<G: GuestSide, T>(
+    ended: Ended<T>,
+    mut state: State<G>,
+) -> Result<T, CallError> {
     let error = match ended {
         Ended::Returned(Ok(value)) => return Ok(value),
         Ended::Returned(Err(error)) => error,
@@ -48,6 +50,10 @@ pub(crate) fn classify<T>(ended: Ended<T>, mut state: State) -> Result<T, CallEr
     }
     let tool = state.call.tool.clone();
     let limits = state.call.limits;
+    let error = match G::classify(&tool, error) {
+        Ok(known) => return Err(known),
+        Err(other) => other,
+    };
     Err(match error.downcast_ref::<Trap>() {
         Some(Trap::OutOfFuel) => Overrun::Fuel.error(&state.call),
         Some(Trap::StackOverflow) => Overrun::Stack.error(&state.call),
@@ -56,11 +62,12 @@ pub(crate) fn classify<T>(ended: Ended<T>, mut state: State) -> Result<T, CallEr
         Some(Trap::UnreachableCodeReached) if state.limiter.denied => {
             Overrun::Memory.error(&state.call)
         }
-        Some(trapped) => trap(tool, Box::new(describe(*trapped, &error, &state))),
+        Some(trapped) => {
+            let last_line = state.last_error_line.as_deref();
+            trap(tool, Box::new(describe(*trapped, &error, last_line)))
+        }
         None if is_pool_full(&error) => CallError::busy(),
-        None if error.is::<I32Exit>() => trap(tool, exited(&error)),
-        None if error.is::<NoScratch>() => CallError::unavailable(tool, error),
-        None if says(&error, COPIES_TOO_MUCH) => copied_too_much(tool, &error, &state),
+        None if says(&error, COPIES_TOO_MUCH) => copied_too_much(tool, &error, &limits),
         None if says(&error, HOLDS_TOO_MUCH) || is_table_full(&error) => {
             CallError::budget("handles at a time", limits.handles as u64)
         }
@@ -73,8 +80,8 @@ pub(crate) fn classify<T>(ended: Ended<T>, mut state: State) -> Result<T, CallEr
 
 /// Returns the error of a result that is too large, or of arguments of a host call that are. Only a
 /// host call has guest frames below it, and so a backtrace in its error.
-fn copied_too_much(tool: ToolName, error: &wasmtime::Error, state: &State) -> CallError {
-    let limit = state.call.limits.copied_bytes;
+fn copied_too_much(tool: ToolName, error: &wasmtime::Error, limits: &Limits) -> CallError {
+    let limit = limits.copied_bytes;
     if error.is::<WasmBacktrace>() {
         CallError::budget("bytes copied to the host", limit as u64)
     } else {
@@ -83,7 +90,7 @@ fn copied_too_much(tool: ToolName, error: &wasmtime::Error, state: &State) -> Ca
 }
 
 /// Returns the error of a guest that trapped. The trap is for the operator.
-pub(super) fn trap(tool: ToolName, trap: Cause) -> CallError {
+pub(crate) fn trap(tool: ToolName, trap: Cause) -> CallError {
     CallError::about(tool, ErrorKind::Internal, HostCode::Trap, ("tool ", " trapped"))
         .with_cause(trap)
 }
@@ -99,8 +106,8 @@ pub(super) enum Overrun {
 
 impl Overrun {
     /// Returns the error of a call that the limit has ended.
-    pub(super) fn error(self, call: &Call) -> CallError {
-        self.of(&call.tool, matches!(call.guest, Guest::Script(_)), &call.limits)
+    pub(super) fn error<G: GuestSide>(self, call: &Call<G>) -> CallError {
+        self.of(&call.tool, G::IS_SCRIPT, &call.limits)
     }
 
     /// The error of a script has a remedy, because a model can do more about its own script than about
@@ -163,24 +170,14 @@ fn is_table_full(error: &wasmtime::Error) -> bool {
     matches!(error.downcast_ref(), Some(ResourceTableError::Full))
 }
 
-fn describe(trap: Trap, error: &wasmtime::Error, state: &State) -> Trapped {
-    let mut details = state
-        .last_error_line
-        .as_ref()
-        .map(|line| format!("; its last log message: {line}"))
-        .unwrap_or_default();
+fn describe(trap: Trap, error: &wasmtime::Error, last_line: Option<&str>) -> Trapped {
+    let mut details =
+        last_line.map(|line| format!("; its last log message: {line}")).unwrap_or_default();
     if let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() {
         // Writing to a String cannot fail.
         let _ = write!(details, "\n{backtrace}");
     }
     Trapped { trap: trap.to_string(), details }
-}
-
-/// Returns the cause for a guest that exited instead of returning a result. This is a crash,
-/// whatever the exit status.
-fn exited(error: &wasmtime::Error) -> Cause {
-    let status = error.downcast_ref::<I32Exit>().map_or(0, |exit| exit.0);
-    format!("the guest exited with status {status} and returned no result").into()
 }
 
 fn is_pool_full(error: &wasmtime::Error) -> bool {

@@ -2,10 +2,11 @@
 //! differences that models get wrong without them.
 
 use super::Language;
+use airlock_core::door::ScriptLanguage;
 
 /// Starlark.
 pub(super) const STARLARK: Language = Language {
-    file_name: "code.star",
+    file_name: ScriptLanguage::Starlark.file_name(),
     description: STARLARK_DESCRIPTION,
     note: "Note: scripts are a subset of Python, without try, class and with; every run starts with a fresh scope.",
     waits: "The call waits for the result: no async, no await",
@@ -14,7 +15,7 @@ pub(super) const STARLARK: Language = Language {
 
 /// Python.
 pub(super) const PYTHON: Language = Language {
-    file_name: "code.py",
+    file_name: ScriptLanguage::Python.file_name(),
     description: PYTHON_DESCRIPTION,
     note: "Note: scripts are Python, without clock, files and network; every run starts with a fresh scope.",
     waits: "The call waits for the result; await asyncio.gather(...) makes calls at the same time",

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use airlock_core::tool::{
-    CallError, CallFailure, Content, ContentBlock, ErrorKind, HostCode, ResourceContents,
-    ToolError, ToolOutput,
+use airlock_core::{
+    run::AnswerError,
+    tool::{CallError, Content, ContentBlock, ResourceContents, ToolOutput},
 };
 
 /// Answer of a call. Binary content is a handle with its type and size: a script cannot use the
@@ -33,26 +33,13 @@ pub(super) enum StoredAnswer {
     Unreadable,
 }
 
-/// Failure of a call, as a script can handle it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct AnswerError {
-    kind: ErrorKind,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    code: Option<String>,
-    message: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    data: Option<Value>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    retry_after_ms: Option<u64>,
-}
-
 impl CallAnswer {
     /// Returns the answer that a script receives for the result of the tool that it calls `called`.
     pub(super) fn new(result: Result<ToolOutput, CallError>, called: &str) -> Self {
         match result {
             Ok(ToolOutput { structured: Some(value), .. }) => Self::Value(value),
             Ok(output) => Self::of_content(output.content),
-            Err(error) => Self::Error(AnswerError::new(error.as_called(called))),
+            Err(error) => Self::Error(error.as_called(called).into()),
         }
     }
 
@@ -75,13 +62,7 @@ impl CallAnswer {
 
     /// Returns the answer of a call that a person has denied.
     pub(super) fn denied() -> Self {
-        Self::Error(AnswerError {
-            kind: ErrorKind::Denied,
-            code: Some(HostCode::ApprovalDenied.prefixed()),
-            message: "a person has denied this call; it was not made".to_owned(),
-            data: None,
-            retry_after_ms: None,
-        })
+        Self::Error(AnswerError::denied(""))
     }
 
     /// Returns the result for the script.
@@ -119,31 +100,6 @@ impl StoredAnswer {
             Err(_) if text == NOT_KEPT => Self::NotKept,
             Err(_) => Self::Unreadable,
         }
-    }
-}
-
-impl AnswerError {
-    fn new(error: CallError) -> Self {
-        let message = error.message();
-        let CallFailure { code, kind, retry_after_ms } = CallFailure::from(&error);
-        let (code, data) = match error.into_tool_error() {
-            // Without a code, unless the kind `other` means that the code says which.
-            Ok(own) if own.code.is_none() && kind != ErrorKind::Other => (None, own.details),
-            Ok(own) => (Some(code), own.details),
-            Err(_) => (Some(code), None),
-        };
-        Self { kind, code, message, data, retry_after_ms }
-    }
-}
-
-impl From<AnswerError> for CallError {
-    fn from(failure: AnswerError) -> Self {
-        Self::from(ToolError {
-            code: failure.code,
-            details: failure.data,
-            retry_after_ms: failure.retry_after_ms,
-            ..ToolError::new(failure.kind, failure.message)
-        })
     }
 }
 

@@ -5,6 +5,7 @@ use tracing::info;
 
 use super::{CallAnswer, RunEnding, RunOutcome, RunToken, Runs, describe::DOCUMENT_COPIES};
 use airlock_core::{
+    act::Actor,
     run::{Cancelled, Position, Stage},
     tenant::Tenant,
 };
@@ -138,7 +139,7 @@ impl OwnRuns<'_> {
         &self,
         id: &str,
         decisions: Decisions,
-        actor: &str,
+        actor: &Actor,
     ) -> Result<(), RunError> {
         decide(&self.runs.open(self.tenant).await?, id, decisions, actor).await
     }
@@ -157,7 +158,7 @@ impl OwnRuns<'_> {
         let decision = if approves { RunDecision::Approve } else { RunDecision::Deny };
         let calls = pending.map(|shown| (shown.position, decision.clone())).collect();
         let decisions = Decisions { calls, shown: Some(epoch) };
-        decide(&runs, id, decisions, &self.tenant.to_string()).await
+        decide(&runs, id, decisions, &Actor::from(self.tenant)).await
     }
 
     /// Ends a run. Calls in flight are cancelled.
@@ -174,14 +175,14 @@ async fn decide(
     runs: &store::runs::Runs,
     id: &str,
     Decisions { calls, shown }: Decisions,
-    actor: &str,
+    actor: &Actor,
 ) -> Result<(), RunError> {
     let made = calls.iter().map(|(position, decision)| (*position, word(decision)));
     let made: Vec<_> = made.collect();
     let tools = runs.decide(id, shown, calls).await?;
     for ((position, decision), tool) in made.into_iter().zip(&tools) {
         let tool = visible_line(tool);
-        info!(actor, tool, run = id, call = %position, decision, "a call of a script was decided about");
+        info!(%actor, tool, run = id, call = %position, decision, "a call of a script was decided about");
     }
     Ok(())
 }

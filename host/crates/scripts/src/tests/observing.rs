@@ -12,7 +12,10 @@ impl Provider for Reply {
                 return Err(CallError::from(ToolError::new(ErrorKind::Internal, "no")));
             }
             reply.insert("tool".into(), call.tool().original.clone().into());
-            Ok(ToolOutput::text(Value::Object(reply).to_string()))
+            let reply = Value::Object(reply);
+            let text = ToolOutput::text(reply.to_string());
+            let is_typed = call.tool().output_schema.is_some();
+            Ok(ToolOutput { structured: Some(reply).filter(|_| is_typed), ..text })
         })
     }
 }

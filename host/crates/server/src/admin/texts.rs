@@ -127,7 +127,6 @@ fn describe_tool_for_operator(tool: &Tool) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderMap;
 
     use super::*;
     use crate::memory::{Memory, REQUEST_BYTES};
@@ -195,7 +194,7 @@ mod tests {
     #[test]
     fn a_list_is_charged_before_it_grows() {
         let memory = Memory::new(4 * REQUEST_BYTES);
-        let charge = memory.open(Tenant::ANONYMOUS, &HeaderMap::new()).expect("there is room");
+        let charge = memory.open(Tenant::ANONYMOUS, 0).expect("there is room");
         let texts = ToolTexts::default();
         let rendering = Rendering { texts: &texts, reader: Audience::Caller, charge: &charge };
         let mut list = String::new();

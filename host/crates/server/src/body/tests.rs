@@ -33,7 +33,7 @@ fn sent_as(types: &[&'static str], by: &'static str) -> Result<(), ApiError> {
 }
 
 fn charge(memory: &Arc<Memory>) -> RequestCharge {
-    memory.open(Tenant::ANONYMOUS, &HeaderMap::new()).expect("there is room")
+    memory.open(Tenant::ANONYMOUS, 0).expect("there is room")
 }
 
 #[test]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     events::{self, Source},
-    memory::{ChargeRefused, RequestCharge},
+    memory::{AfterWork as _, ChargeRefused, RequestCharge},
     respond::ApiError,
 };
 use airlock_agent::{CallEnded, CallStarted, EXTENSION, Event, Run};
@@ -216,7 +216,7 @@ mod tests {
     async fn begin(turns: Value, timeout: Duration) -> Parts {
         let run = run_of(&turns, timeout);
         let memory = Memory::new(usize::MAX);
-        let charge = memory.open(Tenant::ANONYMOUS, &http::HeaderMap::new()).expect("room");
+        let charge = memory.open(Tenant::ANONYMOUS, 0).expect("room");
         let stream = ChatStream::begin(run, ChatForm::new(false), false, charge).await;
         events::parts(stream.expect("it begins"))
     }
@@ -243,7 +243,7 @@ mod tests {
         let texts = vec![Delta::Text { choice: 0, text: "x".to_owned() }; 64];
         for (limit, has_room) in [(64 * TREE_BYTES, false), (1 << 20, true)] {
             let memory = Memory::new(Memory::least_for(limit));
-            let charge = memory.open(Tenant::ANONYMOUS, &http::HeaderMap::new()).expect("room");
+            let charge = memory.open(Tenant::ANONYMOUS, 0).expect("room");
             let before = charge.bytes();
             let mut stream = ChatStream {
                 run: run_of(&json!([{"answer": {"content": "hi"}}]), Duration::from_mins(1)),

@@ -14,14 +14,14 @@ use airlock_model::{ExchangeObserver, Object, SentRequest};
 /// Records one request, from its first exchange or its end on: requests that are refused before would evict
 /// those that a model was sent. One that is dropped before the end was cancelled.
 #[derive(Debug)]
-pub(super) struct Recorder {
+pub(super) struct ExchangeRecorder {
     records: Arc<DebugRecords>,
     head: RequestHead,
     /// Empty until the record begins.
     record: OnceLock<SharedRecord>,
 }
 
-impl Recorder {
+impl ExchangeRecorder {
     pub(super) fn new(records: Arc<DebugRecords>, head: RequestHead) -> Self {
         Self { records, head, record: OnceLock::new() }
     }
@@ -40,7 +40,7 @@ impl Recorder {
     }
 }
 
-impl ExchangeObserver for Recorder {
+impl ExchangeObserver for ExchangeRecorder {
     fn begun(&self) {
         self.change_begun(DebugRecord::begun);
     }
@@ -62,13 +62,13 @@ impl ExchangeObserver for Recorder {
     }
 }
 
-impl RequestObserver for Recorder {
+impl RequestObserver for ExchangeRecorder {
     fn ended(&self, airlock: Option<&Object>, failure: Option<&str>) {
         self.change(|record| record.ended(airlock, failure));
     }
 }
 
-impl Drop for Recorder {
+impl Drop for ExchangeRecorder {
     fn drop(&mut self) {
         self.change_begun(DebugRecord::cancel);
     }

@@ -1,7 +1,5 @@
 use std::collections::BTreeMap;
 
-use http::HeaderMap;
-
 use super::*;
 use crate::{
     Hooks, Settings,
@@ -40,7 +38,7 @@ async fn ask(app: &App, query: &str) -> Result<Value, (u16, Value)> {
 
 async fn ask_with(app: &App, query: &str, memory_bytes: usize) -> Result<Value, (u16, Value)> {
     let memory = Memory::new(memory_bytes);
-    let charge = memory.open(Tenant::ANONYMOUS, &HeaderMap::new()).expect("there is room");
+    let charge = memory.open(Tenant::ANONYMOUS, 0).expect("there is room");
     match show(app, query, &charge).await {
         Ok(reply) => {
             let Payload::Whole(body) = reply.into_body() else { panic!("it is not a stream") };

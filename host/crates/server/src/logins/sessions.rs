@@ -5,7 +5,6 @@
 use std::time::{Duration, SystemTime};
 
 use http::{Method, Request, StatusCode};
-use hyper::body::Incoming;
 use serde_json::{Value, json};
 use tracing::info;
 
@@ -16,10 +15,12 @@ use crate::{
     body,
     memory::RequestCharge,
     operator,
+    request_body::RequestBody,
     respond::{self, ApiError, Reply},
     sender::Sender,
 };
 use airlock_core::{
+    act::Actor,
     operator::{Operator, Right},
     secret::Secret,
     tenant::Tenant,
@@ -73,7 +74,7 @@ pub(crate) async fn run(
     sender: &Sender,
     operator: Option<&Operator>,
     target: SessionTarget<'_>,
-    request: Request<Incoming>,
+    request: Request<RequestBody>,
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let holder = match operator {
@@ -92,9 +93,9 @@ pub(crate) async fn run(
             if let Some(operator) = operator {
                 operator::check_right(operator, Right::Change, "remove the logins of users")?;
             }
-            let removed =
-                app.hooks.logins.revoke(id, holder).await.map_err(|error| unavailable(&error))?;
-            if !removed {
+            let by = operator.map_or_else(|| Actor::from(&sender.tenant()), Actor::from);
+            let removing = app.hooks.logins.revoke(id, holder, by);
+            if !removing.await.map_err(|error| unavailable(&error))? {
                 let message = format!("there is no login {:?}", respond::excerpt(id));
                 let status = StatusCode::NOT_FOUND;
                 let kind = "invalid_request_error";
@@ -114,7 +115,7 @@ async fn submit(
     app: &App,
     holder: Option<OwnerId>,
     link: &str,
-    request: Request<Incoming>,
+    request: Request<RequestBody>,
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let holder = holder.ok_or_else(|| {

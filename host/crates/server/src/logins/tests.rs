@@ -144,6 +144,7 @@ impl UserLogins for OneLogin {
         &'a self,
         _: &'a str,
         _: Option<OwnerId>,
+        _: Actor,
     ) -> BoxFuture<'a, Result<bool, LoginRefusal>> {
         Box::pin(async { Ok(false) })
     }

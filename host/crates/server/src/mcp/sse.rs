@@ -10,7 +10,6 @@ use std::{future::poll_fn, pin::Pin, sync::Arc};
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
-use hyper::body::Incoming;
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio_util::sync::CancellationToken;
 use url::form_urlencoded;
@@ -29,6 +28,7 @@ use crate::{
     connections::Seat,
     events::{self, Source},
     memory::RequestCharge,
+    request_body::RequestBody,
     respond::{self, ApiError, Reply},
     sender::Sender,
 };
@@ -79,7 +79,7 @@ pub(crate) fn open(
     app: &App,
     sender: &Sender,
     rest: &str,
-    request: &Request<Incoming>,
+    request: &Request<RequestBody>,
 ) -> Result<Reply, ApiError> {
     if !Accept::read(request.headers()).streams {
         return Ok(not_acceptable());
@@ -123,7 +123,7 @@ pub(crate) fn open(
 pub(crate) async fn post(
     app: &App,
     sender: &Sender,
-    request: Request<Incoming>,
+    request: Request<RequestBody>,
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let query = request.uri().query().unwrap_or_default();

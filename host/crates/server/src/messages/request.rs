@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use http::{HeaderMap, Request};
-use hyper::body::Incoming;
 use serde_json::Value;
 
 use crate::{
@@ -12,6 +11,7 @@ use crate::{
     body,
     memory::RequestCharge,
     options,
+    request_body::RequestBody,
     respond::{self, ApiError},
     responses::dropped_type,
     sender::Sender,
@@ -78,7 +78,7 @@ pub(super) struct MediaSize {
 /// Reads a request. Fails if it is invalid or has no counterpart.
 pub(super) async fn read(
     app: &App,
-    request: Request<Incoming>,
+    request: Request<RequestBody>,
     charge: &RequestCharge,
 ) -> Result<MessageRequest, ApiError> {
     read_with(app, request, charge, |_| {}).await
@@ -87,7 +87,7 @@ pub(super) async fn read(
 /// Reads a request for the number of its tokens, which needs no `max_tokens`.
 pub(super) async fn read_without_limit(
     app: &App,
-    request: Request<Incoming>,
+    request: Request<RequestBody>,
     charge: &RequestCharge,
 ) -> Result<MessageRequest, ApiError> {
     let add_limit = |body: &mut Object| {
@@ -98,7 +98,7 @@ pub(super) async fn read_without_limit(
 
 async fn read_with(
     app: &App,
-    request: Request<Incoming>,
+    request: Request<RequestBody>,
     charge: &RequestCharge,
     complete: impl FnOnce(&mut Object),
 ) -> Result<MessageRequest, ApiError> {
@@ -113,10 +113,10 @@ async fn read_with(
     }
     let extension = options::take_parsed_extension(&mut body)?;
     if is_below_anthropic && let Some(Value::String(model)) = body.get_mut("model") {
-        *model = app.models.qualified(model, PREFERRED);
+        *model = app.parts.models.qualified(model, PREFERRED);
     }
     let model = body.get("model").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let is_anthropic = app.models.has_messages(&model);
+    let is_anthropic = app.parts.models.has_messages(&model);
     // It is the gateway's own, as in chat completions.
     let stores = body.shift_remove("store").is_none_or(|store| store != false);
     let policy = app.settings.builtin_tools.clone();
@@ -130,12 +130,14 @@ async fn read_with(
         let dropped = drop_native(&mut body, &policy)?;
         add_betas(&mut body, betas);
         charge.grow(json::text_len(&body))?;
-        let prompt = Prompt::messages(RawObject::from(&body));
+        let mut prompt = Prompt::messages(RawObject::from(&body));
         let fallbacks = body.shift_remove(FALLBACKS);
         // It is made from the parts of the tree.
         charge.grow(body.values().map(weight).sum())?;
         let conversation = messages::read_request(body)?;
         let media = media_of(&conversation);
+        // The input of a call may have the form of an image, and is text.
+        prompt.image_bytes = Some(image_bytes(&conversation));
         let is_streamed = conversation.settings.stream;
         let has_calls = conversation.items.iter().any(|item| matches!(item, Item::ToolCall(_)));
         let chat = has_calls.then(|| as_chat(conversation, is_anthropic, fallbacks, charge));
@@ -190,7 +192,7 @@ pub(super) async fn restore(
     let memory = charge.clone();
     let charged = move |bytes| memory.grow(bytes);
     recall::chat::remove_notes(&tenant, &mut restored, charged.clone()).await?;
-    app.recall.restore_messages(&tenant, &mut restored, charged).await?;
+    app.parts.recall.restore_messages(&tenant, &mut restored, charged).await?;
     if restored.get("messages") == members.get("messages") {
         members.remove(FALLBACKS);
         let held = MemoryBudget::new(charge.clone()).charge();
@@ -302,12 +304,24 @@ fn kind(value: &Value) -> &str {
 
 /// Returns the size of all images and documents.
 fn media_of(conversation: &Conversation) -> MediaSize {
-    let parts = conversation.items.iter().flat_map(|item| match item {
+    parts(conversation).fold(MediaSize::default(), MediaSize::with)
+}
+
+/// Returns the bytes of all images in Base64.
+fn image_bytes(conversation: &Conversation) -> usize {
+    let images = parts(conversation).filter_map(|part| match &part.content {
+        Content::Image { media: Media::Base64 { data, .. }, .. } => Some(data.len()),
+        _ => None,
+    });
+    images.sum()
+}
+
+fn parts(conversation: &Conversation) -> impl Iterator<Item = &Part> {
+    conversation.items.iter().flat_map(|item| match item {
         Item::Message(message) => message.parts.as_slice(),
         Item::ToolResult(result) => result.parts.as_slice(),
         _ => &[],
-    });
-    parts.fold(MediaSize::default(), MediaSize::with)
+    })
 }
 
 impl MediaSize {
@@ -409,5 +423,19 @@ mod tests {
         let read = conversation(&json!({"messages": [{"role": "user", "content": content}]}));
         let expected = MediaSize { bytes: 265, tokens: 2 * IMAGE_TOKENS + 2 };
         assert_eq!(media_of(&read), expected);
+        assert_eq!(image_bytes(&read), 200);
+    }
+
+    #[test]
+    fn the_input_of_a_call_is_no_image() {
+        let image = json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}});
+        let call =
+            json!({"type": "tool_use", "id": "t", "name": "x", "input": {"content": [image]}});
+        let result = json!({"type": "tool_result", "tool_use_id": "t", "content": "y"});
+        let read = conversation(&json!({"messages": [
+            {"role": "assistant", "content": [call]},
+            {"role": "user", "content": [result]},
+        ]}));
+        assert_eq!(image_bytes(&read), 0);
     }
 }

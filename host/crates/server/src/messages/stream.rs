@@ -11,7 +11,7 @@ use super::after_calls;
 use crate::{
     chat::describe,
     events::{self, Source},
-    memory::{ChargeRefused, RequestCharge},
+    memory::{AfterWork as _, ChargeRefused, RequestCharge},
     respond::{ApiError, RequestId},
 };
 use airlock_agent::{EXTENSION, Event, Run};
@@ -210,7 +210,6 @@ fn render(event: &Object) -> Bytes {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderMap;
 
     use super::*;
     use crate::memory::Memory;
@@ -221,7 +220,7 @@ mod tests {
 
     fn translation(bytes: usize) -> (Translation, RequestCharge) {
         let memory = Memory::new(bytes);
-        let charge = memory.open(Tenant::ANONYMOUS, &HeaderMap::new()).expect("room");
+        let charge = memory.open(Tenant::ANONYMOUS, 0).expect("room");
         (Translation::new(EventWriter::new("msg_1", "m"), charge.clone()), charge)
     }
 

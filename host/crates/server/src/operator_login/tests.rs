@@ -220,7 +220,8 @@ async fn a_connection_may_be_evicted_while_the_session_of_its_cookie_is_read() {
     let _running = slot.activity.begin();
     let seat = slot.seats().seat();
     let cookies = headers([("cookie", "__Host-airlock=x")]);
-    let ingress = Ingress::Remote { address: [10, 0, 0, 1].into(), certificate: None };
+    let address = Some([10, 0, 0, 1].into());
+    let ingress = Ingress::Remote { address, certificate: None };
     let finding = super::session(&app, ingress, &Method::GET, &cookies, Some(&seat));
     let mut finding = std::pin::pin!(finding);
     assert!(finding.as_mut().now_or_never().is_none(), "the store does not respond");

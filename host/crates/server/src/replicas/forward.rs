@@ -11,14 +11,14 @@ use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri,
     header::{self, CONTENT_TYPE, HOST, RETRY_AFTER},
 };
-use hyper::body::Incoming;
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::warn;
 
 use super::Replicas;
 use crate::{
     Settings, body,
-    memory::RequestCharge,
+    memory::{AfterWork as _, RequestCharge},
+    request_body::RequestBody,
     respond::{ApiError, Parts, Payload, Reply},
 };
 use airlock_core::replica::ReplicaId;
@@ -100,7 +100,7 @@ impl Elsewhere {
     /// also if the body is too large or does not arrive in time.
     pub(crate) async fn pass_on(
         self,
-        request: Request<Incoming>,
+        request: Request<RequestBody>,
         settings: &Settings,
         charge: &RequestCharge,
     ) -> Result<Option<Reply>, ApiError> {

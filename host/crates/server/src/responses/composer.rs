@@ -282,7 +282,7 @@ mod tests {
         let view = fake::catalog().0.snapshot().view(&Filter::none(), None);
         let caller = Caller::new(view, Origin::Model, fake::BUDGET);
         let memory = Memory::new(memory);
-        let charge = memory.open(Tenant::ANONYMOUS, &http::HeaderMap::new()).expect("room");
+        let charge = memory.open(Tenant::ANONYMOUS, 0).expect("room");
         (Composer::new("resp_1", echo, caller, None, None, charge.clone()), charge)
     }
 

@@ -9,7 +9,7 @@ use tracing::error;
 use super::{
     super::{
         App, body,
-        memory::RequestCharge,
+        memory::{RequestCharge, for_stored},
         respond::{ApiError, excerpt},
         sender::Sender,
         work,
@@ -77,7 +77,7 @@ fn admit(
     charge: &RequestCharge,
 ) -> impl FnMut(u64) -> Result<(), ApiError> + Send + use<> {
     let limit = app.settings.max_body_bytes;
-    let mut charge_text = charge.for_stored(READ_COPIES);
+    let mut charge_text = for_stored(charge, READ_COPIES);
     let mut length = ConversationLength::default();
     move |bytes| {
         length.add(usize::try_from(bytes).unwrap_or(usize::MAX), limit)?;
@@ -155,7 +155,7 @@ async fn texts(
     charge: &RequestCharge,
 ) -> Result<Texts, ApiError> {
     let opened = open(app, sender, id).await?.ok_or_else(|| unknown(id))?;
-    let texts = opened.get(id, charge.for_stored(READ_COPIES));
+    let texts = opened.get(id, for_stored(charge, READ_COPIES));
     texts.await.map_err(|error| match error {
         ReadError::Unknown { id } => unknown(&id),
         error => unread(error),

@@ -26,6 +26,7 @@ use airlock_agent::{
 };
 use airlock_catalog::Catalog;
 use airlock_core::{
+    act::Actor,
     door::LiveKeys,
     operator::{Operator, Role},
     secret::Secret,
@@ -108,6 +109,7 @@ impl UserLogins for NoLogins {
         &'a self,
         _: &'a str,
         _: Option<[u8; 32]>,
+        _: Actor,
     ) -> BoxFuture<'a, Result<bool, LoginRefusal>> {
         Box::pin(async { Ok(false) })
     }
@@ -143,7 +145,6 @@ pub(crate) fn hooks(store: Option<store::Settings>) -> Hooks {
         upstreams: Arc::new(NoServers),
         logins: Arc::new(NoLogins),
         database,
-        replicas: None,
         management: Some(Arc::new(Desk::default())),
         settings_read: settings_read(),
         tls: None,

@@ -114,6 +114,11 @@ pub(super) fn certificate_of_tia() -> CertificateDigest {
     CertificateDigest::of(TIA.certificate.der())
 }
 
+/// Returns that certificate in DER format.
+pub(super) fn der_of_tia() -> Vec<u8> {
+    TIA.certificate.der().to_vec()
+}
+
 fn since_1970() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970")
 }

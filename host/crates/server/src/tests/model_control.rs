@@ -133,7 +133,7 @@ async fn a_later_round_that_is_refused_ends_a_stream_with_the_error_of_its_api()
 }
 
 #[tokio::test]
-async fn a_caller_who_leaves_cuts_the_request_off() {
+async fn a_caller_who_leaves_cancels_the_request() {
     let turns = json!([{"answer": {"content": "a b c", "pace": "1h"}}]);
     let control = RecordingControl::default();
     let models = fake::scripted(&turns).with_control(Arc::new(control.clone()));
@@ -146,7 +146,7 @@ async fn a_caller_who_leaves_cuts_the_request_off() {
     };
     soon(is_begun).await;
     drop(stream);
-    let is_cut_off = async {
+    let has_ended = async {
         loop {
             let ends = control.ends();
             if !ends.is_empty() {
@@ -155,7 +155,11 @@ async fn a_caller_who_leaves_cuts_the_request_off() {
             tokio::task::yield_now().await;
         }
     };
-    assert_eq!(soon(is_cut_off).await, [Told::CutOff]);
+    let ends = soon(has_ended).await;
+    let [Told::Ended { error: Some(code), usage: None, .. }] = ends.as_slice() else {
+        panic!("{ends:?}");
+    };
+    assert_eq!(code, "cancelled");
     gateway.stop().await;
 }
 

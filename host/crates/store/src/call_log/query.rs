@@ -122,6 +122,13 @@ impl<'f> Selected<'f> {
         Self { from, values }
     }
 
+    /// Keeps the rows that have a value in a column: one of these, unless the list is empty.
+    pub(super) fn keep(&mut self, column: &str, values: &'f [String]) {
+        // Writing to a text cannot fail.
+        let _ = write!(self.from, " AND {column} IS NOT NULL");
+        list(&mut self.from, &mut self.values, column, values.iter().map(Param::from));
+    }
+
     /// Adds a value. Returns the name of its parameter.
     pub(super) fn parameter(&mut self, value: impl Into<Param<'f>>) -> String {
         self.values.push(value.into());

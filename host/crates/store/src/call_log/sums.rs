@@ -1,15 +1,17 @@
-//! Statistics and histograms of the call log.
+//! Statistics and histograms of the call log: the sums of groups of rows, by one statement.
 
 use std::collections::BTreeSet;
 
 use super::{
     LogKind,
-    query::{LogFilter, MAX_VALUES, Selected},
+    query::{LogFilter, Selected},
 };
 use crate::sql::{Param, Row, Sql, SqlError};
 
 /// Maximum parts of a period.
 pub const MAX_BUCKETS: i64 = 500;
+/// Maximum groups in each part of a period: the values that a statement has room for.
+const MAX_GROUPS: u32 = 16;
 /// Maximum values of one kind that are listed.
 const LISTED_VALUES: u32 = 1_000;
 
@@ -30,7 +32,20 @@ pub struct LogSums {
     pub longest_us: i64,
     /// Sum of the costs.
     pub cost: i64,
+    /// Tokens of requests; 0 for tools, as all tokens.
+    pub input: i64,
+    /// Those of them from caches of providers.
+    pub cached: i64,
+    /// Tokens of responses.
+    pub output: i64,
+    /// Sum of the durations of rows with tokens of a response.
+    pub generating_us: i64,
+    /// Durations that 90, 95 and 99 percent of the rows do not exceed; 0 unless [`LogGrouping::has_percentiles`].
+    pub percentiles_us: [i64; 3],
 }
+
+/// Percentiles of durations.
+const PERCENTILES: [u8; 3] = [90, 95, 99];
 
 /// Parts of equal length of the period of a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,44 +54,56 @@ pub struct Histogram {
     pub bucket_ms: i64,
 }
 
-/// Sums of one part. Parts without rows are left out.
+/// Property by which rows are grouped. Rows without it are left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BucketSums {
-    /// Beginning of the part, in milliseconds since 1970.
-    pub start_ms: i64,
-    /// Its sums.
-    pub sums: LogSums,
+pub enum LogProperty {
+    /// Tool or model.
+    Name,
+    /// Client or provider.
+    Source,
+    /// Identifier of the virtual key.
+    Key,
+    /// Team of the key.
+    Team,
+    /// Customer of the key.
+    Customer,
+    /// User at the issuer.
+    User,
 }
 
-/// Tokens of one part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TokenSums {
-    /// Beginning of the part, in milliseconds since 1970.
-    pub start_ms: i64,
-    /// Tokens of requests.
-    pub input: i64,
-    /// Those of them from caches of providers.
-    pub cached: i64,
-    /// Tokens of responses.
-    pub output: i64,
+impl LogProperty {
+    fn column(self, kind: LogKind) -> &'static str {
+        match self {
+            Self::Name => kind.name_column(),
+            Self::Source => kind.source_column(),
+            Self::Key => "key_id",
+            Self::Team => "team",
+            Self::Customer => "customer",
+            Self::User => "user_subject",
+        }
+    }
 }
 
-/// Sums of one tool or model.
+/// Groups of rows whose sums are wanted. By default, all rows are one group.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LogGrouping {
+    /// Parts of the period; `None` for the whole.
+    pub histogram: Option<Histogram>,
+    /// Property whose values are groups; `None` for all rows together.
+    pub property: Option<LogProperty>,
+    /// Maximum values of the property: those with the most rows. In a histogram, at most 16.
+    pub most: u32,
+    /// True to sort the durations for percentiles.
+    pub has_percentiles: bool,
+}
+
+/// Sums of one group. Groups without rows are left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NamedSums {
-    /// Its name.
-    pub name: String,
-    /// Its sums.
-    pub sums: LogSums,
-}
-
-/// Sums of one tool or model in one part.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NamedBucket {
-    /// Beginning of the part, in milliseconds since 1970.
+pub struct GroupSums {
+    /// Beginning of the part, in milliseconds since 1970; that of the period without a histogram.
     pub start_ms: i64,
-    /// Name of the tool or model.
-    pub name: String,
+    /// Value of the property; empty without one.
+    pub value: String,
     /// Its sums.
     pub sums: LogSums,
 }
@@ -92,12 +119,45 @@ pub struct LogValues {
     pub keys: Vec<(String, String)>,
 }
 
-/// Columns of [`LogSums`].
-const SUMS: &str = "count(*), \
-     CAST(coalesce(sum(CASE WHEN status = 'success' THEN 1 ELSE 0 END), 0) AS BIGINT), \
-     CAST(coalesce(sum(CASE WHEN status IN ('error', 'refused', 'cancelled') THEN 1 ELSE 0 END), 0) \
-     AS BIGINT), count(duration_us), CAST(coalesce(sum(duration_us), 0) AS BIGINT), \
-     coalesce(max(duration_us), 0), CAST(coalesce(sum(cost), 0) AS BIGINT)";
+/// Returns the columns of a log that are summed up. No others are carried along when rows are sorted.
+fn measures(kind: LogKind) -> &'static str {
+    match kind {
+        LogKind::Tools => "status, duration_us, cost",
+        LogKind::Models => "status, duration_us, cost, input_tokens, cached_tokens, output_tokens",
+    }
+}
+
+/// Returns the columns of [`LogSums`].
+fn columns(kind: LogKind) -> String {
+    let mut columns = vec![
+        "count(*)".to_owned(),
+        sum("CASE WHEN status = 'success' THEN 1 ELSE 0 END"),
+        sum("CASE WHEN status IN ('error', 'refused', 'cancelled') THEN 1 ELSE 0 END"),
+        "count(duration_us)".to_owned(),
+        sum("duration_us"),
+        "coalesce(max(duration_us), 0)".to_owned(),
+        sum("cost"),
+    ];
+    columns.extend(match kind {
+        LogKind::Tools => ["0"; 4].map(sum),
+        LogKind::Models => [
+            "input_tokens",
+            "cached_tokens",
+            "output_tokens",
+            "CASE WHEN output_tokens > 0 THEN duration_us END",
+        ]
+        .map(sum),
+    });
+    columns.extend(PERCENTILES.map(|percent| {
+        let least = format!("CASE WHEN place * 100 >= {percent} * places THEN duration_us END");
+        format!("coalesce(min({least}), 0)")
+    }));
+    columns.join(", ")
+}
+
+fn sum(value: &str) -> String {
+    format!("CAST(coalesce(sum({value}), 0) AS BIGINT)")
+}
 
 fn sums(row: &Row<'_>, first: usize) -> Result<LogSums, SqlError> {
     Ok(LogSums {
@@ -108,13 +168,12 @@ fn sums(row: &Row<'_>, first: usize) -> Result<LogSums, SqlError> {
         duration_us: row.get(first + 4)?,
         longest_us: row.get(first + 5)?,
         cost: row.get(first + 6)?,
+        input: row.get(first + 7)?,
+        cached: row.get(first + 8)?,
+        output: row.get(first + 9)?,
+        generating_us: row.get(first + 10)?,
+        percentiles_us: [row.get(first + 11)?, row.get(first + 12)?, row.get(first + 13)?],
     })
-}
-
-/// Returns the sums of all rows.
-pub(super) fn total(sql: &Sql<'_>, kind: LogKind, filter: &LogFilter) -> Result<LogSums, SqlError> {
-    let Selected { from, values } = Selected::new(kind, filter);
-    sql.one(&format!("SELECT {SUMS} FROM {from}"), &values, |row| sums(row, 0))
 }
 
 impl Histogram {
@@ -139,96 +198,67 @@ impl Histogram {
     }
 }
 
-/// Returns the sums of each part.
-pub(super) fn buckets(
+/// Returns the sums of each group, by time, those with the most rows first.
+pub(super) fn groups(
     sql: &Sql<'_>,
     kind: LogKind,
     filter: &LogFilter,
-    histogram: Histogram,
-) -> Result<Vec<BucketSums>, SqlError> {
+    grouping: LogGrouping,
+) -> Result<Vec<GroupSums>, SqlError> {
+    let LogGrouping { histogram, property, most, has_percentiles } = grouping;
+    let values = if histogram.is_some() && property.is_some() {
+        most_frequent(sql, kind, filter, grouping)?
+    } else {
+        Vec::new()
+    };
     let mut selected = Selected::new(kind, filter);
-    let number = histogram.number(&mut selected);
-    let Selected { from, values } = selected;
-    let select = format!(
-        "SELECT part, {SUMS} FROM (SELECT {number} AS part, status, duration_us, cost FROM {from}) AS parts \
-         GROUP BY part ORDER BY part LIMIT {MAX_BUCKETS}"
-    );
-    sql.all(&select, &values, |row| {
-        Ok(BucketSums { start_ms: histogram.start(filter, row.get(0)?), sums: sums(row, 1)? })
-    })
-}
-
-/// Returns the tokens of each part.
-pub(super) fn tokens(
-    sql: &Sql<'_>,
-    filter: &LogFilter,
-    histogram: Histogram,
-) -> Result<Vec<TokenSums>, SqlError> {
-    let mut selected = Selected::new(LogKind::Models, filter);
-    let number = histogram.number(&mut selected);
-    let Selected { from, values } = selected;
-    let select = format!(
-        "SELECT part, CAST(coalesce(sum(input_tokens), 0) AS BIGINT), \
-         CAST(coalesce(sum(cached_tokens), 0) AS BIGINT), \
-         CAST(coalesce(sum(output_tokens), 0) AS BIGINT) FROM \
-         (SELECT {number} AS part, input_tokens, cached_tokens, output_tokens FROM {from}) AS parts \
-         GROUP BY part ORDER BY part LIMIT {MAX_BUCKETS}"
-    );
-    sql.all(&select, &values, |row| {
-        Ok(TokenSums {
-            start_ms: histogram.start(filter, row.get(0)?),
-            input: row.get(1)?,
-            cached: row.get(2)?,
-            output: row.get(3)?,
-        })
-    })
-}
-
-/// Returns the sums of each tool or model.
-pub(super) fn top(
-    sql: &Sql<'_>,
-    kind: LogKind,
-    filter: &LogFilter,
-    most: u32,
-) -> Result<Vec<NamedSums>, SqlError> {
-    let mut selected = Selected::new(kind, filter);
+    let column = property.map_or("''", |property| property.column(kind));
+    if property.is_some() {
+        selected.keep(column, &values);
+    }
+    let part = match histogram {
+        Some(histogram) => histogram.number(&mut selected),
+        None => "CAST(0 AS BIGINT)".to_owned(),
+    };
+    let most: i64 = match (histogram, property) {
+        (None, None) => 1,
+        (None, Some(_)) => most.into(),
+        (Some(_), None) => MAX_BUCKETS,
+        (Some(_), Some(_)) => MAX_BUCKETS.saturating_mul(MAX_GROUPS.into()),
+    };
     let limit = selected.parameter(most);
     let Selected { from, values } = selected;
-    let name = kind.name_column();
+    // Rows without a duration are the last ones, and no place of a percentile.
+    let places = if has_percentiles {
+        "row_number() OVER (PARTITION BY part, grouped ORDER BY duration_us IS NULL, duration_us) AS place, \
+         count(duration_us) OVER (PARTITION BY part, grouped) AS places"
+    } else {
+        "-1 AS place, 0 AS places"
+    };
     let select = format!(
-        "SELECT {name}, {SUMS} FROM {from} GROUP BY {name} ORDER BY count(*) DESC, {name} LIMIT {limit}"
+        "SELECT part, grouped, {} FROM (SELECT parts.*, {places} FROM \
+         (SELECT {part} AS part, {column} AS grouped, {} FROM {from}) AS parts) AS placed \
+         GROUP BY part, grouped ORDER BY part, count(*) DESC, grouped LIMIT {limit}",
+        columns(kind),
+        measures(kind)
     );
-    sql.all(&select, &values, |row| Ok(NamedSums { name: row.get(0)?, sums: sums(row, 1)? }))
+    sql.all(&select, &values, |row| {
+        let number = row.get(0)?;
+        let start_ms = histogram.map_or(filter.from_ms, |parts| parts.start(filter, number));
+        Ok(GroupSums { start_ms, value: row.get(1)?, sums: sums(row, 2)? })
+    })
 }
 
-/// Returns the sums of each tool or model in each part.
-pub(super) fn buckets_by_name(
+/// Returns the values of the property that are the groups of a histogram.
+fn most_frequent(
     sql: &Sql<'_>,
     kind: LogKind,
     filter: &LogFilter,
-    histogram: Histogram,
-    most: u32,
-) -> Result<Vec<NamedBucket>, SqlError> {
-    let most = most.min(u32::try_from(MAX_VALUES).unwrap_or(u32::MAX));
-    let names = top(sql, kind, filter, most)?.into_iter().map(|top| top.name).collect();
-    let filter = LogFilter { names, ..filter.clone() };
-    let mut selected = Selected::new(kind, &filter);
-    let number = histogram.number(&mut selected);
-    let Selected { from, values } = selected;
-    let name = kind.name_column();
-    let rows = MAX_BUCKETS.saturating_mul(most.into());
-    let select = format!(
-        "SELECT part, {name}, {SUMS} FROM \
-         (SELECT {number} AS part, {name}, status, duration_us, cost FROM {from}) AS parts \
-         GROUP BY part, {name} ORDER BY part, {name} LIMIT {rows}"
-    );
-    sql.all(&select, &values, |row| {
-        Ok(NamedBucket {
-            start_ms: histogram.start(&filter, row.get(0)?),
-            name: row.get(1)?,
-            sums: sums(row, 2)?,
-        })
-    })
+    grouping: LogGrouping,
+) -> Result<Vec<String>, SqlError> {
+    let most = grouping.most.min(MAX_GROUPS);
+    let whole = LogGrouping { histogram: None, most, has_percentiles: false, ..grouping };
+    Ok(groups(sql, kind, filter, whole)?.into_iter().map(|group| group.value).collect())
 }
 
 /// Returns the values of rows.

@@ -77,12 +77,22 @@ fn page() -> LogPage {
     LogPage { limit: 10, ..LogPage::default() }
 }
 
+async fn groups(
+    database: &Database,
+    kind: LogKind,
+    filter: &LogFilter,
+    grouping: LogGrouping,
+) -> Vec<GroupSums> {
+    database.log_groups(kind, filter.clone(), grouping).await.expect("read")
+}
+
 on_both! {
     a_call_that_has_ended_stays_as_it_is_however_often_it_is_written,
     contents_and_salts_are_erased_and_the_rest_stays,
     filters_select_rows_and_pages_follow_each_other,
     sums_and_histograms_count_each_row_once,
-    requests_to_models_have_tokens_and_sums_by_model,
+    percentiles_are_durations_of_rows,
+    requests_to_models_have_tokens_and_sums_by_property,
     old_rows_are_removed_and_calls_of_ended_gateways_are_cancelled,
 }
 
@@ -201,15 +211,18 @@ async fn sums_and_histograms_count_each_row_once(home: TestHome) {
         duration_us: 600,
         longest_us: 300,
         cost: 1_500,
+        ..LogSums::default()
     };
     assert_eq!(sums, expected);
-    let histogram = Histogram::new(&filter, 1_000);
-    let parts = database.log_histogram(LogKind::Tools, filter.clone(), histogram).await;
-    let parts = parts.expect("read").into_iter().map(|part| (part.start_ms, part.sums.count));
+    let histogram = Some(Histogram::new(&filter, 1_000));
+    let parts = LogGrouping { histogram, ..LogGrouping::default() };
+    let parts = groups(&database, LogKind::Tools, &filter, parts).await;
+    let parts = parts.into_iter().map(|part| (part.start_ms, part.sums.count));
     assert_eq!(parts.collect::<Vec<_>>(), [(1_000, 2), (2_000, 1), (3_000, 1)]);
-    let top = database.top_logged(LogKind::Tools, filter.clone(), 1).await.expect("read");
+    let top = LogGrouping { property: Some(LogProperty::Name), most: 1, ..LogGrouping::default() };
+    let top = groups(&database, LogKind::Tools, &filter, top).await;
     assert_eq!(top.len(), 1);
-    assert_eq!((top[0].name.as_str(), top[0].sums.count), ("a", 3));
+    assert_eq!((top[0].value.as_str(), top[0].sums.count, top[0].start_ms), ("a", 3, 1_000));
     let values = database.log_values(LogKind::Tools, filter).await.expect("read");
     assert_eq!(values.names, ["a", "b"]);
     assert_eq!(values.sources, ["notes"]);
@@ -228,14 +241,44 @@ fn a_histogram_has_a_bounded_number_of_parts() {
     assert_eq!(Histogram::new(&reversed, 0).bucket_ms, 1);
 }
 
-async fn requests_to_models_have_tokens_and_sums_by_model(home: TestHome) {
+async fn percentiles_are_durations_of_rows(home: TestHome) {
+    let database = home.open().await;
+    // A hundred durations in no order, and one call that has none.
+    let calls = (0..100).map(|number| {
+        let begun = call(&number.to_string(), 1_000, "a");
+        ended(&begun, CallStatus::Success, (number * 37) % 100 + 1)
+    });
+    let mut calls: Vec<_> = calls.collect();
+    calls.push(call("running", 1_000, "a"));
+    calls.push(ended(&call("other", 1_000, "b"), CallStatus::Success, 7_000));
+    calls.push(ended(&call("later", 2_000, "a"), CallStatus::Success, 9_000));
+    write(&database, batch(calls)).await;
+    let filter = LogFilter { from_ms: 1_000, until_ms: 3_000, ..LogFilter::default() };
+    let sorted = LogGrouping {
+        histogram: Some(Histogram::new(&filter, 1_000)),
+        property: Some(LogProperty::Name),
+        most: 10,
+        has_percentiles: true,
+    };
+    let found = groups(&database, LogKind::Tools, &filter, sorted).await;
+    let found = found.iter().map(|group| (group.value.as_str(), group.sums.percentiles_us));
+    let expected = [("a", [90, 95, 99]), ("b", [7_000; 3]), ("a", [9_000; 3])];
+    assert_eq!(found.collect::<Vec<_>>(), expected);
+    let unsorted = LogGrouping { has_percentiles: false, ..sorted };
+    let found = groups(&database, LogKind::Tools, &filter, unsorted).await;
+    assert!(found.iter().all(|group| group.sums.percentiles_us == [0; 3]));
+}
+
+async fn requests_to_models_have_tokens_and_sums_by_property(home: TestHome) {
     let database = home.open().await;
     let tokens = LoggedTokens { input: 10, cached: 4, output: 5, reasoning: 1 };
-    let models = vec![
+    let mut models = vec![
         model_call("1", 1_000, "openai/a", Some(tokens)),
         model_call("2", 1_500, "openai/a", Some(tokens)),
         model_call("3", 2_500, "openai/b", None),
     ];
+    models[1].party.team = Some("red".to_owned());
+    models[2].provider = None;
     let written = LogBatch { models: models.clone(), ..LogBatch::default() };
     write(&database, written.clone()).await;
     write(&database, written).await;
@@ -243,15 +286,30 @@ async fn requests_to_models_have_tokens_and_sums_by_model(home: TestHome) {
     let listed = database.logged_model_calls(all(), page()).await.expect("read");
     assert_eq!(listed, [models[2].clone(), models[1].clone(), models[0].clone()]);
     let filter = LogFilter { from_ms: 1_000, until_ms: 3_000, ..LogFilter::default() };
-    let histogram = Histogram::new(&filter, 1_000);
-    let parts = database.token_histogram(filter.clone(), histogram).await.expect("read");
-    let first = TokenSums { start_ms: 1_000, input: 20, cached: 8, output: 10 };
-    let second = TokenSums { start_ms: 2_000, input: 0, cached: 0, output: 0 };
-    assert_eq!(parts, [first, second]);
-    let by_name = database.log_histogram_by_name(LogKind::Models, filter, histogram, 1).await;
-    let by_name = by_name.expect("read");
-    assert_eq!(by_name.len(), 1, "of the model with the most rows alone");
-    assert_eq!((by_name[0].name.as_str(), by_name[0].sums.count), ("openai/a", 2));
+    let parts = LogGrouping {
+        histogram: Some(Histogram::new(&filter, 1_000)),
+        most: 1,
+        ..LogGrouping::default()
+    };
+    let sums = groups(&database, LogKind::Models, &filter, parts).await;
+    let sums: Vec<_> = sums.into_iter().map(|part| part.sums).collect();
+    assert_eq!((sums[0].input, sums[0].cached, sums[0].output), (20, 8, 10));
+    assert_eq!((sums[0].generating_us, sums[1].generating_us), (4_000, 0));
+    assert_eq!((sums[1].count, sums[1].input, sums[1].output), (1, 0, 0));
+    for (property, value, count) in [
+        (LogProperty::Name, "openai/a", 2),
+        (LogProperty::Source, "openai", 2),
+        (LogProperty::Team, "red", 1),
+    ] {
+        let by = LogGrouping { property: Some(property), ..parts };
+        let found = groups(&database, LogKind::Models, &filter, by).await;
+        assert_eq!(found.len(), 1, "of the value with the most rows alone: {found:?}");
+        assert_eq!((found[0].value.as_str(), found[0].sums.count), (value, count));
+    }
+    for property in [LogProperty::Key, LogProperty::Customer, LogProperty::User] {
+        let by = LogGrouping { property: Some(property), ..parts };
+        assert_eq!(groups(&database, LogKind::Models, &filter, by).await, []);
+    }
     let removed = database.erase_logged(LogKind::Models, vec!["1".to_owned()]).await;
     assert_eq!(removed.expect("removed"), 1);
     assert_eq!(database.logged_model_call("1").await.expect("read"), None);

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::{CallContents, LogBatch, LoggedModelCall, LoggedParty, LoggedToolCall, MAX_ERASED};
+use super::{
+    CallContents, LogBatch, LoggedModelCall, LoggedParty, LoggedToolCall, MAX_ERASED,
+    MODEL_COLUMNS, TOOL_COLUMNS,
+};
 use crate::{
     columns::milliseconds,
     seal::{Sealer, SecretPlace},
@@ -16,31 +19,36 @@ const GATEWAY_ENDED: &str = "gateway_ended";
 /// Identifiers in one statement.
 const IDS_AT_ONCE: usize = 100;
 
-const INSERT_TOOL: &str = "INSERT INTO tool_log (id, at_ms, status, tool, client, origin, decision, \
-     key_id, key_name, team, customer, user_issuer, user_subject, parent, run, code, duration_us, cost, \
-     fuel, arguments_digest, result_digest, salt) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, \
-     ?21, ?22) \
-     ON CONFLICT (id) DO UPDATE SET status = excluded.status, run = excluded.run, code = excluded.code, \
+/// Update of a row of a call that has ended since.
+const END_TOOL: &str = "UPDATE SET status = excluded.status, run = excluded.run, code = excluded.code, \
      duration_us = excluded.duration_us, cost = excluded.cost, fuel = excluded.fuel, \
      result_digest = excluded.result_digest WHERE tool_log.status = 'processing'";
-
-const INSERT_MODEL: &str = "INSERT INTO model_log (id, at_ms, status, model, provider, served_model, \
-     key_id, key_name, team, customer, user_issuer, user_subject, streamed, code, duration_us, cost, \
-     input_tokens, cached_tokens, output_tokens, reasoning_tokens) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20) \
-     ON CONFLICT (id) DO NOTHING";
 
 /// Inserts the rows of a batch.
 pub(super) fn insert(sql: &Sql<'_>, sealer: &Sealer, batch: &LogBatch) -> Result<(), SqlError> {
     let tools: Vec<_> = batch.tools.iter().map(tool_values).collect();
-    sql.run_all(INSERT_TOOL, &tools)?;
+    insert_rows(sql, "tool_log", TOOL_COLUMNS, END_TOOL, &tools)?;
     let models: Vec<_> = batch.models.iter().map(model_values).collect();
-    sql.run_all(INSERT_MODEL, &models)?;
+    insert_rows(sql, "model_log", MODEL_COLUMNS, "NOTHING", &models)?;
     for (id, contents) in &batch.contents {
         insert_contents(sql, sealer, id, contents)?;
     }
     Ok(())
+}
+
+/// Inserts rows. Of one that exists, does what `conflict` says.
+fn insert_rows(
+    sql: &Sql<'_>,
+    table: &str,
+    columns: &str,
+    conflict: &str,
+    rows: &[Vec<Param<'_>>],
+) -> Result<(), SqlError> {
+    let Some(row) = rows.first() else { return Ok(()) };
+    let values = numbered(1, row.len());
+    let insert =
+        format!("INSERT INTO {table} ({columns}) VALUES ({values}) ON CONFLICT (id) DO {conflict}");
+    sql.run_all(&insert, rows).map(drop)
 }
 
 /// Inserts contents, unless those of the call were erased meanwhile.
@@ -112,6 +120,7 @@ fn tool_values(call: &LoggedToolCall) -> Vec<Param<'_>> {
         call.arguments_digest.as_ref().into(),
         call.result_digest.as_ref().into(),
         call.salt.as_ref().into(),
+        call.erased_ms.into(),
     ]);
     values
 }

@@ -1,6 +1,6 @@
 //! Statements of counts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::{
     CountSelection, Counts, ReservationKey, StoredCount, StoredExtra, StoredReservation, buckets,
@@ -140,7 +140,7 @@ pub(super) fn forget_expired(sql: &Sql<'_>) -> Result<u64, SqlError> {
 }
 
 /// Forgets the counts of limits, and what is reserved of them.
-pub(super) fn forget(sql: &Sql<'_>, limits: &BTreeSet<String>) -> Result<(), SqlError> {
+pub(super) fn forget(sql: &Sql<'_>, limits: &[String]) -> Result<(), SqlError> {
     let rows: Vec<_> = limits.iter().map(|limit| params![limit].to_vec()).collect();
     sql.run_all("DELETE FROM limit_count WHERE id = ?1", &rows)?;
     sql.run_all("DELETE FROM limit_reservation WHERE limit_id = ?1", &rows)?;

@@ -166,7 +166,10 @@ async fn the_counts_of_removed_limits_are_forgotten(home: TestHome) {
         counts.reserve(key("r", "a"), reservation(1, 3, DAY));
     });
     written.await.expect("written");
-    database.forget_counts(["a".to_owned()].into()).await.expect("written");
+    // More than one change has room for.
+    let others = (0..2 * MAX_CHANGED_LIMITS).map(|number| number.to_string());
+    let removed = others.chain(["a".to_owned()]).collect();
+    database.forget_counts(removed).await.expect("written");
     let read = database.counts(vec!["a".into(), "b".into()]).await.expect("read");
     assert_eq!(read.counts.keys().collect::<Vec<_>>(), ["b"]);
     assert!(read.reserved.is_empty());

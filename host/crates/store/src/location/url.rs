@@ -8,6 +8,8 @@ use tokio_postgres::{
     config::{Host, SslMode},
 };
 
+use super::LocationError;
+
 /// Name that the server lists the gateway's connections under, unless the URL has another one.
 const APPLICATION_NAME: &str = "airlock";
 
@@ -34,38 +36,6 @@ pub(crate) enum ServerTls {
     /// TLS. The server's certificate is verified with its host name, by `authorities` or those of the
     /// operating system.
     Verified { authorities: Option<PathBuf> },
-}
-
-/// Reason that a text is not the location of a database. `Display` shows no password.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LocationError {
-    /// The URL is of another kind of database.
-    #[error("a store is a path or a URL that begins with postgres://, and not {found}://")]
-    Scheme {
-        /// The scheme.
-        found: String,
-    },
-    /// The URL cannot be parsed.
-    #[error(
-        "the URL is not one of PostgreSQL: postgres://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=…; special characters of the password are percent-encoded"
-    )]
-    Malformed,
-    /// The URL names no host.
-    #[error("the URL names no host")]
-    NoHost,
-    /// The URL has a value of `sslmode` that does not protect the connection.
-    #[error(
-        "sslmode={found} is not supported: it {reason}; use verify-full, or disable for plain text"
-    )]
-    Mode {
-        /// The value.
-        found: String,
-        /// Reason that it is not supported.
-        reason: &'static str,
-    },
-    /// TLS is requested for a Unix socket, which has none.
-    #[error("sslmode requests TLS, which a Unix socket does not have; leave it out")]
-    SocketTls,
 }
 
 impl ServerUrl {

@@ -9,7 +9,7 @@ use crate::{
     revision::ChangeKind,
     sql::{Param, Row, Sql, SqlError, Subject, params},
 };
-use airlock_strings::{hex, hex_digit};
+use airlock_strings::{from_hex, hex};
 
 /// Maximum number of logins in one list.
 pub const MAX_LISTED: u32 = 1_000;
@@ -234,8 +234,5 @@ fn listed(row: &Row<'_>) -> Result<UserLogin, SqlError> {
 
 /// Reads a holder in hexadecimal; `None` if it is none.
 pub(crate) fn owner(text: &str) -> Option<OwnerId> {
-    let digits: Option<Vec<u8>> = text.bytes().map(hex_digit).collect();
-    let digits = digits?;
-    let bytes: Vec<u8> = digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect();
-    bytes.try_into().ok()
+    from_hex(text.as_bytes())
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use airlock_strings::{hex, hex_digit};
+use airlock_strings::{from_hex, hex};
 use base64::{
     Engine as _,
     alphabet::STANDARD,
@@ -48,8 +48,8 @@ impl SealKey {
     /// ignored. The error does not show the text.
     pub fn parse(text: &str) -> Result<Self, SealKeyError> {
         let text = text.trim();
-        let bytes = from_hex(text).or_else(|| BASE64.decode(text).ok());
-        let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
+        let bytes: Option<[u8; 32]> = from_hex(text.as_bytes());
+        let bytes = bytes.or_else(|| BASE64.decode(text).ok()?.try_into().ok());
         bytes.map(|bytes| Self::new(&bytes)).ok_or(SealKeyError)
     }
 
@@ -65,15 +65,6 @@ impl SealKey {
 
 fn cipher(key: &[u8; 32]) -> LessSafeKey {
     LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key).expect("its keys have 32 bytes"))
-}
-
-/// Reads 64 hexadecimal digits.
-fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-    if pairs.len() != 32 || !rest.is_empty() {
-        return None;
-    }
-    pairs.iter().map(|[high, low]| Some(hex_digit(*high)? << 4 | hex_digit(*low)?)).collect()
 }
 
 impl SealKeyId {

@@ -1,10 +1,8 @@
 //! Reasons that a statement fails, in terms of both databases.
 
-use std::{error::Error as _, fmt};
+use std::fmt;
 
-use airlock_strings::with_causes;
 use rusqlite::ErrorCode;
-use tokio_postgres::error::SqlState;
 
 use crate::seal::SealError;
 
@@ -19,7 +17,7 @@ pub(crate) enum SqlFault {
     /// `SQLite` refused the statement.
     Sqlite(rusqlite::Error),
     /// The server refused the statement: its code, and its message.
-    Refused { code: SqlState, message: String },
+    Refused { code: String, message: String },
     /// The connection to the server ended, or did not begin.
     Disconnected(String),
     /// The server did not respond in time.
@@ -34,14 +32,6 @@ pub(crate) enum SqlFault {
     Column(usize),
     /// A secret cannot be sealed or opened.
     Sealed(SealError),
-}
-
-/// Reason that a value is not sent to a server.
-#[derive(Debug, thiserror::Error)]
-#[error("a value does not fit the type {expected}")]
-pub(super) struct UnfitParam {
-    /// Type of the parameter.
-    pub(super) expected: String,
 }
 
 /// The ways in which a failure is reported.
@@ -93,8 +83,8 @@ fn kind_of_sqlite(error: &rusqlite::Error) -> FaultKind {
 }
 
 /// Maps the codes of `PostgreSQL`'s manual, appendix A.
-fn kind_of_state(code: &SqlState) -> FaultKind {
-    match code.code() {
+fn kind_of_state(code: &str) -> FaultKind {
+    match code {
         // Waited too long for a lock; could not be serialized; deadlock.
         "55P03" | "40001" | "40P01" => FaultKind::Locked,
         "53100" => FaultKind::DiskFull,
@@ -123,25 +113,12 @@ impl From<SealError> for SqlError {
     }
 }
 
-impl From<tokio_postgres::Error> for SqlError {
-    fn from(error: tokio_postgres::Error) -> Self {
-        if let Some(refused) = error.as_db_error() {
-            // Without its detail, which may have the values of a row.
-            let message = refused.message().to_owned();
-            return Self(SqlFault::Refused { code: refused.code().clone(), message });
-        }
-        let is_unfit = error.source().is_some_and(<dyn std::error::Error>::is::<UnfitParam>);
-        let text = with_causes(&error);
-        Self(if is_unfit { SqlFault::Param(text) } else { SqlFault::Disconnected(text) })
-    }
-}
-
 impl fmt::Display for SqlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             SqlFault::Sqlite(error) => error.fmt(f),
             SqlFault::Sealed(error) => error.fmt(f),
-            SqlFault::Refused { code, message } => write!(f, "{message} ({})", code.code()),
+            SqlFault::Refused { code, message } => write!(f, "{message} ({code})"),
             SqlFault::Disconnected(reason) | SqlFault::Param(reason) => f.write_str(reason),
             SqlFault::Late => f.write_str("the server did not respond in time"),
             SqlFault::Aborted => f.write_str("the transaction had failed before its end"),

@@ -7,12 +7,12 @@
 //!
 //! | Module | Content |
 //! |---|---|
-//! | `server`, `outage` | the server: connecting to it, its clock; the pauses after failures |
+//! | `server` | the server: connecting to it, its clock |
 //! | `session` | one connection: prepared statements, transactions, deadlines |
 //! | `tls` | the settings of TLS |
-//! | `value` | values of parameters and columns |
+//! | `value`, `fault` | values of parameters and columns; errors of the client |
 
-mod outage;
+mod fault;
 mod server;
 mod session;
 mod tls;
@@ -24,8 +24,9 @@ use std::{
 };
 
 pub(super) use self::value::value;
-pub(crate) use self::{outage::Outage, server::Server, session::PgSession};
+pub(crate) use self::{server::Server, session::PgSession};
 use super::{Sql, error::SqlError, subject::Subject};
+pub(super) use tokio_postgres::Row as PgRow;
 
 /// Longest time of one operation, from its turn to its end, connecting included.
 pub(crate) const OPERATION: Duration = Duration::from_secs(6);

@@ -1,11 +1,14 @@
 //! Rows, and the values of their columns.
 
-use super::error::{SqlError, SqlFault};
+use super::{
+    error::{SqlError, SqlFault},
+    postgres::PgRow,
+};
 
 /// A row that is being read.
 pub(crate) enum Row<'r> {
     Sqlite(&'r rusqlite::Row<'r>),
-    Postgres(&'r tokio_postgres::Row),
+    Postgres(&'r PgRow),
 }
 
 /// The value of a column, not copied.

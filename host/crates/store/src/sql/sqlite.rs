@@ -1,6 +1,11 @@
 //! Statements on a file of `SQLite`, and the connection of a lane.
 
-use std::{ops::ControlFlow, path::Path, sync::Arc};
+use std::{
+    ops::ControlFlow,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use rusqlite::{
     Connection, Statement, ToSql, TransactionBehavior,
@@ -17,6 +22,8 @@ use crate::{columns::milliseconds_since_1970, open::FileId, settings::Clock};
 
 /// Statements that a connection keeps prepared: more than there are texts.
 const PREPARED: usize = 256;
+/// Instructions of a statement between two looks at the time, which are well below a millisecond.
+const STEPS: i32 = 10_000;
 
 /// A connection of a lane.
 pub(crate) struct SqliteConnection {
@@ -50,6 +57,19 @@ impl SqliteConnection {
         let _transaction =
             if is_snapshot { Some(self.connection.unchecked_transaction()?) } else { None };
         job(&self.sql(&self.connection))
+    }
+
+    /// Runs a read whose statements see the same state, for at most `time`: a statement that takes longer fails.
+    pub(crate) fn read_within<T>(
+        &mut self,
+        time: Duration,
+        job: impl FnOnce(&Sql<'_>) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        let end = Instant::now() + time;
+        self.connection.progress_handler(STEPS, Some(move || Instant::now() >= end))?;
+        let done = self.read(true, job);
+        self.connection.progress_handler(0, None::<fn() -> bool>)?;
+        done
     }
 
     /// Runs a change in one transaction, which an error or a refusal of `job` rolls back.
@@ -154,4 +174,25 @@ pub(super) fn value<'r>(
         ValueRef::Integer(number) => ColumnValue::Number(number),
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => ColumnValue::Bytes(bytes),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::sql::first;
+
+    #[test]
+    fn a_read_that_takes_too_long_ends_and_the_next_one_works() {
+        let connection = Connection::open_in_memory().expect("it opens");
+        let clock: Clock = Arc::new(SystemTime::now);
+        let mut file = SqliteConnection::new(connection, Path::new("/nowhere"), clock);
+        let endless = "WITH RECURSIVE number(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number) \
+                       SELECT count(*) FROM number";
+        let ended = file.read_within(Duration::ZERO, |sql| sql.one(endless, &[], first::<i64>));
+        ended.expect_err("it has no time");
+        let next = file.read(true, |sql| sql.one("SELECT 7", &[], first::<i64>));
+        assert_eq!(next.expect("it has all the time that it needs"), 7);
+    }
 }

@@ -76,6 +76,14 @@ impl<'a> Scopes<'a> {
         held
     }
 
+    /// Returns whether the script binds a name in a scope, or around it.
+    pub(super) fn is_bound(&self, scope: usize, name: &str) -> bool {
+        let Scope { outer, names, parameters, .. } = &self.all[scope];
+        names.contains_key(name)
+            || parameters.contains_key(name)
+            || (*outer != scope && self.is_bound(*outer, name))
+    }
+
     /// Returns the values that a name stands for.
     #[expect(clippy::unused_self, reason = "read with `returns`, of the same scopes")]
     pub(super) fn values(&self, held: &Held<'a>) -> Option<(usize, &'a Expr)> {

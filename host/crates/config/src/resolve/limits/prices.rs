@@ -2,12 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use airlock_core::tool::{ClientName, ToolName};
+use airlock_core::{
+    money::Money,
+    tool::{ClientName, ToolName},
+};
 use airlock_limits::price::{ModelPrice, PriceOverride, PriceTable};
 
 use super::{
     LimitedParts, check_id,
-    written::{micro_dollars, pico_dollars},
+    written::{money, out_of_range},
 };
 use crate::{
     file::{self, Dollars},
@@ -18,6 +21,10 @@ use crate::{
     },
 };
 
+/// Highest price of a token, in US dollars.
+const MOST_DOLLARS_PER_TOKEN: f64 = 100.0;
+/// Tokens that a price of [`ModelPrice`] is for.
+const TOKENS: f64 = 1_000_000.0;
 /// Name of all tools of a client.
 const ALL_TOOLS: &str = "*";
 
@@ -49,17 +56,23 @@ fn price(patch: file::PricingPatch) -> Resolved<Option<ModelPrice>> {
     Resolved::new(|problems| {
         let input = required_price(problems, "input_cost_per_token", patch.input_cost_per_token);
         let output = required_price(problems, "output_cost_per_token", patch.output_cost_per_token);
-        let cached = patch.cache_read_input_token_cost.map(pico_dollars);
+        let cached = patch.cache_read_input_token_cost.map(token_price);
         let cached = cached.map(|price| problems.accept("cache_read_input_token_cost", price));
         let input = input?;
-        // A millionth of a millionth a token is a millionth a million tokens.
         Some(ModelPrice::new(input, cached.unwrap_or(Some(input))?, output?))
     })
 }
 
 fn required_price(problems: &mut Problems, key: &str, price: Option<Dollars>) -> Option<u64> {
     let price = problems.required(key, price)?;
-    problems.accept(key, pico_dollars(price))
+    problems.accept(key, token_price(price))
+}
+
+/// Returns the price of a million tokens, in millionths of a US dollar, by that of one.
+fn token_price(Dollars(price): Dollars) -> Result<u64, String> {
+    let bounded = Some(price).filter(|price| *price <= MOST_DOLLARS_PER_TOKEN);
+    let found = bounded.and_then(|price| Money::from_dollars(price * TOKENS));
+    found.map(Money::millionths).ok_or_else(|| out_of_range(price, MOST_DOLLARS_PER_TOKEN))
 }
 
 /// Returns the provider of an entry; `None` for all.
@@ -102,13 +115,13 @@ fn pattern(entry: &file::PricingOverride) -> Resolved<Option<String>> {
 }
 
 /// Returns the prices of calls, by the full names of tools.
-fn of_tools(clients: &[file::Client]) -> Resolved<Vec<(String, u64)>> {
+fn of_tools(clients: &[file::Client]) -> Resolved<Vec<(String, Money)>> {
     let prices = Resolved::elements(clients, |problems, client| {
         // The names of clients are checked elsewhere.
         let name = ClientName::parse(&client.name).ok()?;
         let key = KeyPath::default().member("tool_pricing");
         let prices = client.tool_pricing.iter().filter_map(|(tool, price)| {
-            let price = problems.accept(key.member(tool), micro_dollars(*price))?;
+            let price = problems.accept(key.member(tool), money(*price))?;
             // No other client has tools whose full names begin with the name of this one and `-`.
             let tool = match tool.as_str() {
                 ALL_TOOLS => format!("{name}-{ALL_TOOLS}"),

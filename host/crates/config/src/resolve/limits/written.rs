@@ -2,22 +2,19 @@
 
 use std::collections::BTreeSet;
 
-use airlock_limits::limit::{Limit, Measure, Owner, Period, Scope, Window};
+use airlock_core::money::Money;
+use airlock_limits::{
+    Alignment,
+    limit::{Limit, Measure, Owner, Period, Scope, Window},
+};
 use sha2::{Digest as _, Sha256};
 
-use super::window::{self, Alignment};
 use crate::{
     file::{self, Dollars},
     key_path::KeyPath,
     resolve::resolved::Resolved,
 };
 
-/// Millionths of a US dollar.
-const MICRO: f64 = 1_000_000.0;
-/// Largest amount, in US dollars.
-const MOST_DOLLARS: f64 = 1_000_000_000.0;
-/// Highest price of a token, in US dollars.
-const MOST_DOLLARS_PER_TOKEN: f64 = 100.0;
 /// Bytes of a digest that identify a limit.
 const ID_BYTES: usize = 16;
 
@@ -33,18 +30,31 @@ pub(super) struct WrittenLimits<'f> {
 /// Whose limits they are, and what they count.
 pub(super) struct Subject {
     pub(super) owner: Owner,
+    owner_name: Option<String>,
     pub(super) scope: Scope,
 }
 
 impl Subject {
-    pub(super) fn new(owner: Owner) -> Self {
-        Self { owner, scope: Scope::All }
+    /// Returns all that an owner with this name does.
+    pub(super) fn new(owner: Owner, name: &str) -> Self {
+        Self { owner, owner_name: Some(name.to_owned()), scope: Scope::All }
+    }
+
+    /// Returns what all callers together do in a scope.
+    pub(super) fn everyone(scope: Scope) -> Self {
+        Self { owner: Owner::Everyone, owner_name: None, scope }
+    }
+
+    /// Returns what the same owner does in another scope.
+    pub(super) fn within(&self, scope: Scope) -> Self {
+        let owner = self.owner.clone();
+        Self { owner, owner_name: self.owner_name.clone(), scope }
     }
 
     fn limit(&self, measure: Measure, most: u64, window: Window) -> Limit {
-        let Self { owner, scope } = self;
-        let id = id(owner, scope, measure, window);
-        Limit { id, owner: owner.clone(), scope: scope.clone(), measure, most, window }
+        let id = id(&self.owner, &self.scope, measure, window);
+        let Self { owner, owner_name, scope } = self.within(self.scope.clone());
+        Limit { id, owner, owner_name, scope, measure, most, window }
     }
 }
 
@@ -66,7 +76,7 @@ fn budgets(written: &WrittenLimits<'_>, subject: &Subject) -> Resolved<Vec<Limit
     Resolved::new(|problems| {
         let all = Resolved::elements(written.budgets, |problems, budget| {
             let limit = problems.merge(of_budget(budget, calendar_aligned, subject))?;
-            if !lengths.insert(window::length(limit.window)) {
+            if !lengths.insert(limit.window.seconds()) {
                 let message = "another entry of `budgets` has this length; each has another one";
                 problems.refuse("reset_duration", message);
             }
@@ -93,18 +103,18 @@ fn of_budget(
     subject: &Subject,
 ) -> Resolved<Option<Limit>> {
     Resolved::new(|problems| {
-        let most = problems.accept("max_limit", micro_dollars(budget.max_limit));
+        let most = problems.accept("max_limit", money(budget.max_limit));
         let month = budget.reset_config.as_ref().and_then(|config| config.quarter_start_month);
         let quarter_start = month.and_then(|month| u8::try_from(month.count()).ok()).unwrap_or(1);
         let alignment = alignment(calendar_aligned, quarter_start);
-        let window = window::parse(&budget.reset_duration, alignment);
+        let window = Window::parse(&budget.reset_duration, alignment);
         let window = problems.accept("reset_duration", window)?;
         let is_quarter = matches!(window, Window::Calendar(Period::Quarter(_)));
         if quarter_start != 1 && !is_quarter {
             let key = KeyPath::default().member("reset_config").member("quarter_start_month");
             problems.refuse(key, "belongs to the `reset_duration` \"1Q\", with `calendar_aligned`");
         }
-        Some(subject.limit(Measure::Cost, most?, window))
+        Some(subject.limit(Measure::Cost, most?.millionths(), window))
     })
 }
 
@@ -196,7 +206,7 @@ fn of_rate(
             None
         }
         (Some(number), Some(text)) => {
-            let window = window::parse(text, alignment(calendar_aligned, 1));
+            let window = Window::parse(text, alignment(calendar_aligned, 1));
             let window = problems.accept(duration, window)?;
             Some(subject.limit(rate.measure, number, window))
         }
@@ -207,27 +217,14 @@ fn concurrency(most: Option<u64>, subject: &Subject) -> Option<Limit> {
     Some(subject.limit(Measure::Concurrency, most?, Window::Never))
 }
 
-/// Returns an amount in millionths of a dollar.
-pub(super) fn micro_dollars(amount: Dollars) -> Result<u64, String> {
-    scaled(amount, MICRO, MOST_DOLLARS)
+/// Returns an amount of money.
+pub(super) fn money(Dollars(amount): Dollars) -> Result<Money, String> {
+    Money::from_dollars(amount).ok_or_else(|| out_of_range(amount, Money::MOST_DOLLARS))
 }
 
-/// Returns the price of a token in millionths of a millionth of a dollar.
-pub(super) fn pico_dollars(price: Dollars) -> Result<u64, String> {
-    scaled(price, MICRO * MICRO, MOST_DOLLARS_PER_TOKEN)
-}
-
-fn scaled(Dollars(amount): Dollars, scale: f64, most: f64) -> Result<u64, String> {
-    if !(0.0..=most).contains(&amount) {
-        return Err(format!("must be from 0 to {most} US dollars, found {amount}"));
-    }
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "it is in the range, and smaller fractions do not count"
-    )]
-    let scaled = (amount * scale).round() as u64;
-    Ok(scaled)
+/// Returns the reason that an amount of US dollars is refused.
+pub(super) fn out_of_range(amount: f64, most: f64) -> String {
+    format!("must be from 0 to {most} US dollars, found {amount}")
 }
 
 /// Returns the identifier of a limit: a digest, so that it is short, and valid in a path whatever the names
@@ -254,6 +251,6 @@ fn id(owner: &Owner, scope: &Scope, measure: Measure, window: Window) -> String 
         Measure::Cost => "cost",
         Measure::Concurrency => "concurrency",
     };
-    let text = serde_json::json!([owner, scope, measure, window::length(window)]).to_string();
+    let text = serde_json::json!([owner, scope, measure, window.seconds()]).to_string();
     airlock_strings::hex(&Sha256::digest(text)[..ID_BYTES])
 }

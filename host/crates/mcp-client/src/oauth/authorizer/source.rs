@@ -15,10 +15,9 @@ use crate::{
         brakes::Brakes,
         logins::{LoginsUnavailable, StoredLogin},
         outbound::Outbound,
-        tokens::millis,
     },
 };
-use airlock_core::tool::ClientName;
+use airlock_core::{tool::ClientName, unix_time::unix_milliseconds};
 use airlock_store::{Clock, login::UpstreamLogin};
 
 /// The login of one server.
@@ -159,7 +158,7 @@ impl TokenSource {
     /// if that is short; but not in its first second.
     pub(super) fn is_due(&self, login: &UpstreamLogin) -> bool {
         let Some(expires) = login.expires_ms else { return false };
-        let now = millis((self.clock)());
+        let now = unix_milliseconds((self.clock)());
         let life = expires.saturating_sub(login.obtained_ms);
         let margin = (life / 2).clamp(0, 60_000);
         now >= expires.saturating_sub(margin) && now >= login.obtained_ms.saturating_add(1_000)
@@ -167,7 +166,7 @@ impl TokenSource {
 
     /// Returns whether the token of a login has expired.
     pub(super) fn is_expired(&self, login: &UpstreamLogin) -> bool {
-        let now = millis((self.clock)());
+        let now = unix_milliseconds((self.clock)());
         login.expires_ms.is_some_and(|expires| now >= expires)
     }
 }

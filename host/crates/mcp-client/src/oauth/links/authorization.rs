@@ -153,7 +153,7 @@ impl LoginLinks {
         };
         self.store(&link, login).await?;
         info!(client = link.id.client, key = holder.key_name, "a user has logged in");
-        self.record_login(&link.id.client, &holder.key_name, "oauth");
+        self.record_login(&link.id.client, &holder, "oauth");
         Ok(link.id)
     }
 

@@ -3,13 +3,16 @@
 use wasmtime::{Store, component::InstancePre};
 
 use super::bindings::executor::{ScriptExecutorPre, exports::airlock::executor::executor as wit};
-use crate::{FailureKind, Script, ScriptFailure, run::state::State};
+use crate::{
+    FailureKind, GlobalFunction, Script, ScriptFailure,
+    run::state::{ScriptSide, State},
+};
 
 /// A linked script executor.
-pub(crate) struct ScriptGuest(ScriptExecutorPre<State>);
+pub(crate) struct ScriptGuest(ScriptExecutorPre<State<ScriptSide>>);
 
 /// Checks the exports. The imports are linked already.
-pub(crate) fn open_executor(pre: InstancePre<State>) -> wasmtime::Result<ScriptGuest> {
+pub(crate) fn open_executor(pre: InstancePre<State<ScriptSide>>) -> wasmtime::Result<ScriptGuest> {
     Ok(ScriptGuest(ScriptExecutorPre::new(pre)?))
 }
 
@@ -17,7 +20,7 @@ impl ScriptGuest {
     /// Runs a script and returns the JSON text of its value.
     pub(crate) async fn run(
         &self,
-        store: &mut Store<State>,
+        store: &mut Store<State<ScriptSide>>,
         script: Script,
     ) -> wasmtime::Result<Result<Option<String>, ScriptFailure>> {
         let executor = self.0.instantiate_async(&mut *store).await?;
@@ -27,11 +30,23 @@ impl ScriptGuest {
 }
 
 fn for_guest(script: Script) -> wit::Script {
+    let functions = script.bindings.functions_in(&script.source).into_iter();
     wit::Script {
         namespaces: script.bindings.named_in(&script.source),
+        functions: functions.map(function_for_guest).collect(),
         name: script.name,
         source: script.source,
+        inputs: script.inputs.as_deref().map(str::to_owned),
         clock_ms: script.clock_ms,
+        last_expression: script.last_expression,
+    }
+}
+
+fn function_for_guest(function: &GlobalFunction) -> wit::Function {
+    wit::Function {
+        name: function.name.clone(),
+        tool: function.tool.to_string(),
+        parameters: function.parameters.clone(),
     }
 }
 

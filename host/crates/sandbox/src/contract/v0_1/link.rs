@@ -5,328 +5,84 @@
 //! generated traits can access the store only with the engine's concurrency support, which is not
 //! compiled in.
 
-use std::time::Duration;
-
 use airlock_core::tool::{self, CallError};
-use airlock_egress as egress;
-use airlock_store as store;
-use wasmtime::component::{Linker, Resource, ResourceType};
+use wasmtime::component::Linker;
 
 use super::{
     bindings::{
         executor::airlock::executor::bindings::Binding,
-        http::{
-            Header, HttpError, HttpErrorKind, Redirects, Request as HttpRequest,
-            Response as HttpResponse,
-        },
-        kv::{Entry, KeyPage, KvError as GuestKvError},
         log::Level,
-        secrets_reveal::SecretError as GuestSecretError,
-        tools::{CallRequest, ToolPage, ToolSummary},
-        types::{Content, ToolDescriptor, ToolError, ToolOutput},
+        tools::CallRequest,
+        types::{ToolError, ToolOutput},
     },
     convert,
 };
 use crate::{
-    imports::{
-        config, context, http,
-        kv::{self, KvError, OpenStore},
-        log, script,
-        secrets::{self, SecretError},
-        tools,
-    },
-    run::state::{CallHandle, State, Store},
+    ScriptCall,
+    imports::{log, script},
+    run::state::{GuestSide, ScriptSide, State, Store},
 };
 
-type Answer = Result<ToolOutput, ToolError>;
-
-/// Links the imports of a plugin.
-pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    link_log(linker)?;
-    link_tools(linker)?;
-    link_context(linker)?;
-    link_config(linker)?;
-    link_secrets(linker)?;
-    link_kv(linker)?;
-    link_http(linker)
-}
+/// Result of a tool, for a guest.
+pub(super) type Answer = Result<ToolOutput, ToolError>;
 
 /// Links the imports of a script executor.
-pub(crate) fn link_executor(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+pub(crate) fn link_executor(linker: &mut Linker<State<ScriptSide>>) -> wasmtime::Result<()> {
     link_log(linker)?;
     link_script_calls(linker)?;
     link_bindings(linker)
 }
 
-fn link_log(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+/// Links the log.
+pub(super) fn link_log<G: GuestSide>(linker: &mut Linker<State<G>>) -> wasmtime::Result<()> {
     let mut log = linker.instance("airlock:host/log@0.1.0")?;
     log.func_wrap(
         "write",
-        |mut store: Store<'_>, (level, message, fields): (Level, String, Vec<(String, String)>)| {
+        |mut store: Store<'_, G>,
+         (level, message, fields): (Level, String, Vec<(String, String)>)| {
             log::write(&mut store, level_from_guest(level), &message, &fields)
         },
     )
 }
 
-fn link_context(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    type Context = Resource<CallHandle>;
-    let mut interface = linker.instance("airlock:host/context@0.1.0")?;
-    interface.resource(
-        "call-context",
-        ResourceType::host::<CallHandle>(),
-        |mut store, handle| {
-            store.data_mut().table.delete(Context::new_own(handle))?;
-            Ok(())
-        },
-    )?;
-    interface.func_wrap("[method]call-context.id", |mut store: Store<'_>, (_,): (Context,)| {
-        Ok((context::id(&mut store)?,))
-    })?;
-    interface.func_wrap(
-        "[method]call-context.remaining-ms",
-        |mut store: Store<'_>, (_,): (Context,)| Ok((Some(context::remaining_ms(&mut store)?),)),
-    )?;
-    interface.func_wrap(
-        "[method]call-context.progress",
-        |mut store: Store<'_>,
-         (_, done, total, message): (Context, f64, Option<f64>, Option<String>)| {
-            context::progress(&mut store, done, total, message)
-        },
-    )?;
-    interface.func_wrap(
-        "[method]call-context.emit",
-        |mut store: Store<'_>, (_, part): (Context, Content)| {
-            context::emit(&mut store, convert::content_json_bytes(&part), || {
-                Ok(convert::content_from_guest(part)?)
-            })
-        },
-    )
-}
-
-fn link_config(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    let mut config = linker.instance("airlock:host/config@0.1.0")?;
-    config.func_wrap("get", |mut store: Store<'_>, (key,): (String,)| {
-        Ok((config::get(&mut store, &key)?,))
-    })?;
-    config.func_wrap("get-all", |mut store: Store<'_>, (): ()| Ok((config::get_all(&mut store)?,)))
-}
-
-fn link_secrets(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    let mut secrets = linker.instance("airlock:host/secrets@0.1.0")?;
-    secrets.func_wrap("exists", |mut store: Store<'_>, (name,): (String,)| {
-        Ok((secrets::exists(&mut store, &name)?,))
-    })?;
-    let mut reveal = linker.instance("airlock:host/secrets-reveal@0.1.0")?;
-    reveal.func_wrap("reveal", |mut store: Store<'_>, (name,): (String,)| {
-        let revealed = secrets::reveal(&mut store, &name)?;
-        Ok((revealed.map_err(|error| match error {
-            SecretError::NoSuchSecret => GuestSecretError::NoSuchSecret,
-            SecretError::Denied => GuestSecretError::Denied,
-        }),))
-    })
-}
-
-fn link_kv(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    type Handle = Resource<OpenStore>;
-    type Set = (Handle, String, Vec<u8>, Option<u64>, Option<u64>);
-    type Keys = (Handle, String, Option<String>, u32);
-    let mut kv = linker.instance("airlock:host/kv@0.1.0")?;
-    kv.resource("store", ResourceType::host::<OpenStore>(), |mut store, handle| {
-        kv::close(&mut store, Handle::new_own(handle))
-    })?;
-    kv.func_wrap("open", |mut store: Store<'_>, (name,): (String,)| {
-        Ok((kv::open(&mut store, &name)?.map_err(|error| kv_error_for_guest(&error)),))
-    })?;
-    kv.func_wrap_async(
-        "[method]store.get",
-        |store: Store<'_>, (handle, key): (Handle, String)| {
-            Box::new(async move {
-                let found = kv::get(store, handle, key).await?;
-                let found = found.map(|entry| entry.map(entry_for_guest));
-                Ok((found.map_err(|error| kv_error_for_guest(&error)),))
-            })
-        },
-    )?;
-    kv.func_wrap_async(
-        "[method]store.get-many",
-        |store: Store<'_>, (handle, keys): (Handle, Vec<String>)| {
-            Box::new(async move {
-                let found = kv::get_many(store, handle, keys).await?;
-                let found = found.map(|found| {
-                    found.into_iter().map(|entry| entry.map(entry_for_guest)).collect::<Vec<_>>()
-                });
-                Ok((found.map_err(|error| kv_error_for_guest(&error)),))
-            })
-        },
-    )?;
-    kv.func_wrap_async(
-        "[method]store.set",
-        |store: Store<'_>, (handle, key, value, if_version, ttl_ms): Set| {
-            Box::new(async move {
-                let set = kv::set(
-                    store,
-                    handle,
-                    key,
-                    value,
-                    if_version,
-                    ttl_ms.map(Duration::from_millis),
-                )
-                .await?;
-                Ok((set.map_err(|error| kv_error_for_guest(&error)),))
-            })
-        },
-    )?;
-    kv.func_wrap_async(
-        "[method]store.delete",
-        |store: Store<'_>, (handle, key, if_version): (Handle, String, Option<u64>)| {
-            Box::new(async move {
-                let deleted = kv::delete(store, handle, key, if_version).await?;
-                Ok((deleted.map_err(|error| kv_error_for_guest(&error)),))
-            })
-        },
-    )?;
-    kv.func_wrap_async(
-        "[method]store.keys",
-        |store: Store<'_>, (handle, prefix, cursor, limit): Keys| {
-            Box::new(async move {
-                let page = kv::keys(store, handle, prefix, cursor, limit).await?;
-                let page = page.map(|page| KeyPage { keys: page.keys, next: page.next });
-                Ok((page.map_err(|error| kv_error_for_guest(&error)),))
-            })
-        },
-    )
-}
-
-fn entry_for_guest(entry: store::kv::Entry) -> Entry {
-    Entry { value: entry.value, version: entry.version }
-}
-
-fn kv_error_for_guest(error: &KvError) -> GuestKvError {
-    match error {
-        KvError::NoSuchStore => GuestKvError::NoSuchStore,
-        KvError::Denied => GuestKvError::Denied,
-        KvError::Other(message) => GuestKvError::Other(message.clone()),
-        KvError::Store(store::kv::KvError::QuotaExceeded) => GuestKvError::QuotaExceeded,
-        // `quota-exceeded` tells a guest to delete other entries, which would not help here.
-        KvError::Store(
-            store::kv::KvError::TooLarge | store::kv::KvError::LargerThanQuota { .. },
-        ) => GuestKvError::TooLarge,
-        KvError::Store(store::kv::KvError::Conflict) => GuestKvError::Conflict,
-        // The cause of a disk error is for the operator only.
-        KvError::Store(error @ store::kv::KvError::Unavailable(_)) => {
-            GuestKvError::Unavailable(error.to_string())
-        }
-    }
-}
-
-fn link_http(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    let mut http = linker.instance("airlock:host/http@0.1.0")?;
-    http.func_wrap_async("send", |store: Store<'_>, (request,): (HttpRequest,)| {
-        Box::new(async move {
-            let sent = http::send(store, http_request_from_guest(request)).await?;
-            Ok((sent.map(http_response_for_guest).map_err(|error| http_error_for_guest(&error)),))
-        })
-    })
-}
-
-fn http_request_from_guest(request: HttpRequest) -> egress::Request {
-    egress::Request {
-        method: request.method,
-        url: request.url,
-        headers: request.headers.into_iter().map(|header| (header.name, header.value)).collect(),
-        body: request.body.map(Into::into),
-        timeout: request.timeout_ms.map(Duration::from_millis),
-        max_response_bytes: request.max_response_bytes,
-        credentials: request.credentials,
-        redirects: match request.redirects {
-            Redirects::Follow => egress::Redirects::Follow,
-            Redirects::Manual => egress::Redirects::Manual,
-        },
-    }
-}
-
-fn http_response_for_guest(response: egress::Response) -> HttpResponse {
-    HttpResponse {
-        status: response.status,
-        headers: response.headers.into_iter().map(|(name, value)| Header { name, value }).collect(),
-        body: response.body,
-        final_url: response.final_url,
-    }
-}
-
-fn http_error_for_guest(error: &egress::Error) -> HttpError {
-    let kind = match error.kind {
-        egress::ErrorKind::Denied => HttpErrorKind::Denied,
-        egress::ErrorKind::InvalidRequest => HttpErrorKind::InvalidRequest,
-        egress::ErrorKind::Dns => HttpErrorKind::Dns,
-        egress::ErrorKind::Connect => HttpErrorKind::Connect,
-        egress::ErrorKind::Tls => HttpErrorKind::Tls,
-        egress::ErrorKind::Timeout => HttpErrorKind::Timeout,
-        egress::ErrorKind::TooLarge => HttpErrorKind::TooLarge,
-        egress::ErrorKind::TooManyRedirects => HttpErrorKind::TooManyRedirects,
-        egress::ErrorKind::Protocol => HttpErrorKind::Protocol,
-        egress::ErrorKind::Unavailable => HttpErrorKind::Unavailable,
-        egress::ErrorKind::LimitReached => HttpErrorKind::LimitReached,
-        egress::ErrorKind::Other => HttpErrorKind::Other,
-    };
-    HttpError { kind, message: error.message.to_string(), request_sent: error.request_sent }
-}
-
-fn link_tools(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    let mut tools = linker.instance("airlock:host/tools@0.1.0")?;
-    tools.func_wrap("list", |mut store: Store<'_>, (cursor, limit): (Option<String>, u32)| {
-        let page = tools::list(&mut store, cursor.as_deref(), limit)?;
-        let page = page.map(|page| page_for_guest(&page));
-        Ok((page.map_err(convert::error_for_guest) as Result<ToolPage, ToolError>,))
-    })?;
-    tools.func_wrap("describe", |mut store: Store<'_>, (name,): (String,)| {
-        let found = tools::describe(&mut store, name)?;
-        let found = found.map(|found| convert::descriptor_for_guest(found.name, &found.tool));
-        Ok((found.map_err(convert::error_for_guest) as Result<ToolDescriptor, ToolError>,))
-    })?;
-    tools.func_wrap_async("call", |store: Store<'_>, (request,): (CallRequest,)| {
-        Box::new(async move {
-            Ok((answer_for_guest(tools::call(store, request_from_guest(request)).await?),))
-        })
-    })?;
-    tools.func_wrap_async("call-batch", |store: Store<'_>, (requests,): (Vec<CallRequest>,)| {
-        Box::new(async move {
-            let requests = requests.into_iter().map(request_from_guest).collect();
-            let answers = tools::call_batch(store, requests).await?;
-            Ok((answers.into_iter().map(answer_for_guest).collect::<Vec<Answer>>(),))
-        })
-    })
-}
-
 /// Links the tool calls of a script. It has nothing to list: its tools are its bindings.
-fn link_script_calls(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+fn link_script_calls(linker: &mut Linker<State<ScriptSide>>) -> wasmtime::Result<()> {
     let mut tools = linker.instance("airlock:host/tools@0.1.0")?;
-    tools.func_wrap_async("call", |store: Store<'_>, (request,): (CallRequest,)| {
+    tools.func_wrap_async("call", |store: Store<'_, ScriptSide>, (request,): (CallRequest,)| {
         Box::new(async move {
-            Ok((answer_for_guest(script::call(store, request_from_guest(request)).await?),))
+            Ok((answer_for_guest(script::call(store, call_from_guest(request)).await?),))
         })
     })?;
-    tools.func_wrap_async("call-batch", |store: Store<'_>, (requests,): (Vec<CallRequest>,)| {
-        Box::new(async move {
-            let requests = requests.into_iter().map(request_from_guest).collect();
-            let answers = script::call_batch(store, requests).await?;
-            Ok((answers.into_iter().map(answer_for_guest).collect::<Vec<Answer>>(),))
-        })
-    })
+    tools.func_wrap_async(
+        "call-batch",
+        |store: Store<'_, ScriptSide>, (requests,): (Vec<CallRequest>,)| {
+            Box::new(async move {
+                let requests = requests.into_iter().map(call_from_guest).collect();
+                let answers = script::call_batch(store, requests).await?;
+                Ok((answers.into_iter().map(answer_for_guest).collect::<Vec<Answer>>(),))
+            })
+        },
+    )
 }
 
 /// Links the private imports of a script executor.
-fn link_bindings(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+fn link_bindings(linker: &mut Linker<State<ScriptSide>>) -> wasmtime::Result<()> {
     let mut interface = linker.instance("airlock:executor/bindings")?;
-    interface.func_wrap("find", |mut store: Store<'_>, (of, name): (String, String)| {
-        let found = script::find(&mut store, &of, &name)?;
-        Ok((found.map(|(name, tool)| Binding { name, tool }),))
-    })?;
-    interface.func_wrap("names", |mut store: Store<'_>, (of,): (String,)| {
+    interface.func_wrap(
+        "find",
+        |mut store: Store<'_, ScriptSide>, (of, name): (String, String)| {
+            let found = script::find(&mut store, &of, &name)?;
+            Ok((found.map(|(name, tool)| Binding { name, tool }),))
+        },
+    )?;
+    interface.func_wrap("names", |mut store: Store<'_, ScriptSide>, (of,): (String,)| {
         Ok((script::names(&mut store, &of)?,))
     })?;
-    interface.func_wrap("namespaces", |mut store: Store<'_>, (): ()| {
+    interface.func_wrap("namespaces", |mut store: Store<'_, ScriptSide>, (): ()| {
         Ok((script::namespaces(&mut store)?,))
+    })?;
+    interface.func_wrap("functions", |mut store: Store<'_, ScriptSide>, (): ()| {
+        Ok((script::functions(&mut store)?,))
     })
 }
 
@@ -340,43 +96,11 @@ fn level_from_guest(level: Level) -> log::Level {
     }
 }
 
-fn page_for_guest(page: &tools::Page) -> ToolPage {
-    let items = page.items.iter().map(|item| ToolSummary {
-        name: item.name.clone(),
-        title: item.tool.title.clone(),
-        description: item.tool.description.clone(),
-    });
-    ToolPage { items: items.collect(), next: page.next.clone() }
+fn call_from_guest(request: CallRequest) -> ScriptCall {
+    ScriptCall { tool: request.name, arguments: request.arguments }
 }
 
-fn request_from_guest(request: CallRequest) -> tools::Request {
-    tools::Request {
-        name: request.name,
-        arguments: request.arguments,
-        timeout: request.timeout_ms.map(Duration::from_millis),
-    }
-}
-
-fn answer_for_guest(answer: Result<tool::ToolOutput, CallError>) -> Answer {
+/// Converts the result of a tool for a guest.
+pub(super) fn answer_for_guest(answer: Result<tool::ToolOutput, CallError>) -> Answer {
     answer.map(convert::output_for_guest).map_err(convert::error_for_guest)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_value_that_no_deletion_makes_room_for_is_too_large_and_not_beyond_the_quota() {
-        let larger = store::kv::KvError::LargerThanQuota { bytes: 2, quota: 1 };
-        assert!(matches!(for_guest(larger), GuestKvError::TooLarge));
-        assert!(matches!(for_guest(store::kv::KvError::TooLarge), GuestKvError::TooLarge));
-        assert!(matches!(
-            for_guest(store::kv::KvError::QuotaExceeded),
-            GuestKvError::QuotaExceeded
-        ));
-    }
-
-    fn for_guest(error: store::kv::KvError) -> GuestKvError {
-        kv_error_for_guest(&KvError::Store(error))
-    }
 }

@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::runs::RunSettings;
 use airlock_core::{
+    act::Actor,
     run::{Phase, Stage},
     tool::{HostCode, ToolError},
 };
@@ -128,7 +129,7 @@ async fn approved(runs: &Runs, journal: Arc<Journal>, calls: &[Position]) -> Arc
     for position in calls {
         decisions = decisions.approve(*position);
     }
-    runs.own(&TENANT).decide(&id, decisions, "tests").await.expect("it is suspended");
+    runs.own(&TENANT).decide(&id, decisions, &Actor::Gateway).await.expect("it is suspended");
     Journal::claim(runs, &TENANT, &id).await.expect("it is suspended").0
 }
 

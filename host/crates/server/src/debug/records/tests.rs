@@ -7,7 +7,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::debug::recorder::Recorder;
+use crate::debug::recorder::ExchangeRecorder;
 use airlock_agent::RequestObserver as _;
 use airlock_model::{ExchangeObserver as _, Redaction, SentRequest, object};
 
@@ -27,13 +27,13 @@ fn ann() -> Tenant {
 }
 
 /// Returns what records a request.
-fn recorder(records: &Arc<DebugRecords>, number: u128, tenant: Tenant) -> Recorder {
+fn recorder(records: &Arc<DebugRecords>, number: u128, tenant: Tenant) -> ExchangeRecorder {
     let path = "/v1/messages".to_owned();
     let head = RequestHead { id: id(number), path, tenant, begun: SystemTime::UNIX_EPOCH };
-    Recorder::new(records.clone(), head)
+    ExchangeRecorder::new(records.clone(), head)
 }
 
-fn send(recorder: &Recorder, body: &'static [u8]) {
+fn send(recorder: &ExchangeRecorder, body: &'static [u8]) {
     let body = Bytes::from_static(body);
     let redaction = Redaction::default();
     let url = "https://api.test/v1".to_owned();

@@ -49,14 +49,14 @@ fn request(members: Value) -> Value {
 }
 
 /// Writes a Response and collects its stream events.
-struct Recorder {
+struct OutputRecorder {
     writer: Writer,
     /// Reader of the chunks of the round.
     reader: ReplyReader,
     events: Vec<Object>,
 }
 
-impl Recorder {
+impl OutputRecorder {
     fn new() -> Self {
         let echo = prepared(json!({"model": "m", "input": "hi"})).echo;
         let mut recorder = Self::of(Writer::new("resp_1", 7, echo));

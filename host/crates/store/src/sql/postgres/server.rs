@@ -19,13 +19,11 @@ use tokio_postgres::{
 use tokio_postgres_rustls::MakeRustlsConnect;
 use tracing::{info, warn};
 
-use super::{
-    outage::Outage,
-    session::{PgSession, READ_CLOCK},
-};
+use super::session::{PgSession, READ_CLOCK};
 use crate::{
     columns::{milliseconds, milliseconds_since_1970},
     location::ServerUrl,
+    outage::Outage,
     settings::{Clock, Settings},
     sql::error::{SqlError, SqlFault},
 };

@@ -48,7 +48,7 @@ pub(crate) struct PgSession {
     deadline: Cell<Instant>,
     state: Cell<SessionState>,
     /// Number of requests, each of which takes a round trip to the server.
-    pub(crate) requests: Cell<u32>,
+    requests: Cell<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -288,6 +288,12 @@ impl PgSession {
             self.failed(error);
         }
         done
+    }
+
+    /// Returns the number of requests so far.
+    #[cfg(test)]
+    pub(crate) fn requests(&self) -> u32 {
+        self.requests.get()
     }
 
     fn count(&self) {

@@ -5,11 +5,8 @@ use std::error::Error;
 use bytes::{BufMut as _, BytesMut};
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
-use crate::sql::{
-    Param,
-    error::{SqlError, UnfitParam},
-    row::ColumnValue,
-};
+use super::fault::UnfitParam;
+use crate::sql::{Param, error::SqlError, row::ColumnValue};
 
 impl ToSql for Param<'_> {
     fn to_sql(

@@ -1,61 +1,9 @@
-//! Errors of tools.
+//! Errors of tools for guests.
 
-use airlock_core::{
-    secret::Scrubber,
-    tool::{
-        CallError, CallFailure, Content, ErrorKind, ToolError, content_size, own_code, result_extra,
-    },
-};
-use serde_json::{Map, Value};
+use airlock_core::tool::{CallError, CallFailure, ErrorKind, ToolError};
 
-use super::{
-    content::{content_for_guest, contents_from_guest, least_size},
-    json::text_of,
-};
-use crate::{
-    contract::v0_1::bindings::types as wit,
-    tool_guest::{MAX_CODE_BYTES, MAX_DETAILS_BYTES, MAX_ERROR_BYTES},
-};
-
-/// Text in place of an error's content that is malformed or larger than the limit.
-const CONTENT_LEFT_OUT: &str =
-    "[The content of this error is left out: it is malformed or too large.]";
-
-/// Converts a guest's error. Secrets are redacted before the texts are cut, because half a secret
-/// would no longer be found. `limit` is the most bytes of its content.
-pub(crate) fn error_from_guest(
-    error: wit::ToolError,
-    scrubber: &Scrubber,
-    limit: usize,
-) -> ToolError {
-    let is_small = least_size(&error.content) <= limit;
-    let content = is_small.then(|| contents_from_guest(error.content).ok()).flatten();
-    // The error itself is always reported; of the rest, what is malformed or too long is left out.
-    ToolError {
-        kind: kind_from_guest(error.kind),
-        code: error.code.map(|code| scrubber.cut(&code, MAX_CODE_BYTES)).and_then(own_code),
-        message: scrubber.cut(&error.message, MAX_ERROR_BYTES),
-        retry_after_ms: error.retry_after_ms,
-        content: content
-            .filter(|content| content_size(content) <= limit)
-            .unwrap_or_else(|| vec![Content::text(CONTENT_LEFT_OUT)]),
-        details: data(error.details),
-        meta: data(error.meta).and_then(object),
-        extra: data(error.extra).and_then(object).and_then(result_extra),
-    }
-}
-
-fn data(text: Option<String>) -> Option<Value> {
-    let text = text.filter(|text| text.len() <= MAX_DETAILS_BYTES)?;
-    serde_json::from_str::<Value>(&text).ok()
-}
-
-fn object(value: Value) -> Option<Map<String, Value>> {
-    match value {
-        Value::Object(members) => Some(members),
-        _ => None,
-    }
-}
+use super::{content::content_for_guest, text_of};
+use crate::contract::v0_1::bindings::types as wit;
 
 /// Converts the error of a nested call for the guest that made the call.
 pub(crate) fn error_for_guest(error: CallError) -> wit::ToolError {
@@ -64,7 +12,7 @@ pub(crate) fn error_for_guest(error: CallError) -> wit::ToolError {
         ToolError { code: Some(code), retry_after_ms, ..ToolError::new(kind, error.to_string()) }
     });
     wit::ToolError {
-        kind: kind_for_guest(error.kind),
+        kind: error.kind.into(),
         code: error.code,
         message: error.message,
         retry_after_ms: error.retry_after_ms,
@@ -77,11 +25,16 @@ pub(crate) fn error_for_guest(error: CallError) -> wit::ToolError {
 
 macro_rules! kinds {
     ($($kind:ident)*) => {
-        fn kind_from_guest(kind: wit::ErrorKind) -> ErrorKind {
-            match kind { $(wit::ErrorKind::$kind => ErrorKind::$kind,)* }
+        impl From<wit::ErrorKind> for ErrorKind {
+            fn from(kind: wit::ErrorKind) -> Self {
+                match kind { $(wit::ErrorKind::$kind => Self::$kind,)* }
+            }
         }
-        fn kind_for_guest(kind: ErrorKind) -> wit::ErrorKind {
-            match kind { $(ErrorKind::$kind => wit::ErrorKind::$kind,)* }
+
+        impl From<ErrorKind> for wit::ErrorKind {
+            fn from(kind: ErrorKind) -> Self {
+                match kind { $(ErrorKind::$kind => Self::$kind,)* }
+            }
         }
     };
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Prepares a request behind the items of an earlier one.
-fn continued(earlier: &Recorder, input: Value) -> (Prepared, Object) {
+fn continued(earlier: &OutputRecorder, input: Value) -> (Prepared, Object) {
     let mut items = vec![json!({"type": "message", "role": "user", "content": "first"})];
     items.extend_from_slice(earlier.writer.output_items());
     let mut request =
@@ -16,7 +16,7 @@ fn continued(earlier: &Recorder, input: Value) -> (Prepared, Object) {
 
 #[test]
 fn the_model_sees_the_calls_and_results_of_the_earlier_response() {
-    let mut recorder = Recorder::new();
+    let mut recorder = OutputRecorder::new();
     recorder.delta(json!({"reasoning_content": "Look."})).start("x", "fs-read", "{}");
     recorder.end("x", Ok("data")).round().delta(json!({"content": "Ask:"}));
     let call = json!({"index": 0, "id": "call_1", "type": "function", "function": {"name": "own", "arguments": "{}"}});
@@ -46,7 +46,7 @@ fn asked(id: &str, name: &str) -> Value {
 fn calls_of_two_rounds_are_two_messages_and_those_of_one_round_are_one() {
     let echo = prepared(json!({"model": "m", "input": "hi"})).echo;
     let writer = Writer::new("resp_0123456789abcdef0123456789abcdef", 7, echo);
-    let mut recorder = Recorder::of(writer);
+    let mut recorder = OutputRecorder::of(writer);
     recorder.start("a", "fs-read", "{}").start("b", "fs-read", "{}");
     recorder.end("a", Ok("A")).end("b", Ok("B")).round();
     recorder.start("c", "fs-read", "{}").end("c", Ok("C"));
@@ -91,7 +91,7 @@ fn own(digits: &str) -> String {
 
 #[test]
 fn a_failed_call_is_shown_to_the_model_as_it_was_the_first_time() {
-    let mut recorder = Recorder::new();
+    let mut recorder = OutputRecorder::new();
     recorder
         .start("x", "fs-read", "{}")
         .end("x", Err("Error executing tool fs-read: gone"))
@@ -103,7 +103,7 @@ fn a_failed_call_is_shown_to_the_model_as_it_was_the_first_time() {
 #[test]
 fn signed_reasoning_returns_to_the_model_unchanged() {
     let block = json!({"type": "thinking", "thinking": "t", "signature": "s"});
-    let mut recorder = Recorder::new();
+    let mut recorder = OutputRecorder::new();
     recorder.delta(json!({"reasoning_content": "t"})).delta(json!({"thinking_blocks": [block]}));
     recorder.delta(json!({"reasoning_details": [{"type": "reasoning.encrypted", "data": "d"}]}));
     recorder.start("x", "fs-read", "{}").end("x", Ok("data")).finish();

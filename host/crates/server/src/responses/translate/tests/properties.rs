@@ -145,8 +145,8 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-fn play(events: &[Event], fails: bool) -> Recorder {
-    let mut recorder = Recorder::new();
+fn play(events: &[Event], fails: bool) -> OutputRecorder {
+    let mut recorder = OutputRecorder::new();
     for event in events {
         match event {
             Event::Delta(delta) => recorder.delta(delta.clone()),

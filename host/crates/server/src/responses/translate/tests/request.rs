@@ -67,7 +67,7 @@ fn functions_of_a_group_are_functions_and_a_call_of_one_is_shown_with_its_group(
     assert_eq!(names, ["mine", "mcp__fs__read", "mcp__fs__write"]);
     assert_eq!(sent["messages"][1]["tool_calls"][0]["function"]["name"], "mcp__fs__read");
     assert!(prepared.dropped.is_empty());
-    let mut recorder = Recorder::new();
+    let mut recorder = OutputRecorder::new();
     recorder.writer = recorder.writer.with_groups(prepared.groups);
     let called = json!({"name": "mcp__fs__write", "arguments": "{}"});
     recorder.delta(json!({"tool_calls": [{"index": 0, "id": "b", "type": "function", "function": called}]})).finish();

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn text_is_a_message_with_one_part() {
-    let mut recorder = Recorder::new();
+    let mut recorder = OutputRecorder::new();
     recorder.delta(json!({"role": "assistant", "content": ""}));
     recorder.delta(json!({"content": "Hel"})).delta(json!({"content": "lo"})).stop("stop").finish();
     assert_eq!(
@@ -33,7 +33,7 @@ fn text_is_a_message_with_one_part() {
 
 #[test]
 fn reasoning_precedes_the_message_and_is_done_when_text_comes() {
-    let mut recorder = Recorder::new();
+    let mut recorder = OutputRecorder::new();
     recorder.delta(json!({"reasoning_content": "Let "})).delta(json!({"reasoning": "me"}));
     recorder.delta(json!({"content": "4"})).finish();
     assert_eq!(
@@ -59,7 +59,7 @@ fn reasoning_precedes_the_message_and_is_done_when_text_comes() {
 
 #[test]
 fn reasoning_after_text_ends_the_message_and_later_text_is_a_new_one() {
-    let mut recorder = Recorder::new();
+    let mut recorder = OutputRecorder::new();
     recorder.delta(json!({"content": "a"})).delta(json!({"reasoning": "b"}));
     recorder.delta(json!({"content": "c"})).finish();
     let kinds = recorder.writer.output_items().iter().map(|item| &item["type"]);
@@ -75,7 +75,7 @@ fn reasoning_after_text_ends_the_message_and_later_text_is_a_new_one() {
 
 #[test]
 fn interleaved_calls_of_the_client_are_open_at_the_same_time() {
-    let mut recorder = Recorder::new();
+    let mut recorder = OutputRecorder::new();
     recorder.delta(call(0, "a", &json!({"name": "x", "arguments": ""})));
     recorder.delta(call(1, "b", &json!({"name": "y", "arguments": "{"})));
     recorder.delta(piece(0, "{}")).delta(piece(1, "}")).stop("tool_calls").finish();
@@ -110,7 +110,7 @@ fn piece(index: u64, text: &str) -> Value {
 
 #[test]
 fn a_custom_call_has_an_input() {
-    let mut recorder = Recorder::new();
+    let mut recorder = OutputRecorder::new();
     for body in [json!({"name": "sh", "input": "l"}), json!({"input": "s"})] {
         recorder.delta(
             json!({"tool_calls": [{"index": 0, "id": "a", "type": "custom", "custom": body}]}),
@@ -132,7 +132,7 @@ fn a_custom_call_has_an_input() {
 
 #[test]
 fn calls_that_the_gateway_runs_are_mcp_calls_between_the_rounds() {
-    let mut recorder = Recorder::new();
+    let mut recorder = OutputRecorder::new();
     recorder.delta(json!({"content": "Look:"})).stop("tool_calls");
     recorder.start("a", "fs-read", "{}").start("b", "fs-list", "[]");
     recorder.end("b", Err("no such directory")).end("a", Ok("data")).end("unknown", Ok(""));
@@ -181,7 +181,7 @@ fn calls_that_the_gateway_runs_are_mcp_calls_between_the_rounds() {
 
 #[test]
 fn a_refusal_is_a_part_after_the_text() {
-    let mut recorder = Recorder::new();
+    let mut recorder = OutputRecorder::new();
     recorder.delta(json!({"content": "Well"})).delta(json!({"refusal": "No."})).finish();
     assert_eq!(
         recorder.story()[4..],
@@ -201,7 +201,7 @@ fn a_refusal_is_a_part_after_the_text() {
 
 #[test]
 fn annotations_and_log_probabilities_have_the_form_of_responses() {
-    let mut recorder = Recorder::new();
+    let mut recorder = OutputRecorder::new();
     let top = json!([{"token": "H", "logprob": -0.5, "bytes": [72]}, {"logprob": 1}]);
     let tokens =
         json!([{"token": "H", "logprob": -0.5, "bytes": null, "top_logprobs": top}, {"token": 1}]);
@@ -232,7 +232,7 @@ fn the_reason_of_the_last_round_decides_whether_the_response_is_complete() {
         ("length", "incomplete", json!({"reason": "max_output_tokens"})),
         ("content_filter", "incomplete", json!({"reason": "content_filter"})),
     ] {
-        let mut recorder = Recorder::new();
+        let mut recorder = OutputRecorder::new();
         recorder.stop("length").round().delta(json!({"content": "x"})).stop(reason).finish();
         let response = recorder.writer.response();
         assert_eq!(
@@ -244,7 +244,7 @@ fn the_reason_of_the_last_round_decides_whether_the_response_is_complete() {
         assert_eq!(last["type"], format!("response.{status}"));
         assert_eq!(last["response"], Value::Object(response));
     }
-    let mut recorder = Recorder::new();
+    let mut recorder = OutputRecorder::new();
     recorder.stop("length").round().finish();
     assert_eq!(
         recorder.writer.response()["status"],
@@ -255,7 +255,7 @@ fn the_reason_of_the_last_round_decides_whether_the_response_is_complete() {
 
 #[test]
 fn a_failure_ends_every_open_item_and_nothing_follows_it() {
-    let mut recorder = Recorder::new();
+    let mut recorder = OutputRecorder::new();
     recorder.start("a", "fs-read", "{}").delta(json!({"content": "x"}));
     let error = object(json!({"message": "late", "type": "server_error", "code": "agent_timeout"}));
     let usage = json!({"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3});
@@ -284,7 +284,7 @@ fn a_failure_ends_every_open_item_and_nothing_follows_it() {
 
 #[test]
 fn a_response_has_the_model_and_the_service_tier_of_the_chunks() {
-    let mut recorder = Recorder::new();
+    let mut recorder = OutputRecorder::new();
     assert_eq!(recorder.events[0]["response"]["model"], "m");
     let chunk = json!({"model": "m-2026", "service_tier": "flex", "choices": [{"delta": {}}]});
     recorder.add(object(chunk)).finish();
@@ -295,10 +295,10 @@ fn a_response_has_the_model_and_the_service_tier_of_the_chunks() {
 #[test]
 fn a_whole_completion_and_its_chunks_produce_the_same_items() {
     let calls = json!([{"id": "a", "type": "function", "function": {"name": "x", "arguments": "{}"}, "extra_content": {"s": 1}, "status": "odd"}]);
-    let mut whole = Recorder::new();
+    let mut whole = OutputRecorder::new();
     whole.chunk(json!({"index": 0, "message": {"role": "assistant", "content": "Hi", "refusal": null, "tool_calls": calls}, "finish_reason": "tool_calls"}));
     whole.finish();
-    let mut pieces = Recorder::new();
+    let mut pieces = OutputRecorder::new();
     pieces
         .delta(json!({"content": "H"}))
         .delta(json!({"content": "i", "tool_calls": calls}))
@@ -310,7 +310,7 @@ fn a_whole_completion_and_its_chunks_produce_the_same_items() {
 
 #[test]
 fn other_choices_and_malformed_members_are_ignored() {
-    let mut recorder = Recorder::new();
+    let mut recorder = OutputRecorder::new();
     recorder.chunk(json!({"index": 1, "delta": {"content": "other"}, "finish_reason": "length"}));
     for delta in [
         json!({"content": null, "tool_calls": null, "annotations": null, "reasoning_content": null}),
@@ -346,7 +346,7 @@ fn an_identifier_of_a_call_fits_the_limit_of_chat_completions() {
 
 #[test]
 fn a_suspended_call_is_incomplete_and_left_out_of_the_next_turn() {
-    let mut recorder = Recorder::new();
+    let mut recorder = OutputRecorder::new();
     recorder.start("c1", "run", "{}");
     recorder.writer.call_suspended("c1", &mut recorder.events);
     recorder.finish();

@@ -1,0 +1,25 @@
+'use strict';
+/**
+ * Runs untrusted scripts in a sandbox within this process. `index.d.ts` documents what is exported.
+ *
+ * | file | purpose |
+ * |---|---|
+ * | `lib/run.js` | runs and the functions that begin them |
+ * | `lib/active.js` | scripts that run: their messages, and the calls of tools that they wait for |
+ * | `lib/tools.js` | tools, and sets of them |
+ * | `lib/values.js` | values as JSON |
+ * | `lib/errors.js` | errors |
+ * | `lib/model.js` | a tool for models, for adapters of frameworks |
+ * | `lib/native.js` | the native module |
+ */
+
+const {
+  AirlockError, ApprovalNeeded, BadDump, BadTool, LimitExceeded, RunCancelled, ScriptError, ScriptSyntaxError, ToolFailed,
+} = require('./lib/errors.js');
+const { Run, loadRun, replay, runScript, startScript } = require('./lib/run.js');
+const { Tool, tool } = require('./lib/tools.js');
+
+module.exports = {
+  AirlockError, ApprovalNeeded, BadDump, BadTool, LimitExceeded, Run, RunCancelled, ScriptError, ScriptSyntaxError, Tool, ToolFailed,
+  loadRun, replay, runScript, startScript, tool,
+};

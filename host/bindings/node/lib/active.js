@@ -1,0 +1,138 @@
+'use strict';
+/** Scripts that run: their messages, and the calls of tools that they wait for. */
+
+const { AsyncResource } = require('node:async_hooks');
+
+const { AirlockError, KeptErrors, errorFrom, guarded, thrownParts } = require('./errors.js');
+const { Tool } = require('./tools.js');
+const { decode, encode } = require('./values.js');
+
+/** Kinds of messages, see `src/caller.rs`. */
+const CALL = 0;
+const CANCEL = 1;
+const PRINT = 2;
+const END = 3;
+
+/** A script that runs. */
+class ActiveRun {
+  #place;
+  #script;
+  /** Settle the promise of the run; undefined when that is done. */
+  #resolve;
+  #reject;
+  /** What tells tools that their results are no longer wanted, by call. */
+  #controllers = new Map();
+  #kept = new KeptErrors();
+  #stop = () => {
+    this.#script.cancel();
+    this.#fail(this.#place.signal.reason);
+  };
+
+  /**
+   * Waits for a run that the native module starts. `place` has its tools, what receives printed lines, and the signal that stops
+   * it.
+   */
+  static async wait(place, start) {
+    checkSignal(place.signal);
+    place.signal?.throwIfAborted();
+    return new Promise((resolve, reject) => new ActiveRun(place, resolve, reject).#start(start));
+  }
+
+  constructor(place, resolve, reject) {
+    this.#place = place;
+    this.#resolve = resolve;
+    this.#reject = reject;
+  }
+
+  #start(start) {
+    // Messages come from another thread, and tools run in the context of the caller: its `AsyncLocalStorage`.
+    const receive = AsyncResource.bind((...message) => this.#receive(...message), 'AirlockRun');
+    this.#script = guarded(() => start(receive));
+    this.#place.signal?.addEventListener('abort', this.#stop, { once: true });
+  }
+
+  /** Takes a message. Does not fail: that would end the process. */
+  #receive(kind, call, tool, text) {
+    switch (kind) {
+      case CALL:
+        if (this.#isSettled) this.#script.fail(call, 'Error', 'the run has ended');
+        else this.#call(call, this.#place.tools[tool], text);
+        break;
+      case CANCEL:
+        this.#take(call)?.abort();
+        break;
+      case PRINT:
+        this.#print(text);
+        break;
+      case END:
+        this.#end(text);
+    }
+  }
+
+  get #isSettled() {
+    return this.#resolve === undefined;
+  }
+
+  async #call(call, tool, text) {
+    const controller = new AbortController();
+    this.#controllers.set(call, controller);
+    try {
+      const result = encode(await Tool.call(tool, decode(text), { signal: controller.signal }));
+      if (this.#take(call)) this.#script.succeed(call, result);
+    } catch (thrown) {
+      if (!this.#take(call)) return;
+      this.#kept.keep(call, thrown);
+      this.#script.fail(call, ...thrownParts(thrown));
+    }
+  }
+
+  /** Forgets a call, and returns its controller; undefined if it has ended or was cancelled. */
+  #take(call) {
+    const controller = this.#controllers.get(call);
+    this.#controllers.delete(call);
+    return controller;
+  }
+
+  #print(line) {
+    if (this.#isSettled) return;
+    try {
+      this.#place.onPrint(line);
+    } catch (error) {
+      this.#script.cancel();
+      this.#fail(error);
+    }
+  }
+
+  #end(failure) {
+    if (failure !== '') {
+      this.#fail(errorFrom(failure, this.#kept));
+    } else if (!this.#isSettled) {
+      this.#resolve(this.#script.take());
+      this.#settle();
+    }
+  }
+
+  #fail(error) {
+    if (this.#isSettled) return;
+    this.#reject(error);
+    this.#settle(error);
+  }
+
+  /** Leaves the signal, and cancels the calls that are left. */
+  #settle(reason) {
+    this.#resolve = undefined;
+    this.#reject = undefined;
+    this.#place.signal?.removeEventListener('abort', this.#stop);
+    const controllers = [...this.#controllers.values()];
+    this.#controllers.clear();
+    for (const controller of controllers) controller.abort(reason);
+  }
+}
+
+function checkSignal(signal) {
+  // By its methods: an environment of tests may have a class of its own.
+  const isSignal = typeof signal?.throwIfAborted === 'function' && typeof signal.addEventListener === 'function';
+  if (signal !== undefined && !isSignal) throw new AirlockError('the signal of a run must be an AbortSignal');
+}
+
+module.exports = { ActiveRun };

@@ -1,0 +1,154 @@
+'use strict';
+/**
+ * Values as JSON, in both directions.
+ *
+ * `JSON.stringify` would leave out functions, write NaN as null and fail for a BigInt. The native module writes integers that a
+ * number does not have in a form of its own, see `src/convert.rs`.
+ */
+
+const { types } = require('node:util');
+
+const { valueBounds } = require('./native.js');
+
+const { bytes: MAX_BYTES, levels: MAX_LEVELS } = valueBounds();
+/** Memory of an item of a list, or of a member of an object, beside that of its text. */
+const ITEM_BYTES = 64;
+const MIN_INTEGER = -(2n ** 63n);
+const MAX_INTEGER = 2n ** 64n - 1n;
+
+/** Begins a text in which strings have prefixes. */
+const MARK = '~';
+/** Prefix of an integer. */
+const INTEGER = 'n';
+
+/** Returns a value as JSON. Fails with a `TypeError` if it has no JSON form, is too deep or too large. */
+function encode(value) {
+  return new ValueEncoder().value(value);
+}
+
+/** Returns the value of a text of the native module. */
+function decode(text) {
+  return text.startsWith(MARK) ? JSON.parse(text.slice(MARK.length), unmarked) : JSON.parse(text);
+}
+
+function unmarked(name, value) {
+  if (typeof value !== 'string') return value;
+  return value.startsWith(INTEGER) ? BigInt(value.slice(1)) : value.slice(1);
+}
+
+class ValueEncoder {
+  #bytes = MAX_BYTES;
+  #levels = MAX_LEVELS;
+
+  value(value) {
+    switch (typeof value) {
+      case 'string':
+        return this.#text(value);
+      case 'number':
+        return this.#take(numberText(value));
+      case 'bigint':
+        return this.#take(integerText(value));
+      case 'boolean':
+        return this.#take(String(value));
+      case 'undefined':
+        return this.#take('null');
+      case 'object':
+        return value === null ? this.#take('null') : this.#nested(value);
+      default:
+        throw new TypeError(`a ${typeof value} has no JSON form`);
+    }
+  }
+
+  /** Writes a value that may have others in it. */
+  #nested(value) {
+    if (this.#levels === 0) throw new TypeError(`the value is nested more than ${MAX_LEVELS} levels deep, or contains itself`);
+    this.#levels -= 1;
+    const text = this.#container(value);
+    this.#levels += 1;
+    return text;
+  }
+
+  #container(value) {
+    if (Array.isArray(value)) return this.#list(value);
+    const bytes = bytesOf(value);
+    if (bytes !== undefined) return this.#text(bytes.toString('base64'));
+    if (types.isTypedArray(value) || types.isSet(value)) return this.#list(value);
+    if (types.isMap(value)) return this.#members(value);
+    if (types.isBoxedPrimitive(value)) return this.value(value.valueOf());
+    if (types.isDate(value) && Number.isNaN(value.getTime())) throw new TypeError('an invalid Date has no JSON form');
+    if (typeof value.toJSON === 'function') return this.value(value.toJSON());
+    checkPlain(value);
+    return this.#members(Object.entries(value));
+  }
+
+  #list(items) {
+    const texts = [];
+    for (const item of items) {
+      this.#charge(ITEM_BYTES);
+      texts.push(this.value(item));
+    }
+    return `[${texts.join(',')}]`;
+  }
+
+  /** Writes members, without those that are undefined. */
+  #members(members) {
+    const texts = [];
+    for (const [name, member] of members) {
+      if (typeof name !== 'string') throw new TypeError(`the keys of a Map must be strings, found a ${typeof name}`);
+      if (member === undefined) continue;
+      this.#charge(ITEM_BYTES);
+      texts.push(`${this.#text(name)}:${this.value(member)}`);
+    }
+    return `{${texts.join(',')}}`;
+  }
+
+  #text(text) {
+    // Before it is written, which takes memory.
+    this.#charge(text.length);
+    if (!text.isWellFormed()) throw new TypeError('a string with half of a surrogate pair has no JSON form');
+    return JSON.stringify(text);
+  }
+
+  #take(text) {
+    this.#charge(text.length);
+    return text;
+  }
+
+  #charge(bytes) {
+    this.#bytes -= bytes;
+    if (this.#bytes < 0) throw new TypeError(`the value takes more than ${MAX_BYTES / 2 ** 20} MiB`);
+  }
+}
+
+function numberText(number) {
+  if (!Number.isFinite(number)) throw new TypeError(`${number} has no JSON form; pass null or a string`);
+  const text = String(number);
+  // Else its digits would be those of an integer, which are not those of the number.
+  const isRounded = Number.isInteger(number) && !Number.isSafeInteger(number);
+  return isRounded && !text.includes('e') ? `${text}.0` : text;
+}
+
+function integerText(integer) {
+  if (integer < MIN_INTEGER || integer > MAX_INTEGER) {
+    throw new TypeError('a BigInt of more than 64 bits would be rounded; pass it as a string');
+  }
+  return String(integer);
+}
+
+/** Returns the bytes of a binary value; undefined for another one, also for an array of other numbers. */
+function bytesOf(value) {
+  if (types.isAnyArrayBuffer(value)) return Buffer.from(value);
+  if (types.isUint8Array(value) || types.isUint8ClampedArray(value) || types.isDataView(value)) {
+    return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+  }
+  return undefined;
+}
+
+/** Fails for objects whose properties are not their value, such as a Promise, an Error or a RegExp. */
+function checkPlain(value) {
+  if (typeof value.then === 'function') throw new TypeError('a promise has no JSON form; await it');
+  const tag = Object.prototype.toString.call(value).slice('[object '.length, -1);
+  if (tag !== 'Object') throw new TypeError(`a value of type ${tag} has no JSON form; return a plain object or a string`);
+}
+
+module.exports = { decode, encode };

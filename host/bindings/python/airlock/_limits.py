@@ -1,0 +1,34 @@
+"""Limits of one run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ._airlock import CheckedLimits
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of one run. A field that is `None` has its default. Raises `ValueError` if a value is out of range.
+
+    Make the limits once and use them for many runs: they are checked when they are made.
+    """
+
+    memory_mb: float | None = None
+    """Memory of the script, in MiB (2^20 bytes)."""
+    cpu_seconds: float | None = None
+    """Time in which the script computes. Waiting for tools is free."""
+    seconds: float | None = None
+    """Time of the whole run, with that of its tools."""
+    calls: int | None = None
+    """Calls of tools."""
+    parallel_calls: int | None = None
+    """Calls of tools at the same time. Further ones wait."""
+    _checked: CheckedLimits = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        checked = CheckedLimits(self.memory_mb, self.cpu_seconds, self.seconds, self.calls, self.parallel_calls)
+        object.__setattr__(self, "_checked", checked)
+
+    def __reduce__(self) -> tuple[type[Limits], tuple[float | None, ...]]:
+        return Limits, (self.memory_mb, self.cpu_seconds, self.seconds, self.calls, self.parallel_calls)

@@ -1,0 +1,267 @@
+//! The caller of one run: its functions, its thread or event loop, and what the functions raised.
+
+use std::{
+    collections::VecDeque,
+    future::poll_fn,
+    pin::pin,
+    sync::Arc,
+    task::Poll,
+    thread::{self, ThreadId},
+};
+
+use airlock_binding::{
+    CallId, CallTarget, FunctionCall, FunctionError, raised_error, stopped_error,
+};
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use pyo3::{
+    exceptions::PyException,
+    intern,
+    prelude::*,
+    sync::PyOnceLock,
+    types::{PyDict, PyTuple},
+};
+use serde_json::{Map, Value};
+use tokio::task::spawn_blocking;
+
+use crate::{
+    convert::{to_dict, to_json},
+    reply::reply,
+    tools::CallForm,
+};
+
+/// Exceptions that are kept until the end of the run. A script may catch thousands, and each has the
+/// variables of its frames. One that ends a script is among the last.
+const MAX_RAISED: usize = 64;
+
+/// What a run needs of its caller: the functions of its tools, a receiver of printed text, an event loop,
+/// and a context.
+pub(crate) type CallerPlace = (Py<PyTuple>, Option<Py<PyAny>>, Option<Py<PyAny>>, Py<PyAny>);
+
+/// A function, and its keyword arguments.
+pub(crate) type PreparedCall<'py> = (Bound<'py, PyAny>, Bound<'py, PyDict>);
+
+/// The caller of one run.
+pub(crate) struct ScriptCaller {
+    forms: Arc<[CallForm]>,
+    functions: Py<PyTuple>,
+    on_print: Option<Py<PyAny>>,
+    /// Runs the tools that are `async def`.
+    event_loop: Option<Py<PyAny>>,
+    /// Context variables of the caller, for calls on other threads.
+    context: Py<PyAny>,
+    side: CallerSide,
+    raised: Mutex<VecDeque<(CallId, PyErr)>>,
+    /// An exception that ends the run, such as `KeyboardInterrupt` in a tool.
+    interrupt: Mutex<Option<PyErr>>,
+}
+
+/// Place where a caller waits for its run.
+pub(crate) enum CallerSide {
+    /// A thread, which polls the run. Plain functions are called on it.
+    Thread(ThreadId),
+    /// An event loop, with the future that it waits for. Plain functions are called on other threads.
+    EventLoop(Py<PyAny>),
+}
+
+impl ScriptCaller {
+    pub(crate) fn new(forms: Arc<[CallForm]>, place: CallerPlace, side: CallerSide) -> Arc<Self> {
+        let (functions, on_print, event_loop, context) = place;
+        Arc::new(Self {
+            forms,
+            functions,
+            on_print,
+            event_loop,
+            context,
+            side,
+            raised: Mutex::default(),
+            interrupt: Mutex::default(),
+        })
+    }
+
+    /// Returns whether printed text is wanted.
+    pub(crate) fn has_printer(&self) -> bool {
+        self.on_print.is_some()
+    }
+
+    /// Passes a printed line on, on the thread that polls the run.
+    pub(crate) fn print(&self, line: &str) {
+        let Some(on_print) = &self.on_print else { return };
+        // Without an interpreter, the program ends.
+        let delivered = Python::try_attach(|py| self.deliver(py, on_print, line));
+        if let Some(Err(error)) = delivered {
+            self.interrupt(error);
+        }
+    }
+
+    /// Runs until the run or an interrupt ends it.
+    pub(crate) async fn watch<T>(&self, run: impl Future<Output = T>) -> Result<T, PyErr> {
+        let mut run = pin!(run);
+        poll_fn(|context| {
+            let polled = run.as_mut().poll(context);
+            let interrupt = self.interrupt.lock().take();
+            match (interrupt, polled) {
+                (Some(interrupt), _) => Poll::Ready(Err(interrupt)),
+                (None, Poll::Ready(ended)) => Poll::Ready(Ok(ended)),
+                (None, Poll::Pending) => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    /// Takes the exception with which a call failed.
+    pub(crate) fn take_raised(&self, id: CallId) -> Option<PyErr> {
+        let mut raised = self.raised.lock();
+        let place = raised.iter().position(|(call, _)| *call == id)?;
+        raised.remove(place).map(|(_, error)| error)
+    }
+
+    pub(crate) fn event_loop(&self) -> Option<&Py<PyAny>> {
+        self.event_loop.as_ref()
+    }
+
+    pub(crate) fn context(&self) -> &Py<PyAny> {
+        &self.context
+    }
+
+    /// Ends the run with an exception.
+    fn interrupt(&self, error: PyErr) {
+        let earlier = self.interrupt.lock().replace(error);
+        // Not under the lock, because dropping an exception may run code that waits for the interpreter.
+        drop(earlier);
+    }
+
+    /// Keeps the exception of a call, in the place of the oldest one if there are many.
+    fn keep(&self, call: CallId, error: PyErr) {
+        let mut raised = self.raised.lock();
+        let oldest = if raised.len() == MAX_RAISED { raised.pop_front() } else { None };
+        raised.push_back((call, error));
+        drop(raised);
+        // As above.
+        drop(oldest);
+    }
+
+    fn deliver(&self, py: Python<'_>, on_print: &Py<PyAny>, line: &str) -> PyResult<()> {
+        static DELIVER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        match (&self.side, &self.event_loop) {
+            (CallerSide::EventLoop(future), Some(event_loop)) => {
+                let deliver = DELIVER.import(py, "airlock._loop", "deliver_text")?;
+                let schedule = intern!(py, "call_soon_threadsafe");
+                event_loop.call_method1(py, schedule, (deliver, future, on_print, line))?;
+            }
+            _ => drop(on_print.call1(py, (line,))?),
+        }
+        Ok(())
+    }
+
+    /// Returns the function of a tool, and its arguments.
+    pub(crate) fn prepared<'py>(
+        &self,
+        py: Python<'py>,
+        tool: usize,
+        arguments: &Map<String, Value>,
+    ) -> PyResult<PreparedCall<'py>> {
+        prepared(py, &self.forms, &self.functions, tool, arguments)
+    }
+
+    /// Calls a plain function on this thread.
+    fn call_plain(
+        &self,
+        py: Python<'_>,
+        tool: usize,
+        call: &FunctionCall,
+        is_own_thread: bool,
+    ) -> Result<Value, FunctionError> {
+        let result = self.prepared(py, tool, call.arguments()).and_then(|(function, arguments)| {
+            let result = if is_own_thread {
+                function.call((), Some(&arguments))?
+            } else {
+                call_in_context(py, &self.context, function, &arguments)?
+            };
+            to_json(&result)
+        });
+        result.map_err(|error| self.failed(py, call.id(), error))
+    }
+
+    /// Returns the failure of a call for the script, and keeps the exception for the caller.
+    pub(crate) fn failed(&self, py: Python<'_>, call: CallId, error: PyErr) -> FunctionError {
+        let (kind, text) = described(py, &error);
+        if error.is_instance_of::<PyException>(py) {
+            self.keep(call, error);
+        } else {
+            // KeyboardInterrupt, SystemExit and their like are not for the script.
+            self.interrupt(error);
+        }
+        raised_error(&kind, &text)
+    }
+
+    fn is_on_own_thread(&self) -> bool {
+        matches!(self.side, CallerSide::Thread(id) if id == thread::current().id())
+    }
+}
+
+impl CallTarget for ScriptCaller {
+    fn call(
+        self: Arc<Self>,
+        tool: usize,
+        call: FunctionCall,
+    ) -> BoxFuture<'static, Result<Value, FunctionError>> {
+        Box::pin(async move {
+            // The script runs until it gives the thread back, and may have caught the failure.
+            if self.interrupt.lock().is_some() {
+                return Err(stopped_error());
+            }
+            if self.forms[tool].is_async {
+                return reply(self, tool, call).await;
+            }
+            if self.is_on_own_thread() {
+                return attached(|py| self.call_plain(py, tool, &call, true));
+            }
+            // It may block, and a worker of the runtime must not.
+            let called =
+                spawn_blocking(move || attached(|py| self.call_plain(py, tool, &call, false)));
+            called.await.unwrap_or_else(|_| Err(stopped_error()))
+        })
+    }
+}
+
+/// Returns the function of a tool, and its arguments.
+pub(crate) fn prepared<'py>(
+    py: Python<'py>,
+    forms: &[CallForm],
+    functions: &Py<PyTuple>,
+    tool: usize,
+    arguments: &Map<String, Value>,
+) -> PyResult<PreparedCall<'py>> {
+    let arguments = to_dict(py, arguments)?;
+    if let Some(convert) = &forms[tool].convert {
+        convert.call1(py, (&arguments,))?;
+    }
+    Ok((functions.bind(py).get_item(tool)?, arguments))
+}
+
+/// Calls a function in a copy of a context: one is entered by one thread at a time.
+pub(crate) fn call_in_context<'py>(
+    py: Python<'py>,
+    context: &Py<PyAny>,
+    function: Bound<'py, PyAny>,
+    arguments: &Bound<'py, PyDict>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let context = context.call_method0(py, intern!(py, "copy"))?;
+    let run = context.getattr(py, intern!(py, "run"))?;
+    run.bind(py).call((function,), Some(arguments))
+}
+
+/// Returns the name of the type of an exception, and its text.
+pub(crate) fn described(py: Python<'_>, error: &PyErr) -> (String, String) {
+    let kind = error.get_type(py).name().map_or_else(|_| "error".into(), |name| name.to_string());
+    let text = error.value(py).str().map_or_else(|_| String::new(), |text| text.to_string());
+    (kind, text)
+}
+
+/// Runs with the interpreter. Fails if the program ends.
+pub(crate) fn attached<T>(
+    run: impl FnOnce(Python<'_>) -> Result<T, FunctionError>,
+) -> Result<T, FunctionError> {
+    Python::try_attach(run).unwrap_or_else(|| Err(stopped_error()))
+}

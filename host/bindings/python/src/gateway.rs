@@ -1,0 +1,246 @@
+//! A gateway as a Python object. Each method returns its work, which is then done on the thread of the
+//! caller or beside an event loop.
+
+use std::{path::PathBuf, sync::Arc};
+
+use airlock_binding::{
+    BindingChat, BindingFailure, BindingGateway, GatewayChoices, GatewayConfig, HostRuntime,
+    RequestOptions,
+};
+use pyo3::{prelude::*, types::PyTuple};
+
+use crate::{
+    convert::to_object,
+    program::ProgramFunctions,
+    raise::raise,
+    tools::ToolSet,
+    work::{GatewayWork, WorkResult},
+};
+
+/// Key, clients, tools, tools to take away, language, approval, seconds, whether the program is the operator, and
+/// whether each call is its own approval.
+type OptionFields = (
+    Option<String>,
+    Option<Vec<String>>,
+    Option<Vec<String>>,
+    Option<Vec<String>>,
+    Option<String>,
+    Option<String>,
+    Option<f64>,
+    bool,
+    bool,
+);
+
+/// A configuration: a file, or a mapping.
+type ConfigFields<'py> = (Option<PathBuf>, Option<Bound<'py, PyAny>>);
+
+/// The functions of the tools, what asks the model function, whether it is `async def`, an event loop, and the
+/// context of the program.
+type ProgramPlace = (Py<PyTuple>, Option<Py<PyAny>>, bool, Option<Py<PyAny>>, Py<PyAny>);
+
+/// A gateway.
+#[pyclass(frozen, module = "airlock._airlock", name = "NativeGateway")]
+pub(crate) struct GatewayHandle(pub(crate) Arc<BindingGateway>);
+
+/// A streamed chat.
+#[pyclass(frozen, module = "airlock._airlock", name = "NativeChat")]
+pub(crate) struct ChatHandle {
+    pub(crate) chat: Arc<BindingChat>,
+    pub(crate) host: Arc<HostRuntime>,
+}
+
+/// Returns the work that starts a gateway.
+#[pyfunction]
+pub(crate) fn start_gateway(
+    py: Python<'_>,
+    config: ConfigFields<'_>,
+    tools: &Bound<'_, ToolSet>,
+    is_code_mode: bool,
+    place: ProgramPlace,
+) -> PyResult<GatewayWork> {
+    let host = HostRuntime::current().map_err(|failure| raise(py, &failure, None))?;
+    let config = match config {
+        (Some(path), _) => GatewayConfig::File(path),
+        (None, Some(members)) => GatewayConfig::Inline(to_object(&members)?),
+        (None, None) => GatewayConfig::Inline(serde_json::Map::new()),
+    };
+    let (functions, model, is_model_async, event_loop, context) = place;
+    let choices = GatewayChoices {
+        config,
+        tools: tools.get().pool.specs().to_vec(),
+        is_code_mode,
+        has_model: model.is_some(),
+    };
+    let forms = tools.get().forms.clone();
+    let program = ProgramFunctions { forms, functions, model, is_model_async, event_loop, context };
+    let starting = BindingGateway::start(host.clone(), choices, Arc::new(program));
+    Ok(GatewayWork::new(host, async move { starting.await.map(WorkResult::Gateway) }))
+}
+
+#[pymethods]
+impl GatewayHandle {
+    fn tools(&self, py: Python<'_>, options: OptionFields) -> PyResult<GatewayWork> {
+        let options = read(options);
+        self.work(py, |gateway| async move { gateway.tools(options).await.map(WorkResult::Json) })
+    }
+
+    fn call(
+        &self,
+        py: Python<'_>,
+        options: OptionFields,
+        name: String,
+        arguments: &Bound<'_, PyAny>,
+    ) -> PyResult<GatewayWork> {
+        let options = read(options);
+        let arguments = to_object(arguments)?;
+        self.work(py, |gateway| async move {
+            gateway.call(options, &name, arguments).await.map(WorkResult::Json)
+        })
+    }
+
+    fn run_script(
+        &self,
+        py: Python<'_>,
+        options: OptionFields,
+        code: String,
+    ) -> PyResult<GatewayWork> {
+        let options = read(options);
+        self.work(py, |gateway| async move {
+            gateway.run_script(options, &code).await.map(WorkResult::Json)
+        })
+    }
+
+    fn chat(
+        &self,
+        py: Python<'_>,
+        options: OptionFields,
+        body: &Bound<'_, PyAny>,
+    ) -> PyResult<GatewayWork> {
+        let options = read(options);
+        let body = to_object(body)?;
+        self.work(
+            py,
+            |gateway| async move { gateway.chat(options, body).await.map(WorkResult::Json) },
+        )
+    }
+
+    fn chat_stream(
+        &self,
+        py: Python<'_>,
+        options: OptionFields,
+        body: &Bound<'_, PyAny>,
+    ) -> PyResult<GatewayWork> {
+        let options = read(options);
+        let body = to_object(body)?;
+        self.work(py, |gateway| async move {
+            gateway.chat_stream(options, body).await.map(WorkResult::Chat)
+        })
+    }
+
+    fn pending(&self, py: Python<'_>, options: OptionFields) -> PyResult<GatewayWork> {
+        let options = read(options);
+        self.work(py, |gateway| async move { gateway.pending(options).await.map(WorkResult::Json) })
+    }
+
+    fn approve(&self, py: Python<'_>, options: OptionFields, id: String) -> PyResult<GatewayWork> {
+        let options = read(options);
+        self.work(py, |gateway| async move {
+            gateway.approve(options, &id).await.map(|()| WorkResult::Nothing)
+        })
+    }
+
+    fn deny(
+        &self,
+        py: Python<'_>,
+        options: OptionFields,
+        id: String,
+        reason: String,
+    ) -> PyResult<GatewayWork> {
+        let options = read(options);
+        self.work(py, |gateway| async move {
+            gateway.deny(options, &id, &reason).await.map(|()| WorkResult::Nothing)
+        })
+    }
+
+    fn resume(&self, py: Python<'_>, options: OptionFields, id: String) -> PyResult<GatewayWork> {
+        let options = read(options);
+        self.work(
+            py,
+            |gateway| async move { gateway.resume(options, &id).await.map(WorkResult::Json) },
+        )
+    }
+
+    fn serve(&self, py: Python<'_>) -> PyResult<GatewayWork> {
+        self.work(py, |gateway| async move { gateway.serve().await.map(WorkResult::Address) })
+    }
+
+    fn stop(&self, py: Python<'_>) -> PyResult<GatewayWork> {
+        self.work(py, |gateway| async move { gateway.stop().await.map(|()| WorkResult::Nothing) })
+    }
+}
+
+impl GatewayHandle {
+    /// Returns work of the gateway. Fails if it belongs to the parent of a fork.
+    fn work<W>(
+        &self,
+        py: Python<'_>,
+        begin: impl FnOnce(Arc<BindingGateway>) -> W,
+    ) -> PyResult<GatewayWork>
+    where
+        W: Future<Output = Result<WorkResult, BindingFailure>> + Send + 'static,
+    {
+        let host = self.0.host().map_err(|failure| raise(py, &failure, None))?;
+        Ok(GatewayWork::new(host, begin(self.0.clone())))
+    }
+}
+
+#[pymethods]
+impl ChatHandle {
+    /// Returns the work that waits for the next chunk; its result is `None` after the last one.
+    fn next(&self) -> GatewayWork {
+        let chat = self.chat.clone();
+        GatewayWork::new(self.host.clone(), async move {
+            let next = chat.next().await?;
+            Ok(next.map_or(WorkResult::Nothing, WorkResult::Json))
+        })
+    }
+
+    /// Cancels the chat.
+    fn close(&self) {
+        let _runtime = self.host.handle().enter();
+        self.chat.close();
+    }
+}
+
+impl Drop for ChatHandle {
+    fn drop(&mut self) {
+        if self.host.is_this() {
+            self.close();
+        }
+    }
+}
+
+fn read(options: OptionFields) -> RequestOptions {
+    let (
+        key,
+        clients,
+        tools,
+        exclude_tools,
+        language,
+        approval,
+        timeout_seconds,
+        is_operator,
+        is_approving,
+    ) = options;
+    RequestOptions {
+        key,
+        clients,
+        tools,
+        exclude_tools,
+        language,
+        approval,
+        timeout_seconds,
+        is_operator,
+        is_approving,
+    }
+}

@@ -1,0 +1,125 @@
+//! Work of a gateway: done on the thread of its caller, or beside an event loop.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use airlock_binding::{BindingChat, BindingFailure, BindingGateway, HostRuntime};
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use pyo3::{prelude::*, types::PyString};
+use serde_json::Value;
+
+use crate::{
+    convert::to_python,
+    drive::drive,
+    gateway::{ChatHandle, GatewayHandle},
+    raise::raise,
+    spawn::{SpawnedRun, deliver},
+};
+
+/// Result of work.
+pub(crate) enum WorkResult {
+    Nothing,
+    Json(Value),
+    Address(SocketAddr),
+    Gateway(BindingGateway),
+    Chat(BindingChat),
+}
+
+type WorkFuture = BoxFuture<'static, Result<WorkResult, BindingFailure>>;
+
+/// Work that has not begun, or was begun. It is done once.
+#[pyclass(frozen, module = "airlock._airlock")]
+pub(crate) struct GatewayWork {
+    host: Arc<HostRuntime>,
+    /// `None` once it was begun.
+    future: Mutex<Option<WorkFuture>>,
+}
+
+#[pymethods]
+impl GatewayWork {
+    /// Does the work on this thread, detached from the interpreter, and returns its result.
+    fn wait(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let future = self.take(py)?;
+        let ended = drive(py, &self.host, async { Ok(future.await) })?;
+        converted(py, ended, &self.host)
+    }
+
+    /// Does the work as a task. Its result is delivered to the future, on its event loop.
+    fn spawn(
+        &self,
+        py: Python<'_>,
+        event_loop: Py<PyAny>,
+        future: Py<PyAny>,
+    ) -> PyResult<SpawnedRun> {
+        let work = self.take(py)?;
+        let host = self.host.clone();
+        let delivery = WorkDelivery { host, event_loop, future, is_running: true };
+        Ok(SpawnedRun(self.host.handle().spawn(delivery.run(work)).abort_handle()))
+    }
+}
+
+impl GatewayWork {
+    pub(crate) fn new(
+        host: Arc<HostRuntime>,
+        future: impl Future<Output = Result<WorkResult, BindingFailure>> + Send + 'static,
+    ) -> Self {
+        Self { host, future: Mutex::new(Some(Box::pin(future))) }
+    }
+
+    fn take(&self, py: Python<'_>) -> PyResult<WorkFuture> {
+        let future = self.future.lock().take();
+        future.ok_or_else(|| {
+            let done = BindingFailure::Invalid("the work was begun before".into());
+            raise(py, &done, None)
+        })
+    }
+}
+
+fn converted(
+    py: Python<'_>,
+    ended: Result<WorkResult, BindingFailure>,
+    host: &Arc<HostRuntime>,
+) -> PyResult<Py<PyAny>> {
+    Ok(match ended.map_err(|failure| raise(py, &failure, None))? {
+        WorkResult::Nothing => py.None(),
+        WorkResult::Json(value) => to_python(py, &value)?.unbind(),
+        WorkResult::Address(address) => PyString::new(py, &address.to_string()).into_any().unbind(),
+        WorkResult::Gateway(gateway) => Py::new(py, GatewayHandle(Arc::new(gateway)))?.into_any(),
+        WorkResult::Chat(chat) => {
+            let chat = ChatHandle { chat: Arc::new(chat), host: host.clone() };
+            Py::new(py, chat)?.into_any()
+        }
+    })
+}
+
+/// Delivers the result of work to a future, also if its task panics or is stopped: a future that nothing ends
+/// would wait for ever.
+struct WorkDelivery {
+    host: Arc<HostRuntime>,
+    event_loop: Py<PyAny>,
+    future: Py<PyAny>,
+    is_running: bool,
+}
+
+impl WorkDelivery {
+    async fn run(mut self, work: WorkFuture) {
+        let ended = work.await;
+        self.is_running = false;
+        // Without an interpreter or with a closed event loop, nothing waits for it.
+        let _ = Python::try_attach(|py| {
+            let ended = converted(py, ended, &self.host);
+            deliver(py, &self.event_loop, &self.future, ended)
+        });
+    }
+}
+
+impl Drop for WorkDelivery {
+    fn drop(&mut self) {
+        if self.is_running {
+            let stopped = BindingFailure::Cancelled("the work of the gateway was stopped".into());
+            let _ = Python::try_attach(|py| {
+                deliver(py, &self.event_loop, &self.future, Err(raise(py, &stopped, None)))
+            });
+        }
+    }
+}

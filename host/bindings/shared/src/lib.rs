@@ -1,0 +1,49 @@
+//! The parts that the bindings for Python and Node.js share: the runtime and the sandbox of the process,
+//! tools that are prepared once for all runs, runs that wait, failures as data, and bounds on
+//! limits and values. With the feature `gateway`, also a gateway with functions of the program.
+//!
+//! This crate knows no interpreter. A binding converts values, makes the calls, and raises the failures.
+
+mod failure;
+#[cfg(feature = "gateway")]
+mod gateway;
+#[cfg(feature = "gateway")]
+mod gateway_failure;
+mod limits;
+#[cfg(feature = "gateway")]
+mod model;
+mod process;
+#[cfg(feature = "gateway")]
+mod request;
+mod run;
+mod tools;
+mod value;
+
+#[cfg(feature = "gateway")]
+pub use airlock::{
+    ModelFailure,
+    tool::{ErrorKind, ToolError},
+};
+pub use airlock_json::MAX_DEPTH;
+pub use airlock_runner::{
+    CallId, FunctionCall, FunctionError, RunDump, RunLimits, RunRequest, RunnerSettings,
+    ScriptLanguage,
+};
+
+pub use self::{
+    failure::{
+        BindingFailure, FailedScript, FailedTool, raised_error, raised_message, stopped_error,
+    },
+    limits::{LimitValues, NameStyle},
+    process::{HostProcess, HostRuntime},
+    run::{BindingRun, WaitingRun, script_language},
+    tools::{CallTarget, ToolPool, ToolSpec, parsed_schema},
+    value::{BadValue, MAX_VALUE_BYTES, ValueBudget, parse_value},
+};
+#[cfg(feature = "gateway")]
+pub use self::{
+    gateway::{BindingGateway, GatewayChoices, GatewayConfig, GatewayProgram},
+    gateway_failure::GatewayFailure,
+    model::ModelAnswer,
+    request::{BindingChat, RequestOptions},
+};

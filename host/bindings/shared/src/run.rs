@@ -1,0 +1,169 @@
+//! Runs as objects of a program: finished, or waiting for decisions.
+
+use std::{mem, sync::Arc};
+
+use airlock_runner::{
+    FinishedRun, NoSuchCall, PendingRun, RunDump, RunRequest, RunState, ScriptLanguage,
+};
+use parking_lot::Mutex;
+use serde_json::{Map, Value};
+
+use crate::{BindingFailure, CallTarget, HostProcess, ToolPool, tools::context};
+
+/// Returns the language with this name. Fails if there is none.
+pub fn script_language(name: &str) -> Result<ScriptLanguage, BindingFailure> {
+    ScriptLanguage::named(name).ok_or_else(|| {
+        let valid = ScriptLanguage::ALL.map(ScriptLanguage::name).join(" or ");
+        BindingFailure::Invalid(format!("the language {name:?} is unknown; it must be {valid}"))
+    })
+}
+
+/// A run of a script.
+pub struct BindingRun(Mutex<RunPhase>);
+
+enum RunPhase {
+    Finished(Arc<FinishedRun>),
+    Waiting(Box<WaitingRun>),
+    /// It was resumed, and is another object now.
+    Resumed,
+}
+
+/// A run that waits.
+pub struct WaitingRun(PendingRun);
+
+impl BindingRun {
+    /// Runs a script with the tools of a set. `target` makes its calls. Dropping the future stops the
+    /// script.
+    pub async fn start(
+        process: Arc<HostProcess>,
+        pool: Arc<ToolPool>,
+        target: Arc<dyn CallTarget>,
+        request: RunRequest,
+    ) -> Result<Self, BindingFailure> {
+        let request = request.with_functions(pool.functions()).with_context(context(target));
+        let ran = process.runner().run(request).await;
+        Ok(Self::new(ran?))
+    }
+
+    /// Resumes a run that waits. Dropping the future stops the script.
+    pub async fn resume(
+        process: Arc<HostProcess>,
+        waiting: WaitingRun,
+        target: Arc<dyn CallTarget>,
+    ) -> Result<Self, BindingFailure> {
+        let WaitingRun(pending) = waiting;
+        let ran = process.runner().resume(pending.with_context(context(target))).await;
+        Ok(Self::new(ran?))
+    }
+
+    /// Runs the script of a finished run again, from the bytes of its journal alone.
+    pub async fn replay(process: Arc<HostProcess>, dump: Vec<u8>) -> Result<Self, BindingFailure> {
+        let dump = RunDump::from_bytes(dump)?;
+        let finished = process.runner().replay(&dump).await?;
+        Ok(Self::in_phase(RunPhase::Finished(Arc::new(finished))))
+    }
+
+    /// Loads a run that waits, from its bytes.
+    pub fn load(dump: Vec<u8>, pool: &Arc<ToolPool>) -> Result<Self, BindingFailure> {
+        let dump = RunDump::from_bytes(dump)?;
+        Ok(Self::new(RunState::Pending(PendingRun::load(&dump, pool.functions())?)))
+    }
+
+    fn new(state: RunState) -> Self {
+        Self::in_phase(match state {
+            RunState::Finished(finished) => RunPhase::Finished(Arc::new(finished)),
+            RunState::Pending(pending) => RunPhase::Waiting(Box::new(WaitingRun(pending))),
+        })
+    }
+
+    fn in_phase(phase: RunPhase) -> Self {
+        Self(Mutex::new(phase))
+    }
+
+    /// Returns the result of the run; `None` if it waits or was resumed.
+    pub fn finished(&self) -> Option<Arc<FinishedRun>> {
+        match &*self.0.lock() {
+            RunPhase::Finished(finished) => Some(finished.clone()),
+            RunPhase::Waiting(_) | RunPhase::Resumed => None,
+        }
+    }
+
+    /// Returns the text that the script has printed.
+    pub fn output(&self) -> String {
+        match &*self.0.lock() {
+            RunPhase::Finished(finished) => finished.output.clone(),
+            RunPhase::Waiting(waiting) => waiting.0.output().to_owned(),
+            RunPhase::Resumed => String::new(),
+        }
+    }
+
+    /// Returns the calls without a decision: number, tool, arguments.
+    pub fn pending(&self) -> Vec<(u32, String, Map<String, Value>)> {
+        match &*self.0.lock() {
+            RunPhase::Waiting(waiting) => waiting
+                .0
+                .calls()
+                .iter()
+                .filter(|call| call.decision.is_none())
+                .map(|call| (call.id, call.function.clone(), call.arguments.clone()))
+                .collect(),
+            RunPhase::Finished(_) | RunPhase::Resumed => Vec::new(),
+        }
+    }
+
+    /// Approves a call.
+    pub fn approve(&self, id: u32) -> Result<(), BindingFailure> {
+        self.decide(id, |run| run.approve(id))
+    }
+
+    /// Denies a call. The script receives the reason.
+    pub fn deny(&self, id: u32, reason: &str) -> Result<(), BindingFailure> {
+        self.decide(id, |run| run.deny(id, reason))
+    }
+
+    fn decide(
+        &self,
+        id: u32,
+        decide: impl FnOnce(&mut PendingRun) -> Result<(), NoSuchCall>,
+    ) -> Result<(), BindingFailure> {
+        match &mut *self.0.lock() {
+            RunPhase::Waiting(waiting) => {
+                decide(&mut waiting.0).map_err(|NoSuchCall { id }| BindingFailure::NoSuchCall(id))
+            }
+            RunPhase::Finished(_) => Err(BindingFailure::NoSuchCall(id)),
+            RunPhase::Resumed => Err(BindingFailure::used_up()),
+        }
+    }
+
+    /// Returns the run as bytes. Fails if it is finished and keeps no journal, or was resumed.
+    pub fn dump(&self) -> Result<RunDump, BindingFailure> {
+        match &*self.0.lock() {
+            RunPhase::Waiting(waiting) => Ok(waiting.0.dump()),
+            RunPhase::Finished(finished) => {
+                finished.journal.clone().ok_or_else(BindingFailure::no_journal)
+            }
+            RunPhase::Resumed => Err(BindingFailure::used_up()),
+        }
+    }
+
+    /// Takes a run that waits, to resume it. Fails if it does not wait. It is used up afterwards.
+    pub fn take_waiting(&self) -> Result<WaitingRun, BindingFailure> {
+        let mut phase = self.0.lock();
+        match mem::replace(&mut *phase, RunPhase::Resumed) {
+            RunPhase::Waiting(waiting) => Ok(*waiting),
+            RunPhase::Resumed => Err(BindingFailure::used_up()),
+            finished @ RunPhase::Finished(_) => {
+                *phase = finished;
+                Err(BindingFailure::Invalid("the run is finished, and cannot be resumed".into()))
+            }
+        }
+    }
+}
+
+impl WaitingRun {
+    /// Sets what receives the lines that the resumed script prints.
+    #[must_use]
+    pub fn with_on_print(self, on_print: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self(self.0.with_on_print(on_print))
+    }
+}

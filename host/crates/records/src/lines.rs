@@ -1,0 +1,157 @@
+//! Event → line of the audit log. On the thread of its writer alone.
+
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+
+use crate::{
+    event::{
+        CallCode, CallEnd, CallFacts, LostEvents, ModelEnd, RecordEvent, RefusedCall, ShortText,
+        TimedAct,
+    },
+    rows,
+};
+use airlock_audit::line;
+use airlock_core::{
+    act::Actor, door::Membership, tenant::Tenant, tool::ClientName, unix_time::unix_milliseconds,
+};
+use airlock_store::call_log::LoggedParty;
+use airlock_strings::{cut, hex};
+
+/// Longest value of an act in a line, in bytes.
+const MAX_DETAIL_BYTES: usize = 2_048;
+/// Longest values of an act together, in bytes. An escape makes six of one, so the event has room in a line.
+const MAX_ACT_BYTES: usize = (airlock_audit::MAX_EVENT_BYTES - 4_096) / 6;
+
+/// Members of a line.
+type LineMembers = Vec<(&'static str, Value)>;
+
+/// Renders an event.
+pub(crate) fn render(event: &RecordEvent) -> String {
+    match event {
+        RecordEvent::Admitted(facts) => line("call_admitted", admission(facts)),
+        RecordEvent::Ended(end) => line("call_ended", ending(end)),
+        RecordEvent::Refused(refused) => line("call_refused", refusal(refused)),
+        RecordEvent::Model(end) => line("model_ended", model(end)),
+        RecordEvent::Act(timed) => line(timed.act.kind.name(), act(timed)),
+        RecordEvent::Lost(LostEvents { until, count }) => {
+            line("events_lost", [("time_ms", milliseconds(*until)), ("count", json!(count))])
+        }
+    }
+}
+
+fn admission(facts: &CallFacts) -> LineMembers {
+    let commitment = facts.committed().map(|committed| hex(&committed.arguments));
+    let mut members = vec![
+        ("time_ms", milliseconds(facts.at)),
+        ("call", facts.id.to_string().into()),
+        ("parent", facts.parent.map(|parent| parent.to_string()).into()),
+        ("origin", facts.origin.into()),
+        ("tool", facts.tool.full_name.as_str().into()),
+        ("client", facts.tool.client.as_ref().map(ClientName::as_str).into()),
+        ("decision", facts.permission.name().into()),
+        ("effects", facts.has_effects.into()),
+        ("arguments", commitment.into()),
+        ("arguments_bytes", facts.arguments.as_str().len().into()),
+    ];
+    members.extend(party(&facts.tenant, &facts.membership));
+    members
+}
+
+fn ending(end: &CallEnd) -> LineMembers {
+    let result = end.committed_result();
+    vec![
+        ("time_ms", milliseconds(end.at)),
+        ("call", end.facts.id.to_string().into()),
+        ("tool", end.facts.tool.full_name.as_str().into()),
+        ("outcome", end.status.name().into()),
+        ("code", end.code.as_ref().map(CallCode::name).into()),
+        ("duration_us", microseconds(end.duration).into()),
+        ("fuel", end.fuel.into()),
+        ("run", text(end.run.as_ref())),
+        ("cost_microdollars", end.cost.into()),
+        ("result", result.map(|result| hex(&result.digest)).into()),
+        ("result_bytes", result.map(|result| result.bytes).into()),
+    ]
+}
+
+fn refusal(refused: &RefusedCall) -> LineMembers {
+    let mut members = vec![
+        ("time_ms", milliseconds(refused.at)),
+        ("call", refused.id.to_string().into()),
+        ("parent", refused.parent.map(|parent| parent.to_string()).into()),
+        ("origin", refused.origin.into()),
+        ("tool", refused.name.as_str().into()),
+        ("client", text(refused.client.as_ref())),
+        ("code", refused.code.name().into()),
+    ];
+    members.extend(party(&refused.tenant, &refused.membership));
+    members
+}
+
+fn model(end: &ModelEnd) -> LineMembers {
+    let usage = end.usage.as_ref();
+    let mut members = vec![
+        ("time_ms", milliseconds(end.at)),
+        ("request", end.id.to_string().into()),
+        ("model", end.model.as_str().into()),
+        ("provider", text(end.provider.as_ref())),
+        ("served_model", text(end.served_model.as_ref())),
+        ("streamed", end.is_streamed.into()),
+        ("outcome", end.status.name().into()),
+        ("code", text(end.code.as_ref())),
+        ("duration_us", microseconds(end.duration).into()),
+        ("input_tokens", usage.map(|usage| usage.input).into()),
+        ("cached_input_tokens", usage.map(|usage| usage.cached_input).into()),
+        ("output_tokens", usage.map(|usage| usage.output).into()),
+        ("reasoning_tokens", usage.map(|usage| usage.reasoning).into()),
+        ("cost_microdollars", end.cost.into()),
+    ];
+    members.extend(party(&end.tenant, &end.membership));
+    members
+}
+
+fn act(timed: &TimedAct) -> LineMembers {
+    let act = &timed.act;
+    let most = (MAX_ACT_BYTES / (act.details.len() + 4)).min(MAX_DETAIL_BYTES);
+    let mut members = vec![
+        ("time_ms", milliseconds(timed.at)),
+        ("actor", cut(act.actor.to_string(), most).into()),
+        ("object", cut(act.object.clone(), most).into()),
+    ];
+    if let Actor::User { user, .. } = &act.actor {
+        members.push(("user_issuer", cut(user.issuer.clone(), most).into()));
+        members.push(("user_subject", cut(user.subject.clone(), most).into()));
+    }
+    let details = act.details.iter();
+    members.extend(details.map(|(name, value)| (*name, cut(value.clone(), most).into())));
+    members
+}
+
+fn party(tenant: &Tenant, membership: &Membership) -> LineMembers {
+    let LoggedParty { key_id, key_name, team, customer, user_issuer, user_subject } =
+        rows::party(tenant, membership);
+    vec![
+        ("key", key_id.into()),
+        ("key_name", key_name.into()),
+        ("team", team.into()),
+        ("customer", customer.into()),
+        ("user_issuer", user_issuer.into()),
+        ("user_subject", user_subject.into()),
+    ]
+}
+
+fn text(text: Option<&ShortText>) -> Value {
+    text.map(ShortText::as_str).into()
+}
+
+fn milliseconds(time: SystemTime) -> Value {
+    unix_milliseconds(time).into()
+}
+
+pub(crate) fn microseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::*;
+use crate::{event::MAX_TEXT_BYTES, queue::QueuedEvent};
+use airlock_core::{
+    act::{Act, ActKind},
+    model_control::TokenUsage,
+    tenant::User,
+    tool::HostCode,
+};
+use airlock_store::call_log::{CallStatus, LogBatch};
+
+/// Returns the line and the rows of an event.
+fn rendered(event: RecordEvent) -> (Value, LogBatch) {
+    let line = render(&event);
+    assert!(line.len() <= airlock_audit::MAX_EVENT_BYTES, "{} bytes: {line:.60}", line.len());
+    let queued = QueuedEvent { event: Arc::new(event), bytes: 1, waiter: None };
+    (serde_json::from_str(&line).expect("JSON"), rows::render(&[queued], true))
+}
+
+fn model_end(usage: Option<TokenUsage>) -> ModelEnd {
+    ModelEnd {
+        id: Uuid::nil(),
+        begun: SystemTime::UNIX_EPOCH + Duration::from_secs(1),
+        at: SystemTime::UNIX_EPOCH + Duration::from_secs(3),
+        tenant: Tenant::ANONYMOUS,
+        membership: Membership { key: Some("k1".to_owned()), ..Membership::default() },
+        model: ShortText::new("openai/a"),
+        is_streamed: false,
+        status: CallStatus::Success,
+        provider: Some(ShortText::new("openai")),
+        served_model: Some(ShortText::new(&"x".repeat(1_000))),
+        usage,
+        cost: Some(3_000_000),
+        code: None,
+        duration: Duration::from_millis(2),
+    }
+}
+
+fn refused_call(name: &str, code: CallCode, membership: Membership) -> RecordEvent {
+    RecordEvent::Refused(Box::new(RefusedCall {
+        id: Uuid::nil(),
+        at: SystemTime::UNIX_EPOCH,
+        tenant: Tenant::of_key([1; 32], "team"),
+        membership: Arc::new(membership),
+        origin: "script",
+        parent: None,
+        name: ShortText::new(name),
+        client: None,
+        code,
+    }))
+}
+
+#[test]
+fn a_request_to_a_model_has_its_tokens_its_cost_and_the_time_of_its_end() {
+    let usage = TokenUsage { input: 3, cached_input: 1, output: 2, reasoning: 0 };
+    let (line, rows) = rendered(RecordEvent::Model(Box::new(model_end(Some(usage)))));
+    assert_eq!(line["kind"], "model_ended");
+    assert_eq!(line["time_ms"], 3_000);
+    assert_eq!(line["key"], "k1");
+    assert_eq!(line["cost_microdollars"], 3_000_000);
+    assert_eq!(rows.models[0].at_ms, 1_000, "rows are listed by their beginning");
+    assert_eq!(rows.models[0].cost, Some(3_000_000));
+    assert_eq!(rows.models[0].tokens.map(|tokens| tokens.output), Some(2));
+    let served = rows.models[0].served_model.as_deref().expect("it is kept");
+    assert!(served.len() <= MAX_TEXT_BYTES);
+}
+
+#[test]
+fn numbers_that_a_provider_has_made_up_are_bounded() {
+    let usage = TokenUsage { input: 1, cached_input: u64::MAX, output: u64::MAX, reasoning: 0 };
+    let (_, rows) = rendered(RecordEvent::Model(Box::new(model_end(Some(usage)))));
+    let tokens = rows.models[0].tokens.expect("tokens");
+    assert!(tokens.output.checked_mul(250_000).is_some());
+    assert_eq!(tokens.output, tokens.cached);
+}
+
+#[test]
+fn a_refusal_has_a_line_and_a_row_and_an_act_a_line_alone() {
+    let code = CallCode::Host(HostCode::NotFound);
+    let refused = refused_call("no\u{202e}tool", code, Membership::default());
+    let (line, rows) = rendered(refused);
+    assert_eq!(line["code"], "airlock.not_found");
+    assert_eq!(line["key"], "team", "a key without a membership has its name");
+    assert_eq!((rows.tools.len(), rows.tools[0].status), (1, CallStatus::Refused));
+    let user = User { issuer: "https://i".to_owned(), subject: "ann".to_owned() };
+    let actor = Actor::User { key: "view".to_owned(), user };
+    let act = Act::new(ActKind::ApprovalGranted, actor, "call_1").with("tool", "a-b");
+    let act = TimedAct { at: SystemTime::UNIX_EPOCH, act };
+    let (line, rows) = rendered(RecordEvent::Act(Box::new(act)));
+    assert_eq!(line["kind"], "approval_granted");
+    assert_eq!((&line["object"], &line["tool"]), (&json!("call_1"), &json!("a-b")));
+    assert_eq!(line["actor"], "user of key \"view\"");
+    assert_eq!((&line["user_issuer"], &line["user_subject"]), (&json!("https://i"), &json!("ann")));
+    assert!(rows.is_empty());
+}
+
+#[test]
+fn no_event_is_too_long_for_the_audit_log() {
+    let hostile = "\u{1}".repeat(1 << 20);
+    let membership = Membership {
+        key: Some(hostile.clone()),
+        key_name: Some(hostile.clone()),
+        team: Some(hostile.clone()),
+        customer: Some(hostile.clone()),
+    };
+    let code = CallCode::Tool(ShortText::new(&hostile));
+    let _ = rendered(refused_call(&hostile, code, membership.clone()));
+    let mut model = model_end(None);
+    model.membership = membership;
+    model.model = ShortText::new(&hostile);
+    model.provider = Some(ShortText::new(&hostile));
+    model.code = Some(ShortText::new(&hostile));
+    let _ = rendered(RecordEvent::Model(Box::new(model)));
+    for count in [0, 3, 9] {
+        let user = User { issuer: hostile.clone(), subject: hostile.clone() };
+        let actor = Actor::User { key: hostile.clone(), user };
+        let mut act = Act::new(ActKind::ConfigChanged, actor, &hostile);
+        let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
+        act.details.extend(names.iter().take(count).map(|name| (*name, hostile.clone())));
+        let at = SystemTime::UNIX_EPOCH;
+        let _ = rendered(RecordEvent::Act(Box::new(TimedAct { at, act })));
+    }
+}
+
+#[test]
+fn an_erasure_has_as_many_identifiers_as_are_recorded_at_once() {
+    let ids = vec![Uuid::max().to_string(); 30].join(" ");
+    let act =
+        Act::new(ActKind::LogErased, Actor::Gateway, "tools").with("count", "30").with("ids", &ids);
+    let at = SystemTime::UNIX_EPOCH;
+    let (line, _) = rendered(RecordEvent::Act(Box::new(TimedAct { at, act })));
+    assert_eq!(line["ids"], ids);
+}
+
+#[test]
+fn lost_events_leave_a_line() {
+    let lost = RecordEvent::Lost(LostEvents { until: SystemTime::UNIX_EPOCH, count: 7 });
+    assert_eq!(render(&lost), r#"{"count":7,"kind":"events_lost","time_ms":0}"#);
+    assert!(rendered(lost).1.is_empty());
+}

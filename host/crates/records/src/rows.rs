@@ -1,0 +1,168 @@
+//! Events → rows of the call log. On the thread of its writer alone.
+
+use std::collections::HashSet;
+
+use crate::{
+    event::{CallCode, CallEnd, CallFacts, ModelEnd, RecordEvent, RefusedCall, ShortText, short},
+    lines::microseconds,
+    queue::QueuedEvent,
+};
+use airlock_core::{
+    door::{CallId, Membership},
+    tenant::Tenant,
+    unix_time::unix_milliseconds,
+};
+use airlock_store::call_log::{
+    CallContents, CallStatus, LogBatch, LoggedModelCall, LoggedParty, LoggedTokens, LoggedToolCall,
+    MAX_CONTENT_BYTES,
+};
+
+/// Renders a batch of events, with arguments and results if the log keeps them.
+pub(crate) fn render(events: &[QueuedEvent], keeps_contents: bool) -> LogBatch {
+    let mut rows = LogBatch::default();
+    // The row of a call that has ended in the same batch has all that the row of its admission has.
+    let ended: HashSet<CallId> = events.iter().filter_map(ended_call).collect();
+    for event in events {
+        match &*event.event {
+            RecordEvent::Admitted(facts) if !ended.contains(&facts.id) => {
+                rows.tools.push(admitted(facts));
+            }
+            RecordEvent::Ended(end) => {
+                let row = self::ended(end);
+                if keeps_contents {
+                    rows.contents.push((row.id.clone(), contents(end)));
+                }
+                rows.tools.push(row);
+            }
+            RecordEvent::Refused(call) => rows.tools.push(refused(call)),
+            RecordEvent::Model(end) => rows.models.push(model(end)),
+            RecordEvent::Admitted(_) | RecordEvent::Act(_) | RecordEvent::Lost(_) => {}
+        }
+    }
+    rows
+}
+
+fn ended_call(event: &QueuedEvent) -> Option<CallId> {
+    match &*event.event {
+        RecordEvent::Ended(end) => Some(end.facts.id),
+        _ => None,
+    }
+}
+
+fn admitted(facts: &CallFacts) -> LoggedToolCall {
+    let committed = facts.committed();
+    LoggedToolCall {
+        id: facts.id.to_string(),
+        at_ms: unix_milliseconds(facts.at),
+        status: CallStatus::Processing,
+        tool: facts.tool.full_name.as_str().to_owned(),
+        client: facts.tool.client.as_ref().map(|client| client.as_str().to_owned()),
+        origin: facts.origin.to_owned(),
+        decision: facts.permission.name().to_owned(),
+        party: party(&facts.tenant, &facts.membership),
+        parent: facts.parent.map(|parent| parent.to_string()),
+        run: None,
+        code: None,
+        duration_us: None,
+        cost: None,
+        fuel: None,
+        arguments_digest: committed.map(|committed| committed.arguments),
+        result_digest: None,
+        salt: committed.map(|committed| *committed.salts.bytes()),
+        erased_ms: None,
+    }
+}
+
+fn ended(end: &CallEnd) -> LoggedToolCall {
+    LoggedToolCall {
+        status: end.status,
+        run: end.run.as_ref().map(text),
+        code: end.code.as_ref().map(CallCode::name),
+        duration_us: Some(signed(microseconds(end.duration))),
+        cost: end.cost.map(signed),
+        fuel: end.fuel.map(signed),
+        result_digest: end.committed_result().map(|result| result.digest),
+        ..admitted(&end.facts)
+    }
+}
+
+fn contents(end: &CallEnd) -> CallContents {
+    let arguments = Some(end.facts.arguments.as_str().to_owned());
+    let result = end.result.as_ref().and_then(|result| result.text());
+    CallContents {
+        arguments: arguments.filter(|text| text.len() <= MAX_CONTENT_BYTES),
+        result: result.filter(|text| text.len() <= MAX_CONTENT_BYTES),
+    }
+}
+
+fn refused(refused: &RefusedCall) -> LoggedToolCall {
+    LoggedToolCall {
+        id: refused.id.to_string(),
+        at_ms: unix_milliseconds(refused.at),
+        status: CallStatus::Refused,
+        tool: text(&refused.name),
+        client: refused.client.as_ref().map(text),
+        origin: refused.origin.to_owned(),
+        decision: "refused".to_owned(),
+        party: party(&refused.tenant, &refused.membership),
+        parent: refused.parent.map(|parent| parent.to_string()),
+        run: None,
+        code: Some(refused.code.name()),
+        duration_us: None,
+        cost: None,
+        fuel: None,
+        arguments_digest: None,
+        result_digest: None,
+        salt: None,
+        erased_ms: None,
+    }
+}
+
+fn model(end: &ModelEnd) -> LoggedModelCall {
+    LoggedModelCall {
+        id: end.id.to_string(),
+        at_ms: unix_milliseconds(end.begun),
+        status: end.status,
+        model: text(&end.model),
+        provider: end.provider.as_ref().map(text),
+        served_model: end.served_model.as_ref().map(text),
+        party: party(&end.tenant, &end.membership),
+        is_streamed: end.is_streamed,
+        code: end.code.as_ref().map(text),
+        duration_us: Some(signed(microseconds(end.duration))),
+        cost: end.cost.map(signed),
+        tokens: end.usage.map(|usage| LoggedTokens {
+            input: signed(usage.input),
+            cached: signed(usage.cached_input),
+            output: signed(usage.output),
+            reasoning: signed(usage.reasoning),
+        }),
+    }
+}
+
+/// Returns the party of a record: the names and identifiers of its caller, cut to a bounded length.
+pub(crate) fn party(tenant: &Tenant, membership: &Membership) -> LoggedParty {
+    let Membership { key, key_name, team, customer } = membership;
+    let identity = tenant.identity();
+    let user = identity.and_then(|identity| identity.user);
+    // A key that no element of the configuration describes has its name alone.
+    let own_name = identity.map(|identity| identity.key_name);
+    LoggedParty {
+        key_id: key.as_deref().or(own_name).map(short),
+        key_name: key_name.as_deref().or(own_name).map(short),
+        team: team.as_deref().map(short),
+        customer: customer.as_deref().map(short),
+        user_issuer: user.map(|user| short(&user.issuer)),
+        user_subject: user.map(|user| short(&user.subject)),
+    }
+}
+
+fn text(text: &ShortText) -> String {
+    text.as_str().to_owned()
+}
+
+/// Converts a number, which a provider or a tool may have made up: sums of as many rows as a query reads must
+/// not overflow, and 2^43 is more than any real one.
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX).min(i64::MAX >> 20)
+}

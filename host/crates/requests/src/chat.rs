@@ -1,0 +1,81 @@
+//! Starts the agent loop for a chat, whatever the form of its request is.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use super::{RequestCharge, RequestParts, Sender};
+use airlock_agent::{self as agent, RequestObserver, Run};
+use airlock_conversation::Wire;
+use airlock_core::{
+    door::{Caller, Hearing, Origin},
+    tool::QuestionKinds,
+};
+use airlock_model::{MemoryBudget, Object, Prompt};
+
+/// A chat that was read and is ready for the loop.
+pub struct PreparedChat {
+    /// The API in which the caller receives the reply. Only a caller of chat completions receives one that is
+    /// passed on as it came.
+    pub wire: Wire,
+    /// The request.
+    pub prompt: Prompt,
+    /// True if the reply is streamed.
+    pub is_streamed: bool,
+    /// True if the caller receives the progress of calls.
+    pub wants_events: bool,
+    /// Questions of tools that the caller can answer in a later request.
+    pub questions: QuestionKinds,
+    /// False if nothing of the request may be stored.
+    pub may_store: bool,
+    /// Further members of the `airlock` object.
+    pub notes: Object,
+    /// Time for the whole request.
+    pub timeout: Duration,
+    /// Charged for what the model and the tools add.
+    pub charge: RequestCharge,
+    /// Receives what happens; `None` if nothing does.
+    pub observer: Option<Arc<dyn RequestObserver>>,
+}
+
+impl RequestParts {
+    /// Starts the agent loop for a chat. Nothing happens until the returned run is polled.
+    pub fn start_chat(&self, sender: &Sender, chat: PreparedChat) -> Run {
+        let PreparedChat { wire, prompt, is_streamed, wants_events, may_store, .. } = chat;
+        let view = self.model_view(sender);
+        let hearing = Hearing { questions: chat.questions, ..Hearing::default() };
+        let (caller, reports) = if wants_events {
+            let (caller, reports) = Caller::with_events(view, Origin::Model, self.budget, hearing);
+            (caller, Some(reports))
+        } else {
+            (Caller::hearing(view, Origin::Model, self.budget, hearing), None)
+        };
+        let mut notes = Object::new();
+        self.add_missing(sender, &mut notes);
+        notes.extend(chat.notes);
+        let request = agent::Request {
+            wire,
+            prompt,
+            is_streamed,
+            shows_rounds: false,
+            names_tools: sender.filter.names_tools(),
+            max_tool_calls: None,
+            reports,
+            results: Some(self.results.clone()),
+            keeper: Some(self.keeper(sender, may_store)),
+            approver: self.approver(sender),
+            notes,
+            budget: MemoryBudget::new(chat.charge),
+            observer: chat.observer,
+        };
+        self.start(caller, request, chat.timeout)
+    }
+}
+
+impl fmt::Debug for PreparedChat {
+    /// Leaves the conversation out.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PreparedChat")
+            .field("wire", &self.wire)
+            .field("is_streamed", &self.is_streamed)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,28 @@
+//! Requests of senders, whatever API they come in: over HTTP, or from the program that embeds the gateway.
+//!
+//! A request has a [`Sender`], who is authenticated by what receives the request. [`RequestParts`] are
+//! the parts of the gateway that the request uses: the tools that it sees, the model that it asks, the
+//! approvals that it waits for. What it holds in memory is charged to a [`RequestCharge`].
+//!
+//! | file | purpose |
+//! |---|---|
+//! | `sender` | the sender: a key, a selection of tools, a treatment of approvals |
+//! | `parts` | the view of a request, its caller, and its approvals |
+//! | `availability` | sources of tools that were never listed |
+//! | `chat` | starts the agent loop for a chat |
+//! | `memory` | the memory of all requests in flight |
+//!
+//! This crate knows neither HTTP nor the forms of requests, and makes no decisions about tools: the door does.
+
+mod availability;
+mod chat;
+mod memory;
+mod parts;
+mod sender;
+
+pub use self::{
+    chat::PreparedChat,
+    memory::{ChargeRefused, Memory, REQUEST_BYTES, RequestCharge},
+    parts::RequestParts,
+    sender::Sender,
+};

@@ -1,0 +1,351 @@
+//! Memory of requests: one budget for all requests in flight, from the first byte of a body until
+//! the last byte of the response is sent.
+//!
+//! A limit on each body is no bound if thousands of requests wait for a model at the same time. A
+//! request is charged for: a base amount, its head, the buffer of its body, the parsed tree, the
+//! bytes that a model and tools add, and then its response. One caller (a virtual key, or all
+//! callers without a key) gets at most half of the budget, so that other callers are still served.
+//!
+//! [`Memory`] is the budget and [`RequestCharge`] all that one request is charged for. The agent loop
+//! and the sessions of MCP clients charge their parts of it, each a
+//! [`Charge`](airlock_core::memory::Charge), through [`RequestMemory`].
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use parking_lot::{Mutex, MutexGuard};
+
+use airlock_core::{door::HeldToken, tenant::Tenant};
+use airlock_model::RequestMemory;
+
+/// Base charge of a request without head and body: its task, its stream, its view of the tools.
+pub const REQUEST_BYTES: usize = 16 * 1024;
+/// One caller gets one part in this many of the budget.
+const SHARES: usize = 2;
+
+/// Memory budget of all requests in flight.
+pub struct Memory {
+    limit_bytes: AtomicUsize,
+    used: Mutex<MemoryUse>,
+}
+
+#[derive(Default)]
+struct MemoryUse {
+    bytes: usize,
+    /// Callers with a charge.
+    by_caller: HashMap<Tenant, usize>,
+}
+
+/// Reason that a charge is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ChargeRefused {
+    /// All requests together use the whole budget.
+    #[error(
+        "this request does not fit into the {limit_bytes} bytes of `max_request_memory` with the other requests \
+         in flight; try again later"
+    )]
+    Budget {
+        /// The budget.
+        limit_bytes: usize,
+    },
+    /// The requests of this caller use its whole share.
+    #[error(
+        "this request does not fit into the {limit_bytes} bytes that one caller may take, half of `max_request_memory`; try \
+         again when another request of this caller has ended"
+    )]
+    Share {
+        /// The share.
+        limit_bytes: usize,
+    },
+}
+
+impl Memory {
+    /// Creates a budget of so many bytes.
+    pub fn new(limit_bytes: usize) -> Arc<Self> {
+        Arc::new(Self { limit_bytes: limit_bytes.into(), used: Mutex::default() })
+    }
+
+    /// Changes the limit. Charges above a lower one stay until they are released; further ones are refused.
+    pub fn set_limit(&self, limit_bytes: usize) {
+        self.limit_bytes.store(limit_bytes, Ordering::Relaxed);
+    }
+
+    /// Returns the bytes of a budget that one caller gets.
+    pub const fn share_of(limit_bytes: usize) -> usize {
+        limit_bytes / SHARES
+    }
+
+    /// Returns the smallest budget in which one caller's request of `bytes` fits.
+    pub const fn least_for(bytes: usize) -> usize {
+        bytes.saturating_mul(SHARES)
+    }
+
+    /// Charges the base of a request, and its head of so many bytes.
+    pub fn open(
+        self: &Arc<Self>,
+        tenant: Tenant,
+        head_bytes: usize,
+    ) -> Result<RequestCharge, ChargeRefused> {
+        let charge = RequestCharge(Arc::new(ChargedBytes {
+            memory: self.clone(),
+            tenant,
+            bytes: Mutex::new(0),
+            token: OnceLock::new(),
+        }));
+        charge.grow(REQUEST_BYTES.saturating_add(head_bytes))?;
+        Ok(charge)
+    }
+
+    fn add(&self, tenant: &Tenant, bytes: usize) -> Result<(), ChargeRefused> {
+        let limit_bytes = self.limit_bytes.load(Ordering::Relaxed);
+        let share = Self::share_of(limit_bytes);
+        let mut used = self.used();
+        let mine = used.by_caller.get(tenant).copied().unwrap_or_default();
+        if mine.saturating_add(bytes) > share {
+            return Err(ChargeRefused::Share { limit_bytes: share });
+        }
+        if used.bytes.saturating_add(bytes) > limit_bytes {
+            return Err(ChargeRefused::Budget { limit_bytes });
+        }
+        used.bytes += bytes;
+        *used.by_caller.entry(tenant.clone()).or_default() += bytes;
+        Ok(())
+    }
+
+    /// Replaces a charge, even if there is no room for the new one.
+    fn replace(&self, tenant: &Tenant, old: usize, new: usize) {
+        let mut used = self.used();
+        used.bytes = used.bytes.saturating_sub(old).saturating_add(new);
+        let mine = used
+            .by_caller
+            .get(tenant)
+            .copied()
+            .unwrap_or_default()
+            .saturating_sub(old)
+            .saturating_add(new);
+        if mine == 0 {
+            used.by_caller.remove(tenant);
+        } else {
+            used.by_caller.insert(tenant.clone(), mine);
+        }
+    }
+
+    fn used(&self) -> MutexGuard<'_, MemoryUse> {
+        self.used.lock()
+    }
+}
+
+/// All that one request is charged for. Released when the last clone is dropped.
+#[derive(Clone)]
+pub struct RequestCharge(Arc<ChargedBytes>);
+
+struct ChargedBytes {
+    memory: Arc<Memory>,
+    tenant: Tenant,
+    bytes: Mutex<usize>,
+    /// Access token of the request, which ends with it.
+    token: OnceLock<HeldToken>,
+}
+
+impl RequestCharge {
+    /// Holds the access token of the request until its response is sent.
+    pub fn hold(&self, token: HeldToken) {
+        // A request has one.
+        let _ = self.0.token.set(token);
+    }
+
+    /// Charges `bytes` more. Fails without a charge if the caller's share or the budget has no
+    /// room.
+    pub fn grow(&self, bytes: usize) -> Result<(), ChargeRefused> {
+        let mut charged = self.0.bytes();
+        self.0.memory.add(&self.0.tenant, bytes)?;
+        *charged += bytes;
+        Ok(())
+    }
+
+    /// Appends parts to a text of a response. Charges the memory that it grows by first; fails without
+    /// a change if there is no room.
+    pub fn append(&self, text: &mut String, parts: &[&str]) -> Result<(), ChargeRefused> {
+        let more: usize = parts.iter().map(|part| part.len()).sum();
+        if text.capacity() - text.len() < more {
+            let grown = more.max(text.capacity());
+            self.grow(grown)?;
+            text.reserve_exact(text.capacity() - text.len() + grown);
+        }
+        text.extend(parts.iter().copied());
+        Ok(())
+    }
+
+    /// Returns the tenant that is charged.
+    pub fn tenant(&self) -> &Tenant {
+        &self.0.tenant
+    }
+
+    /// Returns the bytes that are charged now.
+    pub fn bytes(&self) -> usize {
+        *self.0.bytes()
+    }
+
+    /// Returns a charge of its own for `bytes`, for the same caller. It is made even if there is no
+    /// room, because the bytes exist.
+    pub fn beside(&self, bytes: usize) -> Self {
+        let ChargedBytes { memory, tenant, .. } = &*self.0;
+        memory.replace(tenant, 0, bytes);
+        let memory = memory.clone();
+        let tenant = tenant.clone();
+        let bytes = Mutex::new(bytes);
+        Self(Arc::new(ChargedBytes { memory, tenant, bytes, token: OnceLock::new() }))
+    }
+
+    /// Returns a charge of its own for what this one has now, for work that outlives the request.
+    pub fn handed_on(&self) -> Self {
+        self.beside(self.bytes())
+    }
+
+    /// Replaces the whole charge by `bytes`, for a response. Fails if they are more than are charged
+    /// and there is no room: clients that do not read their responses would else take the whole
+    /// budget.
+    pub fn settle(&self, bytes: usize) -> Result<(), ChargeRefused> {
+        match self.bytes().checked_sub(bytes) {
+            Some(rest) => self.give_back(rest),
+            None => self.grow(bytes - self.bytes())?,
+        }
+        Ok(())
+    }
+}
+
+impl RequestMemory for RequestCharge {
+    fn tenant(&self) -> Tenant {
+        self.0.tenant.clone()
+    }
+
+    fn take(&self, bytes: usize) -> bool {
+        self.grow(bytes).is_ok()
+    }
+
+    fn give_back(&self, bytes: usize) {
+        let mut charged = self.0.bytes();
+        let left = charged.saturating_sub(bytes);
+        self.0.memory.replace(&self.0.tenant, *charged, left);
+        *charged = left;
+    }
+}
+
+impl ChargedBytes {
+    fn bytes(&self) -> MutexGuard<'_, usize> {
+        self.bytes.lock()
+    }
+}
+
+impl Drop for ChargedBytes {
+    fn drop(&mut self) {
+        let bytes = *self.bytes();
+        self.memory.replace(&self.tenant, bytes, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: usize = 10 * REQUEST_BYTES;
+
+    fn account(name: &str) -> Tenant {
+        Tenant::of_key([name.as_bytes()[0]; 32], name)
+    }
+
+    fn open(memory: &Arc<Memory>, name: &str) -> RequestCharge {
+        memory.open(account(name), 0).expect("there is room")
+    }
+
+    #[test]
+    fn a_caller_gets_its_share_and_all_callers_together_the_budget() {
+        let memory = Memory::new(LIMIT);
+        let ann = open(&memory, "ann");
+        ann.grow(4 * REQUEST_BYTES).expect("half of the budget");
+        assert_eq!(ann.grow(1), Err(ChargeRefused::Share { limit_bytes: LIMIT / 2 }));
+        let bob = open(&memory, "bob");
+        bob.grow(3 * REQUEST_BYTES).expect("less than half of the budget");
+        let cid = open(&memory, "cid");
+        assert_eq!(cid.grow(1), Err(ChargeRefused::Budget { limit_bytes: LIMIT }));
+        drop(bob);
+        cid.grow(4 * REQUEST_BYTES).expect("what bob gave back");
+        assert_eq!(memory.used().bytes, LIMIT);
+    }
+
+    #[test]
+    fn a_charge_is_released_when_its_last_clone_is_dropped() {
+        let memory = Memory::new(LIMIT);
+        let charge = open(&memory, "ann");
+        charge.grow(REQUEST_BYTES).expect("there is room");
+        let clone = charge.clone();
+        drop(charge);
+        assert_eq!(memory.used().bytes, 2 * REQUEST_BYTES);
+        drop(clone);
+        assert!(memory.used().bytes == 0 && memory.used().by_caller.is_empty());
+    }
+
+    #[test]
+    fn a_response_replaces_the_charge_within_the_share_of_its_caller() {
+        let memory = Memory::new(LIMIT);
+        let charge = open(&memory, "ann");
+        charge.grow(REQUEST_BYTES).expect("there is room");
+        charge.settle(10).expect("it is less");
+        assert_eq!((charge.bytes(), memory.used().bytes), (10, 10));
+        charge.settle(LIMIT / 2).expect("all of the share");
+        let refused = charge.settle(LIMIT / 2 + 1).expect_err("a byte more");
+        assert_eq!(refused, ChargeRefused::Share { limit_bytes: LIMIT / 2 });
+        assert_eq!((charge.bytes(), memory.used().bytes), (LIMIT / 2, LIMIT / 2));
+    }
+
+    #[test]
+    fn bytes_of_models_and_tools_are_charged_to_the_request_and_released() {
+        let memory = Memory::new(LIMIT);
+        let charge = open(&memory, "ann");
+        assert!(charge.take(4 * REQUEST_BYTES) && !charge.take(1));
+        assert_eq!(memory.used().bytes, 5 * REQUEST_BYTES);
+        charge.give_back(3 * REQUEST_BYTES);
+        assert_eq!(memory.used().bytes, 2 * REQUEST_BYTES);
+        drop(charge);
+        assert!(memory.used().bytes == 0 && memory.used().by_caller.is_empty());
+    }
+
+    #[test]
+    fn a_charge_beside_another_is_made_without_room_and_released_on_its_own() {
+        let memory = Memory::new(LIMIT);
+        let charge = open(&memory, "ann");
+        let part = charge.beside(2 * LIMIT);
+        assert_eq!(memory.used().bytes, REQUEST_BYTES + 2 * LIMIT);
+        assert!(charge.grow(1).is_err());
+        drop(part);
+        assert_eq!(memory.used().bytes, REQUEST_BYTES);
+        drop(charge);
+        assert!(memory.used().bytes == 0 && memory.used().by_caller.is_empty());
+    }
+
+    #[test]
+    fn a_lower_limit_refuses_further_charges_and_keeps_those_that_there_are() {
+        let memory = Memory::new(LIMIT);
+        let charge = open(&memory, "ann");
+        charge.grow(4 * REQUEST_BYTES).expect("half of the budget");
+        memory.set_limit(LIMIT / 2);
+        let refused = charge.grow(1).expect_err("more than half of the new budget");
+        assert_eq!(refused, ChargeRefused::Share { limit_bytes: LIMIT / 4 });
+        assert_eq!(memory.used().bytes, 5 * REQUEST_BYTES);
+        drop(charge);
+        open(&memory, "ann");
+    }
+
+    #[test]
+    fn the_head_of_a_request_is_charged() {
+        let memory = Memory::new(LIMIT);
+        let charge = memory.open(Tenant::ANONYMOUS, 11).expect("there is room");
+        assert_eq!(memory.used().bytes, REQUEST_BYTES + 11);
+        drop(charge);
+    }
+}

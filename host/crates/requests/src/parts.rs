@@ -1,0 +1,88 @@
+//! The parts of a gateway that a request uses, with the settings of one moment.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use super::{Memory, Sender};
+use airlock_agent::{
+    self as agent, ApprovalList, Approver, Run,
+    recall::{Keeper, Recall},
+    results::Results,
+};
+use airlock_catalog::Catalog;
+use airlock_core::door::{ApprovalChoice, Budget, Caller, Origin, View};
+use airlock_model::Models;
+use airlock_scripts::runs::Runs;
+
+/// The parts of a gateway that a request uses, with the settings of the moment at which it begins. Cheap to
+/// clone.
+#[derive(Clone)]
+pub struct RequestParts {
+    /// All tools.
+    pub catalog: Arc<Catalog>,
+    /// The providers of models.
+    pub models: Arc<Models>,
+    /// Settings of the agent loop.
+    pub agent: agent::Settings,
+    /// Budget of one call.
+    pub budget: Budget,
+    /// Keeps large results of MCP servers.
+    pub results: Results,
+    /// Calls that clients do not send back.
+    pub recall: Recall,
+    /// Runs of scripts; `None` if none are kept.
+    pub runs: Option<Runs>,
+    /// The list in which calls of models wait for a person's decision.
+    pub waiting: Arc<dyn ApprovalList>,
+    /// The memory of all requests in flight.
+    pub memory: Arc<Memory>,
+    /// Time at which the gateway was started.
+    pub started: Instant,
+    /// Time after it in which requests wait for sources of tools that were never listed.
+    pub startup_wait: Duration,
+}
+
+impl RequestParts {
+    /// Returns the tools that a request may see.
+    pub fn view(&self, sender: &Sender) -> View {
+        self.catalog.snapshot().view(&sender.filter, sender.key.as_deref())
+    }
+
+    /// Returns the tools that the model of a request may see.
+    pub fn model_view(&self, sender: &Sender) -> View {
+        let view = self.view(sender);
+        match self.approval(sender) {
+            ApprovalChoice::Omit => view.without_asking(),
+            ApprovalChoice::Return | ApprovalChoice::Wait => view,
+        }
+    }
+
+    /// Returns the caller that the calls of a request are decided for.
+    pub fn caller(&self, sender: &Sender, origin: Origin) -> Caller {
+        Caller::new(self.view(sender), origin, self.budget)
+    }
+
+    /// Returns what waits for the approvals of a request; `None` if its calls do not wait.
+    pub fn approver(&self, sender: &Sender) -> Option<Approver> {
+        (self.approval(sender) == ApprovalChoice::Wait)
+            .then(|| Approver { list: self.waiting.clone(), limit: self.agent.approval_wait })
+    }
+
+    /// Returns the treatment of a request's calls that need an approval.
+    pub fn approval(&self, sender: &Sender) -> ApprovalChoice {
+        sender.approval.unwrap_or(self.agent.approval)
+    }
+
+    /// Returns the keeper of the calls that the client of a request does not see. `may_store` is
+    /// false if nothing of the request may be stored.
+    pub fn keeper(&self, sender: &Sender, may_store: bool) -> Keeper {
+        self.recall.keeper(sender.tenant(), may_store)
+    }
+
+    /// Starts the agent loop for a request that takes at most `timeout`.
+    pub fn start(&self, caller: Caller, request: agent::Request, timeout: Duration) -> Run {
+        agent::run(self.models.clone(), caller, request, agent::Settings { timeout, ..self.agent })
+    }
+}

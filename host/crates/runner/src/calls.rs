@@ -1,0 +1,325 @@
+//! Makes the calls of one script: looks each up in the journal, has it decided by the door, and runs it.
+//!
+//! All calls of a block are decided before any runs, so if one of them waits for an approval, none has had an effect.
+
+use std::{collections::VecDeque, mem, pin::pin, sync::Arc};
+
+use airlock_catalog::check_members;
+use airlock_core::{
+    door::{Admitted, Arguments, CallId, Chain, Origin},
+    run::AnswerError,
+    threads,
+    tool::{CallError, ErrorKind, HostCode, ToolName, ToolOutput},
+};
+use airlock_sandbox::{
+    FailureKind, Lost, ScriptAnswer, ScriptCall, ScriptCalls, run_apart, run_beside,
+};
+use futures_util::{StreamExt as _, future::BoxFuture, stream};
+use parking_lot::Mutex;
+use tracing::{error, warn};
+
+use crate::{
+    FailedFunction, Functions, RunContext, ScriptFailure,
+    function::CONTEXT,
+    functions::FunctionEntry,
+    journal::{CallState, FunctionAnswer, JournalLookup, RunJournal, RunStop},
+    printed::PrintedText,
+};
+
+/// Failures of functions that are kept, to tell which of them a script did not handle.
+const MAX_FAILURES: usize = 64;
+
+/// Makes the calls of one script.
+pub(crate) struct FunctionCalls {
+    /// Chain in which the script runs.
+    pub(crate) chain: Chain,
+    pub(crate) functions: Functions,
+    pub(crate) printed: Arc<PrintedText>,
+    /// Context of the run, for the functions.
+    pub(crate) context: Option<RunContext>,
+    /// Memory of the sandbox.
+    pub(crate) memory_bytes: u64,
+    pub(crate) made: Mutex<MadeCalls>,
+}
+
+/// Calls of a script so far.
+pub(crate) struct MadeCalls {
+    pub(crate) journal: RunJournal,
+    /// Reason that its calls have stopped the script.
+    pub(crate) stop: Option<RunStop>,
+    failures: VecDeque<FailedFunction>,
+}
+
+/// A call of a block, once it is decided.
+enum FunctionDecision {
+    /// It was answered before.
+    Known(FunctionAnswer),
+    /// It is not made, for this reason.
+    Refused(AnswerError),
+    /// It is made.
+    Runs(Box<Admitted>),
+    /// It waits for a decision of the program.
+    Waits,
+}
+
+impl FunctionCalls {
+    /// Returns the calls that were made. The script has ended.
+    pub(crate) fn take(&self) -> MadeCalls {
+        let empty = MadeCalls::new(RunJournal::new(Vec::new(), false, false));
+        mem::replace(&mut *self.made.lock(), empty)
+    }
+
+    async fn block(
+        &self,
+        calls: Vec<ScriptCall>,
+        is_block: bool,
+    ) -> Result<Vec<ScriptAnswer>, CallError> {
+        let first = self.made.lock().journal.next(calls.len());
+        let mut decided = Vec::with_capacity(calls.len());
+        for (at, call) in (first..).zip(&calls) {
+            decided.push(self.decide(at, call).await?);
+        }
+        if decided.iter().any(|decided| matches!(decided, FunctionDecision::Waits)) {
+            return Err(self.suspend(first, &calls, &decided));
+        }
+        let are_new: Vec<_> =
+            decided.iter().map(|decided| !matches!(decided, FunctionDecision::Known(_))).collect();
+        let running = decided.into_iter().map(|decided| self.run(decided, is_block));
+        let mut ended = pin!(stream::iter(running).buffered(self.chain.in_flight().max(1)));
+        let mut answers = Vec::with_capacity(calls.len());
+        let mut room = self.memory_bytes;
+        for (at, (call, is_new)) in (first..).zip(calls.iter().zip(are_new)) {
+            let Some((answer, id)) = ended.next().await else { break };
+            if let Err(failure) = &answer {
+                self.note(call, failure, id);
+            }
+            if is_new {
+                self.keep(at, call, &answer);
+            }
+            // The script receives all results of a block at once: without a bound, a thousand calls would fill the memory
+            // of the program before the sandbox refuses them.
+            if is_block && let Ok(output) = &answer {
+                let left = room.checked_sub(output.size() as u64);
+                room = left.ok_or_else(|| too_large(self.memory_bytes))?;
+            }
+            answers.push(answer.map_err(CallError::from));
+        }
+        Ok(answers)
+    }
+
+    /// Decides one call. An error stops the script.
+    async fn decide(&self, at: usize, call: &ScriptCall) -> Result<FunctionDecision, CallError> {
+        let known = self.made.lock().journal.find(at, call);
+        let is_approved = match known.map_err(|stop| self.stop(stop))? {
+            JournalLookup::New => false,
+            JournalLookup::Approved => true,
+            JournalLookup::Waits => return Ok(FunctionDecision::Waits),
+            JournalLookup::Denied(denied) => {
+                self.chain.count_call()?;
+                return Ok(FunctionDecision::Refused(denied));
+            }
+            JournalLookup::Answered(answer) => {
+                self.chain.count_call()?;
+                return Ok(FunctionDecision::Known(answer));
+            }
+        };
+        let function = self.functions.entry(&call.tool);
+        let is_repeatable = function.is_some_and(|function| function.is_repeatable);
+        if self.made.lock().journal.is_full() && !is_repeatable {
+            return Err(self.stop(RunStop::Full));
+        }
+        let Some(function) = function else {
+            self.chain.count_call()?;
+            return Ok(refused(CallError::not_found(&call.tool), call));
+        };
+        if !is_approved && let Err(misfit) = self.check(function, call).await {
+            self.chain.count_call()?;
+            return Ok(refused(misfit, call));
+        }
+        let approved = is_approved.then(|| function.approved(&call.arguments));
+        let name = function.tool.as_str();
+        let admitted =
+            self.chain.admit_approved(&Origin::Script, name, &call.arguments, approved.as_ref());
+        match admitted {
+            Ok(admitted) => Ok(FunctionDecision::Runs(Box::new(admitted))),
+            Err(error) if error.is_unapproved() => Ok(FunctionDecision::Waits),
+            Err(stop) if stop.code() == HostCode::Budget => Err(stop),
+            Err(error) => Ok(refused(error, call)),
+        }
+    }
+
+    /// Checks the arguments of a call that needs an approval, before the program is asked for it. Those of other calls are
+    /// checked when they are made.
+    async fn check(&self, function: &FunctionEntry, call: &ScriptCall) -> Result<(), CallError> {
+        let Some(schema) = function.approval_schema.clone() else { return Ok(()) };
+        let arguments = Arguments::parse(&call.tool, &call.arguments)?;
+        let tenant = self.chain.tenant().clone();
+        let name = ToolName::alias(&call.tool);
+        // The stack of the guest is too small for a check.
+        let checked = run_beside(async move {
+            threads::check_arguments(&tenant, &schema, &arguments, check_members).await
+        });
+        match checked.await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(violations)) => Err(CallError::invalid_arguments(name, &violations)),
+            Err(lost) => Err(CallError::unavailable(name, lost)),
+        }
+    }
+
+    /// Ends a decided call. Returns its identifier if it was made.
+    async fn run(
+        &self,
+        decided: FunctionDecision,
+        is_block: bool,
+    ) -> (FunctionAnswer, Option<CallId>) {
+        match decided {
+            FunctionDecision::Known(answer) => (answer, None),
+            FunctionDecision::Refused(refused) => (Err(refused), None),
+            FunctionDecision::Runs(admitted) => {
+                let id = admitted.chain().id();
+                (self.call(*admitted, is_block).await, Some(id))
+            }
+            // A block with such a call is not run.
+            FunctionDecision::Waits => (Err(CallError::cancelled().into()), None),
+        }
+    }
+
+    /// Calls a function: beside the script, or apart from it if the call is one of a block. Dropping the future stops the
+    /// call.
+    async fn call(&self, admitted: Admitted, is_block: bool) -> FunctionAnswer {
+        let function = admitted.tool().original.clone();
+        let printed = self.printed.clone();
+        let running = CONTEXT.scope(self.context.clone(), async move {
+            // What was printed before the call is seen before it.
+            printed.deliver();
+            admitted.run().await
+        });
+        let ended = if is_block { run_apart(running).await } else { run_beside(running).await };
+        let failed = match ended {
+            Ok(Ok(output)) => return Ok(output),
+            Ok(Err(error)) => error,
+            Err(lost) => {
+                if matches!(lost, Lost::Panicked) {
+                    error!(%function, "a function of a script panicked");
+                }
+                CallError::unavailable(ToolName::alias(&function), lost)
+            }
+        };
+        if let Some(cause) = std::error::Error::source(&failed) {
+            let code = failed.code().as_str();
+            warn!(%function, code, %cause, "the call of a function failed");
+        }
+        Err(failed.as_called(&function).into())
+    }
+
+    /// Notes a failure that the script receives.
+    fn note(&self, called: &ScriptCall, failure: &AnswerError, call: Option<CallId>) {
+        let name = called.tool.clone();
+        let code = failure.code().map(str::to_owned);
+        let message = failure.message().to_owned();
+        let mut made = self.made.lock();
+        if made.failures.len() == MAX_FAILURES {
+            made.failures.pop_front();
+        }
+        made.failures.push_back(FailedFunction { name, code, message, call });
+    }
+
+    /// Keeps the answer of a call, if the journal keeps any.
+    fn keep(&self, at: usize, call: &ScriptCall, answer: &FunctionAnswer) {
+        let mut made = self.made.lock();
+        if !made.journal.keeps() {
+            return;
+        }
+        let function = self.functions.entry(&call.tool);
+        let is_repeatable = function.is_some_and(|function| function.is_repeatable);
+        let state = match answer {
+            _ if is_repeatable && made.journal.is_full() => CallState::NotKept,
+            Ok(output) => CallState::Value(text(output)),
+            Err(failure) => CallState::Error(failure.clone()),
+        };
+        made.journal.put(at, call, state);
+    }
+
+    /// Stops the script at a block with calls that wait for a decision.
+    fn suspend(
+        &self,
+        first: usize,
+        calls: &[ScriptCall],
+        decided: &[FunctionDecision],
+    ) -> CallError {
+        let mut made = self.made.lock();
+        for (at, (call, decided)) in (first..).zip(calls.iter().zip(decided)) {
+            match decided {
+                FunctionDecision::Waits => made.journal.put(at, call, CallState::Pending),
+                _ => made.journal.defer(at, call),
+            }
+        }
+        made.stop = Some(RunStop::Pending);
+        CallError::cancelled()
+    }
+
+    /// Stops the script. The reason is not that of the returned error.
+    fn stop(&self, reason: RunStop) -> CallError {
+        self.made.lock().stop = Some(reason);
+        CallError::cancelled()
+    }
+}
+
+impl ScriptCalls for FunctionCalls {
+    fn make(
+        &self,
+        calls: Vec<ScriptCall>,
+        is_block: bool,
+    ) -> BoxFuture<'_, Result<Vec<ScriptAnswer>, CallError>> {
+        Box::pin(self.block(calls, is_block))
+    }
+
+    fn print(&self, _chain: &Chain, line: String) {
+        self.printed.push(line);
+    }
+}
+
+impl MadeCalls {
+    /// Creates the calls of a script that has made none.
+    pub(crate) fn new(journal: RunJournal) -> Self {
+        Self { journal, stop: None, failures: VecDeque::new() }
+    }
+
+    /// Returns the failure of the script, with the function that it names.
+    pub(crate) fn failure(&self, failure: airlock_sandbox::ScriptFailure) -> ScriptFailure {
+        let airlock_sandbox::ScriptFailure { kind, message, line, column, rendered } = failure;
+        let function = if kind == FailureKind::Tool { self.unhandled(&message) } else { None };
+        ScriptFailure { kind, message, line, column, rendered, function }
+    }
+
+    /// Finds the failure that a script has passed on, which its message names as `function: message`: the last one with the
+    /// same message, or else the last one of the function.
+    fn unhandled(&self, message: &str) -> Option<FailedFunction> {
+        let (name, message) = message.split_once(": ")?;
+        let first_line = message.lines().next().unwrap_or_default();
+        let failures = self.failures.iter().rev();
+        let of_function: Vec<_> = failures.filter(|failed| failed.name == name).collect();
+        let mut same = of_function.iter();
+        let same = same.find(|failed| failed.message.starts_with(first_line));
+        same.or(of_function.first()).map(|failed| (*failed).clone())
+    }
+}
+
+/// Ends a call that is refused before it is made.
+fn refused(error: CallError, call: &ScriptCall) -> FunctionDecision {
+    FunctionDecision::Refused(error.as_called(&call.tool).into())
+}
+
+/// Returns the error of a block whose results the sandbox has no memory for.
+fn too_large(memory_bytes: u64) -> CallError {
+    let message = format!(
+        "the results of calls at the same time take more than the {memory_bytes} bytes of memory of the sandbox; make fewer \
+         calls at the same time"
+    );
+    CallError::new(ErrorKind::LimitReached, HostCode::Memory, message)
+}
+
+/// Returns the value of a function as JSON text.
+fn text(output: &ToolOutput) -> String {
+    output.structured.as_ref().map_or_else(|| "null".to_owned(), ToString::to_string)
+}

@@ -1,0 +1,166 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{Function, PendingDecision, PendingRun, RunRequest};
+
+fn functions() -> Functions {
+    let pay = Function::new("pay", "", json!({}), async |_| Ok(Value::Null));
+    Functions::new([pay.needs_approval()]).expect("a function")
+}
+
+/// Returns the content of a run that waits for a decision about its second call.
+fn content() -> RunContent {
+    let request = RunRequest::new(ScriptLanguage::Python, "pay(amount=price)")
+        .with_input("price", json!(7))
+        .with_functions(functions());
+    let mut content = RunContent::new(request).expect("a request");
+    content.entries = vec![entry(CallState::Value("[1]".to_owned())), entry(CallState::Pending)];
+    content.lines = 1;
+    content
+}
+
+fn entry(state: CallState) -> JournalEntry {
+    JournalEntry { function: "pay".to_owned(), arguments: r#"{"amount":7}"#.to_owned(), state }
+}
+
+fn dump() -> RunDump {
+    RunDump::new(&content(), "printed", false)
+}
+
+/// Returns the bytes of a dump whose document is changed, with the digest of the changed one.
+fn changed(change: impl FnOnce(&mut Value)) -> RunDump {
+    let dump = dump();
+    let (_, document) = dump.content().expect("a dump").split_at(65);
+    let mut document: Value = serde_json::from_slice(document).expect("JSON");
+    change(&mut document);
+    let document = document.to_string();
+    let digest = hex(&Sha256::digest(&document));
+    let bytes = format!("airlock-run 1\n{digest}\n{document}").into_bytes();
+    RunDump::from_bytes(bytes).expect("its digest is right")
+}
+
+/// Returns the problem of a dump that is not loaded.
+fn problem(dump: &RunDump, functions: Functions) -> BadDump {
+    PendingRun::load(dump, functions).expect_err("it is refused")
+}
+
+#[test]
+fn a_run_is_the_same_after_a_round_trip() {
+    let bytes = dump().into_bytes();
+    let read = RunDump::from_bytes(bytes.clone()).expect("a dump");
+    let run = PendingRun::load(&read, functions()).expect("a run");
+    assert_eq!((run.output(), run.calls().len()), ("printed", 1));
+    let call = &run.calls()[0];
+    assert_eq!((call.id, call.function.as_str()), (2, "pay"));
+    assert_eq!(Value::from(call.arguments.clone()), json!({"amount": 7}));
+    assert_eq!(run.dump().as_bytes(), bytes);
+}
+
+#[test]
+fn decisions_are_kept_and_other_calls_are_not_decided_about() {
+    let mut run = PendingRun::load(&dump(), functions()).expect("a run");
+    for id in [0, 1, 3, u32::MAX] {
+        assert_eq!(run.approve(id), Err(crate::NoSuchCall { id }));
+        assert_eq!(run.deny(id, ""), Err(crate::NoSuchCall { id }));
+    }
+    run.deny(2, "too much").expect("it waits");
+    let state = run.clone().into_content().entries[1].state.clone();
+    assert_eq!(state, CallState::Denied("too much".to_owned()));
+    let mut again = PendingRun::load(&run.dump(), functions()).expect("a run");
+    again.approve(2).expect("a decision may be changed until the run is resumed");
+    assert_eq!(again.into_content().entries[1].state, CallState::Approved);
+}
+
+#[test]
+fn decisions_are_shown_after_loading_and_those_that_were_made_stay_if_all_are_approved() {
+    let mut content = content();
+    content.entries.push(entry(CallState::Pending));
+    let dump = RunDump::new(&content, "", false);
+    let mut run = PendingRun::load(&dump, functions()).expect("a run");
+    run.deny(2, "too much").expect("it waits");
+    let denied = PendingDecision::Denied { reason: "too much".to_owned() };
+    for mut run in [run.clone(), PendingRun::load(&run.dump(), functions()).expect("a run")] {
+        assert_eq!(decisions(&run), [Some(denied.clone()), None]);
+        run.approve_all();
+        assert_eq!(decisions(&run), [Some(denied.clone()), Some(PendingDecision::Approved)]);
+        let entries = run.into_content().entries;
+        assert_eq!(entries[1].state, CallState::Denied("too much".to_owned()));
+        assert_eq!(entries[2].state, CallState::Approved);
+    }
+}
+
+fn decisions(run: &PendingRun) -> Vec<Option<PendingDecision>> {
+    run.calls().iter().map(|call| call.decision.clone()).collect()
+}
+
+#[test]
+fn bytes_that_were_changed_cut_or_are_no_dump_are_refused() {
+    let bytes = dump().into_bytes();
+    for at in 0..bytes.len() {
+        let mut changed = bytes.clone();
+        changed[at] ^= 1;
+        assert!(RunDump::from_bytes(changed).is_err(), "byte {at}");
+        assert!(RunDump::from_bytes(bytes[..at].to_vec()).is_err(), "cut at {at}");
+    }
+    let longer = [&bytes[..], b" "].concat();
+    assert!(matches!(RunDump::from_bytes(longer), Err(BadDump::Digest)));
+    assert!(matches!(RunDump::from_bytes(b"{}".to_vec()), Err(BadDump::NotADump)));
+    let version = bytes.iter().position(|byte| *byte == b'1').expect("the version");
+    let mut newer = bytes;
+    newer[version] = b'2';
+    assert!(matches!(RunDump::from_bytes(newer), Err(BadDump::Version { found }) if found == "2"));
+}
+
+#[test]
+fn a_run_is_loaded_with_the_functions_that_it_had_alone() {
+    let dump = dump();
+    let none = problem(&dump, Functions::none());
+    assert!(matches!(none, BadDump::MissingFunction { name } if name == "pay"));
+    let other = Function::new("pay", "Pays.", json!({}), async |_| Ok(Value::Null));
+    let other = Functions::new([other.needs_approval()]).expect("a function");
+    assert!(matches!(problem(&dump, other), BadDump::ChangedFunction { name } if name == "pay"));
+    let more = Function::new("more", "", json!({}), async |_| Ok(Value::Null));
+    let pay = Function::new("pay", "", json!({}), async |_| Ok(Value::Null));
+    let more = Functions::new([more, pay.needs_approval()]).expect("functions");
+    assert!(PendingRun::load(&dump, more).is_ok(), "further functions do no harm");
+}
+
+#[test]
+fn content_that_no_run_has_is_refused() {
+    for (path, value) in [
+        ("/language", json!("cobol")),
+        ("/code", json!("x".repeat(MAX_CODE_BYTES + 1))),
+        ("/inputs", json!("[]")),
+        ("/inputs", json!("{")),
+        ("/inputs", json!(r#"{"pay":1}"#)),
+        ("/inputs", json!(r#"{"for":1}"#)),
+        ("/inputs", json!("[".repeat(10_000))),
+        ("/limits/calls", json!(0)),
+        ("/limits/memory_bytes", json!(u64::MAX)),
+        ("/calls", json!([])),
+        ("/calls/0/state", json!({"value": "["})),
+        ("/calls/0/state", json!({"value": "[".repeat(10_000)})),
+        ("/calls/0/state", json!("unknown")),
+        ("/calls/1/arguments", json!("[1]")),
+        ("/calls/1/arguments", json!("")),
+        ("/lines", json!(-1)),
+    ] {
+        let dump = changed(|document| {
+            *document.pointer_mut(path).expect("a member") = value.clone();
+        });
+        let refused = problem(&dump, functions());
+        assert!(matches!(refused, BadDump::Content(_)), "{path} {value}: {refused}");
+    }
+    let unknown = changed(|document| document["more"] = json!(1));
+    assert!(matches!(problem(&unknown, functions()), BadDump::Content(_)));
+    let ended = changed(|document| document["is_finished"] = json!(true));
+    assert!(matches!(problem(&ended, functions()), BadDump::Finished));
+}
+
+#[test]
+fn a_replay_has_the_names_of_the_functions_and_no_odd_ones() {
+    let content = dump().replayed().expect("a run");
+    assert!(content.is_replay && !content.keeps_calls());
+    let odd = changed(|document| document["functions"][0]["name"] = json!("__import__"));
+    assert!(matches!(odd.replayed().err(), Some(BadDump::Content(_))));
+}

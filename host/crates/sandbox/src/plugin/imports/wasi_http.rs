@@ -1,0 +1,235 @@
+//! `wasi:http`, the interface that the standard libraries of most languages use: the same rules,
+//! bounds and clients as for `airlock:host/http`.
+//!
+//! wasmtime's implementation holds the headers and bodies of the guest's resources. It passes on
+//! one request, which is collected, sent as a whole and answered with a whole response. Redirects
+//! are returned to the guest: its HTTP stack follows them itself, and each is a separate request. A
+//! guest cannot name credentials here.
+
+mod link;
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use airlock_core::tenant::Reservation;
+use airlock_egress::{self, ErrorKind, Redirects, Request, RequestSlot, Session};
+use bytes::Bytes;
+use http::{HeaderName, header};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use wasmtime::component::ResourceTable;
+use wasmtime_wasi_http::{
+    Error as HttpError, ForbiddenHeaderFilter, RequestOptions, WasiBody, WasiHttpCtx,
+    WasiHttpCtxView, WasiHttpHooks,
+};
+
+pub(crate) use self::link::link;
+use super::http_cost::{SEND_FUEL, request_bytes, response_bytes};
+use crate::plugin::late_fuel::LateFuel;
+
+/// Bytes of one set of headers that a guest builds, as held in memory: half of what the egress
+/// accepts in a request. The engine checks it at each header, before any limit of the egress
+/// applies.
+const MAX_FIELD_BYTES: usize = 32 << 10;
+/// Bytes that a guest may write to a body at once; they wait there until they are collected.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// State of one store for `wasi:http`.
+pub(crate) struct WasiHttp {
+    context: WasiHttpCtx,
+    hooks: Hooks,
+}
+
+struct Hooks {
+    session: Option<Session>,
+    /// True if a request was refused because there is no session.
+    was_denied: bool,
+    has_sent: bool,
+    /// Fuel for requests and responses, which are sent on separate tasks.
+    late_fuel: LateFuel,
+}
+
+type Io = Box<dyn Future<Output = Result<(), HttpError>> + Send>;
+type Sent = Result<(http::Response<WasiBody>, Io), HttpError>;
+
+impl WasiHttp {
+    /// Creates the state. Without a session every request is denied.
+    pub(crate) fn new(session: Option<Session>) -> Self {
+        let mut context = WasiHttpCtx::new();
+        context.set_field_size_limit(MAX_FIELD_BYTES);
+        Self {
+            context,
+            hooks: Hooks {
+                session,
+                was_denied: false,
+                has_sent: false,
+                late_fuel: LateFuel::default(),
+            },
+        }
+    }
+
+    /// Returns the state as wasmtime's implementation takes it, with the `table` of its store.
+    fn view<'a>(&'a mut self, table: &'a mut ResourceTable) -> WasiHttpCtxView<'a> {
+        WasiHttpCtxView { hooks: &mut self.hooks, table, ctx: &mut self.context }
+    }
+
+    /// Returns the session that sends the guest's requests; `None` if all are denied.
+    pub(crate) fn session(&self) -> Option<&Session> {
+        self.hooks.session.as_ref()
+    }
+
+    /// Returns whether a request was refused because no request is permitted at all.
+    pub(crate) fn was_denied(&self) -> bool {
+        self.hooks.was_denied
+    }
+
+    /// Returns whether the guest has sent a request, or begun to.
+    pub(crate) fn has_sent(&self) -> bool {
+        self.hooks.has_sent
+    }
+
+    /// Returns the fuel that requests and responses cost.
+    pub(crate) fn late_fuel(&self) -> &LateFuel {
+        &self.hooks.late_fuel
+    }
+}
+
+impl WasiHttpHooks for Hooks {
+    /// Headers that only the host sets. The guest may set the length: it is compared with the body
+    /// here, and not passed on.
+    fn forbidden_header_filter(&mut self) -> ForbiddenHeaderFilter {
+        Arc::new(|name: &HeaderName| {
+            name != header::CONTENT_LENGTH && airlock_egress::is_reserved_header(name.as_str())
+        })
+    }
+
+    fn set_host_header(&mut self) -> bool {
+        false
+    }
+
+    fn p2_outgoing_body_chunk_size(&mut self) -> usize {
+        CHUNK_BYTES
+    }
+
+    fn send_request(
+        &mut self,
+        request: http::Request<WasiBody>,
+        options: Option<RequestOptions>,
+        _: Box<dyn Future<Output = Result<(), HttpError>> + Send>,
+    ) -> Box<dyn Future<Output = Sent> + Send> {
+        self.late_fuel.add(SEND_FUEL);
+        self.was_denied |= self.session.is_none();
+        self.has_sent |= self.session.is_some();
+        let session = self.session.clone();
+        let late_fuel = self.late_fuel.clone();
+        Box::new(async move {
+            send(session.ok_or(HttpError::HttpRequestDenied)?, request, options, &late_fuel).await
+        })
+    }
+}
+
+async fn send(
+    session: Session,
+    request: http::Request<WasiBody>,
+    options: Option<RequestOptions>,
+    late_fuel: &LateFuel,
+) -> Sent {
+    // Reservation from the first byte of the request's body to the last of the response's, because both
+    // are held in memory.
+    let mut slot = session.reserve().map_err(for_guest)?;
+    let (head, body) = request.into_parts();
+    let body = collect(body, session.bounds().request_bytes).await?;
+    let own = head.headers.iter().filter(|(name, _)| *name != header::CONTENT_LENGTH);
+    let request = Request {
+        method: head.method.as_str().to_owned(),
+        url: head.uri.to_string(),
+        headers: own
+            .map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()))
+            .collect(),
+        body: Some(body),
+        timeout: options.and_then(timeout),
+        redirects: Redirects::Manual,
+        ..Request::default()
+    };
+    late_fuel.add(request_bytes(&request) as u64);
+    let response = slot.send(request).await.map_err(for_guest)?;
+    late_fuel.add(response_bytes(&response) as u64);
+    let nothing_goes_on: Io = Box::new(async { Ok(()) });
+    Ok((into_http(response, slot)?, nothing_goes_on))
+}
+
+/// Collects a guest's body, which the guest may still be writing. The end of the call cancels this.
+async fn collect(body: WasiBody, limit: usize) -> Result<Bytes, HttpError> {
+    let collected = Limited::new(body, limit).collect().await.map_err(|error| {
+        match error.downcast::<HttpError>() {
+            Ok(error) => *error,
+            Err(error) if error.is::<LengthLimitError>() => {
+                HttpError::HttpRequestBodySize(Some(limit as u64))
+            }
+            Err(_) => HttpError::HttpProtocolError,
+        }
+    })?;
+    if collected.trailers().is_some_and(|trailers| !trailers.is_empty()) {
+        // Leaving the trailers out would change the guest's message.
+        return Err(HttpError::HttpRequestTrailerSectionSize(Some(0)));
+    }
+    Ok(collected.to_bytes())
+}
+
+/// Returns the time limit for a response; `None` without a first-byte timeout. A response arrives
+/// as a whole, so the time to its first byte is the time to all of it.
+fn timeout(options: RequestOptions) -> Option<Duration> {
+    options
+        .first_byte_timeout
+        .map(|first_byte| first_byte.saturating_add(options.connect_timeout.unwrap_or_default()))
+}
+
+/// A body that the guest has not read to its end. All of it counts as guest memory until the last
+/// of it is dropped.
+struct Unread {
+    body: Vec<u8>,
+    _memory: Reservation,
+}
+
+impl AsRef<[u8]> for Unread {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
+    }
+}
+
+/// Converts a response. Its slot among the requests of the call is released when the guest drops
+/// the body.
+fn into_http(
+    response: airlock_egress::Response,
+    slot: RequestSlot,
+) -> Result<http::Response<WasiBody>, HttpError> {
+    let mut built = http::Response::builder().status(response.status);
+    for (name, value) in response.headers {
+        built = built.header(name, value);
+    }
+    let unread = Unread { body: response.body, _memory: response.memory };
+    let body = Full::new(Bytes::from_owner(unread)).map_frame(move |frame| {
+        let _held = &slot;
+        frame
+    });
+    built.body(body.map_err(Into::into).boxed_unsync()).map_err(|_| HttpError::HttpProtocolError)
+}
+
+/// Converts an error. `wasi:http` has more kinds of errors, and no text for most of them.
+fn for_guest(error: airlock_egress::Error) -> HttpError {
+    match error.kind {
+        ErrorKind::Denied => HttpError::HttpRequestDenied,
+        ErrorKind::InvalidRequest | ErrorKind::LimitReached | ErrorKind::Other => {
+            HttpError::InternalError(Some(error.message.into_owned()))
+        }
+        ErrorKind::Dns => HttpError::DnsError { rcode: None, info_code: None },
+        ErrorKind::Connect => HttpError::DestinationUnavailable,
+        ErrorKind::Tls => HttpError::TlsProtocolError,
+        ErrorKind::Timeout => HttpError::HttpResponseTimeout,
+        ErrorKind::TooLarge => HttpError::HttpResponseBodySize(None),
+        ErrorKind::TooManyRedirects => HttpError::LoopDetected,
+        ErrorKind::Protocol => HttpError::HttpProtocolError,
+        ErrorKind::Unavailable => HttpError::ConnectionLimitReached,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,212 @@
+//! Plain components as tools: components without Airlock's world, whose exported functions are
+//! called with JSON.
+//!
+//! The input and output of a tool follow from the types of its function ([`schema`]), its
+//! description from the comments in the component's WIT ([`docs`]). A function whose types have no
+//! JSON form is left out with the reason; the other functions are still tools. A function without a
+//! comment is a tool without a description, and the operator may configure one. Everything that is
+//! read here was written by the component's author and is treated as hostile.
+//!
+//! This module does not know how calls are admitted or limited: a call runs in the store that the
+//! sandbox prepared.
+
+mod amplification;
+mod arguments;
+mod docs;
+mod error;
+mod exports;
+mod messages;
+mod results;
+mod schema;
+mod shape;
+#[cfg(test)]
+mod tests;
+mod unfold;
+
+use std::collections::BTreeMap;
+
+use airlock_core::tool::{
+    Annotations, CallError, ErrorKind, ToolDefinition, ToolError, ToolName, ToolOutput,
+};
+use futures_util::future::BoxFuture;
+use tracing::warn;
+use wasmtime::{
+    Store,
+    component::{InstancePre, Val},
+};
+
+use self::{
+    docs::Docs,
+    error::BadComponent,
+    exports::{Exports, Function, LeftOut},
+    results::BadResult,
+};
+use super::{
+    side::PluginSide,
+    tool_guest::{Returned, ToolGuest},
+};
+use crate::run::state::State;
+
+/// Left-out exports that an error or a log line lists with their reasons, one sentence each. A
+/// component may have a thousand.
+const MAX_LISTED: usize = 20;
+
+/// A linked component whose functions are tools.
+pub(crate) struct Plain {
+    pre: InstancePre<State<PluginSide>>,
+    tools: BTreeMap<String, Tool>,
+    left_out: Vec<LeftOut>,
+}
+
+struct Tool {
+    description: String,
+    function: Function,
+}
+
+impl Plain {
+    /// Reads the functions of a component that does not export the plugin contract. `wasm` is the
+    /// binary from which it was compiled; the comments are read from it.
+    pub(crate) fn new(
+        pre: InstancePre<State<PluginSide>>,
+        wasm: &[u8],
+    ) -> Result<Self, BadComponent> {
+        let Exports { functions, mut left_out } = exports::of(pre.component())?;
+        let docs = Docs::of(wasm).unwrap_or_else(|error| {
+            left_out.push(LeftOut {
+                item: format!("the section {}", docs::SECTION),
+                reason: error.to_string(),
+            });
+            Docs::default()
+        });
+        let mut tools: BTreeMap<String, Tool> = BTreeMap::new();
+        for function in functions {
+            let name = function.export.tool_name();
+            let export = function.export.to_string();
+            check_name(&name, &export)?;
+            let description = docs
+                .function(function.export.interface.as_deref(), &function.export.name)
+                .unwrap_or_default();
+            let tool = Tool { description: description.to_owned(), function };
+            if let Some(other) = tools.insert(name.clone(), tool) {
+                return Err(BadComponent::Collision {
+                    one: other.function.export.to_string(),
+                    other: export,
+                    name,
+                });
+            }
+        }
+        if tools.is_empty() {
+            Err(BadComponent::NoTools(listed(&left_out)))
+        } else {
+            Ok(Self { pre, tools, left_out })
+        }
+    }
+
+    /// Returns the tools, sorted by name. An undocumented tool has an empty description.
+    fn definitions(&self) -> Vec<ToolDefinition> {
+        self.tools
+            .iter()
+            .map(|(name, tool)| ToolDefinition {
+                name: name.clone(),
+                title: None,
+                description: tool.description.clone(),
+                input_schema: schema::input(&tool.function.parameters).into(),
+                output_schema: schema::output(tool.function.result.as_ref()).map(Into::into),
+                annotations: Annotations::default(),
+                meta: None,
+                extra: serde_json::Map::new(),
+            })
+            .collect()
+    }
+
+    async fn call(
+        &self,
+        store: &mut Store<State<PluginSide>>,
+        name: &str,
+        arguments: &str,
+    ) -> wasmtime::Result<Result<ToolOutput, ToolError>> {
+        let Some(Tool { function, .. }) = self.tools.get(name) else {
+            return Ok(Err(ToolError::new(
+                ErrorKind::NotFound,
+                format!("there is no tool {name:?}"),
+            )));
+        };
+        let arguments = match arguments::read(&function.parameters, arguments) {
+            Ok(arguments) => arguments,
+            Err(bad) => {
+                let state = store.data_mut();
+                let error = CallError::bad_arguments(state.call.tool.as_str(), bad);
+                return Err(state.stop(error));
+            }
+        };
+        let limits = store.data().call.limits;
+        let copied_bytes = function.copied_bytes(limits.copied_bytes);
+        store.set_hostcall_fuel(copied_bytes);
+        store.data_mut().call.limits.copied_bytes = copied_bytes;
+        let instance = self.pre.instantiate_async(&mut *store).await?;
+        let export = instance
+            .get_func(&mut *store, function.index)
+            .ok_or_else(|| wasmtime::Error::msg("the export is gone"))?;
+        let mut returned = vec![Val::Bool(false); usize::from(function.result.is_some())];
+        export.call_async(&mut *store, &arguments, &mut returned).await?;
+        let scrubber = store.data().call.guest.grants.scrubber.clone();
+        let shape = function.result.as_ref();
+        match results::tool_result(shape, returned.pop(), limits.result_bytes, &scrubber) {
+            Ok(answer) => Ok(answer),
+            Err(BadResult::TooLarge) => {
+                let tool = store.data().call.tool.clone();
+                let error = CallError::result_too_large(tool, limits.result_bytes);
+                Err(store.data_mut().stop(error))
+            }
+            Err(bad) => Err(bad.into()),
+        }
+    }
+}
+
+impl ToolGuest for Plain {
+    /// Returns the tools without running the component, because they follow from its types. Logs
+    /// the exports that are not tools.
+    fn describe<'a>(
+        &'a self,
+        store: &'a mut Store<State<PluginSide>>,
+    ) -> BoxFuture<'a, wasmtime::Result<Result<Vec<ToolDefinition>, String>>> {
+        if !self.left_out.is_empty() {
+            let plugin = &store.data().call.guest.client;
+            warn!(%plugin, left_out = listed(&self.left_out), "not all that the component exports is a tool");
+        }
+        Box::pin(async { Ok(Ok(self.definitions())) })
+    }
+
+    fn invoke<'a>(
+        &'a self,
+        store: &'a mut Store<State<PluginSide>>,
+        tool: &'a str,
+        arguments: &'a str,
+    ) -> BoxFuture<'a, wasmtime::Result<Result<Returned, ToolError>>> {
+        Box::pin(async move {
+            let answer = self.call(store, tool, arguments).await?;
+            Ok(answer.map(|output| Returned { output, emitted: 0 }))
+        })
+    }
+
+    fn embeds_descriptors(&self) -> bool {
+        false
+    }
+}
+
+fn check_name(name: &str, export: &str) -> Result<(), BadComponent> {
+    if ToolName::is_valid(name) {
+        return Ok(());
+    }
+    Err(BadComponent::Name { export: export.to_owned(), name: name.to_owned() })
+}
+
+/// Lists the first [`MAX_LISTED`] exports with their reasons, and the number of the others.
+fn listed(left_out: &[LeftOut]) -> String {
+    let shown: Vec<_> = left_out.iter().take(MAX_LISTED).map(ToString::to_string).collect();
+    match left_out.len().saturating_sub(MAX_LISTED) {
+        _ if shown.is_empty() => "it exports nothing".to_owned(),
+        0 => shown.join("; "),
+        more => format!("{}; and {more} more", shown.join("; ")),
+    }
+}

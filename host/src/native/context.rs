@@ -1,0 +1,71 @@
+//! A call of a tool of the embedding program, as the body of the tool sees it.
+
+use std::{fmt, future::Future, time::Instant};
+
+use tokio_util::sync::CancellationToken;
+
+use airlock_core::{
+    door::{Admitted, CallId, Chain, Origin, Progress},
+    tenant::Tenant,
+};
+
+/// A running call of a [`NativeTool`](super::NativeTool). Cheap to clone.
+#[derive(Clone)]
+pub struct ToolContext {
+    chain: Chain,
+    origin: Origin,
+    /// Cancelled when the call has ended, whatever its end is.
+    ended: CancellationToken,
+}
+
+impl ToolContext {
+    pub(super) fn new(call: &Admitted, ended: CancellationToken) -> Self {
+        Self { chain: call.chain().clone(), origin: call.origin().clone(), ended }
+    }
+
+    /// Identifier of the call, as in the records of a request.
+    pub fn id(&self) -> CallId {
+        self.chain.id()
+    }
+
+    /// The party that the call is accounted to: the holder of a virtual key, or all callers without
+    /// one.
+    pub fn tenant(&self) -> &Tenant {
+        self.chain.tenant()
+    }
+
+    /// The origin of the call: a model, a script, a plugin, an MCP client, a caller, or the program itself.
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// Instant at which the gateway cancels the call.
+    pub fn deadline(&self) -> Instant {
+        self.chain.deadline()
+    }
+
+    /// Reports the progress of the call. A caller that reads slowly gets only some of the reports.
+    pub fn report_progress(&self, progress: Progress) {
+        self.chain.reporter().progress(progress);
+    }
+
+    /// Returns whether the call has ended: it was cancelled, has passed its deadline, or has its result. For
+    /// work that the body has started elsewhere; the future of the body itself is dropped.
+    pub fn has_ended(&self) -> bool {
+        self.ended.is_cancelled()
+    }
+
+    /// Returns a future that completes when the call has ended, as [`Self::has_ended`].
+    pub fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.ended.clone().cancelled_owned()
+    }
+}
+
+impl fmt::Debug for ToolContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolContext")
+            .field("id", &self.id())
+            .field("origin", &self.origin)
+            .finish_non_exhaustive()
+    }
+}

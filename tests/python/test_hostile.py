@@ -1,0 +1,230 @@
+"""Hostile scripts end as exceptions of the package, and the process goes on."""
+
+from __future__ import annotations
+
+import decimal
+import functools
+import unittest
+from typing import Any, Optional, get_args
+
+import airlock
+from airlock._run import Language
+
+# Each ends by a limit that is reached soon.
+LIMITS = airlock.Limits(memory_mb=64, cpu_seconds=1, seconds=20, calls=50)
+
+PYTHON = {
+    "endless loop": "while True: pass",
+    "endless loop that handles everything": "while True:\n    try:\n        while True: pass\n    except: pass",
+    "list without end": "a = []\nwhile True: a.append('x' * 1000)",
+    "text of a gibibyte": "len('x' * 2 ** 30)",
+    "list of a thousand million": "len([0] * 10 ** 9)",
+    "number with a thousand million digits": "10 ** 10 ** 9",
+    "text that doubles": "a = 'x'\nwhile True: a += a",
+    "dict without end": "a = {}\nwhile True: a[len(a)] = 'x' * 100",
+    "recursion": "def f(n): return f(n + 1)\nf(0)",
+    "large result": "'x' * (20 << 20)",
+    "deep result": "a = []\nfor _ in range(1000): a = [a]\na",
+    "value that contains itself": "a = []\na.append(a)\na",
+    "result that is a function": "len",
+    "sort": "while True: sorted(range(1000), key=lambda n: -n)",
+    "calls without end": "while True: echo('a')",
+    "large argument": "echo('x' * (40 << 20))",
+    "deep argument": "a = []\nfor _ in range(1000): a = [a]\necho(a)",
+    "argument without end": "a = []\nwhile True:\n    a.append(a)\n    echo(a)",
+    "many calls at once": "import asyncio\nawait asyncio.gather(*[echo(n) for n in range(1000)])",
+}
+# Whether these fail is a matter of the interpreter.
+HARMLESS_IN_PYTHON = {
+    "regular expression": "import re\nre.match('(a+)+$', 'a' * 60 + 'b')",
+    "format": "'{:>1000000000}'.format(1)",
+    "long source": "a = 1\n" * 100_000,
+    "long chain": "a = 1" + " + 1" * 50_000,
+    "closed interpreter": "raise SystemExit",
+    "null byte": "\0",
+    "surrogate": "'\\ud800'.encode()",
+    "nested source": "(" * 5000 + ")" * 5000,
+}
+STARLARK = {
+    "endless loop": "while True: pass",
+    "list without end": "a = []\nwhile True: a.append('x' * 1000)",
+    "text of a gibibyte": "len('x' * (1 << 30))",
+    "recursion": "def f(n): return f(n + 1)\nf(0)",
+    "large result": "'x' * (20 << 20)",
+    "calls without end": "while True: echo('a')",
+}
+
+
+def echo(value: Any) -> Any:
+    return value
+
+
+class Hostile(unittest.TestCase):
+    def run_hostile(self, code: str, language: Language) -> bool:
+        """Returns whether a script failed, after another one has run."""
+        failed = False
+        try:
+            airlock.run_script(code, [echo], language=language, limits=LIMITS)
+        except (airlock.ScriptError, airlock.LimitExceeded, ValueError):
+            failed = True
+        self.assertEqual(airlock.run_script("echo(2) + 1", [echo], language=language), 3)
+        return failed
+
+    def test_hostile_scripts_in_python_fail(self) -> None:
+        for name, code in PYTHON.items():
+            with self.subTest(name=name):
+                self.assertTrue(self.run_hostile(code, "python"))
+
+    def test_strange_scripts_in_python_harm_nothing(self) -> None:
+        for name, code in HARMLESS_IN_PYTHON.items():
+            with self.subTest(name=name):
+                self.run_hostile(code, "python")
+
+    def test_hostile_scripts_in_starlark_fail(self) -> None:
+        for name, code in STARLARK.items():
+            with self.subTest(name=name):
+                self.assertTrue(self.run_hostile(code, "starlark"))
+
+    def test_printed_text_is_bounded(self) -> None:
+        for language in get_args(Language):
+            with self.subTest(language=language):
+                run = airlock.start_script("for n in range(3000): print('x' * 1000)", language=language)
+                self.assertLess(len(run.output), 2 << 20)
+
+    def test_large_messages_of_exceptions_are_cut(self) -> None:
+        def refuse() -> None:
+            raise ValueError("x" * (10 << 20))
+
+        with self.assertRaises(airlock.ToolFailed) as caught:
+            airlock.run_script("refuse()", [refuse])
+        self.assertLess(len(str(caught.exception)), 100_000)
+
+
+class Arguments(unittest.TestCase):
+    def test_a_parameter_without_a_name_keeps_its_place(self) -> None:
+        def pair(a: int = 1, b: int = 2, /) -> list[int]:
+            return [a, b]
+
+        for call, value in ("pair(b=5)", [1, 5]), ("pair(7)", [7, 2]), ("pair()", [1, 2]):
+            with self.subTest(call=call):
+                self.assertEqual(airlock.run_script(call, [pair]), value)
+
+    def test_a_script_cannot_set_what_partial_has_set(self) -> None:
+        def query(table: str, user: str = "nobody") -> list[str]:
+            return [table, user]
+
+        def query_more(table: str, user: str = "nobody", **more: Any) -> list[str]:
+            return [table, user]
+
+        for function in query, query_more:
+            tools = [airlock.tool(functools.partial(function, user="ann"), name="query")]
+            for call in "query('a')", "query('a', user=None)":
+                with self.subTest(function=function.__name__, call=call):
+                    self.assertEqual(airlock.run_script(call, tools), ["a", "ann"])
+            with self.assertRaises(airlock.ToolFailed) as caught:
+                airlock.run_script("query('a', user='bob')", tools)
+            self.assertEqual(caught.exception.code, "airlock.bad_arguments")
+
+    def test_an_argument_that_cannot_be_none_has_its_default(self) -> None:
+        def take(count: int = 5, note: Optional[str] = "none") -> list[Any]:
+            return [count, note]
+
+        self.assertEqual(airlock.run_script("take(count=None)", [take]), [5, "none"])
+        self.assertEqual(airlock.run_script("take(note=None)", [take]), [5, None])
+
+    def test_decimals_that_no_bound_holds_for_are_refused(self) -> None:
+        def pay(amount: decimal.Decimal) -> None:
+            raise AssertionError(amount)
+
+        for amount in "NaN", "sNaN", "-Infinity", "1e999999", "1e-999999":
+            with self.subTest(amount=amount), self.assertRaises(airlock.ToolFailed) as caught:
+                airlock.run_script(f"pay({amount!r})", [pay])
+            self.assertEqual(caught.exception.code, "ValueError")
+
+
+class Programs(unittest.TestCase):
+    def test_no_tool_is_called_after_an_exception_that_ends_programs(self) -> None:
+        called: list[str] = []
+
+        def leave() -> None:
+            raise SystemExit(3)
+
+        def note() -> None:
+            called.append("note")
+
+        with self.assertRaises(SystemExit):
+            airlock.run_script("try:\n    leave()\nexcept Exception: pass\nnote()", [leave, note])
+        self.assertEqual(called, [])
+
+    def test_an_async_tool_that_ends_programs_leaves_the_loop_to_other_runs(self) -> None:
+        async def leave() -> None:
+            raise SystemExit(3)
+
+        async def add(a: int, b: int) -> int:
+            return a + b
+
+        with self.assertRaises(SystemExit):
+            airlock.run_script("leave()", [leave], limits=LIMITS)
+        self.assertEqual(airlock.run_script("add(1, 2)", [add], limits=LIMITS), 3)
+
+    def test_an_approval_that_a_tool_needs_after_a_run_is_not_left_out(self) -> None:
+        tool = airlock.tool(echo)
+        self.assertEqual(airlock.run_script("echo(1)", [tool]), 1)
+        tool.needs_approval = True
+        with self.assertRaises(airlock.ApprovalNeeded):
+            airlock.run_script("echo(1)", [tool])
+
+
+class Limits(unittest.TestCase):
+    def test_each_limit_is_named_when_it_is_reached(self) -> None:
+        def call() -> None: ...
+
+        for code, limits, name in [
+            ("while True: pass", airlock.Limits(cpu_seconds=0.1), "cpu_seconds"),
+            ("while True: pass", airlock.Limits(seconds=0.1), "seconds"),
+            ("while True: call()", airlock.Limits(calls=3), "calls"),
+            ("'x' * (2 << 20)", None, "result"),
+        ]:
+            with self.subTest(limit=name), self.assertRaises(airlock.LimitExceeded) as caught:
+                airlock.run_script(code, [call], limits=limits)
+            self.assertEqual(caught.exception.limit, name)
+
+    def test_a_run_within_its_limits_ends(self) -> None:
+        self.assertEqual(airlock.run_script("[echo(n) for n in range(3)]", [echo], limits=airlock.Limits(calls=3)), [0, 1, 2])
+
+    def test_the_number_of_calls_at_the_same_time_is_bounded(self) -> None:
+        running, most = 0, 0
+
+        async def call() -> None:
+            nonlocal running, most
+            running += 1
+            most = max(most, running)
+            await wait_a_turn()
+            running -= 1
+
+        code = "import asyncio\nawait asyncio.gather(*[call() for _ in range(20)])\nresult = 1"
+        self.assertEqual(airlock.run_script(code, [call], limits=airlock.Limits(parallel_calls=3)), 1)
+        self.assertLessEqual(most, 3)
+
+    def test_a_limit_out_of_its_range_is_refused_by_its_name(self) -> None:
+        for name, values in {
+            "memory_mb": (0, -1, 1025, float("nan")),
+            "cpu_seconds": (0, 3601),
+            "seconds": (0, -1, float("inf")),
+            "calls": (0, -1, 20_001),
+            "parallel_calls": (0, 1001),
+        }.items():
+            for value in values:
+                with self.subTest(name=name, value=value), self.assertRaisesRegex(ValueError, name):
+                    airlock.Limits(**{name: value})  # type: ignore[arg-type]
+
+
+async def wait_a_turn() -> None:
+    import asyncio
+
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+if __name__ == "__main__":
+    unittest.main()
