@@ -34,7 +34,7 @@ use crate::{
 /// variables of its frames. One that ends a script is among the last.
 const MAX_RAISED: usize = 64;
 
-/// What a run needs of its caller: the functions of its tools, a receiver of printed text, an event loop,
+/// The parts of its caller that a run needs: the functions of its tools, a receiver of printed text, an event loop,
 /// and a context.
 pub(crate) type CallerPlace = (Py<PyTuple>, Option<Py<PyAny>>, Option<Py<PyAny>>, Py<PyAny>);
 

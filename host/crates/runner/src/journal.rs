@@ -57,7 +57,7 @@ impl CallState {
 /// Answer of a call. A failure is the same for the script when it is made and when it comes from the journal.
 pub(crate) type FunctionAnswer = Result<ToolOutput, AnswerError>;
 
-/// What is known of a call that the script makes.
+/// The knowledge of the journal about a call that the script makes.
 pub(crate) enum JournalLookup {
     /// Nothing: the door decides about it.
     New,

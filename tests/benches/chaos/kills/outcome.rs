@@ -1,4 +1,4 @@
-//! What a run has observed: the table of its counts, and what must hold.
+//! Observations of a run: the table of its counts, and the invariants.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
