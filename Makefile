@@ -52,7 +52,7 @@ bench: wasm ## prints what the sandbox and the gateway cost, as ratios, in a rel
 
 bench-python: wasm ## prints what a script costs from Python, in a release build, beside Monty if PYTHON has it; BENCH_PYTHON=--json
 	@echo "bench-python: building a release (long the first time)"
-	@cargo build --quiet --release --package airlock-python
+	@cargo build --quiet --release --package airlock-binding-python
 	@rm -rf $(TARGET)/bench-python && mkdir -p $(TARGET)/bench-python
 	@cp -r host/bindings/python/airlock $(TARGET)/bench-python/
 	@cp $(TARGET)/release/lib_airlock.so $(TARGET)/bench-python/airlock/_airlock.abi3.so 2>/dev/null || \

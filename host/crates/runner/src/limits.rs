@@ -26,8 +26,8 @@ pub struct RunLimits {
     pub memory_bytes: u64,
     /// CPU time: at most an hour, 5 s by default. Waiting for functions does not count.
     pub cpu: Duration,
-    /// Wall-clock time, functions included: at most a day, 60 s by default. Loading the executor and waiting for a free
-    /// instance do not count.
+    /// Wall-clock time, functions included: at most a day, 60 s by default. Loading the executor does not
+    /// count. A run waits for a free instance for at most as long, which does not count either.
     pub deadline: Duration,
     /// Calls of functions, those that are refused included: at most 20,000, 1,000 by default.
     pub calls: u32,

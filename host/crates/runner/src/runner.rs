@@ -1,6 +1,6 @@
 //! Runs scripts in the sandbox, with an executor for each language.
 
-use std::{collections::BTreeMap, env, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, env, path::PathBuf, sync::Arc, time::Duration};
 
 use airlock_compile::{CodeCache, CompileHook, MAX_MEMORY_BYTES, compiling};
 use airlock_core::{
@@ -10,7 +10,10 @@ use airlock_core::{
 use airlock_sandbox::{Executor, Sandbox, ScriptError, ScriptResult, Settings};
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::{
+    sync::{OnceCell, Semaphore, SemaphorePermit},
+    time::timeout,
+};
 
 use crate::{
     FinishedRun, PendingRun, RunDump, RunError, RunRequest, RunState, RunnerError, RunnerSettings,
@@ -96,7 +99,7 @@ impl Runner {
 
     async fn execute(&self, mut content: RunContent) -> Result<RunState, RunError> {
         let executor = self.executor(content.language).await?;
-        let _permit = self.0.permits.acquire().await.expect("the semaphore is never closed");
+        let _permit = self.permit(content.limits.deadline).await?;
         let script = content.functions.admit_script(&content.limits);
         let chain = script.map_err(RunError::stopped)?.chain().clone();
         let keeps = content.keeps_calls();
@@ -119,6 +122,24 @@ impl Runner {
         let running = Box::pin(executor.run(script, limits, &chain, calls.clone()));
         let ran = printed.beside(running).await;
         end(content, &chain, calls.take(), &printed, ran)
+    }
+
+    /// Waits for an instance, as long as the script itself may take: scripts whose functions run further scripts could
+    /// wait for each other for ever.
+    async fn permit(&self, deadline: Duration) -> Result<SemaphorePermit<'_>, RunError> {
+        if let Ok(permit) = self.0.permits.try_acquire() {
+            return Ok(permit);
+        }
+        match timeout(deadline, self.0.permits.acquire()).await {
+            Ok(permit) => Ok(permit.expect("the semaphore is never closed")),
+            Err(_) => {
+                let message = format!(
+                    "no instance was free for {} ms: other scripts run; allow more of them, or run fewer",
+                    deadline.as_millis()
+                );
+                Err(RunError::Limit { limit: "concurrent", message })
+            }
+        }
     }
 
     /// Returns the executor of a language, which is loaded when it is first needed. Fails if it cannot be loaded.

@@ -5,7 +5,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::{failure, finished, in_each, limit_of, python};
-use airlock_runner::{Function, Functions, RunError, RunLimits, RunRequest, ScriptLanguage};
+use airlock_runner::{
+    Function, FunctionError, Functions, RunError, RunLimits, RunRequest, RunState, Runner,
+    RunnerSettings, ScriptLanguage,
+};
 
 fn limited(change: impl FnOnce(&mut RunLimits)) -> RunLimits {
     let mut limits = RunLimits::default();
@@ -148,4 +151,25 @@ async fn arguments_that_are_too_large_are_a_failure_of_the_call() {
         let code = failure.function.expect("the call has failed").code;
         assert_eq!(code.as_deref(), Some("airlock.bad_arguments"));
     }
+}
+
+#[tokio::test]
+async fn a_script_inside_the_only_instance_that_waits_for_another_one_ends() {
+    let settings = RunnerSettings { concurrent: 1, ..RunnerSettings::default() };
+    let runner = Runner::new(settings).expect("a sandbox");
+    let inner = runner.clone();
+    let nested = Function::new("nested", "", json!({}), move |_| {
+        let runner = inner.clone();
+        async move {
+            let limits = limited(|limits| limits.deadline = Duration::from_millis(10));
+            match runner.run(python("1").with_limits(limits)).await {
+                Ok(ended) => Err(FunctionError::new(format!("{ended:?}"))),
+                Err(error) => Ok(json!(limit_of(&error))),
+            }
+        }
+    });
+    let functions = Functions::new([nested]).expect("a function");
+    let ended = runner.run(python("nested()").with_functions(functions)).await.expect("it ends");
+    let RunState::Finished(run) = ended else { panic!("{ended:?}") };
+    assert_eq!(run.value, Some(json!("concurrent")));
 }
