@@ -21,7 +21,7 @@ UNIT_TESTS := --workspace --exclude airlock --lib
 # Date of the files in a wheel, so that the same sources make the same bytes: 1 January 2026.
 SOURCE_DATE_EPOCH := 1767225600
 
-.PHONY: help demo check test bench bench-python bench-tokens hostile chaos lint lint-gateway lint-library docs-links plugins packages test-packages wasm peers
+.PHONY: help demo check test bench bench-python bench-tokens hostile chaos lint lint-gateway lint-library docs-links plugins packages test-packages test-browser screenshots wasm peers
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,9 +81,9 @@ docs-links: wasm
 		cargo doc --quiet --no-deps --workspace --document-private-items
 
 # For embedding programs, whose builds have none of the features: no command line, and a store and a client of MCP servers without
-# PostgreSQL and Docker. Other features of shared crates, so the engine is checked once more.
+# PostgreSQL and Docker. The second package keeps the features of other crates as they are, or the engine would be checked once more.
 lint-library: wasm
-	cargo clippy --package airlock --lib --no-default-features -- -D warnings
+	cargo clippy --package airlock --package airlock-test-features --lib --no-default-features -- -D warnings
 
 lint: lint-gateway lint-library docs-links ## checks format and lints; a warning is an error
 	@set -e; for manifest in $(WORKSPACES); do \
@@ -113,10 +113,17 @@ packages: wasm ## packs the SDKs for JavaScript and Python, and airlock-gateway 
 	@tests/node/pack $(TARGET)/packages
 	@cd $(TARGET)/packages && sha256sum airlock[-_]*
 
-test-packages: ## tests the SDKs for JavaScript and Python, without a gateway or network
+test-packages: ## tests the SDKs for JavaScript and Python and the modules of the admin page, without a gateway or network
+	@node --test host/crates/admin-page/tests/*.test.mjs
 	@cd guest-sdk/javascript && node --import ./register.js --test test/*.test.js
 	@cd guest-sdk/python && python3 -m unittest discover --top-level-directory . --start-directory tests
 	@tests/examples
+
+test-browser: ## tests the admin page of the debug build in Chromium; without one, it says so
+	@tests/browser/run
+
+screenshots: ## makes pictures of each admin page, in both colour schemes and two widths, to target/screenshots
+	@tests/browser/run --screenshots
 
 wasm: ## makes sure that Rust can compile to WebAssembly
 	@echo "wasm: looking for the WebAssembly targets"

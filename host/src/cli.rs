@@ -14,6 +14,7 @@ mod connection;
 mod credential;
 mod demo;
 mod diff;
+mod doctor;
 mod import;
 mod input;
 mod key;
@@ -35,6 +36,7 @@ mod signals;
 mod spinner;
 mod store;
 mod tools;
+mod top;
 mod upstream;
 
 use std::{ffi::OsString, process::ExitCode, time::Duration};
@@ -90,6 +92,8 @@ enum AirlockCommand {
     Audit(audit::AuditArgs),
     Replay(replay::ReplayArgs),
     Check(check::CheckArgs),
+    Doctor(doctor::DoctorArgs),
+    Top(top::TopArgs),
     Diff(diff::DiffArgs),
     Import(import::ImportArgs),
     Plugin(plugin::PluginArgs),
@@ -191,6 +195,8 @@ impl AirlockCommand {
             Self::Replay(args) => Box::pin(replay::run(&args)).await,
             Self::Diff(args) => diff::run(&args).await,
             Self::Check(args) => check::run(&args).await,
+            Self::Doctor(args) => Box::pin(doctor::run(&args)).await,
+            Self::Top(args) => Box::pin(top::run(&args)).await,
             Self::Import(args) => import::run(&args),
             Self::Plugin(args) => plugin::run(&args).await,
             Self::Store(args) => store::run(&args).await,

@@ -9,6 +9,8 @@
 //! | `upstreams` | the MCP servers |
 //! | `certificate` | the certificate of the listener, and its renewal |
 //! | `control` | the policies and the controls of calls, and those of requests to models, which act as one |
+//! | `events` | the events for operators: what the parts tell, on one bus |
+//! | `dry_run` | connects to a server that is not configured, and keeps nothing |
 //! | `code_mode` | code mode and its executors |
 //! | `reload` | takes changes of the configuration file and of the entries in the store |
 //! | `serving` | the settings of requests, which a reload replaces as a whole |
@@ -16,6 +18,7 @@
 //! | `key_values` | credentials of virtual keys that have none in the file |
 //! | `limits` | the limits of callers and the prices, which follow the configuration |
 //! | `recording` | the records: the call log and the audit log |
+//! | `metrics` | the metrics, of all parts and of calls |
 //! | `management` | the management API of the gateway, and its Unix socket |
 //! | `warnings` | warns about settings that weaken the gateway |
 
@@ -25,11 +28,14 @@ mod builder;
 mod certificate;
 mod code_mode;
 mod control;
+mod dry_run;
 mod error;
+mod events;
 mod follow;
 mod key_values;
 mod limits;
 mod management;
+mod metrics;
 mod recording;
 mod reload;
 mod serve;
@@ -53,7 +59,6 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use prometheus_client::registry::Registry;
 use serde_json::json;
 use tokio::{
     sync::{OnceCell, SetOnce},
@@ -65,8 +70,9 @@ use tokio_util::{
 };
 
 use self::{
-    background::Background, certificate::Certificate, code_mode::LiveCodeMode, serve::ToServe,
-    serving::Serving, upstreams::ServerThreads,
+    background::Background, certificate::Certificate, code_mode::LiveCodeMode,
+    dry_run::DryGateways, metrics::GatewayMetrics, serve::ToServe, serving::Serving,
+    upstreams::ServerThreads,
 };
 use crate::{native::ProgramTools, request::RequestBuilder};
 use airlock_agent::approvals::Approvals;
@@ -79,7 +85,7 @@ use airlock_plugin::Plugins;
 use airlock_records::Recorder;
 use airlock_sandbox::Sandbox;
 use airlock_scripts::CodeMode;
-use airlock_server::{self as server, LiveApp, Management};
+use airlock_server::{self as server, HttpMetrics, LiveApp, LiveCalls, Management};
 use airlock_store::LazyDatabase;
 
 /// Problem of settings that the server refuses.
@@ -150,11 +156,14 @@ struct GatewayParts {
     keys: LiveKeys,
     /// The records; `None` if the configuration has none.
     records: Option<Arc<Recorder>>,
+    metrics: GatewayMetrics,
     /// Cancelled when the plugins and the script executor are loaded, or have failed to.
     loaded: CancellationToken,
     background: Background,
     /// Keeps the limits of callers.
     limiter: Arc<Limiter>,
+    /// The calls that run, and the bus of events.
+    live_calls: LiveCalls,
     /// Dropped after `background`, which cancels its tasks: servers that have not stopped are killed.
     upstreams: ServerThreads,
 }
@@ -165,10 +174,15 @@ impl Gateway {
         GatewayBuilder::new(config)
     }
 
-    fn new(parts: GatewayParts, serving: &Serving, tools: ProgramTools, to_serve: ToServe) -> Self {
+    fn new(
+        parts: GatewayParts,
+        serving: &Arc<Serving>,
+        tools: ProgramTools,
+        to_serve: ToServe,
+    ) -> Self {
         let address = to_serve.listener.as_ref().and_then(|listener| listener.local_addr().ok());
         Self(Arc::new(GatewayState {
-            live: serving.serve(parts.hooks()),
+            live: serving.serve(parts.hooks(serving)),
             tools,
             to_serve: Mutex::new(Some(to_serve)),
             address: SetOnce::new_with(address),
@@ -278,6 +292,13 @@ impl Gateway {
         &self.0.live
     }
 
+    /// Returns a function that reads the metrics of `GET /metrics`, in the text format of `OpenMetrics`.
+    #[cfg(all(feature = "cli", feature = "otlp"))]
+    pub(crate) fn read_metrics(&self) -> impl Fn() -> String + Send + Sync + use<> {
+        let live = self.0.live.clone();
+        move || live.open_metrics()
+    }
+
     /// Finds the virtual key with a credential, if it is accepted at this moment.
     pub(crate) fn find_key(&self, credential: &str) -> Option<Arc<VirtualKey>> {
         self.0.parts.keys.find(credential, None, SystemTime::now())
@@ -315,6 +336,7 @@ impl GatewayState {
         warnings::report_unpinned(&parts.config);
         warnings::report_without_pins(&parts.config, |_| true);
         parts.keep_records();
+        parts.publish_events();
         let plugins = parts.plugins.clone();
         parts.background.spawn(async move { plugins.watch().await });
         let reloader = parts.reloader.clone();
@@ -342,29 +364,37 @@ impl GatewayParts {
         self.background.spawn(async move { recorder.sweep().await });
     }
 
+    /// Begins to publish changes of the sources of tools and of the store.
+    fn publish_events(&self) {
+        let bus = self.live_calls.bus();
+        self.background.spawn(events::follow_catalog(bus.clone(), self.catalog.clone()));
+        self.background.spawn(events::follow_store(bus.clone(), self.database.clone()));
+    }
+
     fn approvals(&self) -> Approvals {
-        let acts = recording::acts(self.records.as_ref());
+        let acts = self.metrics.acts.before(self.records.as_ref());
+        let acts = events::published(self.live_calls.bus(), acts);
         Approvals::new(self.database.clone()).with_acts(acts)
     }
 
     /// Returns the parts that the request handlers use.
-    fn hooks(&self) -> server::Hooks {
+    fn hooks(&self, serving: &Arc<Serving>) -> server::Hooks {
         let approvals = self.approvals();
-        let mut metrics = Registry::default();
-        metrics.register_collector(Box::new(self.upstreams.0.metrics()));
-        self.code_mode.now().register_metrics(&mut metrics);
-        if let Some(recorder) = &self.records {
-            recorder.register_metrics(&mut metrics);
-        }
+        let http = HttpMetrics::new();
         let sandbox = self.sandbox.clone();
         let records = self.records.clone();
+        let file = self.reloader.source().map(|source| source.path());
         server::Hooks {
             catalog: self.catalog.clone(),
             keys: self.keys.clone(),
             waiting: Arc::new(approvals.clone()),
             approvals,
+            live_calls: self.live_calls.clone(),
+            dry_runs: Some(Arc::new(DryGateways::new(file))),
+            events: self.live_calls.bus().clone(),
             gauges: vec![("sandbox", Box::new(move || json!(sandbox.usage())))],
-            metrics,
+            metrics: metrics::registry(self, serving, &http),
+            http,
             plugins: Arc::new(self.reloader.clone()),
             upstreams: self.upstreams.0.clone(),
             logins: self.upstreams.0.clone(),

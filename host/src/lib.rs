@@ -30,10 +30,12 @@
 //! | [`sandbox`] | wasmtime: a fresh instance for every call |
 //! | `egress` | the only path of plugins to the network; the client of providers; [`tls`] for every connection |
 //! | `process` | child processes, confined |
+//! | `admin-page` | the admin page for operators: its files, embedded |
 //! | `authoring` | `airlock plugin`: new, build, check, install |
 //! | `management` | operators, and the settings that they change while the gateway runs |
 //! | `identity` | access tokens of callers |
 //! | `tls` | certificates and keys: read, bounded and checked |
+//! | `telemetry` | spans; the export of traces, metrics and log records over OTLP |
 //! | `records` | the record of each call, decision and change: the call log, the audit log |
 //! | `store` | state that survives a restart |
 //! | `wire` | JSON-RPC, MCP's messages, versions and headers: both ends |

@@ -73,6 +73,11 @@ pub mod limits {
     };
 }
 
+/// Types of `Config::telemetry`.
+pub mod telemetry {
+    pub use airlock_telemetry::settings::{Collector, OtlpSettings, Sampler, TelemetrySettings};
+}
+
 /// Types of `Config::records`.
 pub mod records {
     pub use airlock_core::secret::Secret;
@@ -123,6 +128,7 @@ mod tests {
             store,
             store_seal,
             records,
+            telemetry,
             lock,
             file,
             fingerprint,
@@ -149,6 +155,7 @@ mod tests {
         let _: super::store::Location = store;
         let _: Option<StoreSeal> = store_seal;
         let _: super::records::RecordSettings = records;
+        let _: super::telemetry::TelemetrySettings = telemetry;
         let _: [Option<PathBuf>; 2] = [lock, file];
         let _: Fingerprint = fingerprint;
         let _: sandbox::Settings = sandbox;

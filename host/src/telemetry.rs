@@ -1,14 +1,19 @@
-//! Logging to standard error, as text or JSON. Log lines never contain arguments, results or
+//! Logging to standard error, as text or JSON, and the export over OTLP. Neither contains arguments, results or
 //! credentials.
 
+#[cfg(feature = "otlp")]
+mod export;
+#[cfg(not(feature = "otlp"))]
+#[path = "telemetry/no_export.rs"]
+mod export;
 mod lines;
 
 use std::io::{self, IsTerminal as _};
 
 use anyhow::Context as _;
-use tracing_subscriber::{EnvFilter, fmt};
+use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
-pub(crate) use self::lines::LogLines;
+pub(crate) use self::{export::Export, lines::LogLines};
 
 /// Environment variable with the log filter, in the syntax of `tracing`: `airlock=debug,rmcp=info`.
 pub(crate) const FILTER_VARIABLE: &str = "AIRLOCK_LOG";
@@ -53,9 +58,9 @@ pub(crate) fn init(
         .with_writer(lines.clone())
         .with_ansi(io::stderr().is_terminal());
     let started = match format {
-        LogFormat::Text => format_of.try_init(),
-        LogFormat::Json => format_of.json().try_init(),
+        LogFormat::Text => format_of.finish().with(export::log_layer()).try_init(),
+        LogFormat::Json => format_of.json().finish().with(export::log_layer()).try_init(),
     };
-    started.map_err(|error| anyhow::anyhow!(error)).context("logging cannot be started")?;
+    started.context("logging cannot be started")?;
     Ok(lines)
 }

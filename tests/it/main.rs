@@ -1,5 +1,6 @@
 //! Tests across a process or sandbox boundary, with real processes. One file a subject.
 
+mod admin;
 mod anthropic_client;
 mod audit;
 mod certificates;
@@ -12,6 +13,7 @@ mod contract;
 mod controls;
 mod demo;
 mod docker;
+mod doctor;
 mod documents;
 mod door;
 mod embed;
@@ -28,6 +30,7 @@ mod live_settings;
 mod management;
 mod mcp;
 mod mcp_clients;
+mod metrics;
 mod notes;
 mod oauth_peer;
 mod oidc;
@@ -52,7 +55,10 @@ mod scripts_library;
 mod serve;
 mod store;
 mod streams;
+mod telemetry;
 mod tidy;
+mod top;
+mod traces;
 mod upstream_admin;
 mod upstream_http;
 mod upstream_instances;

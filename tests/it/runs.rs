@@ -5,6 +5,7 @@ mod bypasses;
 mod crashes;
 mod decisions;
 mod openai;
+mod operators;
 
 use std::{fs, path::PathBuf};
 

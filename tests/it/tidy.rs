@@ -34,6 +34,8 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
         "compile",
         &["catalog", "core", "egress", "json", "plugin", "process", "sandbox", "store", "wire"],
     ),
+    // Every crate that is traced sees telemetry, which knows none of them.
+    ("telemetry", &["agent", "config", "core", "egress", "model", "scripts", "server", "upstream"]),
     // What authors do needs no gateway.
     ("authoring", &["agent", "catalog", "mcp-server", "scripts", "server", "upstream"]),
 ];
@@ -48,6 +50,10 @@ const PLACES: &[(&str, &[&str])] = &[
     ("hyper", &["egress", "server"]),
     ("bollard", &["mcp-client"]),
     ("landlock", &["process"]),
+    ("opentelemetry", &["telemetry"]),
+    ("opentelemetry-otlp", &["telemetry"]),
+    ("opentelemetry-proto", &["telemetry"]),
+    ("opentelemetry_sdk", &["telemetry"]),
     ("libc", &["process"]),
     ("clap", &[]),
     ("pyo3", &[]),

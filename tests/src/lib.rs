@@ -10,6 +10,7 @@
 //!   repository that misbehaves on request
 //! - [`Service`] is a model provider that sends the responses of a test, whole or streamed, and
 //!   records the requests
+//! - [`Collector`] receives traces, metrics and log records over OTLP
 //! - [`Embedded`] is the gateway in the test's own process
 //! - [`guests`] are the components, [`wat`] writes more of them as text; [`component`] changes
 //!   their embedded sections
@@ -22,6 +23,7 @@
 
 mod airlock;
 pub mod bench;
+pub mod collector;
 mod commitment;
 pub mod component;
 mod embedded;
@@ -42,6 +44,7 @@ use std::path::Path;
 
 pub use self::{
     airlock::{Airlock, Finished, binary, example_binary},
+    collector::Collector,
     commitment::commitment,
     embedded::{BUDGET, Embedded},
     gateway::{Gateway, Reply},

@@ -11,9 +11,12 @@ use super::{
     running::{ApiRequest, COMMAND_LINE, GatewayRefusal, RunningGateway},
     session::ConfigOfGroup,
 };
-use airlock_agent::approvals::{document, log_decision};
+use airlock_agent::approvals::{self, Decision, document};
 use airlock_core::{act::Actor, tool::whole_argument_lines};
-use airlock_store::{Database, approvals::Approvals};
+use airlock_store::{
+    Database,
+    approvals::{Approvals, DecisionOutcome},
+};
 use airlock_strings::visible_line;
 
 /// Path of the calls in the API of a gateway.
@@ -33,7 +36,8 @@ const ID_DIGITS: usize = 32;
 /// These commands talk to the running gateway of the configuration through its Unix socket, to the one at
 /// --url with the token in `AIRLOCK_OPERATOR_TOKEN`, or, if no gateway listens there, to its store.
 ///
-/// The calls of scripts are in `airlock runs`.
+/// The calls of scripts are in `airlock runs`; a running gateway lists them here too, for operators, and their callers
+/// resume them.
 #[derive(Debug, clap::Args)]
 #[command(
     arg_required_else_help = true,
@@ -186,21 +190,30 @@ impl<'a> WaitingCalls<'a> {
         }
     }
 
-    /// Decides about a call. Fails if it does not wait any more.
-    async fn decide(&self, id: &str, approves: bool) -> anyhow::Result<()> {
+    /// Decides about a call, and returns its state. Fails if it does not wait any more.
+    async fn decide(&self, id: &str, approves: bool) -> anyhow::Result<Value> {
         match self {
             Self::Running(gateway) => {
                 let act = if approves { "approve" } else { "deny" };
-                gateway.post(&format!("{PATH}/{id}/{act}")).await.map(drop)
+                let decided = gateway.post(&format!("{PATH}/{id}/{act}")).await?;
+                Ok(decided["state"].clone())
             }
             Self::Stored(calls) => {
                 let waiting = calls.find(id).await?;
+                let call = waiting.with_context(|| format!("{id} was decided about meanwhile"))?;
                 let actor = Actor::Operator(COMMAND_LINE.to_owned());
-                let is_decided = calls.decide(id, approves, &actor.to_string()).await?;
-                let call = waiting.filter(|_| is_decided);
-                let call = call.with_context(|| format!("{id} was decided about meanwhile"))?;
-                log_decision(&call, &actor, approves);
-                Ok(())
+                let decision = Decision { approves, actor: &actor, reason: None };
+                match approvals::decide(calls, &call, &decision).await? {
+                    DecisionOutcome::Decided if approves => Ok("approved".into()),
+                    DecisionOutcome::Decided => Ok("denied".into()),
+                    DecisionOutcome::First => Ok("pending".into()),
+                    DecisionOutcome::SameActor => {
+                        bail!(
+                            "{id} was approved by {actor}, and another operator has to approve it"
+                        )
+                    }
+                    DecisionOutcome::NotWaiting => bail!("{id} was decided about meanwhile"),
+                }
             }
         }
     }
@@ -245,9 +258,12 @@ async fn decide(args: &OneApprovalArgs, approves: bool) -> anyhow::Result<Done> 
             return Err(Coded::new("approval_ambiguous", message).into());
         }
     };
-    place.decide(text(&call["id"]), approves).await?;
-    let word = if approves { "approved" } else { "denied" };
-    call["state"] = word.into();
+    call["state"] = place.decide(text(&call["id"]), approves).await?;
+    let word = match text(&call["state"]) {
+        "pending" => "approved; another operator has to approve it too",
+        state => state,
+    }
+    .to_owned();
     if args.json {
         output::visible_document(&call)?;
     } else {
@@ -323,6 +339,7 @@ mod tests {
             asked_ms: 0,
             expires_ms: 3_600_000,
             approved: None,
+            decided_by: None,
             text: text.into(),
         };
         let mut call = document(&call);

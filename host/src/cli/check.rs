@@ -113,7 +113,8 @@ fn coverage(isolation: NetworkIsolation) -> &'static str {
     }
 }
 
-fn remedy(drift: &Drift, file: &ConfigFile) -> String {
+/// Returns the commands that show and accept the difference of a plugin to its lock file.
+pub(super) fn remedy(drift: &Drift, file: &ConfigFile) -> String {
     let client = &drift.client;
     let option = file.option();
     let accept = accept_command(drift, file);
@@ -130,7 +131,7 @@ fn generation(keys: &BTreeSet<String>) -> String {
 }
 
 /// Returns the command that pins the plugins, and the reason to run it.
-fn advice(unpinned: &[ClientName], config: &ConfigFile) -> String {
+pub(super) fn advice(unpinned: &[ClientName], config: &ConfigFile) -> String {
     let names = unpinned.iter().map(ClientName::as_str).collect::<Vec<_>>().join(", ");
     format!(
         "not pinned: {names}. The gateway loads any component at their paths until \

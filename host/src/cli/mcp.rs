@@ -19,7 +19,8 @@ use super::{
     signals::Signals,
     spinner,
 };
-use crate::gateway::Gateway;
+use crate::{gateway::Gateway, telemetry::Export};
+use airlock_config::Config;
 use airlock_core::{door::Filter, tool::ClientName};
 use airlock_mcp_server::{
     BridgeSettings, ConnectionRequests, ConnectionSettings, Scope, Selection, Service, run_bridge,
@@ -74,7 +75,7 @@ fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
 pub(super) async fn run(args: &McpArgs) -> anyhow::Result<Done> {
     match &args.connect {
         Some(url) => Box::pin(connect(args, url)).await,
-        None => serve(args).await,
+        None => Box::pin(export_and_serve(args)).await,
     }
 }
 
@@ -117,9 +118,16 @@ async fn connect(args: &McpArgs, url: &Url) -> anyhow::Result<Done> {
     Ok(Done::Yes)
 }
 
-/// Serves a gateway of its own.
-async fn serve(args: &McpArgs) -> anyhow::Result<Done> {
+/// Serves a gateway of its own, and exports what it does.
+async fn export_and_serve(args: &McpArgs) -> anyhow::Result<Done> {
     let config = args.config.load()?;
+    let mut export = Export::start(&config.telemetry)?;
+    let served = serve(args, config, &mut export).await;
+    export.end(served.is_ok()).await;
+    served
+}
+
+async fn serve(args: &McpArgs, config: Config, export: &mut Export) -> anyhow::Result<Done> {
     let scope = match &args.client {
         None => Scope::All,
         Some(name) => {
@@ -140,6 +148,7 @@ async fn serve(args: &McpArgs) -> anyhow::Result<Done> {
         .on_compile(spinner::compiling)
         .open()
         .context("the gateway cannot start")?;
+    export.add_metrics(&gateway);
     gateway.watch_plugins();
     let approvals = Some(gateway.approvals());
     let service = Service::new(gateway.catalog().clone(), budget, settings.mcp, approvals);

@@ -34,6 +34,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest response, in bytes. An address that is no gateway must not fill the memory.
 const MAX_BYTES: usize = 256 << 20;
 
+/// Path of the metrics, the only response that is a text.
+const METRICS: &str = "/metrics";
 /// Elements of a page of a list, as many as a gateway permits.
 const LISTED: usize = 1_000;
 /// Name, in the log and the record of changes, of those who act with a command on the store.
@@ -51,6 +53,14 @@ pub(super) struct GatewayRefusal {
     pub(super) code: String,
     /// Reason, for people.
     pub(super) message: String,
+}
+
+impl GatewayRefusal {
+    /// Returns whether the gateway does not have what was asked for, or does not show it to this sender.
+    /// A token that is none is a mistake of its sender.
+    fn is_hidden(&self) -> bool {
+        matches!(self.status, 401 | 403 | 404 | 405) && self.code != "operator_unknown"
+    }
 }
 
 /// Address of a running gateway.
@@ -105,6 +115,19 @@ impl<'r> ApiRequest<'r> {
     pub(super) fn post(path: &'r str) -> Self {
         Self { method: Method::POST, path, body: None }
     }
+
+    /// Reads a response to this request. `place` is where it comes from.
+    fn answer(
+        &self,
+        status: StatusCode,
+        body: &[u8],
+        place: &impl Display,
+    ) -> anyhow::Result<Answer> {
+        if status.is_success() && self.path == METRICS {
+            return Ok(Ok(String::from_utf8_lossy(body).into_owned().into()));
+        }
+        answer(status, body, place)
+    }
 }
 
 /// Response of a gateway: the body, or the refusal.
@@ -116,6 +139,29 @@ impl RunningGateway {
         self.send(&ApiRequest::get(path)).await
     }
 
+    /// Sends a GET request to the running gateway. Returns the body; `None` if the gateway does not have it, or does
+    /// not show it to this operator.
+    pub(super) async fn get_shown(&self, path: &str) -> anyhow::Result<Option<Value>> {
+        match self.get(path).await {
+            Ok(body) => Ok(Some(body)),
+            Err(error) => match error.downcast_ref::<GatewayRefusal>() {
+                Some(refusal) if refusal.is_hidden() => Ok(None),
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// Reads the metrics of the running gateway, in Prometheus' text format; `None` as [`Self::get_shown`].
+    pub(super) async fn metrics(&self) -> anyhow::Result<Option<String>> {
+        let text = self.get_shown(METRICS).await?;
+        Ok(text.and_then(|text| text.as_str().map(str::to_owned)))
+    }
+
+    /// Returns the address of the gateway as the user has named it; `None` for that of the configuration.
+    pub(super) fn url(&self) -> Option<&Url> {
+        self.url.as_ref()
+    }
+
     /// Sends a POST request to the running gateway. Returns the body.
     pub(super) async fn post(&self, path: &str) -> anyhow::Result<Value> {
         self.send(&ApiRequest::post(path)).await
@@ -123,16 +169,13 @@ impl RunningGateway {
 
     /// Returns the entries of the MCP servers.
     pub(super) async fn servers(&self) -> anyhow::Result<Vec<Value>> {
-        let mut clients = self.get("/api/mcp/clients?limit=1000&tools_limit=1000").await?;
-        let Value::Array(mut clients) = clients["clients"].take() else {
-            bail!("the gateway's response has no list of clients");
-        };
-        // The others are plugins. The holder of a key does not see the phase.
-        clients.retain(|client| {
-            let kind = client["config"]["connection_type"].as_str();
-            matches!(kind, Some("stdio" | "docker" | "http" | "sse"))
-        });
-        Ok(clients)
+        servers_of(self.get("/api/mcp/clients?limit=1000&tools_limit=1000").await?)
+    }
+
+    /// Returns the entries of the MCP servers without their tools; `None` as [`Self::get_shown`].
+    pub(super) async fn servers_shown(&self) -> anyhow::Result<Option<Vec<Value>>> {
+        let clients = self.get_shown("/api/mcp/clients?limit=1000&tools_limit=1").await?;
+        clients.map(servers_of).transpose()
     }
 
     /// Changes or shows the settings that operators change while gateways run: through the running
@@ -204,6 +247,19 @@ impl RunningGateway {
     }
 }
 
+/// Returns the entries of the MCP servers in a list of clients.
+fn servers_of(mut clients: Value) -> anyhow::Result<Vec<Value>> {
+    let Value::Array(mut clients) = clients["clients"].take() else {
+        bail!("the gateway's response has no list of clients");
+    };
+    // The others are plugins. The holder of a key does not see the phase.
+    clients.retain(|client| {
+        let kind = client["config"]["connection_type"].as_str();
+        matches!(kind, Some("stdio" | "docker" | "http" | "sse"))
+    });
+    Ok(clients)
+}
+
 /// Sends a request through the gateway's Unix socket. Returns `None` if no gateway listens on it.
 async fn over_socket(config: &Config, request: &ApiRequest<'_>) -> anyhow::Result<Option<Answer>> {
     let management = &config.server.management;
@@ -214,7 +270,7 @@ async fn over_socket(config: &Config, request: &ApiRequest<'_>) -> anyhow::Resul
     let body = body.as_deref().map(str::as_bytes);
     let method = request.method.clone();
     match socket::request(path, method, request.path, body, MAX_BYTES, TIMEOUT).await {
-        Ok((status, body)) => Ok(Some(answer(status, &body, &path.display())?)),
+        Ok((status, body)) => Ok(Some(request.answer(status, &body, &path.display())?)),
         Err(error)
             if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) =>
         {
@@ -306,7 +362,7 @@ async fn send(
     })?;
     let status = response.status();
     let body = read(response).await.context("the gateway's response is incomplete")?;
-    answer(status, &body, base)
+    request.answer(status, &body, base)
 }
 
 /// Reads a response. `place` is where it comes from.
@@ -382,6 +438,21 @@ mod tests {
         ] {
             let refused = url(text).expect_err("no URL of a gateway");
             assert!(refused.ends_with(remedy), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_hides_a_part_of_a_gateway_unless_the_token_is_none_or_the_gateway_fails() {
+        for (status, code, expected) in [
+            (401, "operator_required", true),
+            (403, "role_insufficient", true),
+            (404, "unknown_url", true),
+            (401, "operator_unknown", false),
+            (503, "store_unavailable", false),
+        ] {
+            let code = code.to_owned();
+            let refusal = GatewayRefusal { status, code, message: String::new() };
+            assert_eq!(refusal.is_hidden(), expected, "{refusal:?}");
         }
     }
 

@@ -16,7 +16,11 @@ use super::{
     signals::{Hangups, Signals},
     spinner,
 };
-use crate::gateway::{self, Gateway, Reloader};
+use crate::{
+    gateway::{self, Gateway, Reloader},
+    telemetry::Export,
+};
+use airlock_config::Config;
 use airlock_management::{NewKeyValue, SetupToken};
 
 /// Run the gateway
@@ -39,6 +43,13 @@ pub(super) struct ServeArgs {
 
 pub(super) async fn run(args: &ServeArgs) -> anyhow::Result<Done> {
     let config = args.config.load()?;
+    let mut export = Export::start(&config.telemetry)?;
+    let served = Box::pin(serve(config, &mut export)).await;
+    export.end(served.is_ok()).await;
+    served
+}
+
+async fn serve(config: Config, export: &mut Export) -> anyhow::Result<Done> {
     let mut signals = Signals::catch()?;
     let hangups = Hangups::catch()?;
     // Before plugins are compiled, so that a port that is taken is reported at once.
@@ -52,6 +63,7 @@ pub(super) async fn run(args: &ServeArgs) -> anyhow::Result<Done> {
         .on_compile(spinner::compiling)
         .on_new_key(announce_key)
         .open()?;
+    export.add_metrics(&gateway);
     gateway.load_certificate().await?;
     output::line(&format!("listening on {scheme}://{address}"))?;
     let loaded = gateway.loaded();

@@ -20,6 +20,11 @@ impl Spinner {
         line.enable_steady_tick(Duration::from_millis(120));
         Self(line)
     }
+
+    /// Replaces the message.
+    pub(super) fn update(&self, message: String) {
+        self.0.set_message(message);
+    }
 }
 
 impl Drop for Spinner {

@@ -14,6 +14,7 @@ fn a_command_asks_for_json_with_its_own_option() {
         ("airlock serve --log-format json", false),
         ("airlock call fs-read -- --json", false),
         ("airlock plugin diff --json", true),
+        ("airlock doctor --json", true),
         ("airlock plugin install weather.wasm", false),
         ("airlock runs approve run_1 --json", true),
     ] {
@@ -40,6 +41,10 @@ fn every_command_parses_as_its_example_says() {
         "airlock call --config airlock.json fs-read",
         "airlock run --config airlock.json - --approve --json",
         "airlock check --config airlock.json --json",
+        "airlock doctor",
+        "airlock doctor -c airlock.json --offline --json",
+        "airlock top --once --json",
+        "airlock top --url http://127.0.0.1:8080",
         "airlock schema",
         "airlock plugin new my-plugin --lang rust",
         "airlock plugin new my-plugin --lang javascript",

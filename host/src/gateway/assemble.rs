@@ -12,7 +12,9 @@ use super::{
     certificate::Certificate,
     code_mode::LiveCodeMode,
     control::Controls,
-    follow, limits, management, recording,
+    events, follow, limits, management,
+    metrics::GatewayMetrics,
+    recording,
     reload::{LiveParts, PluginLoads, configured, must_read},
     serve::ToServe,
     serving::Serving,
@@ -24,6 +26,7 @@ use airlock_config::{self as config, Config};
 use airlock_core::{act::Acts, door::LiveKeys};
 use airlock_plugin::{self as plugin, Plugins};
 use airlock_sandbox::Sandbox;
+use airlock_server::{EventBus, LiveCalls};
 use airlock_store::LazyDatabase;
 use airlock_strings::with_causes;
 
@@ -50,8 +53,13 @@ pub(super) fn assemble(
     let database = database(&config)?;
     let limiter = limits::start(&config, &database);
     let records = recording::start(&config, &database, &limiter)?;
-    let acts = recording::acts(records.as_ref());
-    let controls = builder.controls.between(&limiter, records.as_ref());
+    let metrics = GatewayMetrics::default();
+    let acts = metrics.acts.before(records.as_ref());
+    let live_calls = LiveCalls::new(EventBus::new());
+    let mut controls = builder.controls;
+    controls.add_calls(Arc::new(live_calls.clone()));
+    let controls = controls.between(&limiter, records.as_ref());
+    let controls = controls.observed_by(Arc::new(metrics.calls.clone()));
     let catalog = catalog(&config, &controls);
     let tools = ProgramTools::new(&catalog, builder.native_policy, builder.native)
         .map_err(GatewayError::configuration("the tools of the program cannot be offered"))?;
@@ -60,6 +68,9 @@ pub(super) fn assemble(
     let background = Background::new();
     let upstreams = upstreams(&config, &catalog, &database, &acts, background.tasks())?;
     let runs = serving.now().runs;
+    if let Some(runs) = &runs {
+        events::publish_runs(live_calls.bus(), runs);
+    }
     let on_compile = builder.on_compile.as_ref();
     let code_mode = LiveCodeMode::new(&config, &catalog, &sandbox, runs, on_compile);
     let resources = plugin::Resources {
@@ -109,9 +120,11 @@ pub(super) fn assemble(
         management: Some(service).filter(|_| !config.server.management.disabled),
         keys: live.keys,
         records,
+        metrics,
         loaded,
         background,
         limiter: live.limiter,
+        live_calls,
         upstreams: ServerThreads(live.upstreams),
         config,
     };

@@ -60,6 +60,12 @@ impl Controls {
         controls
     }
 
+    /// Returns these controls after an observer of calls, which refuses none and sees the refusals of all others.
+    pub(super) fn observed_by(mut self, observer: Arc<dyn CallControl>) -> Self {
+        self.calls.insert(0, observer);
+        self
+    }
+
     /// Returns the policies as one; `None` if there are none.
     pub(super) fn of_policies(&self) -> Option<Arc<dyn CallPolicy>> {
         match self.policies.as_slice() {

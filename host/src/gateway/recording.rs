@@ -8,7 +8,7 @@ use tracing::warn;
 use super::GatewayError;
 use airlock_config::Config;
 use airlock_core::{
-    act::{Act, ActKind, Actor, Acts},
+    act::{Act, ActKind, ActRecord as _, Actor},
     money::Money,
     tool::Cause,
     unix_time::unix_milliseconds,
@@ -63,11 +63,6 @@ fn post_checkpoint() -> PostCheckpoint {
     })
 }
 
-/// Returns the record of acts.
-pub(super) fn acts(recorder: Option<&Arc<Recorder>>) -> Acts {
-    recorder.map_or_else(Acts::default, |recorder| Acts::new(recorder.clone()))
-}
-
 /// Records the start of the gateway. Fails if the audit log cannot be written and calls would be refused for
 /// that.
 pub(super) async fn record_start(recorder: Option<&Arc<Recorder>>) -> Result<(), GatewayError> {
@@ -82,7 +77,7 @@ pub(super) async fn record_start(recorder: Option<&Arc<Recorder>>) -> Result<(),
 /// Records the stop of the gateway, and writes the last records.
 pub(super) async fn record_stop(recorder: Option<&Arc<Recorder>>) {
     let Some(recorder) = recorder else { return };
-    acts(Some(recorder)).record(|| life(ActKind::GatewayStopped));
+    recorder.record(life(ActKind::GatewayStopped));
     recorder.stop().await;
 }
 

@@ -11,7 +11,10 @@ use airlock_core::{
     tool::CallError,
 };
 use airlock_scripts::runs::{self, Decisions, EXECUTE, Runs};
-use airlock_store::{approvals::Approvals, runs::ShownRun};
+use airlock_store::{
+    approvals::{Approvals, DecisionOutcome},
+    runs::ShownRun,
+};
 
 use super::{CallReply, CallToApprove, GatewayRequest, Operation, PendingApproval, RequestError};
 
@@ -39,14 +42,14 @@ impl GatewayRequest {
     }
 
     /// Approves calls that wait, as [`PendingApproval::id`] names them. Nothing runs: the caller repeats the
-    /// call, or [resumes](Self::resume) it. Fails if they do not wait any more, or if the sender may not decide
+    /// call, or [resumes](Self::resume) it. A call that two operators approve waits for the other one then. Fails if they do not wait any more, or if the sender may not decide
     /// about them.
     pub async fn approve(&self, id: &str) -> Result<(), RequestError> {
         self.begin()?.decide(id, Decision { approves: true, reason: None }).await
     }
 
-    /// Denies calls that wait, as [`Self::approve`] approves them. `reason` is for the records of the gateway; the
-    /// caller of the call does not receive it.
+    /// Denies calls that wait, as [`Self::approve`] approves them. `reason` is in the records of the
+    /// gateway, and the caller of the call receives it; that of a script does not.
     pub async fn deny(&self, id: &str, reason: &str) -> Result<(), RequestError> {
         let reason = Some(reason).filter(|reason| !reason.is_empty());
         self.begin()?.decide(id, Decision { approves: false, reason }).await
@@ -122,11 +125,13 @@ impl Operation {
         }
         let actor = self.actor();
         let Decision { approves, reason } = decision;
-        if !listed.decide(id, approves, &actor.to_string()).await? {
-            return Err(RequestError::not_waiting(id));
+        let decision = approvals::Decision { approves, actor: &actor, reason };
+        let list = self.gateway.approvals();
+        match list.decide_and_record(&listed, &call, &decision).await? {
+            DecisionOutcome::Decided | DecisionOutcome::First => Ok(()),
+            DecisionOutcome::SameActor => Err(RequestError::OperatorRequired),
+            DecisionOutcome::NotWaiting => Err(RequestError::not_waiting(id)),
         }
-        self.gateway.approvals().record_decision(&call, &actor, approves, reason);
-        Ok(())
     }
 
     /// Decides about the calls of a script that were shown as pending.

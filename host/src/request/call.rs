@@ -12,7 +12,7 @@ use super::{GatewayRequest, Operation, RequestError};
 use airlock_agent::{
     ApprovalVerdict,
     approvals::{self, Call},
-    declined,
+    declined, denied,
 };
 use airlock_core::{
     door::{Approved, Arguments, Caller, log_call},
@@ -187,13 +187,16 @@ impl Operation {
         arguments: &Arguments,
     ) -> Result<CallApproval, CallError> {
         let found = caller.view().find(&self.origin(), name);
-        let tool = &found.ok_or_else(|| CallError::not_found(name))?.tool;
+        let entry = found.ok_or_else(|| CallError::not_found(name))?;
+        let tool = &entry.tool;
+        let origin = self.origin();
         let tenant = caller.view().tenant();
         let call = Call {
-            tool,
+            entry,
             arguments: arguments.as_str(),
             tenant,
             client: None,
+            origin: origin.name(),
             is_for_operators: self.waits_for_operators(),
         };
         match self.gateway.approvals().decision(&call, Duration::ZERO).await {
@@ -202,8 +205,9 @@ impl Operation {
                 definition: tool.digest().into(),
                 arguments: arguments.as_str().into(),
                 covers_nested: false,
+                by_operators: entry.needs_two,
             })),
-            ApprovalVerdict::Denied => Err(declined(name, "the person who was asked refused it")),
+            ApprovalVerdict::Denied(reason) => Err(declined(name, &denied(reason.as_deref()))),
             ApprovalVerdict::Refused(reason) => Err(declined(name, reason)),
             ApprovalVerdict::Waiting(id) => Ok(CallApproval::Waiting(PendingApproval {
                 id,

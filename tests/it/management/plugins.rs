@@ -201,7 +201,8 @@ async fn what_is_no_component_of_a_plugin_is_refused_and_leaves_nothing() {
         assert_eq!(refused.status, expected, "{query}: {}", refused.text);
     }
     let request = gateway.request(Method::POST, &format!("{PLUGINS}?name=a")).bearer_auth(OPERATOR);
-    let untyped = Reply::of(request.header("content-type", "text/plain").body(text())).await;
+    // A larger body would still be on its way when the connection is closed.
+    let untyped = Reply::of(request.header("content-type", "text/plain").body("x")).await;
     assert_eq!(untyped.status, 415);
     assert!(announced(&gateway, (64 << 20) + 1).starts_with("HTTP/1.1 413"));
     let listed = gateway.get(PLUGINS).await.ok();

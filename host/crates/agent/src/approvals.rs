@@ -5,25 +5,30 @@
 //! arguments: a client that repeats the call finds the decision about it. This module decides
 //! nothing, and runs no calls.
 
-use std::{convert::Infallible, time::Duration};
+use std::{borrow::Cow, convert::Infallible, time::Duration};
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{error, info, warn};
 
 use crate::{ApprovalList, ApprovalVerdict};
 use airlock_core::{
     act::{Act, ActKind, Actor, Acts},
+    door::{Entry, Origin},
     tenant::Tenant,
-    tool::Tool,
+    tool::{Annotations, Tool},
 };
 use airlock_json::raw;
 use airlock_store::{
     Database, LazyDatabase, Unavailable,
-    approvals::{AskedApproval, CallDigest, CallVerdict, UsedDecision, WaitingCall},
+    approvals::{
+        self as stored, AskedApproval, CallDigest, CallVerdict, DecisionOutcome, NewDecision,
+        UsedDecision, WaitingCall,
+    },
 };
-use airlock_strings::{visible_line, with_causes};
+use airlock_strings::{hex, visible_line, with_causes};
 
 /// Interval at which a decision is looked for. It may be made by another process.
 const LOOK: Duration = Duration::from_millis(250);
@@ -34,6 +39,10 @@ const LIFE: Duration = Duration::from_hours(1);
 const MAX_ARGUMENTS_BYTES: usize = 64 << 10;
 /// Member of the text of a call that says who decides about it; absent if its caller may.
 const DECIDED_BY: &str = "decided_by";
+/// Member of the text of a call with the digest of the definition of its tool.
+const DEFINITION: &str = "definition";
+/// Member of the text of a call with the number of operators who have to approve it; absent for one.
+const REQUIRED: &str = "approvals_required";
 /// Value of [`DECIDED_BY`] for a call about which only operators decide.
 const OPERATORS: &str = "operators";
 
@@ -51,13 +60,15 @@ pub struct Approvals {
 /// A call that needs a decision.
 pub struct Call<'c> {
     /// Tool that is called.
-    pub tool: &'c Tool,
+    pub entry: &'c Entry,
     /// JSON text of an object.
     pub arguments: &'c str,
     /// Tenant whose call it is.
     pub tenant: &'c Tenant,
     /// Name that the client of the call gave itself.
     pub client: Option<&'c str>,
+    /// Name of the origin of the call.
+    pub origin: &'c str,
     /// True if only operators decide about it, and its caller does not.
     pub is_for_operators: bool,
 }
@@ -84,21 +95,35 @@ impl Approvals {
         &self.acts
     }
 
-    /// Records and logs a decision about a call, without the arguments. `actor` has made it; `reason` is for the
-    /// records, if one was given.
-    pub fn record_decision(
+    /// Decides about a call of `list`, records it, and logs it without the arguments. Fails if the database cannot
+    /// be used.
+    pub async fn decide_and_record(
+        &self,
+        list: &stored::Approvals,
+        call: &WaitingCall,
+        decision: &Decision<'_>,
+    ) -> Result<DecisionOutcome, Unavailable> {
+        let outcome = decide(list, call, decision).await?;
+        if matches!(outcome, DecisionOutcome::Decided | DecisionOutcome::First) {
+            self.record_decision(call, decision, outcome);
+        }
+        Ok(outcome)
+    }
+
+    fn record_decision(
         &self,
         call: &WaitingCall,
-        actor: &Actor,
-        is_approved: bool,
-        reason: Option<&str>,
+        Decision { approves, actor, reason }: &Decision<'_>,
+        outcome: DecisionOutcome,
     ) {
-        log_decision(call, actor, is_approved);
-        let kind = if is_approved { ActKind::ApprovalGranted } else { ActKind::ApprovalDenied };
+        let kind = if *approves { ActKind::ApprovalGranted } else { ActKind::ApprovalDenied };
         self.acts.record(|| {
-            let act = Act::new(kind, actor.clone(), &call.id).with("tool", tool_of(call));
+            let mut act = Act::new(kind, (*actor).clone(), &call.id).with("tool", tool_of(call));
+            if outcome == DecisionOutcome::First {
+                act = act.with("approval", "first of two");
+            }
             match reason {
-                Some(reason) => act.with("reason", reason),
+                Some(reason) => act.with("reason", *reason),
                 None => act,
             }
         });
@@ -124,7 +149,7 @@ impl Approvals {
 
     /// Records that a decision is used, which may have been made by another process, and returns it.
     fn used(&self, call: &Call<'_>, used: &UsedDecision, is_approved: bool) -> ApprovalVerdict {
-        let tool = call.tool.name.as_str();
+        let tool = call.entry.tool.name.as_str();
         let tenant = call.tenant;
         info!(tool, %tenant, is_approved, "the decision about a call that waited is used");
         self.acts.record(|| {
@@ -133,11 +158,15 @@ impl Approvals {
                 .with("tool", tool)
                 .with("decision", decision);
             match &used.decided_by {
-                Some(actor) => act.with("decided_by", actor),
+                Some(actors) => act.with("decided_by", actors.replace('\n', ", ")),
                 None => act,
             }
         });
-        if is_approved { ApprovalVerdict::Approved } else { ApprovalVerdict::Denied }
+        if is_approved {
+            ApprovalVerdict::Approved
+        } else {
+            ApprovalVerdict::Denied(used.reason.clone())
+        }
     }
 
     fn record_expired(&self, expired: &[WaitingCall]) {
@@ -193,7 +222,7 @@ impl Approvals {
                 }
             };
             if is_first {
-                let tool = call.tool.name.as_str();
+                let tool = call.entry.tool.name.as_str();
                 let tenant = call.tenant;
                 info!(tool, %tenant, call = id, "a call waits for an approval");
                 self.acts
@@ -215,17 +244,16 @@ impl Approvals {
 impl ApprovalList for Approvals {
     fn decide<'a>(
         &'a self,
-        tool: &'a Tool,
+        entry: &'a Entry,
         arguments: &'a str,
         tenant: &'a Tenant,
         limit: Duration,
     ) -> BoxFuture<'a, ApprovalVerdict> {
         Box::pin(async move {
-            self.decision(
-                &Call { tool, arguments, tenant, client: None, is_for_operators: false },
-                limit,
-            )
-            .await
+            let origin = Origin::Model.name();
+            let call =
+                Call { entry, arguments, tenant, client: None, origin, is_for_operators: false };
+            self.decision(&call, limit).await
         })
     }
 }
@@ -235,10 +263,13 @@ impl Call<'_> {
     /// use the decision of its caller about the same call.
     fn digest(&self) -> CallDigest {
         let mut hasher = blake3::Hasher::new();
-        for part in [self.tool.name.as_str(), self.tool.digest().as_str(), self.arguments] {
+        let tool = &self.entry.tool;
+        for part in [tool.name.as_str(), tool.digest().as_str(), self.arguments] {
             hasher.update(&part.len().to_be_bytes()).update(part.as_bytes());
         }
-        if self.is_for_operators {
+        if self.entry.needs_two {
+            hasher.update(REQUIRED.as_bytes());
+        } else if self.is_for_operators {
             hasher.update(OPERATORS.as_bytes());
         }
         hasher.finalize().into()
@@ -247,24 +278,94 @@ impl Call<'_> {
     /// Returns the text that the list has of the call. Arguments stay as they were sent: a number
     /// that was read would not be exact.
     fn text(&self) -> String {
+        let tool = &self.entry.tool;
         let mut known = json!({
-            "tool": self.tool.name.as_str(),
+            "tool": tool.name.as_str(),
             "key": self.tenant.to_string(),
             "client": self.client,
+            "origin": self.origin,
+            "effects": effects(tool),
+            DEFINITION: tool.digest().as_str(),
         });
-        if self.is_for_operators {
+        if self.is_for_operators || self.entry.needs_two {
             known[DECIDED_BY] = OPERATORS.into();
+        }
+        if self.entry.needs_two {
+            known[REQUIRED] = 2.into();
         }
         let known = known.to_string();
         format!("{},\"arguments\":{}}}", &known[..known.len() - 1], self.arguments)
     }
 }
 
-/// Logs a decision about a call, without the arguments. `actor` has made it.
-pub fn log_decision(call: &WaitingCall, actor: &Actor, is_approved: bool) {
-    let WaitingCall { id, .. } = call;
-    let tool = visible_line(&tool_of(call));
-    info!(%actor, tool, call = id, is_approved, "a call that waits was decided about");
+/// A decision about a call that waits.
+#[derive(Debug, Clone, Copy)]
+pub struct Decision<'d> {
+    /// True to approve the call.
+    pub approves: bool,
+    /// The party that decides.
+    pub actor: &'d Actor,
+    /// Reason of a denial, which the model reads; `None` if none is given.
+    pub reason: Option<&'d str>,
+}
+
+/// Decides about a call of `list`, and logs it without the arguments. Fails if the database cannot be used.
+pub async fn decide(
+    list: &stored::Approvals,
+    call: &WaitingCall,
+    Decision { approves, actor, reason }: &Decision<'_>,
+) -> Result<DecisionOutcome, Unavailable> {
+    let decision = NewDecision {
+        approves: *approves,
+        actor: actor.to_string(),
+        reason: reason.map(str::to_owned).filter(|_| !approves),
+        needs_two: required(call) > 1,
+    };
+    let outcome = list.decide(&call.id, decision).await?;
+    if matches!(outcome, DecisionOutcome::Decided | DecisionOutcome::First) {
+        let tool = visible_line(&tool_of(call));
+        let call = &call.id;
+        info!(%actor, tool, call, is_approved = approves, ?outcome, "a call that waits was decided about");
+    }
+    Ok(outcome)
+}
+
+/// Returns the number of operators who have to approve a call.
+pub fn required(call: &WaitingCall) -> u32 {
+    let required = raw::member(&call.text, REQUIRED).and_then(|number| number.parse().ok());
+    required.unwrap_or(1)
+}
+
+/// Returns the digest of the definition of the tool of a call, as it was when the call was made; `None` if a gateway
+/// of an earlier version has stored the call.
+pub fn definition_of(call: &WaitingCall) -> Option<String> {
+    raw::member(&call.text, DEFINITION).and_then(raw::string).map(Cow::into_owned)
+}
+
+/// Returns the digest of all that is shown of a call, by which an approval names it.
+pub fn shown(call: &WaitingCall) -> String {
+    shown_digest([call.id.as_str(), call.text.as_str()])
+}
+
+/// Returns the digest of parts that are shown, by which an approval names them.
+pub fn shown_digest<'p>(parts: impl IntoIterator<Item = &'p str>) -> String {
+    let mut hasher = Sha256::new();
+    for part in parts {
+        hasher.update(part.len().to_be_bytes());
+        hasher.update(part.as_bytes());
+    }
+    format!("sha256:{}", hex(&hasher.finalize()))
+}
+
+/// Describes the effects of a tool, as its source declares them.
+pub fn effects(tool: &Tool) -> Value {
+    let Annotations { read_only, destructive, idempotent, open_world, .. } = &tool.annotations;
+    json!({
+        "read_only": read_only,
+        "destructive": destructive,
+        "idempotent": idempotent,
+        "open_world": open_world,
+    })
 }
 
 /// Returns the name of a tool in the text of a call.
@@ -302,9 +403,25 @@ pub fn document(call: &WaitingCall) -> Value {
         "key": visible_member(call, "key"),
         "client": visible_member(call, "client"),
         "decided_by": visible_member(call, DECIDED_BY),
+        "origin": visible_member(call, "origin"),
+        "effects": effects_of(call),
+        "approvals_required": required(call),
+        "approved_by": approved_by(call),
+        "shown": shown(call),
         "created_at_ms": call.asked_ms,
         "expires_at_ms": call.expires_ms,
     })
+}
+
+/// Returns the effects of the tool of a call; `None` if a gateway of an earlier version has stored the call.
+fn effects_of(call: &WaitingCall) -> Option<Value> {
+    raw::member(&call.text, "effects").and_then(|effects| serde_json::from_str(effects).ok())
+}
+
+/// Returns the operators who have approved a call; for one that is denied, there is none.
+fn approved_by(call: &WaitingCall) -> Vec<&str> {
+    let actors = call.decided_by.as_deref().filter(|_| call.approved != Some(false));
+    actors.into_iter().flat_map(str::lines).collect()
 }
 
 fn visible_member(call: &WaitingCall, name: &str) -> Option<String> {

@@ -19,6 +19,7 @@
 //! | `present` | the result of a call as the message that the model receives |
 //! | `results` | marks of untrusted results, and previews of large ones |
 //! | `parts` | results with images, for models that read them |
+//! | `span` | the span of a request with tools |
 //! | `trace` | the record of the work, and the `airlock` object |
 //! | `record` | the door's call records as JSON |
 //! | `answer` | a response of the model, also with results of some calls and other calls that are pending |
@@ -66,6 +67,7 @@ pub mod results;
 mod round;
 mod run;
 mod settings;
+mod span;
 mod trace;
 mod usage;
 mod waiting;
@@ -82,7 +84,7 @@ pub use self::{
     run::run,
     settings::{MAX_CALLS_READ, ResultsAsText, Settings},
     trace::{INPUT_REQUIRED, RUN, input_required},
-    waiting::{ApprovalList, ApprovalVerdict, Approver, declined},
+    waiting::{ApprovalList, ApprovalVerdict, Approver, declined, denied},
 };
 use airlock_model::document::OWN_MEMBER;
 

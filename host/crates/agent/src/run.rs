@@ -30,7 +30,7 @@ use super::{
     calls::{self, ToolCall},
     controlled::ControlledRequest,
     conversation::Conversation,
-    event::Reports,
+    event::{Emitter, Reports},
     names::CallOwner,
     relay::{Relay, RelayStyle},
     results::Results,
@@ -38,6 +38,7 @@ use super::{
         self, CallOutcome, CallQuota, Listener, PendingCall, PendingReason, RoundConditions,
         SortedCalls,
     },
+    span::AgentSpan,
     trace::Trace,
     usage::Usage,
     waiting::Approver,
@@ -47,39 +48,54 @@ use airlock_conversation::Wire;
 use airlock_core::door::Caller;
 use airlock_model::{ExchangeObserver, Models, ReplyChunk, Response, Route, Terms};
 use airlock_strings::with_causes;
+use airlock_telemetry::{Span, TraceFuture as _, names};
 
 mod ending;
 
 /// Runs a chat completion. Nothing happens until the returned [`Run`] is polled. Its last event is
 /// [`Event::Done`], or [`Event::Failed`] with the reason. Dropping it cancels the request.
-pub fn run(models: Arc<Models>, caller: Caller, mut request: Request, settings: Settings) -> Run {
-    Run::new(|emitter| async move {
-        let listener = Listener { emitter, reports: Reports::new(request.reports.take()) };
-        let observer = request.observer.clone();
-        let route = models.route(&mut request.prompt.body);
-        let has_responses = route.as_ref().is_ok_and(Route::has_responses);
-        // Boxed: a stream would keep its room until its end.
-        let beginning =
-            Box::pin(AgentLoop::begin(request, has_responses, &caller, &settings, &listener));
-        let agent = beginning.await;
-        let last = match route {
-            Ok(route) => agent.run(route).await,
-            Err(error) => Err(agent.failure(error.into())),
-        };
-        if let Some(observer) = observer {
-            match &last {
-                Ok(completion) => observer.ended(completion.airlock.as_ref(), None),
-                Err(AgentError { error, airlock }) => {
-                    observer.ended(airlock.as_ref(), Some(&with_causes(error)));
-                }
+pub fn run(models: Arc<Models>, caller: Caller, request: Request, settings: Settings) -> Run {
+    // A stream is polled outside of the span of its request.
+    let span = Span::current();
+    Run::new(|emitter| work(models, caller, request, settings, emitter).in_span(&span))
+}
+
+/// Runs a chat completion to its last event.
+async fn work(
+    models: Arc<Models>,
+    caller: Caller,
+    mut request: Request,
+    settings: Settings,
+    emitter: Emitter,
+) {
+    let listener = Listener { emitter, reports: Reports::new(request.reports.take()) };
+    let observer = request.observer.clone();
+    let route = models.route(&mut request.prompt.body);
+    let has_responses = route.as_ref().is_ok_and(Route::has_responses);
+    // Boxed: a stream would keep its room until its end.
+    let beginning =
+        Box::pin(AgentLoop::begin(request, has_responses, &caller, &settings, &listener));
+    let mut agent = beginning.await;
+    let traced = AgentSpan::begin(agent.conversation.offers());
+    agent.span = traced.own().clone();
+    let last = match route {
+        Ok(route) => agent.run(route).in_span(traced.under()).await,
+        Err(error) => Err(agent.failure(error.into())),
+    };
+    traced.end(last.as_ref().err().map(|failed| &failed.error));
+    if let Some(observer) = observer {
+        match &last {
+            Ok(completion) => observer.ended(completion.airlock.as_ref(), None),
+            Err(AgentError { error, airlock }) => {
+                observer.ended(airlock.as_ref(), Some(&with_causes(error)));
             }
         }
-        let last = match last {
-            Ok(completion) => Event::Done(Box::new(completion)),
-            Err(error) => Event::Failed(Box::new(error)),
-        };
-        listener.emitter.emit(last).await;
-    })
+    }
+    let last = match last {
+        Ok(completion) => Event::Done(Box::new(completion)),
+        Err(error) => Event::Failed(Box::new(error)),
+    };
+    listener.emitter.emit(last).await;
 }
 
 /// Fails if all calls of a round need a login of the caller's user.
@@ -147,6 +163,8 @@ struct AgentLoop<'a> {
     keeper: Option<Keeper>,
     /// Receives what is exchanged with providers.
     observer: Option<Arc<dyn ExchangeObserver>>,
+    /// Span of the request; empty without tools.
+    span: Span,
 }
 
 impl<'a> AgentLoop<'a> {
@@ -198,6 +216,7 @@ impl<'a> AgentLoop<'a> {
             approver,
             keeper,
             observer,
+            span: Span::none(),
         })
     }
 
@@ -233,6 +252,7 @@ impl<'a> AgentLoop<'a> {
     /// fail, at the deadline, or beyond a bound.
     async fn ask(&mut self, route: &mut Route<'_>) -> Result<LoopState, Failure> {
         self.conversation.names.is_last = self.allowance.is_last_round();
+        self.span.set(names::AIRLOCK_ROUNDS, self.allowance.rounds + 1);
         let mut controlled = self.begin_controlled(route).await?;
         let asked = self.exchange(route, controlled.as_deref_mut()).await;
         if let Some(controlled) = controlled {

@@ -7,9 +7,9 @@ use tokio::time::timeout_at;
 
 use super::allowance::Allowance;
 use airlock_core::{
-    door::{Approved, Caller, Origin},
+    door::{Approved, Caller, Entry, Origin},
     tenant::Tenant,
-    tool::{CallError, ErrorKind, HostCode, Tool, ToolError},
+    tool::{CallError, ErrorKind, HostCode, ToolError},
 };
 
 /// A list of calls that wait for a person's decision.
@@ -18,7 +18,7 @@ pub trait ApprovalList: Send + Sync {
     /// the list until it expires.
     fn decide<'a>(
         &'a self,
-        tool: &'a Tool,
+        entry: &'a Entry,
         arguments: &'a str,
         tenant: &'a Tenant,
         limit: Duration,
@@ -30,8 +30,8 @@ pub trait ApprovalList: Send + Sync {
 pub enum ApprovalVerdict {
     /// It may run, once.
     Approved,
-    /// It may not run.
-    Denied,
+    /// It may not run, for the reason that the person has given.
+    Denied(Option<String>),
     /// The call was undecided at the limit. The identifier under which the call waits.
     Waiting(String),
     /// It cannot wait, for this reason.
@@ -60,7 +60,7 @@ impl Approver {
         let found = caller.view().find(&Origin::Model, name);
         let entry = found.ok_or_else(|| CallError::not_found(name))?;
         let tenant = caller.view().tenant();
-        let deciding = self.list.decide(&entry.tool, arguments, tenant, self.limit);
+        let deciding = self.list.decide(entry, arguments, tenant, self.limit);
         let verdict = timeout_at(allowance.deadline, deciding).await;
         match verdict.map_err(|_| CallError::cancelled())? {
             ApprovalVerdict::Approved => Ok(Approved {
@@ -68,8 +68,9 @@ impl Approver {
                 definition: entry.tool.digest().into(),
                 arguments: arguments.into(),
                 covers_nested: false,
+                by_operators: entry.needs_two,
             }),
-            ApprovalVerdict::Denied => Err(declined(name, "the person who was asked refused it")),
+            ApprovalVerdict::Denied(reason) => Err(declined(name, &denied(reason.as_deref()))),
             ApprovalVerdict::Waiting(id) => Err(declined(
                 name,
                 &format!(
@@ -86,6 +87,12 @@ impl std::fmt::Debug for Approver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Approver").field("limit", &self.limit).finish_non_exhaustive()
     }
+}
+
+/// Returns the reason of a call that a person has denied, with the person's own reason.
+pub fn denied(reason: Option<&str>) -> String {
+    let denied = "the person who was asked refused it";
+    reason.map_or_else(|| denied.to_owned(), |reason| format!("{denied}: {reason}"))
 }
 
 /// Returns the error of a call of the tool `name` that did not run, because no person has approved it.

@@ -100,7 +100,7 @@ impl Checkpoint {
 
     /// Returns whether this key has signed it, as the log of the key's name. All signatures under its name and
     /// identifier must be valid.
-    pub(crate) fn is_signed_by(&self, key: &PublicKey) -> bool {
+    pub fn is_signed_by(&self, key: &PublicKey) -> bool {
         let own = self
             .signatures
             .iter()

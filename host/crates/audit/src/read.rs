@@ -69,6 +69,11 @@ pub fn checkpoints_path(directory: &Path) -> PathBuf {
     directory.join(files::CHECKPOINTS)
 }
 
+/// Returns the path of the private key that a gateway makes in a directory.
+pub fn key_path(directory: &Path) -> PathBuf {
+    directory.join(files::KEY)
+}
+
 /// Shows each checkpoint of a file, oldest first, until one breaks.
 pub fn each_checkpoint(
     path: &Path,
@@ -84,7 +89,7 @@ pub fn each_checkpoint(
 }
 
 /// Returns the newest checkpoint of a directory that can be read; `None` if it has none.
-pub(crate) fn newest_checkpoint(directory: &Path) -> Result<Option<Checkpoint>, ReadError> {
+pub fn newest_checkpoint(directory: &Path) -> Result<Option<Checkpoint>, ReadError> {
     let path = checkpoints_path(directory);
     if !path.try_exists().map_err(ReadError::file(&path))? {
         return Ok(None);

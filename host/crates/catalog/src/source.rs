@@ -107,7 +107,7 @@ impl ToolSource {
         if !self.is_listed {
             return Vec::new();
         }
-        let Policy { execute, exclude, auto_execute, cache, .. } = &self.policy;
+        let Policy { execute, exclude, auto_execute, approve_twice, cache, .. } = &self.policy;
         let listed = self.tools.iter().filter(|tool| execute.allows_tool(tool));
         let mut listed = listed.peekable();
         let is_any_listed = listed.peek().is_some();
@@ -122,7 +122,12 @@ impl ToolSource {
             };
             format!("{} tools listed, 0 offered: {reason}", self.tools.len())
         });
-        let unknown = [("tools_to_execute", execute), ("tools_to_auto_execute", auto_execute)]
+        let lists = [
+            ("tools_to_execute", execute),
+            ("tools_to_auto_execute", auto_execute),
+            ("tools_to_approve_twice", approve_twice),
+        ];
+        let unknown = lists
             .into_iter()
             .chain(cache.iter().map(|rule| ("tool_cache", &rule.tools)))
             .flat_map(|(key, list)| list.unknown(&self.tools).map(move |name| (key, name)))

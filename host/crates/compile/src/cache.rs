@@ -61,6 +61,13 @@ impl CodeCache {
     /// this user can write to.
     pub fn open(directory: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        Self::check_directory(directory)?;
+        let key = Key::open(directory)?;
+        Ok(Self { directory: directory.to_owned(), key, max_bytes: MAX_BYTES })
+    }
+
+    /// Fails if `directory` is not a directory that only this user can write to. Changes nothing.
+    pub fn check_directory(directory: &Path) -> io::Result<()> {
         let metadata = fs::symlink_metadata(directory)?;
         if !metadata.is_dir() || metadata.uid() != own_user() || metadata.mode() & 0o022 != 0 {
             return Err(io::Error::new(
@@ -71,8 +78,7 @@ impl CodeCache {
                 ),
             ));
         }
-        let key = Key::open(directory)?;
-        Ok(Self { directory: directory.to_owned(), key, max_bytes: MAX_BYTES })
+        Ok(())
     }
 
     /// Returns the directory for compiled code that a user has by the variables of the environment: below

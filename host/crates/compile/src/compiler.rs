@@ -9,14 +9,26 @@
 //! So the child bounds the cost of compiling and contains a crash of the compiler; it is not a
 //! second sandbox.
 
-use std::{borrow::Cow, collections::HashMap, path::Path, sync::Arc, time::Instant};
+use std::{
+    borrow::Cow,
+    collections::HashMap,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 use futures_util::{
     FutureExt as _,
     future::{BoxFuture, Shared, WeakShared, pending},
 };
 use parking_lot::Mutex;
-use tokio::{sync::watch, task::spawn_blocking};
+use tokio::{
+    sync::{OwnedMutexGuard, watch},
+    task::spawn_blocking,
+};
 use tracing::{info, warn};
 use wasmtime::{Engine, component::Component};
 
@@ -47,6 +59,28 @@ struct Inner {
     begun: watch::Sender<Option<CodeName>>,
     /// Compilations in progress. Requests for the same code share one.
     flights: Mutex<HashMap<CodeName, WeakShared<Flight>>>,
+    counts: CompileCounts,
+}
+
+#[derive(Default)]
+struct CompileCounts {
+    cached: AtomicU64,
+    compiled: AtomicU64,
+    failed: AtomicU64,
+    micros: AtomicU64,
+}
+
+/// Totals of a compiler since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CompileTotals {
+    /// Components that were in the cache.
+    pub cached: u64,
+    /// Components that were compiled.
+    pub compiled: u64,
+    /// Components that could not be compiled.
+    pub failed: u64,
+    /// Time in which components were compiled, whether or not that failed.
+    pub time: Duration,
 }
 
 type Flight = BoxFuture<'static, Result<Component, Arc<CompilerFailure>>>;
@@ -82,6 +116,7 @@ impl Compiler {
             turn: Arc::default(),
             begun: watch::Sender::default(),
             flights: Mutex::default(),
+            counts: CompileCounts::default(),
         }))
     }
 
@@ -93,6 +128,17 @@ impl Compiler {
     /// Returns the cache of compiled code, if there is one.
     pub fn cache(&self) -> Option<&CodeCache> {
         self.0.cache.as_ref()
+    }
+
+    /// Returns the totals since the start.
+    pub fn totals(&self) -> CompileTotals {
+        let CompileCounts { cached, compiled, failed, micros } = &self.0.counts;
+        CompileTotals {
+            cached: cached.load(Ordering::Relaxed),
+            compiled: compiled.load(Ordering::Relaxed),
+            failed: failed.load(Ordering::Relaxed),
+            time: Duration::from_micros(micros.load(Ordering::Relaxed)),
+        }
     }
 
     /// Returns whether the cache holds native code for the plugin `wasm`, so that loading it needs
@@ -142,7 +188,10 @@ impl Compiler {
         let compiler = self.clone();
         let found = spawn_blocking(move || compiler.find(form, wasm)).await;
         match found.unwrap_or_else(|panic| Err(panic.into()))? {
-            Found::Compiled(component) => Ok(component),
+            Found::Compiled(component) => {
+                self.0.counts.cached.fetch_add(1, Ordering::Relaxed);
+                Ok(component)
+            }
             Found::Checked(source) => {
                 self.flight(source).await.map_err(|error| CompileError::Failed(Box::new(error)))
             }
@@ -172,15 +221,32 @@ impl Compiler {
             return flight;
         }
         let name = source.name.clone();
-        let compiled = self.clone().compile(source);
+        let compiled = self.clone().compile_counted(source);
         let flight = compiled.map(|result| result.map_err(Arc::new)).boxed().shared();
         flights.extend(flight.downgrade().map(|weak| (name, weak)));
         flight
     }
 
-    async fn compile(self, source: Source) -> Result<Component, CompilerFailure> {
-        let Source { name, form, wasm } = source;
+    /// Compiles a component once it has its turn, and counts it.
+    async fn compile_counted(self, source: Source) -> Result<Component, CompilerFailure> {
         let turn = self.0.turn.clone().lock_owned().await;
+        let started = Instant::now();
+        let inner = self.0.clone();
+        let compiled = self.compile(source, turn).await;
+        let CompileCounts { compiled: succeeded, failed, micros, .. } = &inner.counts;
+        let count = if compiled.is_ok() { succeeded } else { failed };
+        count.fetch_add(1, Ordering::Relaxed);
+        let took = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        micros.fetch_add(took, Ordering::Relaxed);
+        compiled
+    }
+
+    async fn compile(
+        self,
+        source: Source,
+        turn: OwnedMutexGuard<()>,
+    ) -> Result<Component, CompilerFailure> {
+        let Source { name, form, wasm } = source;
         self.0.begun.send_replace(Some(name.clone()));
         let started = Instant::now();
         let wasm_bytes = wasm.len();

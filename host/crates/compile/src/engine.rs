@@ -54,7 +54,7 @@ pub fn pooled_engine(
     slots: u32,
     functions: Option<&Arc<FunctionCache>>,
 ) -> wasmtime::Result<Engine> {
-    if let Err(reason) = mappings_suffice(slots) {
+    if let Err(reason) = check_mappings(slots) {
         warn!(slots, reason, "no instance pool; each call maps its own memory, which is slower");
         return engine_with(functions, InstanceAllocationStrategy::OnDemand);
     }
@@ -81,7 +81,8 @@ pub fn compiler_engine() -> wasmtime::Result<Engine> {
     Engine::new(&config(InstanceAllocationStrategy::OnDemand))
 }
 
-fn mappings_suffice(slots: u32) -> Result<(), &'static str> {
+/// Fails if the kernel permits too few mappings of memory (`vm.max_map_count`) for a pool of `slots` instances.
+pub fn check_mappings(slots: u32) -> Result<(), &'static str> {
     let limit = std::fs::read_to_string("/proc/sys/vm/max_map_count")
         .ok()
         .and_then(|text| text.trim().parse::<u32>().ok());

@@ -23,11 +23,11 @@ mod structure;
 pub use self::{
     cache::CodeCache,
     child::{COMMAND as COMPILE_COMMAND, Job as CompileJob, compile_component},
-    compiler::Compiler,
+    compiler::{CompileTotals, Compiler},
     embed::embed,
     engine::{
         CORE_INSTANCES_PER_COMPONENT, MAX_MEMORY_BYTES, MEMORIES_PER_COMPONENT,
-        TABLES_PER_COMPONENT, check_resources, compiler_engine, pooled_engine,
+        TABLES_PER_COMPONENT, check_mappings, check_resources, compiler_engine, pooled_engine,
     },
     error::{CompileError, MAX_COMPONENT_BYTES},
     functions::FunctionCache,

@@ -21,6 +21,7 @@ use airlock_sandbox::{self as sandbox, OffLimits};
 use airlock_scripts::{BindingLevel, Layout, runs};
 use airlock_server::{self as server, TlsSettings, socket};
 use airlock_store::Location;
+use airlock_telemetry::settings::TelemetrySettings;
 use airlock_tls::{Authorities, IdentitySource};
 
 /// The checked configuration, with the settings of every module.
@@ -77,6 +78,9 @@ pub struct Config {
     pub store_seal: Option<StoreSeal>,
     /// `records`: the call log and the audit log.
     pub records: RecordSettings,
+    /// `telemetry`: the export of traces, metrics and log records. The command line starts it: `airlock serve` and
+    /// `airlock mcp`.
+    pub telemetry: TelemetrySettings,
     /// Lock file with the accepted state of plugins: `airlock.lock` beside the configuration file.
     /// `None` for a configuration that was not loaded from a file.
     pub lock: Option<PathBuf>,

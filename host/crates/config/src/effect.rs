@@ -10,7 +10,7 @@ pub enum Effect {
 }
 
 /// Each key, or the key above all that change together.
-const KEYS: [(&str, Effect); 51] = [
+const KEYS: [(&str, Effect); 54] = [
     ("$schema", Effect::Live),
     ("server.listen", Effect::Restart),
     ("server.require_virtual_key", Effect::Live),
@@ -57,6 +57,8 @@ const KEYS: [(&str, Effect); 51] = [
     ("store_old_keys", Effect::Restart),
     // The thread that writes them keeps the logs open.
     ("records", Effect::Restart),
+    // Its threads keep their connections.
+    ("telemetry", Effect::Restart),
     ("management.disabled", Effect::Restart),
     ("management.socket", Effect::Restart),
     ("management.oidc.roles", Effect::Live),
@@ -64,6 +66,8 @@ const KEYS: [(&str, Effect); 51] = [
     ("management.oidc.session_max", Effect::Live),
     ("management.oidc", Effect::Restart),
     ("management.operators", Effect::Live),
+    ("management.page", Effect::Live),
+    ("management.reports", Effect::Live),
     ("governance", Effect::Live),
 ];
 

@@ -18,6 +18,7 @@ mod records;
 mod server;
 mod store_key;
 mod team;
+mod telemetry;
 mod tool_manager;
 mod virtual_mcp;
 
@@ -52,6 +53,7 @@ pub(super) use self::{
     server::{BuiltinTools, ClientAuth, Responses, Server, Tls},
     store_key::StoreKey,
     team::{Customer, Team},
+    telemetry::{Otlp, Telemetry},
     tool_manager::{ApprovalChoice, BindingLevel, ResultsAsText, ScriptLanguage, ToolManager},
     virtual_mcp::{VirtualMcp, VirtualMcpTools},
 };
@@ -97,6 +99,9 @@ pub(super) struct File {
     /// The records of calls, decisions and changes.
     #[serde(default)]
     pub(super) records: Records,
+    /// Traces, metrics and log records for other programs.
+    #[serde(default)]
+    pub(super) telemetry: Telemetry,
     /// The management API, with which operators change clients and virtual keys while the gateway runs.
     #[serde(default)]
     pub(super) management: Management,

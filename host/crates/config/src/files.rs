@@ -33,6 +33,17 @@ impl Config {
     /// configuration file in the error. A gateway also starts without them; only the affected source
     /// fails.
     pub async fn check_files(&self, origin: &str) -> Result<(), ConfigError> {
+        let mut problems = self.check_named_files().await;
+        problems.extend(self.check_stores());
+        if problems.is_empty() {
+            Ok(())
+        } else {
+            Err(ConfigError::Invalid { file: origin.to_owned(), problems })
+        }
+    }
+
+    /// Checks what [`Self::check_files`] does, except for the database. Returns the problems.
+    pub async fn check_named_files(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         problems.extend(self.server.tls.as_ref().and_then(check_tls));
         problems.extend(check_replica_tls(&self.server.replica_tls));
@@ -54,12 +65,7 @@ impl Config {
             problems.extend(check_plugin(&key, client.name.as_str(), plugin).await);
             problems.extend(check_grant(&key, &plugin.grant, &mut callable));
         }
-        problems.extend(self.check_stores());
-        if problems.is_empty() {
-            Ok(())
-        } else {
-            Err(ConfigError::Invalid { file: origin.to_owned(), problems })
-        }
+        problems
     }
 
     /// Returns what a gateway starts with and what may still be a mistake: clients of which no tool is
@@ -96,8 +102,8 @@ impl Config {
     }
 
     /// Checks that every entry in a store of a plugin has a holder. Does not make or change the
-    /// database.
-    fn check_stores(&self) -> Vec<Problem> {
+    /// database. Blocks.
+    pub fn check_stores(&self) -> Vec<Problem> {
         let usage = match kv::usage(&Settings::at(self.store.clone())) {
             Ok(usage) => usage,
             Err(error) => {

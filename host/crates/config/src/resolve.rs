@@ -25,6 +25,7 @@ mod same_variants;
 mod server;
 mod store;
 mod team;
+mod telemetry;
 mod time;
 mod tls;
 mod tool_cache;
@@ -200,6 +201,7 @@ fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config
             oauth,
             records: problems
                 .take("records", records::resolve(file.records, file.store.is_some(), env)),
+            telemetry: problems.take("telemetry", telemetry::resolve(file.telemetry, env)),
             store: problems.merge(location(file.store, file.store_listen_url, env)),
             store_seal: problems.merge(store::seal(file.store_key, file.store_old_keys, env)),
             lock: None,

@@ -17,6 +17,7 @@ mod secrets;
 mod server;
 mod store;
 mod stored_plugins;
+mod telemetry;
 mod tool_manager;
 
 use std::path::Path;
@@ -123,6 +124,8 @@ fn environment_of_samples(name: &str) -> Option<String> {
     match name {
         "TRACKER_URL" => Some("https://tracker.example.com/mcp".to_owned()),
         "NOT_THERE_YET" => None,
+        // No sample names them.
+        _ if name.starts_with("OTEL_") => None,
         _ => Some(SECRET.to_owned()),
     }
 }

@@ -170,6 +170,8 @@ pub enum ActKind {
     UserLoggedIn,
     /// The login of a user at an MCP server was removed.
     UserLoggedOut,
+    /// An operator calls a tool, or tries to.
+    ToolTried,
     /// Contents were erased from the call log.
     LogErased,
     /// The gateway has started.
@@ -192,6 +194,7 @@ impl ActKind {
             Self::OperatorLoggedOut => "operator_logout",
             Self::UserLoggedIn => "user_login",
             Self::UserLoggedOut => "user_logout",
+            Self::ToolTried => "tool_tried",
             Self::LogErased => "log_erased",
             Self::GatewayStarted => "gateway_started",
             Self::GatewayStopped => "gateway_stopped",

@@ -33,6 +33,7 @@ mod relay;
 mod report;
 mod rules;
 mod switch;
+mod trace;
 mod view;
 
 pub use self::{

@@ -154,6 +154,12 @@ impl Pool {
         reservation.grow(amount).then_some(reservation)
     }
 
+    /// Returns the number of units that are taken, and the capacity.
+    pub fn usage(&self) -> (usize, usize) {
+        let shares = self.shares();
+        (shares.taken(), shares.capacity())
+    }
+
     fn shares(&self) -> MutexGuard<'_, Shares> {
         self.0.lock()
     }

@@ -11,6 +11,7 @@ use std::{
 };
 
 use airlock_store::limits::{CountSelection, Counts, ReservationKey, StoredReservation};
+use tokio::time::Instant;
 
 use crate::{
     count::{Charge, Count},
@@ -111,6 +112,11 @@ impl Batch {
         }
         let takes = self.takes.iter().map(|take| rows.take(take)).collect();
         let leases = self.wishes.iter().map(|(limit, wish)| rows.lease(limit, *wish)).collect();
+        let now = Instant::now();
+        for limit in self.takes.iter().flat_map(Take::limits) {
+            let count = rows.count(limit);
+            limit.local.note_left(count.left(), count.most(), now);
+        }
         rows.store();
         BatchOutcome { takes, leases }
     }

@@ -38,7 +38,8 @@ impl CallControl for Limiter {
                 (amount > 0).then_some(Demand { limit, amount, least: amount })
             });
             let tenant = call.chain().tenant();
-            let held = self.take(tenant, &limits, demands.collect(), None).await?;
+            let taken = self.take(tenant, &limits, demands.collect(), None).await;
+            let held = taken.inspect_err(|denied| self.metrics.count(denied))?;
             Ok(Box::new(LimitedCall(held)) as Box<dyn ControlledCall>)
         })
     }

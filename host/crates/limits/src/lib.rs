@@ -23,6 +23,7 @@
 //! | `live` | state in memory: leases, refusals, what runs |
 //! | `worker`, `batch` | the task that asks the store, and forgets what was removed; the work of one transaction |
 //! | `count`, `window`, `calendar` | the count of one limit; its windows |
+//! | `metrics` | refusals, and limits that are nearly used up |
 //! | `refusal` | refusals, in the words of callers |
 //! | `state` | states of limits for operators, resets, temporary raises |
 //!
@@ -54,6 +55,7 @@ mod length;
 pub mod limit;
 mod limiter;
 mod live;
+mod metrics;
 pub mod price;
 mod refusal;
 mod requests;

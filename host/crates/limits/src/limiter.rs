@@ -8,6 +8,7 @@ use airlock_core::{
 };
 use airlock_store::LazyDatabase;
 use arc_swap::ArcSwap;
+use prometheus_client::registry::Registry;
 use tokio::{
     sync::{mpsc, oneshot},
     time::{Instant, timeout},
@@ -19,6 +20,7 @@ use crate::{
     batch::{Correction, Demand, Settlement, Take},
     limit::{Limit, Measure},
     live::{LeasedPart, LiveLimit, Running},
+    metrics::LimitMetrics,
     price::PriceTable,
     refusal::{Denied, LimitRefusal},
     set::LimitSet,
@@ -45,6 +47,7 @@ pub struct Limiter {
     pub(crate) store: LazyDatabase,
     set: Arc<ArcSwap<LimitSet>>,
     prices: ArcSwap<PriceTable>,
+    pub(crate) metrics: LimitMetrics,
     jobs: mpsc::Sender<Job>,
     /// Places of those that wait for the store. One tenant has at most half of them.
     places: Pool,
@@ -81,12 +84,18 @@ impl Limiter {
         let worker = tokio::spawn(worker.run());
         Arc::new(Self {
             store,
+            metrics: LimitMetrics::new(set.clone()),
             set,
             prices: ArcSwap::default(),
             jobs,
             places: Pool::new(QUEUE, 1),
             _worker: AbortOnDropHandle::new(worker),
         })
+    }
+
+    /// Registers the metrics of the limits.
+    pub fn register_metrics(&self, registry: &mut Registry) {
+        registry.register_collector(Box::new(self.metrics.clone()));
     }
 
     /// Replaces all limits. What was counted by limits with the same identifiers stays.

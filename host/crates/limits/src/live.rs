@@ -11,7 +11,10 @@ use std::{
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::{count::Charge, limit::Limit};
+use crate::{
+    count::Charge,
+    limit::{Limit, Measure},
+};
 
 /// Calls in a second, on this gateway, from which on a limit is leased.
 const LEASED_FROM: u32 = 50;
@@ -21,6 +24,8 @@ const LEAST_CALLS: u64 = 8;
 /// Longest time for which a refusal is repeated without asking the store. So long is a reset or a higher
 /// limit not noticed by callers that do not stop asking.
 const REFUSED_FOR: Duration = Duration::from_millis(250);
+/// Time for which a limit is shown as nearly used after it was counted.
+const SHOWN_FOR: Duration = Duration::from_mins(1);
 
 /// A limit, and its state in this process.
 #[derive(Debug, Clone)]
@@ -42,6 +47,8 @@ struct Shares {
     lease: Option<Lease>,
     refused: Option<Refused>,
     pace: Pace,
+    /// Time until which it is shown as nearly used.
+    nearly_used: Option<Instant>,
 }
 
 /// A share that is counted here.
@@ -108,7 +115,28 @@ pub(crate) struct LeasedPart {
 #[derive(Debug)]
 pub(crate) struct Running(Arc<LocalState>);
 
+impl LiveLimit {
+    /// Returns whether a tenth or less was left when it was last counted here, in the last minute.
+    pub(crate) fn is_nearly_used(&self, now: Instant) -> bool {
+        let Limit { measure, most, .. } = self.limit;
+        if measure == Measure::Concurrency {
+            return is_near(most.saturating_sub(self.local.running()), most);
+        }
+        self.local.shares.lock().nearly_used.is_some_and(|until| now < until)
+    }
+}
+
+/// Returns whether a tenth or less is left.
+fn is_near(left: u64, most: u64) -> bool {
+    most > 0 && left.saturating_mul(10) <= most
+}
+
 impl LocalState {
+    /// Notes what is left of the limit, with a temporary addition, which has just been counted.
+    pub(crate) fn note_left(&self, left: u64, most: u64, now: Instant) {
+        self.shares.lock().nearly_used = is_near(left, most).then(|| now + SHOWN_FOR);
+    }
+
     /// Counts a request or call that begins to run; `None` if as many run as the limit.
     pub(crate) fn begin(self: &Arc<Self>, most: u64) -> Option<Running> {
         let counted = self.running.fetch_update(Ordering::AcqRel, Ordering::Acquire, |running| {

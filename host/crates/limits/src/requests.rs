@@ -43,11 +43,13 @@ impl ModelControl for Limiter {
                 return Ok(Box::new(unlimited) as Box<dyn ControlledModelRequest>);
             }
             let estimate = TokenEstimate::new(&request);
-            let demands = demands(&limits, &models, &estimate, &prices)?;
+            let demands = demands(&limits, &models, &estimate, &prices);
+            let demands = demands.inspect_err(|denied| self.metrics.count(denied))?;
             let (provider, model) = split(request.model);
             let price = prices.model(provider, model);
             let id = Uuid::now_v7().to_string();
-            let held = self.take(request.tenant, &limits, demands, Some(id)).await?;
+            let taken = self.take(request.tenant, &limits, demands, Some(id)).await;
+            let held = taken.inspect_err(|denied| self.metrics.count(denied))?;
             let limited = LimitedRequest { held: Some(held), estimate, received: 0, price, prices };
             Ok(Box::new(limited) as Box<dyn ControlledModelRequest>)
         })

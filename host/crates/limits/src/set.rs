@@ -71,6 +71,11 @@ impl LimitSet {
         self.everyone.iter().chain(groups.into_iter().flatten())
     }
 
+    /// Iterates over all limits.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<LiveLimit>> {
+        self.by_id.values()
+    }
+
     /// Returns the limit with an identifier.
     pub(crate) fn find(&self, id: &str) -> Option<&Arc<LiveLimit>> {
         self.by_id.get(id)

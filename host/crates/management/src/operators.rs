@@ -23,7 +23,7 @@ use crate::{
 };
 use airlock_core::{
     act::Actor,
-    operator::{Operator, Role, TOKEN_PREFIX},
+    operator::{Operator, Right, Role, TOKEN_PREFIX},
     secret::Secret,
     unix_time::unix_milliseconds,
 };
@@ -277,6 +277,18 @@ pub(crate) fn describe(operator: &Operator) -> Value {
         "role": operator.role.name(),
         "sees_payloads": operator.sees_payloads,
     })
+}
+
+/// Returns the names of the rights of a role.
+pub(crate) fn rights(role: Role) -> Vec<&'static str> {
+    let all = [
+        (Right::Read, "read"),
+        (Right::Approve, "approve"),
+        (Right::Operate, "operate"),
+        (Right::Change, "change"),
+        (Right::Administer, "administer"),
+    ];
+    all.into_iter().filter(|(right, _)| role.has(*right)).map(|(_, name)| name).collect()
 }
 
 pub(crate) fn no_randomness(error: &NoRandomness) -> ManagementRefusal {

@@ -13,7 +13,7 @@ use url::Url;
 use crate::{
     config::RunningSettings,
     oidc::OidcLogins,
-    operators::{LiveOperators, describe},
+    operators::{LiveOperators, describe, rights},
     plugin::Inspections,
     preview::Preview,
     refusal::{forbidden, refusal},
@@ -272,7 +272,9 @@ impl Service {
         let body = request.body;
         match act {
             Act::SetUp => unreachable!("it needs no right"),
-            Act::ShowSession => Ok(json!({"operator": describe(actor)})),
+            Act::ShowSession => {
+                Ok(json!({"operator": describe(actor), "rights": rights(actor.role)}))
+            }
             Act::EndSession => self.end_session(actor, request.session).await,
             Act::ListSessions => self.list_sessions(&request.query).await,
             Act::RevokeSession(id) => self.revoke_session(actor, &id).await,
@@ -294,7 +296,7 @@ impl Service {
             Act::CreateKey => self.create_key(actor, body).await,
             Act::ShowKey(id) => self.show_key(&id).await,
             Act::UpdateKey(id) => self.update_key(actor, &id, body).await,
-            Act::DeleteKey(id) => self.delete_key(actor, &id).await,
+            Act::DeleteKey(id) => Box::pin(self.delete_key(actor, &id)).await,
             Act::RotateKey(id) => self.rotate_key(actor, &id, body).await,
             Act::RotateKeys => self.rotate_keys(actor, body).await,
             Act::ListElements(listed) => self.list_elements(listed, &request.query).await,

@@ -149,6 +149,10 @@ impl Transport for Http {
         self.0.connection.endpoint.extra_headers().select(caller)
     }
 
+    fn address(&self) -> Option<(String, u16)> {
+        self.0.connection.endpoint.address()
+    }
+
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             self.0.connection.close();

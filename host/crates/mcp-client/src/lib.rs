@@ -61,7 +61,7 @@ mod transport;
 #[cfg(test)]
 extern crate self as airlock_mcp_client;
 
-pub use airlock_process::{Confinement, Network, NetworkIsolation, ProcessLimits};
+pub use airlock_process::{Confinement, Network, NetworkIsolation, ProcessLimits, ProcessUsage};
 
 pub use self::{
     agreed::{Agreed, Capability},
@@ -88,7 +88,9 @@ pub use self::{
         MAX_LIST_BYTES, MAX_PAGES, MAX_PARKED, MAX_QUESTIONS, MAX_QUOTE_BYTES,
         MAX_REQUESTS_IN_FLIGHT, MAX_TREE_BYTES,
     },
-    link::{AbandonedRequests, AskError, HeldPermits, Link, Receiver, Report, Request},
+    link::{
+        AbandonedRequests, AskError, HeldPermits, Link, Receiver, Report, Request, RequestObserver,
+    },
     listing::{ToolList, read_tools},
     logs::StderrLogs,
     oauth::{
@@ -98,7 +100,7 @@ pub use self::{
         SubjectTokenType, TokenAuthentication, TokenExchange, TokenExchanger, is_secret,
         new_secret,
     },
-    process::{Process, resident_memory},
+    process::{Process, process_usage, resident_memory},
     questions::{Again, Asked, Refused, TASK, question_response, read_asked},
     secrets::INHERITED_VARIABLES,
     settings::{

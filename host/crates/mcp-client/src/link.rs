@@ -2,6 +2,7 @@
 //! server's own requests.
 
 mod request;
+mod trace;
 
 use std::{
     any::Any,
@@ -11,6 +12,7 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicI64, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
@@ -19,6 +21,7 @@ use tokio::{sync::mpsc, task::JoinSet, time::timeout};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 pub use self::request::Request;
+use self::trace::AskSpan;
 use super::{
     agreed::{Agreed, Capability},
     decode::{self, Reception},
@@ -38,6 +41,7 @@ pub struct Link {
     abandoned: mpsc::Sender<Abandoned>,
     log_level: Mutex<Option<LogLevel>>,
     users: TaskTracker,
+    observer: OnceLock<RequestObserver>,
 }
 
 /// Report of a server about a request that is in flight.
@@ -53,6 +57,9 @@ pub type AbandonedRequests = mpsc::Receiver<Abandoned>;
 
 /// Permits of a request. What they are is known to those that give them.
 pub type HeldPermits = Arc<dyn Any + Send + Sync>;
+
+/// Receives the method of each request that has ended, and the time that it took. Must not block.
+pub type RequestObserver = Arc<dyn Fn(&'static str, Duration) + Send + Sync>;
 
 /// Abandoned work of a server.
 pub enum Abandoned {
@@ -120,6 +127,7 @@ impl Link {
             abandoned,
             log_level: Mutex::new(None),
             users: TaskTracker::new(),
+            observer: OnceLock::new(),
         };
         (Arc::new(link), queue, AbortOnDropHandle::new(receiver))
     }
@@ -137,6 +145,12 @@ impl Link {
     /// Returns the tracker of the work that the connection must not be closed under, if it can be helped.
     pub fn users(&self) -> &TaskTracker {
         &self.users
+    }
+
+    /// Sets the observer of requests that end from now on. The first one stays.
+    pub fn observe(&self, observer: RequestObserver) {
+        // A connection has one server.
+        let _ = self.observer.set(observer);
     }
 
     /// Records the result of the handshake.
@@ -276,17 +290,31 @@ impl<'a> Asking<'a> {
 
     /// Sends the request, and returns its result.
     pub async fn result(self) -> Result<Value, AskError> {
-        match decode::read_response(&self.text().await?) {
-            Ok(Ok(result)) => Ok(result),
-            Ok(Err(error)) => Err(AskError::Refused(error)),
-            Err(reason) => Err(AskError::Unreadable(reason)),
-        }
+        let id = self.link.next_id.fetch_add(1, Ordering::Relaxed);
+        let span = AskSpan::begin(self.link, &self.request, id);
+        let asked = self.exchange(id, &span).await.and_then(|text| read_result(&text));
+        span.end(&asked);
+        asked
     }
 
     /// Sends the request, and returns the JSON text of the response, which may be an error.
     pub async fn text(self) -> Result<Vec<u8>, AskError> {
+        let id = self.link.next_id.fetch_add(1, Ordering::Relaxed);
+        let span = AskSpan::begin(self.link, &self.request, id);
+        let observer = self.link.observer.get();
+        let method = self.request.method;
+        let began = Instant::now();
+        let asked = self.exchange(id, &span).await;
+        span.end_with_text(&asked);
+        if let Some(observer) = observer {
+            observer(method, began.elapsed());
+        }
+        asked
+    }
+
+    async fn exchange(self, id: i64, span: &AskSpan) -> Result<Vec<u8>, AskError> {
         let Self { link, request, report } = self;
-        let id = link.next_id.fetch_add(1, Ordering::Relaxed);
+        let request = span.inject(request);
         let waiting = link.inbox.expect(id, request.kind);
         if let Some(caller) = &request.caller {
             waiting.belong(caller.clone(), request.logs, request.questions.clone());
@@ -308,6 +336,15 @@ impl<'a> Asking<'a> {
             Reception::TooLarge => Err(AskError::TooLarge),
             Reception::Unreadable(reason) => Err(AskError::Unreadable(reason)),
         }
+    }
+}
+
+/// Reads the result in the text of a response.
+fn read_result(text: &[u8]) -> Result<Value, AskError> {
+    match decode::read_response(text) {
+        Ok(Ok(result)) => Ok(result),
+        Ok(Err(error)) => Err(AskError::Refused(error)),
+        Err(reason) => Err(AskError::Unreadable(reason)),
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
 };
 
 use airlock_process::{
-    Child, Command, Confinement, Network, NetworkIsolation, ProcessLimits, SpawnError,
+    Child, Command, Confinement, Network, NetworkIsolation, ProcessLimits, ProcessUsage, SpawnError,
 };
 use futures_util::future::BoxFuture;
 use tokio::{
@@ -243,6 +243,12 @@ impl Owner for RunningProcess {
 /// within a tokio runtime.
 pub async fn resident_memory(process: u32) -> Option<u64> {
     spawn_blocking(move || Child::memory_bytes(process)).await.ok().flatten()
+}
+
+/// Returns what servers' processes use with all that they have started, in their order; `None` for one that has ended,
+/// or if the system does not tell. Reads all of `/proc` once, so it may block.
+pub fn process_usage(processes: &[u32]) -> Vec<Option<ProcessUsage>> {
+    Child::usage(processes)
 }
 
 /// Finds the program. The search is done before the child starts, so that a missing program is

@@ -159,6 +159,10 @@ impl Transport for Sse {
         self.0.connection.endpoint.extra_headers().select(caller)
     }
 
+    fn address(&self) -> Option<(String, u16)> {
+        self.0.connection.endpoint.address()
+    }
+
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async { self.0.connection.close() })
     }

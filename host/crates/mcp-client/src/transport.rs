@@ -41,6 +41,11 @@ pub trait Transport: Send + Sync {
         Vec::new()
     }
 
+    /// Returns the host and the port of a server that is reached over a network; `None` for a process.
+    fn address(&self) -> Option<(String, u16)> {
+        None
+    }
+
     /// Closes the connection on the gateway's side. Pending messages fail as closed.
     fn close(&self) -> BoxFuture<'_, ()>;
 }

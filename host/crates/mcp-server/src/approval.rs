@@ -6,6 +6,7 @@
 //! the call that was asked about.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeSet, HashMap},
     time::{Duration, SystemTime},
 };
@@ -38,7 +39,7 @@ pub(super) enum ApprovalOutcome {
     /// The call is decided with this approval.
     Decided(Approval),
     /// The user refused, or did not answer in time.
-    Declined(&'static str),
+    Declined(Cow<'static, str>),
     /// The call is undecided: it stays in the list of pending approvals, under this
     /// identifier.
     Pending(String),
@@ -71,9 +72,11 @@ impl ApprovalQuestion<'_> {
             let form = self.form();
             let asking = outlet.ask(QuestionKind::Form.method(), &form);
             let Ok(answer) = tokio::time::timeout(limit, asking).await else {
-                return Ok(ApprovalOutcome::Declined("the user did not answer in time"));
+                return Ok(ApprovalOutcome::Declined("the user did not answer in time".into()));
             };
-            return Ok(read(answer.as_deref()).unwrap_or(ApprovalOutcome::Declined(UNREADABLE)));
+            return Ok(
+                read(answer.as_deref()).unwrap_or(ApprovalOutcome::Declined(UNREADABLE.into()))
+            );
         }
         let state = params.get("requestState");
         let Some(state) = state.filter(|state| *state != "null") else {
@@ -144,8 +147,8 @@ fn not_of_this_call() -> RpcError {
 fn read(answer: Option<&str>) -> Option<ApprovalOutcome> {
     match raw::string(raw::member(answer?, "action")?)?.as_ref() {
         "accept" => Some(ApprovalOutcome::Decided(Approval::Given)),
-        "decline" => Some(ApprovalOutcome::Declined("the user declined it")),
-        "cancel" => Some(ApprovalOutcome::Declined("the user dismissed the question")),
+        "decline" => Some(ApprovalOutcome::Declined("the user declined it".into())),
+        "cancel" => Some(ApprovalOutcome::Declined("the user dismissed the question".into())),
         _ => None,
     }
 }

@@ -8,6 +8,7 @@ use super::{
     listen, relay,
     service::{Incoming, Requester, Service},
     task_requests,
+    trace::RequestSpan,
 };
 use airlock_wire::{error::RpcError, message::Request, method};
 
@@ -15,6 +16,11 @@ impl Service {
     /// Begins to handle a request. The transport handles `initialize` and `logging/setLevel`
     /// itself, because they change its state.
     pub fn begin(self: &Arc<Self>, request: Request, client: Requester) -> Exchange {
+        let span = RequestSpan::begin(&request, &client);
+        self.dispatch(request, client).traced(span)
+    }
+
+    fn dispatch(self: &Arc<Self>, request: Request, client: Requester) -> Exchange {
         let id = request.id.clone();
         let is_modern = client.peer.version.is_modern();
         match request.method.as_str() {

@@ -18,7 +18,9 @@ use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
+use super::trace::RequestSpan;
 use airlock_core::door::SessionId;
+use airlock_telemetry::TraceFuture as _;
 use airlock_wire::{
     error::RpcError,
     id::RpcId,
@@ -68,6 +70,8 @@ pub struct Exchange {
     queue: mpsc::Receiver<Outgoing>,
     done: Option<Answer>,
     has_ended: bool,
+    /// Span of the request; `None` once it has ended.
+    span: Option<RequestSpan>,
 }
 
 impl Exchange {
@@ -79,7 +83,16 @@ impl Exchange {
     {
         let (sender, queue) = mpsc::channel(QUEUE);
         let work = Box::pin(work(Outlet { sender, asks }));
-        Self { id, work, queue, done: None, has_ended: false }
+        Self { id, work, queue, done: None, has_ended: false, span: None }
+    }
+
+    /// Adds the span of the request, under which the work runs. Without a trace, nothing changes.
+    pub(crate) fn traced(self, span: RequestSpan) -> Self {
+        if span.span().trace_context().is_none() {
+            return self;
+        }
+        let work = Box::pin(self.work.in_span(span.span()));
+        Self { work, span: Some(span), ..self }
     }
 
     /// Creates an exchange whose response is known.
@@ -111,6 +124,9 @@ impl Exchange {
             if self.done.is_none()
                 && let Poll::Ready(result) = self.work.as_mut().poll(context)
             {
+                if let Some(span) = self.span.take() {
+                    span.end(&result);
+                }
                 self.done = Some(Answer::new(&self.id, result));
             }
             // After the work, which may have sent something, and before its response.

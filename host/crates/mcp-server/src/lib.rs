@@ -29,6 +29,7 @@
 //! | `running` | the running requests of one client |
 //! | `session` | sessions of the legacy era, bounded and expiring |
 //! | `event_log` | the events of one stream, kept for a client that lost the connection |
+//! | `trace` | the span of a request |
 //! | `watch` | notices a change of a list |
 //! | `stdio` | one client over a pair of queues: stdin and stdout, or HTTP+SSE |
 //! | `bridge` | forwards messages between stdin and stdout and a running gateway |
@@ -64,6 +65,7 @@ mod suspended;
 mod task_requests;
 mod tasks;
 mod toolbox;
+mod trace;
 mod watch;
 
 pub use self::{

@@ -13,6 +13,7 @@ use super::{
     tasks::{Deferral, MAX_INPUT_BYTES, OpenQuestions, Task, TaskPhase},
 };
 use airlock_json::raw;
+use airlock_telemetry::{Span, TraceFuture as _};
 use airlock_wire::{
     error::{RpcError, code},
     method,
@@ -41,7 +42,7 @@ pub(super) async fn call(incoming: Incoming) -> Result<String, RpcError> {
     let (deferral, mut deferred) =
         Deferral::new(service.tasks().clone(), tenant, timeout, !version.is_modern());
     let task = deferred.task;
-    let mut work = AbortOnDropHandle::new(tokio::spawn(async move {
+    let work = async move {
         let outcome = call::run(incoming, Some(deferral)).await;
         match task.get() {
             None => Some(outcome),
@@ -50,7 +51,8 @@ pub(super) async fn call(incoming: Incoming) -> Result<String, RpcError> {
                 None
             }
         }
-    }));
+    };
+    let mut work = AbortOnDropHandle::new(tokio::spawn(work.in_span(&Span::current())));
     tokio::select! {
         biased;
         Ok(task) = &mut deferred.became => {

@@ -15,9 +15,11 @@ use super::{
     Charge, ModelError, Object, Prompt, ReplyChunk,
     address::{Addresses, Operation},
     http::{HttpClient, Outgoing, ServiceResponse},
+    metrics::ObservedReply,
     observer::ExchangeObserver,
     prompt::{STREAM_OPTIONS, TargetApi},
     signin::SignIn,
+    trace::AttemptSpan,
     translation,
     work::ProviderWork,
 };
@@ -209,6 +211,10 @@ pub struct Chunks<'a> {
     /// A chunk that was received and not returned yet.
     first: Option<ReplyChunk>,
     rest: BoxStream<'a, Result<ReplyChunk, ModelError>>,
+    /// Measures the response; `None` before it is routed.
+    observed: Option<Box<ObservedReply>>,
+    /// Span of the attempt; `None` if it is not recorded.
+    span: Option<Box<AttemptSpan>>,
 }
 
 /// Source of chunks.
@@ -224,18 +230,34 @@ impl<'a> Response<'a> {
         let rest = stream::try_unfold(source, |mut source| async move {
             Ok(source.next().await?.map(|chunk| (chunk, source)))
         });
-        Self::Chunks(Chunks { first: None, rest: rest.boxed() })
+        Self::Chunks(Chunks { first: None, rest: rest.boxed(), observed: None, span: None })
+    }
+
+    /// Adds the span of the attempt, which ends with a stream.
+    pub(super) fn traced(mut self, mut span: AttemptSpan) -> Self {
+        if let Self::Chunks(chunks) = &mut self {
+            if chunks.first.is_some() {
+                span.begin_stream();
+            }
+            chunks.span = Some(Box::new(span));
+        }
+        self
     }
 }
 
 impl From<ReplyChunk> for Chunks<'_> {
     /// Returns the stream of a reply that is whole.
     fn from(whole: ReplyChunk) -> Self {
-        Self { first: Some(whole), rest: stream::empty().boxed() }
+        Self { first: Some(whole), rest: stream::empty().boxed(), observed: None, span: None }
     }
 }
 
 impl Chunks<'_> {
+    /// Has the chunks that are received from now on measured.
+    pub(super) fn observed(self, observed: ObservedReply) -> Self {
+        Self { observed: Some(Box::new(observed)), ..self }
+    }
+
     /// Receives the first chunk. A failure before it fails the request, which may be repeated.
     pub(super) async fn begin(&mut self) -> Result<(), ModelError> {
         self.first = self.next().await?;
@@ -245,9 +267,20 @@ impl Chunks<'_> {
     /// Returns the next chunk; `None` at the end of the response. Fails if the provider reports an
     /// error, or ends or breaks the stream before the response is complete.
     pub async fn next(&mut self) -> Result<Option<ReplyChunk>, ModelError> {
-        match self.first.take() {
+        let next = match self.first.take() {
             Some(first) => Ok(Some(first)),
             None => self.rest.next().await.transpose(),
+        };
+        if let Some(observed) = &mut self.observed {
+            match &next {
+                Ok(Some(chunk)) => observed.receive(chunk),
+                Ok(None) => observed.end(None),
+                Err(error) => observed.end(Some(error)),
+            }
         }
+        if let Some(span) = &mut self.span {
+            span.observe(&next);
+        }
+        next
     }
 }

@@ -14,14 +14,17 @@
 //! | `backend` | the interfaces of a provider and of the API of a service |
 //! | `service` | a client of one service: its API, its keys and its attempts |
 //! | `address` | the URIs of the operations of an API at each host |
+//! | `reach` | whether a service can be reached, without a credential |
 //! | `signin` | the credential of a request: the last step before it is sent |
 //! | `keys` | the keys that serve a model, and the choice among them by weight |
 //! | `retry` | the decision to repeat a request, and the wait before it |
 //! | `http` | exchanges over HTTP, bounded in time and memory |
 //! | `observer` | receives what one request exchanges, if the operator has asked for it |
+//! | `metrics` | times, tokens and errors of providers, for metrics |
 //! | `work` | whether a provider has begun a request, and the tokens of its response, for limits and records |
 //! | `openai`, `responses`, `anthropic`, `gemini` | the four APIs of services |
 //! | `translation` | what translations between chat completions and another API share |
+//! | `trace` | the span of an attempt, to the end of its response |
 //! | `listing` | cached lists of models |
 //! | `scripted` | a file of turns instead of a service |
 //! | `source` | models of the program that embeds the gateway |
@@ -48,11 +51,13 @@ mod gemini;
 mod http;
 mod keys;
 mod listing;
+mod metrics;
 mod models;
 mod observer;
 mod openai;
 mod outline;
 mod prompt;
+mod reach;
 mod repair;
 mod reply;
 mod responses;
@@ -63,6 +68,7 @@ mod service;
 mod settings;
 mod signin;
 mod source;
+mod trace;
 mod translation;
 mod work;
 
@@ -74,10 +80,12 @@ pub use self::{
     document::Document,
     error::SOON,
     error::{BadProvider, BadScript, ModelError, Refusal, TokenError, TransportError},
+    metrics::ModelMetrics,
     models::Models,
     observer::{ExchangeObserver, Redaction, SentRequest},
     prompt::Prompt,
     prompt::Unforced,
+    reach::{Unreached, reach},
     repair::{Calls, TooManyCalls},
     reply::ReplyChunk,
     route::Route,

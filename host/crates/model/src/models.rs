@@ -1,14 +1,16 @@
 //! The configured providers.
 
-use std::{collections::BTreeSet, fmt, sync::Arc};
+use std::{collections::BTreeSet, fmt, sync::Arc, time::Instant};
 
 use futures_util::future::join_all;
 
 use super::{
     BadProvider, Kind, ModelError, ModelSource, Prompt, Response, Settings, Terms,
-    backend::Backend, scripted::Script, service::ServiceClient, source::OwnModel,
+    backend::Backend, metrics::ProviderMetrics, scripted::Script, service::ServiceClient,
+    source::OwnModel, trace::AttemptSpan,
 };
 use airlock_core::{file_version::FileVersion, model_control::ModelControl};
+use airlock_telemetry::TraceFuture as _;
 
 /// Every configured provider.
 #[derive(Default)]
@@ -32,6 +34,8 @@ pub(super) struct Provider {
     pub(super) backend: Arc<dyn Backend>,
     /// Models of any providers that are asked if this one fails.
     pub(super) fallbacks: Vec<String>,
+    /// Shared with the providers of this name in other settings.
+    pub(super) metrics: Arc<ProviderMetrics>,
 }
 
 impl Models {
@@ -52,10 +56,11 @@ impl Models {
             let same = self.providers.iter().find(|provider| provider.is_of(settings));
             match same {
                 Some(same) => Ok(same.with_fallbacks(settings)),
-                None => Provider::new(settings),
+                None => Provider::new(settings, self.metrics_of(&settings.name)),
             }
         });
-        let own = self.own.iter().map(|own| Ok(Provider::from(own)));
+        let own = self.own.iter();
+        let own = own.map(|own| Ok(Provider::own(own, self.metrics_of(&own.provider))));
         let models = Self {
             providers: providers.chain(own).collect::<Result<_, _>>()?,
             control: self.control.clone(),
@@ -84,6 +89,12 @@ impl Models {
     #[must_use]
     pub fn with_control(self, control: Arc<dyn ModelControl>) -> Self {
         Self { control: Some(control), ..self }
+    }
+
+    /// Returns the metrics of the provider with a name; new ones if there is none.
+    fn metrics_of(&self, name: &str) -> Arc<ProviderMetrics> {
+        let known = self.providers.iter().find(|provider| provider.name == name);
+        known.map_or_else(ProviderMetrics::new, |provider| provider.metrics.clone())
     }
 
     fn check_fallbacks(&self) -> Result<(), BadProvider> {
@@ -121,15 +132,17 @@ impl fmt::Debug for Models {
 }
 
 impl Provider {
-    fn new(settings: &Settings) -> Result<Self, BadProvider> {
+    fn new(settings: &Settings, metrics: Arc<ProviderMetrics>) -> Result<Self, BadProvider> {
         let name = settings.name.clone();
         let files = versions(&settings.kind);
         let backend: Arc<dyn Backend> = match &settings.kind {
-            Kind::Service(service) => Arc::new(ServiceClient::new(&name, service)?),
+            Kind::Service(service) => {
+                Arc::new(ServiceClient::new(&name, service)?.counting(metrics.retries.clone()))
+            }
             Kind::Scripted { script } => Arc::new(Script::load(&name, script)?),
         };
         let kind = Some(settings.kind.clone());
-        Ok(Self { name, kind, files, backend, fallbacks: settings.fallbacks.clone() })
+        Ok(Self { name, kind, files, backend, fallbacks: settings.fallbacks.clone(), metrics })
     }
 
     /// Returns whether the backend is that of these settings, with the present content of their files.
@@ -147,7 +160,15 @@ impl Provider {
             files: self.files.clone(),
             backend: self.backend.clone(),
             fallbacks: settings.fallbacks.clone(),
+            metrics: self.metrics.clone(),
         }
+    }
+
+    /// Returns the provider of a model of the embedding program.
+    fn own(own: &Arc<OwnModel>, metrics: Arc<ProviderMetrics>) -> Self {
+        let name = own.provider.clone();
+        let backend = own.clone();
+        Self { name, kind: None, files: Vec::new(), backend, fallbacks: Vec::new(), metrics }
     }
 
     /// Sends a request. Fails if it has no form in the API of the provider.
@@ -156,15 +177,27 @@ impl Provider {
         prompt: &Prompt,
         terms: Terms<'_>,
     ) -> Result<Response<'_>, ModelError> {
-        self.backend.respond(prompt, terms).await
+        let began = Instant::now();
+        match self.attempt(prompt, terms).await {
+            Ok(response) => {
+                let model = prompt.model().unwrap_or_default();
+                Ok(self.metrics.observe(&model, began, response))
+            }
+            Err(error) => {
+                self.metrics.fail(&error);
+                Err(error)
+            }
+        }
     }
-}
 
-impl From<&Arc<OwnModel>> for Provider {
-    fn from(own: &Arc<OwnModel>) -> Self {
-        let name = own.provider.clone();
-        let backend = own.clone();
-        Self { name, kind: None, files: Vec::new(), backend, fallbacks: Vec::new() }
+    async fn attempt(&self, prompt: &Prompt, terms: Terms<'_>) -> Result<Response<'_>, ModelError> {
+        if let Some(Kind::Service(_)) = self.kind {
+            // It has a span for each attempt.
+            return self.backend.respond(prompt, terms).await;
+        }
+        let span = AttemptSpan::begin(&self.name, None, prompt, terms);
+        let attempted = self.backend.respond(prompt, terms).in_span(span.span()).await;
+        span.follow(attempted)
     }
 }
 

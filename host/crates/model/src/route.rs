@@ -173,6 +173,7 @@ impl<'a> Route<'a> {
                 "a provider failed, and another one is asked"
             );
             prompt.body.set("model", Value::from(target.model.as_str()).to_string());
+            self.first.provider.metrics.fallbacks.inc();
             if let Some(work) = terms.work {
                 work.fall_back();
             }

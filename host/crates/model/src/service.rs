@@ -6,6 +6,7 @@ use std::{
 };
 
 use futures_util::{FutureExt as _, future::BoxFuture};
+use prometheus_client::metrics::counter::Counter;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::warn;
@@ -25,16 +26,19 @@ use super::{
     retry::Attempts,
     settings::{Api, Apis, Hosting, Retries, Service},
     signin::sign_in,
+    trace::{AttemptSpan, TracedService},
     work::ProviderWork,
 };
 use airlock_conversation::Wire;
 use airlock_json::raw;
 use airlock_strings::with_causes;
+use airlock_telemetry::TraceFuture as _;
 
 /// A client of one service.
 #[derive(Debug)]
 pub(super) struct ServiceClient {
     http: HttpClient,
+    traced: TracedService,
     /// True if the service reads images in the results of tools.
     reads_images: bool,
     /// API in which chat completion requests are sent.
@@ -49,6 +53,8 @@ pub(super) struct ServiceClient {
     retries: Retries,
     random: Random,
     listing: ModelList,
+    /// Requests that were repeated.
+    retried: Counter,
 }
 
 impl ServiceClient {
@@ -78,6 +84,7 @@ impl ServiceClient {
             deployments.map(|(model, own)| (model.clone(), Value::from(own.as_str()).to_string()));
         Ok(Self {
             http: HttpClient::new(provider, service, bounds)?,
+            traced: TracedService::new(service),
             reads_images: service.images_in_tool_results,
             for_chat,
             for_responses,
@@ -87,7 +94,13 @@ impl ServiceClient {
             retries: service.retries,
             random: Random::new(),
             listing: ModelList::new(),
+            retried: Counter::default(),
         })
+    }
+
+    /// Sets the counter of requests that are repeated.
+    pub(super) fn counting(self, retried: Counter) -> Self {
+        Self { retried, ..self }
     }
 
     /// Sends a request, and repeats it as the settings permit if it fails before its response has
@@ -106,8 +119,14 @@ impl ServiceClient {
         let own_name = self.deployments.get(&*model).map(String::as_str);
         let exchange = Exchange { client: &self.http, prompt, model: own_name, terms };
         let mut outgoing = api.encode(exchange).await?;
+        let mut number = 0;
         loop {
-            let error = match self.attempt(api, &outgoing, attempts.key(), terms).await {
+            number += 1;
+            let span = AttemptSpan::begin(provider, Some(&self.traced), prompt, terms);
+            let span = span.numbered(number);
+            let attempting = self.attempt(api, &outgoing, attempts.key(), terms);
+            let attempted = attempting.in_span(span.span()).await;
+            let error = match span.follow(attempted) {
                 Ok(response) => {
                     if outgoing.is_plain {
                         api.note_plain(prompt);
@@ -126,6 +145,7 @@ impl ServiceClient {
                 continue;
             }
             let Some(wait) = attempts.after(&error) else { return Err(error) };
+            self.retried.inc();
             sleep(wait).await;
         }
     }

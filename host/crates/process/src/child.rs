@@ -43,6 +43,15 @@ pub struct Exit {
     pub before_signal: bool,
 }
 
+/// Resources that a process uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessUsage {
+    /// Resident memory, in bytes. What processes share counts for each of them.
+    pub memory_bytes: u64,
+    /// CPU time since its start, with that of its children that have ended.
+    pub cpu: Duration,
+}
+
 /// A running child with all processes that it has started. Dropping it kills them.
 pub struct Child {
     process: tokio::process::Child,
@@ -109,7 +118,13 @@ impl Child {
     /// Returns the resident memory of the process and of its descendants, in bytes; `None` if it is
     /// not known. Reads all of `/proc`, so it belongs on a thread that may block.
     pub fn memory_bytes(id: u32) -> Option<u64> {
-        platform::memory_bytes(id)
+        Self::usage(&[id]).pop()?.map(|usage| usage.memory_bytes)
+    }
+
+    /// Returns what each of these processes uses with its descendants, in their order; `None` for one that has
+    /// ended, or of which nothing is known. Reads all of `/proc` once, so it may block.
+    pub fn usage(ids: &[u32]) -> Vec<Option<ProcessUsage>> {
+        platform::usage(ids)
     }
 
     /// Stops the child, whose stdin must be closed already. Waits `grace` for it to exit, then sends

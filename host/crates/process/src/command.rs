@@ -65,6 +65,16 @@ impl NetworkIsolation {
     }
 }
 
+/// Returns whether this machine can confine a child to paths: Linux 5.13 or later, with Landlock turned on.
+pub fn can_confine_paths() -> bool {
+    platform::can_confine_paths()
+}
+
+/// Returns the directory of this process's own cgroup of version 2; `None` if the system has none.
+pub fn own_cgroup() -> Option<PathBuf> {
+    platform::own_cgroup()
+}
+
 /// Bounds on the resources of a child (`setrlimit`). Each process that the child starts inherits
 /// them. A bound above the gateway's own hard limit is lowered to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -38,9 +38,17 @@ pub fn protect_self() {
     platform::protect_self();
 }
 
+/// Returns what this process uses, without its children; `None` if the system does not tell.
+pub fn own_usage() -> Option<ProcessUsage> {
+    platform::own_usage()
+}
+
 pub use self::{
-    child::{Child, Exit, Pipes},
-    command::{Command, Confinement, Network, NetworkIsolation, ProcessLimits},
+    child::{Child, Exit, Pipes, ProcessUsage},
+    command::{
+        Command, Confinement, Network, NetworkIsolation, ProcessLimits, can_confine_paths,
+        own_cgroup,
+    },
     error::SpawnError,
     tag::VARIABLE,
 };

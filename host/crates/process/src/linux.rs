@@ -11,8 +11,10 @@ mod strays;
 
 pub(crate) use self::{
     before_exec::prepare,
+    cgroup::own as own_cgroup,
+    confine::can_confine_paths,
     network::network_isolation,
-    proc::{memory_bytes, pid_namespace, start_time},
+    proc::{own_usage, pid_namespace, start_time, usage},
     protect::protect_self,
     reach::{ExitNotice, Reach},
     strays::kill_strays,

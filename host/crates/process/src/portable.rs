@@ -3,6 +3,7 @@
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::{
+    child::ProcessUsage,
     command::{Command, Network, NetworkIsolation},
     error::SpawnError,
     tag::Tag,
@@ -74,11 +75,23 @@ pub(crate) fn network_isolation() -> NetworkIsolation {
     NetworkIsolation::Unavailable
 }
 
+pub(crate) fn can_confine_paths() -> bool {
+    false
+}
+
+pub(crate) fn own_cgroup() -> Option<std::path::PathBuf> {
+    None
+}
+
 pub(crate) fn kill_strays() {}
 
 pub(crate) fn protect_self() {}
 
-pub(crate) fn memory_bytes(_: u32) -> Option<u64> {
+pub(crate) fn usage(leaders: &[u32]) -> Vec<Option<ProcessUsage>> {
+    vec![None; leaders.len()]
+}
+
+pub(crate) fn own_usage() -> Option<ProcessUsage> {
     None
 }
 

@@ -219,6 +219,8 @@ async fn dropping_a_child_kills_all_its_processes() {
         printing(shell("trap '' TERM; setsid sleep 1000 >&2 & echo $!; cat >&2")).await;
     let leader = child.id();
     assert!(Child::memory_bytes(leader).is_some_and(|bytes| bytes > 4096));
+    let usage = Child::usage(&[u32::MAX, leader]);
+    assert!(usage[0].is_none() && usage[1].is_some_and(|usage| usage.memory_bytes > 4096));
     drop(child);
     assert!(is_gone(leader) && is_gone(grandchild));
     drop(pipes);

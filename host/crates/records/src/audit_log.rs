@@ -4,14 +4,14 @@
 
 use std::{
     sync::Arc,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use arc_swap::ArcSwapOption;
-use prometheus_client::metrics::counter::Counter;
 
 use crate::{
     lines,
+    metrics::CheckpointMetrics,
     queue::QueuedEvent,
     settings::{AuditPlace, CheckpointPlace, SigningKeySource},
     writer::LogSink,
@@ -49,7 +49,7 @@ pub(crate) struct SignedLines {
     checkpoint_interval: Duration,
     /// `None` if no line is without a checkpoint.
     checkpoint_at: Option<Instant>,
-    failed_checkpoints: Counter,
+    checkpoints: CheckpointMetrics,
     /// Public key of the log, set when it is opened.
     public_key: Arc<ArcSwapOption<String>>,
 }
@@ -59,7 +59,7 @@ impl SignedLines {
     pub(crate) fn new(
         opener: OpenAudit,
         checkpoint_interval: Duration,
-        failed_checkpoints: Counter,
+        checkpoints: CheckpointMetrics,
         public_key: Arc<ArcSwapOption<String>>,
     ) -> Self {
         Self {
@@ -67,7 +67,7 @@ impl SignedLines {
             log: None,
             checkpoint_interval,
             checkpoint_at: None,
-            failed_checkpoints,
+            checkpoints,
             public_key,
         }
     }
@@ -112,8 +112,10 @@ impl LogSink for SignedLines {
     fn wake(&mut self) {
         self.checkpoint_at = None;
         let Some(log) = &mut self.log else { return };
-        if log.checkpoint().is_err() {
-            self.failed_checkpoints.inc();
+        if log.checkpoint().is_ok() {
+            self.checkpoints.note_signed(SystemTime::now());
+        } else {
+            self.checkpoints.failed.inc();
             self.checkpoint_at = Some(Instant::now() + self.checkpoint_interval);
         }
     }

@@ -1,5 +1,10 @@
 //! Metrics of the records.
 
+use std::{
+    sync::atomic::AtomicU64,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
 use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge},
     registry::Registry,
@@ -19,8 +24,26 @@ pub(crate) struct RecordMetrics {
     pub(crate) unrecorded: Counter,
     /// Calls that were refused because a log could not be written.
     pub(crate) refused: Counter,
-    /// Checkpoints of the audit log that could not be written.
-    pub(crate) failed_checkpoints: Counter,
+    pub(crate) checkpoints: CheckpointMetrics,
+}
+
+/// Metrics of the checkpoints of the audit log. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CheckpointMetrics {
+    /// Checkpoints that could not be written.
+    pub(crate) failed: Counter,
+    signed: Counter,
+    /// Time of the last one, in seconds since 1970; 0 if there is none.
+    last_signed: Gauge<f64, AtomicU64>,
+}
+
+impl CheckpointMetrics {
+    /// Notes that all lines are signed at a time.
+    pub(crate) fn note_signed(&self, at: SystemTime) {
+        self.signed.inc();
+        let at = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.last_signed.set(at.as_secs_f64());
+    }
 }
 
 /// Metrics of one log. Cheap to clone.
@@ -68,7 +91,15 @@ impl RecordMetrics {
         }
         let help = "Events that wait to be written to a log";
         registry.register("airlock_records_waiting", help, self.waiting.clone());
+        let help = "Time of the last signed checkpoint of the audit log since the start, in seconds since 1970; 0 if there is none";
+        let last_signed = self.checkpoints.last_signed.clone();
+        registry.register("airlock_audit_last_checkpoint_timestamp_seconds", help, last_signed);
         let counters = [
+            (
+                "airlock_audit_checkpoints",
+                "Signed checkpoints of the audit log",
+                &self.checkpoints.signed,
+            ),
             (
                 "airlock_records_unrecorded_calls",
                 "Calls with effects that ran although their record could not be written",
@@ -82,7 +113,7 @@ impl RecordMetrics {
             (
                 "airlock_records_failed_checkpoints",
                 "Checkpoints of the audit log that could not be written",
-                &self.failed_checkpoints,
+                &self.checkpoints.failed,
             ),
         ];
         for (name, help, counter) in counters {

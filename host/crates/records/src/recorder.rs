@@ -109,7 +109,7 @@ impl Recorder {
             let lines = SignedLines::new(
                 opener,
                 interval.unwrap_or(REPORT_INTERVAL),
-                metrics.failed_checkpoints.clone(),
+                metrics.checkpoints.clone(),
                 public_key.clone(),
             );
             let queue = EventQueue::new(limits, metrics.of_log(SignedLines::NAME));

@@ -75,6 +75,11 @@ impl Memory {
         self.limit_bytes.store(limit_bytes, Ordering::Relaxed);
     }
 
+    /// Returns the bytes that are charged, and the limit on them.
+    pub fn usage(&self) -> (usize, usize) {
+        (self.used().bytes, self.limit_bytes.load(Ordering::Relaxed))
+    }
+
     /// Returns the bytes of a budget that one caller gets.
     pub const fn share_of(limit_bytes: usize) -> usize {
         limit_bytes / SHARES

@@ -216,6 +216,7 @@ impl FunctionEntry {
             definition: self.definition.clone(),
             arguments: arguments.into(),
             covers_nested: false,
+            by_operators: false,
         }
     }
 }

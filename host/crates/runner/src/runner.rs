@@ -130,16 +130,14 @@ impl Runner {
         if let Ok(permit) = self.0.permits.try_acquire() {
             return Ok(permit);
         }
-        match timeout(deadline, self.0.permits.acquire()).await {
-            Ok(permit) => Ok(permit.expect("the semaphore is never closed")),
-            Err(_) => {
-                let message = format!(
-                    "no instance was free for {} ms: other scripts run; allow more of them, or run fewer",
-                    deadline.as_millis()
-                );
-                Err(RunError::Limit { limit: "concurrent", message })
-            }
+        if let Ok(permit) = timeout(deadline, self.0.permits.acquire()).await {
+            return Ok(permit.expect("the semaphore is never closed"));
         }
+        let message = format!(
+            "no instance was free for {} ms: other scripts run; allow more of them, or run fewer",
+            deadline.as_millis()
+        );
+        Err(RunError::Limit { limit: "concurrent", message })
     }
 
     /// Returns the executor of a language, which is loaded when it is first needed. Fails if it cannot be loaded.

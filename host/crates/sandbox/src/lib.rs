@@ -31,7 +31,10 @@ pub use self::{
     error::LoadError,
     executor::Executor,
     limits::Limits,
-    run::beside::{Lost, run_apart, run_beside},
+    run::{
+        beside::{Lost, run_apart, run_beside},
+        totals::GuestUsage,
+    },
     sandbox::{Sandbox, Usage},
     script::{
         Binding, Bindings, FailureKind, GlobalFunction, Script, ScriptAnswer, ScriptCall,

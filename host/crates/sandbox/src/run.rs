@@ -9,3 +9,4 @@ pub(crate) mod memory;
 pub(crate) mod meter;
 pub(crate) mod outcome;
 pub(crate) mod state;
+pub(crate) mod totals;

@@ -6,7 +6,7 @@ mod plugins;
 
 use std::sync::Arc;
 
-use airlock_compile::{CodeCache, CompileError, Compiler, Compiling, pooled_engine};
+use airlock_compile::{CodeCache, CompileError, CompileTotals, Compiler, Compiling, pooled_engine};
 use airlock_core::tenant::Pool;
 use tracing::warn;
 use wasmtime::{Engine, component::Linker};
@@ -18,6 +18,7 @@ use crate::{
         instance::GuestRunner,
         memory,
         state::{ScriptSide, State},
+        totals::{GuestTotals, GuestUsage},
     },
 };
 
@@ -44,6 +45,7 @@ struct Inner {
     admission: Admission,
     /// Memory that guests may hold.
     memory: Pool,
+    totals: Arc<GuestTotals>,
     compiler: Compiler,
     #[cfg(feature = "plugins")]
     plugins: plugins::PluginLinks,
@@ -53,7 +55,7 @@ impl Sandbox {
     /// Makes the engine and opens the cache. If the cache cannot be used, this is logged and the
     /// sandbox works without one.
     pub fn new(settings: &Settings) -> Result<Self, LoadError> {
-        let slots = settings.instances_per_depth * settings.depths.max(1);
+        let slots = settings.slots();
         let cache = settings.cache.as_ref().and_then(|path| {
             CodeCache::open(path)
                 .inspect_err(|error| warn!(%error, "compiled code is not cached"))
@@ -77,6 +79,7 @@ impl Sandbox {
                 settings.queue_wait,
             ),
             memory: memory::budget(settings.process_memory_bytes),
+            totals: Arc::default(),
             compiler,
             engine,
         })))
@@ -101,11 +104,31 @@ impl Sandbox {
         })
     }
 
+    /// Returns the usage of plugins and of scripts since the start.
+    pub fn guest_usage(&self) -> [GuestUsage; 2] {
+        self.0.totals.usage()
+    }
+
+    /// Returns the bytes that guests hold, and the limit on them.
+    pub fn memory_usage(&self) -> (usize, usize) {
+        self.0.memory.usage()
+    }
+
+    /// Returns the totals of compiling since the start.
+    pub fn compile_totals(&self) -> CompileTotals {
+        self.0.compiler.totals()
+    }
+
     /// Returns what the calls of one more guest run with.
     fn runner(&self) -> GuestRunner {
-        let Inner { engine, memory, admission, .. } = &*self.0;
+        let Inner { engine, memory, admission, totals, .. } = &*self.0;
         let share = admission.share();
-        GuestRunner { engine: engine.clone(), memory: memory.clone(), share }
+        GuestRunner {
+            engine: engine.clone(),
+            memory: memory.clone(),
+            share,
+            totals: totals.clone(),
+        }
     }
 }
 

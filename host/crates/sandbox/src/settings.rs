@@ -51,4 +51,9 @@ impl Settings {
             off_limits: OffLimits::default(),
         }
     }
+
+    /// Returns the number of instances of the pool, at all depths together.
+    pub fn slots(&self) -> u32 {
+        self.instances_per_depth * self.depths.max(1)
+    }
 }

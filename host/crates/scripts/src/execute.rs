@@ -18,6 +18,7 @@ use airlock_core::{
 };
 use airlock_sandbox::{Bindings, Script, ScriptError, ScriptResult};
 use airlock_store::runs::{NewRun, RunError, StoredRun};
+use airlock_telemetry::{Span, TraceContext, TraceFuture as _, names::AIRLOCK_RUN_ID};
 
 impl CodeMode {
     /// Runs a script from its start.
@@ -42,6 +43,7 @@ impl CodeMode {
                     script: code.to_owned(),
                     tools: scope.stored(),
                     clock_ms: runs.settings().clock.then(|| runs.now_ms()),
+                    trace: Span::current().trace_context().map(String::from),
                 };
                 Journal::begin(runs, chain.tenant(), new)
             }
@@ -99,7 +101,12 @@ impl CodeMode {
         let bindings = names::read(&stored.bindings).map(Arc::new);
         match stored_language(&stored).and_then(|language| Ok((language, bindings?))) {
             Ok((language, bindings)) => {
-                self.run(call, namespaces, &journal, language, stored.script, bindings).await
+                let span = resumption(id, stored.trace);
+                let running =
+                    self.run(call, namespaces, &journal, language, stored.script, bindings);
+                let result = running.in_span(&span).await;
+                span.end();
+                result
             }
             Err(unreadable) => {
                 // The version that stored it can still resume it.
@@ -215,6 +222,17 @@ fn reported(
             Err(error.into_tool_error().map_or_else(|error| error, |own| report().stopped(own)))
         }
     }
+}
+
+/// Starts the span of a run that is resumed, with a link to the request that began it.
+fn resumption(id: &str, began: Option<String>) -> Span {
+    let resumed = Span::internal(|| "resume_run".to_owned());
+    let span = match began.and_then(|began| TraceContext::try_from(began).ok()) {
+        Some(began) => resumed.link(began).start(),
+        None => resumed.start(),
+    };
+    span.set(AIRLOCK_RUN_ID, id);
+    span
 }
 
 /// Returns the error of a call that decides about a run that does not wait.

@@ -24,7 +24,11 @@ mod outcome;
 mod owner;
 mod resume;
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -71,19 +75,40 @@ struct RunsState {
     database: LazyDatabase,
     /// Runs whose scripts run in this process, by their identifiers. The number is that of the epoch.
     live: Arc<Mutex<HashMap<String, (i64, CancellationToken)>>>,
+    observer: Arc<OnceLock<RunObserver>>,
 }
+
+/// Called with the identifier of a run whose script begins or stops to run in this process, and whether it runs now.
+/// Must not block.
+pub type RunObserver = Arc<dyn Fn(&str, bool) + Send + Sync>;
 
 impl Runs {
     /// Creates the runs that are kept in this database.
     pub fn new(settings: RunSettings, database: LazyDatabase) -> Self {
-        Self(Arc::new(RunsState { settings, database, live: Arc::default() }))
+        let live = Arc::default();
+        Self(Arc::new(RunsState { settings, database, live, observer: Arc::default() }))
     }
 
     /// Returns the same runs with other settings. Runs that began before keep theirs.
     #[must_use]
     pub fn with_settings(&self, settings: RunSettings) -> Self {
-        let RunsState { database, live, .. } = &*self.0;
-        Self(Arc::new(RunsState { settings, database: database.clone(), live: live.clone() }))
+        let RunsState { database, live, observer, .. } = &*self.0;
+        let database = database.clone();
+        let live = live.clone();
+        let observer = observer.clone();
+        Self(Arc::new(RunsState { settings, database, live, observer }))
+    }
+
+    /// Sets the observer of these runs, and of those with other settings. The first one stays.
+    pub fn observe(&self, observer: RunObserver) {
+        // A gateway sets one.
+        let _ = self.0.observer.set(observer);
+    }
+
+    fn tell(&self, id: &str, is_running: bool) {
+        if let Some(observer) = self.0.observer.get() {
+            observer(id, is_running);
+        }
     }
 
     /// The settings.
@@ -108,6 +133,7 @@ impl Runs {
     fn enter(&self, id: &str, epoch: i64) -> LiveRun {
         let token = CancellationToken::new();
         self.0.live.lock().insert(id.to_owned(), (epoch, token.clone()));
+        self.tell(id, true);
         LiveRun { runs: self.clone(), id: id.to_owned(), epoch, token }
     }
 
@@ -139,5 +165,7 @@ impl Drop for LiveRun {
         if live.get(&self.id).is_some_and(|(epoch, _)| *epoch == self.epoch) {
             live.remove(&self.id);
         }
+        drop(live);
+        self.runs.tell(&self.id, false);
     }
 }

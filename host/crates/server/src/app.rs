@@ -29,6 +29,7 @@ use super::{
     ingress::Ingress,
     mcp::Pipes,
     memory::Memory,
+    metrics,
     operator_login::LoginRate,
     options,
     replicas::Elsewhere,
@@ -155,6 +156,11 @@ impl LiveApp {
         Ok(())
     }
 
+    /// Returns the metrics of `GET /metrics` in the text format of `OpenMetrics`. May block.
+    pub fn open_metrics(&self) -> String {
+        metrics::in_open_metrics(&self.current())
+    }
+
     /// Returns the state for a request that begins now.
     pub(super) fn current(&self) -> Arc<App> {
         self.current.load_full()
@@ -199,13 +205,15 @@ impl App {
         let parts = parts(&hooks, &own, memory, Instant::now());
         let RequestSettings { settings, budget, identity, .. } = own;
         let approvals = Some(hooks.approvals.clone());
+        let sessions = Sessions::new(settings.mcp.sessions);
+        hooks.http.show(parts.memory.clone(), sessions.clone());
         Self {
             archive: archive(&hooks, &settings),
             debug: settings.debug_requests.map(DebugRecords::new).map(Arc::new),
             mcp: Service::new(hooks.catalog.clone(), budget, settings.mcp.clone(), approvals),
             login_rate: Arc::default(),
             uploads: Arc::new(Semaphore::new(1)),
-            sessions: Sessions::new(settings.mcp.sessions),
+            sessions,
             pipes: Arc::default(),
             tool_texts: ToolTexts::default(),
             keys: hooks.keys.clone(),

@@ -1,30 +1,39 @@
 //! `/v1/approvals`: calls that wait for the decision of a person.
 //!
 //! A call belongs to the virtual key of its client; for any other caller it does not exist. An operator
-//! decides about the calls of all callers, and alone about those of clients whose approval is `wait`. A
-//! decision is stored, and the call that waits finds it there: nothing runs here.
+//! decides about the calls of all callers, those of scripts included, and alone about those of clients whose approval
+//! is `wait`. A decision is stored, and the call that waits finds it there: nothing runs here.
+//!
+//! | module | purpose |
+//! |---|---|
+//! | `item` | a call that waits: of a client, of a model, or of a script |
+//! | `describe` | calls as JSON, with the state of their tools |
+//! | `decide` | approvals and denials of one call and of several |
 
-use http::{Method, StatusCode};
-use serde_json::{Value, json};
+mod decide;
+mod describe;
+mod item;
 
+use http::{Method, Request, StatusCode};
+use serde_json::json;
+
+use self::{
+    decide::{decide_one, decide_several},
+    describe::Describer,
+    item::WaitingItem,
+};
 use super::{
     App,
     admin::Page,
     memory::RequestCharge,
     operator,
+    request_body::RequestBody,
     respond::{self, ApiError, Reply},
     sender::Sender,
     work,
 };
-use airlock_agent::approvals;
-use airlock_core::{
-    act::Actor,
-    operator::{Operator, Right},
-};
-use airlock_store::{
-    Unavailable,
-    approvals::{Approvals, CallPage, WaitingCall},
-};
+use airlock_core::operator::{Operator, Right};
+use airlock_store::{Database, Unavailable, approvals::Approvals};
 
 const PATH: &str = "/v1/approvals";
 /// The act of an operator here, as a verb with its object.
@@ -42,14 +51,18 @@ pub(super) enum ApprovalTarget {
     Show,
     Approve,
     Deny,
+    /// Approves several calls of one tool.
+    ApproveSeveral,
 }
 
 impl ApprovalTarget {
     /// Returns the part that a path means and the call that it names; `None` for other paths.
     pub(super) fn parse(path: &str) -> Option<(Self, &str)> {
         let rest = path.strip_prefix(PATH)?;
-        if rest.is_empty() {
-            return Some((Self::List, ""));
+        match rest {
+            "" => return Some((Self::List, "")),
+            "/approve" => return Some((Self::ApproveSeveral, "")),
+            _ => {}
         }
         let rest = rest.strip_prefix('/')?;
         let (id, action) = rest.split_once('/').unwrap_or((rest, ""));
@@ -65,8 +78,36 @@ impl ApprovalTarget {
     pub(super) fn methods(self) -> &'static [Method] {
         match self {
             Self::List | Self::Show => &[Method::GET, Method::HEAD],
-            Self::Approve | Self::Deny => &[Method::POST],
+            Self::Approve | Self::Deny | Self::ApproveSeveral => &[Method::POST],
         }
+    }
+}
+
+/// The calls about which a sender decides.
+struct Desk<'d> {
+    app: &'d App,
+    sender: &'d Sender,
+    /// `None` for a caller, who sees only its own calls.
+    operator: Option<&'d Operator>,
+    database: &'d Database,
+    calls: Approvals,
+}
+
+impl Desk<'_> {
+    fn sees_payloads(&self) -> bool {
+        self.operator.is_none_or(|operator| operator.sees_payloads)
+    }
+
+    /// Finds a call, decided or not. Those of scripts are found for operators alone.
+    async fn find(&self, id: &str) -> Result<WaitingItem, ApiError> {
+        let found = match item::run_call(id).filter(|_| self.operator.is_some()) {
+            Some((run, position)) => {
+                let found = self.database.pending_run_call(run, position).await;
+                found.map(|call| call.map(WaitingItem::Script))
+            }
+            None => self.calls.find(id).await.map(|call| call.map(WaitingItem::Call)),
+        };
+        found.map_err(|error| unavailable(&error))?.ok_or_else(|| not_waiting(id))
     }
 }
 
@@ -77,83 +118,69 @@ pub(super) async fn run(
     operator: Option<&Operator>,
     target: ApprovalTarget,
     id: &str,
-    query: &str,
+    request: Request<RequestBody>,
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     operator.map(|own| operator::check_right(own, Right::Approve, WORDS)).transpose()?;
-    let sees_payloads = operator.is_none_or(|operator| operator.sees_payloads);
     let database = app.hooks.approvals.database().await.map_err(|error| unavailable(&error))?;
     let calls = match operator {
         Some(_) => database.all_approvals(),
         None => database.approvals(sender.tenant().scope()),
     };
-    let is_approved = match target {
-        ApprovalTarget::List => return list(&calls, query, sees_payloads, charge).await,
-        ApprovalTarget::Show => return show(&calls, id, sees_payloads, charge).await,
-        ApprovalTarget::Approve => true,
-        ApprovalTarget::Deny => false,
-    };
-    if is_approved && !sees_payloads {
-        let message = "this operator does not see the arguments of calls, so it may deny a call and not approve one: `sees_payloads` is a right of its own";
-        return Err(ApiError::forbidden("payloads_hidden", message));
+    let desk = Desk { app, sender, operator, database, calls };
+    match target {
+        ApprovalTarget::List => list(&desk, request, charge).await,
+        ApprovalTarget::Show => show(&desk, id, charge).await,
+        ApprovalTarget::Approve => decide_one(&desk, id, true, request, charge).await,
+        ApprovalTarget::Deny => decide_one(&desk, id, false, request, charge).await,
+        ApprovalTarget::ApproveSeveral => decide_several(&desk, request, charge).await,
     }
-    let found = calls.find(id).await.map_err(|error| unavailable(&error))?;
-    let call = found.ok_or_else(|| not_waiting(id))?;
-    if operator.is_none() && approvals::is_for_operators(&call) {
-        let message = "only an operator decides about this call: `mcp_server.approval` of its client is \"wait\"";
-        return Err(ApiError::forbidden("operator_required", message));
-    }
-    let actor = operator.map_or_else(|| Actor::from(&sender.tenant()), Actor::from);
-    let by = actor.to_string();
-    if !calls.decide(id, is_approved, &by).await.map_err(|error| unavailable(&error))? {
-        return Err(not_waiting(id));
-    }
-    app.hooks.approvals.record_decision(&call, &actor, is_approved, None);
-    let state = if is_approved { "approved" } else { "denied" };
-    Ok(respond::json(&json!({"id": id, "object": "airlock.approval", "state": state})))
 }
 
-/// Lists a part of the calls. Its texts have a bounded size, so a list has room in the share of one caller.
+/// Lists a part of the calls: for an operator, those of scripts are behind the others. Its texts have a bounded
+/// size, so a list has room in the share of one caller.
 async fn list(
-    calls: &Approvals,
-    query: &str,
-    sees_payloads: bool,
+    desk: &Desk<'_>,
+    request: Request<RequestBody>,
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
-    let Page { limit, offset, .. } = Page::parse(query)?;
+    let Page { limit, offset, .. } = Page::parse(request.uri().query().unwrap_or_default())?;
+    drop(request);
     let limit = u32::try_from(limit).unwrap_or(u32::MAX);
     let offset = u32::try_from(offset).unwrap_or(u32::MAX);
-    let page = calls.list(limit, offset).await.map_err(|error| unavailable(&error))?;
-    let bytes: usize = page.calls.iter().map(|call| call.text.len()).sum();
+    let page = desk.calls.list(limit, offset).await.map_err(|error| unavailable(&error))?;
+    let mut items: Vec<_> = page.calls.into_iter().map(WaitingItem::Call).collect();
+    let mut has_more = page.has_more;
+    if !has_more && desk.operator.is_some() {
+        let count = desk.calls.count().await.map_err(|error| unavailable(&error))?;
+        let left = limit.saturating_sub(u32::try_from(items.len()).unwrap_or(limit));
+        let scripts = desk.database.pending_run_calls(left, offset.saturating_sub(count)).await;
+        let (scripts, goes_on) = scripts.map_err(|error| unavailable(&error))?;
+        items.extend(scripts.into_iter().map(WaitingItem::Script));
+        has_more = goes_on;
+    }
+    let bytes: usize = items.iter().map(WaitingItem::bytes).sum();
     charge.grow(bytes.saturating_mul(LIST_COPIES))?;
+    let mut describer = Describer::new(desk);
     let listed = work::on_tree(charge, move |_| {
-        let CallPage { calls, has_more } = page;
-        let data: Vec<_> = calls.iter().map(|call| shown(call, sees_payloads)).collect();
+        let data: Vec<_> = items.iter().map(|item| describer.describe(item)).collect();
         Ok(respond::json(&json!({"object": "list", "data": data, "has_more": has_more})))
     });
     listed.await
 }
 
-/// Shows one call, decided or not.
-async fn show(
-    calls: &Approvals,
-    id: &str,
-    sees_payloads: bool,
-    charge: &RequestCharge,
-) -> Result<Reply, ApiError> {
-    let found = calls.find(id).await.map_err(|error| unavailable(&error))?;
-    let call = found.ok_or_else(|| not_waiting(id))?;
-    charge.grow(call.text.len().saturating_mul(LIST_COPIES))?;
-    Ok(respond::json(&shown(&call, sees_payloads)))
-}
-
-/// Describes a call; without its arguments for operators who may not see them.
-fn shown(call: &WaitingCall, sees_payloads: bool) -> Value {
-    let mut document = approvals::document(call);
-    if let Some(members) = document.as_object_mut().filter(|_| !sees_payloads) {
-        members.remove("arguments");
+/// Shows one call, decided or not; of a script, with the script and its calls so far.
+async fn show(desk: &Desk<'_>, id: &str, charge: &RequestCharge) -> Result<Reply, ApiError> {
+    let item = desk.find(id).await?;
+    charge.grow(item.bytes().saturating_mul(LIST_COPIES))?;
+    let mut document = Describer::new(desk).describe(&item);
+    if let WaitingItem::Script(call) = &item {
+        let shown = desk.database.show_any_run(&call.run).await;
+        let shown = shown.map_err(|_| not_waiting(id))?;
+        charge.grow(shown.bytes().saturating_mul(LIST_COPIES))?;
+        describe::add_script(&mut document, call, &shown, desk.sees_payloads());
     }
-    document
+    Ok(respond::json(&document))
 }
 
 fn not_waiting(id: &str) -> ApiError {
@@ -179,7 +206,9 @@ mod tests {
     fn a_path_names_a_call_and_an_action() {
         for (path, found) in [
             ("/v1/approvals", Some((ApprovalTarget::List, ""))),
+            ("/v1/approvals/approve", Some((ApprovalTarget::ApproveSeveral, ""))),
             ("/v1/approvals/call_1", Some((ApprovalTarget::Show, "call_1"))),
+            ("/v1/approvals/run_1:2.1", Some((ApprovalTarget::Show, "run_1:2.1"))),
             ("/v1/approvals/call_1/approve", Some((ApprovalTarget::Approve, "call_1"))),
             ("/v1/approvals/call_1/deny", Some((ApprovalTarget::Deny, "call_1"))),
             ("/v1/approvals/", None),

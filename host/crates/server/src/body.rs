@@ -12,6 +12,7 @@ use super::{
     Settings,
     activity::Parking,
     connections::Seat,
+    http_metrics::ReceivedBytes,
     memory::{ChargeRefused, RequestCharge, tree_bytes},
     request_body::RequestBody,
     respond::{ApiError, excerpt},
@@ -264,6 +265,7 @@ async fn read_up_to(
         return Err(too_large(limit, name));
     }
     let _parked = Seat::from_request(&request).map(|seat| seat.park(Parking::Reading));
+    let received = request.extensions().get::<ReceivedBytes>().cloned();
     let mut body = request.into_body();
     let mut text = Vec::new();
     let begun = Instant::now();
@@ -278,6 +280,9 @@ async fn read_up_to(
             )
         })?;
         let Ok(data) = frame.into_data() else { continue };
+        if let Some(ReceivedBytes(received)) = &received {
+            received.inc_by(data.len() as u64);
+        }
         let len = text.len().saturating_add(data.len());
         if len > limit {
             return Err(too_large(limit, name));

@@ -8,7 +8,10 @@ use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::{logins::UserLogins, operator_login::OperatorLogins, tls::ListenerTls};
+use super::{
+    dry_run::DryRuns, event_bus::EventBus, http_metrics::HttpMetrics, live_calls::LiveCalls,
+    logins::UserLogins, operator_login::OperatorLogins, tls::ListenerTls,
+};
 use airlock_agent::{ApprovalList, approvals::Approvals};
 use airlock_catalog::Catalog;
 use airlock_core::{
@@ -28,10 +31,18 @@ pub struct Hooks {
     pub waiting: Arc<dyn ApprovalList>,
     /// Calls of MCP clients that wait for an approval.
     pub approvals: Approvals,
+    /// The calls that run.
+    pub live_calls: LiveCalls,
+    /// Connects to servers that are not configured; `None` if this gateway cannot.
+    pub dry_runs: Option<Arc<dyn DryRuns>>,
+    /// Events for operators.
+    pub events: Arc<EventBus>,
     /// Additional fields of `GET /health`.
     pub gauges: Vec<Gauge>,
     /// Metrics of `GET /metrics`.
     pub metrics: Registry,
+    /// Metrics of requests, which are among them.
+    pub http: Arc<HttpMetrics>,
     /// Reloads plugins and the configuration.
     pub plugins: Arc<dyn Reload>,
     /// Orders and diagnostics of MCP servers.

@@ -11,6 +11,7 @@
 
 mod activity;
 mod admin;
+mod admin_page;
 mod alias;
 mod app;
 mod approvals;
@@ -20,16 +21,21 @@ mod availability;
 mod body;
 mod chat;
 mod connections;
+mod console;
 mod cors;
 mod debug;
+mod dry_run;
+mod event_bus;
 mod events;
 mod execute;
 mod explain;
 mod health;
 mod hooks;
+mod http_metrics;
 mod identity;
 mod ingress;
 mod listen;
+mod live_calls;
 mod logins;
 mod management;
 mod mcp;
@@ -38,13 +44,16 @@ mod messages;
 mod metrics;
 mod models;
 mod operator;
+mod operator_events;
 mod operator_login;
+mod operator_runs;
 mod options;
 mod origin;
 mod peer;
 mod quota;
 mod reload;
 mod replicas;
+mod reports;
 mod request_body;
 mod respond;
 mod responses;
@@ -56,6 +65,8 @@ mod service;
 mod settings;
 pub mod socket;
 mod tls;
+mod trace;
+mod tries;
 mod upstreams;
 mod work;
 
@@ -63,12 +74,16 @@ use self::app::App;
 pub use self::{
     app::{LiveApp, RequestSettings},
     debug::DebugSettings,
+    dry_run::DryRuns,
+    event_bus::{EventBus, Topic},
     hooks::{
         AuditKey, Gauge, Hooks, Management, ManagementRefusal, ManagementRequest, NotDone,
         NotReloaded, Reload, Upstreams,
     },
+    http_metrics::HttpMetrics,
     ingress::{PeerAddress, PeerCertificate},
     listen::serve,
+    live_calls::LiveCalls,
     logins::{LoginOffer, LoginRefusal, UserLogins},
     operator_login::{
         BegunLogin, OpenedSession, OperatorLoginRefusal, OperatorLogins, OperatorSession,

@@ -48,6 +48,16 @@ pub(super) enum OperatorAct {
     Explain,
     /// Reads the content of a request.
     ReadRequest,
+    /// Sees which calls run and what else happens.
+    WatchCalls,
+    /// Reads runs of scripts.
+    ReadRuns,
+    /// Calls a tool.
+    TryTool,
+    /// Connects to a server that is not configured.
+    TryServer,
+    /// Reads reports of test suites.
+    ReadReports,
 }
 
 impl OperatorAct {
@@ -61,19 +71,44 @@ impl OperatorAct {
             Self::ReadMetrics => "read the metrics",
             Self::Explain => "read why tools are hidden",
             Self::ReadRequest => "read the content of requests",
+            Self::WatchCalls => "watch calls",
+            Self::ReadRuns => "read runs of scripts",
+            Self::TryTool => "call tools",
+            Self::TryServer => "connect to servers that are not configured",
+            Self::ReadReports => "read reports",
         }
     }
 
     /// Returns whether the act does anything but show.
     pub(super) fn changes(self) -> bool {
-        matches!(self, Self::Reload | Self::ReloadConfiguration | Self::Operate)
+        match self {
+            Self::Reload
+            | Self::ReloadConfiguration
+            | Self::Operate
+            | Self::TryTool
+            | Self::TryServer => true,
+            Self::ReadLogs
+            | Self::ReadMetrics
+            | Self::Explain
+            | Self::ReadRequest
+            | Self::WatchCalls
+            | Self::ReadRuns
+            | Self::ReadReports => false,
+        }
     }
 
     fn right(self) -> Right {
         match self {
             Self::Reload | Self::Operate | Self::ReadLogs => Right::Operate,
-            Self::ReadMetrics | Self::Explain | Self::ReadRequest => Right::Read,
-            Self::ReloadConfiguration => Right::Administer,
+            Self::ReadMetrics
+            | Self::Explain
+            | Self::ReadRequest
+            | Self::WatchCalls
+            | Self::ReadRuns
+            | Self::ReadReports => Right::Read,
+            // Who may make a virtual key may call its tools.
+            Self::TryTool => Right::Change,
+            Self::ReloadConfiguration | Self::TryServer => Right::Administer,
         }
     }
 }
@@ -188,7 +223,7 @@ mod tests {
     const ADMINS: &[Role] = &[Role::Admin];
 
     /// The acts, with the roles that may do each.
-    const ACTS: [(OperatorAct, &[Role]); 7] = [
+    const ACTS: [(OperatorAct, &[Role]); 12] = [
         (OperatorAct::Reload, OPERATORS),
         (OperatorAct::ReloadConfiguration, ADMINS),
         (OperatorAct::Operate, OPERATORS),
@@ -196,6 +231,11 @@ mod tests {
         (OperatorAct::ReadMetrics, ALL),
         (OperatorAct::Explain, ALL),
         (OperatorAct::ReadRequest, ALL),
+        (OperatorAct::WatchCalls, ALL),
+        (OperatorAct::ReadRuns, ALL),
+        (OperatorAct::TryTool, OPERATORS),
+        (OperatorAct::TryServer, ADMINS),
+        (OperatorAct::ReadReports, ALL),
     ];
 
     fn operator(role: Role) -> Operator {

@@ -1,14 +1,19 @@
 //! The routes: what each request is checked for, and the API that handles it.
 
+mod template;
+
+pub(super) use self::template::TEMPLATES;
+
 use std::{panic::AssertUnwindSafe, time::Instant};
 
 use futures_util::FutureExt as _;
-use http::{Method, Request};
+use http::{HeaderMap, Method, Request};
 use tracing::{debug, error, info};
 
 use super::{
-    App, admin, alias, approvals, audit_key, availability, body, chat,
+    App, admin, admin_page, alias, approvals, audit_key, availability, body, chat,
     connections::{self, Seat},
+    console::{self, ConsoleTarget},
     cors, debug, execute, explain, health,
     identity::{self, CredentialRules},
     ingress::Ingress,
@@ -26,8 +31,10 @@ use super::{
     respond::{ApiError, Payload, Reply, RequestId},
     responses, results, runs,
     sender::{Sender, sender_of},
+    trace::RequestSpan,
     upstreams,
 };
+use airlock_telemetry::TraceFuture as _;
 
 /// Response to a request, and the memory charge that is held until the response is sent.
 pub(super) type ChargedReply = (Reply, Option<RequestCharge>);
@@ -56,6 +63,8 @@ enum Route<'p> {
     Clients,
     /// Why tools are hidden.
     Explain,
+    /// A part of the page for operators.
+    Console(ConsoleTarget<'p>),
     /// The record of one request's exchanges with models.
     Debug(&'p str),
     /// The management API.
@@ -91,6 +100,8 @@ enum StatusRoute<'p> {
     ResourceMetadata(&'p str),
     /// The public key of the audit log.
     AuditKey,
+    /// A file of the page for operators, with its path after that of the page.
+    Page(&'p str),
 }
 
 /// A request whose head was checked.
@@ -124,6 +135,8 @@ impl App {
         let path = request.uri().path().to_owned();
         let logged_path = logins::logged_path(&path);
         let route = Route::parse(&path);
+        let observed = self.hooks.http.begin(route.map_or(template::NO_ROUTE, Route::template));
+        request.extensions_mut().insert(self.hooks.http.received());
         let page = cors::origin(&self.settings, request.headers());
         let is_anthropic = path.starts_with(messages::PATH)
             || request.extensions().get::<alias::BelowAnthropic>().is_some();
@@ -135,7 +148,8 @@ impl App {
         // Unwind-safe: the catalog snapshot and the view belong to the request alone, so no state
         // of it is used after a panic.
         // Boxed: hyper keeps the room of a request's future for as long as the connection lives.
-        let routed = Box::pin(self.route(route, request, ingress));
+        let mut span = RequestSpan::default();
+        let routed = Box::pin(self.route(route, request, ingress, &mut span));
         let routed = AssertUnwindSafe(routed).catch_unwind();
         let reply = routed.await.unwrap_or_else(|_| {
             error!(%method, path = logged_path, "a request made the gateway panic");
@@ -167,7 +181,7 @@ impl App {
         } else {
             debug!(%method, path = logged_path, status = status.as_u16(), ?duration, "request");
         }
-        reply
+        (observed.end(span.end(reply.0)), reply.1)
     }
 
     async fn route(
@@ -175,6 +189,7 @@ impl App {
         route: Option<Route<'_>>,
         request: Request<RequestBody>,
         ingress: Ingress,
+        span: &mut RequestSpan,
     ) -> Result<ChargedReply, ApiError> {
         let charged = match self.admit(route, &request, ingress).await {
             Ok(Admission::Handled(reply)) => return Ok((reply, None)),
@@ -189,7 +204,10 @@ impl App {
                 return Err(error);
             }
         };
-        let reply = self.dispatch(&charged, request).await?;
+        if charged.route.is_traced() {
+            *span = RequestSpan::begin(&request, charged.route.template(), &charged.sender);
+        }
+        let reply = self.dispatch(&charged, request).in_span(span.span()).await?;
         let charge = charged.charge;
         // A streamed response is still being made, and what it holds stays charged.
         if let Payload::Whole(body) = reply.body() {
@@ -243,7 +261,7 @@ impl App {
             return Err(operator::required(approvals::WORDS));
         }
         if let Route::Status(status) = route {
-            return self.show(status).map(Admission::Handled);
+            return self.show(status, headers).map(Admission::Handled);
         }
         let mut sender = match (route, &actor) {
             (_, Some(_)) => Sender::of_operator(),
@@ -256,8 +274,7 @@ impl App {
                 identity::sender(self, rules, headers, ingress, seat.as_ref()).await?
             }
         };
-        let waits = matches!(route, Route::Mcp(_) | Route::Sse(mcp::SseTarget::Stream(_)))
-            && request.method() == Method::GET;
+        let waits = route.waits(request.method());
         if let Some(seat) = &seat {
             seat.claim(&sender.tenant(), waits)?;
         }
@@ -326,6 +343,10 @@ impl App {
                 let head = request.into_parts().0;
                 explain::show(self, head.uri.query().unwrap_or_default(), charge).await
             }
+            Route::Console(target) => {
+                let actor = actor.as_ref().ok_or_else(ApiError::internal)?;
+                console::run(self, actor, target, *ingress, request, charge).await
+            }
             Route::Debug(id) => {
                 let operator = operator.ok_or_else(ApiError::internal)?;
                 debug::show(self, operator, *ingress, id, request, charge).await
@@ -345,9 +366,7 @@ impl App {
                 mcp::sse::post(self, sender, request, charge).await
             }
             Route::Approvals(target, id) => {
-                let head = request.into_parts().0;
-                let query = head.uri.query().unwrap_or_default();
-                approvals::run(self, sender, operator, target, id, query, charge).await
+                approvals::run(self, sender, operator, target, id, request, charge).await
             }
             Route::Model(id) => {
                 drop(request);
@@ -377,17 +396,18 @@ impl App {
             Route::LoginSessions(target) => {
                 sessions::run(self, sender, operator, target, request, charge).await
             }
-            Route::Status(status) => self.show(status),
+            Route::Status(status) => self.show(status, request.headers()),
         }
     }
 
-    fn show(&self, route: StatusRoute<'_>) -> Result<Reply, ApiError> {
+    fn show(&self, route: StatusRoute<'_>, headers: &HeaderMap) -> Result<Reply, ApiError> {
         match route {
             StatusRoute::Health => Ok(health::show(self)),
             StatusRoute::Readiness => Ok(health::readiness(self)),
             StatusRoute::Metrics => Ok(metrics::show(self)),
             StatusRoute::ResourceMetadata(path) => identity::show(self, path),
             StatusRoute::AuditKey => audit_key::show(self),
+            StatusRoute::Page(rest) => admin_page::show(self, rest, headers),
         }
     }
 }
@@ -428,6 +448,7 @@ impl<'p> Route<'p> {
                 let target = approvals::ApprovalTarget::parse(path);
                 target.map(|(target, id)| Self::Approvals(target, id))
             })
+            .or_else(|| ConsoleTarget::parse(path).map(Self::Console))
             .or_else(|| mcp::SseTarget::parse(path).map(Self::Sse))
             .or_else(|| logins::LoginRoute::parse(path).map(Self::Login))
             .or_else(|| SessionTarget::parse(path).map(Self::LoginSessions))
@@ -443,6 +464,10 @@ impl<'p> Route<'p> {
             .or_else(|| {
                 let is_metadata = identity::is_metadata(path);
                 is_metadata.then_some(Self::Status(StatusRoute::ResourceMetadata(path)))
+            })
+            .or_else(|| {
+                let rest = admin_page::parse_path(path)?;
+                Some(Self::Status(StatusRoute::Page(rest)))
             })
     }
 
@@ -460,6 +485,7 @@ impl<'p> Route<'p> {
             Self::Runs(target, _) => target.methods(),
             Self::Approvals(target, _) => target.methods(),
             Self::Upstream(operation, _) => operation.methods(),
+            Self::Console(target) => target.methods(),
             Self::Mcp(_) => &[Method::POST, Method::GET, Method::DELETE],
             Self::Sse(target) => target.methods(),
             Self::Login(page) => page.methods(),
@@ -475,6 +501,11 @@ impl<'p> Route<'p> {
             | Self::Quota
             | Self::Status(_) => &[Method::GET, Method::HEAD],
         }
+    }
+
+    /// Returns whether a request has a span of its own. Each message of MCP has one.
+    fn is_traced(self) -> bool {
+        !matches!(self, Self::Status(_) | Self::Mcp(_) | Self::Sse(_))
     }
 
     /// Returns how the credential of a request is read.
@@ -503,7 +534,18 @@ impl<'p> Route<'p> {
 
     /// Returns whether pages of other origins may lead browsers to such requests with this method.
     fn is_visited(self, method: &Method) -> bool {
-        matches!(self, Self::Login(_) | Self::OperatorLogin(_)) && method == Method::GET
+        matches!(self, Self::Login(_) | Self::OperatorLogin(_) | Self::Status(StatusRoute::Page(_)))
+            && method == Method::GET
+    }
+
+    /// Returns whether a request with this method is a stream that waits for what happens.
+    fn waits(self, method: &Method) -> bool {
+        let is_stream = match self {
+            Self::Mcp(_) | Self::Sse(mcp::SseTarget::Stream(_)) => true,
+            Self::Console(target) => target.waits(),
+            _ => false,
+        };
+        is_stream && method == Method::GET
     }
 
     /// Returns the act of an operator that a request is; `None` if others may send it too.
@@ -513,6 +555,7 @@ impl<'p> Route<'p> {
             Self::ReloadConfiguration => Some(OperatorAct::ReloadConfiguration),
             Self::Upstream(operation, _) => Some(operation.act()),
             Self::Explain => Some(OperatorAct::Explain),
+            Self::Console(target) => Some(target.act()),
             Self::Debug(_) => Some(OperatorAct::ReadRequest),
             Self::Status(StatusRoute::Metrics) => Some(OperatorAct::ReadMetrics),
             _ => None,

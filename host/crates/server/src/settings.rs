@@ -83,6 +83,10 @@ pub struct Settings {
 pub struct ManagementSettings {
     /// True for no management API: no socket, and no setup token.
     pub disabled: bool,
+    /// True for no page at `/admin`.
+    pub hides_page: bool,
+    /// Directory of the reports that operators read; `None` for none.
+    pub reports: Option<PathBuf>,
     /// Path of the Unix socket for programs of the gateway's user; `None` for no socket.
     pub socket: Option<PathBuf>,
     /// Operators of the configuration file. Their names and tokens are unique.

@@ -442,7 +442,7 @@ async fn models_clients_and_health_are_listed() {
     );
     let files = &clients["clients"][2];
     let config = json!({"name": "files", "client_id": "files", "connection_type": "internal", "is_code_mode_client": true,
-                        "tools_to_execute": ["*"], "tools_to_exclude": [], "tools_to_auto_execute": ["read"]});
+                        "tools_to_execute": ["*"], "tools_to_exclude": [], "tools_to_auto_execute": ["read"], "tools_to_approve_twice": []});
     assert_eq!((&files["config"], &files["tools"][0]["name"]), (&config, &json!("read")));
     let (_, health) = gateway.get("/health", &[]).await;
     assert_eq!(

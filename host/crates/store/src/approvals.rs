@@ -45,8 +45,37 @@ pub enum CallVerdict {
 pub struct UsedDecision {
     /// Identifier of the call.
     pub id: String,
-    /// The operator or the key that has decided; `None` if a gateway of an earlier version has stored it.
+    /// The operator or the key that has decided, or the two operators who have approved, on a line each; `None` if a gateway of an
+    /// earlier version has stored it.
     pub decided_by: Option<String>,
+    /// Reason of the denial, for the model; `None` if none was given.
+    pub reason: Option<String>,
+}
+
+/// A decision about a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewDecision {
+    /// True to approve the call.
+    pub approves: bool,
+    /// The operator or the key that decides.
+    pub actor: String,
+    /// Reason of a denial, for the model.
+    pub reason: Option<String>,
+    /// True if two actors have to approve the call.
+    pub needs_two: bool,
+}
+
+/// Outcome of a decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DecisionOutcome {
+    /// The call is decided.
+    Decided,
+    /// The first of two approvals is stored; the call still waits.
+    First,
+    /// The actor has approved the call already, and another one has to.
+    SameActor,
+    /// No such call waits.
+    NotWaiting,
 }
 
 /// Outcome of a request for a decision.
@@ -69,6 +98,8 @@ pub struct WaitingCall {
     pub expires_ms: i64,
     /// The decision; `None` while there is none.
     pub approved: Option<bool>,
+    /// The operator or the key that has decided, or the operators who have approved so far, on a line each.
+    pub decided_by: Option<String>,
     /// The text that the person reads.
     pub text: String,
 }
@@ -138,7 +169,7 @@ impl Approvals {
         let id = id.to_owned();
         let scope = self.scope;
         let reading = self.database.read(move |sql| {
-            let select = "SELECT id, asked, expires, approved, text FROM approval \
+            let select = "SELECT id, asked, expires, approved, text, decided_by FROM approval \
                           WHERE id = ?1 AND (scope = ?2 OR ?2 IS NULL) AND expires > ?3";
             sql.find(select, params![&id, scope.as_ref(), sql.now()], waiting_call)
         });
@@ -159,25 +190,58 @@ impl Approvals {
         reading.await
     }
 
-    /// Decides about a call, as `actor`: an operator or a key. Returns false if no such call waits. Fails if the
+    /// Decides about a call, as one actor. Of two actors who decide at the same time, one is first. Fails if the
     /// database cannot be used.
-    pub async fn decide(&self, id: &str, approves: bool, actor: &str) -> Result<bool, Unavailable> {
+    pub async fn decide(
+        &self,
+        id: &str,
+        decision: NewDecision,
+    ) -> Result<DecisionOutcome, Unavailable> {
         let id = id.to_owned();
-        let actor = actor.to_owned();
         let scope = self.scope;
-        let deciding = self.database.write(Subject::APPROVALS, move |sql| {
-            let update = "UPDATE approval SET approved = ?3, decided_by = ?5 \
-                          WHERE id = ?1 AND (scope = ?2 OR ?2 IS NULL) \
-                          AND approved IS NULL AND expires > ?4";
-            let decided =
-                sql.run(update, params![&id, scope.as_ref(), approves, sql.now(), &actor])? > 0;
-            if decided {
-                sql.announce(ChangeKind::Approvals)?;
-            }
-            Ok(decided)
-        });
-        deciding.await
+        let deciding = move |sql: &Sql<'_>| decide(sql, scope.as_ref(), &id, &decision);
+        self.database.write(Subject::APPROVALS, deciding).await
     }
+
+    /// Returns the number of calls. Fails if the database cannot be used.
+    pub async fn count(&self) -> Result<u32, Unavailable> {
+        let scope = self.scope;
+        let counting = self.database.read(move |sql| {
+            let select = "SELECT count(*) FROM approval \
+                          WHERE (scope = ?1 OR ?1 IS NULL) AND expires > ?2";
+            sql.one(select, params![scope.as_ref(), sql.now()], first)
+        });
+        counting.await
+    }
+}
+
+fn decide(
+    sql: &Sql<'_>,
+    scope: Option<&OwnerId>,
+    id: &str,
+    decision: &NewDecision,
+) -> Result<DecisionOutcome, SqlError> {
+    let NewDecision { approves, actor, reason, needs_two } = decision;
+    let select = "SELECT decided_by FROM approval WHERE id = ?1 AND (scope = ?2 OR ?2 IS NULL) \
+                  AND approved IS NULL AND expires > ?3";
+    let found = sql.find(select, params![id, scope, sql.now()], first::<Option<String>>)?;
+    let Some(before) = found else { return Ok(DecisionOutcome::NotWaiting) };
+    let before = before.filter(|_| *approves && *needs_two);
+    if before.as_ref() == Some(actor) {
+        return Ok(DecisionOutcome::SameActor);
+    }
+    let is_first = *approves && *needs_two && before.is_none();
+    let actors = before.map_or_else(|| actor.clone(), |before| format!("{before}\n{actor}"));
+    if is_first {
+        let update = "UPDATE approval SET decided_by = ?2 WHERE id = ?1";
+        sql.run(update, params![id, &actors])?;
+    } else {
+        let update =
+            "UPDATE approval SET approved = ?2, decided_by = ?3, reason = ?4 WHERE id = ?1";
+        sql.run(update, params![id, *approves, &actors, reason.as_deref()])?;
+    }
+    sql.announce(ChangeKind::Approvals)?;
+    Ok(if is_first { DecisionOutcome::First } else { DecisionOutcome::Decided })
 }
 
 /// A call whose client asks for a decision.
@@ -193,7 +257,7 @@ fn ask(sql: &Sql<'_>, new: &NewCall) -> Result<AskedApproval, SqlError> {
     let mut expired = purge(sql)?;
     // One that has expired counts no more, also if it is not among those just removed.
     let own = "DELETE FROM approval WHERE scope = ?1 AND expires <= ?2 \
-               RETURNING id, asked, expires, approved, text";
+               RETURNING id, asked, expires, approved, text, decided_by";
     expired.extend(sql.all(own, params![&new.scope, sql.now()], waiting_call)?);
     Ok(AskedApproval { verdict: ask_purged(sql, new)?, expired })
 }
@@ -202,9 +266,11 @@ fn ask_purged(sql: &Sql<'_>, new: &NewCall) -> Result<CallVerdict, SqlError> {
     let NewCall { scope, call, id, text, life } = new;
     let now = sql.now();
     let expires = now.saturating_add(milliseconds(*life));
-    let select = "SELECT id, approved, decided_by FROM approval WHERE scope = ?1 AND call = ?2";
+    let select =
+        "SELECT id, approved, decided_by, reason FROM approval WHERE scope = ?1 AND call = ?2";
     let found = sql.find(select, params![scope, call], |row| {
-        let decision = UsedDecision { id: row.get(0)?, decided_by: row.get(2)? };
+        let decision =
+            UsedDecision { id: row.get(0)?, decided_by: row.get(2)?, reason: row.get(3)? };
         Ok((decision, row.get::<Option<bool>>(1)?))
     })?;
     if let Some((decision, approved)) = found {
@@ -258,7 +324,7 @@ fn list(
         Ok(ControlFlow::Continue(()))
     })?;
     let select = format!(
-        "SELECT approval.id, approval.asked, expires, approved, text FROM ({PART}) AS part \
+        "SELECT approval.id, approval.asked, expires, approved, text, decided_by FROM ({PART}) AS part \
          JOIN approval ON approval.id = part.id ORDER BY turn, part.asked, part.id"
     );
     let calls = sql.all(&select, params![scope, now, count, offset], waiting_call)?;
@@ -272,6 +338,7 @@ fn waiting_call(row: &Row<'_>) -> Result<WaitingCall, SqlError> {
         expires_ms: row.get(2)?,
         approved: row.get(3)?,
         text: row.get(4)?,
+        decided_by: row.get(5)?,
     })
 }
 
@@ -279,13 +346,16 @@ fn waiting_call(row: &Row<'_>) -> Result<WaitingCall, SqlError> {
 fn purge(sql: &Sql<'_>) -> Result<Vec<WaitingCall>, SqlError> {
     let expired = "DELETE FROM approval WHERE id IN \
                    (SELECT id FROM approval WHERE expires <= ?1 LIMIT ?2) \
-                   RETURNING id, asked, expires, approved, text";
+                   RETURNING id, asked, expires, approved, text, decided_by";
     sql.all(expired, params![sql.now(), PURGED_AT_ONCE], waiting_call)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{
+        DecisionOutcome::{Decided, First, NotWaiting, SameActor},
+        *,
+    };
     use crate::tests::home::{TestHome, on_both};
 
     const ANN: OwnerId = [1; 32];
@@ -318,7 +388,20 @@ mod tests {
     }
 
     fn by_ann(id: &str) -> UsedDecision {
-        UsedDecision { id: id.to_owned(), decided_by: Some("ann".to_owned()) }
+        UsedDecision { id: id.to_owned(), decided_by: Some("ann".to_owned()), reason: None }
+    }
+
+    fn decision(approves: bool, actor: &str) -> NewDecision {
+        NewDecision { approves, actor: actor.to_owned(), reason: None, needs_two: false }
+    }
+
+    /// Returns the approval of a call that needs two.
+    fn one_of_two(actor: &str) -> NewDecision {
+        NewDecision { needs_two: true, ..decision(true, actor) }
+    }
+
+    async fn decide(list: &Approvals, id: &str, decision: NewDecision) -> DecisionOutcome {
+        list.decide(id, decision).await.expect("it is usable")
     }
 
     fn waiting(id: &str) -> CallVerdict {
@@ -330,6 +413,8 @@ mod tests {
         a_call_expires_with_its_decision_and_an_owner_has_a_bounded_number,
         an_approval_that_has_expired_is_not_used_however_many_others_have_expired,
         owners_take_turns_in_the_list,
+        two_actors_approve_a_call_that_needs_both_and_one_denies_it,
+        of_two_actors_who_decide_at_the_same_time_one_is_first,
         a_part_of_the_list_has_a_bounded_size_and_begins_with_a_call_of_each_owner,
     }
 
@@ -339,17 +424,20 @@ mod tests {
         assert_eq!(test.ask(ANN, 1, "b").await, waiting("a"));
         assert_eq!(test.ask(BOB, 1, "c").await, waiting("c"));
         let own = test.database.approvals(ANN);
-        assert!(!own.decide("c", true, "ann").await.expect("usable"), "it is of another owner");
+        assert_eq!(decide(&own, "c", decision(true, "ann")).await, NotWaiting, "of another owner");
         assert_eq!(own.find("c").await.expect("usable"), None);
         assert_eq!(own.find("a").await.expect("usable").map(|call| call.approved), Some(None));
         assert!(own.is_waiting("a").await.expect("usable"));
-        assert!(own.decide("a", true, "ann").await.expect("usable"));
+        assert_eq!(decide(&own, "a", decision(true, "ann")).await, Decided);
         assert!(!own.is_waiting("a").await.expect("usable"));
-        assert!(!own.decide("a", false, "ann").await.expect("usable"), "it is decided");
+        assert_eq!(decide(&own, "a", decision(false, "ann")).await, NotWaiting, "it is decided");
         assert_eq!(test.ask(ANN, 1, "d").await, CallVerdict::Approved(by_ann("a")));
         assert_eq!(test.ask(ANN, 1, "e").await, waiting("e"));
-        assert!(test.database.all_approvals().decide("e", false, "ann").await.expect("usable"));
-        assert_eq!(test.ask(ANN, 1, "f").await, CallVerdict::Denied(by_ann("e")));
+        let reason = Some("not today".to_owned());
+        let denial = NewDecision { reason: reason.clone(), ..decision(false, "ann") };
+        assert_eq!(decide(&test.database.all_approvals(), "e", denial).await, Decided);
+        let denied = UsedDecision { reason, ..by_ann("e") };
+        assert_eq!(test.ask(ANN, 1, "f").await, CallVerdict::Denied(denied));
         assert_eq!(test.ask(BOB, 1, "g").await, waiting("c"), "no decision reached it");
     }
 
@@ -357,7 +445,7 @@ mod tests {
         let test = Test::new(home).await;
         assert_eq!(test.ask(ANN, 1, "a").await, waiting("a"));
         let all = test.database.all_approvals();
-        assert!(all.decide("a", true, "ann").await.expect("usable"));
+        assert_eq!(decide(&all, "a", decision(true, "ann")).await, Decided);
         assert_eq!(all.list(9, 0).await.expect("usable").calls[0].approved, Some(true));
         test.home.clock.pass(LIFE);
         assert_eq!(all.list(9, 0).await.expect("usable").calls, []);
@@ -412,6 +500,39 @@ mod tests {
         assert_eq!((rest.len(), has_more), (17, false));
     }
 
+    async fn two_actors_approve_a_call_that_needs_both_and_one_denies_it(home: TestHome) {
+        let test = Test::new(home).await;
+        let all = test.database.all_approvals();
+        assert_eq!(test.ask(ANN, 1, "a").await, waiting("a"));
+        assert_eq!(decide(&all, "a", one_of_two("ann")).await, First);
+        assert_eq!(decide(&all, "a", one_of_two("ann")).await, SameActor);
+        assert_eq!(test.ask(ANN, 1, "b").await, waiting("a"), "it still waits");
+        let shown = all.find("a").await.expect("usable").expect("it waits");
+        assert_eq!((shown.approved, shown.decided_by.as_deref()), (None, Some("ann")));
+        assert_eq!(decide(&all, "a", one_of_two("bob")).await, Decided);
+        let both = UsedDecision { decided_by: Some("ann\nbob".to_owned()), ..by_ann("a") };
+        assert_eq!(test.ask(ANN, 1, "b").await, CallVerdict::Approved(both));
+        assert_eq!(test.ask(ANN, 2, "c").await, waiting("c"));
+        assert_eq!(decide(&all, "c", one_of_two("bob")).await, First);
+        assert_eq!(
+            decide(&all, "c", NewDecision { approves: false, ..one_of_two("ann") }).await,
+            Decided
+        );
+        assert_eq!(test.ask(ANN, 2, "d").await, CallVerdict::Denied(by_ann("c")));
+        assert_eq!(all.count().await.expect("usable"), 0);
+    }
+
+    async fn of_two_actors_who_decide_at_the_same_time_one_is_first(home: TestHome) {
+        let test = Test::new(home).await;
+        let all = test.database.all_approvals();
+        assert_eq!(test.ask(ANN, 1, "a").await, waiting("a"));
+        let approving = decide(&all, "a", decision(true, "ann"));
+        let denying = decide(&all, "a", decision(false, "bob"));
+        let (one, other) = tokio::join!(approving, denying);
+        assert!(matches!((one, other), (Decided, NotWaiting) | (NotWaiting, Decided)));
+        assert_eq!(all.count().await.expect("usable"), 1);
+    }
+
     async fn an_approval_that_has_expired_is_not_used_however_many_others_have_expired(
         home: TestHome,
     ) {
@@ -427,7 +548,8 @@ mod tests {
         }
         test.home.clock.pass(Duration::from_secs(1));
         assert_eq!(test.ask(ANN, 1, "a").await, waiting("a"));
-        assert!(test.database.all_approvals().decide("a", true, "ann").await.expect("usable"));
+        let all = test.database.all_approvals();
+        assert_eq!(decide(&all, "a", decision(true, "ann")).await, Decided);
         test.home.clock.pass(LIFE);
         assert_eq!(test.ask(ANN, 1, "b").await, waiting("b"));
     }

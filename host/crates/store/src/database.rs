@@ -13,7 +13,9 @@ use std::{
 
 use crate::{
     error::{OpenError, Unavailable},
+    inspection::{self, Inspection},
     lane::{Lane, Party},
+    metrics::{LaneKind, StoreMetrics},
     open::{self, OpenDatabase},
     schema::SchemaState,
     seal::Sealer,
@@ -49,8 +51,17 @@ struct Connections {
 impl Database {
     /// Opens the database. Makes it if it does not exist, and migrates one of an older version.
     pub async fn open(settings: Settings) -> Result<Self, OpenError> {
+        Self::open_measured(settings, StoreMetrics::new()).await
+    }
+
+    /// Opens the database as [`Self::open`], whose operations count in `metrics`.
+    pub(crate) async fn open_measured(
+        settings: Settings,
+        metrics: StoreMetrics,
+    ) -> Result<Self, OpenError> {
         let store = settings.location.to_string();
-        match tokio::task::spawn_blocking(move || Self::open_blocking(&settings)).await {
+        let opening = tokio::task::spawn_blocking(move || Self::open_blocking(&settings, &metrics));
+        match opening.await {
             Ok(opened) => opened,
             Err(lost) => Err(OpenError::Unusable { store, cause: lost.into() }),
         }
@@ -66,13 +77,24 @@ impl Database {
         }
     }
 
-    fn open_blocking(settings: &Settings) -> Result<Self, OpenError> {
+    /// Looks at a database without changing it: its tables, damages of a file, the version and the clock of a
+    /// server. Fails as [`Self::schema_state`] does.
+    pub async fn inspect(settings: Settings) -> Result<Inspection, OpenError> {
+        let store = settings.location.to_string();
+        match tokio::task::spawn_blocking(move || inspection::inspect(&settings)).await {
+            Ok(inspected) => inspected,
+            Err(lost) => Err(OpenError::Unusable { store, cause: lost.into() }),
+        }
+    }
+
+    fn open_blocking(settings: &Settings, metrics: &StoreMetrics) -> Result<Self, OpenError> {
         let OpenDatabase { writers, readers, log_readers } = open::open(settings)?;
         let has_log_readers = !log_readers.is_empty();
         let shared = Connections {
-            writer: Lane::new(&settings.location, writers),
-            reader: Lane::new(&settings.location, readers),
-            log_reader: has_log_readers.then(|| Lane::new(&settings.location, log_readers)),
+            writer: Lane::new(&settings.location, writers, metrics.lane(LaneKind::Write)),
+            reader: Lane::new(&settings.location, readers, metrics.lane(LaneKind::Read)),
+            log_reader: has_log_readers
+                .then(|| Lane::new(&settings.location, log_readers, metrics.lane(LaneKind::Log))),
             stopped_runs: AtomicU32::new(0),
             settings: settings.clone(),
             watcher: OnceLock::new(),

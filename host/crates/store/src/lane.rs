@@ -15,6 +15,7 @@ use crate::{
     connection::Connection,
     error::Unavailable,
     location::Location,
+    metrics::LaneMetrics,
     sql::{FaultKind, SqlError},
 };
 
@@ -55,6 +56,7 @@ pub(super) struct Lane {
     location: Location,
     free: Arc<FreeConnections>,
     places: Mutex<Places>,
+    metrics: LaneMetrics,
 }
 
 /// Connections that no operation is using.
@@ -104,20 +106,36 @@ struct QueuePlace<'l> {
 }
 
 impl Lane {
-    pub(super) fn new(location: &Location, connections: Vec<Connection>) -> Self {
+    pub(super) fn new(
+        location: &Location,
+        connections: Vec<Connection>,
+        metrics: LaneMetrics,
+    ) -> Self {
         let free = FreeConnections {
             turns: Arc::new(sync::Semaphore::new(connections.len())),
             // If there is only one, the gateway is next after the operation that has it.
             others: Arc::new(sync::Semaphore::new(connections.len().saturating_sub(1).max(1))),
             connections: Mutex::new(connections),
         };
-        Self { location: location.clone(), free: Arc::new(free), places: Mutex::default() }
+        let places = Mutex::default();
+        Self { location: location.clone(), free: Arc::new(free), places, metrics }
     }
 
     /// Runs an operation of a party. Fails as busy if the party has as many places as are free, or if
     /// its turn does not come in time. If the future is dropped while the operation waits, it never
     /// starts. If it is dropped later, the operation runs to its end and its result is discarded.
     pub(super) async fn run<T, F>(&self, party: Party, job: F) -> Result<T, Unavailable>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Connection) -> Result<T, SqlError> + Send + 'static,
+    {
+        let observed = self.metrics.begin();
+        let done = self.run_in_turn(party, job).await;
+        observed.end(done.as_ref().err());
+        done
+    }
+
+    async fn run_in_turn<T, F>(&self, party: Party, job: F) -> Result<T, Unavailable>
     where
         T: Send + 'static,
         F: FnOnce(&mut Connection) -> Result<T, SqlError> + Send + 'static,

@@ -7,6 +7,7 @@ use std::{
 
 use airlock_strings::with_causes;
 use parking_lot::Mutex;
+use prometheus_client::registry::Registry;
 use tokio::{sync::OnceCell, time::timeout};
 use tracing::error;
 
@@ -15,6 +16,7 @@ use crate::{
     error::{OpenError, Unavailable},
     lane::MAX_WAIT,
     location::Location,
+    metrics::StoreMetrics,
     outage::Outage,
     settings::Settings,
 };
@@ -30,18 +32,25 @@ struct Opening {
     database: OnceCell<Database>,
     /// Attempts to open the database that have failed. Only a server has pauses.
     outage: Mutex<Outage>,
+    metrics: StoreMetrics,
 }
 
 impl LazyDatabase {
     /// Creates a database that is not open yet.
     pub fn new(settings: Settings) -> Self {
         let outage = Mutex::default();
-        Self(Arc::new(Opening { settings, database: OnceCell::new(), outage }))
+        let metrics = StoreMetrics::new();
+        Self(Arc::new(Opening { settings, database: OnceCell::new(), outage, metrics }))
     }
 
     /// Place of the database.
     pub fn location(&self) -> &Location {
         &self.0.settings.location
+    }
+
+    /// Registers the metrics of the operations.
+    pub fn register_metrics(&self, registry: &mut Registry) {
+        registry.register_collector(Box::new(self.0.metrics.clone()));
     }
 
     /// Returns the time by which entries expire.
@@ -81,7 +90,8 @@ impl Opening {
         if self.outage.lock().is_pausing(Instant::now()) {
             return Err(OpenError::unusable(location, Paused));
         }
-        let opened = Database::open(self.settings.clone()).await;
+        let opened = Database::open_measured(self.settings.clone(), self.metrics.clone()).await;
+        self.metrics.note_opened(opened.is_ok());
         if matches!(location, Location::Server(_))
             && matches!(opened, Err(OpenError::Unusable { .. }))
         {

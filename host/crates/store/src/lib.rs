@@ -29,6 +29,8 @@
 //! | `lane`, `connection` | who waits for whom, and for how long; one operation |
 //! | `sql` | statements, parameters, rows, errors; the locks of subjects |
 //! | `copy` | a copy of everything in another place |
+//! | `metrics` | times and errors of operations, by lane |
+//! | `inspection` | the state of a database, which is not changed |
 //! | `eviction` | room in tables whose rows expire |
 //! | `seal`, `rekey` | secrets at rest, and their change to a new key |
 //! | [`changes`], `revision`, `watcher` | what other processes have changed; the numbers that tell it, and the thread that reads them |
@@ -60,6 +62,7 @@ mod database;
 pub mod entries;
 mod error;
 mod eviction;
+mod inspection;
 pub mod kv;
 mod lane;
 mod lazy;
@@ -67,6 +70,7 @@ pub mod limits;
 mod location;
 pub mod login;
 pub mod login_link;
+mod metrics;
 mod open;
 pub mod operator_session;
 pub mod operators;
@@ -89,6 +93,7 @@ pub use self::{
     copy::{CopyError, copy},
     database::Database,
     error::{OpenError, Unavailable},
+    inspection::{Inspection, ServerState},
     lazy::LazyDatabase,
     location::{Location, LocationError, ServerUrl},
     owner::OwnerId,

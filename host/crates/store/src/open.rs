@@ -6,7 +6,7 @@ mod server;
 
 pub(crate) use self::{
     revisions::{RevisionSource, revisions},
-    server::read as read_server,
+    server::{inspect as inspect_server, read as read_server},
 };
 
 use std::{

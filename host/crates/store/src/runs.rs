@@ -9,9 +9,11 @@
 //! |---|---|
 //! | `stored` | runs and calls as they are stored, and the steps and decisions that change them |
 //! | `tools` | the tools of a script, as runs store them |
+//! | `pending` | the calls that wait for an approval, of all owners |
 //! | `show` | a run as people see it: without the answers of its calls |
 //! | `sql` | steps and decisions; below it `tx` (a transaction), `row` (a run), `call` (a call), `read`, `room` (what is removed), and `removal` |
 
+mod pending;
 mod show;
 mod sql;
 mod stored;
@@ -19,16 +21,22 @@ mod stored;
 mod tests;
 mod tools;
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use airlock_core::run::{Cancelled, Position};
 
 pub use self::{
+    pending::PendingRunCall,
     show::{ShownAnswer, ShownCall, ShownRun},
     stored::{NewRun, RunBounds, RunDecision, RunError, RunStep, StoredCall, StoredRun},
     tools::ScriptTools,
 };
-use crate::{database::Database, error::Unavailable, owner::OwnerId, sql::Subject};
+use crate::{
+    database::Database,
+    error::Unavailable,
+    owner::OwnerId,
+    sql::{Subject, params},
+};
 
 /// Of so many runs that stop in this process, the stop of one removes runs beyond the bound of all
 /// owners.
@@ -174,6 +182,17 @@ impl Database {
     /// Reads the latest runs of all owners, as [`Runs::list`], for the operator.
     pub async fn any_runs(&self, limit: u32) -> Result<Vec<StoredRun>, Unavailable> {
         self.read(move |sql| sql::read::list(sql, None, limit)).await
+    }
+
+    /// Returns the owners of the latest runs, by the identifiers of the runs, for the operator.
+    pub async fn run_owners(&self, limit: u32) -> Result<BTreeMap<String, OwnerId>, Unavailable> {
+        let reading = self.read(move |sql| {
+            let select = "SELECT id, scope FROM run ORDER BY number DESC LIMIT ?1";
+            sql.all(select, params![limit], |row| {
+                Ok((row.get::<String>(0)?, row.get::<OwnerId>(1)?))
+            })
+        });
+        Ok(reading.await?.into_iter().collect())
     }
 
     /// Returns whether these steps look after the bound of all owners: those of one in

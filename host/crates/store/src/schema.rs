@@ -14,7 +14,7 @@ pub(super) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"AIRL");
 
 /// Migrations from each version to the next; version 0 is an empty file. A released migration is
 /// never changed; new ones are appended.
-pub(super) const MIGRATIONS: [&str; 17] = [
+pub(super) const MIGRATIONS: [&str; 19] = [
     include_str!("schema/1_kv.sql"),
     include_str!("schema/2_responses.sql"),
     include_str!("schema/3_upstream_pins.sql"),
@@ -32,6 +32,8 @@ pub(super) const MIGRATIONS: [&str; 17] = [
     include_str!("schema/15_components.sql"),
     include_str!("schema/16_limits.sql"),
     include_str!("schema/17_call_log.sql"),
+    include_str!("schema/18_denials.sql"),
+    include_str!("schema/19_run_trace.sql"),
 ];
 
 /// Version that this program reads and writes.

@@ -8,7 +8,9 @@ use std::{
 };
 
 use rustls::{
-    pki_types::PrivateKeyDer,
+    client::verify_server_name,
+    pki_types::{PrivateKeyDer, ServerName},
+    server::ParsedCertificate,
     sign::{CertifiedKey, SingleCertAndKey},
 };
 use x509_cert::{Certificate, der::Decode as _};
@@ -110,6 +112,26 @@ impl Identity {
         self.0.cert.first().map(AsRef::as_ref).unwrap_or_default()
     }
 
+    /// Returns whether a client that connects to `host`, a name or an address, accepts the names of the certificate.
+    pub fn is_for(&self, host: &str) -> bool {
+        let Ok(name) = ServerName::try_from(host) else { return false };
+        let Some(certificate) = self.0.cert.first() else { return false };
+        let parsed = ParsedCertificate::try_from(certificate);
+        parsed.is_ok_and(|parsed| verify_server_name(&parsed, &name).is_ok())
+    }
+
+    /// Returns the number of the certificate in the file, from 1, after which one of another authority follows:
+    /// clients cannot connect the first one to its authority. `None` if each is signed by the one after it, by
+    /// its name.
+    pub fn broken_link(&self) -> Option<usize> {
+        let certificates = self.0.cert.iter().map(|der| Certificate::from_der(der));
+        let Ok(certificates) = certificates.collect::<Result<Vec<_>, _>>() else { return Some(1) };
+        let broken = certificates
+            .windows(2)
+            .position(|pair| pair[0].tbs_certificate.issuer != pair[1].tbs_certificate.subject);
+        broken.map(|index| index + 1)
+    }
+
     /// Returns the time in which the certificate is valid; `None` if it cannot be read from it.
     pub fn validity(&self) -> Option<Validity> {
         validity(self.certificate())
@@ -173,6 +195,27 @@ mod tests {
         let source = IdentitySource { certificate: file.path().to_owned(), key };
         assert!(source.read().is_ok());
         assert!(!format!("{source:?}").contains("PRIVATE"));
+    }
+
+    #[test]
+    fn the_names_and_the_chain_of_a_certificate_are_checked() {
+        let (certificate, key) = pair();
+        let (other, _) = pair();
+        let identity = read(&certificate, &key).expect("a pair");
+        assert!(identity.is_for("localhost"));
+        for host in ["example.com", "127.0.0.1", "", "a b"] {
+            assert!(!identity.is_for(host), "{host}");
+        }
+        assert_eq!(identity.broken_link(), None);
+        // Both have the name of rcgen as issuer and subject.
+        let chain = read(&format!("{certificate}{other}"), &key).expect("a chain");
+        assert_eq!(chain.broken_link(), None);
+        let signer = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new(["ca".to_owned()]).expect("a name");
+        params.distinguished_name.push(rcgen::DnType::OrganizationName, "another authority");
+        let stranger = params.self_signed(&signer).expect("a certificate").pem();
+        let chain = read(&format!("{certificate}{stranger}"), &key).expect("a chain");
+        assert_eq!(chain.broken_link(), Some(1));
     }
 
     #[test]

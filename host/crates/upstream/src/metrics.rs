@@ -2,7 +2,9 @@
 //! in [`Status`](super::status::Status); `collector` writes both for `GET /metrics`.
 
 mod collector;
+mod operations;
 mod outcome;
+mod processes;
 mod window;
 
 use std::{
@@ -20,6 +22,7 @@ use serde_json::{Value, json};
 
 pub use self::collector::UpstreamMetrics;
 use self::{
+    operations::Operations,
     outcome::{CallOutcome, Counters},
     window::Window,
 };
@@ -43,6 +46,10 @@ pub(super) struct Metrics {
     /// Times for which calls waited until they could be sent.
     waits: Histogram,
     last: Window,
+    /// Times of the requests over the connections of its instances.
+    pub(super) operations: Operations,
+    /// Tools that came into quarantine.
+    pub(super) drifts: Counter,
     /// Calls that wait at present.
     queued: Gauge,
     /// Calls that run at present.
@@ -60,6 +67,8 @@ impl Metrics {
             durations: Histogram::new(BOUNDS_SECONDS),
             waits: Histogram::new(BOUNDS_SECONDS),
             last: Window::default(),
+            operations: Operations::default(),
+            drifts: Counter::default(),
             queued: Gauge::default(),
             in_flight: Gauge::default(),
             created: Instant::now(),

@@ -181,6 +181,7 @@ mod tests {
             script: "\nx = rec.write()\ny = 1\u{202e}".to_owned(),
             bindings: String::new(),
             clock_ms: None,
+            trace: None,
             calls: Vec::new(),
         };
         ShownRun { run, calls }

@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use futures_util::future::BoxFuture;
 
 use super::*;
-use airlock_core::{tenant::Tenant, tool::Tool};
+use airlock_core::{door::Entry, tenant::Tenant};
 
 /// A list that decides like this, and the calls that it was asked about.
 struct Deciding {
@@ -16,12 +16,12 @@ struct Deciding {
 impl ApprovalList for Deciding {
     fn decide<'a>(
         &'a self,
-        tool: &'a Tool,
+        entry: &'a Entry,
         arguments: &'a str,
         _: &'a Tenant,
         _: Duration,
     ) -> BoxFuture<'a, ApprovalVerdict> {
-        let call = format!("{} {arguments}", tool.name);
+        let call = format!("{} {arguments}", entry.tool.name);
         self.asked.lock().push(call);
         match self.verdict.clone() {
             Some(verdict) => Box::pin(async { verdict }),
@@ -61,7 +61,8 @@ async fn an_approved_call_runs_in_the_request_that_waited_for_it() {
 #[tokio::test]
 async fn a_call_that_is_not_approved_does_not_run_and_the_model_learns_why() {
     for (verdict, reason) in [
-        (ApprovalVerdict::Denied, "the person who was asked refused it"),
+        (ApprovalVerdict::Denied(None), "the person who was asked refused it"),
+        (ApprovalVerdict::Denied(Some("not today".to_owned())), "refused it: not today"),
         (ApprovalVerdict::Waiting("call_7".to_owned()), "`airlock approvals approve call_7`"),
         (ApprovalVerdict::Refused("the list is full"), "the list is full"),
     ] {

@@ -218,6 +218,11 @@ impl Place<'_> {
         if !approval.is_needed() {
             return format!("`tools_to_auto_execute` of the client {client} lists {tool}.");
         }
+        if approval.needs_two {
+            return format!(
+                "`tools_to_approve_twice` of the client {client} lists {tool}: two operators approve each call."
+            );
+        }
         let unlisted = (!approval.is_listed).then(|| {
             format!(
                 "The client {client} does not list {tool} in `tools_to_auto_execute`. Add it to `tools_to_auto_execute` {} if it \

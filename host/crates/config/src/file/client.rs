@@ -133,6 +133,10 @@ pub(crate) struct Client {
     /// Tools that may be called without an approval; each must be in `tools_to_execute`.
     #[serde(default)]
     pub(crate) tools_to_auto_execute: Vec<String>,
+    /// Tools whose calls two operators approve, each of them; `["*"]` for all. None may be in
+    /// `tools_to_auto_execute` by its name.
+    #[serde(default)]
+    pub(crate) tools_to_approve_twice: Vec<String>,
     /// Results of tools that change nothing, which are kept and returned to equal calls. No tool is in two
     /// of the entries.
     #[serde(default)]
@@ -226,6 +230,7 @@ impl Client {
             tools_to_execute: _,
             tools_to_exclude: _,
             tools_to_auto_execute: _,
+            tools_to_approve_twice: _,
             tool_cache: _,
             tool_fallbacks: _,
             rate_limit: _,

@@ -17,6 +17,10 @@ use crate::env_text::EnvText;
 pub(crate) struct Management {
     /// True for no management API: no socket, and no setup token.
     pub(crate) disabled: bool,
+    /// False for no page for operators at `/admin`. Default: true.
+    pub(crate) page: Option<bool>,
+    /// Directory of reports of test suites, `*.json`, which operators read. Default: none.
+    pub(crate) reports: Option<PathBuf>,
     /// Path of a Unix socket for programs of the gateway's user; `""` for none. Default:
     /// `airlock.sock` beside this file.
     pub(crate) socket: Option<PathBuf>,

@@ -91,6 +91,7 @@ pub(super) static CLIENT: Members = Members {
         "tools_to_execute",
         "tools_to_exclude",
         "tools_to_auto_execute",
+        "tools_to_approve_twice",
         "resources_to_read",
         "prompts_to_get",
         "relay_instructions",

@@ -218,10 +218,20 @@ fn policy(client: &file::Client) -> Resolved<Policy> {
         };
         let execute = allowlist("tools_to_execute", &client.tools_to_execute);
         let auto_execute = allowlist("tools_to_auto_execute", &client.tools_to_auto_execute);
+        let approve_twice = allowlist("tools_to_approve_twice", &client.tools_to_approve_twice);
         if let Some(name) = auto_execute.beyond(&execute) {
             problems.refuse("tools_to_auto_execute", format_args!(
                 "{name:?} is not in `tools_to_execute`, so it cannot run without an approval either"
             ));
+        }
+        let mut named = client.tools_to_auto_execute.iter().filter(|name| *name != "*");
+        if let Some(name) = named.find(|name| approve_twice.allows(name)) {
+            problems.refuse(
+                "tools_to_approve_twice",
+                format_args!(
+                    "{name:?} is in `tools_to_auto_execute` too, so it would need no approval"
+                ),
+            );
         }
         let exclude = Exclusions::parse(&client.tools_to_exclude);
         let exclude = problems.accept("tools_to_exclude", exclude).unwrap_or_default();
@@ -233,6 +243,7 @@ fn policy(client: &file::Client) -> Resolved<Policy> {
             execute,
             exclude,
             auto_execute,
+            approve_twice,
             code_mode: client.code_mode,
             allow_on_all_keys: client.allow_on_all_virtual_keys,
             is_owned: client.virtual_keys.is_some() || client.teams.is_some(),

@@ -50,6 +50,8 @@ pub(super) fn resolve(file: file::Management, env: FileEnv<'_>) -> Resolved<Mana
         let oidc = file.oidc.filter(|_| !file.disabled);
         ManagementSettings {
             disabled: file.disabled,
+            hides_page: file.page == Some(false),
+            reports: file.reports.map(|path| env.directory.join(path)),
             socket: socket.filter(|_| !file.disabled),
             operators: problems.take("operators", operators),
             oidc: oidc.and_then(|oidc| problems.take("oidc", oidc::resolve(oidc, env))),

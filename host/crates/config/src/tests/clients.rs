@@ -66,11 +66,30 @@ fn allowlists_are_checked() {
         with(stdio("b"), "tools_to_execute", json!(["*", "read"])),
         with(stdio("c"), "tools_to_execute", json!(["read", "read"])),
         with(stdio("d"), "tools_to_execute", json!(["read", "Read"])),
+        with(
+            with(
+                with(stdio("e"), "tools_to_execute", json!(["*"])),
+                "tools_to_auto_execute",
+                json!(["read"])
+            ),
+            "tools_to_approve_twice",
+            json!(["Read"])
+        ),
+        with(
+            with(
+                with(stdio("f"), "tools_to_execute", json!(["*"])),
+                "tools_to_auto_execute",
+                json!(["*"])
+            ),
+            "tools_to_approve_twice",
+            json!(["pay"])
+        ),
     ]));
     assert_snapshot!(error(&file), @r#"
     mcp.client_configs[0].tools_to_auto_execute: "write" is not in `tools_to_execute`, so it cannot run without an approval either
     mcp.client_configs[1].tools_to_execute: "*" stands for every tool and must be the only entry
     mcp.client_configs[2].tools_to_execute: "read" is listed twice
+    mcp.client_configs[4].tools_to_approve_twice: "read" is in `tools_to_auto_execute` too, so it would need no approval
     "#);
 }
 

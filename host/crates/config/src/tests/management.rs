@@ -133,6 +133,14 @@ fn operators_that_cannot_be_told_apart_and_tokens_that_could_be_guessed_are_refu
 }
 
 #[test]
+fn the_page_is_shown_unless_the_file_says_otherwise_and_reports_are_beside_the_file() {
+    assert!(!settings(&json!({"page": true})).hides_page);
+    assert!(settings(&json!({"page": false})).hides_page);
+    let reports = settings(&json!({"reports": "reports"})).reports;
+    assert_eq!(reports.as_deref(), Some(Path::new("/etc/airlock/reports")));
+}
+
+#[test]
 fn a_disabled_management_api_needs_no_environment() {
     let operator = json!({"name": "ann", "role": "admin", "token": "env.UNSET"});
     let section = json!({"disabled": true, "operators": [operator]});

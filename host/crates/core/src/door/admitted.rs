@@ -11,8 +11,14 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::{Arguments, Chain, Entry, Mailbox, Origin, Relay, RelayError, Subscription};
-use crate::tool::{Answers, CallError, Tool, ToolOutput, Trust};
+use super::{
+    Arguments, Chain, Entry, Mailbox, Origin, Relay, RelayError, Subscription, trace::CallSpan,
+};
+use crate::{
+    run::Position,
+    tool::{Answers, CallError, Tool, ToolOutput, Trust},
+};
+use airlock_telemetry::{Span, TraceFuture as _};
 
 /// Runs the tools of one source.
 pub trait Provider: Send + Sync + 'static {
@@ -118,15 +124,26 @@ impl Permission {
 /// consumes it.
 #[must_use = "an admitted call does nothing until it is run"]
 pub struct Admitted {
-    tool: Arc<Tool>,
+    pub(super) tool: Arc<Tool>,
     server: Option<Trust>,
     provider: Arc<dyn Provider>,
     arguments: Arguments,
-    chain: Chain,
+    pub(super) chain: Chain,
     is_automatic: bool,
-    permission: Permission,
-    origin: Origin,
+    pub(super) permission: Permission,
+    pub(super) origin: Origin,
     is_substitute: bool,
+    /// The span in which the call was decided. It may run elsewhere.
+    pub(super) parent: Span,
+    /// The place of the call in the run of its script, if it has a span.
+    pub(super) place: Option<Box<RunPlace>>,
+}
+
+/// Place of a call in the run of its script.
+pub(super) struct RunPlace {
+    /// Identifier of the run; `None` if it is not kept.
+    pub(super) run: Option<String>,
+    pub(super) position: Position,
 }
 
 impl Admitted {
@@ -143,6 +160,8 @@ impl Admitted {
         let origin = origin.clone();
         let is_automatic = entry.auto;
         let is_substitute = false;
+        let parent = Span::current();
+        let place = None;
         Self {
             tool,
             server,
@@ -153,6 +172,8 @@ impl Admitted {
             permission,
             origin,
             is_substitute,
+            parent,
+            place,
         }
     }
 
@@ -209,6 +230,15 @@ impl Admitted {
         self
     }
 
+    /// Names the place of the call in the run of its script, for its span. `run` is `None` if the run is not
+    /// kept.
+    pub fn in_run(mut self, run: Option<&str>, position: Position) -> Self {
+        if self.parent.is_recorded() {
+            self.place = Some(Box::new(RunPlace { run: run.map(str::to_owned), position }));
+        }
+        self
+    }
+
     /// Leaves out the arguments that are `null`, which stand for absent ones. The record has them.
     pub fn without_nulls(mut self) -> Self {
         let mut members = self.arguments.to_object();
@@ -232,15 +262,25 @@ impl Admitted {
         // Waits before the provider measures any time, because the wait for siblings is the
         // chain's own cost.
         let _turn = self.chain.wait_for_siblings().await;
-        let result = self.controlled(answers).await;
+        let mut traced = CallSpan::begin(&self);
+        let span = traced.span().clone();
+        let result = self.controlled(answers, &mut traced).in_span(&span).await;
+        traced.end(&result);
         record.close(&result);
         result
     }
 
-    async fn controlled(self, answers: Option<Answers>) -> Result<ToolOutput, CallError> {
+    async fn controlled(
+        self,
+        answers: Option<Answers>,
+        traced: &mut CallSpan,
+    ) -> Result<ToolOutput, CallError> {
         let control = self.chain.view().control().cloned();
         let controlled = match control {
-            Some(control) => Some(control.begin(&self).await.map_err(CallError::not_begun)?),
+            Some(control) => {
+                let begun = control.begin(&self).await;
+                Some(begun.map_err(|refusal| traced.refuse(refusal))?)
+            }
             None => None,
         };
         let provider = self.provider.clone();

@@ -47,6 +47,8 @@ pub struct Approved {
     /// its middle. False for a call that is made again after its answer was lost: its own calls need
     /// approvals as they did before.
     pub covers_nested: bool,
+    /// True if as many operators have approved it as the tool needs, and not its caller.
+    pub by_operators: bool,
 }
 
 impl Approved {

@@ -17,8 +17,9 @@ use super::{
     budget::ChainBudget,
     event,
     report::Report,
+    trace,
 };
-use crate::tool::{Answers, CallError, QuestionKinds};
+use crate::tool::{Answers, CallError, ErrorKind, HostCode, QuestionKinds, ToolError};
 use airlock_strings::cut;
 
 /// One request's authority to call tools. Cheap to clone.
@@ -115,6 +116,11 @@ impl Caller {
     /// tool or its arguments cannot be read.
     pub fn report_refusal(&self, name: &str, error: &CallError) {
         self.0.view.report_refusal(&self.0.origin, name, error);
+    }
+
+    /// Records the span of a call that waits for an approval outside of the gateway, and is not admitted.
+    pub fn trace_wait(&self, name: &str) {
+        trace::not_admitted(&self.0.origin, self.0.view.membership(), name, None);
     }
 
     /// The tools that the caller may see.
@@ -216,7 +222,7 @@ impl Caller {
     pub fn needs_approval(&self, name: &str) -> Result<bool, CallError> {
         self.check_switch()?;
         let entry = self.find(&self.0.origin, name)?;
-        Ok(!entry.auto && !self.0.origin.approves())
+        Ok(!entry.auto && (entry.needs_two || !self.0.origin.approves()))
     }
 
     /// Returns whether [`Self::admit`] would refuse this call because it needs an approval. A caller uses it
@@ -230,7 +236,7 @@ impl Caller {
         let origin = &self.0.origin;
         let entry = self.find(origin, name)?;
         let is_automatic = self.0.view.is_automatic(origin, entry, arguments)?;
-        Ok(!is_automatic && !origin.approves())
+        Ok(!is_automatic && (entry.needs_two || !origin.approves()))
     }
 
     /// Decides one call, for a caller and for a running call alike. All calls are decided here.
@@ -267,7 +273,9 @@ impl Caller {
         }
         let is_automatic = self.0.view.is_automatic(origin, entry, &arguments)?;
         let approved = approved.filter(|approved| approved.covers(entry, &arguments));
-        if !is_automatic && !start.is_approved && approved.is_none() {
+        if entry.needs_two {
+            check_operators(origin, entry, &arguments, approved, &start)?;
+        } else if !is_automatic && !start.is_approved && approved.is_none() {
             return Err(needs_approval(entry, &arguments));
         }
         let permission = match start.parent {
@@ -315,6 +323,33 @@ impl Caller {
     pub(super) fn events(&self) -> Option<&mpsc::Sender<Event>> {
         self.0.events.as_ref()
     }
+}
+
+/// Fails unless two operators have approved a call of a tool that needs both. A nested call has nobody who could
+/// ask them, so it is refused.
+fn check_operators(
+    origin: &Origin,
+    entry: &Entry,
+    arguments: &Arguments,
+    approved: Option<&Approved>,
+    start: &Start,
+) -> Result<(), CallError> {
+    if start.parent.is_some() {
+        return Err(needs_operators(entry));
+    }
+    if origin.has_operators() || approved.is_some_and(|approved| approved.by_operators) {
+        return Ok(());
+    }
+    Err(needs_approval(entry, arguments))
+}
+
+/// Returns the error of a nested call that two operators would have to approve.
+fn needs_operators(entry: &Entry) -> CallError {
+    let tool = &entry.tool.name;
+    let message = format!(
+        "tool '{tool}' did not run: two operators approve each of its calls, so scripts and plugins cannot call it"
+    );
+    ToolError::new(ErrorKind::Denied, message).with_code(&HostCode::Declined.prefixed()).into()
 }
 
 fn needs_approval(entry: &Entry, arguments: &Arguments) -> CallError {

@@ -19,6 +19,8 @@ pub enum Origin {
     /// The program in whose process the gateway runs, which requests one call by name. The request is no
     /// approval.
     Program,
+    /// An operator, who requests one call by name with the tools of a virtual key. The request is no approval.
+    Operator,
     /// A client of the gateway's MCP endpoint.
     McpClient(Approval),
 }
@@ -28,6 +30,8 @@ pub enum Origin {
 pub enum Approval {
     /// The user was asked, by the gateway or by the client itself.
     Given,
+    /// As many operators as the tool needs have approved the call.
+    ByOperators,
     /// The user was not asked yet.
     Missing,
 }
@@ -41,6 +45,7 @@ impl Origin {
             Self::Plugin(_) => "plugin",
             Self::Caller => "caller",
             Self::Program => "program",
+            Self::Operator => "operator",
             Self::McpClient(_) => "mcp_client",
         }
     }
@@ -56,12 +61,17 @@ impl Origin {
                 matches!(entry.placement, Placement::Direct | Placement::Script)
                     && granted.contains(entry.tool.full_name.as_str())
             }
-            Self::Caller | Self::Program => true,
+            Self::Caller | Self::Program | Self::Operator => true,
         }
     }
 
     /// Returns whether a call from this origin counts as approved.
     pub(super) fn approves(&self) -> bool {
-        matches!(self, Self::Caller | Self::McpClient(Approval::Given))
+        matches!(self, Self::Caller | Self::McpClient(Approval::Given | Approval::ByOperators))
+    }
+
+    /// Returns whether as many operators as the tool needs have approved a call of the request itself.
+    pub(super) fn has_operators(&self) -> bool {
+        matches!(self, Self::McpClient(Approval::ByOperators))
     }
 }

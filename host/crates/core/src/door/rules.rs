@@ -221,6 +221,8 @@ pub struct ToolApproval {
     pub is_listed: bool,
     /// True if the operator has accepted the tool's definition, or needs to accept none.
     pub is_accepted: bool,
+    /// True if `tools_to_approve_twice` of the client lists the tool: two operators approve each call.
+    pub needs_two: bool,
 }
 
 impl ToolApproval {
@@ -230,12 +232,13 @@ impl ToolApproval {
         Self {
             is_listed: policy.auto_execute.allows_tool(tool),
             is_accepted: !unaccepted.contains(&tool.original),
+            needs_two: policy.approve_twice.allows_tool(tool),
         }
     }
 
     /// Returns whether a call of the tool needs an approval.
     pub fn is_needed(self) -> bool {
-        !(self.is_listed && self.is_accepted)
+        self.needs_two || !(self.is_listed && self.is_accepted)
     }
 }
 

@@ -413,6 +413,7 @@ fn an_approval_covers_one_tool_as_it_was_defined_with_its_arguments_and_what_the
         definition: write.tool.digest().into(),
         arguments: "{\"a\":1}".into(),
         covers_nested: true,
+        by_operators: false,
     };
     let admitted = admit_write(&sources, &approved, "{\"a\":1}").expect("it is approved");
     let granted = Origin::Plugin(Arc::new(["alpha-write".to_owned()].into()));
@@ -430,6 +431,40 @@ fn an_approval_covers_one_tool_as_it_was_defined_with_its_arguments_and_what_the
         let refused = admit_write(&sources, &approved, arguments);
         assert!(refused.is_err_and(|error| error.is_unapproved()), "{approved:?}");
     }
+}
+
+#[test]
+fn a_tool_that_two_operators_approve_is_called_by_nobody_else() {
+    let twice = Policy { approve_twice: Allowlist::All, ..open_policy(false) };
+    let sources = sources(&[twice, Policy::default()]);
+    let by_caller = Approved {
+        tool: "alpha-write".into(),
+        definition: sources.clients[0]
+            .2
+            .iter()
+            .find(|tool| tool.name.as_str() == "alpha-write")
+            .expect("it is there")
+            .digest()
+            .into(),
+        arguments: "{}".into(),
+        covers_nested: true,
+        by_operators: false,
+    };
+    let by_operators = Approved { by_operators: true, ..by_caller.clone() };
+    for origin in [Origin::Model, Origin::Caller, Origin::McpClient(Approval::Given)] {
+        let caller = caller(&sources, &Filter::none(), None, origin.clone());
+        assert_eq!(caller.needs_approval("alpha-write").ok(), Some(true), "{origin:?}");
+        assert!(caller.admit("alpha-write", "{}").is_err_and(|error| error.is_unapproved()));
+        let refused = caller.admit_approved("alpha-write", "{}", &by_caller);
+        assert!(refused.is_err_and(|error| error.is_unapproved()), "{origin:?}");
+        assert!(caller.admit_approved("alpha-write", "{}", &by_operators).is_ok(), "{origin:?}");
+    }
+    let approved = Origin::McpClient(Approval::ByOperators);
+    let approved = caller(&sources, &Filter::none(), None, approved);
+    let admitted = approved.admit("alpha-write", "{}").expect("it is approved");
+    let granted = Origin::Plugin(Arc::new(["alpha-read".to_owned()].into()));
+    let nested = admitted.chain().admit(&granted, "alpha-read", "{}").err().expect("it is refused");
+    assert_eq!(nested.tool_code(), Some("airlock.declined"));
 }
 
 fn admit_write(

@@ -8,7 +8,7 @@ use std::{
 use super::{
     Arguments, CallControl, CallId, CallPolicy, CallerHeaders, CallerToken, Filter, Membership,
     Origin, ProposedCall, Provider, Refusal, RelayView, ScriptLanguage, ToolApproval, ToolRules,
-    ToolSwitch, VirtualKey, arguments::MAX_NAME_BYTES,
+    ToolSwitch, VirtualKey, arguments::MAX_NAME_BYTES, trace,
 };
 use crate::{
     tenant::Tenant,
@@ -67,6 +67,8 @@ pub struct Entry {
     pub tool: Arc<Tool>,
     /// True if it may run without an approval.
     pub auto: bool,
+    /// True if two operators approve each call, whatever its caller approves.
+    pub needs_two: bool,
     /// The origins that the tool is listed for.
     pub placement: Placement,
     /// Whether models are told that its description and results come from outside.
@@ -222,6 +224,7 @@ impl View {
         name: &str,
         error: &CallError,
     ) {
+        trace::not_admitted(origin, &self.membership, name, Some(error));
         let Some(control) = &self.control else { return };
         let name = &cut(name.to_owned(), MAX_NAME_BYTES);
         let membership = &self.membership;
@@ -402,9 +405,11 @@ impl Entry {
     }
 
     fn of(source: &Source<'_>, tool: &Arc<Tool>) -> Self {
+        let approval = ToolApproval::new(source.policy, source.unaccepted, tool);
         Self {
             tool: tool.clone(),
-            auto: !ToolApproval::new(source.policy, source.unaccepted, tool).is_needed(),
+            auto: !approval.is_needed(),
+            needs_two: approval.needs_two,
             placement: if source.policy.code_mode { Placement::Script } else { Placement::Direct },
             trust: source.policy.trust,
             is_server: source.is_server,
@@ -419,6 +424,7 @@ impl Entry {
         Self {
             tool: tool.clone(),
             auto: true,
+            needs_two: false,
             placement,
             trust: Trust::Trusted,
             is_server: false,

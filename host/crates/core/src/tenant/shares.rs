@@ -27,6 +27,11 @@ impl Shares {
         Self { capacity, weight, taken: 0, held: HashMap::new() }
     }
 
+    /// Number of units that there are.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
     /// Number of units that all tenants hold together.
     pub fn taken(&self) -> usize {
         self.taken

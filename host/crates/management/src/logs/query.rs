@@ -28,7 +28,8 @@ const BUCKETS_MS: [i64; 7] =
 const PARTS: i64 = 120;
 
 /// Names of the origins of calls. PostgreSQL compares no text with them that has a NUL.
-const ORIGINS: [&str; 6] = ["caller", "model", "mcp_client", "program", "script", "plugin"];
+const ORIGINS: [&str; 7] =
+    ["caller", "model", "mcp_client", "operator", "program", "script", "plugin"];
 
 /// Properties of requests to models by which they are grouped; each also with `_id`.
 const DIMENSIONS: [(&str, LogProperty); 6] = [

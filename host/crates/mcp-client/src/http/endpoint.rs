@@ -100,6 +100,11 @@ impl Endpoint {
         &self.url
     }
 
+    /// Returns the host and the port of [`Self::url`].
+    pub(crate) fn address(&self) -> Option<(String, u16)> {
+        Some((self.url.host_str()?.to_owned(), self.url.port_or_known_default()?))
+    }
+
     /// Sends a request to `url`, which must be of the same origin as [`Self::url`]. `own` headers
     /// replace those of the configuration that have the same name. If the server refuses the access
     /// token of a login, the request is sent once more with another one: what is refused was not executed.

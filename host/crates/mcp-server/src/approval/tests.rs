@@ -163,10 +163,13 @@ fn a_state_expires() {
 async fn a_client_with_a_session_is_asked_in_the_middle_of_the_call() {
     for (answer, expected) in [
         (r#""result":{"action":"accept","content":{}}"#, ApprovalOutcome::Decided(Approval::Given)),
-        (r#""result":{"action":"decline"}"#, ApprovalOutcome::Declined("the user declined it")),
-        (r#""result":{}"#, ApprovalOutcome::Declined(UNREADABLE)),
-        (r#""error":{"code":-1,"message":"no"}"#, ApprovalOutcome::Declined(UNREADABLE)),
-        ("", ApprovalOutcome::Declined("the user did not answer in time")),
+        (
+            r#""result":{"action":"decline"}"#,
+            ApprovalOutcome::Declined("the user declined it".into()),
+        ),
+        (r#""result":{}"#, ApprovalOutcome::Declined(UNREADABLE.into())),
+        (r#""error":{"code":-1,"message":"no"}"#, ApprovalOutcome::Declined(UNREADABLE.into())),
+        ("", ApprovalOutcome::Declined("the user did not answer in time".into())),
     ] {
         let asks = Arc::new(Asks::default());
         let mut exchange = Exchange::new(RpcId::own(1), Some(asks.clone()), |outlet| async move {

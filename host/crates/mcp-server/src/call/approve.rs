@@ -1,5 +1,7 @@
 //! Decides whether a call has the approval of a person.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 use tracing::info;
 
@@ -14,7 +16,7 @@ use crate::{
 use airlock_agent::{ApprovalVerdict, approvals};
 use airlock_core::{
     act::{Act, ActKind},
-    door::{Approval, Entry, Placement},
+    door::{Approval, Entry, Origin, Placement},
     tool::QuestionKind,
 };
 use airlock_wire::{message::Params, method};
@@ -55,6 +57,11 @@ pub(super) async fn approve(
         ApprovalMode::Never => Ok(Approval::Missing),
         ApprovalMode::Wait if runs_calls(question.entry, needs_none) => Ok(Approval::Missing),
         _ if needs_none => Ok(Approval::Given),
+        // Two operators decide, whatever the client's user would say.
+        _ if question.entry.needs_two => {
+            let outcome = wait(service, client, question, params, outlet).await;
+            approval(outcome, question.name)
+        }
         ApprovalMode::Elicit if can_ask => {
             let limit = service.settings().approval_timeout;
             let outcome = question.ask(client.peer, params, outlet, service.seal(), limit).await?;
@@ -76,11 +83,26 @@ pub(super) async fn approve(
     }
 }
 
+/// Returns the reason of a call that a person has denied, with the person's own reason.
+fn denied(reason: Option<String>) -> Cow<'static, str> {
+    match reason {
+        Some(reason) => format!("a person denied it: {reason}").into(),
+        None => "a person denied it".into(),
+    }
+}
+
+/// Returns the origin of a call about which nobody was asked.
+fn unasked() -> Origin {
+    Origin::McpClient(Approval::Missing)
+}
+
 /// Records what a user has said whom the client was to ask. The door is not asked about a call that the user
 /// refuses.
 fn record(service: &Service, question: &ApprovalQuestion<'_>, outcome: &ApprovalOutcome) {
     let kind = match outcome {
-        ApprovalOutcome::Decided(Approval::Given) => ActKind::ApprovalGranted,
+        ApprovalOutcome::Decided(Approval::Given | Approval::ByOperators) => {
+            ActKind::ApprovalGranted
+        }
         ApprovalOutcome::Declined(_) => ActKind::ApprovalDenied,
         ApprovalOutcome::Asked(_) => ActKind::ApprovalAsked,
         ApprovalOutcome::Decided(Approval::Missing) | ApprovalOutcome::Pending(_) => return,
@@ -96,7 +118,7 @@ fn approval(outcome: ApprovalOutcome, name: &str) -> Result<Approval, NoOutput> 
     match outcome {
         ApprovalOutcome::Decided(approval) => Ok(approval),
         ApprovalOutcome::Asked(result) => Err(NoOutput::Asked(result)),
-        ApprovalOutcome::Declined(reason) => Err(NoOutput::declined(name, reason)),
+        ApprovalOutcome::Declined(reason) => Err(NoOutput::declined(name, &reason)),
         ApprovalOutcome::Pending(id) => Err(NoOutput::pending(name, &id)),
     }
 }
@@ -111,7 +133,7 @@ async fn wait(
 ) -> ApprovalOutcome {
     let Some(approvals) = service.approvals() else {
         return ApprovalOutcome::Declined(
-            "it needs an approval, and there is no list in which it could wait for one",
+            "it needs an approval, and there is no list in which it could wait for one".into(),
         );
     };
     if let Ok(Some(token)) = meta::progress_token(params)
@@ -122,16 +144,20 @@ async fn wait(
         outlet.notify(method::PROGRESS, &progress);
     }
     let call = approvals::Call {
-        tool: &question.entry.tool,
+        entry: question.entry,
+        origin: unasked().name(),
         arguments: question.arguments,
         tenant: &question.tenant,
         client: client.name.as_deref(),
         is_for_operators: service.approval(client) == ApprovalMode::Wait,
     };
     match approvals.decision(&call, service.settings().approval_wait).await {
+        ApprovalVerdict::Approved if question.entry.needs_two => {
+            ApprovalOutcome::Decided(Approval::ByOperators)
+        }
         ApprovalVerdict::Approved => ApprovalOutcome::Decided(Approval::Given),
-        ApprovalVerdict::Denied => ApprovalOutcome::Declined("a person denied it"),
+        ApprovalVerdict::Denied(reason) => ApprovalOutcome::Declined(denied(reason)),
         ApprovalVerdict::Waiting(id) => ApprovalOutcome::Pending(id),
-        ApprovalVerdict::Refused(reason) => ApprovalOutcome::Declined(reason),
+        ApprovalVerdict::Refused(reason) => ApprovalOutcome::Declined(reason.into()),
     }
 }

@@ -82,7 +82,7 @@ fn write_only(path: &Path) -> Option<File> {
 }
 
 /// Returns the directory of the gateway's own cgroup.
-fn own() -> Option<PathBuf> {
+pub(crate) fn own() -> Option<PathBuf> {
     let cgroups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     directory(&cgroups, &mounts).filter(|directory| directory.is_dir())

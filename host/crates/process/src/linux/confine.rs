@@ -114,6 +114,15 @@ pub(super) fn socket_rules() -> Result<Option<OwnedFd>, SpawnError> {
     Ok(Option::<OwnedFd>::from(rules))
 }
 
+/// Returns whether the kernel can confine a process to paths (Linux 5.13, with Landlock turned on).
+pub(crate) fn can_confine_paths() -> bool {
+    let rules = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::from_all(ABI::V1))
+        .and_then(Ruleset::create);
+    rules.is_ok_and(|rules| Option::<OwnedFd>::from(rules).is_some())
+}
+
 /// Returns whether the kernel can keep a process from abstract Unix sockets (Linux 6.12).
 pub(super) fn scopes_abstract_sockets() -> bool {
     let rules = Ruleset::default()

@@ -5,11 +5,15 @@ use std::{
     fs::{self, File},
     io::{self, Read as _, Seek as _},
     os::unix::fs::MetadataExt as _,
+    time::Duration,
 };
 
 use rustix::process::Pid;
 
-use crate::tag::{Tag, VARIABLE};
+use crate::{
+    child::ProcessUsage,
+    tag::{Tag, VARIABLE},
+};
 
 /// Maximum bytes of an environment that is searched: as many as the kernel permits with the usual
 /// limit of the stack, of which arguments and environment take a quarter (`execve(2)`).
@@ -34,6 +38,8 @@ struct Stat {
     /// Size of the address space; 0 for threads of the kernel and for zombies.
     memory_bytes: u64,
     resident_pages: u64,
+    /// CPU time of its threads, and of its children that have ended, in ticks.
+    cpu_ticks: u64,
     is_zombie: bool,
     /// Address of the program's code; 0 until `execve` has loaded it.
     code_start: u64,
@@ -55,6 +61,7 @@ impl Stat {
             started: number(&fields, 22)?,
             memory_bytes: number(&fields, 23)?,
             resident_pages: number(&fields, 24)?,
+            cpu_ticks: (14..=17).filter_map(|nth| number(&fields, nth)).sum(),
             is_zombie: matches!(fields.first(), Some(&("Z" | "X"))),
             code_start: number(&fields, 26)?,
             // Since Linux 3.5.
@@ -135,22 +142,56 @@ pub(super) fn family(leader: u32) -> Vec<u32> {
     members(leader).into_iter().map(|(pid, _)| pid).filter(|pid| *pid != leader).collect()
 }
 
-/// Returns the resident memory of a process and its family, in bytes; `None` if it has ended.
-pub(crate) fn memory_bytes(leader: u32) -> Option<u64> {
-    let members = members(leader);
-    let pages: u64 = members.iter().map(|(_, stat)| stat.resident_pages).sum();
-    let is_alive = members.iter().any(|(pid, _)| *pid == leader);
-    is_alive.then(|| pages.saturating_mul(rustix::param::page_size() as u64))
+/// Returns what each of these processes uses with its family, in their order; `None` for one that has ended.
+/// Reads `/proc` once.
+pub(crate) fn usage(leaders: &[u32]) -> Vec<Option<ProcessUsage>> {
+    let all = living();
+    let usage = leaders.iter().map(|leader| {
+        all.get(leader)?;
+        let members = numbers(&all, *leader);
+        Some(total(members.iter().filter_map(|pid| all.get(pid))))
+    });
+    usage.collect()
+}
+
+/// Returns what this process uses, without its children.
+pub(crate) fn own_usage() -> Option<ProcessUsage> {
+    Stat::of(std::process::id()).map(|own| total([&own]))
+}
+
+fn total<'s>(processes: impl IntoIterator<Item = &'s Stat>) -> ProcessUsage {
+    let mut pages = 0_u64;
+    let mut ticks = 0_u64;
+    for stat in processes {
+        pages = pages.saturating_add(stat.resident_pages);
+        ticks = ticks.saturating_add(stat.cpu_ticks);
+    }
+    let ticks_per_second = rustix::param::clock_ticks_per_second().max(1);
+    ProcessUsage {
+        memory_bytes: pages.saturating_mul(rustix::param::page_size() as u64),
+        cpu: Duration::from_millis(ticks.saturating_mul(1_000) / ticks_per_second),
+    }
 }
 
 fn members(leader: u32) -> Vec<(u32, Stat)> {
-    let all: HashMap<u32, Stat> = others()
+    let all = living();
+    let found = numbers(&all, leader);
+    all.into_iter().filter(|(pid, _)| found.contains(pid)).collect()
+}
+
+/// Returns all processes except for the calling one, without zombies.
+fn living() -> HashMap<u32, Stat> {
+    others()
         .into_iter()
         .filter_map(|pid| Some((pid, Stat::of(pid)?)))
         .filter(|(_, stat)| !stat.is_zombie)
-        .collect();
+        .collect()
+}
+
+/// Returns the numbers of a process and of its family.
+fn numbers(all: &HashMap<u32, Stat>, leader: u32) -> HashSet<u32> {
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
-    for (pid, stat) in &all {
+    for (pid, stat) in all {
         children.entry(stat.parent).or_default().push(*pid);
     }
     let mut found = HashSet::new();
@@ -161,7 +202,7 @@ fn members(leader: u32) -> Vec<(u32, Stat)> {
             unread.extend(children.get(&pid).into_iter().flatten());
         }
     }
-    all.into_iter().filter(|(pid, _)| found.contains(pid)).collect()
+    found
 }
 
 /// Returns the number as the type of system calls.
@@ -181,6 +222,7 @@ mod tests {
         assert_eq!((stat.parent, stat.group, stat.started), (1, 5, 77));
         assert_eq!((stat.memory_bytes, stat.resident_pages), (1000, 12));
         assert_eq!((stat.environment, stat.is_zombie), ((96, 97), false));
+        assert_eq!(stat.cpu_ticks, 5 + 6 + 7 + 8);
         for bad in ["", "7 (a", "7 (a) R", "7 (a) R x 5 5"] {
             assert!(Stat::parse(bad).is_none(), "{bad}");
         }
@@ -195,6 +237,7 @@ mod tests {
             started: 77,
             memory_bytes,
             resident_pages: 1,
+            cpu_ticks: 0,
             is_zombie: false,
             code_start: 50,
             environment,

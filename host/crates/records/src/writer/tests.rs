@@ -1,13 +1,12 @@
 use std::sync::atomic::Ordering;
 
 use arc_swap::ArcSwapOption;
-use prometheus_client::metrics::counter::Counter;
 
 use super::*;
 use crate::{
     audit_log::SignedLines,
     event::{RecordEvent, TimedAct},
-    metrics::LogMetrics,
+    metrics::{CheckpointMetrics, LogMetrics},
     queue::{QueueLimits, WriteReceipt},
     testing::MemoryLogs,
 };
@@ -20,7 +19,7 @@ const LIMITS: QueueLimits =
 struct TestWriter {
     queue: Arc<EventQueue>,
     logs: MemoryLogs,
-    failed_checkpoints: Counter,
+    checkpoints: CheckpointMetrics,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -28,15 +27,15 @@ impl TestWriter {
     fn new() -> Self {
         let logs = MemoryLogs::default();
         let queue = Arc::new(EventQueue::new(LIMITS, LogMetrics::default()));
-        let failed_checkpoints = Counter::default();
+        let checkpoints = CheckpointMetrics::default();
         let lines = SignedLines::new(
             logs.opener(),
             Duration::ZERO,
-            failed_checkpoints.clone(),
+            checkpoints.clone(),
             Arc::new(ArcSwapOption::empty()),
         );
         let thread = Some(start(queue.clone(), lines).expect("a thread"));
-        Self { queue, logs, failed_checkpoints, thread }
+        Self { queue, logs, checkpoints, thread }
     }
 
     fn push(&self, object: &str) -> WriteReceipt {
@@ -93,7 +92,7 @@ fn a_checkpoint_that_fails_refuses_no_event_and_is_tried_again() {
     let mut writer = TestWriter::new();
     writer.logs.0.checkpoints_fail.store(true, Ordering::SeqCst);
     assert!(writer.is_written("first"));
-    while writer.failed_checkpoints.get() < 2 {
+    while writer.checkpoints.failed.get() < 2 {
         thread::yield_now();
     }
     assert!(!writer.queue.is_failing());

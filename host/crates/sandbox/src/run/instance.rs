@@ -4,6 +4,7 @@
 use std::{
     future::Future,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
     time::{Duration, Instant},
 };
@@ -23,6 +24,7 @@ use super::{
     meter::YIELD_INTERVAL,
     outcome::{self, Ended},
     state::{Call, GuestSide, State},
+    totals::GuestTotals,
 };
 use crate::Limits;
 
@@ -33,6 +35,7 @@ pub(crate) struct GuestRunner {
     pub(crate) memory: Pool,
     /// The guest's share of the slots.
     pub(crate) share: Share,
+    pub(crate) totals: Arc<GuestTotals>,
 }
 
 impl GuestRunner {
@@ -50,17 +53,30 @@ impl GuestRunner {
         };
         let slot = self.share.wait_for_slot(tenant, depth, deadline).await;
         let slot = slot.map_err(|_| CallError::busy().not_begun())?;
-        let ended = run(&self.engine, &self.memory, call()?, body).await;
+        let ended = run_counted(&self.engine, &self.memory, &self.totals, call()?, body).await;
         // The store is gone.
         drop(slot);
         ended
     }
 }
 
-/// Runs `body` in a fresh store. The future may be dropped at any point, which ends the guest.
+/// Runs `body` in a fresh store, for tests. Nothing counts the call.
+#[cfg(all(test, feature = "plugins"))]
 pub(crate) async fn run<G: GuestSide, T>(
     engine: &Engine,
     memory: &Pool,
+    call: Call<G>,
+    body: impl AsyncFnOnce(&mut Store<State<G>>) -> wasmtime::Result<T>,
+) -> Result<T, CallError> {
+    run_counted(engine, memory, &GuestTotals::default(), call, body).await
+}
+
+/// Runs `body` in a fresh store, and counts the call once it has ended. The future may be dropped at any point,
+/// which ends the guest.
+async fn run_counted<G: GuestSide, T>(
+    engine: &Engine,
+    memory: &Pool,
+    totals: &GuestTotals,
     mut call: Call<G>,
     body: impl AsyncFnOnce(&mut Store<State<G>>) -> wasmtime::Result<T>,
 ) -> Result<T, CallError> {
@@ -97,19 +113,23 @@ pub(crate) async fn run<G: GuestSide, T>(
     state.collect_late_fuel();
     G::end(&mut state);
     let spent = burnt.saturating_add(state.meter.debt());
+    let memory_bytes = state.limiter.memory_bytes() as u64;
     if let Some(chain) = &state.call.chain {
         chain.meter().spend_fuel(spent.min(limits.fuel));
-        chain.meter().record_memory(state.limiter.memory_bytes() as u64);
+        chain.meter().record_memory(memory_bytes);
         if G::may_have_acted(&state) {
             chain.reporter().act();
         }
     }
     // Debt is compared with the fuel left only at exits and in host calls. A guest that computes on
     // after its last exit may end with less fuel than debt.
-    if spent > limits.fuel && matches!(ended, Ended::Returned(Ok(_))) {
-        return Err(outcome::Overrun::Fuel.error(&state.call));
-    }
-    outcome::classify(ended, state)
+    let result = if spent > limits.fuel && matches!(ended, Ended::Returned(Ok(_))) {
+        Err(outcome::Overrun::Fuel.error(&state.call))
+    } else {
+        outcome::classify(ended, state)
+    };
+    totals.add(G::IS_SCRIPT, &result, spent, memory_bytes);
+    result
 }
 
 /// Rounds up to whole milliseconds.

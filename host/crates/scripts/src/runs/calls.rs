@@ -143,7 +143,8 @@ impl RunCalls {
             Ok(admitted) => {
                 let is_intended = approved.is_some() || !is_repeatable(admitted.tool());
                 let called = called(call, admitted.tool(), is_intended);
-                let admitted = Box::new(admitted.within(self.chain.call_timeout()));
+                let admitted = admitted.within(self.chain.call_timeout());
+                let admitted = Box::new(admitted.in_run(self.journal.id(), position));
                 Ok(CallDecision::Now(DecidedCall::Runs { admitted, called, is_intended }))
             }
             Err(error) if error.is_unapproved() => {

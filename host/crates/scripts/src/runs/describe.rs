@@ -214,6 +214,7 @@ mod tests {
             script: "s".into(),
             bindings: String::new(),
             clock_ms: None,
+            trace: None,
             calls: Vec::new(),
         };
         ShownRun { run, calls }

@@ -57,7 +57,7 @@ impl Page {
     }
 
     /// Returns the entries of the page, and the number of all entries.
-    pub(super) fn select<T>(&self, entries: Vec<T>) -> (Vec<T>, usize) {
+    pub(crate) fn select<T>(&self, entries: Vec<T>) -> (Vec<T>, usize) {
         let total = entries.len();
         (entries.into_iter().skip(self.offset).take(self.limit).collect(), total)
     }

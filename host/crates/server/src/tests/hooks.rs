@@ -15,8 +15,9 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Hooks, LoginOffer, LoginRefusal, Management, ManagementRefusal, ManagementRequest, NotDone,
-    NotReloaded, Reload, RequestSettings, Settings, Upstreams, UserLogins, tests::SETTINGS,
+    EventBus, Hooks, LiveCalls, LoginOffer, LoginRefusal, Management, ManagementRefusal,
+    ManagementRequest, NotDone, NotReloaded, Reload, RequestSettings, Settings, Upstreams,
+    UserLogins, tests::SETTINGS,
 };
 use airlock_agent::{
     ApprovalList, ApprovalVerdict,
@@ -27,11 +28,10 @@ use airlock_agent::{
 use airlock_catalog::Catalog;
 use airlock_core::{
     act::Actor,
-    door::LiveKeys,
+    door::{Entry, LiveKeys},
     operator::{Operator, Role},
     secret::Secret,
     tenant::Tenant,
-    tool::Tool,
 };
 use airlock_fakes as fake;
 use airlock_model::Models;
@@ -134,13 +134,18 @@ pub(crate) fn request_settings(settings: Settings, models: Models) -> RequestSet
 pub(crate) fn hooks(store: Option<store::Settings>) -> Hooks {
     let store = store.unwrap_or_else(|| store::Settings::new(NO_DATABASE));
     let database = LazyDatabase::new(store);
+    let events = EventBus::new();
     Hooks {
         catalog: Catalog::new(),
         keys: LiveKeys::default(),
         waiting: Arc::new(Refusing),
         approvals: Approvals::new(database.clone()),
+        live_calls: LiveCalls::new(events.clone()),
+        dry_runs: None,
+        events,
         gauges: Vec::new(),
         metrics: Registry::default(),
+        http: crate::HttpMetrics::new(),
         plugins: Arc::new(Shelf),
         upstreams: Arc::new(NoServers),
         logins: Arc::new(NoLogins),
@@ -190,12 +195,12 @@ struct Refusing;
 impl ApprovalList for Refusing {
     fn decide<'a>(
         &'a self,
-        _: &'a Tool,
+        _: &'a Entry,
         _: &'a str,
         _: &'a Tenant,
         _: Duration,
     ) -> BoxFuture<'a, ApprovalVerdict> {
-        Box::pin(async { ApprovalVerdict::Denied })
+        Box::pin(async { ApprovalVerdict::Denied(None) })
     }
 }
 

@@ -40,7 +40,13 @@ async fn a_change_is_noticed_by_other_processes_and_by_its_own(home: TestHome) {
     let life = Duration::from_secs(9);
     second.ask_approval([1; 32], [1; 32], "a".into(), "{}".into(), life).await.expect("written");
     assert_eq!(next(&mut of_first).await, [ChangeKind::Approvals]);
-    second.all_approvals().decide("a", true, "ann").await.expect("written");
+    let decision = crate::approvals::NewDecision {
+        approves: true,
+        actor: "ann".into(),
+        reason: None,
+        needs_two: false,
+    };
+    second.all_approvals().decide("a", decision).await.expect("written");
     assert_eq!(next(&mut of_first).await, [ChangeKind::Approvals]);
 }
 

@@ -6,11 +6,12 @@ use super::OpenDatabase;
 use crate::{
     connection::Connection,
     error::OpenError,
+    inspection::ServerState,
     location::ServerUrl,
     schema,
     settings::Settings,
     sql::{
-        Sql, SqlError,
+        Sql, SqlError, first,
         postgres::{PgConnection, Server},
     },
 };
@@ -19,6 +20,9 @@ use crate::{
 /// listens for changes, so that ten gateways are below the hundred connections that a server has by
 /// default. More would not make a small server faster: each is a process there.
 const CONNECTIONS: usize = 4;
+
+/// Reads the version of the server.
+const SERVER_VERSION: &str = "SELECT CAST(current_setting('server_version_num') AS BIGINT)";
 
 /// Migrates the database if it is of an older version.
 pub(super) fn open(url: &ServerUrl, settings: &Settings) -> Result<OpenDatabase, OpenError> {
@@ -41,6 +45,20 @@ fn connections(server: &Arc<Server>, count: usize) -> Vec<Connection> {
 /// Returns the version of the tables, without changing them; `None` if there are none.
 pub(super) fn version(url: &ServerUrl, settings: &Settings) -> Result<Option<i32>, OpenError> {
     schema::server::version(&mut PgConnection::new(checked(url, settings)?), url)
+}
+
+/// Returns the state of a server, and the version of the tables as [`version`] does.
+pub(crate) fn inspect(
+    url: &ServerUrl,
+    settings: &Settings,
+) -> Result<(ServerState, Option<i32>), OpenError> {
+    let mut connection = PgConnection::new(checked(url, settings)?);
+    let state = connection.read(false, |sql| {
+        let version = sql.one(SERVER_VERSION, &[], first)?;
+        Ok(ServerState { version, now_ms: sql.now() })
+    });
+    let state = state.map_err(|error| OpenError::new(url, error))?;
+    Ok((state, schema::server::version(&mut connection, url)?))
 }
 
 /// Runs a read on a database, without changing it. Returns the default if it has no tables.

@@ -19,7 +19,7 @@ use self::{
     tx::{Done, about},
 };
 use super::stored::{NewRun, RunDecision, RunError, RunStep, StoredRun};
-use crate::columns::milliseconds;
+use crate::{columns::milliseconds, revision::ChangeKind};
 
 impl Tx<'_> {
     /// Makes steps of the process of `epoch`. If the run stops with them, room is made; beyond the
@@ -45,7 +45,12 @@ impl Tx<'_> {
         };
         match found.lease.phase {
             Phase::Running { .. } => Ok(()),
-            Phase::Suspended | Phase::Ended => Ok(self.make_room(found.number, sweeps)?),
+            Phase::Suspended => {
+                self.make_room(found.number, sweeps)?;
+                // Operators see its calls in the list of those that wait.
+                Ok(self.sql.announce(ChangeKind::Approvals)?)
+            }
+            Phase::Ended => Ok(self.make_room(found.number, sweeps)?),
         }
     }
 
@@ -170,6 +175,7 @@ impl Tx<'_> {
             tools.push(call.called.tool);
         }
         self.set_lease(&found)?;
+        self.sql.announce(ChangeKind::Approvals)?;
         Ok(tools)
     }
 

@@ -37,6 +37,8 @@ pub struct NewRun {
     pub tools: ScriptTools,
     /// The time that the script sees, in milliseconds since 1970; `None` if it sees none.
     pub clock_ms: Option<i64>,
+    /// Position in the trace of the request that begins it; `None` if it is not traced.
+    pub trace: Option<String>,
 }
 
 /// A stored run.
@@ -67,6 +69,8 @@ pub struct StoredRun {
     pub bindings: String,
     /// The time that the script sees, as in [`NewRun`].
     pub clock_ms: Option<i64>,
+    /// Position in the trace of the request that began it, as in [`NewRun`].
+    pub trace: Option<String>,
     /// Its calls, in the order of their positions.
     pub calls: Vec<StoredCall>,
 }

@@ -55,6 +55,7 @@ fn begin_with(script: &str, tools: &str, digest: u8) -> RunStep {
         script: script.into(),
         tools: ScriptTools::new(move || (tools, [digest; 32])),
         clock_ms: Some(7),
+        trace: None,
     })
 }
 

@@ -26,7 +26,7 @@ struct ServerMigration {
 }
 
 /// Migrations, in the order of their versions. A released one is never changed; new ones are appended.
-const MIGRATIONS: [ServerMigration; 8] = [
+const MIGRATIONS: [ServerMigration; 10] = [
     ServerMigration {
         version: 10,
         compatible_from: 10,
@@ -73,6 +73,17 @@ const MIGRATIONS: [ServerMigration; 8] = [
         version: 17,
         compatible_from: 10,
         text: include_str!("postgres/17_call_log.sql"),
+    },
+    // Add columns that may be absent.
+    ServerMigration {
+        version: 18,
+        compatible_from: 10,
+        text: include_str!("postgres/18_denials.sql"),
+    },
+    ServerMigration {
+        version: 19,
+        compatible_from: 10,
+        text: include_str!("postgres/19_run_trace.sql"),
     },
 ];
 

@@ -107,6 +107,7 @@ fn whole(calls: u32) -> Vec<RunStep> {
         script: "s".into(),
         tools: ScriptTools::new(|| ("[]".into(), [0; 32])),
         clock_ms: None,
+        trace: None,
     });
     let records = (0..calls).map(|block| {
         let called = Called {

@@ -19,9 +19,11 @@ use prometheus_client::{
 use super::{
     super::{control::Control, server::Instance, status::ServerPhase},
     Metrics,
+    processes::{Processes, UsageByProcess},
 };
 use airlock_catalog::Catalog;
 use airlock_core::tool::ClientName;
+use airlock_mcp_client::ProcessUsage;
 
 /// Servers by their names; `None` for those that the configuration disables.
 type Servers = BTreeMap<ClientName, Option<Control>>;
@@ -32,6 +34,7 @@ pub struct UpstreamMetrics {
     servers: Box<dyn Fn() -> Servers + Send + Sync>,
     /// Metrics of a server that is disabled.
     zero: Metrics,
+    processes: Processes,
 }
 
 /// One server at the moment of a scrape.
@@ -39,6 +42,7 @@ struct Row<'s> {
     client: &'s str,
     metrics: &'s Metrics,
     instances: Vec<InstanceRow>,
+    quarantined: usize,
 }
 
 /// One instance of a server at the moment of a scrape.
@@ -50,6 +54,7 @@ struct InstanceRow {
     replacements: u64,
     time_in: Vec<(ServerPhase, Duration)>,
     in_flight: i64,
+    process: Option<u32>,
 }
 
 impl InstanceRow {
@@ -69,6 +74,7 @@ impl InstanceRow {
             replacements: status.replacements(),
             time_in,
             in_flight,
+            process: instance.process(),
         }
     }
 
@@ -80,6 +86,7 @@ impl InstanceRow {
             replacements: 0,
             time_in: ServerPhase::ALL.map(|phase| (phase, Duration::ZERO)).to_vec(),
             in_flight: 0,
+            process: None,
         }
     }
 }
@@ -94,7 +101,8 @@ impl UpstreamMetrics {
         catalog: Arc<Catalog>,
         servers: impl Fn() -> BTreeMap<ClientName, Option<Control>> + Send + Sync + 'static,
     ) -> Self {
-        Self { catalog, servers: Box::new(servers), zero: Metrics::new() }
+        let zero = Metrics::new();
+        Self { catalog, servers: Box::new(servers), zero, processes: Processes::default() }
     }
 
     fn rows<'s>(&'s self, servers: &'s Servers) -> Vec<Row<'s>> {
@@ -102,14 +110,15 @@ impl UpstreamMetrics {
             let client = client.as_str();
             let Some(server) = control.as_ref().map(Control::server) else {
                 let instances = vec![InstanceRow::disabled()];
-                return Row { client, metrics: &self.zero, instances };
+                return Row { client, metrics: &self.zero, instances, quarantined: 0 };
             };
             let instances = server.instances();
             let is_sole = instances.len() == 1;
             let metrics = server.metrics();
             let rows =
                 instances.iter().map(|instance| InstanceRow::new(instance, is_sole, metrics));
-            Row { client, metrics, instances: rows.collect() }
+            let quarantined = server.quarantine().len();
+            Row { client, metrics, instances: rows.collect(), quarantined }
         });
         rows.collect()
     }
@@ -138,6 +147,65 @@ impl UpstreamMetrics {
     }
 }
 
+fn encode_operations(encoder: &mut DescriptorEncoder<'_>, rows: &[Row<'_>]) -> fmt::Result {
+    let name = "mcp_client_operation_duration_seconds";
+    let help = "Time of a request over a connection of an instance, from its sending to its response or failure.";
+    let times = rows.iter().flat_map(|row| {
+        let times = row.metrics.operations.times();
+        times.map(move |(method, times)| {
+            ([("client", row.client), ("mcp_method_name", method)], times)
+        })
+    });
+    encode_family(encoder, name, help, times)
+}
+
+fn encode_quarantine(encoder: &mut DescriptorEncoder<'_>, rows: &[Row<'_>]) -> fmt::Result {
+    encode_family(
+        encoder,
+        "airlock_upstream_quarantined_tools",
+        "Tools whose present definitions the operator has not accepted.",
+        rows.iter().map(|row| {
+            let tools = i64::try_from(row.quarantined).unwrap_or(i64::MAX);
+            (row.labels(), ConstGauge::new(tools))
+        }),
+    )?;
+    encode_family(
+        encoder,
+        "airlock_upstream_drifts",
+        "Tools that came into quarantine, because their definitions are not the accepted ones.",
+        rows.iter().map(|row| (row.labels(), row.metrics.drifts.clone())),
+    )
+}
+
+impl UpstreamMetrics {
+    fn encode_processes(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        rows: &[Row<'_>],
+    ) -> fmt::Result {
+        let running = rows.iter().flat_map(|row| &row.instances);
+        let running: Vec<_> = running.filter_map(|instance| instance.process).collect();
+        let usage = self.processes.usage(&running);
+        encode_family(
+            encoder,
+            "airlock_upstream_process_memory_bytes",
+            "Resident memory of the process of an MCP server and of its descendants.",
+            rows.iter().flat_map(|row| row.by_process(&usage)).map(|(labels, usage)| {
+                let bytes = i64::try_from(usage.memory_bytes).unwrap_or(i64::MAX);
+                (labels, ConstGauge::new(bytes))
+            }),
+        )?;
+        encode_family(
+            encoder,
+            "airlock_upstream_process_cpu_seconds",
+            "CPU time of the process of an MCP server and of its descendants.",
+            rows.iter()
+                .flat_map(|row| row.by_process(&usage))
+                .map(|(labels, usage)| (labels, ConstCounter::new(usage.cpu.as_secs_f64()))),
+        )
+    }
+}
+
 impl Row<'_> {
     fn labels(&self) -> [(&'static str, &str); 1] {
         [("client", self.client)]
@@ -149,6 +217,15 @@ impl Row<'_> {
             let number = instance.number.as_deref().map(|number| ("instance", number));
             (self.labels().into_iter().chain(number).collect(), instance)
         })
+    }
+
+    /// Iterates over the instances whose processes are known, with their labels and what the processes use.
+    fn by_process(
+        &self,
+        usage: &UsageByProcess,
+    ) -> impl Iterator<Item = (Labels<'_>, ProcessUsage)> {
+        self.by_instance()
+            .filter_map(move |(labels, instance)| Some((labels, *usage.get(&instance.process?)?)))
     }
 
     /// Iterates over the states of the instances with their labels.
@@ -222,7 +299,10 @@ impl Collector for UpstreamMetrics {
             "airlock_upstream_in_flight",
             "Tool calls that run on an MCP server.",
             instances.map(|(labels, row)| (labels, ConstGauge::new(row.in_flight))),
-        )
+        )?;
+        encode_operations(encoder, &rows)?;
+        encode_quarantine(encoder, &rows)?;
+        self.encode_processes(encoder, &rows)
     }
 }
 
@@ -339,6 +419,20 @@ mod tests {
         # TYPE airlock_upstream_in_flight gauge
         airlock_upstream_in_flight{client="off"} 0
         airlock_upstream_in_flight{client="up"} 0
+        # HELP mcp_client_operation_duration_seconds Time of a request over a connection of an instance, from its sending to its response or failure.
+        # TYPE mcp_client_operation_duration_seconds histogram
+        # HELP airlock_upstream_quarantined_tools Tools whose present definitions the operator has not accepted.
+        # TYPE airlock_upstream_quarantined_tools gauge
+        airlock_upstream_quarantined_tools{client="off"} 0
+        airlock_upstream_quarantined_tools{client="up"} 0
+        # HELP airlock_upstream_drifts_total Tools that came into quarantine, because their definitions are not the accepted ones.
+        # TYPE airlock_upstream_drifts_total counter
+        airlock_upstream_drifts_total{client="off"} 0
+        airlock_upstream_drifts_total{client="up"} 0
+        # HELP airlock_upstream_process_memory_bytes Resident memory of the process of an MCP server and of its descendants.
+        # TYPE airlock_upstream_process_memory_bytes gauge
+        # HELP airlock_upstream_process_cpu_seconds_total CPU time of the process of an MCP server and of its descendants.
+        # TYPE airlock_upstream_process_cpu_seconds_total counter
         "#);
     }
 }

@@ -45,6 +45,7 @@ use airlock_core::{
     },
 };
 use airlock_json::raw;
+use airlock_telemetry::{Span, TraceFuture as _};
 
 /// Additions to a request that is sent once more.
 #[derive(Default)]
@@ -239,7 +240,8 @@ impl Server {
             let sending =
                 Sending { call, permitted, deadline, parameters, asker, taker, is_parked };
             let sending = async move { shared.send(&sending).await };
-            AbortOnDropHandle::new(self.runtime.spawn(sending.in_current_span()))
+            let sending = sending.in_current_span().in_span(&Span::current());
+            AbortOnDropHandle::new(self.runtime.spawn(sending))
         }))
     }
 

@@ -4,7 +4,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -40,6 +40,8 @@ pub(crate) struct Instance {
     doubt: Mutex<Doubt>,
     status: Status,
     logs: StderrLogs,
+    /// Number of its process; 0 if there is none.
+    process: AtomicU32,
     /// Interval between checks of an idle instance; `None` for no checks.
     heartbeat: Option<Duration>,
 }
@@ -91,6 +93,7 @@ impl Instance {
             doubt: Mutex::default(),
             status: Status::new(),
             logs: StderrLogs::default(),
+            process: AtomicU32::new(0),
             heartbeat,
         })
     }
@@ -108,6 +111,17 @@ impl Instance {
     /// Returns the stored stderr of its processes.
     pub(crate) fn logs(&self) -> &StderrLogs {
         &self.logs
+    }
+
+    /// Records the number of its process, until the result is dropped.
+    pub(crate) fn runs(self: &Arc<Self>, process: u32) -> RunningProcess {
+        self.process.store(process, Ordering::Relaxed);
+        RunningProcess { instance: self.clone(), process }
+    }
+
+    /// Returns the number of its process; `None` if it has none that is in use.
+    pub(crate) fn process(&self) -> Option<u32> {
+        Some(self.process.load(Ordering::Relaxed)).filter(|process| *process != 0)
     }
 
     /// Sets the way to the instance for calls that are not sent yet.
@@ -290,6 +304,20 @@ impl Instance {
         {
             used.link.request_check();
         }
+    }
+}
+
+/// The process of an instance, until this is dropped.
+pub(crate) struct RunningProcess {
+    instance: Arc<Instance>,
+    process: u32,
+}
+
+impl Drop for RunningProcess {
+    fn drop(&mut self) {
+        // Another one may have taken its place.
+        let process = &self.instance.process;
+        let _ = process.compare_exchange(self.process, 0, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
 

@@ -1,6 +1,7 @@
 //! One server, connected or not: the places and permits of its calls, and what outlives its connections.
 
 use std::{
+    collections::BTreeSet,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -30,7 +31,8 @@ use airlock_core::{
     tenant::{Pool, Tenant},
     tool::{CallError, Cause, ToolOutput},
 };
-use airlock_mcp_client::{HeldPermits, Link, Settings};
+use airlock_mcp_client::{HeldPermits, Link, RequestObserver, Settings};
+use airlock_telemetry::{Span, TraceFuture as _};
 
 /// End of the task of a call.
 pub(super) type CallResponse = Result<Responded, CallError>;
@@ -117,7 +119,21 @@ impl Server {
 
     /// Records the tools whose definitions the operator has not accepted, by their names at the server.
     pub(crate) fn set_quarantine(&self, tools: Arc<[String]>) {
-        *self.quarantine.lock() = tools;
+        let mut quarantine = self.quarantine.lock();
+        let new = {
+            let known: BTreeSet<&String> = quarantine.iter().collect();
+            tools.iter().filter(|tool| !known.contains(tool)).count()
+        };
+        self.metrics().drifts.inc_by(new as u64);
+        *quarantine = tools;
+    }
+
+    /// Returns the observer that times the requests over a connection of an instance.
+    pub(crate) fn request_observer(&self) -> RequestObserver {
+        let metrics = self.shared.metrics.clone();
+        Arc::new(move |method: &'static str, took: Duration| {
+            metrics.operations.observe(method, took);
+        })
     }
 
     /// Returns the state of relaying.
@@ -146,7 +162,8 @@ impl Server {
         let tenant = tenant.clone();
         let working =
             async move { shared.with_link(&tenant, at.as_ref(), deadline.into(), work).await }
-                .in_current_span();
+                .in_current_span()
+                .in_span(&Span::current());
         let working = AbortOnDropHandle::new(self.runtime.spawn(working));
         match timeout_at(deadline.into(), working).await {
             Ok(Ok(worked)) => worked,

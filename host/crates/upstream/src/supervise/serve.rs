@@ -156,6 +156,8 @@ impl Supervisor {
         let inbox = link.inbox().clone();
         let server = self.server.clone();
         let instance = self.instance.clone();
+        link.observe(server.request_observer());
+        let _process = process.map(|process| instance.runs(process));
         let pins = self.pins.clone();
         let entry = self.entry.clone();
         let settings = self.settings.clone();

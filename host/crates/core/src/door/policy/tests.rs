@@ -106,6 +106,7 @@ fn a_refusal_counts_for_callers_that_approve_and_for_calls_that_a_person_has_app
             definition: entry.tool.digest().into(),
             arguments: arguments.into(),
             covers_nested: false,
+            by_operators: false,
         };
         let admitted = model.admit_approved("a-free", arguments, &approved);
         assert_eq!(admitted.is_ok(), is_admitted, "{arguments}");

@@ -253,4 +253,8 @@ fn an_approval_is_needed_unless_the_tool_is_listed_and_accepted() {
         let approval = ToolApproval::new(&policy, unaccepted, &read);
         assert_eq!(approval.is_needed(), is_needed, "{approval:?}");
     }
+    let policy =
+        Policy { auto_execute: list(&["*"]), approve_twice: list(&["read"]), ..Policy::default() };
+    let approval = ToolApproval::new(&policy, &BTreeSet::new(), &read);
+    assert!(approval.needs_two && approval.is_needed(), "{approval:?}");
 }

@@ -342,7 +342,7 @@ fn approved(called: &Called, covers_nested: bool) -> Approved {
     let tool = tool.clone();
     let arguments = arguments.clone();
     let definition = definition.clone();
-    Approved { tool, definition, arguments, covers_nested }
+    Approved { tool, definition, arguments, covers_nested, by_operators: false }
 }
 
 fn shown(position: Position, called: &Called) -> RunCall {

@@ -65,6 +65,7 @@ fn begun_at(seconds: &Arc<AtomicU64>) -> (TempDir, Runs, Arc<Journal>) {
         script: "s".to_owned(),
         tools: airlock_store::runs::ScriptTools::new(|| ("[]".to_owned(), [0; 32])),
         clock_ms: None,
+        trace: None,
     };
     let journal = Journal::begin(&runs, &TENANT, new);
     (directory, runs, journal)

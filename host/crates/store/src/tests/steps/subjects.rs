@@ -6,6 +6,7 @@ use airlock_core::run::{Called, Position};
 
 use crate::{
     Database, OwnerId,
+    approvals::NewDecision,
     entries::{EntryChange, EntryKind, EntryValue, RecordedChange},
     kv::{Holder, Opener, Store},
     login::{LoginId, UpstreamLogin},
@@ -202,7 +203,10 @@ impl Step {
                     .await;
                 let decided = match decides {
                     Some(approves) => {
-                        shown(database.approvals(owner).decide(&id, approves, "ann").await)
+                        let actor = "ann".to_owned();
+                        let decision =
+                            NewDecision { approves, actor, reason: None, needs_two: false };
+                        shown(database.approvals(owner).decide(&id, decision).await)
                     }
                     None => shown(database.all_approvals().list(5, 0).await),
                 };
@@ -313,6 +317,7 @@ fn begin(script: &str, tools: u8) -> RunStep {
         script: script.into(),
         tools: ScriptTools::new(move || ("x".repeat(100 * usize::from(tools)), [tools; 32])),
         clock_ms: None,
+        trace: None,
     })
 }
 

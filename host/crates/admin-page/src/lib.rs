@@ -1,0 +1,122 @@
+//! The files of the admin page, embedded in the program.
+//!
+//! Each page is a static shell, `assets/pages/NAME.html`, whose modules render the API of the gateway. There is no
+//! build step; `build.rs` lists the files. `assets/vendor` is made by the script `vendor`, and `vendor.lock` has the
+//! digests of its files. This crate knows nothing of HTTP but the types of contents.
+
+use std::{collections::BTreeMap, sync::LazyLock};
+
+use airlock_strings::hex;
+use sha2::{Digest as _, Sha256};
+
+/// The files with their paths below `assets`.
+static FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/files.rs"));
+
+/// The files by path.
+static ASSETS: LazyLock<BTreeMap<&str, Asset>> =
+    LazyLock::new(|| FILES.iter().map(|(path, bytes)| (*path, Asset::new(path, bytes))).collect());
+
+/// Name of the page to which `/admin` leads.
+pub const FIRST_PAGE: &str = "approvals";
+
+/// A file of the admin page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asset {
+    /// Its content.
+    pub bytes: &'static [u8],
+    /// Value of the header `Content-Type`.
+    pub content_type: &'static str,
+    /// Value of the header `ETag`: a digest of the content.
+    pub etag: String,
+}
+
+impl Asset {
+    fn new(path: &str, bytes: &'static [u8]) -> Self {
+        let etag = format!("\"{}\"", &hex(&Sha256::digest(bytes))[..32]);
+        Self { bytes, content_type: content_type(path), etag }
+    }
+}
+
+/// Returns the file at a path below `assets`, such as `lib/api.js`; `None` if there is none.
+pub fn asset(path: &str) -> Option<&'static Asset> {
+    ASSETS.get(path)
+}
+
+/// Returns the page with a name, such as `approvals`; `None` if there is none.
+pub fn page(name: &str) -> Option<&'static Asset> {
+    asset(&format!("pages/{name}.html"))
+}
+
+/// Iterates over the names of all pages.
+pub fn pages() -> impl Iterator<Item = &'static str> {
+    let paths = FILES.iter().map(|(path, _)| *path);
+    paths.filter_map(|path| path.strip_prefix("pages/")?.strip_suffix(".html"))
+}
+
+/// Returns the type of a file by the end of its name. One that is not known is not run and not shown.
+fn content_type(path: &str) -> &'static str {
+    match path.rsplit_once('.').map_or("", |(_, end)| end) {
+        "html" => "text/html; charset=utf-8",
+        "js" | "mjs" => "text/javascript; charset=utf-8",
+        "css" => "text/css; charset=utf-8",
+        "svg" => "image/svg+xml",
+        "png" => "image/png",
+        "json" => "application/json",
+        "txt" => "text/plain; charset=utf-8",
+        _ => "application/octet-stream",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lines of `sha256sum`.
+    const LOCK: &str = include_str!("../vendor.lock");
+
+    #[test]
+    fn the_vendored_files_are_those_of_the_lock_and_no_others() {
+        let vendored = FILES.iter().filter_map(|(path, bytes)| {
+            let digest = hex(&Sha256::digest(bytes));
+            Some(format!("{digest}  {}", path.strip_prefix("vendor/")?))
+        });
+        assert_eq!(vendored.collect::<Vec<_>>(), LOCK.lines().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_vendored_module_imports_nothing_by_a_bare_name() {
+        for (path, bytes) in FILES.iter().filter(|(path, _)| path.rsplit('.').next() == Some("mjs"))
+        {
+            let text = str::from_utf8(bytes).expect("text");
+            for rest in text.split("from\"").skip(1) {
+                assert!(rest.starts_with("./"), "{path}: {}", &rest[..rest.len().min(20)]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_is_found_by_its_whole_path_with_its_type_and_digest() {
+        let found = asset("vendor/preact.mjs").expect("it is embedded");
+        assert_eq!(found.content_type, "text/javascript; charset=utf-8");
+        assert_eq!(found.etag.len(), 34);
+        for path in ["", "vendor", "vendor/", "/vendor/preact.mjs", "vendor/../vendor/preact.mjs"] {
+            assert_eq!(asset(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_page_is_named_without_its_directory_and_end() {
+        assert!(
+            pages()
+                .all(|name| page(name)
+                    .is_some_and(|page| page.content_type.starts_with("text/html")))
+        );
+        assert_eq!(page("../lib/api.js"), None);
+    }
+
+    #[test]
+    fn files_of_an_unknown_type_are_opaque() {
+        assert_eq!(content_type("a/b.wasm"), "application/octet-stream");
+        assert_eq!(content_type("LICENSE"), "application/octet-stream");
+    }
+}

@@ -1,0 +1,47 @@
+// Foreign text: nothing in it stays hidden.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { excerpt, pieces, visible } from '../assets/lib/text.js';
+import { sha256 } from '../assets/lib/digest.js';
+
+test('characters that are not seen are shown by their numbers', () => {
+  for (const [text, shown] of [
+    ['invoice\u202Egnp.exe', 'invoice⟨U+202E⟩gnp.exe'],
+    ['\u0000\u001B[31m', '⟨U+0000⟩⟨U+001B⟩[31m'],
+    ['a\u200Bb\u200D\u00ADc', 'a⟨U+200B⟩b⟨U+200D⟩⟨U+00AD⟩c'],
+    ['\u{E0041}\u3164\uFEFF\u2028', '⟨U+E0041⟩⟨U+3164⟩⟨U+FEFF⟩⟨U+2028⟩'],
+    ['half \uD83D', 'half ⟨U+D83D⟩'],
+    ['a\rb', 'a⟨U+000D⟩b'],
+  ]) {
+    assert.equal(visible(text), shown);
+  }
+});
+
+test('text that is seen stays as it is', () => {
+  for (const text of ['', 'plain', 'two\nlines\twith tab', 'naïve 日本語 עברית 😀', '<script>&amp;"\'']) {
+    assert.equal(visible(text), text);
+  }
+  assert.equal(visible(undefined), '');
+  assert.equal(visible(7), '7');
+});
+
+test('pieces are the whole visible text, with marks set off, and few even for many marks', () => {
+  const text = 'a\u202Eb\u2066\u2069c';
+  assert.deepEqual(pieces(text).filter((piece) => piece.isMark).map((piece) => piece.text), ['⟨U+202E⟩', '⟨U+2066⟩', '⟨U+2069⟩']);
+  const many = '\u200B'.repeat(100_000);
+  for (const each of [text, many, 'plain', '']) {
+    assert.equal(pieces(each).map((piece) => piece.text).join(''), visible(each));
+  }
+  assert.ok(pieces(many).length < 2_000);
+});
+
+test('an excerpt is one line, is bounded, and does not cut a character', () => {
+  assert.equal(excerpt('a\n  b', 10), 'a b');
+  assert.equal(excerpt('abcdef', 3), 'abc…');
+  assert.equal(excerpt('ab😀', 3), 'ab…');
+  assert.ok(excerpt('x'.repeat(1_000_000), 100).length <= 101);
+});
+
+test('a digest is that of the text in UTF-8', async () => {
+  assert.equal(await sha256('é'), '4a99557e4033c3539de2eb65472017cad5f9557f7a0625a09f1c3f6e2ba69c4c');
+});

@@ -1,0 +1,102 @@
+//! The span of a request of an MCP client, from its method to its response.
+
+use super::service::Requester;
+use airlock_json::raw;
+use airlock_telemetry::{Span, TraceContext, names};
+use airlock_wire::{
+    error::{RpcError, code},
+    message::{Params, Request},
+    method,
+};
+
+/// Errors of the protocol that are the client's fault, and none of the gateway.
+const OF_CLIENT: [i64; 5] = [
+    code::PARSE,
+    code::INVALID_REQUEST,
+    code::METHOD_NOT_FOUND,
+    code::INVALID_PARAMS,
+    code::RESOURCE_NOT_FOUND,
+];
+
+/// Span of a request. Dropping it before its end means that the client has cancelled the request.
+pub(super) struct RequestSpan(Span);
+
+impl RequestSpan {
+    /// Starts the span of a request, in the trace that its `_meta` names if the operator trusts its client.
+    pub(super) fn begin(request: &Request, client: &Requester) -> Self {
+        let method = request.method.as_str();
+        if method == method::PING {
+            return Self(Span::none());
+        }
+        let target = match method {
+            method::TOOLS_CALL | method::PROMPTS_GET => request.params.string("name"),
+            _ => None,
+        };
+        let name = target.as_deref();
+        let key = client.selection.key.as_deref();
+        let span = Span::server(|| match name {
+            Some(name) => format!("{method} {name}"),
+            None => method.to_owned(),
+        });
+        let span = span.of_caller(sent(&request.params), key.is_some()).start();
+        if !span.is_recorded() {
+            return Self(span);
+        }
+        span.set(names::MCP_METHOD_NAME, method);
+        span.set(names::MCP_PROTOCOL_VERSION, client.peer.version.as_str());
+        span.set(names::JSONRPC_REQUEST_ID, request.id.as_json().trim_matches('"'));
+        match name {
+            Some(tool) if method == method::TOOLS_CALL => {
+                span.set(names::GEN_AI_OPERATION_NAME, names::EXECUTE_TOOL);
+                span.set(names::GEN_AI_TOOL_NAME, tool);
+            }
+            Some(prompt) => span.set(names::GEN_AI_PROMPT_NAME, prompt),
+            None => {}
+        }
+        if let Some(key) = key.and_then(|key| key.membership().key.as_deref()) {
+            span.set(names::AIRLOCK_KEY_ID, key);
+        }
+        Self(span)
+    }
+
+    /// The span, under which the request is handled.
+    pub(super) fn span(&self) -> &Span {
+        &self.0
+    }
+
+    /// Ends the span with the result of the request.
+    pub(super) fn end(self, result: &Result<String, RpcError>) {
+        if self.0.is_recorded() {
+            match result {
+                Ok(text) if raw::member(text, "isError") == Some("true") => {
+                    self.0.fail(names::TOOL_ERROR, "");
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    let code = error.code.to_string();
+                    self.0.set(names::RPC_RESPONSE_STATUS_CODE, code.as_str());
+                    if !OF_CLIENT.contains(&error.code) {
+                        self.0.fail(&code, "");
+                    }
+                }
+            }
+        }
+        self.0.end();
+    }
+}
+
+impl Drop for RequestSpan {
+    fn drop(&mut self) {
+        // It has ended otherwise, and drops what is set.
+        self.0.set(names::AIRLOCK_CANCELLED, true);
+        self.0.end();
+    }
+}
+
+/// Returns the position in its trace that a client sends in `_meta` (SEP-414); `None` if it sends none that is
+/// valid.
+fn sent(params: &Params) -> Option<TraceContext> {
+    let parent = params.meta("traceparent").and_then(raw::string)?;
+    let state = params.meta("tracestate").and_then(raw::string);
+    TraceContext::parse(&parent, state.as_deref())
+}

@@ -1,0 +1,346 @@
+//! Metrics of providers, with the names of the conventions for generative AI where these have one.
+//!
+//! The values of labels are the names of configured providers, and of models: those that have responded, and of each
+//! provider only so many, because callers choose them.
+
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Instant};
+
+use arc_swap::ArcSwap;
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric as _},
+    metrics::{MetricType, counter::Counter, histogram::Histogram},
+};
+
+use super::{ModelError, Models, ReplyChunk, Response};
+use airlock_core::model_control::TokenUsage;
+
+/// Maximum models of one provider that are measured apart. Those beyond are `other`.
+const MAX_MODELS: usize = 32;
+/// Longest name of a model that is shown, in bytes.
+const MAX_NAME_BYTES: usize = 128;
+/// Upper bounds of the buckets in seconds, as the conventions have them. One more bucket has no bound.
+const BOUNDS_SECONDS: [f64; 14] =
+    [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
+/// Upper bounds of the buckets of tokens, as the conventions have them. One more bucket has no bound.
+const BOUNDS_TOKENS: [f64; 14] = [
+    1.0,
+    4.0,
+    16.0,
+    64.0,
+    256.0,
+    1_024.0,
+    4_096.0,
+    16_384.0,
+    65_536.0,
+    262_144.0,
+    1_048_576.0,
+    4_194_304.0,
+    16_777_216.0,
+    67_108_864.0,
+];
+/// Model of those that are not measured apart.
+const OTHER: &str = "other";
+/// Error of a stream that its caller has left.
+const CANCELLED: &str = "cancelled";
+/// Codes of errors, in the order of their counters: those of [`ModelError::code`] that a provider can cause.
+const ERRORS: [&str; 10] = [
+    "provider_refused",
+    "provider_credential",
+    "provider_proxy",
+    "provider_bad_answer",
+    "provider_unreachable",
+    "provider_timeout",
+    "model_not_found",
+    "gateway_overloaded",
+    CANCELLED,
+    OTHER,
+];
+
+/// Metrics of one provider.
+#[derive(Debug)]
+pub(super) struct ProviderMetrics {
+    models: ArcSwap<BTreeMap<String, Arc<ModelTimes>>>,
+    other: Arc<ModelTimes>,
+    errors: [Counter; ERRORS.len()],
+    /// Requests that were repeated.
+    pub(super) retries: Counter,
+    /// Requests that another provider got because this one has failed.
+    pub(super) fallbacks: Counter,
+}
+
+/// Measurements of one model.
+#[derive(Debug)]
+struct ModelTimes {
+    durations: Histogram,
+    first_chunks: Histogram,
+    input: Histogram,
+    output: Histogram,
+}
+
+impl ModelTimes {
+    fn new() -> Self {
+        Self {
+            durations: Histogram::new(BOUNDS_SECONDS),
+            first_chunks: Histogram::new(BOUNDS_SECONDS),
+            input: Histogram::new(BOUNDS_TOKENS),
+            output: Histogram::new(BOUNDS_TOKENS),
+        }
+    }
+}
+
+impl ProviderMetrics {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            models: ArcSwap::default(),
+            other: Arc::new(ModelTimes::new()),
+            errors: ERRORS.map(|_| Counter::default()),
+            retries: Counter::default(),
+            fallbacks: Counter::default(),
+        })
+    }
+
+    /// Counts a request that the provider did not respond to.
+    pub(super) fn fail(&self, error: &ModelError) {
+        self.count_error(error.code());
+    }
+
+    fn count_error(&self, code: &str) {
+        let at = ERRORS.iter().position(|known| *known == code).unwrap_or(ERRORS.len() - 1);
+        self.errors[at].inc();
+    }
+
+    /// Observes a response of a model to a request that was begun at a time, until its end.
+    pub(super) fn observe<'a>(
+        self: &Arc<Self>,
+        model: &str,
+        began: Instant,
+        response: Response<'a>,
+    ) -> Response<'a> {
+        let times = self.times(model);
+        let mut observed =
+            ObservedReply { metrics: self.clone(), times, began, usage: None, has_ended: false };
+        match response {
+            Response::Whole(chunk) => {
+                observed.receive(&chunk);
+                observed.end(None);
+                Response::Whole(chunk)
+            }
+            Response::Chunks(chunks) => {
+                // Of a stream, the first chunk has arrived.
+                observed.times.first_chunks.observe(began.elapsed().as_secs_f64());
+                Response::Chunks(chunks.observed(observed))
+            }
+        }
+    }
+
+    fn times(&self, model: &str) -> Arc<ModelTimes> {
+        let known = self.models.load();
+        if let Some(times) = known.get(model) {
+            return times.clone();
+        }
+        let mut times = self.other.clone();
+        if known.len() >= MAX_MODELS || model.len() > MAX_NAME_BYTES {
+            return times;
+        }
+        self.models.rcu(|known| {
+            let mut next = BTreeMap::clone(known);
+            times = match next.get(model) {
+                Some(times) => times.clone(),
+                None if next.len() >= MAX_MODELS => self.other.clone(),
+                None => next.entry(model.to_owned()).or_insert(Arc::new(ModelTimes::new())).clone(),
+            };
+            next
+        });
+        times
+    }
+}
+
+/// A reply that is being received. If it is dropped before its end, its caller has left.
+pub(super) struct ObservedReply {
+    metrics: Arc<ProviderMetrics>,
+    times: Arc<ModelTimes>,
+    began: Instant,
+    usage: Option<TokenUsage>,
+    has_ended: bool,
+}
+
+impl ObservedReply {
+    /// Takes note of a part. A later count of tokens replaces an earlier one.
+    pub(super) fn receive(&mut self, chunk: &ReplyChunk) {
+        self.usage = chunk.tokens().or(self.usage);
+    }
+
+    /// Counts the reply with its error.
+    pub(super) fn end(&mut self, error: Option<&ModelError>) {
+        self.close(error.map(ModelError::code));
+    }
+
+    fn close(&mut self, error: Option<&str>) {
+        if std::mem::replace(&mut self.has_ended, true) {
+            return;
+        }
+        self.times.durations.observe(self.began.elapsed().as_secs_f64());
+        if let Some(code) = error {
+            self.metrics.count_error(code);
+        }
+        if let Some(usage) = self.usage {
+            self.times.input.observe(bounded(usage.input));
+            self.times.output.observe(bounded(usage.output));
+        }
+    }
+}
+
+impl Drop for ObservedReply {
+    fn drop(&mut self) {
+        self.close(Some(CANCELLED));
+    }
+}
+
+/// Returns a number of tokens that a provider tells, cut to 32 bits: one that lies must not spoil the sum.
+fn bounded(tokens: u64) -> f64 {
+    f64::from(u32::try_from(tokens).unwrap_or(u32::MAX))
+}
+
+/// Metrics of all providers, to be registered once.
+pub struct ModelMetrics(Box<dyn Fn() -> Arc<Models> + Send + Sync>);
+
+impl ModelMetrics {
+    /// Creates the metrics of the providers that `models` returns at each scrape.
+    pub fn new(models: impl Fn() -> Arc<Models> + Send + Sync + 'static) -> Self {
+        Self(Box::new(models))
+    }
+}
+
+/// The measurements of one model, with the names of its provider and its own.
+type Row = (String, String, Arc<ModelTimes>);
+
+impl Collector for ModelMetrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let models = (self.0)();
+        let rows = rows(&models);
+        encode_times(&mut encoder, &rows)?;
+        encode_tokens(&mut encoder, &rows)?;
+        let name = "airlock_model_errors";
+        let help = "Requests to a provider that it did not respond to, or whose response was not complete.";
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for provider in &models.providers {
+            for (code, errors) in ERRORS.iter().zip(&provider.metrics.errors) {
+                let labels = [("provider", provider.name.as_str()), ("error_type", *code)];
+                errors.encode(family.encode_family(&labels)?)?;
+            }
+        }
+        let name = "airlock_model_retries";
+        let help = "Attempts of requests to a provider after one that failed.";
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for provider in &models.providers {
+            let labels = [("provider", provider.name.as_str())];
+            provider.metrics.retries.encode(family.encode_family(&labels)?)?;
+        }
+        let name = "airlock_model_fallbacks";
+        let help = "Requests that another model got because this provider had failed.";
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for provider in &models.providers {
+            let labels = [("provider", provider.name.as_str())];
+            provider.metrics.fallbacks.encode(family.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+}
+
+fn rows(models: &Models) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for provider in &models.providers {
+        let metrics = &provider.metrics;
+        let known = metrics.models.load();
+        let known = known.iter().map(|(model, times)| (model.clone(), times.clone()));
+        let all = known.chain([(OTHER.to_owned(), metrics.other.clone())]);
+        rows.extend(all.map(|(model, times)| (provider.name.clone(), model, times)));
+    }
+    rows
+}
+
+fn encode_times(encoder: &mut DescriptorEncoder<'_>, rows: &[Row]) -> fmt::Result {
+    let name = "gen_ai_client_operation_duration_seconds";
+    let help = "Time from a request to a provider to the end of its response.";
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+    for (provider, model, times) in rows {
+        let labels = [("provider", provider.as_str()), ("gen_ai_request_model", model.as_str())];
+        times.durations.encode(family.encode_family(&labels)?)?;
+    }
+    let name = "gen_ai_client_operation_time_to_first_chunk_seconds";
+    let help = "Time from a request to a provider to the first chunk of a streamed response.";
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+    for (provider, model, times) in rows {
+        let labels = [("provider", provider.as_str()), ("gen_ai_request_model", model.as_str())];
+        times.first_chunks.encode(family.encode_family(&labels)?)?;
+    }
+    Ok(())
+}
+
+fn encode_tokens(encoder: &mut DescriptorEncoder<'_>, rows: &[Row]) -> fmt::Result {
+    let name = "gen_ai_client_token_usage";
+    let help = "Tokens of a request and of its response, if the provider tells them.";
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+    for (provider, model, times) in rows {
+        for (kind, tokens) in [("input", &times.input), ("output", &times.output)] {
+            let labels = [
+                ("provider", provider.as_str()),
+                ("gen_ai_request_model", model.as_str()),
+                ("gen_ai_token_type", kind),
+            ];
+            tokens.encode(family.encode_family(&labels)?)?;
+        }
+    }
+    Ok(())
+}
+
+impl fmt::Debug for ModelMetrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ModelMetrics").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whole(metrics: &Arc<ProviderMetrics>, model: &str) {
+        let response = Response::Whole(ReplyChunk::default());
+        metrics.observe(model, Instant::now(), response);
+    }
+
+    #[test]
+    fn callers_that_invent_models_make_only_so_many_time_series() {
+        let metrics = ProviderMetrics::new();
+        for number in 0..10 * MAX_MODELS {
+            whole(&metrics, &format!("model-{number}"));
+        }
+        assert_eq!(metrics.models.load().len(), MAX_MODELS);
+        let other = metrics.times("one more");
+        assert!(Arc::ptr_eq(&other, &metrics.other));
+        let metrics = ProviderMetrics::new();
+        whole(&metrics, &"x".repeat(MAX_NAME_BYTES + 1));
+        assert!(metrics.models.load().is_empty(), "a long name is no label");
+    }
+
+    #[test]
+    fn an_unknown_code_counts_as_other() {
+        let metrics = ProviderMetrics::new();
+        metrics.count_error("provider_timeout");
+        metrics.count_error("no_such_code");
+        let counted: Vec<_> = metrics.errors.iter().map(Counter::get).collect();
+        assert_eq!(counted, [0, 0, 0, 0, 0, 1, 0, 0, 0, 1]);
+    }
+
+    #[test]
+    fn a_reply_that_is_dropped_counts_as_cancelled_and_one_that_has_ended_does_not() {
+        let metrics = ProviderMetrics::new();
+        whole(&metrics, "m");
+        let cancelled = ERRORS.iter().position(|code| *code == CANCELLED).expect("it is counted");
+        assert_eq!(metrics.errors[cancelled].get(), 0);
+        let chunks = super::super::Chunks::from(ReplyChunk::default());
+        drop(metrics.observe("m", Instant::now(), Response::Chunks(chunks)));
+        assert_eq!(metrics.errors[cancelled].get(), 1);
+    }
+}

@@ -1,0 +1,154 @@
+//! The export: traces, metrics and log records, each to its collector.
+//!
+//! Whatever a collector does, requests go on: queues are bounded, and what has no room or is not taken is counted and
+//! dropped. Spans and log records are queued by the thread that makes them and sent by one thread of the SDK for each of
+//! the two. Metrics are read from the gateway's registry and sent by a task.
+
+mod client;
+mod logs;
+mod message;
+mod metrics;
+mod openmetrics;
+mod queue;
+mod resource;
+mod traces;
+
+use std::{error::Error, sync::Arc, time::Duration};
+
+use opentelemetry_otlp::ExporterBuildError;
+use opentelemetry_sdk::{logs::SdkLoggerProvider, trace::SdkTracerProvider};
+use tokio::{sync::oneshot, task::JoinHandle, time::timeout};
+
+use self::{client::CollectorClient, metrics::MetricExport, queue::Drops, resource::Attributes};
+pub use self::{
+    client::{MAX_RESPONSE_BYTES, OtlpTransport, Sending, TransportError},
+    logs::LogLayer,
+    queue::register as register_metrics,
+};
+use crate::{
+    recorded,
+    settings::{Collector, OtlpSettings},
+    span,
+};
+
+/// Error of an export that cannot start.
+#[derive(Debug, thiserror::Error)]
+#[error("the export over OTLP cannot start")]
+pub struct StartError(#[source] Box<dyn Error + Send + Sync>);
+
+/// The export of the process. It goes on until [`shutdown`](Self::shutdown).
+pub struct Telemetry {
+    tracer: Option<SdkTracerProvider>,
+    logger: Option<SdkLoggerProvider>,
+    /// The export of metrics, until there are any.
+    metrics: Option<MetricExport>,
+    pushing: Option<Pushing>,
+}
+
+/// The task that sends metrics.
+struct Pushing {
+    task: JoinHandle<()>,
+    /// Dropped to send the last ones.
+    stop: oneshot::Sender<()>,
+}
+
+impl Telemetry {
+    /// Starts the export of spans and log records. From now on spans are recorded. Must be called in a tokio runtime of
+    /// several threads, on which requests to collectors are sent.
+    pub fn start(
+        settings: &OtlpSettings,
+        transport: Arc<dyn OtlpTransport>,
+    ) -> Result<Self, StartError> {
+        let attributes = resource::attributes(settings);
+        let exporters = Exporters { settings, transport, attributes };
+        let telemetry = Self {
+            tracer: exporters.traces().map_err(|error| StartError(error.into()))?,
+            logger: exporters.logs().map_err(|error| StartError(error.into()))?,
+            metrics: exporters.metrics(),
+            pushing: None,
+        };
+        if let Some(tracer) = &telemetry.tracer {
+            recorded::trace_with(Some(traces::tracer(tracer)));
+            span::switch(true, settings.trust_callers);
+        }
+        if let Some(logger) = &telemetry.logger {
+            logs::log_to(Some(logger));
+        }
+        Ok(telemetry)
+    }
+
+    /// Starts the export of metrics, once. `read` returns all of them in the text format of `OpenMetrics`; it may block.
+    pub fn export_metrics(&mut self, read: impl Fn() -> String + Send + Sync + 'static) {
+        if let Some(export) = self.metrics.take() {
+            let (stop, stopped) = oneshot::channel();
+            let task = tokio::spawn(export.push(Arc::new(read), stopped));
+            self.pushing = Some(Pushing { task, stop });
+        }
+    }
+
+    /// Ends the recording, and sends what is left within `limit`. What could not be sent by then is dropped.
+    pub async fn shutdown(self, limit: Duration) {
+        span::switch(false, false);
+        recorded::trace_with(None);
+        logs::log_to(None);
+        let Self { tracer, logger, metrics: _, pushing } = self;
+        let spans = async {
+            if let Some(tracer) = tracer {
+                flush(move || drop(tracer.shutdown_with_timeout(limit))).await;
+            }
+        };
+        let records = async {
+            if let Some(logger) = logger {
+                flush(move || drop(logger.shutdown_with_timeout(limit))).await;
+            }
+        };
+        let values = async {
+            if let Some(Pushing { mut task, stop }) = pushing {
+                drop(stop);
+                if timeout(limit, &mut task).await.is_err() {
+                    task.abort();
+                }
+            }
+        };
+        tokio::join!(spans, records, values);
+    }
+}
+
+/// Makes the exporters of the three kinds of telemetry, of those that have a collector.
+struct Exporters<'s> {
+    settings: &'s OtlpSettings,
+    transport: Arc<dyn OtlpTransport>,
+    attributes: Attributes,
+}
+
+impl Exporters<'_> {
+    fn traces(&self) -> Result<Option<SdkTracerProvider>, ExporterBuildError> {
+        let Some(collector) = &self.settings.traces else { return Ok(None) };
+        let client = self.client(collector, "traces");
+        let resource = resource::of_sdk(&self.attributes);
+        traces::provider(self.settings, collector, client, resource).map(Some)
+    }
+
+    fn logs(&self) -> Result<Option<SdkLoggerProvider>, ExporterBuildError> {
+        let Some(collector) = &self.settings.logs else { return Ok(None) };
+        let client = self.client(collector, "logs");
+        let resource = resource::of_sdk(&self.attributes);
+        logs::provider(self.settings, collector, client, resource).map(Some)
+    }
+
+    fn metrics(&self) -> Option<MetricExport> {
+        let client = self.client(self.settings.metrics.as_ref()?, "metrics");
+        let resource = resource::of_protocol(&self.attributes);
+        Some(MetricExport::new(client, self.settings.metric_interval, resource))
+    }
+
+    fn client(&self, collector: &Collector, signal: &'static str) -> CollectorClient {
+        let drops = Arc::new(Drops::of(signal));
+        CollectorClient::new(collector, self.transport.clone(), drops)
+    }
+}
+
+/// Runs the end of an exporter, which blocks, on a thread for that. What it could not send is not counted.
+async fn flush(end: impl FnOnce() + Send + 'static) {
+    let _ = tokio::task::spawn_blocking(end).await;
+}

@@ -1,0 +1,187 @@
+//! The text format of `OpenMetrics`, as the gateway's registry writes it → families of samples.
+//!
+//! The reader takes what the registry has: `HELP`, `TYPE` and `UNIT` before the samples of each family, and no
+//! timestamps. What it does not understand it leaves out.
+
+/// Maximum size of a text, in bytes. A longer one is cut after its last whole line.
+const MAX_TEXT_BYTES: usize = 16 << 20;
+/// Maximum labels of a sample.
+const MAX_LABELS: usize = 32;
+
+/// Kind of a family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Kind {
+    Counter,
+    Histogram,
+    /// A gauge, and everything else that has a value now.
+    #[default]
+    Gauge,
+}
+
+/// The samples of one metric.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Family<'t> {
+    pub(super) name: &'t str,
+    pub(super) help: &'t str,
+    pub(super) unit: Option<&'t str>,
+    pub(super) kind: Kind,
+    pub(super) samples: Vec<Sample<'t>>,
+}
+
+/// One sample.
+#[derive(Debug, PartialEq)]
+pub(super) struct Sample<'t> {
+    /// The end of its name, such as `_bucket`; empty if it has the name of the family.
+    pub(super) suffix: &'t str,
+    pub(super) labels: Vec<(&'t str, String)>,
+    /// The number, as it is written.
+    pub(super) value: &'t str,
+}
+
+/// Reads a text.
+pub(super) fn parse(text: &str) -> Vec<Family<'_>> {
+    let mut families: Vec<Family<'_>> = Vec::new();
+    for line in whole_lines(text).lines() {
+        if let Some(metadata) = line.strip_prefix("# ") {
+            add_metadata(&mut families, metadata);
+        } else if let Some(family) = families.last_mut() {
+            family.samples.extend(sample(family.name, line));
+        }
+    }
+    families
+}
+
+/// Returns the text up to its bound.
+fn whole_lines(text: &str) -> &str {
+    match text.as_bytes().get(..MAX_TEXT_BYTES) {
+        None => text,
+        Some(head) => {
+            let end = head.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
+            text.get(..end).unwrap_or_default()
+        }
+    }
+}
+
+/// Takes a line about a family: `TYPE name counter`.
+fn add_metadata<'t>(families: &mut Vec<Family<'t>>, metadata: &'t str) {
+    let mut words = metadata.splitn(3, ' ');
+    let keyword = words.next().unwrap_or_default();
+    let Some(name) = words.next() else { return };
+    let rest = words.next().unwrap_or_default();
+    if families.last().is_none_or(|family| family.name != name) {
+        families.push(Family { name, ..Family::default() });
+    }
+    let Some(family) = families.last_mut() else { return };
+    match keyword {
+        "HELP" => family.help = rest,
+        "UNIT" => family.unit = Some(rest),
+        "TYPE" => {
+            family.kind = match rest {
+                "counter" => Kind::Counter,
+                "histogram" => Kind::Histogram,
+                _ => Kind::Gauge,
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Reads `name{label="value"} 1`, and what may follow the number.
+fn sample<'t>(family: &str, line: &'t str) -> Option<Sample<'t>> {
+    let end = line.find(['{', ' '])?;
+    let (name, rest) = line.split_at(end);
+    let suffix = name.strip_prefix(family)?;
+    let (labels, rest) = match rest.strip_prefix('{') {
+        Some(rest) => labels(rest)?,
+        None => (Vec::new(), rest),
+    };
+    let value = rest.trim_start().split(' ').next().filter(|value| !value.is_empty())?;
+    Some(Sample { suffix, labels, value })
+}
+
+/// Reads `a="b",c="d"}`. Returns what follows, too.
+fn labels(mut text: &str) -> Option<(Vec<(&str, String)>, &str)> {
+    let mut labels = Vec::new();
+    loop {
+        if let Some(rest) = text.strip_prefix('}') {
+            return Some((labels, rest));
+        }
+        text = text.strip_prefix(',').unwrap_or(text);
+        let (name, rest) = text.split_once("=\"")?;
+        let (value, rest) = quoted(rest)?;
+        if labels.len() < MAX_LABELS {
+            labels.push((name, value));
+        }
+        text = rest;
+    }
+}
+
+/// Reads up to the closing quotation mark. Returns the text without escapes, and what follows the mark.
+fn quoted(text: &str) -> Option<(String, &str)> {
+    let mut value = String::new();
+    let mut characters = text.char_indices();
+    while let Some((index, character)) = characters.next() {
+        match character {
+            '"' => return Some((value, &text[index + 1..])),
+            '\\' => match characters.next()?.1 {
+                'n' => value.push('\n'),
+                escaped => value.push(escaped),
+            },
+            other => value.push(other),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::{
+        encoding::text::encode,
+        metrics::{
+            counter::Counter, family::Family as Metrics, gauge::Gauge, histogram::Histogram,
+        },
+        registry::{Registry, Unit},
+    };
+
+    use super::*;
+
+    #[test]
+    fn what_the_registry_writes_is_read() {
+        let mut registry = Registry::default();
+        let calls: Metrics<[(&str, String); 1], Counter> = Metrics::default();
+        calls.get_or_create_owned(&[("tool", "a\"b\\c\n}{,=".to_owned())]).inc_by(3);
+        registry.register("calls", "Calls", calls);
+        let open: Gauge = Gauge::default();
+        open.set(-2);
+        registry.register("open", "Open", open);
+        let time = Histogram::new([0.5, 1.0]);
+        time.observe(0.7);
+        registry.register_with_unit("time", "Time", Unit::Seconds, time);
+        let mut text = String::new();
+        encode(&mut text, &registry).expect("text");
+
+        let families = parse(&text);
+        let names: Vec<_> = families.iter().map(|family| (family.name, family.kind)).collect();
+        assert_eq!(
+            names,
+            [("calls", Kind::Counter), ("open", Kind::Gauge), ("time_seconds", Kind::Histogram),]
+        );
+        let calls = &families[0].samples[0];
+        assert_eq!((calls.suffix, calls.value), ("_total", "3"));
+        assert_eq!(calls.labels, [("tool", "a\"b\\c\n}{,=".to_owned())]);
+        assert_eq!(families[0].help, "Calls.");
+        assert_eq!(families[1].samples[0].value, "-2");
+        assert_eq!(families[2].unit, Some("seconds"));
+        let suffixes: Vec<_> = families[2].samples.iter().map(|sample| sample.suffix).collect();
+        assert_eq!(suffixes, ["_sum", "_count", "_bucket", "_bucket", "_bucket"]);
+    }
+
+    #[test]
+    fn lines_that_are_no_samples_are_left_out() {
+        let text = "orphan 1\n# TYPE a gauge\na{b=\"c 1\na{b\na\nother 1\na 2 123\n\n# EOF\n";
+        let families = parse(text);
+        assert_eq!(families.len(), 1);
+        let values: Vec<_> = families[0].samples.iter().map(|sample| sample.value).collect();
+        assert_eq!(values, ["2"]);
+    }
+}

@@ -1,0 +1,146 @@
+//! The bounds of the queues, and the count of what is dropped.
+
+use std::{
+    error::Error,
+    fmt::Display,
+    mem,
+    sync::{
+        Arc, LazyLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+use prometheus_client::{
+    metrics::{counter::Counter, family::Family},
+    registry::Registry,
+};
+use tracing::warn;
+
+/// Maximum elements that wait for an exporter, those that it is sending included.
+pub(super) const QUEUE: usize = 2_048;
+/// Maximum elements of one export.
+pub(super) const BATCH: usize = 512;
+/// Time between two warnings about the same kind of telemetry.
+const QUIET: Duration = Duration::from_mins(1);
+/// Kinds of telemetry.
+const SIGNALS: [&str; 3] = ["traces", "metrics", "logs"];
+
+/// Label of the metric.
+type SignalLabel = [(&'static str, &'static str); 1];
+
+static DROPPED: LazyLock<Family<SignalLabel, Counter>> = LazyLock::new(|| {
+    let dropped: Family<SignalLabel, Counter> = Family::default();
+    for signal in SIGNALS {
+        dropped.get_or_create_owned(&[("signal", signal)]);
+    }
+    dropped
+});
+
+/// Registers the metrics of the export, which are those of the process.
+pub fn register(registry: &mut Registry) {
+    let help = "Spans, points of metrics and log records that no collector has taken";
+    registry.register("airlock_telemetry_dropped", help, DROPPED.clone());
+}
+
+/// Counts what is dropped of one kind of telemetry, and warns at most once a minute.
+#[derive(Debug)]
+pub(super) struct Drops {
+    signal: &'static str,
+    dropped: Counter,
+    warning: Mutex<Warning>,
+}
+
+#[derive(Debug, Default)]
+struct Warning {
+    last: Option<Instant>,
+    /// What was dropped since then.
+    unreported: u64,
+    /// Why the last request failed.
+    cause: Option<String>,
+}
+
+impl Drops {
+    pub(super) fn of(signal: &'static str) -> Self {
+        let dropped = DROPPED.get_or_create_owned(&[("signal", signal)]);
+        Self { signal, dropped, warning: Mutex::default() }
+    }
+
+    /// Keeps the reason that a request failed, for the next warning.
+    pub(super) fn explain(&self, error: &(dyn Error + Send + Sync)) {
+        let mut causes = vec![error.to_string()];
+        let mut source = error.source();
+        while let Some(error) = source {
+            causes.push(error.to_string());
+            source = error.source();
+        }
+        self.warning.lock().cause = Some(causes.join(": "));
+    }
+
+    /// Counts elements that are dropped.
+    pub(super) fn count(&self, elements: usize, reason: &str) {
+        let elements = elements as u64;
+        self.dropped.inc_by(elements);
+        let mut warning = self.warning.lock();
+        warning.unreported += elements;
+        if warning.last.is_some_and(|last| last.elapsed() < QUIET) {
+            return;
+        }
+        let dropped = mem::take(&mut warning.unreported);
+        let cause = warning.cause.take().unwrap_or_default();
+        warning.last = Some(Instant::now());
+        drop(warning);
+        warn!(signal = self.signal, dropped, reason, cause, "telemetry is dropped");
+    }
+}
+
+/// Room in the queue of an exporter.
+#[derive(Debug)]
+pub(super) struct Room {
+    taken: AtomicUsize,
+    drops: Arc<Drops>,
+}
+
+impl Room {
+    pub(super) fn new(drops: Arc<Drops>) -> Self {
+        Self { taken: AtomicUsize::new(0), drops }
+    }
+
+    /// Takes the room of one element. Returns false, and counts the element, if there is none.
+    pub(super) fn take(&self) -> bool {
+        if self.taken.fetch_add(1, Ordering::Relaxed) < QUEUE {
+            return true;
+        }
+        self.taken.fetch_sub(1, Ordering::Relaxed);
+        self.drops.count(1, "the queue is full");
+        false
+    }
+
+    /// Returns the room of elements whose export has ended, and counts those that were not taken.
+    pub(super) fn exported<E: Display>(&self, elements: usize, result: &Result<(), E>) {
+        self.taken.fetch_sub(elements, Ordering::Relaxed);
+        if let Err(error) = result {
+            self.drops.count(elements, &error.to_string());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_room_is_counted_until_the_exporter_has_made_some() {
+        let drops = Arc::new(Drops::of("traces"));
+        let before = drops.dropped.get();
+        let room = Room::new(drops.clone());
+        assert!((0..QUEUE).all(|_| room.take()));
+        assert!(!room.take());
+        assert_eq!(drops.dropped.get(), before + 1);
+        room.exported(2, &Ok::<_, String>(()));
+        assert!(room.take() && room.take() && !room.take());
+        room.exported(3, &Err("status 500"));
+        assert_eq!(drops.dropped.get(), before + 5);
+    }
+}

@@ -1,0 +1,144 @@
+//! Recordings of spans, by the SDK of OpenTelemetry.
+
+use opentelemetry::{
+    Context, KeyValue,
+    trace::{
+        Link, Span as _, SpanContext, SpanKind as OtelKind, Status, TraceContextExt as _,
+        Tracer as _,
+    },
+};
+use opentelemetry_sdk::trace::{SdkTracer, Span as SdkSpan};
+use parking_lot::{Mutex, RwLock};
+
+use crate::{
+    AttributeValue, TraceContext, future, names,
+    span::{SpanKind, SpanParent, SpanStart},
+    value::{MAX_NAME, MAX_TEXT, cut},
+};
+
+/// Maximum attributes of a span. Further ones are dropped.
+const MAX_ATTRIBUTES: usize = 64;
+
+/// Makes the spans of the process; `None` while nothing is traced.
+static TRACER: RwLock<Option<SdkTracer>> = RwLock::new(None);
+
+/// Replaces what makes the spans.
+pub(crate) fn trace_with(tracer: Option<SdkTracer>) {
+    *TRACER.write() = tracer;
+}
+
+/// A recording, until it is dropped.
+pub(crate) struct Recorded {
+    context: SpanContext,
+    /// `None` if the span has ended, or was left out by the sampler.
+    live: Mutex<Option<Live>>,
+}
+
+struct Live {
+    span: SdkSpan,
+    /// The SDK would keep both values of an attribute that is set twice.
+    attributes: Vec<KeyValue>,
+}
+
+impl Recorded {
+    /// Starts a span; `None` if nothing is traced any more.
+    pub(crate) fn start(start: SpanStart) -> Option<Self> {
+        let tracer = TRACER.read().clone()?;
+        let parent = match start.parent {
+            SpanParent::Root => None,
+            SpanParent::Remote(parent) => Some(SpanContext::from(&parent)),
+            SpanParent::Local(parent) => parent.recorded().map(|parent| parent.context.clone()),
+            SpanParent::Current => {
+                future::current().recorded().map(|parent| parent.context.clone())
+            }
+        };
+        let parent = parent
+            .map_or_else(Context::new, |parent| Context::new().with_remote_span_context(parent));
+        let links = start.links.iter().map(|link| Link::with_context(link.into())).collect();
+        let builder = tracer.span_builder(start.name).with_kind(start.kind.into());
+        let span = tracer.build_with_context(builder.with_links(links), &parent);
+        let context = span.span_context().clone();
+        let live = span.is_recording().then(|| Live { span, attributes: Vec::new() });
+        Some(Self { context, live: Mutex::new(live) })
+    }
+
+    pub(crate) fn is_kept(&self) -> bool {
+        self.live.lock().is_some()
+    }
+
+    pub(crate) fn set(&self, name: &'static str, value: AttributeValue) {
+        if let Some(live) = &mut *self.live.lock() {
+            live.set(name, value);
+        }
+    }
+
+    pub(crate) fn rename(&self, name: String) {
+        if let Some(live) = &mut *self.live.lock() {
+            live.span.update_name(name);
+        }
+    }
+
+    pub(crate) fn fail(&self, error_type: &str, message: &str) {
+        if let Some(live) = &mut *self.live.lock() {
+            live.set(names::ERROR_TYPE, cut(error_type.to_owned(), MAX_NAME).into());
+            live.span.set_status(Status::error(cut(message.to_owned(), MAX_TEXT)));
+        }
+    }
+
+    pub(crate) fn event(
+        &self,
+        name: &'static str,
+        attributes: Vec<(&'static str, AttributeValue)>,
+    ) {
+        if let Some(live) = &mut *self.live.lock() {
+            let attributes = attributes.into_iter().take(MAX_ATTRIBUTES);
+            let attributes = attributes.map(|(name, value)| KeyValue::new(name, value)).collect();
+            live.span.add_event(name, attributes);
+        }
+    }
+
+    pub(crate) fn trace_context(&self) -> TraceContext {
+        TraceContext::from(&self.context)
+    }
+
+    /// Returns the position in the trace, as the SDK has it.
+    pub(crate) fn context(&self) -> &SpanContext {
+        &self.context
+    }
+
+    pub(crate) fn end(&self) {
+        // The SDK queues the span outside of the lock.
+        let live = self.live.lock().take();
+        if let Some(Live { mut span, attributes }) = live {
+            span.set_attributes(attributes);
+            span.end();
+        }
+    }
+}
+
+impl Drop for Recorded {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Live {
+    fn set(&mut self, name: &'static str, value: AttributeValue) {
+        let present = self.attributes.iter_mut().find(|attribute| attribute.key.as_str() == name);
+        if let Some(attribute) = present {
+            attribute.value = value.into();
+        } else if self.attributes.len() < MAX_ATTRIBUTES {
+            self.attributes.push(KeyValue::new(name, value));
+        }
+    }
+}
+
+impl From<SpanKind> for OtelKind {
+    fn from(kind: SpanKind) -> Self {
+        match kind {
+            SpanKind::Server => Self::Server,
+            SpanKind::Client => Self::Client,
+            SpanKind::Internal => Self::Internal,
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The configuration file, the files that it names, and the lock file.
+
+use std::{slice, sync::Arc};
+
+use tokio::{runtime::Handle, task::spawn_blocking, time::timeout};
+
+use super::{
+    checkup::{Check, LIMIT},
+    finding::{Finding, Status},
+};
+use crate::cli::{check, session::ConfigFile};
+use airlock_config::{Config, KeyPath};
+use airlock_strings::with_causes;
+
+/// Code of findings about the file itself.
+const CODE: &str = "configuration";
+/// Code of findings about files that it names.
+const FILES: &str = "files";
+/// Code of findings about `airlock.lock`.
+const LOCK: &str = "lock";
+
+/// Reads the configuration. Returns its valid parts, and the findings.
+pub(super) async fn read(file: &ConfigFile) -> (Option<Config>, Vec<Finding>) {
+    let path = file.path.clone();
+    let reading = spawn_blocking(move || Config::load_valid_parts(&path));
+    let name = file.path.display().to_string();
+    match timeout(LIMIT, reading).await {
+        Ok(Ok(Ok((config, problems)))) if problems.is_empty() => {
+            (config, vec![Finding::ok(CODE, name, "it is valid")])
+        }
+        Ok(Ok(Ok((config, problems)))) => {
+            let problems = problems.into_iter();
+            let found = problems.map(|problem| Finding::problem(Status::Error, CODE, problem));
+            (config, found.collect())
+        }
+        Ok(Ok(Err(error))) => (None, vec![unreadable(name, with_causes(&error))]),
+        Ok(Err(_)) => (None, vec![unreadable(name, "it could not be read".to_owned())]),
+        Err(_) => (None, vec![unreadable(name, "it could not be read in time".to_owned())]),
+    }
+}
+
+fn unreadable(name: String, found: String) -> Finding {
+    Finding::error(CODE, name, found)
+        .valid("a JSON file that the user of the gateway can read")
+        .fix("name it with `--config`")
+}
+
+/// Returns the checks of what the configuration names.
+pub(super) fn checks(config: &Arc<Config>, file: &ConfigFile) -> [Check; 2] {
+    let named = {
+        let config = config.clone();
+        let runtime = Handle::current();
+        Check::blocking(FILES, "files", move || runtime.block_on(named_files(&config)))
+    };
+    let lock = {
+        let config = config.clone();
+        let file = file.clone();
+        let runtime = Handle::current();
+        Check::blocking(LOCK, "airlock.lock", move || runtime.block_on(locked(&config, &file)))
+    };
+    [named, lock]
+}
+
+/// Checks the files that the configuration names.
+async fn named_files(config: &Config) -> Vec<Finding> {
+    let problems = config.check_named_files().await.into_iter();
+    let mut found: Vec<_> =
+        problems.map(|problem| Finding::problem(Status::Error, FILES, problem)).collect();
+    // The check of certificates reports them with their times.
+    let tls = KeyPath::parse("server.tls");
+    let warnings = config.warnings().into_iter();
+    let warnings = warnings.filter(|warning| warning.key.below(&tls).is_none());
+    found.extend(warnings.map(|warning| Finding::problem(Status::Warning, FILES, warning)));
+    if found.is_empty() {
+        found.push(Finding::ok(FILES, "files", "all that the configuration names can be used"));
+    }
+    found
+}
+
+/// Checks that the lock file permits the plugins, and that the definitions of servers in it can be used.
+async fn locked(config: &Config, file: &ConfigFile) -> Vec<Finding> {
+    let mut problems = config.check_pins(|drift| check::remedy(drift, file)).await;
+    problems.extend(config.check_accepted());
+    let problems = problems.into_iter();
+    let mut found: Vec<_> =
+        problems.map(|problem| Finding::problem(Status::Error, LOCK, problem)).collect();
+    for client in config.unpinned() {
+        let advice = check::advice(slice::from_ref(&client), file);
+        found.push(Finding::warning(LOCK, client.to_string(), advice));
+    }
+    if found.is_empty() {
+        found.push(Finding::ok(LOCK, "airlock.lock", "it permits every plugin and server"));
+    }
+    found
+}

@@ -1,0 +1,112 @@
+// Two people at once, and a call that is another one than the page has shown.
+import assert from 'node:assert/strict';
+import { stage } from '../support/stage.mjs';
+import { walk } from '../support/walk.mjs';
+import { until } from '../support/until.mjs';
+
+/** Opens the details of a call that waits. */
+async function open(visitor, id, text) {
+  await visitor.open(`approvals#${id}`);
+  await visitor.page.getByText(text).first().waitFor();
+}
+
+async function approve(page) {
+  await page.getByRole('button', { name: /^approve/i }).click();
+  await page.getByRole('dialog').getByRole('button', { name: /approve/i }).click();
+}
+
+walk('of two approvers one decides, and the other sees it without a reload', async (visit) => {
+  const id = await stage.gateway.wait(stage.key, { text: 'for one of two' });
+  const [ann, bob] = [await visit('ann'), await visit('bob')];
+  await open(ann, id, 'for one of two');
+  await open(bob, id, 'for one of two');
+  await approve(ann.page);
+  await until('the call to be approved', async () => (await stage.gateway.approval(id)) === 'approved');
+  // By the stream of events: approved, and by whom, or no longer there.
+  await bob.page.getByRole('button', { name: /^approve/i }).waitFor({ state: 'hidden' });
+  ann.check();
+  bob.check();
+});
+
+walk('of two approvers who decide at the same time one wins, and the other is told', async (visit) => {
+  const id = await stage.gateway.wait(stage.key, { text: 'raced for' });
+  const [ann, bob] = [await visit('ann'), await visit('bob')];
+  await open(ann, id, 'raced for');
+  await open(bob, id, 'raced for');
+  // Bob's decision is on its way while Ann's arrives.
+  let sent;
+  const isSent = new Promise((resolve) => {
+    sent = resolve;
+  });
+  let release;
+  const isReleased = new Promise((resolve) => {
+    release = resolve;
+  });
+  await bob.page.route('**/v1/approvals/**', async (route) => {
+    if (route.request().method() === 'POST') {
+      sent();
+      await isReleased;
+    }
+    await route.continue();
+  });
+  await approve(bob.page);
+  await isSent;
+  await ann.page.getByRole('button', { name: /^approve/i }).waitFor();
+  await approve(ann.page);
+  await until('the call to be approved', async () => (await stage.gateway.approval(id)) === 'approved');
+  release();
+  await bob.page.getByText(/already|no longer|decided by/i).first().waitFor();
+  ann.check();
+  bob.check(/Failed to load resource: .* 40[49]/);
+});
+
+walk('a call that is not the one that was shown is not approved', async (visit) => {
+  const id = await stage.gateway.wait(stage.key, { text: 'changed meanwhile' });
+  const visitor = await visit('ann');
+  await visitor.page.route('**/v1/approvals/**', async (route) => {
+    const body = route.request().method() === 'POST' ? route.request().postDataJSON() : null;
+    if (body?.shown === undefined) {
+      await route.continue();
+      return;
+    }
+    const other = body.shown.replace(/[0-9a-f]$/, (digit) => (digit === '0' ? '1' : '0'));
+    await route.continue({ postData: JSON.stringify({ ...body, shown: other }) });
+  });
+  await open(visitor, id, 'changed meanwhile');
+  const refused = visitor.page.waitForResponse((response) => response.status() === 409);
+  await approve(visitor.page);
+  await refused;
+  await visitor.page.getByRole('alert').filter({ hasText: /changed/i }).waitFor();
+  assert.equal(await stage.gateway.approval(id), 'pending');
+  visitor.check(/Failed to load resource: .* 409/);
+});
+
+walk('a call under the rule of two persons shows the first approval, and needs another person', async (visit) => {
+  const id = await stage.gateway.wait(stage.key, { text: 'two persons' }, 'hostile-transfer');
+  const [ann, bob] = [await visit('ann'), await visit('bob')];
+  await open(ann, id, 'two persons');
+  await approve(ann.page);
+  await open(bob, id, 'two persons');
+  await bob.page.getByText(/approved by ann|ann has approved|1 of 2/i).first().waitFor();
+  assert.equal(await stage.gateway.approval(id), 'pending');
+  await approve(bob.page);
+  await until('the call to be approved', async () => (await stage.gateway.approval(id)) === 'approved');
+  ann.check();
+  bob.check();
+});
+
+walk('rows do not move while the pointer is on the list, and new ones are announced', async (visit) => {
+  await stage.gateway.wait(stage.key, { text: 'there before' });
+  const visitor = await visit('ann');
+  const { page } = visitor;
+  await visitor.open('approvals');
+  const row = page.getByRole('main').getByRole('link', { name: /hostile-note/ }).first();
+  await row.hover();
+  const before = await row.boundingBox();
+  await stage.gateway.wait(stage.key, { text: 'arrives meanwhile' });
+  await page.getByRole('button', { name: /\d+ new/ }).waitFor();
+  assert.deepEqual(await row.boundingBox(), before);
+  await page.getByRole('button', { name: /\d+ new/ }).click();
+  await page.getByRole('button', { name: /\d+ new/ }).waitFor({ state: 'hidden' });
+  visitor.check();
+});

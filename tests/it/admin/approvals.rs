@@ -1,0 +1,131 @@
+//! Decisions about calls: of what was shown, with a reason, of several calls, and by two operators.
+
+use airlock_tests::{Gateway, Reply};
+use serde_json::{Value, json};
+
+use super::{ANN, BOB, VIEWER, get, plugin, post, setup, setup_with, text, tried, waiting};
+
+async fn decide(gateway: &Gateway, call: &Value, action: &str, token: &str, body: Value) -> Reply {
+    post(gateway, &format!("/v1/approvals/{}/{action}", text(call, "id")), token, body).await
+}
+
+fn refusal(reply: &Reply) -> (u16, &str) {
+    (reply.status, reply.code())
+}
+
+#[tokio::test]
+async fn an_approval_is_for_what_was_shown() {
+    let gateway = setup().serve_connected().await;
+    let call = waiting(&gateway, "a").await;
+    let other = waiting(&gateway, "b").await;
+    assert_eq!(call["arguments"], json!({"text": "a"}).to_string());
+    assert_eq!((text(&call, "definition"), &call["approvals_required"]), ("current", &json!(1)));
+    assert_ne!(call["shown"], other["shown"]);
+    for shown in [text(&other, "shown"), "", "sha256:00"] {
+        let refused = decide(&gateway, &call, "approve", BOB, json!({"shown": shown})).await;
+        assert_eq!(refusal(&refused), (409, "run_changed"), "{shown}");
+    }
+    let unknown = decide(&gateway, &call, "approve", BOB, json!({"show": ""})).await;
+    assert_eq!(refusal(&unknown), (400, "invalid_json"));
+    let listed = get(&gateway, "/v1/approvals", BOB).await.ok();
+    assert!(listed["data"].as_array().is_some_and(|calls| {
+        calls.len() == 2 && calls.iter().all(|call| call["state"] == "pending")
+    }));
+    let decided = decide(&gateway, &call, "approve", BOB, json!({"shown": call["shown"]})).await;
+    assert_eq!(decided.ok()["state"], "approved");
+    let again = decide(&gateway, &call, "approve", ANN, json!({"shown": call["shown"]})).await;
+    assert_eq!(refusal(&again), (404, "approval_not_found"));
+    assert_eq!(tried(&gateway, "a").await["state"], "completed");
+    let viewer = get(&gateway, "/v1/approvals", VIEWER).await;
+    assert_eq!(refusal(&viewer), (403, "role_insufficient"));
+}
+
+#[tokio::test]
+async fn the_reason_of_a_denial_reaches_the_caller() {
+    let gateway = setup().serve_connected().await;
+    let call = waiting(&gateway, "a").await;
+    let long = json!({"reason": "x".repeat(1_001)});
+    let refused = decide(&gateway, &call, "deny", BOB, long).await;
+    assert_eq!(refusal(&refused), (400, "invalid_value"));
+    let wrong = decide(&gateway, &call, "approve", BOB, json!({"reason": "fine"})).await;
+    assert_eq!(refusal(&wrong), (400, "invalid_value"));
+    let denied = decide(&gateway, &call, "deny", BOB, json!({"reason": "not on a Friday"})).await;
+    assert_eq!(denied.ok()["state"], "denied");
+    let failed = tried(&gateway, "a").await;
+    assert_eq!(failed["error"]["code"], "airlock.declined");
+    assert!(text(&failed["error"], "message").contains("not on a Friday"), "{failed}");
+}
+
+#[tokio::test]
+async fn several_calls_of_one_tool_are_approved_each_by_itself() {
+    let gateway = setup().serve_connected().await;
+    let path = "/v1/approvals/approve";
+    let first = waiting(&gateway, "a").await;
+    let second = waiting(&gateway, "b").await;
+    let calls = json!([
+        {"id": first["id"], "shown": first["shown"]},
+        {"id": second["id"], "shown": first["shown"]},
+        {"id": "call_none"},
+    ]);
+    let decided = post(&gateway, path, BOB, json!({"calls": calls})).await.ok();
+    assert_eq!(decided["data"][0]["state"], "approved", "{decided}");
+    assert_eq!(decided["data"][1]["error"]["code"], "run_changed");
+    assert_eq!(decided["data"][2]["error"]["code"], "approval_not_found");
+    assert_eq!(tried(&gateway, "a").await["state"], "completed");
+    assert_eq!(tried(&gateway, "b").await["state"], "waiting");
+    let other = json!({"tool": "text-regex_find", "arguments": {"text": "a", "pattern": "a"}});
+    let other = post(&gateway, "/api/mcp/try", ANN, other).await.ok();
+    let calls = json!([{"id": second["id"]}, {"id": other["approval"]}]);
+    let refused = post(&gateway, path, BOB, json!({"calls": calls})).await;
+    assert_eq!(refusal(&refused), (400, "several_tools"), "{other}");
+    for calls in [json!([]), vec![json!({"id": "x"}); 65].into()] {
+        let refused = post(&gateway, path, BOB, json!({"calls": calls})).await;
+        assert_eq!(refusal(&refused), (400, "invalid_value"));
+    }
+}
+
+#[tokio::test]
+async fn two_operators_approve_a_call_and_one_denies_it() {
+    let twice = plugin().auto(&[]).set("/tools_to_approve_twice", json!(["word_count"]));
+    let gateway = setup_with(twice).serve_connected().await;
+    let call = waiting(&gateway, "a").await;
+    assert_eq!((&call["approvals_required"], &call["approved_by"]), (&json!(2), &json!([])));
+    let first = decide(&gateway, &call, "approve", BOB, json!({"shown": call["shown"]})).await.ok();
+    assert_eq!(
+        (&first["state"], &first["approved_by"]),
+        (&json!("pending"), &json!(["operator \"bob\""]))
+    );
+    let same = decide(&gateway, &call, "approve", BOB, json!({})).await;
+    assert_eq!(refusal(&same), (409, "second_operator_required"));
+    assert_eq!(tried(&gateway, "a").await["state"], "waiting");
+    let seen = waiting(&gateway, "a").await;
+    assert_eq!((&seen["id"], &seen["shown"]), (&call["id"], &call["shown"]));
+    assert_eq!(seen["approved_by"], json!(["operator \"bob\""]));
+    let second = decide(&gateway, &call, "approve", ANN, json!({"shown": call["shown"]})).await;
+    assert_eq!(second.ok()["state"], "approved");
+    assert_eq!(tried(&gateway, "a").await["state"], "completed");
+
+    let call = waiting(&gateway, "b").await;
+    let _ = decide(&gateway, &call, "approve", ANN, json!({})).await.ok();
+    let _ = decide(&gateway, &call, "deny", BOB, json!({})).await.ok();
+    assert_eq!(tried(&gateway, "b").await["error"]["code"], "airlock.declined");
+
+    let executed = gateway.execute("text-word_count", &json!({"text": "c"})).await;
+    assert_eq!(refusal(&executed), (400, "needs_approval"), "the request is no approval");
+}
+
+#[tokio::test]
+async fn of_two_operators_who_race_one_decides() {
+    let gateway = setup().serve_connected().await;
+    for round in 0..10 {
+        let call = waiting(&gateway, &round.to_string()).await;
+        let approving = decide(&gateway, &call, "approve", ANN, json!({"shown": call["shown"]}));
+        let denying = decide(&gateway, &call, "deny", BOB, json!({}));
+        let (approved, denied) = tokio::join!(approving, denying);
+        let mut statuses = [approved.status, denied.status];
+        statuses.sort_unstable();
+        assert_eq!(statuses, [200, 404], "{} {}", approved.text, denied.text);
+        let expected = if approved.status == 200 { "completed" } else { "failed" };
+        assert_eq!(tried(&gateway, &round.to_string()).await["state"], expected);
+    }
+}
