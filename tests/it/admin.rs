@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 /// Tokens of two operators who decide about calls and see arguments.
 const ANN: &str = "alop_ann-who-approves-in-the-tests-0123456789";
 const BOB: &str = "alop_bob-who-approves-in-the-tests-0123456789";
+/// Token of an operator who changes settings and sees results, and is no admin.
+const EVE: &str = "alop_eve-who-operates-in-the-tests-0123456789";
 /// Token of an operator who only reads.
 const VIEWER: &str = "alop_viewer-who-reads-in-the-tests-0123456789";
 
@@ -30,6 +32,7 @@ fn setup_with(client: Client) -> Setup {
         {"name": "tests", "role": "admin", "token": OPERATOR},
         {"name": "ann", "role": "admin", "token": ANN, "sees_payloads": true},
         {"name": "bob", "role": "approver", "token": BOB, "sees_payloads": true},
+        {"name": "eve", "role": "operator", "token": EVE, "sees_payloads": true},
         {"name": "viewer", "role": "viewer", "token": VIEWER},
     ]);
     Setup::new()
@@ -98,6 +101,9 @@ async fn an_operator_calls_a_tool_with_the_tools_of_a_key_and_the_same_approvals
             post(&gateway, "/api/mcp/try", token, json!({"tool": "text-word_count"})).await;
         assert_eq!((refused.status, refused.code()), (403, "role_insufficient"));
     }
+    let as_holder = json!({"key": "holder", "tool": "text-word_count"});
+    let refused = post(&gateway, "/api/mcp/try", EVE, as_holder).await;
+    assert_eq!((refused.status, refused.code()), (403, "role_insufficient"));
     let calls = get(&gateway, "/api/calls", VIEWER).await.ok();
     assert_eq!((&calls["data"], &calls["total_count"]), (&json!([]), &json!(0)));
 }

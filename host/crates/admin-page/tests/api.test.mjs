@@ -120,3 +120,11 @@ test('a session that has begun anew in another tab is read again', async () => {
   await send('POST', '/api/x', {});
   assert.deepEqual(sent.map((request) => request.headers['x-airlock-csrf']), ['old', 'new']);
 });
+
+test('a change is not sent again if another operator has logged in in another tab', async () => {
+  session.csrf = 'old';
+  session.reload = async () => ({ isSame: false });
+  responses = [refusal(403, 'csrf_token_invalid')];
+  await assert.rejects(send('POST', '/api/x', {}), { code: 'operator_changed' });
+  assert.equal(sent.length, 1);
+});

@@ -139,6 +139,10 @@ impl ProviderMetrics {
         if let Some(times) = known.get(model) {
             return times.clone();
         }
+        // A model of this name would be shown twice.
+        if model == OTHER {
+            return self.other.clone();
+        }
         let mut times = self.other.clone();
         if known.len() >= MAX_MODELS || model.len() > MAX_NAME_BYTES {
             return times;

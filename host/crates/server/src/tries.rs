@@ -28,6 +28,7 @@ use airlock_agent::{
 use airlock_core::{
     act::{Act, ActKind, Actor},
     door::{Admitted, Approved, Arguments, Caller, Filter, Origin, VirtualKey, log_call},
+    operator::{Operator, Right},
     threads,
     tool::{CallError, CallFailure, Details, ToolOutput},
 };
@@ -67,6 +68,9 @@ pub(super) async fn run(
         ApiError::bad_request("invalid_json", format!("Invalid request format: {error}"))
     })?;
     let TryBody { key, tool, arguments } = body;
+    if key.is_some() {
+        check_impersonation(&actor.operator)?;
+    }
     let key = key.map(|name| find_key(app, &name)).transpose()?;
     let sender = Sender::new(key, Filter::none(), None);
     app.parts.wait_for_tool(&sender, &tool).await;
@@ -92,6 +96,18 @@ pub(super) async fn run(
 enum Made {
     Waiting(String),
     Ended(Result<ToolOutput, CallError>),
+}
+
+/// Fails if an operator may not act as the holder of a key, with whose logins at MCP servers calls are made.
+fn check_impersonation(operator: &Operator) -> Result<(), ApiError> {
+    if operator.role.has(Right::Administer) {
+        return Ok(());
+    }
+    let Operator { name, role, .. } = operator;
+    let message = format!(
+        "the operator {name:?} may not call tools as the holder of a key: its role is \"{role}\""
+    );
+    Err(ApiError::forbidden("role_insufficient", message))
 }
 
 fn find_key(app: &App, name: &str) -> Result<Arc<VirtualKey>, ApiError> {

@@ -65,16 +65,13 @@ async function text(method, path, options = {}) {
 
 /** Returns whether the request can be sent again. A change is sent again only for the same operator. */
 async function isRenewed(method, error) {
-  if (error.code === 'csrf_token_invalid') {
-    await session.reload?.();
-    return true;
-  }
-  if (error.status !== 401) return false;
-  const renewed = await session.renew?.();
+  const isOldToken = error.code === 'csrf_token_invalid';
+  if (!isOldToken && error.status !== 401) return false;
+  const renewed = await (isOldToken ? session.reload?.() : session.renew?.());
   if (renewed && method !== 'GET' && !renewed.isSame) {
     throw new ApiError(401, 'operator_changed', 'Another operator has logged in. Nothing was sent: read it again, and send it yourself.');
   }
-  return renewed !== undefined;
+  return isOldToken || renewed !== undefined;
 }
 
 async function once(method, path, { body, type, headers, ownToken, isLogin, signal } = {}) {

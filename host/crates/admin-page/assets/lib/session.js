@@ -22,6 +22,12 @@ export async function reload(options) {
   return operator;
 }
 
+/** Reads the session again. Returns whether it is of the same operator. */
+async function again() {
+  const before = operator?.name;
+  return { isSame: (await reload()).name === before };
+}
+
 /** Returns the operator of the page. */
 export function useOperator() {
   const [own, set] = useState(operator);
@@ -65,7 +71,7 @@ export async function start(App) {
     place.removeAttribute('aria-busy');
     return;
   }
-  Object.assign(hooks, { renew, reload });
+  Object.assign(hooks, { renew, reload: again });
   render(html`<${Account} />`, document.getElementById('account'));
   render(html`<${App} />`, place);
   place.removeAttribute('aria-busy');
