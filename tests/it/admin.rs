@@ -4,6 +4,8 @@ mod approvals;
 mod events;
 mod page;
 
+use std::os::unix::fs::symlink;
+
 use airlock_tests::{Client, Gateway, OPERATOR, Reply, Setup, guests};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
@@ -13,6 +15,8 @@ const ANN: &str = "alop_ann-who-approves-in-the-tests-0123456789";
 const BOB: &str = "alop_bob-who-approves-in-the-tests-0123456789";
 /// Token of an operator who changes settings and sees results, and is no admin.
 const EVE: &str = "alop_eve-who-operates-in-the-tests-0123456789";
+/// Token of an operator who decides about calls and does not see arguments.
+const DAN: &str = "alop_dan-who-approves-in-the-tests-0123456789";
 /// Token of an operator who only reads.
 const VIEWER: &str = "alop_viewer-who-reads-in-the-tests-0123456789";
 
@@ -33,6 +37,7 @@ fn setup_with(client: Client) -> Setup {
         {"name": "ann", "role": "admin", "token": ANN, "sees_payloads": true},
         {"name": "bob", "role": "approver", "token": BOB, "sees_payloads": true},
         {"name": "eve", "role": "operator", "token": EVE, "sees_payloads": true},
+        {"name": "dan", "role": "approver", "token": DAN},
         {"name": "viewer", "role": "viewer", "token": VIEWER},
     ]);
     Setup::new()
@@ -82,6 +87,9 @@ async fn an_operator_calls_a_tool_with_the_tools_of_a_key_and_the_same_approvals
     let of_caller = Reply::of(gateway.request(Method::POST, &path)).await;
     assert_eq!((of_caller.status, of_caller.code()), (403, "operator_required"));
     let _ = post(&gateway, &path, BOB, json!({})).await.ok();
+    let other = json!({"tool": "text-word_count", "arguments": {"text": "a b"}});
+    let other = post(&gateway, "/api/mcp/try", EVE, other).await.ok();
+    assert_eq!(other["state"], "waiting", "the approval is that of ann's call");
     let completed = tried(&gateway, "a b").await;
     assert_eq!(completed["state"], "completed", "{completed}");
     assert!(completed["result"]["content"].is_array() && completed["duration_ms"].is_number());
@@ -140,11 +148,13 @@ async fn reports_are_the_documents_of_a_directory() {
     std::fs::create_dir(&directory).expect("it is made");
     std::fs::write(directory.join("chaos.json"), r#"{"ok": true}"#).expect("written");
     std::fs::write(directory.join("hostile.json"), "no JSON").expect("written");
+    symlink(directory.join("chaos.json"), directory.join("linked.json")).expect("it is made");
     let gateway = setup.set("/management/reports", "reports").serve_connected().await;
     let reports = get(&gateway, "/api/reports", VIEWER).await.ok();
-    let [chaos, hostile] = reports["data"].as_array().expect("a list").as_slice() else {
+    let [chaos, hostile, linked] = reports["data"].as_array().expect("a list").as_slice() else {
         panic!("{reports}")
     };
+    assert!(linked["problem"].is_string() && linked["document"].is_null(), "{linked}");
     assert_eq!((text(chaos, "name"), &chaos["document"]), ("chaos.json", &json!({"ok": true})));
     assert!(hostile["problem"].is_string() && hostile["document"].is_null(), "{hostile}");
     let refused = gateway.request(Method::GET, "/api/reports");

@@ -33,6 +33,8 @@ const OF_CALLS: [&str; 12] = [
 ];
 /// Maximum tools that are described.
 const MAX_TOOLS: usize = 500;
+/// Maximum bytes of their descriptions and schemas, as text.
+const MAX_TOOL_BYTES: usize = 1 << 20;
 /// Maximum lines of stderr that are shown.
 const MAX_LINES: usize = 100;
 
@@ -84,6 +86,8 @@ fn configuration(mut element: Map<String, Value>, store: &Path) -> Result<Value,
     Ok(json!({
         "store": store,
         "management": {"disabled": true},
+        // No request is under way when it stops.
+        "server": {"drain_timeout": "1s"},
         "mcp": {"client_configs": [element]},
     }))
 }
@@ -115,7 +119,12 @@ fn describe(gateway: &Gateway) -> Value {
 }
 
 fn tools(client: &ToolSource) -> Value {
-    let tools = client.tools.iter().take(MAX_TOOLS).map(|tool| {
+    let mut bytes = 0;
+    let fitting = client.tools.iter().take(MAX_TOOLS).take_while(|tool| {
+        bytes += tool.description.len() + tool.input_schema.as_str().len();
+        bytes <= MAX_TOOL_BYTES
+    });
+    let tools = fitting.map(|tool| {
         json!({
             "name": visible(&tool.original),
             "description": visible(&tool.description),

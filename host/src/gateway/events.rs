@@ -25,11 +25,25 @@ struct PublishedActs {
 
 impl PublishedActs {
     fn publish(&self, act: &Act) {
-        let Some(state) = approval_state(act.kind) else { return };
-        let tool = act.details.iter().find(|(name, _)| *name == "tool").map(|(_, tool)| tool);
-        self.bus
-            .publish(Topic::Approvals, || json!({"id": act.object, "state": state, "tool": tool}));
+        if let Some(state) = approval_state(act) {
+            self.bus.publish(
+                Topic::Approvals,
+                || json!({"id": call_of(act), "state": state, "tool": detail(act, "tool")}),
+            );
+        }
     }
+}
+
+/// Returns the identifier that lists have of the call of an act.
+fn call_of(act: &Act) -> String {
+    match detail(act, "position") {
+        Some(position) => format!("{}:{position}", act.object),
+        None => act.object.clone(),
+    }
+}
+
+fn detail<'a>(act: &'a Act, name: &str) -> Option<&'a String> {
+    act.details.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
 }
 
 impl ActRecord for PublishedActs {
@@ -45,8 +59,10 @@ impl ActRecord for PublishedActs {
 }
 
 /// Returns the state of a call after an act; `None` if the act is not about one that waits.
-fn approval_state(kind: ActKind) -> Option<&'static str> {
-    Some(match kind {
+fn approval_state(act: &Act) -> Option<&'static str> {
+    Some(match act.kind {
+        // The first of two approvals.
+        ActKind::ApprovalGranted if detail(act, "approval").is_some() => "pending",
         ActKind::ApprovalAsked => "pending",
         ActKind::ApprovalGranted => "approved",
         ActKind::ApprovalDenied => "denied",
@@ -110,13 +126,27 @@ fn publish_change(bus: &EventBus, kind: ChangeKind) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use airlock_core::act::Actor;
+
+    fn act(kind: ActKind) -> Act {
+        Act::new(kind, Actor::Gateway, "run_1")
+    }
 
     #[test]
     fn only_acts_about_calls_that_wait_have_a_state() {
-        assert_eq!(approval_state(ActKind::ApprovalAsked), Some("pending"));
-        assert_eq!(approval_state(ActKind::ApprovalExpired), Some("expired"));
+        assert_eq!(approval_state(&act(ActKind::ApprovalAsked)), Some("pending"));
+        assert_eq!(approval_state(&act(ActKind::ApprovalExpired)), Some("expired"));
         for kind in [ActKind::ConfigChanged, ActKind::OperatorLoggedIn, ActKind::ToolTried] {
-            assert_eq!(approval_state(kind), None, "{kind:?}");
+            assert_eq!(approval_state(&act(kind)), None, "{kind:?}");
         }
+    }
+
+    #[test]
+    fn a_call_waits_after_the_first_of_two_approvals_and_one_of_a_script_has_its_position() {
+        let approved = act(ActKind::ApprovalGranted);
+        assert_eq!((approval_state(&approved), &*call_of(&approved)), (Some("approved"), "run_1"));
+        let first = act(ActKind::ApprovalGranted).with("approval", "first of two");
+        assert_eq!(approval_state(&first), Some("pending"));
+        assert_eq!(call_of(&act(ActKind::ApprovalGranted).with("position", "2.1")), "run_1:2.1");
     }
 }

@@ -1,15 +1,14 @@
 // One Chromium for all tests, and visitors: each has a context of its own, with what went wrong in its pages.
 import { createRequire } from 'node:module';
-import { readdirSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { until } from './until.mjs';
 
 const require = createRequire(join(process.env.AIRLOCK_BROWSER_MODULES, 'of-the-tests.js'));
 const { chromium } = require('playwright-core');
 const OUTPUT = process.env.AIRLOCK_BROWSER_OUTPUT;
-const PAGES = fileURLToPath(new URL('../../../host/crates/admin-page/assets/pages', import.meta.url));
+const PAGES = new URL('../../../host/crates/admin-page/pages.json', import.meta.url);
 
 /** Starts the browser. */
 export function launch() {
@@ -20,10 +19,9 @@ export function launch() {
   });
 }
 
-/** Returns the names of all pages but that of the login, by their files: a new page is tested without a line here. */
+/** Returns the names of all pages but that of the login: a new page is tested without a line here. */
 export function pageNames() {
-  const files = readdirSync(PAGES).filter((file) => file.endsWith('.html'));
-  return files.map((file) => file.slice(0, -'.html'.length)).filter((name) => name !== 'login');
+  return JSON.parse(readFileSync(PAGES, 'utf8')).map((page) => page.name);
 }
 
 /** Reports what the browser refuses by the policy of the page. Runs in each page before its own scripts. */

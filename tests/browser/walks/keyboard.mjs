@@ -115,8 +115,8 @@ walk('a server is added after a dry connection, by keyboard', async (visit) => {
   assert.equal(await stage.gateway.client('second'), undefined, 'a dry connection keeps nothing');
   await press(page, 'button', /^(save|add)/i);
   await until('the server to be added', async () => (await stage.gateway.client('second'))?.state === 'connected');
-  await stage.gateway.send('DELETE', '/api/mcp/client/second');
   visitor.check();
+  await stage.gateway.send('DELETE', '/api/mcp/client/second');
 });
 
 walk('a key is rotated, and its new value is shown once, by keyboard', async (visit) => {

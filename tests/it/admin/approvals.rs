@@ -3,7 +3,7 @@
 use airlock_tests::{Gateway, Reply};
 use serde_json::{Value, json};
 
-use super::{ANN, BOB, VIEWER, get, plugin, post, setup, setup_with, text, tried, waiting};
+use super::{ANN, BOB, DAN, VIEWER, get, plugin, post, setup, setup_with, text, tried, waiting};
 
 async fn decide(gateway: &Gateway, call: &Value, action: &str, token: &str, body: Value) -> Reply {
     post(gateway, &format!("/v1/approvals/{}/{action}", text(call, "id")), token, body).await
@@ -21,6 +21,10 @@ async fn an_approval_is_for_what_was_shown() {
     assert_eq!(call["arguments"], json!({"text": "a"}).to_string());
     assert_eq!((text(&call, "definition"), &call["approvals_required"]), ("current", &json!(1)));
     assert_ne!(call["shown"], other["shown"]);
+    let path = format!("/v1/approvals/{}", text(&call, "id"));
+    let seen = get(&gateway, &path, DAN).await.ok();
+    assert_eq!((&seen["tool"], &seen["arguments"]), (&call["tool"], &Value::Null));
+    assert_eq!(seen["shown"], Value::Null, "short arguments could be guessed by it");
     for shown in [text(&other, "shown"), "", "sha256:00"] {
         let refused = decide(&gateway, &call, "approve", BOB, json!({"shown": shown})).await;
         assert_eq!(refusal(&refused), (409, "run_changed"), "{shown}");
@@ -65,7 +69,7 @@ async fn several_calls_of_one_tool_are_approved_each_by_itself() {
     let calls = json!([
         {"id": first["id"], "shown": first["shown"]},
         {"id": second["id"], "shown": first["shown"]},
-        {"id": "call_none"},
+        {"id": "call_none", "shown": ""},
     ]);
     let decided = post(&gateway, path, BOB, json!({"calls": calls})).await.ok();
     assert_eq!(decided["data"][0]["state"], "approved", "{decided}");
@@ -75,10 +79,15 @@ async fn several_calls_of_one_tool_are_approved_each_by_itself() {
     assert_eq!(tried(&gateway, "b").await["state"], "waiting");
     let other = json!({"tool": "text-regex_find", "arguments": {"text": "a", "pattern": "a"}});
     let other = post(&gateway, "/api/mcp/try", ANN, other).await.ok();
-    let calls = json!([{"id": second["id"]}, {"id": other["approval"]}]);
+    let calls = json!([
+        {"id": second["id"], "shown": second["shown"]},
+        {"id": other["approval"], "shown": ""},
+    ]);
     let refused = post(&gateway, path, BOB, json!({"calls": calls})).await;
     assert_eq!(refusal(&refused), (400, "several_tools"), "{other}");
-    for calls in [json!([]), vec![json!({"id": "x"}); 65].into()] {
+    let unseen = json!({"calls": [{"id": second["id"]}]});
+    assert_eq!(refusal(&post(&gateway, path, BOB, unseen).await), (400, "invalid_json"));
+    for calls in [json!([]), vec![json!({"id": "x", "shown": ""}); 65].into()] {
         let refused = post(&gateway, path, BOB, json!({"calls": calls})).await;
         assert_eq!(refusal(&refused), (400, "invalid_value"));
     }

@@ -57,6 +57,8 @@ async fn an_operator_sees_the_script_of_a_call_and_approves_what_was_shown() {
     let of_others = recorded.get(ANN, &format!("/v1/approvals/{id}")).await;
     assert_eq!(of_others.status, 404, "callers have /v1/runs");
 
+    let unseen = decide(&recorded, &id, "approve", json!({})).await;
+    assert_eq!((unseen.status, unseen.code()), (400, "missing_field"));
     let refused = decide(&recorded, &id, "approve", json!({"shown": "sha256:00"})).await;
     assert_eq!((refused.status, refused.code()), (409, "run_changed"));
     let decided = decide(&recorded, &id, "approve", json!({"shown": call["shown"]})).await;

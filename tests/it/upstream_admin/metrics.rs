@@ -121,6 +121,9 @@ async fn calls_are_counted_by_tool_and_outcome_and_timed() {
     assert_eq!(check_histogram(&metrics, durations, "other"), 0.0);
     assert!(metrics[&format!("{durations}_sum{{client=server}}")] >= 0.5);
     assert_eq!(check_histogram(&metrics, "airlock_upstream_wait_seconds", "server"), 4.0);
+    let asked =
+        "mcp_client_operation_duration_seconds_count{client=server,mcp_method_name=tools/call}";
+    assert_eq!(metrics.get(asked), Some(&3.0), "without the call that was given up");
 }
 
 #[tokio::test]

@@ -1,12 +1,14 @@
 //! The files of the admin page, embedded in the program.
 //!
-//! Each page is a static shell, `assets/pages/NAME.html`, whose modules render the API of the gateway. There is no
-//! build step; `build.rs` lists the files. `assets/vendor` is made by the script `vendor`, and `vendor.lock` has the
-//! digests of its files. This crate knows nothing of HTTP but the types of contents.
+//! Each page is a static shell, whose module `assets/NAME.js` renders the API of the gateway: `shell.html`, filled with
+//! the line of the page in `pages.json`. There is no build step; `build.rs` lists the files. `assets/vendor` is made by
+//! the script `vendor`, and `vendor.lock` has the digests of its files. This crate knows nothing of HTTP but the types
+//! of contents.
 
-use std::{collections::BTreeMap, sync::LazyLock};
+use std::{borrow::Cow, collections::BTreeMap, fmt::Write as _, sync::LazyLock};
 
 use airlock_strings::hex;
+use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
 /// The files with their paths below `assets`.
@@ -14,7 +16,24 @@ static FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/files.rs"))
 
 /// The files by path.
 static ASSETS: LazyLock<BTreeMap<&str, Asset>> =
-    LazyLock::new(|| FILES.iter().map(|(path, bytes)| (*path, Asset::new(path, bytes))).collect());
+    LazyLock::new(|| FILES.iter().map(|(path, bytes)| (*path, Asset::new(path, *bytes))).collect());
+
+/// The frame of every page but that of the login.
+const SHELL: &str = include_str!("../shell.html");
+/// The pages in the order of their links, as an array of [`PageLine`].
+const PAGES: &str = include_str!("../pages.json");
+
+/// The pages by name.
+static SHELLS: LazyLock<BTreeMap<String, Asset>> = LazyLock::new(shells);
+
+/// A page: the name of its path and module, its title, its style sheet, and the sentence below the title.
+#[derive(Deserialize)]
+struct PageLine {
+    name: String,
+    title: String,
+    style: String,
+    lead: String,
+}
 
 /// Name of the page to which `/admin` leads.
 pub const FIRST_PAGE: &str = "approvals";
@@ -23,7 +42,7 @@ pub const FIRST_PAGE: &str = "approvals";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asset {
     /// Its content.
-    pub bytes: &'static [u8],
+    pub bytes: Cow<'static, [u8]>,
     /// Value of the header `Content-Type`.
     pub content_type: &'static str,
     /// Value of the header `ETag`: a digest of the content.
@@ -31,8 +50,9 @@ pub struct Asset {
 }
 
 impl Asset {
-    fn new(path: &str, bytes: &'static [u8]) -> Self {
-        let etag = format!("\"{}\"", &hex(&Sha256::digest(bytes))[..32]);
+    fn new(path: &str, bytes: impl Into<Cow<'static, [u8]>>) -> Self {
+        let bytes = bytes.into();
+        let etag = format!("\"{}\"", &hex(&Sha256::digest(&bytes))[..32]);
         Self { bytes, content_type: content_type(path), etag }
     }
 }
@@ -44,13 +64,29 @@ pub fn asset(path: &str) -> Option<&'static Asset> {
 
 /// Returns the page with a name, such as `approvals`; `None` if there is none.
 pub fn page(name: &str) -> Option<&'static Asset> {
-    asset(&format!("pages/{name}.html"))
+    if name == "login" { asset("login.html") } else { SHELLS.get(name) }
 }
 
-/// Iterates over the names of all pages.
-pub fn pages() -> impl Iterator<Item = &'static str> {
-    let paths = FILES.iter().map(|(path, _)| *path);
-    paths.filter_map(|path| path.strip_prefix("pages/")?.strip_suffix(".html"))
+fn shells() -> BTreeMap<String, Asset> {
+    let pages: Vec<PageLine> = serde_json::from_str(PAGES).expect("a test reads it");
+    pages.iter().map(|page| (page.name.clone(), shell(page, &pages))).collect()
+}
+
+/// Returns the shell of a page, with links to all pages.
+fn shell(page: &PageLine, pages: &[PageLine]) -> Asset {
+    let mut links = String::new();
+    for PageLine { name, title, .. } in pages {
+        let current = if *name == page.name { " aria-current=\"page\"" } else { "" };
+        writeln!(links, "        <li><a href=\"/admin/{name}\"{current}>{title}</a></li>")
+            .expect("a text takes whatever is written");
+    }
+    let text = SHELL
+        .replace("{nav}", &links)
+        .replace("{name}", &page.name)
+        .replace("{title}", &page.title)
+        .replace("{style}", &page.style)
+        .replace("{lead}", &page.lead);
+    Asset::new("shell.html", text.into_bytes())
 }
 
 /// Returns the type of a file by the end of its name. One that is not known is not run and not shown.
@@ -105,12 +141,21 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_named_without_its_directory_and_end() {
-        assert!(
-            pages()
-                .all(|name| page(name)
-                    .is_some_and(|page| page.content_type.starts_with("text/html")))
-        );
+    fn each_page_has_its_module_and_style_and_links_to_all() {
+        assert!(SHELLS.len() > 10 && SHELLS.contains_key(FIRST_PAGE));
+        for (name, page) in &*SHELLS {
+            let text = str::from_utf8(&page.bytes).expect("text");
+            assert!(!text.contains(['{', '}']), "{name}: {text}");
+            assert_eq!(text.matches("aria-current").count(), 1, "{name}");
+            for other in SHELLS.keys() {
+                assert!(text.contains(&format!("\"/admin/{other}\"")), "{name}");
+            }
+            let linked = text.split('"').filter_map(|part| part.strip_prefix("/admin/assets/"));
+            for path in linked {
+                assert!(asset(path).is_some(), "{name}: {path}");
+            }
+        }
+        assert!(page("login").is_some());
         assert_eq!(page("../lib/api.js"), None);
     }
 

@@ -259,12 +259,15 @@ impl ApprovalList for Approvals {
 }
 
 impl Call<'_> {
-    /// Returns a digest of what would run. That of a call for operators is another one, so that it does not
-    /// use the decision of its caller about the same call.
+    /// Returns a digest of what a person is shown, the origin and the client included: an approval is used by no equal
+    /// call of another one. That of a call for operators is another one, so that it does not use the decision of its
+    /// caller about the same call.
     fn digest(&self) -> CallDigest {
         let mut hasher = blake3::Hasher::new();
         let tool = &self.entry.tool;
-        for part in [tool.name.as_str(), tool.digest().as_str(), self.arguments] {
+        let client = self.client.unwrap_or_default();
+        let definition = tool.digest();
+        for part in [tool.name.as_str(), definition.as_str(), self.arguments, self.origin, client] {
             hasher.update(&part.len().to_be_bytes()).update(part.as_bytes());
         }
         if self.entry.needs_two {

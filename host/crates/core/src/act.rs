@@ -172,6 +172,8 @@ pub enum ActKind {
     UserLoggedOut,
     /// An operator calls a tool, or tries to.
     ToolTried,
+    /// An operator connects to a server that is not configured.
+    ServerTried,
     /// Contents were erased from the call log.
     LogErased,
     /// The gateway has started.
@@ -195,6 +197,7 @@ impl ActKind {
             Self::UserLoggedIn => "user_login",
             Self::UserLoggedOut => "user_logout",
             Self::ToolTried => "tool_tried",
+            Self::ServerTried => "server_tried",
             Self::LogErased => "log_erased",
             Self::GatewayStarted => "gateway_started",
             Self::GatewayStopped => "gateway_stopped",

@@ -301,18 +301,23 @@ impl<'a> Asking<'a> {
     pub async fn text(self) -> Result<Vec<u8>, AskError> {
         let id = self.link.next_id.fetch_add(1, Ordering::Relaxed);
         let span = AskSpan::begin(self.link, &self.request, id);
-        let observer = self.link.observer.get();
-        let method = self.request.method;
-        let began = Instant::now();
         let asked = self.exchange(id, &span).await;
         span.end_with_text(&asked);
-        if let Some(observer) = observer {
+        asked
+    }
+
+    async fn exchange(self, id: i64, span: &AskSpan) -> Result<Vec<u8>, AskError> {
+        let link = self.link;
+        let method = self.request.method;
+        let began = Instant::now();
+        let asked = self.send(id, span).await;
+        if let Some(observer) = link.observer.get() {
             observer(method, began.elapsed());
         }
         asked
     }
 
-    async fn exchange(self, id: i64, span: &AskSpan) -> Result<Vec<u8>, AskError> {
+    async fn send(self, id: i64, span: &AskSpan) -> Result<Vec<u8>, AskError> {
         let Self { link, request, report } = self;
         let request = span.inject(request);
         let waiting = link.inbox.expect(id, request.kind);

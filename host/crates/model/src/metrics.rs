@@ -325,7 +325,8 @@ mod tests {
         assert!(Arc::ptr_eq(&other, &metrics.other));
         let metrics = ProviderMetrics::new();
         whole(&metrics, &"x".repeat(MAX_NAME_BYTES + 1));
-        assert!(metrics.models.load().is_empty(), "a long name is no label");
+        whole(&metrics, OTHER);
+        assert!(metrics.models.load().is_empty(), "a long name is no label, and this one is taken");
     }
 
     #[test]

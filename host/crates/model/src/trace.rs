@@ -12,6 +12,10 @@ use super::{
 use airlock_conversation::{Delta, FinishReason};
 use airlock_telemetry::{Span, names};
 
+/// Maximum reasons for which choices end that a span has, and bytes of one. A provider may send one in each chunk.
+const MAX_ENDS: usize = 64;
+const MAX_END_BYTES: usize = 64;
+
 /// Hosts of OpenAI's API, and the names that the convention has for their vendors.
 const VENDORS: &[(&str, &str)] = &[
     ("api.mistral.ai", "mistral_ai"),
@@ -167,7 +171,13 @@ impl AttemptSpan {
             }
         }
         if chunk.has_end() {
-            self.ends.extend(ends(chunk));
+            let room = MAX_ENDS.saturating_sub(self.ends.len());
+            self.ends.extend(
+                ends(chunk)
+                    .into_iter()
+                    .take(room)
+                    .map(|end| airlock_strings::cut(end, MAX_END_BYTES)),
+            );
         }
     }
 

@@ -79,9 +79,9 @@ fn lists(known: &[u8], etag: &[u8]) -> bool {
 }
 
 /// Returns a file as a response; without its content if that has not changed.
-fn file(status: StatusCode, file: &Asset, caching: &'static str) -> Reply {
+fn file(status: StatusCode, file: &'static Asset, caching: &'static str) -> Reply {
     let is_new = status == StatusCode::OK;
-    let bytes = if is_new { Bytes::from_static(file.bytes) } else { Bytes::new() };
+    let bytes = if is_new { Bytes::from_static(&file.bytes) } else { Bytes::new() };
     let mut reply = reply(status, bytes, caching);
     let content_type = HeaderValue::from_static(file.content_type);
     reply.headers_mut().insert(header::CONTENT_TYPE, content_type);

@@ -1,4 +1,4 @@
-//! What the page for operators needs beside the other APIs: events, live calls, runs of all callers, calls of an
+//! Requests of the page for operators beside the other APIs: events, live calls, runs of all callers, calls of an
 //! operator, dry connections and reports.
 
 use http::{Method, Request};

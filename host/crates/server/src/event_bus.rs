@@ -74,7 +74,7 @@ struct Ring {
     events: VecDeque<(Topic, Arc<str>)>,
 }
 
-/// What a stream reads.
+/// Events that a stream reads at once.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum EventBatch {
     /// Text for the stream.

@@ -31,6 +31,11 @@ static LOCAL: LazyLock<Arc<Operator>> = LazyLock::new(|| {
     Arc::new(Operator { name, role: Role::Admin, sees_payloads: true })
 });
 
+/// Returns whether an operator is the one of requests with the token of the Unix socket.
+pub(super) fn is_of_socket(operator: &Operator) -> bool {
+    operator.name == LOCAL.name
+}
+
 /// An act of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OperatorAct {

@@ -76,9 +76,9 @@ fn report(path: &Path, charge: &RequestCharge) -> Result<Value, ApiError> {
     Ok(report)
 }
 
-/// Reads a regular file, and a byte more than a report may have.
+/// Reads a regular file, which no symbolic link leads to, and a byte more than a report may have.
 fn read(path: &Path) -> std::io::Result<(Vec<u8>, i64)> {
-    if !fs::metadata(path)?.is_file() {
+    if !fs::symlink_metadata(path)?.is_file() {
         return Err(std::io::ErrorKind::InvalidInput.into());
     }
     let file = File::open(path)?;

@@ -261,7 +261,7 @@ impl App {
             return Err(operator::required(approvals::WORDS));
         }
         if let Route::Status(status) = route {
-            return self.show(status, headers).map(Admission::Handled);
+            return self.show(status, headers).await.map(Admission::Handled);
         }
         let mut sender = match (route, &actor) {
             (_, Some(_)) => Sender::of_operator(),
@@ -396,15 +396,15 @@ impl App {
             Route::LoginSessions(target) => {
                 sessions::run(self, sender, operator, target, request, charge).await
             }
-            Route::Status(status) => self.show(status, request.headers()),
+            Route::Status(status) => self.show(status, request.headers()).await,
         }
     }
 
-    fn show(&self, route: StatusRoute<'_>, headers: &HeaderMap) -> Result<Reply, ApiError> {
+    async fn show(&self, route: StatusRoute<'_>, headers: &HeaderMap) -> Result<Reply, ApiError> {
         match route {
             StatusRoute::Health => Ok(health::show(self)),
             StatusRoute::Readiness => Ok(health::readiness(self)),
-            StatusRoute::Metrics => Ok(metrics::show(self)),
+            StatusRoute::Metrics => metrics::show(self).await,
             StatusRoute::ResourceMetadata(path) => identity::show(self, path),
             StatusRoute::AuditKey => audit_key::show(self),
             StatusRoute::Page(rest) => admin_page::show(self, rest, headers),

@@ -29,6 +29,9 @@ impl RequestSpan {
         route: &'static str,
         sender: &Sender,
     ) -> Self {
+        if !airlock_telemetry::is_on() {
+            return Self::default();
+        }
         let method = request.method();
         let key = sender.key.as_deref();
         let span = Span::server(|| format!("{method} {route}"));

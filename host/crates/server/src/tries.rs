@@ -77,7 +77,8 @@ pub(super) async fn run(
     let caller = app.parts.caller(&sender, Origin::Operator);
     record(app, actor, &sender, &tool);
     let begun = Instant::now();
-    let made = make(app, &caller, &tool, &text_of(arguments)).await;
+    let operator = &actor.operator.name;
+    let made = make(app, operator, &caller, &tool, &text_of(arguments)).await;
     let mut reply = match made {
         Ok(Made::Waiting(id)) => json!({"state": "waiting", "approval": id}),
         Ok(Made::Ended(result)) => {
@@ -137,13 +138,19 @@ fn record(app: &App, actor: &RequestOperator, sender: &Sender, tool: &str) {
     });
 }
 
-async fn make(app: &App, caller: &Caller, name: &str, arguments: &str) -> Result<Made, CallError> {
+async fn make(
+    app: &App,
+    operator: &str,
+    caller: &Caller,
+    name: &str,
+    arguments: &str,
+) -> Result<Made, CallError> {
     let checked = threads::arguments(caller, name, arguments).await;
     let arguments = checked.inspect_err(|error| caller.report_refusal(name, error))?;
     // If this fails, so does the admission, which tells the records.
     let needs_approval = caller.call_needs_approval(name, &arguments).unwrap_or(false);
     let admitted: Admitted = if needs_approval {
-        match approval(app, caller, name, &arguments).await? {
+        match approval(app, operator, caller, name, &arguments).await? {
             Ok(approved) => caller.admit_approved(name, &arguments, &approved)?,
             Err(id) => return Ok(Made::Waiting(id)),
         }
@@ -157,6 +164,7 @@ async fn make(app: &App, caller: &Caller, name: &str, arguments: &str) -> Result
 /// call, or if it cannot wait.
 async fn approval(
     app: &App,
+    operator: &str,
     caller: &Caller,
     name: &str,
     arguments: &Arguments,
@@ -167,7 +175,8 @@ async fn approval(
         entry,
         arguments: arguments.as_str(),
         tenant: caller.view().tenant(),
-        client: None,
+        // An approval of this call is not that of another operator's.
+        client: Some(operator),
         origin: Origin::Operator.name(),
         // The holder of the key has not asked for the call.
         is_for_operators: true,

@@ -199,8 +199,10 @@ impl Approvals {
     ) -> Result<DecisionOutcome, Unavailable> {
         let id = id.to_owned();
         let scope = self.scope;
-        let deciding = move |sql: &Sql<'_>| decide(sql, scope.as_ref(), &id, &decision);
-        self.database.write(Subject::APPROVALS, deciding).await
+        let deciding = self
+            .database
+            .write(Subject::APPROVALS, move |sql| decide(sql, scope.as_ref(), &id, &decision));
+        deciding.await
     }
 
     /// Returns the number of calls. Fails if the database cannot be used.

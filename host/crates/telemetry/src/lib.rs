@@ -39,6 +39,6 @@ pub use self::export::{
 pub use self::{
     context::{BadTraceContext, TraceContext},
     future::{InSpan, TraceFuture},
-    span::{Span, SpanBuilder},
+    span::{Span, SpanBuilder, is_on},
     value::AttributeValue,
 };

@@ -1,4 +1,4 @@
-//! What is exported, and where to. The defaults are those of the OpenTelemetry specification.
+//! Signals that are exported, and their destinations. The defaults are those of the OpenTelemetry specification.
 
 use std::time::Duration;
 

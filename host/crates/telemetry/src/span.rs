@@ -17,7 +17,7 @@ static IS_ON: AtomicBool = AtomicBool::new(false);
 static TRUSTS_CALLERS: AtomicBool = AtomicBool::new(false);
 
 /// Returns whether spans are recorded.
-pub(crate) fn is_on() -> bool {
+pub fn is_on() -> bool {
     cfg!(feature = "otlp") && IS_ON.load(Ordering::Relaxed)
 }
 

@@ -1,4 +1,4 @@
-//! What a gateway does at one moment, as far as it shows it.
+//! The state of a gateway at one moment, as far as it shows it.
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +21,7 @@ const CALLS: &str = "airlock_tool_calls_total";
 const TOOL_TIMES: &str = "gen_ai_execute_tool_duration_seconds";
 const CLIENT_TIMES: &str = "airlock_tool_call_duration_seconds";
 
-/// What a gateway does at one moment. `None` and empty lists are of what it does not show.
+/// The state of a gateway at one moment. `None` and empty lists are of what it does not show.
 #[derive(Debug, Serialize)]
 pub(super) struct Sample {
     pub(super) gateway: GatewayState,
@@ -37,7 +37,7 @@ pub(super) struct Sample {
     pub(super) servers: Vec<ServerState>,
     /// The calls that run, the longest first.
     pub(super) live_calls: Option<Vec<LiveCall>>,
-    /// What the gateway does not have, or does not show to this operator.
+    /// Parts that the gateway does not have, or does not show to this operator.
     pub(super) missing: Vec<&'static str>,
     #[serde(skip)]
     taken: Option<Instant>,

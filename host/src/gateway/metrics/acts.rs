@@ -13,7 +13,7 @@ use airlock_core::act::{Act, ActKind, ActRecord, Acts};
 use airlock_records::Recorder;
 
 /// Kinds of acts, in the order of their counters.
-const KINDS: [ActKind; 12] = [
+const KINDS: [ActKind; 13] = [
     ActKind::ApprovalAsked,
     ActKind::ApprovalGranted,
     ActKind::ApprovalDenied,
@@ -26,6 +26,7 @@ const KINDS: [ActKind; 12] = [
     ActKind::UserLoggedOut,
     ActKind::LogErased,
     ActKind::ToolTried,
+    ActKind::ServerTried,
 ];
 
 /// Counters of acts. Cheap to clone.

@@ -3,7 +3,7 @@ import { send } from '../lib/api.js';
 import { Badge, Block, Copy, Dialog, Fault, Field, html, Text, useId, useState } from '../lib/ui.js';
 import { curlLine } from '../parts/curl.js';
 import { Json } from './arguments.js';
-import { Effects } from './effects.js';
+import { Definition, Effects } from './effects.js';
 
 /** Most bytes of a reason. */
 const MOST_REASON = 1_000;
@@ -88,7 +88,7 @@ export function Several({ calls, close, done }) {
   };
   const word = chosen.size === 1 ? '1 call' : `${chosen.size} calls`;
   return html`<${Dialog} isWide title=${html`${calls.length} calls of <${Text} value=${calls[0].tool} />`} close=${close}>${(end) => html`<form onSubmit=${submit}>
-    <p>Each call that is chosen is made once, with exactly the arguments that are listed. <${Effects} effects=${calls[0].effects} /></p>
+    <p>Each call that is chosen is made once, with exactly the arguments that are listed.</p>
     <ol class="several">${calls.map((call) => html`<li key=${call.id}><${Choice} ...${{ call, isChosen: chosen.has(call.id), isFixed: Boolean(state.results), result: state.results?.get(call.id) }} change=${change(call.id)} /></li>`)}</ol>
     <${Fault} error=${state.error} />
     <div class="actions">${!state.results && html`<button class="primary" disabled=${state.isBusy || chosen.size === 0}>Approve ${word}</button>`}<button type="button" onClick=${end}>${state.results ? 'Close' : 'Cancel'}</button></div>
@@ -98,7 +98,7 @@ export function Several({ calls, close, done }) {
 function Choice({ call, isChosen, isFixed, result, change }) {
   const id = useId();
   return html`<p class="check"><input id=${id} type="checkbox" checked=${isChosen} disabled=${isFixed} onChange=${change} />
-      <label for=${id}>Key <${Text} value=${call.key} />, <code><${Text} value=${call.id} /></code></label> ${result && html`<${Result} result=${result} />`}</p>
+      <label for=${id}>Key <${Text} value=${call.key} />, <code><${Text} value=${call.id} /></code></label> <${Effects} effects=${call.effects} /> ${call.definition !== 'current' && html`<${Definition} state=${call.definition} />`} ${result && html`<${Result} result=${result} />`}</p>
     <${Json} text=${call.arguments ?? ''} label="Arguments" />`;
 }
 

@@ -7,8 +7,9 @@ use airlock_telemetry::settings::{Collector, OtlpSettings, Sampler};
 
 fn with(file: &Value, variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
     let variables: BTreeMap<_, _> = variables.iter().copied().collect();
-    let variable = |name: &str| variables.get(name).map(|value| (*value).to_owned());
-    Config::parse(&file.to_string(), "/etc/airlock/gateway.json", &variable)
+    Config::parse(&file.to_string(), "/etc/airlock/gateway.json", &|name| {
+        variables.get(name).map(|value| (*value).to_owned())
+    })
 }
 
 fn otlp(file: &Value, variables: &[(&str, &str)]) -> Option<OtlpSettings> {

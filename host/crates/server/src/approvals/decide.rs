@@ -10,6 +10,7 @@ use super::{Desk, item::WaitingItem, not_waiting, unavailable};
 use crate::{
     body,
     memory::RequestCharge,
+    operator,
     request_body::RequestBody,
     respond::{self, ApiError, Reply},
 };
@@ -52,8 +53,7 @@ struct SeveralBody {
 #[serde(deny_unknown_fields)]
 struct NamedCall {
     id: String,
-    #[serde(default)]
-    shown: Option<String>,
+    shown: String,
 }
 
 /// Decides about one call. Fails if it does not wait, or is not the one that was shown.
@@ -72,7 +72,7 @@ pub(super) async fn decide_one(
     };
     let reason = reason(body.reason, approves)?;
     let item = desk.find(id).await?;
-    check_shown(&item, body.shown.as_deref())?;
+    check_shown(&item, body.shown.as_deref(), approves)?;
     let decided = desk.decide(&item, approves, reason.as_deref()).await?;
     Ok(respond::json(&decided))
 }
@@ -104,11 +104,12 @@ pub(super) async fn decide_several(
     }
     let mut data = Vec::with_capacity(calls.len());
     for (call, item) in calls.iter().zip(items) {
-        let decided =
-            match item.and_then(|item| check_shown(&item, call.shown.as_deref()).map(|()| item)) {
-                Ok(item) => desk.decide(&item, true, None).await,
-                Err(error) => Err(error),
-            };
+        let decided = match item
+            .and_then(|item| check_shown(&item, Some(&call.shown), true).map(|()| item))
+        {
+            Ok(item) => desk.decide(&item, true, None).await,
+            Err(error) => Err(error),
+        };
         data.push(decided.unwrap_or_else(|error| refused(&call.id, error)));
     }
     Ok(respond::json(&json!({"object": "list", "data": data})))
@@ -159,6 +160,13 @@ impl Desk<'_> {
             let message = "only an operator decides about this call: `mcp_server.approval` of its client is \"wait\", or `tools_to_approve_twice` lists its tool";
             return Err(ApiError::forbidden("operator_required", message));
         }
+        if decision.approves
+            && approvals::required(call) > 1
+            && self.operator.is_some_and(operator::is_of_socket)
+        {
+            let message = "two operators approve this call, each with a token or a login of its own: the token of the socket is that of no person";
+            return Err(ApiError::forbidden("operator_required", message));
+        }
         let list = &self.app.hooks.approvals;
         let decided = list.decide_and_record(&self.calls, call, decision).await;
         decided.map_err(|error| unavailable(&error))
@@ -188,6 +196,7 @@ impl Desk<'_> {
         self.app.hooks.approvals.acts().record(|| {
             let act = Act::new(kind, (*actor).clone(), &call.run)
                 .with("run", &call.run)
+                .with("position", call.position.to_string())
                 .with("tool", &call.tool);
             match reason {
                 Some(reason) => act.with("reason", *reason),
@@ -207,10 +216,15 @@ fn check_payloads(desk: &Desk<'_>, approves: bool) -> Result<(), ApiError> {
     Err(ApiError::forbidden("payloads_hidden", message))
 }
 
-/// Fails if a call is not the one that was shown.
-fn check_shown(item: &WaitingItem, shown: Option<&str>) -> Result<(), ApiError> {
-    match shown {
-        Some(shown) if shown != item.shown() => Err(changed()),
+/// Fails if a call is not the one that was shown. The approval of a call of a script has to name it, because other
+/// arguments may wait at its position by now.
+fn check_shown(item: &WaitingItem, shown: Option<&str>, approves: bool) -> Result<(), ApiError> {
+    match (shown, item) {
+        (Some(shown), _) if shown != item.shown() => Err(changed()),
+        (None, WaitingItem::Script(_)) if approves => {
+            let message = "the approval of a call of a script names what was shown: expected the member `shown` of the call";
+            Err(ApiError::bad_request("missing_field", message).about("shown"))
+        }
         _ => Ok(()),
     }
 }

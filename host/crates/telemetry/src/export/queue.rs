@@ -55,7 +55,7 @@ pub(super) struct Drops {
 #[derive(Debug, Default)]
 struct Warning {
     last: Option<Instant>,
-    /// What was dropped since then.
+    /// Elements that were dropped since then.
     unreported: u64,
     /// Why the last request failed.
     cause: Option<String>,
