@@ -1,11 +1,11 @@
 # What a person runs. `make help` lists it.
 
-TARGET := $(or $(CARGO_TARGET_DIR),target)
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 # First-party plugins.
 PLUGINS := text files fetch notes unruly
 # Workspaces beside the gateway's, by their manifests. Their artifacts go below the gateway's, so that one directory holds all.
 WORKSPACES := plugins/starlark/Cargo.toml plugins/python/Cargo.toml plugins/examples/rust/Cargo.toml
-OTHERS := $(TARGET)/others
+OTHERS := $(TARGET_DIR)/others
 # Parts of `make bench`, and their options: `--json`, or `--against PROGRAM` for those that can compare two builds.
 BENCH := overhead code_mode runner chat mcp upstream store limits
 BENCH_OPTIONS :=
@@ -14,26 +14,33 @@ PYTHON := python3
 BENCH_PYTHON :=
 # With the features that the tests build with, so that the engine is compiled once for both.
 BUILD := cargo build --workspace --bin airlock
-# Unit tests of the crates below the gateway. `--exclude` leaves the features of all dependencies as they are in `make test`, where a
-# list of packages would compile the engine once more. `make test` runs those of the gateway itself.
+# Unit tests of all crates but the command line's. `--exclude` leaves the features of all dependencies as they are in `make test`, where a
+# list of packages would compile the engine once more. `make test` runs those of the command line.
 UNIT_TESTS := --workspace --exclude airlock --lib
 
-# Date of the files in a wheel, so that the same sources make the same bytes: 1 January 2026.
+# The program of `make dist`; without one, a release is built.
+PROGRAM :=
+# What `make dist` builds for; without one, this machine. `x86_64-unknown-linux-musl` makes a static program, with the compiler of
+# Debian's musl-tools for what is written in C.
+TARGET :=
+RELEASE := $(or $(PROGRAM),$(if $(TARGET),$(TARGET_DIR)/$(TARGET)/release/airlock,$(TARGET_DIR)/release/airlock))
+
+# Date of the files in packages, so that the same sources make the same bytes: 1 January 2026.
 SOURCE_DATE_EPOCH := 1767225600
 
-.PHONY: help demo check test bench bench-python bench-tokens hostile chaos lint lint-gateway lint-library docs-links plugins packages test-packages test-browser screenshots wasm peers
+.PHONY: help demo check test bench bench-python bench-tokens hostile chaos lint lint-gateway lint-library docs-links plugins packages dist test-dist test-libraries test-packages test-browser screenshots wasm peers
 
 help: ## lists the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: wasm ## shows the gateway at work: plugins, an MCP server, scripts and approvals, with a scripted model
 	@echo "demo: building airlock (some minutes the first time)"
 	@$(BUILD)
-	@$(TARGET)/debug/airlock demo
+	@$(TARGET_DIR)/debug/airlock demo
 
-check: lint-gateway ## checks format and lints, and runs the unit tests below the gateway: minutes after an edit
+check: lint-gateway ## checks format and lints, and runs the unit tests below the command line: minutes after an edit
 	@echo "check: unit tests"
-	@export AIRLOCK_CACHE_DIR="$${AIRLOCK_CACHE_DIR:-$(abspath $(TARGET))/code-cache}"; \
+	@export AIRLOCK_CACHE_DIR="$${AIRLOCK_CACHE_DIR:-$(abspath $(TARGET_DIR))/code-cache}"; \
 	if cargo nextest --version >/dev/null 2>&1; then \
 		cargo nextest run --config-file tests/nextest.toml $(UNIT_TESTS); \
 	else \
@@ -53,11 +60,11 @@ bench: wasm ## prints what the sandbox and the gateway cost, as ratios, in a rel
 bench-python: wasm ## prints what a script costs from Python, in a release build, beside Monty if PYTHON has it; BENCH_PYTHON=--json
 	@echo "bench-python: building a release (long the first time)"
 	@cargo build --quiet --release --package airlock-binding-python
-	@rm -rf $(TARGET)/bench-python && mkdir -p $(TARGET)/bench-python
-	@cp -r host/bindings/python/airlock $(TARGET)/bench-python/
-	@cp $(TARGET)/release/lib_airlock.so $(TARGET)/bench-python/airlock/_airlock.abi3.so 2>/dev/null || \
-		cp $(TARGET)/release/lib_airlock.dylib $(TARGET)/bench-python/airlock/_airlock.abi3.so
-	@PYTHONPATH=$(TARGET)/bench-python $(PYTHON) tests/benches/python/bench.py $(BENCH_PYTHON)
+	@rm -rf $(TARGET_DIR)/bench-python && mkdir -p $(TARGET_DIR)/bench-python
+	@cp -r host/bindings/python/airlock $(TARGET_DIR)/bench-python/
+	@cp $(TARGET_DIR)/release/lib_airlock.so $(TARGET_DIR)/bench-python/airlock/_airlock.abi3.so 2>/dev/null || \
+		cp $(TARGET_DIR)/release/lib_airlock.dylib $(TARGET_DIR)/bench-python/airlock/_airlock.abi3.so
+	@PYTHONPATH=$(TARGET_DIR)/bench-python $(PYTHON) tests/benches/python/bench.py $(BENCH_PYTHON)
 
 bench-tokens: wasm ## prints the tokens of tool definitions against those of code mode; asks no model
 	@echo "bench-tokens: building"
@@ -95,23 +102,38 @@ lint: lint-gateway lint-library docs-links ## checks format and lints; a warning
 plugins: wasm ## builds each first-party component to target/plugins/<name>.wasm
 	@echo "plugins: building airlock, and with it $(PLUGINS)"
 	@$(BUILD)
-	@mkdir -p $(TARGET)/plugins
+	@mkdir -p $(TARGET_DIR)/plugins
 	@# One target directory for all of them, and the toolchain that `make wasm` may have made.
 	@set -e; toolchain=$$(plugins/wasm-toolchain.sh --check); for plugin in $(PLUGINS); do \
-		env CARGO_TARGET_DIR="$(abspath $(TARGET))/guests" $${toolchain:+RUSTUP_TOOLCHAIN=$${toolchain#+}} \
-			$(TARGET)/debug/airlock plugin build plugins/$$plugin --output $(TARGET)/plugins/$$plugin.wasm; \
+		env CARGO_TARGET_DIR="$(abspath $(TARGET_DIR))/guests" $${toolchain:+RUSTUP_TOOLCHAIN=$${toolchain#+}} \
+			$(TARGET_DIR)/debug/airlock plugin build plugins/$$plugin --output $(TARGET_DIR)/plugins/$$plugin.wasm; \
 	done
 
 packages: wasm ## packs the SDKs for JavaScript and Python, and airlock-gateway of a release for both, to target/packages
-	@mkdir -p $(TARGET)/packages
-	@cd guest-sdk/javascript && npm pack --loglevel=error --pack-destination $(abspath $(TARGET))/packages
+	@mkdir -p $(TARGET_DIR)/packages
+	@cd guest-sdk/javascript && npm pack --loglevel=error --pack-destination $(abspath $(TARGET_DIR))/packages
 	@SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) python3 -m pip wheel --quiet --disable-pip-version-check --no-deps \
-		--wheel-dir $(TARGET)/packages ./guest-sdk/python
+		--wheel-dir $(TARGET_DIR)/packages ./guest-sdk/python
 	@echo "packages: building the wheel (a release, long the first time)"
-	@tests/python/wheel $(TARGET)/packages
+	@tests/python/wheel $(TARGET_DIR)/packages
 	@echo "packages: building the npm package"
-	@tests/node/pack $(TARGET)/packages
-	@cd $(TARGET)/packages && sha256sum airlock[-_]*
+	@tests/node/pack $(TARGET_DIR)/packages
+	@cd $(TARGET_DIR)/packages && sha256sum airlock[-_]*
+
+dist: plugins ## makes the archive, the Debian package, the image and the bill of materials of a release in target/dist; TARGET=x86_64-unknown-linux-musl for a static program; PROGRAM=path for a program that is built; SIGN_KEY=path and MINISIGN_KEY=path sign
+ifeq ($(PROGRAM),)
+	@echo "dist: building a release$(if $(TARGET), for $(TARGET)) (long the first time)"
+	@$(if $(TARGET),deploy/target $(TARGET))
+	@cargo build --quiet --release --package airlock --bin airlock $(if $(TARGET),--target $(TARGET))
+endif
+	@SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) deploy/dist --program $(RELEASE) --plugins $(TARGET_DIR)/plugins --output $(TARGET_DIR)/dist
+
+test-dist: dist ## installs each package on a clean root, and runs the first minutes of docs/install.md; needs root, and Docker for the image
+	@SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) tests/dist/run --program $(RELEASE) \
+		--plugins $(TARGET_DIR)/plugins --packages $(TARGET_DIR)/dist
+
+test-libraries: packages ## installs the wheel and the npm package on clean roots, by pip, uv and npm; needs root
+	@tests/dist/libraries.py $(TARGET)/packages
 
 test-packages: ## tests the SDKs for JavaScript and Python and the modules of the admin page, without a gateway or network
 	@node --test host/crates/admin-page/tests/*.test.mjs

@@ -16,28 +16,17 @@ const EXECUTORS: [&str; 2] = ["starlark", "python"];
 const GUESTS: [&str; 4] = ["escape", "hostile", "noop", "plain"];
 
 fn main() -> ExitCode {
-    println!("cargo::rerun-if-changed=build.rs");
-    match build() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            println!("cargo::error={message}");
-            ExitCode::FAILURE
-        }
-    }
+    airlock_guest_build::build("..", compile)
 }
 
-fn build() -> Result<(), String> {
-    let root = Path::new("..")
-        .canonicalize()
-        .map_err(|error| format!("cannot find the repository: {error}"))?;
-    let guests = Guests::of_build_script(&root)?;
+fn compile(guests: &Guests) -> Result<(), String> {
+    let own = guests.root().join("tests/guests");
     let mut components =
         PLUGINS.map(|name| guests.plugin(name)).into_iter().collect::<Result<Vec<_>, _>>()?;
     for name in GUESTS {
-        components.push(guests.component(&root.join("tests/guests").join(name))?);
+        components.push(guests.component(&own.join(name))?);
     }
-    let noop = root.join("tests/guests/noop");
-    components.push(guests.component_with_wasi(&noop, "noop_with_wasi")?);
+    components.push(guests.component_with_wasi(&own.join("noop"), "noop_with_wasi")?);
     for name in EXECUTORS {
         components.push(guests.executor(name)?);
     }

@@ -4,7 +4,7 @@
 #![allow(missing_docs, unsafe_code, unreachable_pub, clippy::pedantic)]
 
 wit_bindgen::generate!({
-    path: ["../wit/types/0.1.0", "../wit/host/0.1.0", "../wit/plugin/0.1.0"],
+    path: ["wit/types/0.1.0", "wit/host/0.1.0", "wit/plugin/0.1.0"],
     world: "airlock:plugin/tool-plugin@0.1.0",
     generate_all,
     pub_export_macro: true,

@@ -26,7 +26,7 @@ pub struct Entry {
 
 impl Entry {
     /// Creates the entry of a tool.
-    pub const fn of<T: Tool>() -> Self {
+    pub const fn new<T: Tool>() -> Self {
         Self { name: T::NAME, descriptor: T::descriptor, invoke: T::invoke }
     }
 }
@@ -159,7 +159,7 @@ mod tests {
         }
     }
 
-    const TOOLS: &[Entry] = &[Entry::of::<Renamed>(), Entry::of::<Echo>(), Entry::of::<Echo>()];
+    const TOOLS: &[Entry] = &[Entry::new::<Renamed>(), Entry::new::<Echo>(), Entry::new::<Echo>()];
 
     #[test]
     fn tools_are_announced_in_the_order_of_the_table() {

@@ -9,31 +9,26 @@ mod call;
 mod check;
 mod client;
 mod compile;
-mod confirm;
-mod connection;
 mod credential;
 mod demo;
 mod diff;
 mod doctor;
+mod health;
 mod import;
+mod inherited;
 mod input;
 mod key;
+mod manager;
 mod mcp;
 mod operator;
-mod outcome;
-mod output;
-mod plugin;
+mod precompile;
 mod purge;
-mod record;
 mod replay;
 mod run;
 mod running;
 mod runs;
 mod schema;
 mod serve;
-mod session;
-mod signals;
-mod spinner;
 mod store;
 mod tools;
 mod top;
@@ -44,10 +39,11 @@ use std::{ffi::OsString, process::ExitCode, time::Duration};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use self::outcome::Done;
 use crate::telemetry::{self, LogFormat};
 use airlock_compile::COMPILE_COMMAND;
 use airlock_config::environment;
+use airlock_plugin_cli as plugin;
+use airlock_terminal::{outcome::Done, output};
 
 /// Longest time at the end for operations that cannot be stopped. One on the store takes less.
 const LAST_BLOCKING: Duration = Duration::from_secs(10);
@@ -93,10 +89,12 @@ enum AirlockCommand {
     Replay(replay::ReplayArgs),
     Check(check::CheckArgs),
     Doctor(doctor::DoctorArgs),
+    Health(health::HealthArgs),
     Top(top::TopArgs),
     Diff(diff::DiffArgs),
     Import(import::ImportArgs),
     Plugin(plugin::PluginArgs),
+    Precompile(precompile::PrecompileArgs),
     Store(store::StoreArgs),
     Upstream(upstream::UpstreamArgs),
     Client(client::ClientArgs),
@@ -196,9 +194,11 @@ impl AirlockCommand {
             Self::Diff(args) => diff::run(&args).await,
             Self::Check(args) => check::run(&args).await,
             Self::Doctor(args) => Box::pin(doctor::run(&args)).await,
+            Self::Health(args) => health::run(&args).await,
             Self::Top(args) => Box::pin(top::run(&args)).await,
             Self::Import(args) => import::run(&args),
             Self::Plugin(args) => plugin::run(&args).await,
+            Self::Precompile(args) => precompile::run(&args).await,
             Self::Store(args) => store::run(&args).await,
             Self::Upstream(args) => upstream::run(&args).await,
             Self::Client(args) => client::run(&args).await,
@@ -213,7 +213,7 @@ impl AirlockCommand {
         match self {
             Self::Serve(_) | Self::Mcp(_) => telemetry::SERVICE_FILTER,
             Self::Demo(_) | Self::DemoMcpServer => telemetry::DEMO_FILTER,
-            Self::Plugin(args) => args.log_filter(),
+            Self::Plugin(args) => args.log_filter().unwrap_or(telemetry::COMMAND_FILTER),
             Self::Tools(_) => tools::FILTER,
             _ => telemetry::COMMAND_FILTER,
         }

@@ -1,15 +1,24 @@
 //! Airlock: a hardened gateway between language models and tools.
 //!
 //! Every tool call, wherever it comes from, crosses one policy decision. All code that the operator
-//! did not write runs in a WebAssembly sandbox with hard limits. This package wires the crates below
-//! `host/crates`, which the compiler keeps apart, in the direction of data flow:
+//! did not write runs in a WebAssembly sandbox with hard limits. This package has the command line, and re-exports
+//! what embedders use of the crates below `host/crates`, which the compiler keeps apart, in the direction of data flow:
 //!
 //! | crate | purpose |
 //! |---|---|
 //! | `cli` | the command line, with the feature of this name: flags → configuration → telemetry → gateway |
+//! | `config-file` | the configuration file as it is written |
+//! | `config-import` | the configuration of another program, translated |
+//! | `plugin-cli` | the commands of `airlock plugin` |
+//! | `terminal` | what commands share: output, questions, a gateway for the time of one command |
 //! | [`config`], [`settings`] | the configuration file → the settings of each crate; their types |
-//! | `gateway` | wires the parts and runs until shutdown; [`Gateway`] is the type that an embedder builds |
-//! | `server` | hyper: sockets, limits, drain, routes; one file per API |
+//! | `gateway` | wires the parts and runs until shutdown; [`Gateway`] is the type that an embedder builds, with its requests, tools and servers |
+//! | `ingress` | sockets and connections: TLS, the Unix socket, limits, eviction, drain; it knows no API |
+//! | `server` | routes, admission, and the APIs of callers; one file per API |
+//! | `operator-api` | the API of operators: management, approvals, events, diagnostics, logins |
+//! | `responses` | OpenAI's Responses API without its routes: translation, stored responses |
+//! | `replicas` | the gateways that share a store: forwards requests to the one that has the state |
+//! | `http` | the parts of requests and responses that all APIs share: bodies, credentials, errors, streams |
 //! | `requests` | what a request sees, holds and starts, whether it comes over HTTP or from the program |
 //! | `mcp-server` | the gateway as an MCP server: sessions, `tools/list` and `tools/call` |
 //! | `agent` | the loop: ask the model, run the calls that policy permits, respond; results as models read them, pending approvals, recall |
@@ -30,6 +39,7 @@
 //! | [`sandbox`] | wasmtime: a fresh instance for every call |
 //! | `egress` | the only path of plugins to the network; the client of providers; [`tls`] for every connection |
 //! | `process` | child processes, confined |
+//! | `registry` | components in OCI registries and at URLs: pull, push, download |
 //! | `admin-page` | the admin page for operators: its files, embedded |
 //! | `authoring` | `airlock plugin`: new, build, check, install |
 //! | `management` | operators, and the settings that they change while the gateway runs |
@@ -38,6 +48,7 @@
 //! | `telemetry` | spans; the export of traces, metrics and log records over OTLP |
 //! | `records` | the record of each call, decision and change: the call log, the audit log |
 //! | `store` | state that survives a restart |
+//! | `database` | statements on a file of `SQLite` or a server of `PostgreSQL` |
 //! | `wire` | JSON-RPC, MCP's messages, versions and headers: both ends |
 //! | `json`, `strings` | untrusted JSON, bounded, and its schemas; text for people and models |
 //! | `demo` | the whole gateway at work in eight scenes |
@@ -50,11 +61,8 @@
 pub mod cli;
 #[cfg(feature = "cli")]
 mod demo;
-mod gateway;
 #[cfg(feature = "cli")]
 mod guests;
-mod native;
-mod request;
 pub mod settings;
 #[cfg(feature = "cli")]
 mod telemetry;
@@ -64,20 +72,20 @@ pub use airlock_catalog as catalog;
 pub use airlock_compile as compile;
 pub use airlock_config as config;
 pub use airlock_conversation as conversation;
-pub use airlock_core::{door, model_control, tenant::Tenant, tool};
+pub use airlock_core::{door, model_control, secret::Secret, tenant::Tenant, tool};
 pub use airlock_egress::tls;
+pub use airlock_gateway::{
+    BadNativeTool, BadServer, CallReply, CallToApprove, ChatEvent, ChatEvents, ChatFailure,
+    ChatReply, Gateway, GatewayBuilder, GatewayError, GatewayRequest, NativeTool, PendingApproval,
+    ProgramServer, ProgramTools, Reloader, RequestBuilder, RequestError, ToolContext, ToolEffect,
+};
+pub use airlock_ingress::{PeerAddress, PeerCertificate};
 pub use airlock_management::{NewKeyValue, SetupToken};
+pub use airlock_mcp_client::{ConnectFailure, ServerStream, ServerTransport};
 pub use airlock_model::{ModelFailure, ModelReply, ModelSource};
 pub use airlock_requests::ChargeRefused;
 pub use airlock_runner as runner;
 pub use airlock_sandbox as sandbox;
-pub use airlock_server::{GatewayBody, GatewayService, PeerAddress, PeerCertificate};
+pub use airlock_server::{GatewayBody, GatewayService};
 // Types of arguments and results derive its trait.
 pub use schemars;
-
-pub use gateway::{Gateway, GatewayBuilder, GatewayError, Reloader};
-pub use native::{BadNativeTool, NativeTool, ProgramTools, ToolContext, ToolEffect};
-pub use request::{
-    CallReply, CallToApprove, ChatEvent, ChatEvents, ChatFailure, ChatReply, GatewayRequest,
-    PendingApproval, RequestBuilder, RequestError,
-};

@@ -7,13 +7,16 @@
 pub mod server {
     pub use airlock_core::operator::{Operator, Role};
     pub use airlock_identity::LoginSettings;
+    pub use airlock_ingress::{ClientAuth, TlsSettings};
     pub use airlock_mcp_server::{
         ApprovalMode, ApprovalRule, SessionBounds, Settings as McpServerSettings,
     };
-    pub use airlock_server::{
-        BuiltinTools, ClientAuth, ConfiguredOperator, ManagementSettings, OidcRole, OidcSettings,
-        ResponseBounds, Settings, TlsSettings,
+    pub use airlock_operator_api::{
+        ConfiguredOperator, ManagementSettings, OidcRole, OidcSettings,
     };
+    pub use airlock_responses::BuiltinTools;
+    pub use airlock_server::Settings;
+    pub use airlock_store::responses::ResponseBounds;
 }
 
 /// Types of `Config::providers`.
@@ -39,7 +42,8 @@ pub mod plugin {
     pub use airlock_core::{limit::GuestLimitSet, secret::SecretSource};
     pub use airlock_egress::{Injection, Rule};
     pub use airlock_plugin::{
-        FilesGrant, Grant, HttpGrant, KvGrant, PartialQuota, Profile, SecretGrant, Settings,
+        FilesGrant, Grant, HttpGrant, KvGrant, PartialQuota, Profile, PublisherKey, Publishers,
+        SecretGrant, Settings,
     };
 }
 
@@ -96,7 +100,7 @@ mod tests {
     use std::{collections::BTreeSet, path::PathBuf};
 
     use crate::{
-        config::{AbsentOwner, Client, Config, Disabled, Fingerprint, Source, StoreSeal},
+        config::{AbsentOwner, Client, Config, Disabled, Fingerprint, Source, StoreSeal, Vaults},
         door, sandbox,
     };
 
@@ -125,6 +129,7 @@ mod tests {
             prices,
             absent_owners,
             oauth,
+            publishers,
             store,
             store_seal,
             records,
@@ -132,6 +137,7 @@ mod tests {
             lock,
             file,
             fingerprint,
+            vaults,
             sandbox,
         } = config;
         let _: super::server::Settings = server;
@@ -152,12 +158,14 @@ mod tests {
         let _: super::limits::PriceTable = prices;
         let _: Vec<AbsentOwner> = absent_owners;
         let _: Option<super::oauth::VerifierSettings> = oauth;
+        let _: super::plugin::Publishers = publishers;
         let _: super::store::Location = store;
         let _: Option<StoreSeal> = store_seal;
         let _: super::records::RecordSettings = records;
         let _: super::telemetry::TelemetrySettings = telemetry;
         let _: [Option<PathBuf>; 2] = [lock, file];
         let _: Fingerprint = fingerprint;
+        let _: Vaults = vaults;
         let _: sandbox::Settings = sandbox;
         let clients: Vec<Client> = clients;
         for client in clients {

@@ -5,6 +5,7 @@ import './walks/hostile.mjs';
 import './walks/keyboard.mjs';
 import './walks/decisions.mjs';
 import './walks/servers.mjs';
+import './walks/runs.mjs';
 import './walks/session.mjs';
 // The last one, because it fills the lists of the gateway.
 import './walks/many.mjs';

@@ -1,8 +1,10 @@
 //! The page for operators, and what it needs from a gateway.
 
 mod approvals;
+mod definitions;
 mod events;
 mod page;
+mod replays;
 
 use std::os::unix::fs::symlink;
 
@@ -86,7 +88,7 @@ async fn an_operator_calls_a_tool_with_the_tools_of_a_key_and_the_same_approvals
     let path = format!("/v1/approvals/{}/approve", text(&call, "id"));
     let of_caller = Reply::of(gateway.request(Method::POST, &path)).await;
     assert_eq!((of_caller.status, of_caller.code()), (403, "operator_required"));
-    let _ = post(&gateway, &path, BOB, json!({})).await.ok();
+    let _ = post(&gateway, &path, BOB, json!({"shown": call["shown"]})).await.ok();
     let other = json!({"tool": "text-word_count", "arguments": {"text": "a b"}});
     let other = post(&gateway, "/api/mcp/try", EVE, other).await.ok();
     assert_eq!(other["state"], "waiting", "the approval is that of ann's call");
@@ -146,17 +148,26 @@ async fn reports_are_the_documents_of_a_directory() {
     let setup = setup();
     let directory = setup.directory().join("reports");
     std::fs::create_dir(&directory).expect("it is made");
-    std::fs::write(directory.join("chaos.json"), r#"{"ok": true}"#).expect("written");
+    let report = json!({"heading": "chaos", "tables": [], "checks": [], "good": true});
+    std::fs::write(directory.join("chaos.json"), report.to_string()).expect("written");
     std::fs::write(directory.join("hostile.json"), "no JSON").expect("written");
     symlink(directory.join("chaos.json"), directory.join("linked.json")).expect("it is made");
+    std::fs::write(directory.join("other.json"), r#"{"token": "hunter2"}"#).expect("written");
     let gateway = setup.set("/management/reports", "reports").serve_connected().await;
-    let reports = get(&gateway, "/api/reports", VIEWER).await.ok();
-    let [chaos, hostile, linked] = reports["data"].as_array().expect("a list").as_slice() else {
+    let reports = get(&gateway, "/api/reports", ANN).await.ok();
+    let [chaos, hostile, linked, other] = reports["data"].as_array().expect("a list").as_slice()
+    else {
         panic!("{reports}")
     };
     assert!(linked["problem"].is_string() && linked["document"].is_null(), "{linked}");
-    assert_eq!((text(chaos, "name"), &chaos["document"]), ("chaos.json", &json!({"ok": true})));
+    assert_eq!((text(chaos, "name"), &chaos["document"]), ("chaos.json", &report));
+    assert!(text(other, "problem").contains("not the report of a test suite"), "{other}");
+    assert!(!reports.to_string().contains("hunter2"), "{reports}");
     assert!(hostile["problem"].is_string() && hostile["document"].is_null(), "{hostile}");
+    let hidden = get(&gateway, "/api/reports", VIEWER).await.ok();
+    assert_eq!(text(&hidden["data"][0], "name"), "chaos.json");
+    assert!(text(&hidden["data"][0], "problem").contains("sees_payloads"), "{hidden}");
+    assert_eq!(hidden["data"][0]["document"], Value::Null);
     let refused = gateway.request(Method::GET, "/api/reports");
     assert_eq!(Reply::of(refused).await.code(), "operator_required");
 }

@@ -124,6 +124,26 @@ async fn the_first_run_prepares_the_executor_within_the_limits_of_the_compiler_p
 }
 
 #[tokio::test]
+async fn a_call_compiles_the_executor_only_if_it_runs_a_script() {
+    let setup = Setup::new().client(misbehaving("server", []).code_mode().auto(&["echo"]));
+    let cache = tempfile::tempdir().expect("a directory");
+    let call = setup.airlock("call").arg("server-echo").arg(r#"{"text": "one"}"#);
+    let called = call.env("AIRLOCK_CACHE_DIR", cache.path()).run().await.ok();
+    assert!(called.stdout.contains("one"), "{called}");
+    assert_eq!(compiled(cache.path()), 0, "{called}");
+    let script = setup.airlock("call").arg("executeToolCode").arg(r#"{"code": "result = 6 * 7"}"#);
+    let ran = script.env("AIRLOCK_CACHE_DIR", cache.path()).run().await.ok();
+    assert!(ran.stdout.contains("42"), "{ran}");
+    assert!(compiled(cache.path()) > 0, "{ran}");
+}
+
+/// Returns the number of files in a cache of compiled code.
+fn compiled(cache: &Path) -> usize {
+    let files = std::fs::read_dir(cache.join("code")).into_iter().flatten().flatten();
+    files.filter(|file| file.path().extension().is_some_and(|suffix| suffix == "cwasm")).count()
+}
+
+#[tokio::test]
 async fn check_names_every_problem_with_its_key_and_what_would_be_valid() {
     let setup = Setup::new()
         .set("/server/listen", "somewhere")

@@ -88,6 +88,50 @@ async fn a_key_that_is_not_valid_is_named_and_the_rest_is_checked() {
 }
 
 #[tokio::test]
+async fn a_url_without_a_scheme_is_told_with_what_would_be_valid() {
+    let valid = "expected a URL that starts with http:// or https://";
+    let setup = Setup::new()
+        .client(Client::http("bare", "tools.example.com:8080/mcp"))
+        .set("/telemetry/otlp/endpoint", "127.0.0.1:4318");
+    let document = errors(&setup).await;
+    let findings = found(&document, "configuration");
+    let subjects: Vec<_> = findings.iter().map(|finding| text(finding, "subject")).collect();
+    for key in ["connection_string", "telemetry.otlp.endpoint"] {
+        let at = subjects.iter().position(|subject| subject.ends_with(key));
+        let at = at.unwrap_or_else(|| panic!("no {key}: {document:#}"));
+        assert_eq!(
+            (text(findings[at], "found"), &findings[at]["status"]),
+            (valid, &json!("error"))
+        );
+    }
+    let setup = Setup::new();
+    let doctor = setup.airlock("doctor").arg("--json");
+    let run = doctor.env("OTEL_EXPORTER_OTLP_ENDPOINT", "127.0.0.1:4318").run().await.failed();
+    let document = run.json();
+    let named = text(found(&document, "configuration")[0], "found");
+    assert!(named.contains("OTEL_EXPORTER_OTLP_ENDPOINT"), "{run}");
+    assert!(named.contains("http://"), "{run}");
+}
+
+#[tokio::test]
+async fn a_directory_in_which_the_gateway_may_not_write_is_an_error() {
+    // Root may write everywhere.
+    if rustix::process::geteuid().is_root() {
+        return;
+    }
+    let setup = Setup::new();
+    let data = setup.directory().join("data");
+    fs::create_dir(&data).expect("it is made");
+    let setup = setup.set("/store", data.join("airlock.db").display().to_string());
+    set_mode(&data, 0o500);
+    let document = errors(&setup).await;
+    set_mode(&data, 0o700);
+    let finding = one(&document, "data_directory");
+    assert_eq!(finding["subject"], json!(data.display().to_string()));
+    assert!(text(finding, "valid").contains("may write"), "{finding:#}");
+}
+
+#[tokio::test]
 async fn people_are_shown_what_would_be_valid_and_the_fix() {
     let setup = Setup::new().client(Client::http("gone", &closed_url()));
     let run = setup.airlock("doctor").run().await.failed();

@@ -152,7 +152,7 @@ fn every_make_target_that_a_document_names_exists() {
 fn the_programs_on_the_page_about_embedding_are_the_examples() {
     let page = Document::read(root().join("docs/embedding.md"));
     let programs: Vec<_> = page.blocks_in("rust").collect();
-    let examples = ["embed", "requests", "axum"].map(|name| {
+    let examples = ["embed", "requests", "events", "axum"].map(|name| {
         let path = root().join(format!("host/examples/{name}.rs"));
         fs::read_to_string(path).expect("UTF-8")
     });

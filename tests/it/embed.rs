@@ -3,6 +3,8 @@
 
 mod chats;
 mod requests;
+mod servers;
+mod vaults;
 
 use std::{process::Stdio, sync::Arc, time::Instant};
 
@@ -14,7 +16,11 @@ use airlock::{
     },
     tool::{Annotations, CallError, Content, HostCode, ToolError, ToolOutput},
 };
-use airlock_tests::{BUDGET, Embedded, Setup, example_binary, wait};
+use airlock_tests::{
+    BUDGET, Embedded, Setup, example_binary,
+    mcp::{Endpoint, McpSession},
+    wait,
+};
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use tokio::{net::TcpListener, process::Command, time::timeout};
@@ -47,6 +53,18 @@ async fn a_policy_of_the_program_requires_an_approval_and_refuses_a_call() {
     assert_eq!(waits, r#"waits: internal-pay {"amount":20}"#);
     assert_eq!(done, "done: anonymous paid 20");
     assert!(refused.starts_with("airlock.policy_refused: "), "{refused}");
+}
+
+#[tokio::test]
+async fn a_chat_is_shown_as_it_runs_and_its_call_is_billed_by_a_control_of_the_program() {
+    let printed = example("events").await;
+    let expected = [
+        r#"calls internal-weather {"name":"Oslo"}"#,
+        "internal-weather: snow in Oslo",
+        "There is snow in Oslo",
+        "billed: 1",
+    ];
+    assert_eq!(printed, expected);
 }
 
 #[tokio::test]
@@ -91,6 +109,38 @@ async fn a_tool_of_the_program_knows_its_tenant_and_reports_progress() {
         "{event:?}"
     );
     embedded.stop().await;
+}
+
+/// Returns whether a session lists the tool `later` of the program.
+async fn lists_later(session: &McpSession) -> bool {
+    let listed = session.request("tools/list", json!({})).result().await;
+    let mut tools = listed["tools"].as_array().expect("tools").iter();
+    tools.any(|tool| tool["name"] == "internal-later")
+}
+
+#[tokio::test]
+async fn mcp_clients_are_notified_of_tools_of_the_program_that_come_and_go() {
+    let setup = Setup::new();
+    let config = Config::load(&setup.write()).expect("a configuration");
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let gateway = Gateway::builder(config).listener(listener).start().await.expect("it starts");
+    let serving = tokio::spawn(gateway.serve());
+    let session = Endpoint::at(&format!("http://{address}")).session().await;
+    assert!(!lists_later(&session).await);
+    let mut notifications = session.listen().stream().await;
+    let later = NativeTool::new("later", "Comes later.", json!({}), describe);
+    gateway.tools().register(later).await.expect("its name is free");
+    let notified = notifications.next().await.expect("a notification");
+    assert_eq!(notified["method"], "notifications/tools/list_changed", "{notified}");
+    assert!(lists_later(&session).await);
+    gateway.tools().remove("later").await.expect("it is there");
+    let notified = notifications.next().await.expect("a notification");
+    assert_eq!(notified["method"], "notifications/tools/list_changed", "{notified}");
+    assert!(!lists_later(&session).await);
+    drop(notifications);
+    timeout(wait::SOON, gateway.stop()).await.expect("it stops");
+    timeout(wait::SOON, serving).await.expect("it ends").expect("no panic").expect("no error");
 }
 
 /// Refuses every call.

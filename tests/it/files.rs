@@ -80,6 +80,11 @@ async fn a_granted_file_is_read_and_written() {
         .await
         .ok();
     assert_eq!(fs::read_to_string(granted.docs().join("new.txt")).expect("it was made"), "made");
+    let nested = json!({"path": "docs/a/b"});
+    for created in ["true", "false"] {
+        let made = gateway.execute("files-create_directory", &nested).await.content();
+        assert!(granted.docs().join("a/b").is_dir() && made.contains(created), "{made}");
+    }
     let found =
         gateway.execute("files-search_files", &json!({"path": "docs", "content": "grant"})).await;
     assert!(found.text.contains("a.txt"), "{}", found.text);
@@ -113,6 +118,10 @@ async fn a_read_only_grant_refuses_writes() {
             );
         }
     }
+    let message =
+        refused(&gateway, "files-create_directory", json!({"path": "docs/new/deep"})).await;
+    assert!(message.contains("reading only"), "{message}");
+    assert!(!granted.docs().join("new").exists());
     refused(&gateway, "hostile-write", json!({"path": "/docs/a.txt", "text": "x"})).await;
     assert_eq!(
         fs::read_to_string(granted.docs().join("a.txt")).expect("it is still there"),
@@ -151,6 +160,10 @@ async fn no_spelling_of_a_path_leads_out_of_a_grant() {
         }
         refused(&gateway, "hostile-write", json!({"path": path, "text": "overwritten"})).await;
     }
+    for path in ["docs/link_to_directory/new", "docs/../secret/new", "/etc/new"] {
+        refused(&gateway, "files-create_directory", json!({"path": path})).await;
+    }
+    granted.secret_is_untouched();
     assert_eq!(
         fs::read_to_string(granted.secret().join("b.txt")).expect("it is still there"),
         "hidden"

@@ -183,6 +183,13 @@ async fn commands_reach_a_gateway_over_https_by_its_certificate() {
     // Of an authority that the system does not have.
     let strange = list(&caller, "--url", &url).run().await.failed();
     assert!(strange.to_string().contains("invalid peer certificate"), "{strange}");
+    let none = gateway.directory().join("no-authorities");
+    std::fs::create_dir(&none).expect("a directory");
+    let empty = none.join("empty.pem");
+    std::fs::write(&empty, "").expect("written");
+    let lacking = list(&caller, "--url", &url).env("SSL_CERT_FILE", &empty);
+    let lacking = lacking.env("SSL_CERT_DIR", &none).run().await.failed();
+    assert!(lacking.to_string().contains("ca-certificates"), "{lacking}");
     let trusting = list(&caller, "--url", &url).env("SSL_CERT_FILE", &ca).run().await.ok();
     assert!(trusting.json().to_string().contains("server"));
     // A configuration with the port, whose certificate is that of the gateway. By this name, no authority

@@ -3,7 +3,6 @@
 use std::{fs, path::PathBuf};
 
 use airlock_tests::{Client, Gateway, Reply, Setup, guests, misbehaving, wait};
-use reqwest::Method;
 use serde_json::{Value, json};
 
 /// Credentials of virtual keys.
@@ -72,8 +71,7 @@ async fn a_new_server_is_connected_and_a_removed_one_is_gone_with_its_process() 
     let process = pid(&gateway).await;
     let taken = logged(&gateway, "changed settings taken").await;
     assert!(taken.contains("added=\"up\""), "{taken}");
-    let metrics = gateway.request(Method::GET, "/metrics");
-    let text = metrics.send().await.expect("sent").text().await.expect("text");
+    let text = gateway.metrics().await;
     assert!(text.contains("airlock_tool_calls_total{client=\"up\",tool=\"up-pid\""), "{text}");
 
     edit(&gateway, |config| clients(config)[0]["disabled"] = json!(true));
@@ -91,8 +89,7 @@ async fn a_new_server_is_connected_and_a_removed_one_is_gone_with_its_process() 
     wait::until("the server to be removed", is_gone).await;
     assert_eq!(refusal(&gateway, "up-pid").await, "not_found");
     ended(&process).await;
-    let metrics = gateway.request(Method::GET, "/metrics");
-    let text = metrics.send().await.expect("sent").text().await.expect("text");
+    let text = gateway.metrics().await;
     assert!(!text.contains("client=\"up\""), "{text}");
 }
 

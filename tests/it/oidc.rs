@@ -13,6 +13,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use self::{browser::Browser, provider::Provider};
+use crate::records::events;
 
 const SESSION: &str = "/api/session";
 const KEYS: &str = "/api/governance/virtual-keys";
@@ -53,7 +54,12 @@ async fn change(
 
 #[tokio::test]
 async fn an_operator_logs_in_changes_a_setting_under_a_readable_name_and_logs_out() {
-    let (provider, gateway) = serve().await;
+    let log = tempfile::tempdir().expect("a directory");
+    let mut provider = Provider::start().await;
+    let setup = setup(&provider).set("/records/audit/enabled", true);
+    let setup = setup.set("/records/audit/dir", log.path().display().to_string());
+    let gateway = setup.serve().await;
+    provider.redirect_to(gateway.address()).await;
     let mut browser = Browser::new();
     let redirect = browser.authorize(gateway.address(), "?return_to=%2Fadmin", "ann").await;
     let page = browser.open(&redirect).await;
@@ -82,6 +88,16 @@ async fn an_operator_logs_in_changes_a_setting_under_a_readable_name_and_logs_ou
     assert_eq!((refused.status, refused.code()), (401, "operator_required"));
     let said = gateway.said();
     assert!(said.contains("an operator has logged in") && !said.contains(&cookie), "{said}");
+    gateway.terminate();
+    gateway.ended().await;
+    let events = events(log.path());
+    let recorded = events.iter().filter_map(|event| {
+        let kind = event["kind"].as_str().filter(|kind| kind.starts_with("operator_"));
+        Some((kind?, event["actor"].as_str()?))
+    });
+    let actor = format!("operator {name:?}");
+    let expected = [("operator_login", actor.as_str()), ("operator_logout", actor.as_str())];
+    assert_eq!(recorded.collect::<Vec<_>>(), expected);
 }
 
 #[tokio::test]

@@ -114,6 +114,38 @@ async fn an_err_is_the_error_of_the_tool_and_a_wrong_argument_that_of_the_caller
     assert!(wrong.text.contains("scale") && wrong.text.contains("celsius"), "{}", wrong.text);
 }
 
+/// Modules for other hosts, in WebAssembly's text format, and a part of the reason that each is refused.
+const FOREIGN: [(&str, &str); 2] = [
+    // As a plugin of hyper-mcp is.
+    (
+        r#"(module
+            (import "extism:host/env" "input_length" (func (result i64)))
+            (func (export "call_tool") (result i32) (i32.const 0))
+        )"#,
+        "a plugin for Extism",
+    ),
+    // As some components for wassette do.
+    (
+        r#"(component (import "wasi:config/store@0.2.0-draft" (instance)))"#,
+        "wasi:config/store@0.2.0-draft; a plugin reads its configuration by airlock:host/config",
+    ),
+];
+
+#[tokio::test]
+async fn a_module_for_another_host_is_refused_with_the_reason_in_one_line() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let file = directory.path().join("foreign.wasm");
+    for (text, reason) in FOREIGN {
+        fs::write(&file, wat::parse_str(text).expect("it is valid")).expect("written");
+        for command in [["plugin", "inspect"], ["plugin", "install"]] {
+            let run = command.iter().fold(Airlock::new(), Airlock::arg).arg(&file);
+            let refused = run.current_dir(directory.path()).run().await.failed();
+            assert!(refused.stderr.lines().any(|line| line.contains(reason)), "{refused}");
+        }
+    }
+    assert!(!directory.path().join("airlock.json").exists(), "nothing was changed");
+}
+
 #[tokio::test]
 async fn an_operator_installs_it_with_the_descriptions_that_it_lacks() {
     let directory = tempfile::tempdir().expect("a temporary directory");

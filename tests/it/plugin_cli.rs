@@ -2,7 +2,9 @@
 
 mod accept;
 mod grants;
+mod index;
 mod install;
+mod registry;
 mod reload;
 
 use std::{ffi::OsStr, fs, path::PathBuf};

@@ -156,7 +156,7 @@ async fn requests_to_models_are_ranked_and_measured_over_time() {
 }
 
 /// Returns the events of an audit log.
-fn events(directory: &Path) -> Vec<Value> {
+pub(crate) fn events(directory: &Path) -> Vec<Value> {
     let text = fs::read_to_string(directory.join("log.jsonl")).expect("the log");
     // The last line may be on its way.
     let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());

@@ -21,12 +21,35 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("scripts", &["mcp-client", "plugin", "upstream"]),
     // Who asks does not know where tools come from.
     ("agent", &["plugin", "sandbox", "scripts", "upstream"]),
-    ("server", &["config", "plugin", "sandbox", "upstream"]),
+    ("server", &["config", "management", "plugin", "sandbox", "upstream"]),
+    // Connections know no API, and no API knows another one.
+    ("ingress", &["agent", "config", "http", "mcp-server", "model", "server", "store"]),
+    ("http", &["config", "mcp-server", "operator-api", "replicas", "responses", "server"]),
+    ("replicas", &["config", "mcp-server", "operator-api", "responses", "server"]),
+    ("responses", &["config", "ingress", "mcp-server", "operator-api", "replicas", "server"]),
+    ("operator-api", &["config", "management", "mcp-server", "replicas", "responses", "server"]),
+    ("management", &["mcp-server", "server"]),
     // Scripts as a library need neither a gateway nor the world outside.
-    ("runner", &["config", "egress", "mcp-client", "plugin", "scripts", "server", "store"]),
+    (
+        "runner",
+        &["config", "egress", "gateway", "mcp-client", "plugin", "scripts", "server", "store"],
+    ),
     ("executors", &["catalog", "compile", "runner", "sandbox"]),
     // Requests know neither the form in which they came nor where tools come from.
-    ("requests", &["config", "mcp-server", "plugin", "sandbox", "server", "upstream", "wire"]),
+    (
+        "requests",
+        &[
+            "config",
+            "http",
+            "ingress",
+            "mcp-server",
+            "plugin",
+            "sandbox",
+            "server",
+            "upstream",
+            "wire",
+        ],
+    ),
     // Records know what happened, and not what made it happen.
     ("records", &["agent", "catalog", "config", "limits", "management", "mcp-server", "server"]),
     // The compiler knows components and native code, not what runs them or for whom.
@@ -37,7 +60,13 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     // Every crate that is traced sees telemetry, which knows none of them.
     ("telemetry", &["agent", "config", "core", "egress", "model", "scripts", "server", "upstream"]),
     // What authors do needs no gateway.
-    ("authoring", &["agent", "catalog", "mcp-server", "scripts", "server", "upstream"]),
+    ("authoring", &["agent", "catalog", "gateway", "mcp-server", "scripts", "server", "upstream"]),
+    // The file as it is written knows no settings but the values of its keys.
+    ("config-file", &["config", "mcp-client", "server", "store", "upstream"]),
+    // Connections and tables know none of what is kept in them.
+    ("database", &["limits", "store"]),
+    // Commands alone need them.
+    ("gateway", &["authoring", "config-import", "plugin-cli", "registry", "terminal"]),
 ];
 
 /// Outside crates, and the only crates that may depend on them.
@@ -45,9 +74,9 @@ const PLACES: &[(&str, &[&str])] = &[
     ("wasmtime", &["compile", "sandbox"]),
     ("wasmtime-wizer", &["compile"]),
     ("wasmparser", &["compile"]),
-    ("rusqlite", &["store"]),
-    ("tokio-postgres", &["store"]),
-    ("hyper", &["egress", "server"]),
+    ("rusqlite", &["database"]),
+    ("tokio-postgres", &["database"]),
+    ("hyper", &["egress", "http", "ingress", "server"]),
     ("bollard", &["mcp-client"]),
     ("landlock", &["process"]),
     ("opentelemetry", &["telemetry"]),
@@ -55,7 +84,7 @@ const PLACES: &[(&str, &[&str])] = &[
     ("opentelemetry-proto", &["telemetry"]),
     ("opentelemetry_sdk", &["telemetry"]),
     ("libc", &["process"]),
-    ("clap", &[]),
+    ("clap", &["plugin-cli", "terminal"]),
     ("pyo3", &[]),
     ("napi", &[]),
 ];

@@ -90,9 +90,14 @@ impl Stage {
 
     /// Waits for the span of a request whose trace has a span of this name, and returns the trace.
     async fn trace_with(&self, name: &str) -> Vec<Span> {
-        wait::until(&format!("the trace of {name:?}"), async || {
+        self.trace_where(name, |span| span.name == name).await
+    }
+
+    /// Waits for the span of a request whose trace has such a span, and returns the trace.
+    async fn trace_where(&self, what: &str, is_wanted: impl Fn(&Span) -> bool) -> Vec<Span> {
+        wait::until(&format!("the trace of {what:?}"), async || {
             let spans = self.spans();
-            let trace = spans.iter().find(|span| span.name == name)?.trace_id.clone();
+            let trace = spans.iter().find(|span| is_wanted(span))?.trace_id.clone();
             let trace: Vec<_> = spans.into_iter().filter(|span| span.trace_id == trace).collect();
             trace.iter().any(is_of_request).then_some(trace)
         })

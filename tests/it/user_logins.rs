@@ -19,7 +19,7 @@ use self::{
     browser::{Browser, confirmation},
     peer::{Peer, State},
 };
-use crate::{identity::Issuer, upstream_oauth};
+use crate::{identity::Issuer, records::events, upstream_oauth};
 
 const ANN: &str = "sk-bf-ann-0123456789abc";
 const BOB: &str = "sk-bf-bob-0123456789abc";
@@ -155,8 +155,11 @@ async fn a_login_belongs_to_the_key_that_asked_and_to_the_browser_that_confirmed
 
 #[tokio::test]
 async fn a_login_is_listed_for_its_holder_and_ends_when_it_is_revoked_or_not_renewed() {
+    let log = tempfile::tempdir().expect("a directory");
     let peer = Peer::start(open()).await;
-    let gateway = setup(&peer).serve_connected().await;
+    let setup = setup(&peer).set("/records/audit/enabled", true);
+    let setup = setup.set("/records/audit/dir", log.path().display().to_string());
+    let gateway = setup.serve_connected().await;
     log_in(&gateway, ANN, "ann").await;
     log_in(&gateway, BOB, "bob").await;
     let [own] = &sessions(&gateway, Some(ANN)).await[..] else { panic!("one") };
@@ -183,6 +186,20 @@ async fn a_login_is_listed_for_its_holder_and_ends_when_it_is_revoked_or_not_ren
     let [own] = &sessions(&gateway, Some(BOB)).await[..] else { panic!("one") };
     assert_eq!(own["status"], "active");
     assert_eq!(peer.state().mixed, 0);
+    gateway.terminate();
+    gateway.ended().await;
+    let events = events(log.path());
+    let recorded = events.iter().filter_map(|event| {
+        let kind = event["kind"].as_str().filter(|kind| kind.starts_with("user_"));
+        Some((kind?, event["actor"].as_str()?, event["object"].as_str()?))
+    });
+    let expected = [
+        ("user_login", "key \"ann\"", "up"),
+        ("user_login", "key \"bob\"", "up"),
+        ("user_logout", "key \"ann\"", "up"),
+        ("user_login", "key \"bob\"", "up"),
+    ];
+    assert_eq!(recorded.collect::<Vec<_>>(), expected);
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 /** Runs that wait for an approval: decisions, dumps, other processes, replay. */
 
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 
 import * as airlock from 'airlock-gateway';
@@ -86,8 +87,39 @@ test('an unknown call is refused', async () => {
   for (const id of [99, -1, 1.5, '1', 2 ** 40]) {
     assert.throws(() => run.approve(id), airlock.AirlockError);
     assert.throws(() => run.deny(id), airlock.AirlockError);
+    assert.throws(() => run.approve([1, id]), airlock.AirlockError);
+    assert.throws(() => run.deny([1, id]), airlock.AirlockError);
   }
+  assert.deepEqual(pending(run), [{ amount: 1 }], 'none of the calls is decided about');
   assert.throws(() => run.deny([], 5), airlock.AirlockError);
+});
+
+test('an empty selection decides about no call', async () => {
+  const { calls, tools } = shop();
+  const run = await startScript('pay(1)', { tools });
+  run.approve([]);
+  run.deny([]);
+  assert.deepEqual(pending(run), [{ amount: 1 }]);
+  for (const answer of [undefined, null, true, '1', [undefined], [null]]) assert.throws(() => run.approve(answer), airlock.AirlockError);
+  assert.throws(() => run.approve(1, 1), airlock.AirlockError);
+  assert.deepEqual(pending(await run.resume()), [{ amount: 1 }]);
+  assert.deepEqual(calls, []);
+});
+
+test('several calls are approved by their ids alone', async () => {
+  const { tools } = shop();
+  const code = 'import asyncio\nawait asyncio.gather(pay(1), pay(2), pay(3))';
+  let run = await startScript(code, { tools });
+  assert.throws(() => run.approve(), { name: 'AirlockError', message: /3 calls wait/ });
+  assert.throws(() => run.approve(...[]), { name: 'AirlockError', message: /3 calls wait/ });
+  assert.equal(run.pending.length, 3);
+  run.approve(run.pending.slice(1).map((call) => call.id));
+  assert.deepEqual(pending(run), [{ amount: 1 }]);
+  run.approve();
+  assert.deepEqual((await run.resume()).value, ['paid 1', 'paid 2', 'paid 3']);
+  run = await startScript(code, { tools });
+  run.deny(undefined, 'too much');
+  assert.deepEqual(run.pending, []);
 });
 
 test('a run is used up when it is resumed', async () => {
@@ -156,6 +188,21 @@ test('a dump that was changed is refused', async () => {
     assert.throws(() => loadRun(damaged, { tools }), airlock.BadDump);
   }
   for (const wrong of ['a', undefined, [1, 2]]) assert.throws(() => loadRun(wrong, { tools }), airlock.AirlockError);
+});
+
+test('a dump that would take far more memory than its bytes is refused', async () => {
+  const [version, , document] = Buffer.from((await startScript('1')).dump()).toString().split('\n');
+  const swelling = `{"more":[${'{"":0},'.repeat(1_600_000)}0],${document.slice(1)}`;
+  const digest = createHash('sha256').update(swelling).digest('hex');
+  const hostile = Buffer.from([version, digest, swelling].join('\n'));
+  assert.throws(() => loadRun(hostile), { name: 'BadDump', message: /memory/ });
+  await assert.rejects(replay(hostile), { name: 'BadDump', message: /memory/ });
+});
+
+test('more bytes than a dump has are refused', async () => {
+  const bytes = new Uint8Array(2 ** 28 + 1);
+  assert.throws(() => loadRun(bytes), { name: 'BadDump', message: /268435456/ });
+  await assert.rejects(replay(bytes), { name: 'BadDump', message: /268435456/ });
 });
 
 test('other tools than those of the run are refused', async () => {

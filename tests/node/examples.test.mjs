@@ -8,7 +8,7 @@ import { test } from 'node:test';
 import { PLACE, WITHOUT_TYPESCRIPT, runFile } from './support.mjs';
 
 const EXAMPLES = join(PLACE, 'examples');
-const NAMES = ['agent', 'approvals', 'plain'];
+const NAMES = ['agent', 'approvals', 'gateway', 'plain'];
 
 const source = (name) => readFile(join(EXAMPLES, `${name}.mts`), 'utf8');
 
@@ -29,7 +29,7 @@ for (const name of NAMES) {
 test('the page begins with the first example and shows the others', async () => {
   const page = await readFile(process.env.AIRLOCK_NODE_PAGE, 'utf8');
   const programs = [...page.matchAll(/```ts\n(import .*?)```/gs)].map(([, program]) => program);
-  const examples = await Promise.all(['plain', 'approvals', 'agent'].map(source));
+  const examples = await Promise.all(['plain', 'approvals', 'gateway', 'agent'].map(source));
   assert.deepEqual(programs, examples.map((text) => text.slice(text.indexOf('\n\n') + 2)));
   assert.match(page, /^# Node\.js\n\n```ts\nimport /);
 });

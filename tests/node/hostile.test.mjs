@@ -102,6 +102,7 @@ test('a limit out of its range is refused by its name', async () => {
     seconds: [0, -1, Infinity],
     calls: [0, -1, 1.5, 20_001],
     parallelCalls: [0, 1001],
+    nesting: [0, 17],
   })) {
     for (const value of values) {
       const refused = runScript('1', { limits: { [name]: value } });
@@ -109,3 +110,69 @@ test('a limit out of its range is refused by its name', async () => {
     }
   }
 });
+
+class EndlessSet extends Set {
+  *[Symbol.iterator]() {
+    for (;;) yield 1;
+  }
+}
+
+class EndlessMap extends Map {
+  *[Symbol.iterator]() {
+    for (;;) yield ['name', undefined];
+  }
+}
+
+class EndlessArray extends Array {
+  *[Symbol.iterator]() {
+    for (;;) yield undefined;
+  }
+}
+
+class EndlessTree {
+  constructor() {
+    for (const name of ['left', 'right']) Object.defineProperty(this, name, { enumerable: true, get: () => new EndlessTree() });
+  }
+}
+
+/** Returns an object whose properties are made when they are read: all of them would take gigabytes. */
+function largeProperties() {
+  const made = {};
+  for (let part = 0; part < 200; part += 1) {
+    Object.defineProperty(made, `part${part}`, { enumerable: true, get: () => Buffer.alloc(32 << 20, 'x').toString('latin1') });
+  }
+  return made;
+}
+
+const list = [];
+list.push(list);
+const members = {};
+members.more = members;
+const HOSTILE = {
+  'an array that contains itself': list,
+  'an object that contains itself': members,
+  'an array without end': new EndlessArray(),
+  'a set without end': new EndlessSet(),
+  'a map without end, of members that are left out': new EndlessMap(),
+  'properties without end': new EndlessTree(),
+  'properties that are large together': largeProperties(),
+  'what toJSON returns without end': { toJSON: () => ({ toJSON: () => HOSTILE['what toJSON returns without end'] }) },
+  'an object of a number that is itself': Object.assign(Object(1), { valueOf: () => HOSTILE['an object of a number that is itself'] }),
+  'a sparse array': new Array(2 ** 32 - 1),
+  NaN: [NaN],
+  'a large BigInt': 1n << 100_000n,
+  'a text of 65 MiB': 'x'.repeat(65 << 20),
+  'bytes of 60 MiB': new Uint8Array(60 << 20),
+  'a key that is no text': new Map([[{}, 1]]),
+  'half of a surrogate pair': { '\ud800': 1 },
+  'a generator': (function* () {})().next,
+};
+
+for (const [name, value] of Object.entries(HOSTILE)) {
+  test(`as a result or an input: ${name}`, async () => {
+    const take = anyTool('take', () => value);
+    await assert.rejects(runScript('take()', { tools: [take], limits: LIMITS }), (error) => error.cause instanceof TypeError);
+    await assert.rejects(runScript('value', { inputs: { value } }), TypeError);
+    assert.equal(await runScript('echo(2) + 1', { tools: [echo] }), 3);
+  });
+}

@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { test } from 'node:test';
 import { Worker } from 'node:worker_threads';
 
-import { runScript } from 'airlock-gateway';
+import { runScript, startScript } from 'airlock-gateway';
 
 import { PLACE, anyTool, runProgram } from './support.mjs';
 
@@ -25,6 +25,29 @@ async function check(source, output) {
 test('many scripts run at the same time', async () => {
   const runs = Array.from({ length: 200 }, (_, number) => runScript('double(number) + 1', { tools: [double], inputs: { number } }));
   assert.deepEqual(await Promise.all(runs), Array.from({ length: 200 }, (_, number) => number * 2 + 1));
+});
+
+test('scripts in each other end at their limit', async () => {
+  for (const code of ['again()', 'import asyncio\nresult = (await asyncio.gather(again()))[0]']) {
+    let calls = 0;
+    const again = anyTool('again', async () => {
+      calls += 1;
+      return runScript(code, { tools: [again], limits: { nesting: 3 } }).catch((error) => error.limit);
+    });
+    assert.equal(await runScript(code, { tools: [again], limits: { nesting: 3 } }), 'nesting');
+    assert.equal(calls, 3);
+    assert.equal(await runScript('1', { limits: { nesting: 1 } }), 1);
+  }
+});
+
+test('a resumed run is nested in the run of its tool', async () => {
+  const pay = anyTool('pay', () => 1, { needsApproval: true });
+  const outer = anyTool('outer', async () => {
+    const run = await startScript('pay()', { tools: [pay], limits: { nesting: 2 } });
+    run.approve();
+    return (await run.resume()).value;
+  });
+  assert.equal(await runScript('outer()', { tools: [outer] }), 1);
 });
 
 test('threads run scripts with tools of their own', async () => {

@@ -110,6 +110,12 @@ test('each line is passed on and kept', async () => {
   assert.equal(run.output, 'a\nb 1');
 });
 
+test('many lines arrive in their order before the end', async () => {
+  const lines = [];
+  await runScript('for n in range(3500): print(n)', { onPrint: (line) => lines.push(line) });
+  assert.deepEqual(lines, Array.from({ length: 3500 }, (_, n) => String(n)));
+});
+
 test('an error of the receiver of lines ends the script', async () => {
   const error = new RangeError('full');
   const refuse = () => {

@@ -1,6 +1,6 @@
 // Types of the package: what a program may write, and what it may not. It is checked and not run.
 
-import { LimitExceeded, ScriptError, ToolFailed, runScript, startScript, tool } from 'airlock-gateway';
+import { ApprovalPending, ChatFailed, Gateway, LimitExceeded, ModelError, ScriptError, ToolFailed, runScript, startScript, tool } from 'airlock-gateway';
 import type { Run, ScriptValue, Tool } from 'airlock-gateway';
 import { z } from 'zod';
 
@@ -44,6 +44,14 @@ export const run: Run = await startScript('1', {
   language: 'starlark',
   onPrint: (line) => void line.trim(),
 });
+run.approve();
+run.approve(run.pending.map((call) => call.id));
+run.deny(undefined, 'no');
+const selected: number[] = [];
+// @ts-expect-error ids are one array, or none of them would be all
+run.approve(...selected);
+// @ts-expect-error a selection that is missing is none
+run.approve(undefined);
 // @ts-expect-error the value of a script has no known type
 export const text: string = value;
 
@@ -61,3 +69,27 @@ try {
   if (error instanceof ScriptError) console.log(error.line?.toFixed(), error.rendered.trim());
   if (error instanceof LimitExceeded) console.log(error.limit.trim());
 }
+
+const gateway = await Gateway.start({ store: 'airlock.db' }, {
+  tools: [typed, plain],
+  onModel: async function* ({ messages, temperature }, { signal }) {
+    signal.throwIfAborted();
+    if (temperature > 1) throw new ModelError('too warm', { status: 400 });
+    yield String(messages.at(-1)?.content);
+  },
+});
+await Gateway.start('airlock.json', { onModel: () => ({ content: 'yes' }), codeMode: true });
+for await (const chunk of await gateway.chatStream([{ role: 'user', content: 'x' }], { model: 'own/x', key: 'k' })) console.log(chunk.choices);
+try {
+  console.log((await gateway.call('internal-plain', { a: 1 }, { seconds: 1, signal: AbortSignal.timeout(1) })).data);
+} catch (error) {
+  if (error instanceof ApprovalPending) await gateway.approve(error.pending.id, { operator: true });
+  if (error instanceof ChatFailed) console.log(error.status.toFixed(), error.code.trim());
+}
+// @ts-expect-error a chat names its model
+await gateway.chat([]);
+// @ts-expect-error there is no such option
+await gateway.tools({ exclude_tools: [] });
+// @ts-expect-error a gateway is started
+new Gateway();
+await gateway.close();

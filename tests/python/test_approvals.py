@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pickle
 import subprocess
 import sys
 import unittest
+from collections.abc import Callable
 from typing import Any
 
 from support import WAIT_SECONDS, run_async
@@ -94,6 +96,46 @@ class Decisions(unittest.TestCase):
         for decide in run.approve, run.deny:
             with self.assertRaises(KeyError):
                 decide(99)
+            with self.assertRaises(KeyError):
+                decide([1, 99])
+            self.assertEqual(pending(run), [{"amount": 1}], "none of the calls is decided about")
+
+    def test_an_empty_selection_decides_about_no_call(self) -> None:
+        run = airlock.start_script("pay(1)", Shop().tools)
+        nothing: list[int] = []
+        run.approve(nothing)
+        run.approve(call.id for call in run.pending if call.tool == "look")
+        run.deny(nothing)
+        self.assertEqual(pending(run.resume()), [{"amount": 1}])
+
+    def test_several_calls_are_approved_by_their_ids_alone(self) -> None:
+        shop = Shop()
+        code = "import asyncio\nawait asyncio.gather(pay(1), pay(2), pay(3))"
+        run = airlock.start_script(code, shop.tools)
+        with self.assertRaisesRegex(ValueError, "3 calls wait"):
+            run.approve()
+        with self.assertRaisesRegex(ValueError, "3 calls wait"):
+            run.approve(*[])
+        self.assertEqual(len(run.pending), 3)
+        run.approve([call.id for call in run.pending[1:]])
+        self.assertEqual(pending(run), [{"amount": 1}])
+        run.approve()
+        self.assertEqual(run.resume().value, ["paid 1", "paid 2", "paid 3"])
+        run = airlock.start_script(code, shop.tools)
+        run.deny(reason="too much")
+        self.assertEqual(run.pending, [])
+
+    def test_an_answer_that_is_no_id_is_refused(self) -> None:
+        run = airlock.start_script("pay(1)", Shop().tools)
+        approve: Callable[..., None] = run.approve
+        deny: Callable[..., None] = run.deny
+        for answer in True, [True], None, "1", ["1"], 1.0:
+            for decide in approve, deny:
+                with self.subTest(answer=answer), self.assertRaises(TypeError):
+                    decide(answer)
+        with self.assertRaises(TypeError):
+            approve(1, 1)
+        self.assertEqual(pending(run), [{"amount": 1}])
 
     def test_a_run_is_used_up_when_it_is_resumed(self) -> None:
         run = airlock.start_script("pay(1)", Shop().tools)
@@ -176,6 +218,20 @@ print(run.resume().value, shop.calls)
         for damaged in b"", b"x", dump[:-1], dump + b"x", dump.replace(b"pay", b"buy"):
             with self.subTest(length=len(damaged)), self.assertRaises(airlock.BadDump):
                 airlock.load_run(damaged, shop.tools)
+
+    def test_a_dump_that_would_take_far_more_memory_than_its_bytes_is_refused(self) -> None:
+        version, _, document = airlock.start_script("1").dump().split(b"\n", 2)
+        swelling = b'{"more":[' + b'{"":0},' * 1_600_000 + b"0]," + document[1:]
+        digest = hashlib.sha256(swelling).hexdigest().encode()
+        hostile = b"\n".join([version, digest, swelling])
+        for load in airlock.load_run, airlock.replay:
+            with self.subTest(load=load.__name__), self.assertRaisesRegex(airlock.BadDump, "memory"):
+                load(hostile)
+
+    def test_more_bytes_than_a_dump_has_are_refused(self) -> None:
+        for load in airlock.load_run, airlock.replay:
+            with self.subTest(load=load.__name__), self.assertRaisesRegex(airlock.BadDump, "268435456"):
+                load(bytes((256 << 20) + 1))
 
     def test_other_tools_than_those_of_the_run_are_refused(self) -> None:
         dump = airlock.start_script("pay(1)", Shop().tools).dump()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import pickle
 import signal
 import tempfile
+import threading
 import unittest
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
@@ -51,6 +53,48 @@ class InDirectory(unittest.TestCase):
 
     def config(self, **keys: Any) -> dict[str, Any]:
         return {"store": str(self.directory / "airlock.db"), **keys}
+
+
+class Logs(InDirectory):
+    # Its definitions are not checked, of which the gateway warns. Nothing listens there.
+    mcp: dict[str, Any] = {
+        "client_configs": [{"name": "absent", "connection_type": "http", "connection_string": "http://127.0.0.1:1/mcp", "pin": "off"}],
+    }
+
+    def test_warnings_of_the_gateway_reach_the_log_of_the_program(self) -> None:
+        warned = threading.Event()
+        records: list[logging.LogRecord] = []
+
+        class Handler(logging.Handler):
+            def emit(self, record: logging.LogRecord) -> None:
+                if "absent" in record.getMessage():
+                    records.append(record)
+                    warned.set()
+
+        handler = Handler(logging.WARNING)
+        logger = logging.getLogger("airlock")
+        logger.addHandler(handler)
+        self.addCleanup(logger.removeHandler, handler)
+        with airlock.Gateway(self.config(mcp=self.mcp)):
+            self.assertTrue(warned.wait(WAIT_SECONDS))
+        self.assertEqual((records[0].name, records[0].levelno), ("airlock", logging.WARNING))
+
+    def test_a_program_without_a_log_prints_no_warnings(self) -> None:
+        done = run_program(f"""
+            import airlock
+            with airlock.Gateway({self.config(mcp=self.mcp)!r}):
+                print("runs")
+        """)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "runs\n", ""))
+
+    def test_warnings_at_the_end_of_a_program_are_not_lost(self) -> None:
+        done = run_program(f"""
+            import airlock, logging, sys
+            logging.basicConfig(stream=sys.stdout, format="%(levelname)s %(name)s")
+            airlock.Gateway({self.config(mcp=self.mcp)!r}).start()
+        """)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("WARNING airlock\n", done.stdout)
 
 
 class Calls(InDirectory):
@@ -373,6 +417,70 @@ class Lives(InDirectory):
                 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
         """)
         self.assertEqual((done.stdout, done.stderr), ("7\n", ""))
+
+    @unittest.skipUnless(hasattr(os, "fork"), "the system has no fork")
+    def test_a_streamed_chat_is_not_that_of_the_child_of_a_fork(self) -> None:
+        done = run_program(f"""
+            import os, warnings
+            import airlock
+            warnings.simplefilter("ignore", DeprecationWarning)
+
+            def forever(request):
+                while True:
+                    yield "again "
+
+            with airlock.Gateway({self.config()!r}, on_model=forever) as gateway:
+                stream = gateway.chat([{{"role": "user", "content": "tea?"}}], model="own/shop", stream=True)
+                next(stream)
+                work = gateway._native.tools((None,) * 7 + (False, False))
+                child = os.fork()
+                if child == 0:
+                    refused = 0
+                    for use in stream.__next__, work.wait:
+                        try:
+                            use()
+                        except airlock.GatewayStopped:
+                            refused += 1
+                    stream.close()
+                    del stream, use
+                    os._exit(refused)
+                print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+                next(stream)
+                stream.close()
+        """)
+        self.assertEqual((done.stdout, done.stderr), ("2\n", ""))
+
+    @unittest.skipUnless(hasattr(os, "fork"), "the system has no fork")
+    def test_the_child_of_a_fork_during_work_beside_an_event_loop_raises_and_does_not_wait(self) -> None:
+        done = run_program(f"""
+            import asyncio, os, warnings
+            import airlock
+            warnings.simplefilter("ignore", DeprecationWarning)
+            begun, go = asyncio.Event(), asyncio.Event()
+
+            async def wait() -> str:
+                begun.set()
+                await go.wait()
+                return "done"
+
+            async def main():
+                async with airlock.Gateway({self.config()!r}, [wait]) as gateway:
+                    call = asyncio.ensure_future(gateway.call_async("internal-wait"))
+                    await begun.wait()
+                    child = os.fork()
+                    if child == 0:
+                        try:
+                            airlock.run_script("3 + 4")
+                        except airlock.AirlockError as error:
+                            os._exit(9 if "forked" in str(error) else 1)
+                        os._exit(0)
+                    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+                    go.set()
+                    print((await call).text)
+
+            asyncio.run(main())
+        """)
+        self.assertEqual((done.stdout, done.stderr), ("9\ndone\n", ""))
 
 
 @unittest.skipUnless((PEERS / "python/bin/mcp-server-time").exists(), "`make peers` has not installed the servers")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import decimal
 import functools
+import itertools
 import unittest
+from collections.abc import Iterator, Mapping
 from typing import Any, Optional, get_args
 
 import airlock
@@ -98,6 +101,96 @@ class Hostile(unittest.TestCase):
         with self.assertRaises(airlock.ToolFailed) as caught:
             airlock.run_script("refuse()", [refuse])
         self.assertLess(len(str(caught.exception)), 100_000)
+
+
+class EndlessList(list[int]):
+    def __iter__(self) -> Iterator[int]:
+        return itertools.count()
+
+
+class EndlessMapping(Mapping[str, int]):
+    def __getitem__(self, name: str) -> int:
+        return 1
+
+    def __iter__(self) -> Iterator[str]:
+        return map(str, itertools.count())
+
+    def __len__(self) -> int:
+        return 1
+
+
+@dataclasses.dataclass
+class EndlessTree:
+    """Makes more of itself whenever it is read."""
+
+    left: Any = None
+    right: Any = None
+
+    def __getattribute__(self, name: str) -> Any:
+        return EndlessTree() if name in ("left", "right") else super().__getattribute__(name)
+
+
+class LargeFields:
+    """Has attributes that are made when they are read: a hundred of them would take gigabytes."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("part"):
+            return "x" * (32 << 20)
+        raise AttributeError(name)
+
+
+def hostile_values() -> dict[str, Any]:
+    """Returns values that have no JSON form, or that are too deep or too large."""
+    loop: list[Any] = []
+    loop.append(loop)
+    members: dict[str, Any] = {}
+    members["more"] = members
+    deep: Any = frozenset()
+    for _ in range(200):
+        deep = frozenset([deep])
+    parts = dataclasses.make_dataclass("Parts", [f"part{n}" for n in range(100)], bases=(LargeFields,), init=False)
+    return {
+        "list that contains itself": loop,
+        "dict that contains itself": members,
+        "list without end": EndlessList([1]),
+        "mapping without end": EndlessMapping(),
+        "attributes without end": EndlessTree(),
+        "attributes that are large together": parts(),
+        "range of a million million": range(10 ** 12),
+        "iterator": itertools.count(),
+        "generator": (n for n in itertools.count()),
+        "sets in each other": deep,
+        "nan": float("nan"),
+        "infinity": [float("-inf")],
+        "set with nan": {1.0, float("nan")},
+        "integer of a million digits": 1 << 3_000_000,
+        "integer below 64 bits": -(2 ** 63) - 1,
+        "text of 65 MiB": "x" * (65 << 20),
+        "wide text": "\u4e00" * (23 << 20),
+        "bytes of 60 MiB": bytes(60 << 20),
+        "keys that are no text": {1: 2},
+        "keys of several types": {"a": 1, None: 2, (1, 2): 3},
+        "key with half of a pair": {"\ud800": 1},
+        "text with half of a pair": "\ud800",
+        "many members": dict.fromkeys(map(str, range(600_000))),
+    }
+
+
+class Values(unittest.TestCase):
+    def test_hostile_results_of_functions_are_failures_of_the_call(self) -> None:
+        for name, value in hostile_values().items():
+            with self.subTest(name=name), self.assertRaises(airlock.ToolFailed) as caught:
+                airlock.run_script("take()", [airlock.tool(lambda: value, name="take")], limits=LIMITS)
+            self.assertIsInstance(caught.exception.__cause__, (TypeError, ValueError), name)
+            self.assertEqual(airlock.run_script("echo(2) + 1", [echo]), 3)
+
+    def test_hostile_inputs_are_refused(self) -> None:
+        for name, value in hostile_values().items():
+            with self.subTest(name=name), self.assertRaises((TypeError, ValueError)):
+                airlock.run_script("value", inputs={"value": value})
+
+    def test_a_set_of_several_types_has_the_same_order_each_time(self) -> None:
+        self.assertEqual(airlock.run_script("value", inputs={"value": {1, "a", None, (2, 3)}}), ["a", 1, [2, 3], None])
 
 
 class Arguments(unittest.TestCase):
@@ -213,6 +306,7 @@ class Limits(unittest.TestCase):
             "seconds": (0, -1, float("inf")),
             "calls": (0, -1, 20_001),
             "parallel_calls": (0, 1001),
+            "nesting": (0, 17),
         }.items():
             for value in values:
                 with self.subTest(name=name, value=value), self.assertRaisesRegex(ValueError, name):

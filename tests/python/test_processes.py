@@ -9,7 +9,7 @@ import unittest
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from support import WAIT_SECONDS, run_program, start_program
+from support import WAIT_SECONDS, run_async, run_program, start_program
 
 import airlock
 
@@ -55,6 +55,56 @@ class Threads(unittest.TestCase):
         self.assertEqual(order, ["program", "script"])
 
 
+class Nested(unittest.TestCase):
+    limits = airlock.Limits(nesting=3)
+
+    def check(self, code: str) -> None:
+        calls = 0
+
+        def again() -> Any:
+            nonlocal calls
+            calls += 1
+            try:
+                return airlock.run_script(code, tools=[again], limits=self.limits)
+            except airlock.LimitExceeded as error:
+                return error.limit
+
+        self.assertEqual(again(), "nesting")
+        # The first is not made by a script.
+        self.assertEqual(calls, 4)
+        calls = 0
+        self.assertEqual(again(), "nesting", "a run that has ended is not one around the next")
+
+    def test_scripts_in_each_other_end_at_their_limit(self) -> None:
+        self.check("again()")
+
+    def test_scripts_in_each_other_on_other_threads_end_at_their_limit(self) -> None:
+        self.check("import asyncio\nresult = (await asyncio.gather(again()))[0]")
+
+    def test_scripts_in_each_other_beside_an_event_loop_end_at_their_limit(self) -> None:
+        async def again() -> Any:
+            try:
+                return await airlock.run_script_async("again()", tools=[again], limits=self.limits)
+            except airlock.LimitExceeded as error:
+                return error.limit
+
+        self.assertEqual(run_async(again()), "nesting")
+        # On the event loop of the package.
+        self.assertEqual(airlock.run_script("again()", tools=[again], limits=self.limits), "nesting")
+
+    def test_the_default_limit_ends_a_recursion(self) -> None:
+        def again() -> Any:
+            return airlock.run_script("again()", tools=[again])
+
+        with self.assertRaises(airlock.ToolFailed) as caught:
+            again()
+        cause: BaseException | None = caught.exception
+        while isinstance(cause, airlock.ToolFailed):
+            cause = cause.__cause__
+        assert isinstance(cause, airlock.LimitExceeded)
+        self.assertEqual(cause.limit, "nesting")
+
+
 class Signals(unittest.TestCase):
     def check(self, code: str) -> None:
         """Interrupts a program while this script runs."""
@@ -89,6 +139,70 @@ class Signals(unittest.TestCase):
 
     def test_an_interrupt_stops_a_script_that_waits_for_an_async_tool(self) -> None:
         self.check("forever()")
+
+    def interrupt(self, source: str) -> None:
+        """Interrupts a program of its own after the first line that it prints."""
+        program = start_program(source)
+        assert program.stdout is not None
+        with program:
+            self.assertEqual(program.stdout.readline(), "begun\n")
+            program.send_signal(signal.SIGINT)
+            output, errors = program.communicate(timeout=WAIT_SECONDS)
+        self.assertEqual(output.splitlines()[-1:], ["interrupted 2"], errors)
+
+    def test_an_interrupt_stops_a_script_whose_functions_run_on_other_threads(self) -> None:
+        self.interrupt("""
+            import airlock, threading
+            stop = threading.Event()
+            def block():
+                print("begun", flush=True)
+                stop.wait()
+            try:
+                airlock.run_script("import asyncio\\nawait asyncio.gather(block(), block())", tools=[block])
+            except KeyboardInterrupt:
+                stop.set()
+                print("interrupted", airlock.run_script("1 + 1"))
+        """)
+
+    def test_an_interrupt_stops_a_script_that_a_tool_runs_and_that_of_the_tool(self) -> None:
+        self.interrupt("""
+            import airlock
+            limits = airlock.Limits(cpu_seconds=600, seconds=600)
+            def begin():
+                print("begun", flush=True)
+            def nested():
+                airlock.run_script("begin()\\nwhile True: pass", tools=[begin], limits=limits)
+            try:
+                airlock.run_script("try:\\n    nested()\\nexcept Exception: pass\\nwhile True: pass", tools=[nested], limits=limits)
+            except KeyboardInterrupt:
+                print("interrupted", airlock.run_script("1 + 1"))
+        """)
+
+    def test_an_interrupt_stops_a_script_beside_an_event_loop(self) -> None:
+        self.interrupt("""
+            import airlock, asyncio
+            limits = airlock.Limits(cpu_seconds=600, seconds=600)
+            async def begin():
+                print("begun", flush=True)
+            try:
+                asyncio.run(airlock.run_script_async("begin()\\nwhile True: pass", tools=[begin], limits=limits))
+            except KeyboardInterrupt:
+                print("interrupted", airlock.run_script("1 + 1"))
+        """)
+
+    def test_an_interrupt_stops_a_script_whose_function_returns_a_large_value(self) -> None:
+        self.interrupt("""
+            import airlock
+            value = [[0] * 1000] * 200
+            def large():
+                print("begun", flush=True)
+                return value
+            try:
+                while True:
+                    airlock.run_script("large()\\nNone", tools=[large])
+            except KeyboardInterrupt:
+                print("interrupted", airlock.run_script("1 + 1"))
+        """)
 
     def test_an_interrupt_in_a_plain_function_ends_the_run(self) -> None:
         self.check("block()")
@@ -139,6 +253,34 @@ class Forks(unittest.TestCase):
                 os._exit(airlock.run_script("3 + 4"))
             assert ended(child) == 7
             print(value)
+        """)
+
+    def test_the_child_of_a_fork_during_a_script_of_another_thread_raises_and_does_not_wait(self) -> None:
+        self.check("""
+            import threading
+            begun, go = threading.Event(), threading.Event()
+            def wait() -> None:
+                begun.set()
+                go.wait()
+            thread = threading.Thread(target=airlock.run_script, args=("wait()", [wait]))
+            thread.start()
+            begun.wait()
+            child = os.fork()
+            if child == 0:
+                try:
+                    airlock.run_script("3 + 4")
+                except airlock.AirlockError as error:
+                    os._exit(9 if "forked" in str(error) else 1)
+                os._exit(0)
+            assert ended(child) == 9
+            go.set()
+            thread.join()
+            # The child of a fork without a script that runs can run some.
+            child = os.fork()
+            if child == 0:
+                os._exit(airlock.run_script("3 + 4"))
+            assert ended(child) == 7
+            print(5)
         """)
 
     def test_pools_of_processes_run_scripts(self) -> None:

@@ -16,9 +16,10 @@ import uuid
 import weakref
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, NewType, Optional, TypedDict, Union
+from unittest import mock
 
 import pydantic
-from support import run_async
+from support import WAIT_SECONDS, run_async
 
 import airlock
 
@@ -441,6 +442,28 @@ class AsyncTools(unittest.TestCase):
             return heard
 
         self.assertEqual(run_async(run()), [("a", True), ("b", True)])
+
+    def test_lines_that_wait_for_a_loop_are_few_entries_of_its_queue(self) -> None:
+        printed = threading.Event()
+        heard: list[str] = []
+
+        def all_printed() -> None:
+            printed.set()
+
+        def hear(line: str) -> None:
+            # Blocks the loop until the script has printed everything.
+            self.assertTrue(printed.wait(WAIT_SECONDS))
+            heard.append(line)
+
+        async def run() -> int:
+            loop = asyncio.get_running_loop()
+            with mock.patch.object(loop, "call_soon_threadsafe", wraps=loop.call_soon_threadsafe) as schedule:
+                await airlock.run_script_async("for n in range(3500): print(n)\nall_printed()", [all_printed], on_print=hear)
+            return sum(call.args[0].__name__ == "deliver_lines" for call in schedule.call_args_list)
+
+        # Three full batches, what is left, and what the loop had taken before.
+        self.assertLessEqual(run_async(run()), 5)
+        self.assertEqual(heard, [str(n) for n in range(3500)])
 
     def test_an_exception_of_the_receiver_of_printed_text_ends_the_run(self) -> None:
         def refuse(text: str) -> None:

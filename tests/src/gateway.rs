@@ -125,6 +125,17 @@ impl Gateway {
         Reply::of(self.as_operator(Method::GET, path)).await
     }
 
+    /// Returns the metrics with all that has happened before: scrapes within a second share a text.
+    pub async fn metrics(&self) -> String {
+        let shared = self.get("/metrics").await.text;
+        // A text counts the bytes of the responses before it, so no two are equal.
+        wait::until("the metrics to be rendered", async || {
+            let text = self.get("/metrics").await.text;
+            (text != shared).then_some(text)
+        })
+        .await
+    }
+
     /// Sends a POST request with a JSON body; as the operator of the tests below `/api`.
     pub async fn post(&self, path: &str, body: &Value) -> Reply {
         Reply::of(self.as_operator(Method::POST, path).json(body)).await

@@ -31,13 +31,18 @@ pub struct Endpoint {
 impl Endpoint {
     /// Returns the endpoint of a gateway, for a client without a key and without capabilities.
     pub fn of(gateway: &Gateway) -> Self {
+        Self::at(gateway.address())
+    }
+
+    /// Returns the endpoint of a gateway with this address, which begins with `http://`.
+    pub fn at(address: &str) -> Self {
         let headers = [
             ("accept", "application/json, text/event-stream"),
             ("content-type", "application/json"),
         ];
         let endpoint = Self {
             http: http_client(),
-            url: format!("{}/mcp", gateway.address()),
+            url: format!("{address}/mcp"),
             headers: HeaderMap::new(),
             capabilities: json!({}),
         };

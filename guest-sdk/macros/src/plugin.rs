@@ -77,7 +77,7 @@ fn render(Declaration { tools, config }: &Declaration) -> TokenStream {
     });
     let entries = tools.iter().map(|tool| {
         // The tool's span, so that the compiler reports a path that is no tool at its place.
-        quote_spanned!(tool.span()=> ::airlock_guest::__private::Entry::of::<#tool>())
+        quote_spanned!(tool.span()=> ::airlock_guest::__private::Entry::new::<#tool>())
     });
     // Different paths can still have the same name, by `name = "…"` or in two modules.
     let distinct = tools.iter().enumerate().skip(1).map(|(position, tool)| {

@@ -1,5 +1,7 @@
 /**
- * Runs scripts that nobody has reviewed, such as those of language models, in a sandbox within this process.
+ * Runs unreviewed scripts, such as those of language models, in a sandbox within this process.
+ *
+ * `Gateway` is the whole gateway within this process.
  *
  * A script has no files, no network, no clock and no modules of this process: it has the tools and the inputs that it is given.
  */
@@ -36,6 +38,8 @@ export interface Limits {
   calls?: number | undefined;
   /** Calls of tools at the same time. Further ones wait. 8 by default. */
   parallelCalls?: number | undefined;
+  /** Scripts in each other, this one included: a tool of the first runs the second, and so on. 8 by default. */
+  nesting?: number | undefined;
 }
 
 /** Context of one call of a tool. */
@@ -165,10 +169,12 @@ export class Run {
   get pending(): PendingCall[];
   /** Use of resources; `undefined` if the run is not finished. */
   get usage(): Usage | undefined;
-  /** Approves calls: those with these ids, or all that are pending if none is given. Throws `AirlockError` for another id. */
-  approve(...ids: number[]): void;
+  /** Approves the only call that is pending. Throws `AirlockError` if several are: pass the ids of those to approve. */
+  approve(): void;
+  /** Approves the calls with these ids; an empty array approves none. Throws `AirlockError` for another id, and approves none then. */
+  approve(ids: number | readonly number[]): void;
   /** Denies calls, all that are pending by default. The script receives the reason as the failure of the call. */
-  deny(ids?: number | number[], reason?: string): void;
+  deny(ids?: number | readonly number[], reason?: string): void;
   /**
    * Continues the run, and returns it: finished, or waiting again. This object is then used up.
    *
@@ -182,6 +188,165 @@ export class Run {
    * `AirlockError` for a finished run that was begun by `runScript`, which keeps no journal.
    */
   dump(): Uint8Array;
+}
+
+/** Sender of a request, and the tools that it selects. What is absent has the default of the gateway. */
+export interface RequestOptions {
+  /** Credential of the virtual key of the sender. Without one, it is a caller without a key. */
+  key?: string | undefined;
+  /** Clients that the request selects, by name; `*` stands for all. */
+  clients?: string[] | undefined;
+  /** Tools that the request selects, as `client-tool`, or all of a client as `client-*`. */
+  tools?: string[] | undefined;
+  /** Tools that the request takes away. */
+  excludeTools?: string[] | undefined;
+  /** Language of scripts. */
+  language?: Language | undefined;
+  /** Treatment of a model's calls that need an approval. */
+  approval?: 'return' | 'omit' | 'wait' | undefined;
+  /** Bound on the time of each call and each chat. */
+  seconds?: number | undefined;
+  /** The program is the operator: it sees the clients of all owners, and decides about the calls of all callers. */
+  operator?: boolean | undefined;
+  /** Each call of the program is its own approval, as over HTTP: for a program whose user has asked for the call. */
+  approving?: boolean | undefined;
+  /** Cancels the request. The promise is rejected with the reason of the signal. */
+  signal?: AbortSignal | undefined;
+}
+
+export interface ChatOptions extends RequestOptions {
+  /** Name of the model, as `provider/model`; `own/NAME` for `onModel`. */
+  model: string;
+  /** Further members of the request, such as `temperature`, or `tools` that the program calls itself. */
+  settings?: { readonly [name: string]: unknown } | undefined;
+}
+
+/** A message of a chat completion request. */
+export type ChatMessage = { readonly role: string; readonly [member: string]: unknown };
+
+/** A chat completion request, as the model function receives it, with the tools that the sender may see. */
+export type ModelRequest = { readonly model: string; readonly messages: ChatMessage[]; readonly [member: string]: any };
+
+/** A text, a message or a chat completion; of a streamed reply, a text, a delta or a chunk. */
+export type ModelPiece = string | { readonly [member: string]: unknown };
+
+/**
+ * A model of the program. `signal` is aborted when the reply is no longer wanted. It may throw `ModelError`; another error stands for
+ * the status 502.
+ */
+export type ModelFunction = (
+  request: ModelRequest,
+  context: CallContext,
+) => ModelPiece | Iterable<ModelPiece> | AsyncIterable<ModelPiece> | Promise<ModelPiece | Iterable<ModelPiece> | AsyncIterable<ModelPiece>>;
+
+export interface GatewayOptions {
+  /** Functions of the program as tools: callers see `price` as `internal-price`. Those without `needsApproval` need none. */
+  tools?: Iterable<Tool> | undefined;
+  /** A model of the program, which requests name as `own/NAME`. */
+  onModel?: ModelFunction | undefined;
+  /** The functions are for scripts, and models see them behind the tools of code mode. False by default. */
+  codeMode?: boolean | undefined;
+}
+
+/** A tool of the gateway, as a request sees it. */
+export interface ToolInfo {
+  name: string;
+  /** Untrusted text of the source of the tool. */
+  description: string;
+  inputSchema: JsonSchema;
+  outputSchema: JsonSchema | null;
+  /** Name of the client that it belongs to; null for the gateway's own tools. */
+  client: string | null;
+  title: string | null;
+  readOnly: boolean | null;
+}
+
+/** Result of a call. */
+export class CallResult {
+  private constructor();
+  /** The result as text. */
+  readonly text: string;
+  /** The result as MCP has it: `content`, and `structuredContent` if there is data. */
+  readonly result: { readonly [member: string]: any };
+  /** The result as data; undefined if there is none. */
+  get data(): any;
+}
+
+/** A chat completion. Its member `airlock` describes the calls that the gateway has made. */
+export class ChatReply {
+  private constructor();
+  readonly [member: string]: any;
+  /** The message of the model. Its `tool_calls` are those that the gateway has not made. */
+  get message(): { readonly [member: string]: any };
+  /** The text of the message. */
+  get text(): string;
+}
+
+/** A chunk of a chat completion that is streamed. An event of a call is a chunk without text that has it as its member `airlock`. */
+export type ChatChunk = { readonly [member: string]: any };
+
+/** The chunks of a chat completion. The model runs only while the next one is waited for. Leaving a `for await` cancels the chat. */
+export class ChatStream implements AsyncIterableIterator<ChatChunk> {
+  private constructor();
+  next(): Promise<IteratorResult<ChatChunk, undefined>>;
+  return(): Promise<IteratorResult<ChatChunk, undefined>>;
+  /** Cancels the chat. */
+  close(): void;
+  [Symbol.asyncIterator](): this;
+}
+
+/** A call that waits for an approval. */
+export interface CallToApprove {
+  tool: string;
+  /** Untrusted: a model may have written them, so show them whole. */
+  arguments: ScriptValue;
+}
+
+/** Calls that wait for the approval of a person. One decision is about all of them. */
+export interface PendingApproval {
+  /** Identifier, for `approve`, `deny` and `resume`. */
+  id: string;
+  /** The party whose calls they are, for people. */
+  caller: string;
+  calls: CallToApprove[];
+}
+
+/**
+ * A gateway within this process. The event loop does not end before `close`.
+ *
+ * Each method rejects with a `GatewayError`, and with an `AirlockError` for a mistake in the options.
+ */
+export class Gateway {
+  private constructor();
+  /**
+   * Starts a gateway, and waits until its plugins are loaded; the MCP servers connect meanwhile. Rejects with `ConfigurationError`,
+   * `StartFailed` or `BadTool`.
+   *
+   * `config` is the path of a configuration file, or its content, whose paths are relative to the working directory.
+   */
+  static start(config?: string | { readonly [key: string]: unknown }, options?: GatewayOptions): Promise<Gateway>;
+  /** Returns the tools that a request sees. Waits for servers that connect for the first time. */
+  tools(options?: RequestOptions): Promise<ToolInfo[]>;
+  /** Calls a tool. Rejects with `ApprovalPending` if the call waits for an approval, and `CallFailed` if it was refused or failed. */
+  call(name: string, given?: { readonly [name: string]: unknown }, options?: RequestOptions): Promise<CallResult>;
+  /** Runs a script in code mode. Rejects with `ApprovalPending` if calls of it wait for an approval, and `CallFailed` if it failed. */
+  runScript(code: string, options?: RequestOptions): Promise<CallResult>;
+  /** Sends messages to a model, makes the calls that it asks for, and returns its last reply. Rejects with `ChatFailed`. */
+  chat(messages: Iterable<ChatMessage>, options: ChatOptions): Promise<ChatReply>;
+  /** Does the same, streamed. */
+  chatStream(messages: Iterable<ChatMessage>, options: ChatOptions): Promise<ChatStream>;
+  /** Returns the calls that wait for an approval: those of the sender, or of all callers for the operator. */
+  pending(options?: RequestOptions): Promise<PendingApproval[]>;
+  /** Approves calls that wait. Nothing runs before `resume`. Rejects with `NotWaiting` or `OperatorRequired`. */
+  approve(id: string, options?: RequestOptions): Promise<void>;
+  /** Denies calls that wait. The reason is in the records, and the caller of the call or the script receives it. */
+  deny(id: string, reason?: string, options?: RequestOptions): Promise<void>;
+  /** Makes a call of the sender that has waited, or lets its script go on. Rejects as `call` does. */
+  resume(id: string, options?: RequestOptions): Promise<CallResult>;
+  /** Begins to serve HTTP in the background, as `server` of the configuration says, and returns `ADDRESS:PORT`. */
+  serve(): Promise<string>;
+  /** Stops the gateway: takes no further requests, lets those in flight end for a while, and stops the MCP servers. */
+  close(): Promise<void>;
 }
 
 /** Base class of the errors of this package; itself for a mistake in options, and if the sandbox cannot run. */
@@ -246,3 +411,92 @@ export class BadTool extends AirlockError {}
 
 /** A dump is damaged, was made by another version, or belongs to other tools or another script. */
 export class BadDump extends AirlockError {}
+
+interface GatewayErrorDetails {
+  code?: string;
+  cause?: unknown;
+}
+
+/** A gateway has failed, or a request to it. */
+export class GatewayError extends AirlockError {
+  constructor(message: string, details?: GatewayErrorDetails);
+  /** Code for programs, as the HTTP API has it. */
+  readonly code: string;
+}
+
+/** The configuration is not valid, or not safe. The message lists all mistakes. */
+export class ConfigurationError extends GatewayError {}
+
+/** The gateway does not start, or does not serve: the address is in use, or the system has no threads or memory for it. */
+export class StartFailed extends GatewayError {}
+
+/** The virtual key does not exist, has expired, or needs a certificate. */
+export class UnknownKey extends GatewayError {}
+
+/** Requests without a virtual key are not permitted. */
+export class KeyRequired extends GatewayError {}
+
+/** A name of a client or a tool would be several. */
+export class BadName extends GatewayError {}
+
+/** The settings in the store were not read yet. */
+export class GatewayNotReady extends GatewayError {}
+
+/** The gateway stops, or was stopped. */
+export class GatewayStopped extends GatewayError {}
+
+/** There is no memory for the request. */
+export class GatewayOverloaded extends GatewayError {}
+
+/** The call was refused, or has failed, also if the tool itself returned an error. */
+export class CallFailed extends GatewayError {
+  constructor(message: string, details?: GatewayErrorDetails & { kind?: string; retry_after?: number | null });
+  /** Kind of the failure, such as `denied`, `not_found` or `timeout`. */
+  readonly kind: string;
+  /** Seconds to wait before a retry. */
+  readonly retryAfter: number | undefined;
+}
+
+/** Calls wait for the approval of a person, and none of them was made: the call itself, or calls of its script. */
+export class ApprovalPending extends GatewayError {
+  constructor(message: string, details: GatewayErrorDetails & { pending: PendingApproval });
+  /** The calls: `approve` or `deny` them by their `id`, then `resume`. */
+  readonly pending: PendingApproval;
+}
+
+/** The sender has no call that waits under this identifier: it has expired, or was decided about. */
+export class NotWaiting extends GatewayError {}
+
+/** Only an operator decides about this call. */
+export class OperatorRequired extends GatewayError {}
+
+/** The run of a script cannot be decided about or resumed now: it runs, has ended, or has changed since it was shown. */
+export class RunChanged extends GatewayError {}
+
+/** The store cannot be used. */
+export class StoreUnavailable extends GatewayError {}
+
+/** The messages or the settings of a chat cannot be sent to a model. */
+export class BadConversation extends GatewayError {}
+
+/** The chat has no reply: the model or its provider has failed, or refuses the request. */
+export class ChatFailed extends GatewayError {
+  constructor(
+    message: string,
+    details?: GatewayErrorDetails & { status?: number; error?: { readonly [member: string]: any }; retry_after?: number | null },
+  );
+  /** Status of HTTP that a client would receive. */
+  readonly status: number;
+  /** The `error` object of a response: the provider's own if the provider has failed. */
+  readonly error: { readonly [member: string]: any };
+  /** Seconds to wait before a retry. */
+  readonly retryAfter: number | undefined;
+}
+
+/** Is thrown by a model function that has no reply. A fallback is asked after the status 429, and from 500. */
+export class ModelError extends Error {
+  constructor(message: string, details?: { status?: number; code?: string; retryAfter?: number; cause?: unknown });
+  readonly status: number;
+  readonly code: string | undefined;
+  readonly retryAfter: number | undefined;
+}

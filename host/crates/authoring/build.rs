@@ -47,10 +47,9 @@ fn write(root: &Path) -> Result<(), String> {
         println!("cargo::rerun-if-changed={}", root.join(source).display());
     }
     let mut sdk = manifests.clone();
-    for source in sources.chain(CONTRACT.map(str::to_owned)) {
+    for source in sources {
         sdk.extend(files(root, &source)?);
     }
-    sdk.push(PAGE.to_owned());
     let workspace = workspace(root, &manifests)?;
     let entry = |place: &str, file: &String| {
         format!(
@@ -59,11 +58,14 @@ fn write(root: &Path) -> Result<(), String> {
             root.join(file).to_string_lossy()
         )
     };
-    let sdk: String = sdk.iter().map(|file| entry("sdk/", file)).collect();
     let mut contract = vec![PAGE.to_owned()];
     for directory in CONTRACT {
         contract.extend(files(root, directory)?);
     }
+    let sdk = sdk.iter().map(|file| entry("sdk/", file));
+    // In the repository, this directory is a link to the contract.
+    let sdk: String =
+        sdk.chain(contract.iter().map(|file| entry("sdk/guest-sdk/", file))).collect();
     let wit: String = contract.iter().map(|file| entry("", file)).collect();
     let text = format!(
         "/// The SDK, a workspace of its own.\npub(super) const SDK: &[(&str, &str)] = &[\n    (\"sdk/Cargo.toml\", {workspace:?}),\n{sdk}];\n\n\

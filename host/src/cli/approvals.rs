@@ -5,12 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 
-use super::{
-    outcome::Done,
-    output::{self, Coded},
-    running::{ApiRequest, COMMAND_LINE, GatewayRefusal, RunningGateway},
-    session::ConfigOfGroup,
-};
+use super::running::{ApiRequest, COMMAND_LINE, GatewayRefusal, RunningGateway};
 use airlock_agent::approvals::{self, Decision, document};
 use airlock_core::{act::Actor, tool::whole_argument_lines};
 use airlock_store::{
@@ -18,6 +13,11 @@ use airlock_store::{
     approvals::{Approvals, DecisionOutcome},
 };
 use airlock_strings::visible_line;
+use airlock_terminal::{
+    outcome::Done,
+    output::{self, Coded},
+    session::ConfigOfGroup,
+};
 
 /// Path of the calls in the API of a gateway.
 const PATH: &str = "/v1/approvals";
@@ -190,17 +190,24 @@ impl<'a> WaitingCalls<'a> {
         }
     }
 
-    /// Decides about a call, and returns its state. Fails if it does not wait any more.
-    async fn decide(&self, id: &str, approves: bool) -> anyhow::Result<Value> {
+    /// Decides about a call as it was read, and returns its state. Fails if it does not wait any more, or if two
+    /// operators approve it and no person is known.
+    async fn decide(&self, call: &Value, approves: bool) -> anyhow::Result<Value> {
+        let id = text(&call["id"]);
         match self {
             Self::Running(gateway) => {
                 let act = if approves { "approve" } else { "deny" };
-                let decided = gateway.post(&format!("{PATH}/{id}/{act}")).await?;
+                let path = format!("{PATH}/{id}/{act}");
+                let body = approves.then(|| json!({"shown": call["shown"]}));
+                let decided = gateway.send(&ApiRequest { body, ..ApiRequest::post(&path) }).await?;
                 Ok(decided["state"].clone())
             }
             Self::Stored(calls) => {
                 let waiting = calls.find(id).await?;
                 let call = waiting.with_context(|| format!("{id} was decided about meanwhile"))?;
+                if approves && approvals::required(&call) > 1 {
+                    return Err(two_operators(id).into());
+                }
                 let actor = Actor::Operator(COMMAND_LINE.to_owned());
                 let decision = Decision { approves, actor: &actor, reason: None };
                 match approvals::decide(calls, &call, &decision).await? {
@@ -258,7 +265,7 @@ async fn decide(args: &OneApprovalArgs, approves: bool) -> anyhow::Result<Done> 
             return Err(Coded::new("approval_ambiguous", message).into());
         }
     };
-    call["state"] = place.decide(text(&call["id"]), approves).await?;
+    call["state"] = place.decide(&call, approves).await?;
     let word = match text(&call["state"]) {
         "pending" => "approved; another operator has to approve it too",
         state => state,
@@ -270,6 +277,14 @@ async fn decide(args: &OneApprovalArgs, approves: bool) -> anyhow::Result<Done> 
         output::line(&output::for_stdout(&format!("{word}:\n{}", shown(&call))))?;
     }
     Ok(Done::Yes)
+}
+
+/// Returns the refusal of an approval in the store of a call that two operators approve.
+fn two_operators(id: &str) -> Coded {
+    let message = format!(
+        "two operators approve {id}, each at the running gateway with a token or a login of its own: a command on the store is that of no person"
+    );
+    Coded::new("operator_required", message)
 }
 
 /// Returns the path of a page of calls, after the first `offset`.
@@ -340,6 +355,7 @@ mod tests {
             expires_ms: 3_600_000,
             approved: None,
             decided_by: None,
+            reason: None,
             text: text.into(),
         };
         let mut call = document(&call);
@@ -369,6 +385,30 @@ mod tests {
         for part in ["", "call_", &id[..36], "call_0123456789abcdef0123456789abcd/x"] {
             assert_eq!(whole_id(part), None, "{part}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_command_on_the_store_is_none_of_two_operators() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let settings = airlock_store::Settings::new(directory.path().join("airlock.db"));
+        let database = Database::open(settings).await.expect("it is made");
+        for (number, required) in [(1_u8, 1), (2, 2)] {
+            let text =
+                format!(r#"{{"tool":"t","approvals_required":{required},"arguments":{{}}}}"#);
+            let id = format!("call_{number}");
+            let life = Duration::from_hours(1);
+            let asked = database.ask_approval([0; 32], [number; 32], id, text, life);
+            asked.await.expect("it waits");
+        }
+        let place = WaitingCalls::Stored(database.all_approvals());
+        let one = place.decide(&json!({"id": "call_1"}), true).await.expect("it is approved");
+        assert_eq!(one, "approved");
+        let two = json!({"id": "call_2"});
+        let refused = place.decide(&two, true).await.expect_err("it is that of no person");
+        assert!(refused.to_string().contains("two operators"), "{refused}");
+        let call = place.call("call_2").await.expect("read").expect("a call");
+        assert_eq!((&call["state"], &call["approved_by"]), (&json!("pending"), &json!([])));
+        assert_eq!(place.decide(&two, false).await.expect("it is denied"), "denied");
     }
 
     #[tokio::test]

@@ -11,8 +11,8 @@ use std::{fs, ops::ControlFlow, path::Path};
 
 use anyhow::Context as _;
 
-use super::outcome::Done;
 use airlock_audit::{Checkpoint, PublicKey, read::each_checkpoint};
+use airlock_terminal::outcome::Done;
 
 /// Check the audit log of a gateway, and make proofs and exports of it
 ///

@@ -1,24 +1,23 @@
 //! `airlock call`.
 
-use std::collections::BTreeSet;
-
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{
-    input,
-    outcome::Done,
-    output::{self, Failure},
-    record::{Account, NestedCall, millis},
-    runs::next_step,
-    session::{self, ConfigFile},
-};
-use crate::gateway::Gateway;
+use super::{input, runs::next_step};
 use airlock_catalog::ToolSource;
-use airlock_config::{self as config, Config, Source};
+use airlock_config::{self as config, Config};
 use airlock_core::{
     door::{Caller, Origin},
     tool::{CallError, Content, HostCode, Members, Prefix, ToolOutput},
+};
+use airlock_gateway::Gateway;
+use airlock_scripts::runs::EXECUTE;
+use airlock_terminal::{
+    outcome::Done,
+    output::{self, Failure},
+    record::{Account, NestedCall, millis},
+    session::{self, ConfigFile, ExecutorLoad},
+    tool_call::{client_of, reachable, show},
 };
 
 /// Call one tool and print its result
@@ -64,6 +63,7 @@ pub(super) async fn run(args: &CallArgs) -> anyhow::Result<Done> {
     let config = args.config.load()?;
     session::with_gateway(
         config.clone(),
+        executor_load(&args.name),
         |config, client| may_take_part(config, client, &args.name),
         async |gateway, signals| {
             let caller = gateway.caller(Origin::Caller);
@@ -75,8 +75,7 @@ pub(super) async fn run(args: &CallArgs) -> anyhow::Result<Done> {
                 output::document(&report(&args.name, &caller, &result))?;
             } else {
                 show(&result)?;
-                let is_unknown = |error: &CallError| error.code() == HostCode::NotFound;
-                if result.as_ref().is_err_and(is_unknown) {
+                if result.as_ref().is_err_and(|error| error.code() == HostCode::NotFound) {
                     explain(args, &config, gateway).await;
                 }
             }
@@ -88,6 +87,11 @@ pub(super) async fn run(args: &CallArgs) -> anyhow::Result<Done> {
         },
     )
     .await
+}
+
+/// Returns whether a call of `tool` waits for the executor of scripts.
+fn executor_load(tool: &str) -> ExecutorLoad {
+    if tool == EXECUTE { ExecutorLoad::Awaited } else { ExecutorLoad::OnDemand }
 }
 
 /// Returns whether a call of `tool` can reach `client`. For a name without a client or a prefix, all
@@ -106,29 +110,9 @@ fn named<'c>(config: &'c Config, tool: &str) -> Option<&'c config::Client> {
     let prefix = client_of(tool)?;
     let mut clients = config.clients.iter();
     let named = clients.clone().find(|client| client.name.as_str() == prefix);
-    named
-        .or_else(|| clients.find(|client| client.policy.prefix.of(&client.name).as_str() == prefix))
-}
-
-/// Returns the client in the full name of a tool.
-pub(super) fn client_of(tool: &str) -> Option<&str> {
-    tool.split_once('-').map(|(client, _)| client)
-}
-
-/// Returns the names of the clients that a call of a client's tool can reach: its own, and those of
-/// the tools that plugins on the way were granted.
-pub(super) fn reachable<'c>(config: &'c Config, first: &'c str) -> BTreeSet<&'c str> {
-    let mut found = BTreeSet::from([first]);
-    let mut waiting = vec![first];
-    while let Some(name) = waiting.pop() {
-        for client in config.clients.iter().filter(|client| client.name.as_str() == name) {
-            let Source::Plugin(plugin) = &client.source else { continue };
-            waiting.extend(
-                plugin.grant.callable().filter_map(client_of).filter(|next| found.insert(next)),
-            );
-        }
-    }
-    found
+    named.or_else(|| {
+        clients.find(|client| client.policy.prefix.for_client(&client.name).as_str() == prefix)
+    })
 }
 
 async fn call(caller: &Caller, name: &str, arguments: &str) -> Result<ToolOutput, CallError> {
@@ -140,7 +124,7 @@ fn report<'a>(
     caller: &Caller,
     result: &Result<ToolOutput, CallError>,
 ) -> CallReport<'a> {
-    let account = Account::of(caller.ledger());
+    let account = Account::read(caller.ledger());
     let output = result.as_ref().ok();
     CallReport {
         name,
@@ -153,21 +137,6 @@ fn report<'a>(
         duration_ms: millis(account.duration),
         fuel: account.fuel,
         calls: account.nested,
-    }
-}
-
-/// Prints a result or a failure.
-pub(super) fn show(result: &Result<ToolOutput, CallError>) -> anyhow::Result<()> {
-    match result {
-        Ok(answer) => output::line(&output::for_stdout(&answer.to_text())),
-        Err(error) if error.suspension().is_some() => {
-            output::waiting(&error.to_string());
-            Ok(())
-        }
-        Err(error) => {
-            output::complain(&Failure::from(error));
-            Ok(())
-        }
     }
 }
 
@@ -212,28 +181,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn every_client_that_a_call_can_reach_through_slots_and_full_names_takes_part() {
-        let clients = json!([
-            plugin("a", &json!({"slot": {"find": "b-x"}})),
-            plugin("b", &json!({"tools": ["c-y", "a-z"]})),
-            plugin("c", &json!({})),
-            plugin("d", &json!({"slot": {"find": "a-x"}})),
-        ]);
-        let text = json!({"mcp": {"client_configs": clients}}).to_string();
-        let config = Config::parse(&text, "test", &|_| None).expect("a configuration");
-        for (tool, expected) in [("a-t", "abc"), ("c-t", "c"), ("d-t", "abcd")] {
-            let found = reachable(&config, client_of(tool).expect("a client"));
-            assert_eq!(found.into_iter().collect::<String>(), expected);
-        }
-        assert_eq!(client_of("executeToolCode"), None);
-    }
-
-    fn plugin(name: &str, grants: &Value) -> Value {
-        let component = json!({"component": "p.wasm", "grants": grants});
-        json!({"name": name, "connection_type": "wasm", "wasm_config": component})
-    }
 
     #[test]
     fn the_clients_that_may_have_a_tool_take_part_whatever_its_prefix() {

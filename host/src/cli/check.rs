@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{outcome::Done, output, plugin::accept_command, session::ConfigFile};
 use airlock_config::{Config, ConfigError, Problem, Source};
 use airlock_core::tool::ClientName;
 use airlock_mcp_client::NetworkIsolation;
 use airlock_plugin::Drift;
+use airlock_plugin_cli::accept_command;
+use airlock_terminal::{outcome::Done, output, session::ConfigFile};
 
 /// Check a configuration without starting anything
 ///
@@ -209,7 +210,7 @@ mod tests {
         lock.save(&path).expect("written");
         insta::assert_snapshot!(checked(&file).await.expect_err("it is not pinned"), @r#"HOME/gateway.json: mcp.client_configs[name = "p"].wasm_config.component: the gateway does not load it, because it was never accepted; `airlock plugin diff p --config HOME/gateway.json` shows it, `airlock plugin accept p --config HOME/gateway.json` accepts it"#);
         let wasm = fs::read(&component).expect("it is there");
-        lock.accept(Metadata::of(&wasm).expect("its metadata").pin(&name));
+        lock.accept(Metadata::read(&wasm).expect("its metadata").pin(&name));
         lock.save(&path).expect("written");
         assert_eq!(checked(&file).await, Ok(()));
 

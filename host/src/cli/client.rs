@@ -8,11 +8,9 @@ use serde_json::{Map, Value, json};
 
 use super::{
     input,
-    outcome::Done,
-    output,
     running::{ApiRequest, RunningGateway, segment},
-    session::ConfigOfGroup,
 };
+use airlock_terminal::{outcome::Done, output, session::ConfigOfGroup};
 
 /// Path of one client in the management API, with a slash and its name after it.
 const PATH: &str = "/api/mcp/client";

@@ -1,7 +1,7 @@
 //! The hidden command that compiles one component in a process of its own.
 
-use super::outcome::Done;
 use airlock_compile::{CompileForm, CompileJob, compile_component};
+use airlock_terminal::outcome::Done;
 
 /// Arguments of the command.
 #[derive(Debug, clap::Args)]

@@ -1,7 +1,7 @@
 //! `airlock demo`.
 
-use super::{outcome::Done, spinner};
 use crate::demo;
+use airlock_terminal::{outcome::Done, spinner};
 
 /// Show what Airlock does, in a minute and without a model
 ///

@@ -4,12 +4,9 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::{
-    outcome::Done,
-    output,
-    running::{ApiRequest, RunningGateway},
-};
+use super::running::{ApiRequest, RunningGateway};
 use airlock_config::read_file;
+use airlock_terminal::{outcome::Done, output};
 
 /// Path of the comparison in the management API.
 const PATH: &str = "/api/config/diff";

@@ -38,8 +38,8 @@ use self::{
     checkup::Check,
     finding::{Finding, Status},
 };
-use super::{outcome::Done, output, session::ConfigFile};
 use airlock_config::Config;
+use airlock_terminal::{outcome::Done, output, session::ConfigFile};
 
 /// Longest part of a finding that is shown to people, in characters.
 const WIDTH: usize = 1_000;

@@ -10,12 +10,13 @@ use std::{
 use anyhow::{Context as _, anyhow};
 use serde_json::json;
 
-use super::{
-    input,
+use super::input;
+use airlock_config::ConfigError;
+use airlock_config_import::{Imported, Outcome, import};
+use airlock_terminal::{
     outcome::Done,
     output::{self, Coded, Failure},
 };
-use airlock_config::{ConfigError, Imported, Outcome, import};
 
 /// Translate the configuration of Bifrost or of a desktop agent
 ///

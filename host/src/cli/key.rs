@@ -7,12 +7,8 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use self::limits::LimitArgs;
-use super::{
-    outcome::Done,
-    output,
-    running::{ApiRequest, RunningGateway, segment},
-    session::ConfigOfGroup,
-};
+use super::running::{ApiRequest, RunningGateway, segment};
+use airlock_terminal::{outcome::Done, output, session::ConfigOfGroup};
 
 /// Path of the keys in the management API.
 const PATH: &str = "/api/governance/virtual-keys";

@@ -11,20 +11,21 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::Url;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    connection::{self, GatewayTrust},
-    credential::{KEY_VARIABLE, authorization},
-    outcome::Done,
-    session::{ConfigFile, SETTLE},
-    signals::Signals,
-    spinner,
-};
-use crate::{gateway::Gateway, telemetry::Export};
+use super::credential::{KEY_VARIABLE, authorization};
+use crate::telemetry::Export;
 use airlock_config::Config;
 use airlock_core::{door::Filter, tool::ClientName};
+use airlock_gateway::{Gateway, command_line};
 use airlock_mcp_server::{
     BridgeSettings, ConnectionRequests, ConnectionSettings, Scope, Selection, Service, run_bridge,
     serve_connection,
+};
+use airlock_terminal::{
+    connection::{self, GatewayTrust},
+    outcome::Done,
+    session::ConfigFile,
+    signals::Signals,
+    spinner,
 };
 use airlock_wire::lines::{read_lines, write_lines};
 
@@ -143,6 +144,7 @@ async fn serve(args: &McpArgs, config: Config, export: &mut Export) -> anyhow::R
     let lines = read_lines(BufReader::new(io::stdin()), config.server.max_body_bytes);
     let (output, written) = write_lines(io::stdout());
     let settings = config.server.clone();
+    let startup_wait = settings.startup_wait;
     let budget = config.budget;
     let gateway = Gateway::builder(config)
         .on_compile(spinner::compiling)
@@ -150,7 +152,7 @@ async fn serve(args: &McpArgs, config: Config, export: &mut Export) -> anyhow::R
         .context("the gateway cannot start")?;
     export.add_metrics(&gateway);
     gateway.watch_plugins();
-    let approvals = Some(gateway.approvals());
+    let approvals = Some(command_line::approvals(&gateway));
     let service = Service::new(gateway.catalog().clone(), budget, settings.mcp, approvals);
     let ready = CancellationToken::new();
     let stop = CancellationToken::new();
@@ -164,7 +166,7 @@ async fn serve(args: &McpArgs, config: Config, export: &mut Export) -> anyhow::R
     };
     {
         let mut serving = pin!(serve_connection(service, connection, lines, output));
-        let mut settling = pin!(gateway.settled(SETTLE, |_| true));
+        let mut settling = pin!(gateway.settled(startup_wait, |_| true));
         loop {
             tokio::select! {
                 () = &mut serving => break,

@@ -3,18 +3,14 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::{
-    outcome::Done,
-    output,
-    running::{ApiRequest, RunningGateway, segment},
-    session::ConfigOfGroup,
-};
+use super::running::{ApiRequest, RunningGateway, segment};
 use airlock_core::operator::Role;
+use airlock_terminal::{outcome::Done, output, session::ConfigOfGroup};
 
 /// Add, list and revoke operators of a gateway
 ///
-/// An operator manages a gateway by its management API, with a token that is shown once. Its role says what it
-/// may do: a `viewer` reads settings and states, an `approver` also decides about calls that wait, an
+/// An operator manages a gateway by its management API, with a token that is shown once. Its role decides
+/// about its rights: a `viewer` reads settings and states, an `approver` also decides about calls that wait, an
 /// `operator` also changes virtual keys and the tools of clients, and an `admin` does everything.
 ///
 /// These commands talk to the running gateway of the configuration through its Unix socket, to the one at --url
@@ -47,7 +43,7 @@ struct AddArgs {
     gateway: RunningGateway,
     /// Name of the operator, which the record of changes has.
     name: String,
-    /// Role, which says what it may do: viewer, approver, operator or admin.
+    /// Role, which decides about its rights: viewer, approver, operator or admin.
     #[arg(long, value_name = "ROLE")]
     role: Role,
     /// Permit it to read arguments and results of calls.

@@ -3,20 +3,15 @@
 use anyhow::{Context as _, ensure};
 use serde_json::json;
 
-use super::{
-    outcome::Done,
-    output,
-    runs::{find, kept},
-    session::ConfigFile,
-    spinner,
-};
-use crate::{gateway::Gateway, native::NativeTool};
+use super::runs::{find, kept};
 use airlock_core::{
     door::Origin,
     tool::{Allowlist, Policy, ToolOutput, Trust},
 };
+use airlock_gateway::{Gateway, NativeTool, command_line};
 use airlock_scripts::runs::{EXECUTE, RunEnding, RunOutcome, end};
 use airlock_store::runs::StoredRun;
+use airlock_terminal::{outcome::Done, output, session::ConfigFile, spinner};
 
 /// Replay a run from its journal, offline, and compare
 ///
@@ -91,7 +86,7 @@ async fn derive(
         .on_compile(spinner::compiling)
         .start()
         .await?;
-    let code_mode = gateway.code_mode();
+    let code_mode = command_line::code_mode(&gateway);
     let arguments = json!({"code": stored.script}).to_string();
     let call = gateway.caller(Origin::Model).admit(EXECUTE, &arguments)?;
     let derived = code_mode.replay(&call, stored).await;

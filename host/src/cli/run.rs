@@ -9,19 +9,19 @@ use anyhow::ensure;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{
-    input,
-    outcome::Done,
-    output::{self, Failure},
-    record::{Account, NestedCall, millis},
-    session::{self, ConfigFile},
-};
-use crate::gateway::Gateway;
+use super::input;
 use airlock_core::{
     door::{Caller, Origin, ScriptLanguage},
     tool::{CallError, HostCode, ToolOutput},
 };
+use airlock_gateway::{Gateway, command_line};
 use airlock_scripts::runs::EXECUTE;
+use airlock_terminal::{
+    outcome::Done,
+    output::{self, Failure},
+    record::{Account, NestedCall, millis},
+    session::{self, ConfigFile, ExecutorLoad},
+};
 
 /// Run a script over the tools of code-mode clients
 ///
@@ -50,7 +50,7 @@ pub(super) struct RunArgs {
 /// Outcome of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Status {
+enum RunStatus {
     Ok,
     /// The script or a tool failed.
     Error,
@@ -64,7 +64,7 @@ enum Status {
 struct RunReport {
     /// Identifier of the run; `None` if runs are not kept.
     run: Option<String>,
-    status: Status,
+    status: RunStatus,
     result: Value,
     /// Text that the script printed.
     output: String,
@@ -90,9 +90,9 @@ pub(super) async fn run(args: &RunArgs) -> anyhow::Result<Done> {
         show(&report, &args.config.option(), &args.script)?;
     }
     Ok(match report.status {
-        Status::Ok => Done::Yes,
+        RunStatus::Ok => Done::Yes,
         // The run waits only if it is kept.
-        Status::NeedsApproval if report.run.is_some() => Done::Waits,
+        RunStatus::NeedsApproval if report.run.is_some() => Done::Waits,
         _ => Done::No,
     })
 }
@@ -105,13 +105,14 @@ async fn execute(args: &RunArgs) -> anyhow::Result<RunReport> {
     config.script_language = selected.unwrap_or(config.script_language);
     session::with_gateway(
         config,
+        ExecutorLoad::Awaited,
         |_, client| client.policy.code_mode,
         async |gateway, signals| {
-            let mut caller = gateway.caller_in(Origin::Model, selected);
+            let mut caller = command_line::caller_in(gateway, Origin::Model, selected);
             if args.approve {
                 caller = caller.approving_scripts();
             }
-            gateway.load_executor(selected).await?;
+            command_line::load_executor(gateway, selected).await?;
             let script = run_script(&caller, &source, signals.next()).await;
             script.map_err(|error| explain(error, gateway))
         },
@@ -155,14 +156,14 @@ async fn run_script(
         result = admitted.run() => result,
         () = cancelled => Err(CallError::cancelled()),
     };
-    Ok(RunReport::of(&result, Account::of(caller.ledger())))
+    Ok(RunReport::new(&result, Account::read(caller.ledger())))
 }
 
 impl RunReport {
     fn not_started(error: &anyhow::Error) -> Self {
         Self {
             run: None,
-            status: error.downcast_ref().map_or(Status::Error, Status::of),
+            status: error.downcast_ref().map_or(RunStatus::Error, RunStatus::from_error),
             result: Value::Null,
             output: String::new(),
             calls: Vec::new(),
@@ -174,13 +175,13 @@ impl RunReport {
         }
     }
 
-    fn of(result: &Result<ToolOutput, CallError>, account: Account) -> Self {
+    fn new(result: &Result<ToolOutput, CallError>, account: Account) -> Self {
         let structured = result.as_ref().ok().and_then(|output| output.structured.as_ref());
         let error = result.as_ref().err();
         let suspension = error.and_then(CallError::suspension);
         Self {
             run: account.run,
-            status: result.as_ref().err().map_or(Status::Ok, Status::of),
+            status: result.as_ref().err().map_or(RunStatus::Ok, RunStatus::from_error),
             result: structured
                 .and_then(|structured| structured.get("result"))
                 .cloned()
@@ -196,8 +197,8 @@ impl RunReport {
     }
 }
 
-impl Status {
-    fn of(error: &CallError) -> Self {
+impl RunStatus {
+    fn from_error(error: &CallError) -> Self {
         match error.code() {
             _ if error.is_unapproved() || error.suspension().is_some() => Self::NeedsApproval,
             HostCode::Cancelled => Self::Cancelled,
@@ -243,7 +244,7 @@ fn show(report: &RunReport, config: &str, script: &Path) -> anyhow::Result<()> {
                 message: located(&failure.message, script),
                 ..failure.clone()
             });
-            if report.status == Status::NeedsApproval {
+            if report.status == RunStatus::NeedsApproval {
                 output::hint("`--approve` approves every call of the script");
             } else if let Some(run) = &report.run {
                 output::hint(&format!("`airlock runs show{config} {run}` shows the run"));

@@ -14,18 +14,20 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Url;
 use serde_json::Value;
 
-use super::{
-    connection::{self, GatewayTrust},
-    credential::{KEY_VARIABLE, OPERATOR_VARIABLE, authorization, operator_authorization},
-    session::ConfigFile,
-};
+use super::credential::{KEY_VARIABLE, OPERATOR_VARIABLE, authorization, operator_authorization};
 use airlock_config::Config;
 use airlock_core::{
     operator::{Operator, Role},
     tool::ClientName,
 };
+use airlock_ingress::socket;
 use airlock_management::Service;
-use airlock_server::{Management as _, ManagementRequest, Settings, socket};
+use airlock_operator_api::{Management as _, ManagementRequest};
+use airlock_server::Settings;
+use airlock_terminal::{
+    connection::{self, GatewayTrust},
+    session::ConfigFile,
+};
 
 /// Time for a response. The gateway waits for an operation for at most three minutes.
 const TIMEOUT: Duration = Duration::from_secs(200);
@@ -122,7 +124,7 @@ impl<'r> ApiRequest<'r> {
         status: StatusCode,
         body: &[u8],
         place: &impl Display,
-    ) -> anyhow::Result<Answer> {
+    ) -> anyhow::Result<GatewayReply> {
         if status.is_success() && self.path == METRICS {
             return Ok(Ok(String::from_utf8_lossy(body).into_owned().into()));
         }
@@ -131,7 +133,7 @@ impl<'r> ApiRequest<'r> {
 }
 
 /// Response of a gateway: the body, or the refusal.
-type Answer = Result<Value, GatewayRefusal>;
+type GatewayReply = Result<Value, GatewayRefusal>;
 
 impl RunningGateway {
     /// Sends a GET request to the running gateway. Returns the body.
@@ -255,13 +257,16 @@ fn servers_of(mut clients: Value) -> anyhow::Result<Vec<Value>> {
     // The others are plugins. The holder of a key does not see the phase.
     clients.retain(|client| {
         let kind = client["config"]["connection_type"].as_str();
-        matches!(kind, Some("stdio" | "docker" | "http" | "sse"))
+        matches!(kind, Some("stdio" | "docker" | "http" | "sse" | "embedded"))
     });
     Ok(clients)
 }
 
 /// Sends a request through the gateway's Unix socket. Returns `None` if no gateway listens on it.
-async fn over_socket(config: &Config, request: &ApiRequest<'_>) -> anyhow::Result<Option<Answer>> {
+async fn over_socket(
+    config: &Config,
+    request: &ApiRequest<'_>,
+) -> anyhow::Result<Option<GatewayReply>> {
     let management = &config.server.management;
     let Some(path) = management.socket.as_ref().filter(|_| !management.disabled) else {
         return Ok(None);
@@ -350,7 +355,7 @@ async fn send(
     base: &Url,
     request: &ApiRequest<'_>,
     key: Option<HeaderValue>,
-) -> anyhow::Result<Answer> {
+) -> anyhow::Result<GatewayReply> {
     let url = base.join(request.path).context("the address of the gateway is no base of a URL")?;
     let headers = key.map(|key| (header::AUTHORIZATION, key)).into_iter().collect();
     let mut sent = http.request(request.method.clone(), url).headers(headers);
@@ -366,7 +371,7 @@ async fn send(
 }
 
 /// Reads a response. `place` is where it comes from.
-fn answer(status: StatusCode, body: &[u8], place: &impl Display) -> anyhow::Result<Answer> {
+fn answer(status: StatusCode, body: &[u8], place: &impl Display) -> anyhow::Result<GatewayReply> {
     let body: Value = serde_json::from_slice(body)
         .with_context(|| format!("the response from {place} is not that of an Airlock gateway"))?;
     if status.is_success() {
@@ -375,8 +380,13 @@ fn answer(status: StatusCode, body: &[u8], place: &impl Display) -> anyhow::Resu
     Ok(Err(GatewayRefusal {
         status: status.as_u16(),
         code: body["error"]["code"].as_str().unwrap_or_default().to_owned(),
-        message: body["error"]["message"].as_str().unwrap_or("no reason given").to_owned(),
+        message: reason(&body).unwrap_or("no reason given").to_owned(),
     }))
+}
+
+/// Returns the reason in a refusal; that of `GET /ready` is a code.
+fn reason(body: &Value) -> Option<&str> {
+    body["error"]["message"].as_str().or_else(|| body["reason"].as_str())
 }
 
 /// Returns a name as one segment of a path.
@@ -426,7 +436,7 @@ async fn read(mut response: reqwest::Response) -> anyhow::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use airlock_server::{ClientAuth, TlsSettings};
+    use airlock_ingress::{ClientAuth, TlsSettings};
 
     #[test]
     fn an_address_without_a_scheme_is_refused_with_the_right_one() {
@@ -454,6 +464,14 @@ mod tests {
             let refusal = GatewayRefusal { status, code, message: String::new() };
             assert_eq!(refusal.is_hidden(), expected, "{refusal:?}");
         }
+    }
+
+    #[test]
+    fn a_gateway_that_is_not_ready_says_why() {
+        let body = br#"{"status": "unavailable", "reason": "draining"}"#;
+        let answered = answer(StatusCode::SERVICE_UNAVAILABLE, body, &"test").expect("JSON");
+        let refused = answered.expect_err("it is not ready");
+        assert_eq!((refused.status, refused.message.as_str()), (503, "draining"));
     }
 
     #[test]

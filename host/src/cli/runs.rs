@@ -7,12 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
-use super::{
-    outcome::Done,
-    output::{self, Coded},
-    running::COMMAND_LINE,
-    session::{ConfigFile, ConfigOfGroup, with_gateway},
-};
+use super::running::COMMAND_LINE;
 use airlock_config::Config;
 use airlock_core::door::log_failure;
 use airlock_core::{
@@ -24,6 +19,11 @@ use airlock_core::{
 };
 use airlock_scripts::runs::{self, Decisions, EXECUTE, RunToken, Runs, document, summary};
 use airlock_store::runs::{RunError, ShownRun, StoredRun};
+use airlock_terminal::{
+    outcome::Done,
+    output::{self, Coded},
+    session::{ConfigFile, ConfigOfGroup, ExecutorLoad, with_gateway},
+};
 
 /// Most runs that are searched for those of a list or for the run that a prefix means.
 const SEARCHED: u32 = 1_000;
@@ -266,7 +266,8 @@ async fn decide(args: &DecideArgs, approves: bool) -> anyhow::Result<Done> {
     }
     let mut decisions = Decisions::default();
     for position in positions {
-        decisions = if approves { decisions.approve(position) } else { decisions.deny(position) };
+        decisions =
+            if approves { decisions.approve(position) } else { decisions.deny(position, None) };
     }
     // Nothing but the calls that were shown is decided about.
     let own_state = document(&stored)["request_state"].as_str().unwrap_or_default().to_owned();
@@ -307,6 +308,7 @@ async fn resume(args: &OneRunArgs, decisions: Decisions, told: &[String]) -> any
     let run = &stored.run.id;
     let ended = with_gateway(
         loaded,
+        ExecutorLoad::Awaited,
         |_, client| client.policy.code_mode,
         async |gateway, signals| {
             let resumed = runs::resume(&gateway.caller(Origin::Model), run, &stored.run.script)?;

@@ -1,7 +1,7 @@
 //! `airlock schema`.
 
-use super::{outcome::Done, output};
 use airlock_config as config;
+use airlock_terminal::{outcome::Done, output};
 
 /// Print the JSON Schema of the configuration file
 ///

@@ -7,21 +7,21 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use tokio::sync::oneshot;
+use tokio::{net::TcpListener, sync::oneshot};
 
-use super::{
+use super::{inherited, manager::ServiceManager, purge};
+use crate::telemetry::Export;
+use airlock_config::Config;
+use airlock_gateway::{Gateway, Reloader, command_line};
+use airlock_management::{NewKeyValue, SetupToken};
+use airlock_server::Settings;
+use airlock_terminal::{
     outcome::Done,
-    output, purge,
+    output,
     session::ConfigFile,
     signals::{Hangups, Signals},
     spinner,
 };
-use crate::{
-    gateway::{self, Gateway, Reloader},
-    telemetry::Export,
-};
-use airlock_config::Config;
-use airlock_management::{NewKeyValue, SetupToken};
 
 /// Run the gateway
 ///
@@ -33,7 +33,8 @@ use airlock_management::{NewKeyValue, SetupToken};
 /// requests in flight have ended, at the latest after `server.drain_timeout`; a second signal stops
 /// it at once. SIGHUP reads the certificate of `server.tls` again, takes the configuration file, but for the few
 /// keys that need a restart, and reloads the plugins that have changed; all of it also happens by itself within seconds
-/// of a change.
+/// of a change. If standard input is a listening socket, as with `StandardInput=socket` in a unit of systemd, the gateway
+/// serves on it instead of `server.listen`; `Type=notify` and `WatchdogSec=` work.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock serve --config airlock.json")]
 pub(super) struct ServeArgs {
@@ -49,11 +50,12 @@ pub(super) async fn run(args: &ServeArgs) -> anyhow::Result<Done> {
     served
 }
 
-async fn serve(config: Config, export: &mut Export) -> anyhow::Result<Done> {
-    let mut signals = Signals::catch()?;
+async fn serve(mut config: Config, export: &mut Export) -> anyhow::Result<Done> {
+    let signals = Signals::catch()?;
     let hangups = Hangups::catch()?;
+    let manager = ServiceManager::from_environment();
     // Before plugins are compiled, so that a port that is taken is reported at once.
-    let listener = gateway::bind(&config.server).await?;
+    let listener = listener(&mut config.server).await?;
     let address = listener.local_addr().context("the listener has no address")?;
     let scheme = config.server.scheme();
     let (stop, stopped) = oneshot::channel::<()>();
@@ -69,29 +71,59 @@ async fn serve(config: Config, export: &mut Export) -> anyhow::Result<Done> {
     let loaded = gateway.loaded();
     let reloader = gateway.reloader().clone();
     let setup_token = gateway.setup_token();
-    let impatience = async move {
-        signals.next().await;
-        tracing::info!("stopping; a second signal stops at once");
-        drop(stop);
-        signals.next().await;
-    };
+    let settings_read = command_line::settings_read(&gateway);
     tokio::select! {
         served = gateway.serve() => Ok(served.map(|()| Done::Yes)?),
-        () = impatience => bail!("stopped while requests were in flight"),
-        never = reload_on(hangups, reloader) => match never {},
+        () = impatience(signals, stop, &manager) => bail!("stopped while requests were in flight"),
+        never = reload_on(hangups, reloader, &manager) => match never {},
+        never = manager.keep_alive() => match never {},
+        never = report_ready(settings_read, &manager) => match never {},
         never = purge::repeatedly() => match never {},
         never = announce(loaded) => match never {},
         never = announce_setup(setup_token) => match never {},
     }
 }
 
+/// Returns the listener: one that the service manager has opened, whose address replaces the configured one in the
+/// checks of the settings, or else one on the configured address.
+async fn listener(settings: &mut Settings) -> anyhow::Result<TcpListener> {
+    let Some(listener) = inherited::take()? else { return Ok(command_line::bind(settings).await?) };
+    settings.listen = listener.local_addr().context("the passed listener has no address")?;
+    Ok(listener)
+}
+
+/// Begins to stop the gateway at the first signal. Returns at the second.
+async fn impatience(mut signals: Signals, stop: oneshot::Sender<()>, manager: &ServiceManager) {
+    signals.next().await;
+    tracing::info!("stopping; a second signal stops at once");
+    manager.stopping();
+    drop(stop);
+    signals.next().await;
+}
+
 /// Takes the configuration file and reloads the plugins that have changed, at every SIGHUP.
-async fn reload_on(mut hangups: Hangups, reloader: Reloader) -> Infallible {
+async fn reload_on(
+    mut hangups: Hangups,
+    reloader: Reloader,
+    manager: &ServiceManager,
+) -> Infallible {
     loop {
         hangups.next().await;
         tracing::info!("SIGHUP: checking the configuration file and every plugin");
+        manager.reloading();
         reloader.reload_all().await;
+        manager.reloaded();
     }
+}
+
+/// Notifies the service manager once requests are taken, that is, once `GET /ready` is 200. Never returns.
+async fn report_ready(
+    settings_read: impl Future<Output = ()>,
+    manager: &ServiceManager,
+) -> Infallible {
+    settings_read.await;
+    manager.ready();
+    pending().await
 }
 
 /// Prints `ready` to standard output when all is loaded. Never returns.

@@ -5,7 +5,7 @@ mod copy;
 mod migrate;
 mod rekey;
 
-use super::{outcome::Done, session::ConfigOfGroup};
+use airlock_terminal::{outcome::Done, session::ConfigOfGroup};
 
 /// Migrate the store of a configuration, copy it to another place, or seal its secrets anew
 ///

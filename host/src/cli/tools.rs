@@ -6,17 +6,17 @@ use anyhow::bail;
 use rustix::termios::tcgetwinsize;
 use serde_json::{Value, json};
 
-use super::{
-    outcome::Done,
-    output,
-    session::{self, ConfigFile},
-};
-use crate::gateway::Gateway;
 use airlock_catalog::ToolSource;
 use airlock_core::door::{
     ApprovalChoice, Entry, Filter, Keys, Origin, Placement, VirtualKey, roles_view,
 };
+use airlock_gateway::{Gateway, command_line};
 use airlock_strings::{nearest, visible, visible_line};
+use airlock_terminal::{
+    outcome::Done,
+    output,
+    session::{self, ConfigFile, ExecutorLoad},
+};
 
 /// Default filter of the log: failures, except for names in the configuration that no tool has and
 /// for tools that are left out, which the table has.
@@ -66,12 +66,13 @@ pub(super) async fn run(args: &ToolsArgs) -> anyhow::Result<Done> {
     let approval = config.agent.approval;
     session::with_gateway(
         config,
+        ExecutorLoad::OnDemand,
         |_, _| true,
         async |gateway, _| {
             match &args.name {
                 Some(name) => one(gateway, name, args)?,
                 None if args.why => {
-                    let sender = sender(&gateway.keys(), args)?;
+                    let sender = sender(&command_line::keys(gateway), args)?;
                     why(gateway, sender.as_deref(), approval)?;
                 }
                 None if args.json => output::document(&document(gateway))?,
@@ -257,7 +258,7 @@ fn document(gateway: &Gateway) -> Value {
     let caller = gateway.caller(Origin::Caller);
     let snapshot = gateway.catalog().snapshot();
     let sources = snapshot.clients().map(|client| {
-        let pins = gateway.upstream_pins().client(client.name.as_str());
+        let pins = command_line::upstream_pins(gateway).client(client.name.as_str());
         json!({
             "name": client.name,
             "connection_type": client.kind.name(),

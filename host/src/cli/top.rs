@@ -1,4 +1,4 @@
-//! `airlock top`: shows what a running gateway does, again each second.
+//! `airlock top`: shows what a running gateway does, again every two seconds.
 //!
 //! | module | purpose |
 //! |---|---|
@@ -20,23 +20,24 @@ use std::{
 use anyhow::Context as _;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
-    time::{MissedTickBehavior, interval},
+    time::{Instant, MissedTickBehavior, interval_at},
 };
 
 use self::{sample::Sample, screen::Screen};
-use super::{outcome::Done, output, running::RunningGateway, signals::Signals};
+use super::running::RunningGateway;
+use airlock_terminal::{outcome::Done, output, signals::Signals};
 
-/// Time between two samples.
-const INTERVAL: Duration = Duration::from_secs(1);
+/// Time between two samples: more than the second for which a gateway shows the same metrics.
+const INTERVAL: Duration = Duration::from_secs(2);
 /// Width and height of a frame without a terminal, in characters and lines.
 const PLAIN: (usize, usize) = (160, 1_000);
 
 /// Show the live calls of a running gateway
 ///
-/// Shows, again each second: requests in flight, calls in a second, each tool with its calls, errors and times, decisions,
-/// calls that wait for an approval, the state of the servers, and the calls that run for longest. Times are those since
-/// the start of the gateway. Ctrl-C ends it. What the gateway does not have, or does not show to this operator, is left
-/// out and named.
+/// Shows, again every two seconds: requests in flight, calls in a second, each tool with its calls, errors and times,
+/// decisions, calls that wait for an approval, the state of the servers, and the calls that run for longest. Times are
+/// those since the start of the gateway. Ctrl-C ends it. Values that the gateway does not have, or does not show to this
+/// operator, are left out and named.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  airlock top --config airlock.json\n  airlock top --url https://airlock.example.com\n  airlock top --once --json"
@@ -78,7 +79,7 @@ async fn watch(gateway: &RunningGateway) -> anyhow::Result<()> {
     };
     let mut problem = None;
     let mut screen = Screen::open()?;
-    let mut ticks = interval(INTERVAL);
+    let mut ticks = interval_at(Instant::now() + INTERVAL, INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         screen.draw(&last, problem.as_deref())?;

@@ -11,7 +11,7 @@ mod restart;
 mod reviews;
 mod show;
 
-use super::{outcome::Done, session::ConfigOfGroup};
+use airlock_terminal::{outcome::Done, session::ConfigOfGroup};
 
 /// Show and restart MCP servers, log in at them, and accept changes of their tools
 ///

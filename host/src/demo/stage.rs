@@ -13,13 +13,11 @@ use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 
 pub(super) use super::agent::Agent;
 use super::script;
-use crate::{
-    gateway::{Gateway, GatewayError},
-    guests,
-};
+use crate::guests;
 use airlock_catalog::SourceState;
 use airlock_config::Config;
 use airlock_egress::tls;
+use airlock_gateway::{Gateway, GatewayError};
 
 /// Number of notes that the script of scene 2 reads.
 pub(super) const NOTES: usize = 40;

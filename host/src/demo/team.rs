@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle, time::sleep};
 
 use super::stage::Reply;
-use crate::gateway::{Gateway, GatewayError};
 use airlock_config::Config;
 use airlock_egress::tls;
+use airlock_gateway::{Gateway, GatewayError};
 
 /// Tool of the MCP server that a team can add.
 pub(super) const TOOL: &str = "desk-totals";

@@ -6,8 +6,8 @@ use anyhow::Context as _;
 use bytes::Bytes;
 use http::{Request, Response};
 
-use crate::gateway::Gateway;
 use airlock_egress::https::{HttpsClient, HttpsSettings};
+use airlock_gateway::{Gateway, command_line};
 use airlock_telemetry::{
     LogLayer, MAX_RESPONSE_BYTES, OtlpTransport, Sending, Telemetry, TransportError,
     settings::TelemetrySettings,
@@ -44,7 +44,7 @@ impl Export {
     /// Starts to export the metrics of a gateway.
     pub(crate) fn add_metrics(&mut self, gateway: &Gateway) {
         if let Some(telemetry) = &mut self.0 {
-            telemetry.export_metrics(gateway.read_metrics());
+            telemetry.export_metrics(command_line::read_metrics(gateway));
         }
     }
 

@@ -2,9 +2,10 @@
 //!
 //! A gateway logs a line for each request. If the workers of the runtime wrote these lines themselves,
 //! each would be a system call under the lock of standard error, and a program that stops to read
-//! standard error would stop the workers with the next request. So they only add lines to a buffer, and a
-//! thread of its own writes those that have come together. A warning or an error is written at once and
-//! by its own thread, with the lines before it, because it may be the last line before a crash.
+//! standard error would stop the workers with the next line. So they only add lines to a buffer, and a
+//! thread of its own writes those that have come together. A warning or an error may be the last line
+//! before a crash: it is written at once, and its thread waits until it is, for a bounded time. If standard
+//! error is not read, only the first such thread waits: further ones go on until a write ends.
 
 use std::{
     io::{self, Write},
@@ -14,12 +15,16 @@ use std::{
     time::Duration,
 };
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use tracing::{Level, Metadata};
 use tracing_subscriber::fmt::MakeWriter;
 
 /// Time for which lines come together before they are written.
 const PAUSE: Duration = Duration::from_millis(5);
+/// Longest time for which a thread waits until its warning is written.
+const URGENT_WAIT: Duration = Duration::from_millis(100);
+/// Longest time for which the end of the process waits for its last lines.
+const LAST_WAIT: Duration = Duration::from_secs(1);
 /// Maximum bytes of the lines that wait. Lines beyond it are counted and left out.
 const MAX_WAITING: usize = 1 << 20;
 
@@ -27,18 +32,30 @@ const MAX_WAITING: usize = 1 << 20;
 #[derive(Clone)]
 pub(crate) struct LogLines(Arc<Lines>);
 
+#[derive(Default)]
 struct Lines {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaitingLines>,
+    /// Wakes the thread that writes.
     filled: Condvar,
-    /// The output. It is locked before `waiting`, so that lines keep their order.
-    out: Mutex<Box<dyn Write + Send>>,
+    /// Wakes threads that wait until their lines are written.
+    drained: Condvar,
+    /// Longest time for which a thread waits until its warning is written.
+    urgent_wait: Duration,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct WaitingLines {
     text: Vec<u8>,
     /// Number of lines that were left out since the last ones were written.
     lost: u64,
+    /// Number of lines that were ever added.
+    added: u64,
+    /// Number of these lines that are written.
+    written: u64,
+    /// True if a thread waits until its line is written.
+    is_urgent: bool,
+    /// True if such a thread has waited in vain since the last write ended.
+    is_stalled: bool,
 }
 
 /// Writes one line.
@@ -50,23 +67,22 @@ pub(crate) struct Line<'a> {
 impl LogLines {
     /// Starts the thread that writes lines to standard error. Fails if it cannot be started.
     pub(crate) fn to_stderr() -> io::Result<Self> {
-        let lines = Self::to(io::stderr());
-        let writer = lines.0.clone();
-        thread::Builder::new().name("airlock-log".to_owned()).spawn(move || writer.write_on())?;
-        Ok(lines)
+        Self::to(io::stderr(), URGENT_WAIT)
     }
 
-    fn to(out: impl Write + Send + 'static) -> Self {
-        Self(Arc::new(Lines {
-            waiting: Mutex::default(),
-            filled: Condvar::new(),
-            out: Mutex::new(Box::new(out)),
-        }))
+    /// Starts the thread that writes lines to `out`. A warning waits for it at most `urgent_wait`.
+    fn to(out: impl Write + Send + 'static, urgent_wait: Duration) -> io::Result<Self> {
+        let lines = Arc::new(Lines { urgent_wait, ..Lines::default() });
+        let writer = lines.clone();
+        thread::Builder::new()
+            .name("airlock-log".to_owned())
+            .spawn(move || writer.write_on(out))?;
+        Ok(Self(lines))
     }
 
-    /// Writes the lines that wait.
+    /// Waits until the lines that wait are written, for a bounded time.
     pub(crate) fn flush(&self) {
-        self.0.write_out();
+        self.0.flush();
     }
 }
 
@@ -84,10 +100,7 @@ impl<'a> MakeWriter<'a> for LogLines {
 
 impl Write for Line<'_> {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        self.lines.add(text);
-        if self.is_urgent {
-            self.lines.write_out();
-        }
+        self.lines.add(text, self.is_urgent);
         Ok(text.len())
     }
 
@@ -97,7 +110,7 @@ impl Write for Line<'_> {
 }
 
 impl Lines {
-    fn add(&self, line: &[u8]) {
+    fn add(&self, line: &[u8], is_urgent: bool) {
         let mut waiting = self.waiting.lock();
         if waiting.text.len() + line.len() > MAX_WAITING {
             waiting.lost += 1;
@@ -105,47 +118,89 @@ impl Lines {
         }
         let is_first = waiting.text.is_empty();
         waiting.text.extend_from_slice(line);
-        drop(waiting);
-        if is_first {
+        waiting.added += 1;
+        waiting.is_urgent |= is_urgent;
+        if is_first || is_urgent {
             self.filled.notify_one();
         }
+        if is_urgent {
+            self.wait_for_written(&mut waiting);
+        }
+    }
+
+    /// Waits until the lines so far are written. After a wait in vain, further ones end at once.
+    fn wait_for_written(&self, waiting: &mut MutexGuard<'_, WaitingLines>) {
+        let added = waiting.added;
+        let waited = self.drained.wait_while_for(
+            waiting,
+            |waiting| waiting.written < added && !waiting.is_stalled,
+            self.urgent_wait,
+        );
+        if waited.timed_out() && waiting.written < added {
+            waiting.is_stalled = true;
+            self.drained.notify_all();
+        }
+    }
+
+    fn flush(&self) {
+        let mut waiting = self.waiting.lock();
+        waiting.is_urgent = true;
+        self.filled.notify_one();
+        let added = waiting.added;
+        self.drained.wait_while_for(&mut waiting, |waiting| waiting.written < added, LAST_WAIT);
     }
 
     /// Writes lines for as long as the process runs.
-    fn write_on(&self) {
+    fn write_on(&self, mut out: impl Write) {
         loop {
             let mut waiting = self.waiting.lock();
             self.filled.wait_while(&mut waiting, |waiting| waiting.text.is_empty());
+            self.filled.wait_while_for(&mut waiting, |waiting| !waiting.is_urgent, PAUSE);
+            let text = mem::take(&mut waiting.text);
+            let lost = mem::take(&mut waiting.lost);
+            let added = waiting.added;
+            waiting.is_urgent = false;
             drop(waiting);
-            thread::sleep(PAUSE);
-            self.write_out();
+            write_all(&mut out, &text, lost);
+            let mut waiting = self.waiting.lock();
+            waiting.written = added;
+            waiting.is_stalled = false;
+            drop(waiting);
+            self.drained.notify_all();
         }
     }
+}
 
-    fn write_out(&self) {
-        let mut out = self.out.lock();
-        let Waiting { text, lost } = mem::take(&mut *self.waiting.lock());
-        // No other place is left to report a failure.
-        let _ = out.write_all(&text);
-        if lost > 0 {
-            let _ =
-                writeln!(out, "{lost} lines of the log were left out: standard error was not read");
-        }
+fn write_all(out: &mut impl Write, text: &[u8], lost: u64) {
+    // No other place is left to report a failure.
+    let _ = out.write_all(text);
+    if lost > 0 {
+        let _ = writeln!(out, "{lost} lines of the log were left out: standard error was not read");
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::{
+        sync::mpsc::{Receiver, Sender, channel},
+        time::Instant,
+    };
 
     use super::*;
 
-    /// Output whose every write is received by a test.
-    struct Sent(Sender<String>);
+    /// Longest wait of a test for a line that is written.
+    const PATIENCE: Duration = Duration::from_mins(1);
 
-    impl Write for Sent {
+    /// Output whose every write is received by a test, and ends once the test has dropped or used `end`.
+    struct Gated {
+        written: Sender<String>,
+        end: Receiver<()>,
+    }
+
+    impl Write for Gated {
         fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-            let _ = self.0.send(String::from_utf8_lossy(text).into_owned());
+            let _ = self.written.send(String::from_utf8_lossy(text).into_owned());
+            let _ = self.end.recv();
             Ok(text.len())
         }
 
@@ -154,9 +209,11 @@ mod tests {
         }
     }
 
-    fn lines() -> (LogLines, Receiver<String>) {
+    fn lines(urgent_wait: Duration) -> (LogLines, Receiver<String>, Sender<()>) {
         let (sender, written) = channel();
-        (LogLines::to(Sent(sender)), written)
+        let (ends, end) = channel();
+        let lines = LogLines::to(Gated { written: sender, end }, urgent_wait);
+        (lines.expect("a thread starts"), written, ends)
     }
 
     fn log(lines: &LogLines, is_urgent: bool, text: &str) {
@@ -164,43 +221,69 @@ mod tests {
         line.write_all(text.as_bytes()).expect("a line never fails");
     }
 
+    /// Receives what is written until it ends with `end`.
+    fn receive(written: &Receiver<String>, end: &str) -> String {
+        let mut text = String::new();
+        while !text.ends_with(end) {
+            text += &written.recv_timeout(PATIENCE).expect("the thread writes");
+        }
+        text
+    }
+
     #[test]
-    fn lines_wait_for_each_other_and_a_warning_takes_them_along() {
-        let (lines, written) = lines();
+    fn a_warning_is_written_with_the_lines_before_it_when_its_thread_goes_on() {
+        let (lines, written, ends) = lines(PATIENCE);
+        drop(ends);
         log(&lines, false, "one\n");
         log(&lines, false, "two\n");
-        assert!(written.try_recv().is_err(), "nothing is written by the thread that logs");
         log(&lines, true, "warning\n");
-        assert_eq!(written.try_recv().as_deref(), Ok("one\ntwo\nwarning\n"));
-        log(&lines, false, "three\n");
-        lines.flush();
-        assert_eq!(written.try_recv().as_deref(), Ok("three\n"));
+        assert_eq!(written.try_iter().collect::<String>(), "one\ntwo\nwarning\n");
     }
 
     #[test]
     fn the_thread_writes_what_waits() {
-        let (lines, written) = lines();
-        let writer = lines.0.clone();
-        thread::spawn(move || writer.write_on());
+        let (lines, written, ends) = lines(PATIENCE);
+        drop(ends);
         for text in ["one\n", "two\n"] {
             log(&lines, false, text);
-            assert_eq!(written.recv().as_deref(), Ok(text));
+            assert_eq!(written.recv_timeout(PATIENCE).as_deref(), Ok(text));
         }
     }
 
     #[test]
+    fn while_the_output_is_not_read_only_the_first_warning_waits() {
+        let wait = Duration::from_millis(100);
+        let (lines, written, ends) = lines(wait);
+        log(&lines, true, "first\n");
+        assert!(lines.0.waiting.lock().is_stalled, "it has waited in vain");
+        let begun = Instant::now();
+        for _ in 0..600 {
+            log(&lines, true, "next\n");
+        }
+        assert!(begun.elapsed() < wait * 300, "{:?}", begun.elapsed());
+        drop(ends);
+        let all = format!("first\n{}", "next\n".repeat(600));
+        assert_eq!(receive(&written, &all), all);
+        log(&lines, true, "last\n");
+        assert_eq!(receive(&written, "last\n"), "last\n");
+    }
+
+    #[test]
     fn lines_beyond_the_bound_are_counted_and_left_out() {
-        let (lines, written) = lines();
+        let (lines, written, ends) = lines(PATIENCE);
+        log(&lines, false, "first\n");
+        assert_eq!(receive(&written, "first\n"), "first\n");
         let half = format!("{}\n", "x".repeat(MAX_WAITING / 2 - 1));
         for _ in 0..2 {
             log(&lines, false, &half);
         }
         log(&lines, false, "lost\n");
         log(&lines, true, "lost too\n");
-        assert_eq!(written.try_recv().map(|text| text.len()), Ok(MAX_WAITING));
-        let said: String = written.try_iter().collect();
-        assert_eq!(said, "2 lines of the log were left out: standard error was not read\n");
+        drop(ends);
+        assert_eq!(receive(&written, &half).len(), MAX_WAITING);
+        let lost = "2 lines of the log were left out: standard error was not read\n";
+        assert_eq!(receive(&written, lost), lost);
         log(&lines, true, "again\n");
-        assert_eq!(written.try_recv().as_deref(), Ok("again\n"));
+        assert_eq!(receive(&written, "again\n"), "again\n");
     }
 }

@@ -3,7 +3,7 @@
 use anyhow::ensure;
 use tracing_subscriber::layer::Identity;
 
-use crate::gateway::Gateway;
+use airlock_gateway::Gateway;
 use airlock_telemetry::settings::TelemetrySettings;
 
 /// The export of a command.

@@ -10,6 +10,7 @@ mod cargo;
 use std::{
     env, fs,
     path::{Path, PathBuf},
+    process::ExitCode,
 };
 
 use wit_component::ComponentEncoder;
@@ -46,14 +47,29 @@ pub struct Guests {
     finished: Option<PathBuf>,
 }
 
+/// Runs a build script, and tells cargo why it fails.
+///
+/// `above` is the path from the package of the build script to the repository. Guests are compiled with the profile
+/// `release` in a release build and with `guest`, which skips link-time optimisation, in any other. Fails outside a build
+/// script.
+pub fn build(above: &str, compile: impl FnOnce(&Guests) -> Result<(), String>) -> ExitCode {
+    println!("cargo::rerun-if-changed=build.rs");
+    let root = Path::new(above)
+        .canonicalize()
+        .map_err(|error| format!("cannot find the repository: {error}"));
+    match root.and_then(Guests::new).and_then(|guests| compile(&guests)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            println!("cargo::error={message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 impl Guests {
     /// Reads the environment that cargo sets for a build script, and tells cargo which inputs to
-    /// watch.
-    ///
-    /// `root` is the repository. Guests are compiled with the profile `release` in a release build
-    /// and with `guest`, which skips link-time optimisation, in any other. Fails outside a build
-    /// script.
-    pub fn of_build_script(root: &Path) -> Result<Self, String> {
+    /// watch. `root` is the repository.
+    fn new(root: PathBuf) -> Result<Self, String> {
         for variable in [FINISHED, PROFILE, "AIRLOCK_WASM_TOOLCHAIN", "RUSTUP_TOOLCHAIN"] {
             println!("cargo::rerun-if-env-changed={variable}");
         }
@@ -68,13 +84,12 @@ impl Guests {
         let out = PathBuf::from(
             variable("OUT_DIR").ok_or("OUT_DIR is not set: this is for build scripts")?,
         );
-        Ok(Self {
-            root: root.to_owned(),
-            target: target(&out)?.join("guests"),
-            profile,
-            out,
-            finished,
-        })
+        Ok(Self { root, target: target(&out)?.join("guests"), profile, out, finished })
+    }
+
+    /// The repository.
+    pub fn root(&self) -> &Path {
+        &self.root
     }
 
     /// Compiles the plugin `plugins/<name>` to `OUT_DIR/<name>.wasm`, and returns that path.

@@ -21,7 +21,7 @@ use crate::{
 /// `broken` what is no JSON; `fail_with` fails with the message `text`, and any other with `refused`.
 #[derive(Default)]
 pub struct Files {
-    /// How many calls were made at a time.
+    /// Numbers of calls that were made at a time.
     batches: RefCell<Vec<usize>>,
 }
 

@@ -56,7 +56,7 @@ pub fn fetch(
     /// Format of the page.
     #[arg(default)]
     format: Format,
-    /// How many characters to skip, to read on where a piece ended.
+    /// Number of characters to skip, to read on where a piece ended.
     #[arg(default)]
     offset: usize,
     /// Maximum number of characters to return.
@@ -67,7 +67,7 @@ pub fn fetch(
         .with_header("accept", "text/html, text/markdown;q=0.9, text/plain;q=0.8, */*;q=0.5")
         .send()?
         .ok()?;
-    let kind = page::Kind::of(response.header("content-type"), &response.body)?;
+    let kind = page::Kind::detect(response.header("content-type"), &response.body)?;
     let source = response.text();
     let (title, text) = match (format, kind) {
         (Format::Markdown, page::Kind::Html) => page::readable(&source)?,

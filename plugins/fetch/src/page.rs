@@ -21,7 +21,7 @@ pub(crate) enum Kind {
 impl Kind {
     /// Determines the type by the media type, or else by the first bytes. Fails if the content is
     /// not text.
-    pub(crate) fn of(content_type: Option<&str>, body: &[u8]) -> Result<Self, Error> {
+    pub(crate) fn detect(content_type: Option<&str>, body: &[u8]) -> Result<Self, Error> {
         let media = content_type
             .unwrap_or_default()
             .split(';')
@@ -149,13 +149,13 @@ mod tests {
 
     #[test]
     fn only_text_is_accepted_by_media_type_or_content() {
-        assert_eq!(Kind::of(Some("text/HTML; charset=utf-8"), b""), Ok(Kind::Html));
-        assert_eq!(Kind::of(Some("application/ld+json"), b""), Ok(Kind::Text));
-        assert_eq!(Kind::of(None, b"\n<!DOCTYPE html><p>"), Ok(Kind::Html));
-        assert_eq!(Kind::of(None, b"plain"), Ok(Kind::Text));
-        assert!(Kind::of(None, b"\x89PNG\0").is_err());
+        assert_eq!(Kind::detect(Some("text/HTML; charset=utf-8"), b""), Ok(Kind::Html));
+        assert_eq!(Kind::detect(Some("application/ld+json"), b""), Ok(Kind::Text));
+        assert_eq!(Kind::detect(None, b"\n<!DOCTYPE html><p>"), Ok(Kind::Html));
+        assert_eq!(Kind::detect(None, b"plain"), Ok(Kind::Text));
+        assert!(Kind::detect(None, b"\x89PNG\0").is_err());
         assert_eq!(
-            Kind::of(Some("image/png"), b"").unwrap_err().message(),
+            Kind::detect(Some("image/png"), b"").unwrap_err().message(),
             "the page is image/png, and only text can be read"
         );
     }

@@ -4,6 +4,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod create;
 mod grants;
 pub mod list;
 pub mod read;
@@ -13,6 +14,7 @@ pub mod write;
 airlock_guest::plugin!(
     read::read_file,
     write::write_file,
+    create::create_directory,
     list::list_directory,
     search::search_files,
 );
@@ -25,9 +27,10 @@ mod tests {
 
     #[test]
     fn every_tool_says_what_each_argument_is_and_what_it_answers() {
-        let tools: [Descriptor; 4] = [
+        let tools: [Descriptor; 5] = [
             read::read_file::descriptor(),
             write::write_file::descriptor(),
+            create::create_directory::descriptor(),
             list::list_directory::descriptor(),
             search::search_files::descriptor(),
         ];

@@ -52,10 +52,10 @@ pub struct Piece {
 pub fn read_file(
     /// The file, starting with the name of a granted directory: `docs/notes/a.txt`.
     path: String,
-    /// How many lines or bytes to skip.
+    /// Number of lines or bytes to skip.
     #[serde(default)]
     offset: u64,
-    /// How many lines or bytes to read.
+    /// Number of lines or bytes to read.
     #[schemars(range(min = 1))]
     limit: Option<u64>,
     /// In what `offset` and `limit` count.

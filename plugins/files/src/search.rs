@@ -51,7 +51,7 @@ pub struct Found {
 /// One hit: a file or directory, or a line in a file where content was searched for.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Hit {
-    /// Where it is.
+    /// Path of the file or directory.
     pub path: String,
     /// Number of the line, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -89,7 +89,7 @@ pub fn search_files(
     /// Match letters of `name` and `content` in either case.
     #[serde(default)]
     ignore_case: bool,
-    /// How many levels of directories to enter; 1 is the start alone.
+    /// Number of levels of directories to enter; 1 is the start alone.
     #[serde(default = "default_max_depth")]
     #[schemars(range(min = 1, max = 64))]
     max_depth: usize,

@@ -45,7 +45,7 @@ fn add(shelf: &Shelf, title: &str, text: String, tags: &[String]) -> Result<Summ
         updated: None,
     };
     let (id, version) = shelf.add(&mut note)?;
-    Ok(Summary::of(id, version, &note))
+    Ok(Summary::new(id, version, &note))
 }
 
 #[cfg(test)]

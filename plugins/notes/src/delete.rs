@@ -15,7 +15,7 @@ pub struct Deleted {
     pub title: String,
 }
 
-/// Deletes a note for good.
+/// Deletes a note permanently.
 #[tool(read_only = false, destructive, idempotent, open_world = false, title = "Delete a note")]
 pub fn delete_note(
     /// The note's number, as `list_notes` and `search_notes` tell it.

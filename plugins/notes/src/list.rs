@@ -44,7 +44,7 @@ fn list(
     let tag = tag.map(|tag| note::tag("tag", tag)).transpose()?;
     let Found { notes, next_before } = shelf.look(before, limit, |id, version, note| {
         let is_wanted = tag.as_ref().is_none_or(|tag| note.tags.contains(tag));
-        is_wanted.then(|| Summary::of(id, version, &note))
+        is_wanted.then(|| Summary::new(id, version, &note))
     })?;
     Ok(Listed { notes, next_before })
 }

@@ -39,16 +39,16 @@ pub struct Summary {
     pub length: usize,
     /// Grows with each change of the note.
     pub version: u64,
-    /// When it was written, in UTC; absent if the plugin has no clock.
+    /// Time at which it was written, in UTC; absent if the plugin has no clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<String>,
-    /// When it was last changed, in UTC; absent where it never was.
+    /// Time of its last change, in UTC; absent if there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub updated: Option<String>,
 }
 
 impl Summary {
-    pub(crate) fn of(id: u32, version: u64, note: &Note) -> Self {
+    pub(crate) fn new(id: u32, version: u64, note: &Note) -> Self {
         Self {
             id,
             title: note.title.clone(),

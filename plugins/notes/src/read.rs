@@ -31,7 +31,7 @@ pub fn read_note(
 
 fn read(shelf: &Shelf, id: u32) -> Result<Structured<Whole>, Error> {
     let (version, note) = shelf.read(id)?;
-    let summary = Summary::of(id, version, &note);
+    let summary = Summary::new(id, version, &note);
     let text = Content::text(format!("{}\n\n{}", head(&summary), note.text));
     Ok(Structured::new(Whole { note: summary, text: note.text }).with(text))
 }

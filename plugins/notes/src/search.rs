@@ -32,7 +32,7 @@ pub struct Hit {
     /// The note without its text.
     #[serde(flatten)]
     pub note: Summary,
-    /// Where one of the words stands in its text; the beginning of the text where none does.
+    /// Part of its text around one of the words; the beginning of the text if it has none of them.
     pub excerpt: String,
 }
 
@@ -59,7 +59,7 @@ fn search(shelf: &Shelf, query: &str, before: Option<u32>, limit: usize) -> Resu
     let words = words(query)?;
     let Found { notes: hits, next_before } = shelf.look(before, limit, |id, version, note| {
         holds(&note, &words).then(|| Hit {
-            note: Summary::of(id, version, &note),
+            note: Summary::new(id, version, &note),
             excerpt: excerpt(&note.text, &words),
         })
     })?;

@@ -9,7 +9,7 @@ use crate::shelf::Shelf;
 ///
 /// `append` adds to the text without the need to read it first, which is the way to keep a log. To
 /// rewrite the text, read the note, and give its `version` along with `text`: the change is then
-/// refused if someone else was quicker.
+/// refused if another caller has changed the note since.
 #[tool(
     read_only = false,
     destructive,
@@ -67,7 +67,7 @@ fn update(shelf: &Shelf, id: u32, version: Option<u64>, change: Change) -> Resul
         note.text = text.clone().unwrap_or_else(|| std::mem::take(&mut note.text));
         append.as_deref().map_or(Ok(()), |more| add_to(note, more))
     })?;
-    Ok(Summary::of(id, version, &note))
+    Ok(Summary::new(id, version, &note))
 }
 
 fn add_to(note: &mut Note, more: &str) -> Result<(), Error> {

@@ -53,7 +53,7 @@ const MAX_TEXT: usize = 4 * 1024 * 1024;
 pub(crate) struct Lowered {
     /// The Starlark text.
     pub(crate) text: String,
-    /// Where each part of it comes from.
+    /// Origin of each part of it in the script.
     pub(crate) map: Map,
     /// Whether the value of the script is that of its last statement, an expression.
     pub(crate) ends_with_value: bool,

@@ -32,9 +32,9 @@ pub struct Found {
 pub struct Hit {
     /// The text that matched.
     pub text: String,
-    /// Where it starts, in characters (Unicode code points) from the start of the text.
+    /// Its start, in characters (Unicode code points) from the start of the text.
     pub start: usize,
-    /// Where it ends: the character after the last one.
+    /// Its end: the character after the last one.
     pub end: usize,
     /// Line in which it starts, from 1.
     pub line: usize,
@@ -53,9 +53,9 @@ pub struct Group {
     pub name: Option<String>,
     /// The text that matched.
     pub text: String,
-    /// Where it starts, in characters from the start of the text.
+    /// Its start, in characters from the start of the text.
     pub start: usize,
-    /// Where it ends: the character after the last one.
+    /// Its end: the character after the last one.
     pub end: usize,
 }
 

@@ -97,6 +97,7 @@ pub(crate) async fn run(effort: KillEffort) -> Option<Report> {
         happened,
         rows: LoggedRows::read(&store.url()).await,
         audited: AuditedCalls::read(&logs.ended),
+        logs: logs.count(),
         invalid: logs.invalid().await,
     };
     Some(run.report())

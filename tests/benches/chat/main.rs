@@ -6,6 +6,8 @@
 //! the limit of its design. Times count as differences between the ways, and as ratios: all share the
 //! machine. `chat.md` describes the rows.
 //!
+//! `--traced` measures the cost of telemetry alone, which is the last table.
+//!
 //! For work on the gateway: `--load plain|streamed|paced` loads a gateway for 20 seconds and prints
 //! the id of its process, for a profiler. `--against PROGRAM` compares it with another build, in
 //! turns of half a second.
@@ -16,6 +18,7 @@ mod load;
 mod model;
 mod proxy;
 mod report;
+mod traced;
 
 use std::{process::ExitCode, time::Duration};
 
@@ -65,6 +68,11 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let effort = if bench::is_full() { Effort::FULL } else { Effort::LITTLE };
+    if bench::has_option("--traced") {
+        let mut report = new_report(effort);
+        runtime.block_on(traced::measure(&model, effort, &mut report));
+        return report.finish();
+    }
     runtime.block_on(measure(&model, effort)).finish()
 }
 
@@ -139,7 +147,7 @@ struct Measured {
 }
 
 async fn measure(model: &Model, effort: Effort) -> Report {
-    let mut report = Report::new(format!("medians of {} rounds", effort.rounds));
+    let mut report = new_report(effort);
     let mut measured = Measured::default();
     let gateway = start(model).await;
     let proxy = BareProxy::start(model.address);
@@ -175,7 +183,12 @@ async fn measure(model: &Model, effort: Effort) -> Report {
         measured.crowds.push(crowds(&ways.direct, model, effort).await);
     }
     report::fill(&mut report, &measured, effort);
+    Box::pin(traced::measure(model, effort, &mut report)).await;
     report
+}
+
+fn new_report(effort: Effort) -> Report {
+    Report::new(format!("medians of {} rounds", effort.rounds))
 }
 
 /// Does the same work all ways, in an order that changes from round to round.

@@ -1,5 +1,5 @@
 //! A fast model server: chat completions, whole or as server-sent events of the size that OpenAI
-//! sends. Every chunk carries the time at which it was written.
+//! sends. Every chunk carries the time at which it was written. It is a collector of telemetry, too.
 
 use std::{
     convert::Infallible,
@@ -88,7 +88,12 @@ async fn connection(stream: TcpStream) {
 async fn respond(
     request: Request<Incoming>,
 ) -> Result<Response<Either<Full<Bytes>, Chunks>>, hyper::Error> {
+    let is_chat = request.uri().path().ends_with("/chat/completions");
     let body = request.into_body().collect().await?.to_bytes();
+    if !is_chat {
+        // As a collector of telemetry: an empty message of protobuf.
+        return Ok(Response::new(Either::Left(Full::default())));
+    }
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
     let (kind, body) = if body["stream"] == true {
         ("text/event-stream; charset=utf-8", Either::Right(Chunks::new(&body)))

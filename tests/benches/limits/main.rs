@@ -1,6 +1,8 @@
 //! Cost of limits and records to calls of tools: the same calls of a plugin that does nothing, with nothing
-//! on, with a limit, with the call log, and with both logs, on a store in a file and on a server of
+//! on, with a limit, with the call log, with both logs, and with all of it, on a store in a file and on a server of
 //! `PostgreSQL` behind a network with a round trip of one millisecond, in alternating rounds.
+//!
+//! Rows have the CPU time of a call too, which is what the project has aims for.
 //!
 //! `make bench BENCH=limits` runs it; `--json` prints one document instead of tables. `limits.md` describes
 //! the rows.
@@ -11,8 +13,8 @@ use std::{process::ExitCode, time::Duration};
 
 use airlock_tests::bench::{
     self,
-    report::{Cell, Report, Table},
-    run::Summary,
+    report::{Aim, Cell, Report, Table},
+    run::{Summary, added_cpu},
 };
 
 use self::stage::{Feature, IN_FLIGHT, Stage};
@@ -69,6 +71,9 @@ async fn measure(effort: Effort) -> Report {
     report
 }
 
+/// Column with the CPU time of a call beyond that with nothing on.
+const ADDED_CPU: &str = "added CPU";
+
 /// Columns of the ratios: each measurement with each number of calls in flight.
 const RATIOS: [&str; 9] = [
     "/s at 1",
@@ -85,11 +90,24 @@ const RATIOS: [&str; 9] = [
 /// Returns the measurements of one place with one number of calls in flight.
 fn times(place: &[Stage], at: usize, in_flight: usize) -> Table {
     let title = format!("{}, {in_flight} in flight", place[0].place);
-    let mut table = Table::new(title, &["per second", "p50", "p99"]);
+    let mut table = Table::new(title, &["per second", "p50", "p99", "CPU", ADDED_CPU]);
     for stage in place {
-        let Summary { per_second, p50, p99, .. } = Summary::new(&stage.runs[at]);
-        let cells = [Cell::Number(per_second), Cell::Time(p50), Cell::Time(p99)];
-        table.row(stage.feature.name(), cells);
+        let Summary { per_second, p50, p99, cpu } = Summary::new(&stage.runs[at]);
+        let aim = stage.feature.added_cpu_aim();
+        let added = aim.map(|_| added_cpu(&stage.runs[at], &place[0].runs[at]));
+        let row = table.row(
+            stage.feature.name(),
+            [
+                Cell::Number(per_second),
+                Cell::Time(p50),
+                Cell::Time(p99),
+                Cell::Time(cpu),
+                added.map_or(Cell::Empty, Cell::Added),
+            ],
+        );
+        if let Some(micros) = aim {
+            row.aim(ADDED_CPU, Aim::AtMost(micros));
+        }
     }
     table
 }

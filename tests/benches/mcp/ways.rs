@@ -55,7 +55,7 @@ impl Client {
     }
 }
 
-/// Where a client sends its requests.
+/// Destination of the requests of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Route {
     /// To the MCP server, over stdio.

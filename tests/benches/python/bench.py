@@ -1,8 +1,8 @@
 """Costs of a script from Python: `make bench-python`.
 
 Prints a table with the 50th and 99th percentile of each measurement, beside Monty (`pydantic-monty`, which runs each script in a worker
-process) if the interpreter has it, and beside a call of a plain function. `--json` prints one document. The aims are those of the
-issue that this package was made for.
+process) if the interpreter has it, and beside a call of a plain function. `--json` prints one document. Memory is that of a process of
+its own, which has loaded nothing else, and of its workers.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import importlib.metadata
+import importlib.util
 import json
 import resource
 import statistics
@@ -17,9 +18,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
-
-import airlock
 
 EMPTY = ""
 CALLS = "for n in range(10): add(n, 1)"
@@ -65,29 +65,42 @@ def first_result() -> list[float]:
     return [float(subprocess.run(command, capture_output=True, check=True).stdout) for _ in range(12)][2:]
 
 
-def resident_mb() -> float:
-    """Returns the memory of this process."""
-    try:
-        with open("/proc/self/status") as status:
-            kilobytes = next(line.split()[1] for line in status if line.startswith("VmRSS:"))
-        return int(kilobytes) / 1024
-    except OSError:
-        # The largest so far, in bytes, where there is no /proc.
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)
+def resident_mb(process: str = "self") -> float:
+    """Returns the memory of a process."""
+    status = Path("/proc", process, "status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in status if line.startswith("VmRSS:")) / 1024
 
 
-def memory() -> tuple[float, float]:
-    """Returns the memory of this process after many scripts, and its growth since a tenth of them."""
+def memory_mb() -> dict[str, float]:
+    """Returns the memory of this process, and of its workers."""
+    if not Path("/proc/self/status").exists():
+        # The largest so far, in bytes.
+        return {"process": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20), "workers": 0.0}
+    children = [child for thread in Path("/proc/self/task").iterdir() for child in (thread / "children").read_text().split()]
+    return {"process": resident_mb(), "workers": sum(resident_mb(child) for child in children)}
+
+
+def after_scripts(work: Callable[[], object]) -> Measurement:
+    """Returns the memory after many scripts, and its growth since a tenth of them."""
     early = 0.0
     for number in range(SCRIPTS):
-        airlock.run_script(CALLS, [add])
+        work()
         if number == SCRIPTS // 10:
-            early = resident_mb()
-    late = resident_mb()
-    return late, late - early
+            early = sum(memory_mb().values())
+    late = memory_mb()
+    return {**late, "growth": sum(late.values()) - early}
+
+
+def memory(sandbox: str) -> Measurement:
+    """Returns the memory of a process that runs scripts in `airlock` or `monty`."""
+    done = subprocess.run([sys.executable, __file__, "--memory", sandbox], capture_output=True, check=True)
+    found: Measurement = json.loads(done.stdout)
+    return found
 
 
 def of_airlock() -> dict[str, list[float]]:
+    import airlock
+
     async def async_calls() -> list[float]:
         times: list[float] = []
         for _ in range(200):
@@ -111,24 +124,37 @@ def of_airlock() -> dict[str, list[float]]:
     }
 
 
-def of_monty() -> tuple[str, dict[str, list[float]]] | None:
-    """Returns version and times of Monty; `None` if it is not installed."""
-    try:
-        from pydantic_monty import Monty  # type: ignore[import-not-found, unused-ignore]
-    except ImportError:
-        return None
+def memory_of_airlock() -> Measurement:
+    import airlock
+
+    return after_scripts(lambda: airlock.run_script(CALLS, [add]))
+
+
+def has_monty() -> bool:
+    return importlib.util.find_spec("pydantic_monty") is not None
+
+
+def run_monty(pool: Any, code: str, **given: Any) -> Any:
+    with pool.checkout() as session:
+        return session.feed_run(code, **given)
+
+
+def of_monty() -> dict[str, list[float]]:
+    from pydantic_monty import Monty  # type: ignore[import-not-found, unused-ignore]
+
     with Monty() as pool:
-
-        def run(code: str, **given: Any) -> Any:
-            with pool.checkout() as session:
-                return session.feed_run(code, **given)
-
-        times = {
-            "empty script": measure(lambda: run(EMPTY)),
-            "10 calls of a function": measure(lambda: run(CALLS, external_lookup={"add": add})),
-            "100,000 additions": measure(lambda: run(LOOP)),
+        return {
+            "empty script": measure(lambda: run_monty(pool, EMPTY)),
+            "10 calls of a function": measure(lambda: run_monty(pool, CALLS, external_lookup={"add": add})),
+            "100,000 additions": measure(lambda: run_monty(pool, LOOP)),
         }
-    return importlib.metadata.version("pydantic-monty"), times
+
+
+def memory_of_monty() -> Measurement:
+    from pydantic_monty import Monty
+
+    with Monty() as pool:
+        return after_scripts(lambda: run_monty(pool, CALLS, external_lookup={"add": add}))
 
 
 AIMS = {
@@ -149,26 +175,39 @@ def shown(microseconds: float | None) -> str:
     return f"{microseconds:,.1f} µs" if microseconds < 10_000 else f"{microseconds / 1000:,.1f} ms"
 
 
+def shown_memory(found: Measurement | None) -> str:
+    if found is None:
+        return ""
+    workers = f" + {found['workers']:.0f}" if found["workers"] else ""
+    return f"{found['process']:.0f}{workers} MB ({found['growth']:+.1f} MB)"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Costs of a script from Python.")
     parser.add_argument("--json", action="store_true", help="print one document")
-    is_json = parser.parse_args().json
-    monty = of_monty()
-    own = {name: summary(times) for name, times in of_airlock().items()}
-    resident, growth = memory()
-    other = {name: summary(times) for name, times in monty[1].items()} if monty else {}
-    if is_json:
-        print(json.dumps({"airlock": own, "monty": other, "memory_mb": resident, "memory_growth_mb": growth}))
+    parser.add_argument("--memory", choices=["airlock", "monty"], help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.memory:
+        print(json.dumps(memory_of_airlock() if options.memory == "airlock" else memory_of_monty()))
         return
-    versions = f"airlock {airlock.__version__}, Python {sys.version.split()[0]}, " + (f"Monty {monty[0]}" if monty else "Monty not installed")
-    print(f"{versions}; medians, with the 99th percentile in brackets\n")
+    import airlock
+
+    other = {name: summary(times) for name, times in of_monty().items()} if has_monty() else {}
+    own = {name: summary(times) for name, times in of_airlock().items()}
+    memories = {sandbox: memory(sandbox) for sandbox in ["airlock", *(["monty"] if has_monty() else [])]}
+    monty = f"Monty {importlib.metadata.version('pydantic-monty')}" if has_monty() else "Monty not installed"
+    if options.json:
+        print(json.dumps({"airlock": own, "monty": other, "memory_mb": memories}))
+        return
+    print(f"airlock {airlock.__version__}, Python {sys.version.split()[0]}, {monty}; medians, with the 99th percentile in brackets\n")
     print(f"| {'':<42} | {'airlock':>24} | {'Monty':>24} | {'aim':>10} |")
     print(f"|{'-' * 44}|{'-' * 25}:|{'-' * 25}:|{'-' * 11}:|")
     for name, times in own.items():
         cells = [f"{shown(one['p50_us'])} ({shown(one['p99_us'])})" if one else "" for one in (times, other.get(name))]
         aim = AIMS.get(name)
         print(f"| {name:<42} | {cells[0]:>24} | {cells[1]:>24} | {shown(aim * 1e6) if aim else '':>10} |")
-    print(f"| {f'memory after {SCRIPTS:,} scripts':<42} | {f'{resident:.1f} MB ({growth:+.1f} MB)':>24} | {'':>24} | {'60 MB':>10} |")
+    own_memory, other_memory = (shown_memory(memories.get(sandbox)) for sandbox in ["airlock", "monty"])
+    print(f"| {f'memory after {SCRIPTS:,} scripts (growth)':<42} | {own_memory:>24} | {other_memory:>24} | {'60 MB':>10} |")
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ impl Transport {
     }
 }
 
-/// Where a caller sends its calls.
+/// Destination of the calls of a caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Route {
     /// To the MCP server, by `rmcp`.

@@ -81,6 +81,39 @@ walk('a call that is not the one that was shown is not approved', async (visit) 
   visitor.check(/Failed to load resource: .* 409/);
 });
 
+walk('the reason of a denial is shown to other operators, and in the calls once the caller has received it', async (visit) => {
+  const args = { text: 'denied for a reason' };
+  const id = await stage.gateway.wait(stage.key, args);
+  const [ann, bob] = [await visit('ann'), await visit('bob')];
+  await open(ann, id, 'denied for a reason');
+  await open(bob, id, 'denied for a reason');
+  await ann.page.getByRole('button', { name: /^deny/i }).click();
+  await ann.page.getByRole('textbox', { name: /reason/i }).fill('not on a Friday');
+  await ann.page.getByRole('dialog').getByRole('button', { name: /^deny/i }).click();
+  for (const { page } of [ann, bob]) {
+    await page.getByText(/Denied by ann/).waitFor();
+    await page.getByText('not on a Friday').waitFor();
+  }
+  await stage.gateway.call(stage.key, 'hostile-note', args);
+  const row = ann.page.getByRole('row', { name: 'hostile-note' }).filter({ hasText: 'declined' });
+  await until('the call to be in the log', async () => {
+    await ann.open('calls?status=refused');
+    return (await row.count()) > 0;
+  });
+  await row.getByRole('link').first().click();
+  await ann.page.getByText(/did not run: a person denied it: not on a Friday/).waitFor();
+  ann.check(/Failed to load resource: .* 404/);
+  bob.check(/Failed to load resource: .* 404/);
+});
+
+walk('long arguments are whole on the page, with nothing to open', async (visit) => {
+  const id = await stage.gateway.wait(stage.key, { text: `begin ${'x'.repeat(3_000)} the end of it` });
+  const visitor = await visit('ann');
+  await open(visitor, id, 'the end of it');
+  assert.equal(await visitor.page.getByRole('group', { name: 'Arguments' }).locator('details').count(), 0);
+  visitor.check();
+});
+
 walk('a call under the rule of two persons shows the first approval, and needs another person', async (visit) => {
   const id = await stage.gateway.wait(stage.key, { text: 'two persons' }, 'hostile-transfer');
   const [ann, bob] = [await visit('ann'), await visit('bob')];

@@ -119,6 +119,27 @@ walk('a server is added after a dry connection, by keyboard', async (visit) => {
   await stage.gateway.send('DELETE', '/api/mcp/client/second');
 });
 
+walk('a key is revoked after a confirmation, and restored, by keyboard', async (visit) => {
+  const value = await stage.gateway.key('to revoke');
+  await stage.gateway.call(value, 'hostile-read', { text: 'works' });
+  const visitor = await visit('ann');
+  const { page } = visitor;
+  await visitor.open('keys');
+  await press(page, 'link', 'to revoke');
+  await visitor.settle();
+  await press(page, 'button', /^revoke/i);
+  await dialog(page);
+  await press(page, 'button', /^revoke the key/i);
+  await page.getByRole('button', { name: /^restore/i }).waitFor();
+  await page.getByText('revoked', { exact: true }).waitFor();
+  await assert.rejects(stage.gateway.call(value, 'hostile-read', { text: 'works no more' }));
+  await press(page, 'button', /^restore/i);
+  await press(page, 'button', /^restore the key/i);
+  await page.getByRole('button', { name: /^revoke/i }).waitFor();
+  await stage.gateway.call(value, 'hostile-read', { text: 'works again' });
+  visitor.check();
+});
+
 walk('a key is rotated, and its new value is shown once, by keyboard', async (visit) => {
   const old = await stage.gateway.key('to rotate');
   const visitor = await visit('ann');

@@ -32,7 +32,7 @@ pub struct RecordingControl {
     ignores_outcome: bool,
 }
 
-/// What the control was told.
+/// A call of the control.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Told {
     /// A request is permitted, and about to be sent.

@@ -168,6 +168,55 @@ async fn a_stream_that_is_not_read_takes_no_memory_and_learns_of_the_gap() {
 }
 
 #[tokio::test]
+async fn a_flood_of_calls_evicts_no_event_about_approvals() {
+    let gateway = setup().serve_connected().await;
+    let mut watched = EventStream::of(request(&gateway, "approvals,calls", ANN)).await;
+    let first = next(&mut watched).await.id;
+    let call = waiting(&gateway, "a").await;
+    for _ in 0..520 {
+        let reply = gateway.execute("text-word_count", &json!({"text": "b"})).await;
+        assert_eq!(reply.status, 200, "{}", reply.text);
+    }
+    for (topics, is_complete) in [("approvals", true), ("approvals,calls", false)] {
+        let resumed = request(&gateway, topics, ANN).header("last-event-id", &first);
+        let mut resumed = EventStream::of(resumed).await;
+        assert_eq!(next(&mut resumed).await.data["resumed"], is_complete, "{topics}");
+        let _ = until(&mut resumed, text(&call, "id"), "pending").await;
+        if !is_complete {
+            let mut event = next(&mut resumed).await;
+            while event.kind == "approvals" {
+                event = next(&mut resumed).await;
+            }
+            assert_eq!(
+                (event.kind.as_str(), &event.data),
+                ("resync", &json!({"topics": ["calls"]}))
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_first_of_two_approvals_is_no_event_of_an_approved_call() {
+    let twice = plugin().auto(&[]).set("/tools_to_approve_twice", json!(["word_count"]));
+    let gateway = setup_with(twice).serve_connected().await;
+    let mut stream = EventStream::of(request(&gateway, "approvals", ANN)).await;
+    let call = waiting(&gateway, "a").await;
+    let id = text(&call, "id");
+    let path = format!("/v1/approvals/{id}/approve");
+    let mut states = Vec::new();
+    for token in [BOB, ANN] {
+        let _ = post(&gateway, &path, token, json!({"shown": call["shown"]})).await.ok();
+    }
+    while states.last().is_none_or(|state| state != "approved") {
+        let event = next(&mut stream).await;
+        if event.data["id"] == id {
+            states.push(text(&event.data, "state").to_owned());
+        }
+    }
+    assert_eq!(states, ["pending", "first_approval", "approved"]);
+}
+
+#[tokio::test]
 async fn a_stream_ends_after_its_operator_is_revoked() {
     let gateway = setup().serve_connected().await;
     let made = json!({"name": "cid", "role": "viewer"});

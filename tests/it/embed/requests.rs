@@ -169,6 +169,11 @@ async fn a_script_stops_at_a_call_that_needs_an_approval_and_goes_on_after_it() 
     assert!(request.pending().await.expect("a list").is_empty());
     let ended = request.approve(&id).await.expect_err("nothing waits");
     assert_eq!(ended.code(), "approval_not_found");
+    let code = "result = str(attempt(internal.note, {\"text\": \"b\"}).error)";
+    let id = waiting(&request.run_script(code).await.expect("it waits"));
+    request.deny(&id, &format!("not today {}", "x".repeat(1_000))).await.expect("it waits");
+    let told = text(request.resume(&id).await.expect("it goes on"));
+    assert!(told.contains("not today") && told.contains("x…"), "the model reads it: {told}");
     embedded.stop().await;
 }
 

@@ -1,10 +1,13 @@
 //! Limits of requests, calls and money: refusals on every face, gateways that share a store, and what operators
 //! change while gateways run.
 
+use airlock::{RequestError, tool::HostCode};
 use airlock_test_postgres::TestServer;
 use airlock_tests::{
-    Client, Gateway, Reply, Service, Setup, guests, mcp::Endpoint, misbehaving, service, wait,
+    Client, Embedded, Gateway, Reply, Service, Setup, guests, mcp::Endpoint, misbehaving, service,
+    wait,
 };
+use futures_util::future::join_all;
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 
@@ -172,6 +175,46 @@ async fn gateways_on_one_store_share_the_limits_of_keys_teams_clients_and_models
     }
 }
 
+/// Starts a gateway in this process, with a key that may make a hundred calls a minute.
+async fn limited_to_a_hundred(store: &SharedStore, key: &str) -> Embedded {
+    let rows = json!([{"mcp_client_name": "noop", "tools_to_execute": ["*"]}]);
+    let key = json!({"name": "ann", "value": key, "mcp_configs": rows, "rate_limit": calls(100)});
+    let setup = Setup::new()
+        .set("/store", store.location())
+        .set("/governance/virtual_keys", json!([key]))
+        .client(Client::wasm("noop", guests::NOOP).auto(&["*"]));
+    Embedded::start(setup).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_the_calls_of_one_key_on_ten_gateways_at_once_exactly_its_limit_is_made() {
+    const ANN: &str = "sk-bf-ann-0123456789abcdef";
+    for store in SharedStore::all() {
+        let gateways = join_all((0..10).map(|_| limited_to_a_hundred(&store, ANN))).await;
+        let requests = gateways
+            .iter()
+            .map(|gateway| gateway.gateway().request().key(ANN).open().expect("the key is known"));
+        let requests: Vec<_> = requests.collect();
+        let arguments = json!({});
+        let made = requests.iter().flat_map(|request| {
+            (0..20).map(|_| request.call("noop-ok", &arguments)).collect::<Vec<_>>()
+        });
+        let mut done = 0;
+        for reply in join_all(made).await {
+            match reply {
+                Ok(_) => done += 1,
+                Err(RequestError::Call(error)) if error.code() == HostCode::LimitReached => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert_eq!(done, 100);
+        drop(requests);
+        for gateway in gateways {
+            gateway.stop().await;
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_client_and_a_tool_are_limited_for_all_callers_together() {
     let store = &SharedStore::all()[0];
@@ -214,6 +257,13 @@ async fn a_budget_that_is_spent_is_402_until_it_is_raised_or_reset() {
     let price = json!({"id": "p-1", "pattern": "model", "patch": prices});
     let made = gateway.post(PRICES, &price).await.ok();
     assert_eq!(made["pricing_override"]["id"], "p-1", "{made}");
+    let listed = gateway.get(PRICES).await.ok();
+    assert_eq!(
+        (&listed["count"], &listed["pricing_overrides"][0]["id"]),
+        (&json!(1), &json!("p-1"))
+    );
+    let version = listed["built_in_version"].as_str().and_then(|month| month.split_once('-'));
+    assert!(version.is_some_and(|(year, _)| year.parse::<u16>().is_ok()), "{listed}");
     let limit = json!({"budget": {"max_limit": 0.5, "reset_duration": "1d"}});
     let ann = key(&gateway, "ann", "text", limit).await;
     let chat = "/v1/chat/completions";

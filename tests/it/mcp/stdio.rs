@@ -7,6 +7,7 @@ use std::{
 };
 
 use airlock_tests::{Client, Setup, guests, mcp::LEGACY, mcp::MODERN, misbehaving, wait};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
 
 use super::{
@@ -84,16 +85,57 @@ async fn at_the_first_start_a_client_is_answered_at_once_and_its_calls_wait_for_
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
     let call = json!({"name": "text-word_count", "arguments": {"text": "one two"}});
     let id = pipe.request("tools/call", call).await;
-    let counted = loop {
-        let message = pipe.next().await.expect("a response");
-        if message.get("id") == Some(&id) {
-            break message["result"].clone();
-        }
-        assert_eq!(message["method"], "notifications/tools/list_changed", "{message}");
-    };
+    let (counted, _) = after_changes(&mut pipe, &id).await;
     assert_eq!(counted["structuredContent"]["words"], 2, "{counted}");
     let said = pipe.end().await.said;
     assert!(said.contains("compiling to native code, once"), "{said}");
+}
+
+/// Reads the result of a request. Returns it, and whether a change of the tools was reported before.
+async fn after_changes(pipe: &mut Pipe, id: &Value) -> (Value, bool) {
+    let mut has_changed = false;
+    loop {
+        let message = pipe.next().await.expect("a response");
+        if message.get("id") == Some(id) {
+            return (message["result"].clone(), has_changed);
+        }
+        assert_eq!(message["method"], "notifications/tools/list_changed", "{message}");
+        has_changed = true;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_starts_slowly_delays_no_call_of_other_tools_and_its_own_are_announced() {
+    let setup = Setup::new().set("/server/startup_wait", "0s");
+    let gate = setup.directory().join("pipe");
+    mknodat(CWD, &gate, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a named pipe");
+    let late = misbehaving("late", [format!("late={}", gate.display()).as_str()]);
+    let guest = plain(&setup, "guest");
+    let setup = setup.client(late.execute(&["echo"])).client(guest);
+    let mut pipe = Pipe::serve(&setup.write());
+    pipe.initialize(json!({})).await;
+    let call = json!({"name": "guest-run", "arguments": {}});
+    let id = pipe.request("tools/call", call).await;
+    let (called, _) = after_changes(&mut pipe, &id).await;
+    assert_ne!(called["isError"], true, "{called}");
+    assert!(called["content"].is_array(), "{called}");
+
+    // Opening it waits until the server has opened it as well.
+    let opened = tokio::task::spawn_blocking(move || fs::write(gate, "go")).await;
+    opened.expect("no panic in it").expect("the server reads it");
+    let mut is_announced = false;
+    loop {
+        let id = pipe.request("tools/list", json!({})).await;
+        let (listed, has_changed) = after_changes(&mut pipe, &id).await;
+        is_announced |= has_changed;
+        if names(&listed).contains(&"late-echo") {
+            break;
+        }
+    }
+    if !is_announced {
+        pipe.changed().await;
+    }
+    pipe.close();
 }
 
 #[tokio::test]

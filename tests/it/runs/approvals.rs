@@ -175,11 +175,16 @@ result = [done.ok, str(done.error)]
 print(rec.read(n = 2))";
     let reply = recorded.execute("", script).await;
     let id = reply["airlock"]["run"]["id"].as_str().expect("an id");
-    let run = recorded.decide(id, "deny", json!(["1"])).await;
+    let body = json!({"calls": ["1"], "reason": "not\ntoday"});
+    let approved = recorded.post("", &format!("/v1/runs/{id}/approve"), &body).await;
+    assert_eq!((approved.status, approved.code()), (400, "invalid_value"));
+    let run = recorded.post("", &format!("/v1/runs/{id}/deny"), &body).await.ok();
     assert_eq!(run["state"], "completed", "{run:#}");
     assert_eq!(run["result"][0], false);
     let message = run["result"][1].as_str().expect("text");
     assert!(message.contains("a person has denied this call"), "{message}");
+    assert!(message.contains("not⟨U+000A⟩today"), "{message}");
+    assert_eq!(run["calls"][0]["error"]["code"], "airlock.approval_denied", "{run:#}");
     assert_eq!(recorded.written(), []);
     // Without `attempt`, the denial ends the script.
     let reply = recorded.execute("", "rec.drop(n = 1)").await;

@@ -64,7 +64,7 @@ async fn an_operator_sees_the_script_of_a_call_and_approves_what_was_shown() {
     let decided = decide(&recorded, &id, "approve", json!({"shown": call["shown"]})).await;
     assert_eq!(decided.ok()["state"], "approved");
     assert_eq!(recorded.written(), [], "its caller resumes it");
-    let again = decide(&recorded, &id, "approve", json!({})).await;
+    let again = decide(&recorded, &id, "approve", json!({"shown": call["shown"]})).await;
     assert_eq!((again.status, again.code()), (404, "approval_not_found"));
     let ended = recorded.post(ANN, &format!("/v1/runs/{run}/resume"), &json!({})).await.ok();
     assert_eq!((&ended["state"], &ended["result"]), (&json!("completed"), &json!(2)), "{ended:#}");
@@ -84,8 +84,15 @@ async fn a_call_that_waits_again_is_not_the_one_that_was_shown() {
     let stale = json!({"shown": call["shown"]});
     let refused = decide(&recorded, &format!("{run}:2"), "approve", stale).await;
     assert_eq!((refused.status, refused.code()), (409, "run_changed"));
-    let denied = decide(&recorded, &format!("{run}:2"), "deny", json!({})).await;
+    let denied =
+        decide(&recorded, &format!("{run}:2"), "deny", json!({"reason": "too late"})).await;
     assert_eq!(denied.ok()["state"], "denied");
+    let ended = recorded.post("", &format!("/v1/runs/{run}/resume"), &json!({})).await.ok();
+    let error = ended["error"]["message"].as_str().expect("the script does not handle it");
+    assert!(error.contains("too late"), "{ended:#}");
+    let read = ended["content"].as_str().expect("text for the model");
+    assert!(read.contains("too late"), "{read}");
+    assert_eq!(recorded.replay(&run).await["identical"], true, "a replay has the same reason");
 }
 
 #[tokio::test]

@@ -167,7 +167,7 @@ async fn no_secret_and_no_content_is_sent() {
     gateway.ended().await;
     let exports = collector.exports();
     assert!(
-        ["/v1/logs", "/v1/metrics"]
+        ["/v1/logs", "/v1/metrics", "/v1/traces"]
             .iter()
             .all(|path| { exports.iter().any(|export| export.path == *path) })
     );
@@ -207,6 +207,21 @@ async fn with_a_collector_that_hangs_or_floods_requests_go_on_and_the_gateway_st
         goes_on(&collector.variables()).await;
         assert!(!collector.exports().is_empty(), "{reaction:?}: it was asked");
     }
+}
+
+#[tokio::test]
+async fn what_no_collector_has_taken_when_the_gateway_stops_is_logged() {
+    let collector = Collector::start_that(Reaction::Hangs).await;
+    let gateway = Setup::new().serve_with(&collector.variables()).await;
+    let _ = gateway.get("/api/mcp/clients").await.ok();
+    gateway.terminate();
+    wait::until("the warning about traces", async || {
+        let said = gateway.said();
+        let mut dropped = said.lines().filter(|line| line.contains("telemetry is dropped"));
+        dropped.any(|line| line.contains("signal=\"traces\"")).then_some(())
+    })
+    .await;
+    gateway.ended().await;
 }
 
 #[tokio::test]

@@ -63,7 +63,7 @@ fn start(collector: &Collector, trust_callers: bool) -> Telemetry {
 
 /// Makes a request with a call that fails, in another task.
 async fn request(has_key: bool) {
-    let caller = TraceContext::parse(CALLER, Some("vendor=1"));
+    let caller = TraceContext::parse(CALLER);
     let request = Span::server(|| REQUEST.to_owned()).of_caller(caller, has_key).start();
     request.set(names::HTTP_ROUTE, "/v1/x");
     let work = async {

@@ -48,6 +48,18 @@ async fn a_call_of_a_modern_mcp_client_begins_with_its_method_and_is_linked_to_i
 }
 
 #[tokio::test]
+async fn a_client_does_not_name_a_span_by_a_tool_that_it_invents() {
+    let stage = Stage::saying([service::text("hello")]).await;
+    let call = json!({"name": "invented", "arguments": {}});
+    let _ = Endpoint::of(&stage.gateway).modern("tools/call", call).error().await;
+    let trace = stage.trace_with("tools/call").await;
+    insta::assert_snapshot!(tree(&trace, &["mcp.method.name", "gen_ai.tool.name"]), @r"
+    SERVER tools/call mcp.method.name=tools/call
+      INTERNAL execute_tool gen_ai.tool.name=invented
+    ");
+}
+
+#[tokio::test]
 async fn a_call_of_a_legacy_mcp_client_has_the_same_trace() {
     let stage = Stage::saying([service::text("hello")]).await;
     let session = Endpoint::of(&stage.gateway).session().await;

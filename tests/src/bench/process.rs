@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use rustix::process::Pid;
+use rustix::{
+    process::Pid,
+    time::{ClockId, clock_gettime},
+};
 
 /// Time of a tick in `/proc`: Linux counts 100 a second there on every machine.
 const TICK: Duration = Duration::from_millis(10);
@@ -56,6 +59,20 @@ impl Process {
         let path = self.directory.join(file);
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
+}
+
+/// Returns the CPU time of the benchmark's own process so far, to the nanosecond.
+pub fn own_cpu() -> Duration {
+    cpu(ClockId::ProcessCPUTime)
+}
+
+/// Returns the CPU time of the calling thread so far, to the nanosecond.
+pub fn thread_cpu() -> Duration {
+    cpu(ClockId::ThreadCPUTime)
+}
+
+fn cpu(clock: ClockId) -> Duration {
+    Duration::try_from(clock_gettime(clock)).expect("CPU time is not negative")
 }
 
 /// Returns the memory of each of `count` things, in KiB, from the resident memory with and without

@@ -209,7 +209,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// How the cells of a column are aligned: text to the left, numbers to the right.
+/// Alignment of the cells of a column: text to the left, numbers to the right.
 struct Column {
     is_text: bool,
     width: usize,

@@ -20,6 +20,8 @@ const WARM_UP_PART: usize = 8;
 pub struct Meter {
     started: Instant,
     over: Duration,
+    /// Time from the start to the last response; `None` until the run is closed.
+    lasted: Option<Duration>,
     took: Vec<Duration>,
     failed: u32,
     first_failure: Option<String>,
@@ -42,7 +44,19 @@ pub struct Run {
 impl Meter {
     /// Starts a run of this length.
     pub fn start(over: Duration) -> Self {
-        Self { started: Instant::now(), over, took: Vec::new(), failed: 0, first_failure: None }
+        Self {
+            started: Instant::now(),
+            over,
+            lasted: None,
+            took: Vec::new(),
+            failed: 0,
+            first_failure: None,
+        }
+    }
+
+    /// Closes the run: time that passes from now on is not a part of it.
+    fn close(&mut self) {
+        self.lasted = Some(self.started.elapsed());
     }
 
     /// Returns whether another request is to be sent.
@@ -62,9 +76,10 @@ impl Meter {
         self.first_failure.get_or_insert_with(text);
     }
 
-    /// Returns the measurements, with the CPU time of the process during the run.
+    /// Returns the measurements, with the CPU time of the process for the requests of the run.
     pub fn end(mut self, cpu: impl FnOnce() -> Duration) -> Run {
-        let seconds = self.started.elapsed().as_secs_f64();
+        let lasted = self.lasted.unwrap_or_else(|| self.started.elapsed());
+        let seconds = lasted.as_secs_f64();
         let count = f64::from(u32::try_from(self.took.len()).unwrap_or(u32::MAX));
         let measured = self.took.split_off(self.took.len() / WARM_UP_PART);
         Run {
@@ -101,7 +116,14 @@ pub async fn closed_loop<E: Display>(
         }
     }))
     .await;
-    meter.into_inner()
+    let mut meter = meter.into_inner();
+    meter.close();
+    meter
+}
+
+/// Returns the median of the differences in CPU time of each round, per request and in microseconds.
+pub fn added_cpu(runs: &[Run], direct: &[Run]) -> f64 {
+    median(runs.iter().zip(direct).map(|(own, direct)| own.cpu_micros - direct.cpu_micros))
 }
 
 /// Runs of one way of sending a request, by round: with one request at a time, and with many.

@@ -1,9 +1,9 @@
 'use strict';
 /** Scripts that run: their messages, and the calls of tools that they wait for. */
 
-const { AsyncResource } = require('node:async_hooks');
+const { AsyncLocalStorage, AsyncResource } = require('node:async_hooks');
 
-const { AirlockError, KeptErrors, errorFrom, guarded, thrownParts } = require('./errors.js');
+const { KeptErrors, checkSignal, errorFrom, guarded, thrownParts } = require('./errors.js');
 const { Tool } = require('./tools.js');
 const { decode, encode } = require('./values.js');
 
@@ -12,6 +12,9 @@ const CALL = 0;
 const CANCEL = 1;
 const PRINT = 2;
 const END = 3;
+
+/** The number of scripts in each other, up to the one whose tool runs. */
+const nesting = new AsyncLocalStorage();
 
 /** A script that runs. */
 class ActiveRun {
@@ -30,10 +33,10 @@ class ActiveRun {
 
   /**
    * Waits for a run that the native module starts. `place` has its tools, what receives printed lines, and the signal that stops
-   * it.
+   * it. `start` gets the function that receives its messages, and the number of scripts in each other around it.
    */
   static async wait(place, start) {
-    checkSignal(place.signal);
+    checkSignal(place.signal, 'the signal of a run');
     place.signal?.throwIfAborted();
     return new Promise((resolve, reject) => new ActiveRun(place, resolve, reject).#start(start));
   }
@@ -46,8 +49,9 @@ class ActiveRun {
 
   #start(start) {
     // Messages come from another thread, and tools run in the context of the caller: its `AsyncLocalStorage`.
-    const receive = AsyncResource.bind((...message) => this.#receive(...message), 'AirlockRun');
-    this.#script = guarded(() => start(receive));
+    const around = nesting.getStore() ?? 0;
+    const receive = nesting.run(around + 1, () => AsyncResource.bind((...message) => this.#receive(...message), 'AirlockRun'));
+    this.#script = guarded(() => start(receive, around));
     this.#place.signal?.addEventListener('abort', this.#stop, { once: true });
   }
 
@@ -62,7 +66,7 @@ class ActiveRun {
         this.#take(call)?.abort();
         break;
       case PRINT:
-        this.#print(text);
+        this.#print(this.#script.printed());
         break;
       case END:
         this.#end(text);
@@ -93,13 +97,15 @@ class ActiveRun {
     return controller;
   }
 
-  #print(line) {
-    if (this.#isSettled) return;
-    try {
-      this.#place.onPrint(line);
-    } catch (error) {
-      this.#script.cancel();
-      this.#fail(error);
+  #print(lines) {
+    for (const line of lines) {
+      if (this.#isSettled) return;
+      try {
+        this.#place.onPrint(line);
+      } catch (error) {
+        this.#script.cancel();
+        this.#fail(error);
+      }
     }
   }
 
@@ -127,12 +133,6 @@ class ActiveRun {
     this.#controllers.clear();
     for (const controller of controllers) controller.abort(reason);
   }
-}
-
-function checkSignal(signal) {
-  // By its methods: an environment of tests may have a class of its own.
-  const isSignal = typeof signal?.throwIfAborted === 'function' && typeof signal.addEventListener === 'function';
-  if (signal !== undefined && !isSignal) throw new AirlockError('the signal of a run must be an AbortSignal');
 }
 
 module.exports = { ActiveRun };

@@ -3,10 +3,12 @@
 
 const { types } = require('node:util');
 
+const { decode } = require('./values.js');
+
 /** Errors of tools that are kept until the end of a run. A script may catch thousands; one that ends it is among the last. */
 const MAX_KEPT = 64;
-/** Begins the message of an error of the native module that describes a failure. */
-const DESCRIPTION = '{"class":';
+/** Begins the message of an error of the native module that describes a failure, see `src/failure.rs`. */
+const DESCRIPTION = /^~?\{"class":/;
 
 class AirlockError extends Error {
   constructor(message, { cause } = {}) {
@@ -56,16 +58,90 @@ class BadTool extends AirlockError {}
 
 class BadDump extends AirlockError {}
 
+/** A gateway has failed, or a request to it. */
+class GatewayError extends AirlockError {
+  constructor(message, { code = '', cause } = {}) {
+    super(message, { cause });
+    this.code = code;
+  }
+}
+
+class ConfigurationError extends GatewayError {}
+
+class StartFailed extends GatewayError {}
+
+class UnknownKey extends GatewayError {}
+
+class KeyRequired extends GatewayError {}
+
+class BadName extends GatewayError {}
+
+class GatewayNotReady extends GatewayError {}
+
+class GatewayStopped extends GatewayError {}
+
+class GatewayOverloaded extends GatewayError {}
+
+class CallFailed extends GatewayError {
+  constructor(message, { kind = 'other', retry_after: retryAfter, ...details } = {}) {
+    super(message, details);
+    this.kind = kind;
+    this.retryAfter = retryAfter ?? undefined;
+  }
+}
+
+class ApprovalPending extends GatewayError {
+  constructor(message, { pending, ...details }) {
+    super(message, details);
+    this.pending = pending;
+  }
+}
+
+class NotWaiting extends GatewayError {}
+
+class OperatorRequired extends GatewayError {}
+
+class RunChanged extends GatewayError {}
+
+class StoreUnavailable extends GatewayError {}
+
+class BadConversation extends GatewayError {}
+
+class ChatFailed extends GatewayError {
+  constructor(message, { status = 500, error = {}, retry_after: retryAfter, ...details } = {}) {
+    super(message, details);
+    this.status = status;
+    this.error = error;
+    this.retryAfter = retryAfter ?? undefined;
+  }
+}
+
+/** Is thrown by a model function that has no reply. */
+class ModelError extends Error {
+  constructor(message, { status = 502, code, retryAfter, cause } = {}) {
+    super(message, cause === undefined ? undefined : { cause });
+    this.status = status;
+    this.code = code;
+    this.retryAfter = retryAfter;
+  }
+}
+
+const GATEWAY_CLASSES = {
+  GatewayError, ConfigurationError, StartFailed, UnknownKey, KeyRequired, BadName, GatewayNotReady, GatewayStopped,
+  GatewayOverloaded, CallFailed, ApprovalPending, NotWaiting, OperatorRequired, RunChanged, StoreUnavailable, BadConversation,
+  ChatFailed,
+};
 const CLASSES = {
   AirlockError, ScriptError, ScriptSyntaxError, ToolFailed, LimitExceeded, ApprovalNeeded, RunCancelled, BadTool, BadDump,
+  ...GATEWAY_CLASSES,
 };
-for (const [name, made] of Object.entries(CLASSES)) {
+for (const [name, made] of Object.entries({ ...CLASSES, ModelError })) {
   Object.defineProperty(made.prototype, 'name', { value: name, writable: true, configurable: true });
 }
 
-/** Makes the error of a failure that the native module describes as JSON. `kept` are the errors of the run's tools. */
+/** Makes the error of a failure that the native module describes. `kept` are the errors of the run's tools. */
 function errorFrom(description, kept) {
-  const { class: name, message, call, ...details } = JSON.parse(description);
+  const { class: name, message, call, ...details } = decode(description);
   return new CLASSES[name](message, { ...details, cause: kept?.get(call) });
 }
 
@@ -74,7 +150,7 @@ function guarded(call) {
   try {
     return call();
   } catch (error) {
-    throw String(error?.message).startsWith(DESCRIPTION) ? errorFrom(error.message) : error;
+    throw DESCRIPTION.test(String(error?.message)) ? errorFrom(error.message) : error;
   }
 }
 
@@ -105,6 +181,13 @@ function thrownParts(thrown) {
   }
 }
 
+/** Fails with an `AirlockError` unless a signal is one, or undefined. */
+function checkSignal(signal, what) {
+  // By its methods: an environment of tests may have a class of its own.
+  const isSignal = typeof signal?.throwIfAborted === 'function' && typeof signal.addEventListener === 'function';
+  if (signal !== undefined && !isSignal) throw new AirlockError(`${what} must be an AbortSignal`);
+}
+
 /** Fails with an `AirlockError` if an object has other properties than these. A mistyped one would be ignored. */
 function checkNames(given, known, what, Made = AirlockError) {
   if (typeof given !== 'object' || given === null || Array.isArray(given)) throw new Made(`${what} must be an object`);
@@ -112,4 +195,4 @@ function checkNames(given, known, what, Made = AirlockError) {
   if (unknown !== undefined) throw new Made(`${what} cannot have ${JSON.stringify(unknown)}; it can have ${known.join(', ')}`);
 }
 
-module.exports = { ...CLASSES, KeptErrors, checkNames, errorFrom, guarded, thrownParts };
+module.exports = { ...CLASSES, GATEWAY_CLASSES, KeptErrors, ModelError, checkNames, checkSignal, errorFrom, guarded, thrownParts };

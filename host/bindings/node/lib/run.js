@@ -1,14 +1,15 @@
 'use strict';
 /** Runs of scripts. */
 
-const { AirlockError, ApprovalNeeded, checkNames, guarded } = require('./errors.js');
+const { AirlockError, ApprovalNeeded, BadDump, checkNames, guarded } = require('./errors.js');
 const native = require('./native.js');
 const { ActiveRun } = require('./active.js');
 const { prepare } = require('./tools.js');
 const { decode, encode } = require('./values.js');
 
+const { dumpBytes: MAX_DUMP_BYTES } = native.valueBounds();
 const SCRIPT_OPTIONS = ['tools', 'inputs', 'language', 'limits', 'onPrint', 'signal'];
-const LIMITS = ['memoryMb', 'cpuSeconds', 'seconds', 'calls', 'parallelCalls'];
+const LIMITS = ['memoryMb', 'cpuSeconds', 'seconds', 'calls', 'parallelCalls', 'nesting'];
 
 /** A run of a script that is finished, or that waits for decisions about calls of tools. */
 class Run {
@@ -48,13 +49,14 @@ class Run {
     return usage === null ? undefined : JSON.parse(usage);
   }
 
-  approve(...ids) {
-    const approved = ids.length === 0 ? this.#undecided() : numbers(ids);
+  approve(...given) {
+    if (given.length > 1) throw new AirlockError('the ids of calls to approve must be one array');
+    const approved = given.length === 0 ? undefined : numbers(given[0]);
     guarded(() => this.#native.approve(approved));
   }
 
-  deny(ids = this.#undecided(), reason = '') {
-    const denied = numbers(Array.isArray(ids) ? ids : [ids]);
+  deny(ids, reason = '') {
+    const denied = ids === undefined ? undefined : numbers(ids);
     if (typeof reason !== 'string') throw new AirlockError('the reason of a denial must be a string');
     guarded(() => this.#native.deny(denied, reason));
   }
@@ -64,7 +66,7 @@ class Run {
     const { onPrint = this.#onPrint, signal } = options;
     checkPrinter(onPrint);
     const place = { tools: this.#prepared.tools, onPrint, signal };
-    const resumed = await ActiveRun.wait(place, (receive) => this.#native.resume(receive, onPrint !== undefined));
+    const resumed = await ActiveRun.wait(place, (receive, nesting) => this.#native.resume(receive, onPrint !== undefined, nesting));
     return new Run(resumed, this.#prepared, onPrint);
   }
 
@@ -72,10 +74,6 @@ class Run {
     const bytes = guarded(() => this.#native.dump());
     // Without the methods of a Buffer, some of which are those of an array with another meaning.
     return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  }
-
-  #undecided() {
-    return this.pending.map((call) => call.id);
   }
 }
 
@@ -118,7 +116,8 @@ async function begin(code, options, hasJournal) {
   checkLimits(limits);
   const prepared = prepare(tools);
   const script = { code, inputs: encode(inputs), language, limits, hasPrinter: onPrint !== undefined, hasJournal };
-  const ended = await ActiveRun.wait({ tools: prepared.tools, onPrint, signal }, (receive) => prepared.set.run(script, receive));
+  const place = { tools: prepared.tools, onPrint, signal };
+  const ended = await ActiveRun.wait(place, (receive, nesting) => prepared.set.run({ ...script, nesting }, receive));
   return new Run(ended, prepared, onPrint);
 }
 
@@ -132,7 +131,8 @@ function checkLimits(limits) {
   if (wrong !== undefined) throw new AirlockError(`the limit ${wrong} must be a number`);
 }
 
-function numbers(ids) {
+function numbers(given) {
+  const ids = Array.isArray(given) ? given : [given];
   const wrong = ids.find((id) => !Number.isInteger(id) || id < 0 || id >= 2 ** 32);
   if (wrong !== undefined) throw new AirlockError(`no call ${String(wrong)} of the run waits for a decision`);
   return ids;
@@ -141,6 +141,7 @@ function numbers(ids) {
 /** Returns a copy of bytes, which nobody else changes while they are read. */
 function copied(bytes) {
   if (!ArrayBuffer.isView(bytes)) throw new AirlockError('a dump must be a Uint8Array');
+  if (bytes.byteLength > MAX_DUMP_BYTES) throw new BadDump(`a dump has at most ${MAX_DUMP_BYTES} bytes, found ${bytes.byteLength}`);
   return Buffer.from(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));
 }
 

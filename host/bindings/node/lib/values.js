@@ -71,14 +71,14 @@ class ValueEncoder {
   #container(value) {
     if (Array.isArray(value)) return this.#list(value);
     const bytes = bytesOf(value);
-    if (bytes !== undefined) return this.#text(bytes.toString('base64'));
+    if (bytes !== undefined) return this.#binary(bytes);
     if (types.isTypedArray(value) || types.isSet(value)) return this.#list(value);
     if (types.isMap(value)) return this.#members(value);
     if (types.isBoxedPrimitive(value)) return this.value(value.valueOf());
     if (types.isDate(value) && Number.isNaN(value.getTime())) throw new TypeError('an invalid Date has no JSON form');
     if (typeof value.toJSON === 'function') return this.value(value.toJSON());
     checkPlain(value);
-    return this.#members(Object.entries(value));
+    return this.#members(properties(value));
   }
 
   #list(items) {
@@ -95,8 +95,9 @@ class ValueEncoder {
     const texts = [];
     for (const [name, member] of members) {
       if (typeof name !== 'string') throw new TypeError(`the keys of a Map must be strings, found a ${typeof name}`);
-      if (member === undefined) continue;
+      // Also one that is left out: an iterator may have no end.
       this.#charge(ITEM_BYTES);
+      if (member === undefined) continue;
       texts.push(`${this.#text(name)}:${this.value(member)}`);
     }
     return `{${texts.join(',')}}`;
@@ -107,6 +108,12 @@ class ValueEncoder {
     this.#charge(text.length);
     if (!text.isWellFormed()) throw new TypeError('a string with half of a surrogate pair has no JSON form');
     return JSON.stringify(text);
+  }
+
+  #binary(bytes) {
+    // Before the text is made of it, which is longer.
+    this.#charge(Math.ceil(bytes.length / 3) * 4);
+    return `"${bytes.toString('base64')}"`;
   }
 
   #take(text) {
@@ -133,6 +140,11 @@ function integerText(integer) {
     throw new TypeError('a BigInt of more than 64 bits would be rounded; pass it as a string');
   }
   return String(integer);
+}
+
+/** Iterates over the properties of an object. A getter is called when the values before it are charged. */
+function* properties(value) {
+  for (const name of Object.keys(value)) yield [name, value[name]];
 }
 
 /** Returns the bytes of a binary value; undefined for another one, also for an array of other numbers. */

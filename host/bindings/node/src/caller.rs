@@ -2,7 +2,10 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use airlock_binding::{CallTarget, FunctionCall, FunctionError, parse_value, stopped_error};
+use airlock_binding::{
+    CallTarget, FunctionCall, FunctionError, PrintedBatches, parse_value, raised_error,
+    stopped_error,
+};
 use futures_util::future::BoxFuture;
 use napi::{
     Status,
@@ -21,9 +24,28 @@ pub(crate) type NodeReceiver =
     ThreadsafeFunction<MessageArguments, (), MessageArguments, Status, false>;
 
 /// Kind of a message, the call, the place of the tool in its set, and a text.
-type MessageArguments = FnArgs<(u32, String, u32, String)>;
+pub(crate) type MessageArguments = FnArgs<(u32, String, u32, String)>;
 
-type CallResult = Result<String, FunctionError>;
+type CallResult = Result<String, ThrownError>;
+
+/// An error that a function has thrown.
+pub(crate) struct ThrownError {
+    /// Name of its type.
+    pub(crate) kind: String,
+    /// Its text.
+    pub(crate) text: String,
+}
+
+impl ThrownError {
+    pub(crate) fn new(kind: &str, text: &str) -> Self {
+        Self { kind: kind.to_owned(), text: text.to_owned() }
+    }
+
+    /// Creates the error of a function whose thread has ended.
+    pub(crate) fn stopped() -> Self {
+        Self::new("Error", "the thread of the function has ended")
+    }
+}
 
 /// A message to the thread of JavaScript.
 pub(crate) enum CallerMessage {
@@ -31,8 +53,8 @@ pub(crate) enum CallerMessage {
     Call { call: String, tool: usize, arguments: String },
     /// The result of a call is no longer wanted.
     Cancel { call: String },
-    /// The script has printed a line.
-    Print { line: String },
+    /// A batch of printed lines waits.
+    Print,
     /// The run has ended, with this failure. It is empty if there is a result.
     End { failure: String },
 }
@@ -45,7 +67,7 @@ impl CallerMessage {
                 (0, call, u32::try_from(tool).unwrap_or(u32::MAX), arguments)
             }
             Self::Cancel { call } => (1, call, 0, none),
-            Self::Print { line } => (2, none, 0, line),
+            Self::Print => (2, String::new(), 0, none),
             Self::End { failure } => (3, none, 0, failure),
         };
         arguments.into()
@@ -56,16 +78,22 @@ impl CallerMessage {
 pub(crate) struct NodeCaller {
     receiver: NodeReceiver,
     calls: Arc<OpenCalls>,
+    printed: Arc<PrintedBatches>,
 }
 
 impl NodeCaller {
     pub(crate) fn new(receiver: NodeReceiver) -> Arc<Self> {
-        Arc::new(Self { receiver, calls: Arc::default() })
+        Arc::new(Self { receiver, calls: Arc::default(), printed: Arc::default() })
     }
 
     /// Returns the calls of the run, for those who answer them. They do not keep the receiver.
     pub(crate) fn calls(&self) -> &Arc<OpenCalls> {
         &self.calls
+    }
+
+    /// Returns the printed lines that the thread of JavaScript has not taken.
+    pub(crate) fn printed(&self) -> &Arc<PrintedBatches> {
+        &self.printed
     }
 
     /// Sends a message. Returns whether the thread of JavaScript is still there.
@@ -78,8 +106,10 @@ impl NodeCaller {
     pub(crate) fn printer(self: &Arc<Self>) -> impl Fn(&str) + Send + Sync + use<> {
         let caller = Arc::downgrade(self);
         move |line| {
-            if let Some(caller) = caller.upgrade() {
-                caller.send(CallerMessage::Print { line: line.to_owned() });
+            if let Some(caller) = caller.upgrade()
+                && caller.printed.push(line)
+            {
+                caller.send(CallerMessage::Print);
             }
         }
     }
@@ -101,7 +131,8 @@ impl CallTarget for NodeCaller {
             }
             let result = result.await;
             drop(guard);
-            let text = result.unwrap_or_else(|_| Err(stopped_error()))?;
+            let ended = result.map_err(|_| stopped_error())?;
+            let text = ended.map_err(|error| raised_error(&error.kind, &error.text))?;
             parse_value(&text).map_err(|problem| FunctionError::new(problem.to_string()))
         })
     }
@@ -121,12 +152,12 @@ impl Drop for CallGuard {
     }
 }
 
-/// Calls of a run that have not ended, by their identifiers.
+/// Calls of a run or a gateway that have not ended, by their identifiers.
 #[derive(Default)]
 pub(crate) struct OpenCalls(Mutex<HashMap<String, oneshot::Sender<CallResult>>>);
 
 impl OpenCalls {
-    fn open(&self, call: &str) -> oneshot::Receiver<CallResult> {
+    pub(crate) fn open(&self, call: &str) -> oneshot::Receiver<CallResult> {
         let (sender, receiver) = oneshot::channel();
         self.0.lock().insert(call.to_owned(), sender);
         receiver
@@ -142,7 +173,7 @@ impl OpenCalls {
     }
 
     /// Removes a call. Returns whether it had not ended.
-    fn forget(&self, call: &str) -> bool {
+    pub(crate) fn forget(&self, call: &str) -> bool {
         self.0.lock().remove(call).is_some()
     }
 }

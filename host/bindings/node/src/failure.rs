@@ -3,7 +3,9 @@
 use airlock_binding::{BindingFailure, FailedScript, NameStyle};
 use serde_json::{Map, Value, json};
 
-/// Describes a failure as JSON: the class of its error, the message, and the properties of the class.
+use crate::convert::to_text;
+
+/// Describes a failure as a text of an object: the class of its error, the message, and the properties of the class.
 pub(crate) fn described(failure: &BindingFailure) -> String {
     let mut details = Map::new();
     details.insert("class".into(), failure.class_name().into());
@@ -13,9 +15,13 @@ pub(crate) fn described(failure: &BindingFailure) -> String {
         BindingFailure::Limit { limit, .. } => {
             details.insert("limit".into(), NameStyle::Camel.spell(limit).into());
         }
+        BindingFailure::Gateway(failure) => {
+            details.insert("code".into(), failure.code.as_str().into());
+            details.extend(failure.details.clone());
+        }
         _ => {}
     }
-    Value::Object(details).to_string()
+    to_text(&Value::Object(details))
 }
 
 fn describe(script: &FailedScript, details: &mut Map<String, Value>) {

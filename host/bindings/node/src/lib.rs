@@ -14,11 +14,15 @@
 //! | `tools` | sets of tools; scripts and limits as the package passes them |
 //! | `run` | runs as objects, and scripts that run |
 //! | `caller` | the thread of JavaScript as the caller of one run, and the calls that it makes |
+//! | `gateway` | a gateway as an object, and its work |
+//! | `program` | the functions that a gateway calls: tools, and a model |
 //! | `convert` | values as text for JavaScript |
 //! | `failure` | failures as text for JavaScript |
 
 mod caller;
 mod convert;
 mod failure;
+pub mod gateway;
+mod program;
 pub mod run;
 pub mod tools;

@@ -4,7 +4,9 @@
 
 use std::{env, sync::Arc};
 
-use airlock_binding::{BindingFailure, BindingRun, HostProcess, RunnerSettings, raised_error};
+use airlock_binding::{
+    BindingFailure, BindingRun, HostProcess, PrintedBatches, RunDump, RunnerSettings,
+};
 use napi::bindgen_prelude::Buffer;
 use napi_derive::napi;
 use parking_lot::Mutex;
@@ -12,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::task::AbortHandle;
 
 use crate::{
-    caller::{CallerMessage, NodeCaller, NodeReceiver, OpenCalls},
+    caller::{CallerMessage, NodeCaller, NodeReceiver, OpenCalls, ThrownError},
     convert::to_text,
     failure::{described, thrown},
 };
@@ -66,18 +68,16 @@ impl NodeRun {
         Some(usage.to_string())
     }
 
-    /// Approves calls.
+    /// Approves calls; without ids, the only one that waits.
     #[napi]
-    pub fn approve(&self, ids: Vec<u32>) -> napi::Result<()> {
-        ids.into_iter().try_for_each(|id| self.run.approve(id)).map_err(|failure| thrown(&failure))
+    pub fn approve(&self, ids: Option<Vec<u32>>) -> napi::Result<()> {
+        self.run.approve(ids).map_err(|failure| thrown(&failure))
     }
 
-    /// Denies calls.
+    /// Denies calls; without ids, all that wait.
     #[napi]
-    pub fn deny(&self, ids: Vec<u32>, reason: String) -> napi::Result<()> {
-        ids.into_iter()
-            .try_for_each(|id| self.run.deny(id, &reason))
-            .map_err(|failure| thrown(&failure))
+    pub fn deny(&self, ids: Option<Vec<u32>>, reason: String) -> napi::Result<()> {
+        self.run.deny(ids, &reason).map_err(|failure| thrown(&failure))
     }
 
     /// Returns the run as bytes.
@@ -87,12 +87,18 @@ impl NodeRun {
         Ok(Buffer::from(dump.into_bytes()))
     }
 
-    /// Resumes the run. Its messages go to `receiver`.
+    /// Resumes the run, with so many scripts in each other around it. Its messages go to `receiver`.
     #[napi]
-    pub fn resume(&self, receiver: NodeReceiver, has_printer: bool) -> napi::Result<NodeScript> {
+    pub fn resume(
+        &self,
+        receiver: NodeReceiver,
+        has_printer: bool,
+        nesting: u32,
+    ) -> napi::Result<NodeScript> {
         let process = process()?;
         let waiting = self.run.take_waiting().map_err(|failure| thrown(&failure))?;
         let caller = NodeCaller::new(receiver);
+        let waiting = waiting.with_nesting(nesting);
         let waiting = if has_printer { waiting.with_on_print(caller.printer()) } else { waiting };
         let running = BindingRun::resume(process.clone(), waiting, caller.clone());
         Ok(NodeScript::spawn(&process, caller, running))
@@ -111,8 +117,19 @@ impl NodeRun {
 #[napi]
 pub fn replay(dump: Buffer, receiver: NodeReceiver) -> napi::Result<NodeScript> {
     let process = process()?;
-    let replaying = BindingRun::replay(process.clone(), dump.to_vec());
+    // A copy, because the thread of JavaScript may end before the task has read it.
+    let dump = dump.to_vec();
+    let replaying = replay_bytes(process.clone(), dump);
     Ok(NodeScript::spawn(&process, NodeCaller::new(receiver), replaying))
+}
+
+/// Reads a dump and replays it. Not on the thread of JavaScript: a large dump takes a second.
+async fn replay_bytes(
+    process: Arc<HostProcess>,
+    dump: Vec<u8>,
+) -> Result<BindingRun, BindingFailure> {
+    let dump = RunDump::from_bytes(dump)?;
+    Box::pin(BindingRun::replay(process, dump)).await
 }
 
 /// A script that runs. It is stopped if this object is dropped, as when its thread ends.
@@ -120,6 +137,7 @@ pub fn replay(dump: Buffer, receiver: NodeReceiver) -> napi::Result<NodeScript> 
 pub struct NodeScript {
     task: AbortHandle,
     calls: Arc<OpenCalls>,
+    printed: Arc<PrintedBatches>,
     result: ScriptResult,
 }
 
@@ -136,7 +154,13 @@ impl NodeScript {
     /// Takes the failure of a tool: the name of the type of its error, and its text.
     #[napi]
     pub fn fail(&self, call: String, kind: String, text: String) {
-        self.calls.end(&call, Err(raised_error(&kind, &text)));
+        self.calls.end(&call, Err(ThrownError::new(&kind, &text)));
+    }
+
+    /// Takes a batch of printed lines, after the message that one waits.
+    #[napi]
+    pub fn printed(&self) -> Vec<String> {
+        self.printed.take()
     }
 
     /// Returns the run, once, after the message that it has ended without a failure.
@@ -160,10 +184,11 @@ impl NodeScript {
         run: impl Future<Output = Result<BindingRun, BindingFailure>> + Send + 'static,
     ) -> Self {
         let calls = caller.calls().clone();
+        let printed = caller.printed().clone();
         let result = ScriptResult::default();
         let delivery = EndDelivery { caller, result: result.clone(), is_due: true };
         let task = process.runtime().spawn(delivery.run(run)).abort_handle();
-        Self { task, calls, result }
+        Self { task, calls, printed, result }
     }
 }
 

@@ -5,8 +5,9 @@
 use std::sync::Arc;
 
 use airlock_binding::{
-    BindingFailure, BindingRun, HostProcess, LimitValues, MAX_DEPTH, MAX_VALUE_BYTES, NameStyle,
-    RunRequest, ToolPool, ToolSpec, parse_value, parsed_schema, script_language,
+    BindingFailure, BindingRun, HostProcess, LimitValues, MAX_DEPTH, MAX_DUMP_BYTES,
+    MAX_VALUE_BYTES, NameStyle, RunRequest, ToolPool, ToolSpec, parse_value, parsed_schema,
+    script_language,
 };
 use napi::bindgen_prelude::Buffer;
 use napi_derive::napi;
@@ -15,6 +16,7 @@ use serde_json::Value;
 use crate::{
     caller::{NodeCaller, NodeReceiver},
     failure::thrown,
+    gateway::{NodeGateway, NodeGatewayFields},
     run::{NodeRun, NodeScript, process},
 };
 
@@ -50,6 +52,8 @@ pub struct NodeScriptFields {
     pub has_printer: bool,
     /// True if a finished run keeps its journal.
     pub has_journal: bool,
+    /// Scripts in each other around it.
+    pub nesting: u32,
 }
 
 /// Limits as a program gives them.
@@ -65,12 +69,15 @@ pub struct NodeLimitFields {
     pub calls: Option<f64>,
     /// Calls of tools at the same time.
     pub parallel_calls: Option<f64>,
+    /// Scripts in each other.
+    pub nesting: Option<f64>,
 }
 
 impl From<NodeLimitFields> for LimitValues {
     fn from(fields: NodeLimitFields) -> Self {
-        let NodeLimitFields { memory_mb, cpu_seconds, seconds, calls, parallel_calls } = fields;
-        Self { memory_mb, cpu_seconds, seconds, calls, parallel_calls }
+        let NodeLimitFields { memory_mb, cpu_seconds, seconds, calls, parallel_calls, nesting } =
+            fields;
+        Self { memory_mb, cpu_seconds, seconds, calls, parallel_calls, nesting }
     }
 }
 
@@ -81,6 +88,8 @@ pub struct NodeValueBounds {
     pub bytes: u32,
     /// Levels of lists and objects.
     pub levels: u32,
+    /// Bytes of a dump.
+    pub dump_bytes: u32,
 }
 
 /// Returns the bounds on values.
@@ -89,6 +98,7 @@ pub fn value_bounds() -> NodeValueBounds {
     NodeValueBounds {
         bytes: u32::try_from(MAX_VALUE_BYTES).unwrap_or(u32::MAX),
         levels: u32::try_from(MAX_DEPTH).unwrap_or(u32::MAX),
+        dump_bytes: u32::try_from(MAX_DUMP_BYTES).unwrap_or(u32::MAX),
     }
 }
 
@@ -132,10 +142,20 @@ impl NodeToolSet {
         Ok(NodeScript::spawn(&process, caller, running))
     }
 
+    /// Begins to start a gateway with these tools, as the work 0. Its messages go to `receiver`.
+    #[napi]
+    pub fn start_gateway(
+        &self,
+        gateway: NodeGatewayFields,
+        receiver: NodeReceiver,
+    ) -> napi::Result<NodeGateway> {
+        NodeGateway::start(gateway, self.pool.specs().to_vec(), receiver)
+    }
+
     /// Loads a run that waits.
     #[napi]
     pub fn load(&self, dump: Buffer) -> napi::Result<NodeRun> {
-        let loaded = BindingRun::load(dump.to_vec(), &self.pool);
+        let loaded = BindingRun::load(&dump, &self.pool);
         loaded.map(NodeRun::new).map_err(|failure| thrown(&failure))
     }
 }
@@ -165,5 +185,6 @@ fn request(
     }
     request.limits = LimitValues::from(script.limits).checked(NameStyle::Camel)?;
     request.journal = script.has_journal;
+    request.nesting = script.nesting;
     Ok(if script.has_printer { request.with_on_print(caller.printer()) } else { request })
 }

@@ -1,4 +1,4 @@
-"""Runs scripts that nobody has reviewed, such as those of language models, in a sandbox within this process.
+"""Runs unreviewed scripts, such as those of language models, in a sandbox within this process.
 
     import airlock
 
@@ -15,6 +15,7 @@ A script has no files, no network, no clock and no modules of this process: it h
 from __future__ import annotations
 
 import atexit as _atexit
+import logging as _logging
 import os as _os
 
 from . import _airlock, _loop, _tools
@@ -115,9 +116,13 @@ __all__ = [
     "tool",
 ]
 
+# As each library does: without it, warnings reach the terminal of a program that has set up no log.
+_logging.getLogger("airlock").addHandler(_logging.NullHandler())
+
 # A thread that enters the interpreter after its end would crash the process.
 _atexit.register(_airlock.close)
 
 if hasattr(_os, "register_at_fork"):
+    _os.register_at_fork(after_in_child=_airlock.forked)
     _os.register_at_fork(after_in_child=_tools.forget)
     _os.register_at_fork(after_in_child=_loop.forget)

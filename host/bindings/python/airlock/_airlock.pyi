@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, final
 
 __version__: str
+MAX_VALUE_BYTES: int
 
 @final
 class ToolSet:
@@ -31,6 +32,7 @@ class CheckedLimits:
         seconds: float | None,
         calls: int | None,
         parallel_calls: int | None,
+        nesting: int | None,
     ) -> CheckedLimits: ...
 
 @final
@@ -40,8 +42,8 @@ class NativeRun:
     def output(self) -> str: ...
     def pending(self) -> list[tuple[int, str, dict[str, Any]]]: ...
     def usage(self) -> tuple[int, int, int] | None: ...
-    def approve(self, ids: Sequence[int]) -> None: ...
-    def deny(self, ids: Sequence[int], reason: str) -> None: ...
+    def approve(self, ids: Sequence[int] | None) -> None: ...
+    def deny(self, ids: Sequence[int] | None, reason: str) -> None: ...
     def dump(self) -> bytes: ...
 
 @final
@@ -75,6 +77,12 @@ class SpawnedRun:
     def cancel(self) -> None: ...
 
 @final
+class LineQueue:
+    """Printed lines that wait for the event loop, in batches."""
+
+    def take(self) -> list[str]: ...
+
+@final
 class Reply:
     """Takes the end of a call of an `async def` tool."""
 
@@ -83,12 +91,13 @@ class Reply:
 
 # Code, inputs, language, limits, whether a finished run keeps its journal.
 _Script: TypeAlias = tuple[str, Mapping[str, Any] | None, str, CheckedLimits | None, bool]
-# The functions of the tools, a receiver of printed text, an event loop, the context of the caller.
+# The functions of the tools, a receiver of printed text, an event loop, the context of the caller, scripts in each other around it.
 _Place: TypeAlias = tuple[
     tuple[Callable[..., Any], ...],
     Callable[[str], object] | None,
     asyncio.AbstractEventLoop | None,
     contextvars.Context,
+    int,
 ]
 
 def run(tools: ToolSet, script: _Script, place: _Place) -> NativeRun: ...
@@ -96,6 +105,7 @@ def spawn_run(tools: ToolSet, script: _Script, place: _Place, future: asyncio.Fu
 def resume(run: NativeRun, place: _Place) -> NativeRun: ...
 def spawn_resume(run: NativeRun, place: _Place, future: asyncio.Future[NativeRun]) -> SpawnedRun: ...
 def close() -> None: ...
+def forked() -> None: ...
 def load(dump: bytes, tools: ToolSet) -> NativeRun: ...
 def replay(dump: bytes) -> NativeRun: ...
 

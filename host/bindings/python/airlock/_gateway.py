@@ -292,7 +292,7 @@ class Gateway:
         await _beside_loop(self._running.approve(_fields(options), id))
 
     def deny(self, id: str, reason: str = "", **options: Unpack[RequestOptions]) -> None:
-        """Denies calls that wait. The reason is for the records of the gateway."""
+        """Denies calls that wait. The reason is in the records, and the caller of the call or the script receives it."""
         self._wait(self._running.deny(_fields(options), id, reason))
 
     async def deny_async(self, id: str, reason: str = "", **options: Unpack[RequestOptions]) -> None:

@@ -24,11 +24,13 @@ class Limits:
     """Calls of tools."""
     parallel_calls: int | None = None
     """Calls of tools at the same time. Further ones wait."""
+    nesting: int | None = None
+    """Scripts in each other, this one included: a tool of the first runs the second, and so on."""
     _checked: CheckedLimits = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        checked = CheckedLimits(self.memory_mb, self.cpu_seconds, self.seconds, self.calls, self.parallel_calls)
+        checked = CheckedLimits(self.memory_mb, self.cpu_seconds, self.seconds, self.calls, self.parallel_calls, self.nesting)
         object.__setattr__(self, "_checked", checked)
 
     def __reduce__(self) -> tuple[type[Limits], tuple[float | None, ...]]:
-        return Limits, (self.memory_mb, self.cpu_seconds, self.seconds, self.calls, self.parallel_calls)
+        return Limits, (self.memory_mb, self.cpu_seconds, self.seconds, self.calls, self.parallel_calls, self.nesting)

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from ._airlock import Reply
+from ._airlock import LineQueue, Reply
 
 _lock = threading.Lock()
 _private: asyncio.AbstractEventLoop | None = None
@@ -124,11 +124,12 @@ def deliver(future: asyncio.Future[Any], run: Any, error: BaseException | None) 
         future.set_exception(error)
 
 
-def deliver_text(future: asyncio.Future[Any], on_print: Callable[[str], object], text: str) -> None:
-    """Passes printed text on. An exception of `on_print` ends the run."""
-    if future.done():
-        return
-    try:
-        on_print(text)
-    except BaseException as error:
-        future.set_exception(error)
+def deliver_lines(future: asyncio.Future[Any], on_print: Callable[[str], object], lines: LineQueue) -> None:
+    """Passes a batch of printed lines on. An exception of `on_print` ends the run."""
+    for line in lines.take():
+        if future.done():
+            return
+        try:
+            on_print(line)
+        except BaseException as error:
+            future.set_exception(error)

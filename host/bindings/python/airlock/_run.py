@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from types import EllipsisType
 from typing import Any, Literal, NamedTuple
 
 from . import _airlock, _loop
@@ -16,7 +18,10 @@ Language = Literal["python", "starlark"]
 OnPrint = Callable[[str], object]
 # Functions and what `tool` made of them: mypy finds no closer type for a list of functions with different signatures.
 Tools = Iterable[Any]
-_Place = tuple[tuple[Callable[..., Any], ...], OnPrint | None, asyncio.AbstractEventLoop | None, contextvars.Context]
+_Place = tuple[tuple[Callable[..., Any], ...], OnPrint | None, asyncio.AbstractEventLoop | None, contextvars.Context, int]
+
+# Scripts in each other, up to the one whose tool runs in this context.
+_nesting: contextvars.ContextVar[int] = contextvars.ContextVar("airlock_nesting", default=0)
 
 
 class PendingCall(NamedTuple):
@@ -78,13 +83,20 @@ class Run:
         usage = self._native.usage()
         return None if usage is None else Usage(*usage)
 
-    def approve(self, *ids: int) -> None:
-        """Approves calls: those with these ids, or all that are pending if none is given. Raises `KeyError` for another id."""
-        self._native.approve(ids or tuple([call.id for call in self.pending]))
+    def approve(self, ids: int | Iterable[int] | EllipsisType = ...) -> None:
+        """Approves calls: those with these ids, or else the only one that is pending. An empty list approves none.
 
-    def deny(self, *ids: int, reason: str = "") -> None:
-        """Denies calls, as `approve` approves them. The script receives the reason as the failure of the call."""
-        self._native.deny(ids or tuple([call.id for call in self.pending]), reason)
+        Raises `ValueError` if `ids` is left out and several calls are pending, and `KeyError` if one of `ids` is not pending. No
+        call is approved then.
+        """
+        self._native.approve(_numbers(ids))
+
+    def deny(self, ids: int | Iterable[int] | EllipsisType = ..., reason: str = "") -> None:
+        """Denies calls: those with these ids, or else all that are pending. The script receives the reason as the failure of the call.
+
+        Raises `KeyError` if one of `ids` is not pending. No call is denied then.
+        """
+        self._native.deny(_numbers(ids), reason)
 
     def resume(self) -> Run:
         """Continues the run, and returns it: finished, or waiting again. This object is then used up.
@@ -92,7 +104,8 @@ class Run:
         The script runs once more from its start. Calls that were answered are not made again.
         """
         tools = self._tools
-        return Run(_airlock.resume(self._native, _place(tools, self._on_print)), tools, self._on_print)
+        with _placed(tools, self._on_print) as place:
+            return Run(_airlock.resume(self._native, place), tools, self._on_print)
 
     async def resume_async(self) -> Run:
         """Continues the run like `resume`, with the tools on the running event loop."""
@@ -135,7 +148,8 @@ def run_script(code: str, tools: Tools = (), inputs: Mapping[str, Any] | None = 
     """
     prepared = prepare(tools)
     script = (code, inputs, language, _checked(limits), False)
-    native = _airlock.run(prepared.set, script, _place(prepared, on_print))
+    with _placed(prepared, on_print) as place:
+        native = _airlock.run(prepared.set, script, place)
     if native.is_done():
         return native.value()
     raise ApprovalNeeded(Run(native, prepared, on_print))
@@ -159,7 +173,8 @@ def start_script(code: str, tools: Tools = (), inputs: Mapping[str, Any] | None 
     """
     prepared = prepare(tools)
     script = (code, inputs, language, _checked(limits), True)
-    return Run(_airlock.run(prepared.set, script, _place(prepared, on_print)), prepared, on_print)
+    with _placed(prepared, on_print) as place:
+        return Run(_airlock.run(prepared.set, script, place), prepared, on_print)
 
 
 async def start_script_async(code: str, tools: Tools = (), inputs: Mapping[str, Any] | None = None, *, language: Language = "python",
@@ -198,18 +213,37 @@ async def _on_loop(tools: PreparedTools, on_print: OnPrint | None, spawn: Callab
     """Waits for a run that the native module spawns. Stops it if the caller is cancelled."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[_airlock.NativeRun] = loop.create_future()
-    spawned = spawn((tools.functions, on_print, loop, contextvars.copy_context()), future)
+    context = contextvars.copy_context()
+    nesting = _nesting.get()
+    context.run(_nesting.set, nesting + 1)
+    spawned = spawn((tools.functions, on_print, loop, context, nesting), future)
     try:
         return Run(await future, tools, on_print)
     finally:
         spawned.cancel()
 
 
+def _numbers(ids: int | Iterable[int] | EllipsisType) -> list[int] | None:
+    """Returns the ids of calls, or `None` if they are left out. An answer such as `True` or `None` is not an id."""
+    if isinstance(ids, EllipsisType):
+        return None
+    numbers = [ids] if isinstance(ids, int) else list(ids)
+    if any(isinstance(number, bool) or not isinstance(number, int) for number in numbers):
+        raise TypeError("the ids of calls must be integers, as `run.pending` has them")
+    return numbers
+
+
 def _checked(limits: Limits | None) -> _airlock.CheckedLimits | None:
     return None if limits is None else limits._checked
 
 
-def _place(tools: PreparedTools, on_print: OnPrint | None) -> _Place:
-    """Returns what a run on this thread needs of its caller."""
+@contextmanager
+def _placed(tools: PreparedTools, on_print: OnPrint | None) -> Iterator[_Place]:
+    """Returns the parts of its caller that a run on this thread needs. Scripts that its tools run meanwhile are nested in it."""
     loop = _loop.private_loop() if tools.set.has_async else None
-    return tools.functions, on_print, loop, contextvars.copy_context()
+    nesting = _nesting.get()
+    token = _nesting.set(nesting + 1)
+    try:
+        yield tools.functions, on_print, loop, contextvars.copy_context(), nesting
+    finally:
+        _nesting.reset(token)

@@ -13,13 +13,14 @@ async def fetch(page: str) -> str:
 
 code = """
 import asyncio
-pages = await asyncio.gather(*[fetch(page) for page in ["a", "b", "c"]])
+pages = await asyncio.gather(*[fetch(page) for page in names])
 result = {"pages": len(pages), "first": pages[0]}
 """
 
 
 async def main() -> None:
-    print(await airlock.run_script_async(code, [fetch], limits=airlock.Limits(seconds=30)))
+    limits = airlock.Limits(seconds=30)
+    print(await airlock.run_script_async(code, tools=[fetch], inputs={"names": ["a", "b", "c"]}, limits=limits))
 
 
 asyncio.run(main())

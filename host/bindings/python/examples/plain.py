@@ -14,6 +14,6 @@ print("ordered", len(order), "items")
 result = {"total": total, "discount": total > 10}
 """
 
-print(airlock.run_script(code, [price], {"order": {"tea": 2, "cake": 1}}, on_print=print))
+print(airlock.run_script(code, tools=[price], inputs={"order": {"tea": 2, "cake": 1}}, on_print=print))
 # ordered 2 items
 # {'total': 11.0, 'discount': True}

@@ -10,7 +10,7 @@ use std::{
 };
 
 use airlock_binding::{
-    CallId, CallTarget, FunctionCall, FunctionError, raised_error, stopped_error,
+    CallId, CallTarget, FunctionCall, FunctionError, PrintedBatches, raised_error, stopped_error,
 };
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
@@ -35,8 +35,8 @@ use crate::{
 const MAX_RAISED: usize = 64;
 
 /// The parts of its caller that a run needs: the functions of its tools, a receiver of printed text, an event loop,
-/// and a context.
-pub(crate) type CallerPlace = (Py<PyTuple>, Option<Py<PyAny>>, Option<Py<PyAny>>, Py<PyAny>);
+/// a context, and the number of scripts in each other around it.
+pub(crate) type CallerPlace = (Py<PyTuple>, Option<Py<PyAny>>, Option<Py<PyAny>>, Py<PyAny>, u32);
 
 /// A function, and its keyword arguments.
 pub(crate) type PreparedCall<'py> = (Bound<'py, PyAny>, Bound<'py, PyDict>);
@@ -46,10 +46,14 @@ pub(crate) struct ScriptCaller {
     forms: Arc<[CallForm]>,
     functions: Py<PyTuple>,
     on_print: Option<Py<PyAny>>,
+    /// Printed lines that wait for the event loop.
+    printed: Arc<PrintedBatches>,
     /// Runs the tools that are `async def`.
     event_loop: Option<Py<PyAny>>,
     /// Context variables of the caller, for calls on other threads.
     context: Py<PyAny>,
+    /// Scripts in each other around the run.
+    nesting: u32,
     side: CallerSide,
     raised: Mutex<VecDeque<(CallId, PyErr)>>,
     /// An exception that ends the run, such as `KeyboardInterrupt` in a tool.
@@ -64,15 +68,29 @@ pub(crate) enum CallerSide {
     EventLoop(Py<PyAny>),
 }
 
+/// Printed lines of one run, for the function that delivers them on the event loop.
+#[pyclass(frozen, module = "airlock._airlock")]
+pub(crate) struct LineQueue(Arc<PrintedBatches>);
+
+#[pymethods]
+impl LineQueue {
+    /// Takes the first batch.
+    fn take(&self) -> Vec<String> {
+        self.0.take()
+    }
+}
+
 impl ScriptCaller {
     pub(crate) fn new(forms: Arc<[CallForm]>, place: CallerPlace, side: CallerSide) -> Arc<Self> {
-        let (functions, on_print, event_loop, context) = place;
+        let (functions, on_print, event_loop, context, nesting) = place;
         Arc::new(Self {
             forms,
             functions,
             on_print,
+            printed: Arc::default(),
             event_loop,
             context,
+            nesting,
             side,
             raised: Mutex::default(),
             interrupt: Mutex::default(),
@@ -84,11 +102,19 @@ impl ScriptCaller {
         self.on_print.is_some()
     }
 
-    /// Passes a printed line on, on the thread that polls the run.
+    /// Passes a printed line on: on the thread that polls the run, or in a batch to the event loop.
     pub(crate) fn print(&self, line: &str) {
         let Some(on_print) = &self.on_print else { return };
         // Without an interpreter, the program ends.
-        let delivered = Python::try_attach(|py| self.deliver(py, on_print, line));
+        let delivered = match (&self.side, &self.event_loop) {
+            (CallerSide::EventLoop(future), Some(event_loop)) => {
+                if !self.printed.push(line) {
+                    return;
+                }
+                Python::try_attach(|py| self.schedule_lines(py, event_loop, future, on_print))
+            }
+            _ => Python::try_attach(|py| on_print.call1(py, (line,)).map(drop)),
+        };
         if let Some(Err(error)) = delivered {
             self.interrupt(error);
         }
@@ -124,6 +150,10 @@ impl ScriptCaller {
         &self.context
     }
 
+    pub(crate) fn nesting(&self) -> u32 {
+        self.nesting
+    }
+
     /// Ends the run with an exception.
     fn interrupt(&self, error: PyErr) {
         let earlier = self.interrupt.lock().replace(error);
@@ -141,17 +171,19 @@ impl ScriptCaller {
         drop(oldest);
     }
 
-    fn deliver(&self, py: Python<'_>, on_print: &Py<PyAny>, line: &str) -> PyResult<()> {
+    /// Schedules the delivery of one batch of printed lines on the event loop.
+    fn schedule_lines(
+        &self,
+        py: Python<'_>,
+        event_loop: &Py<PyAny>,
+        future: &Py<PyAny>,
+        on_print: &Py<PyAny>,
+    ) -> PyResult<()> {
         static DELIVER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        match (&self.side, &self.event_loop) {
-            (CallerSide::EventLoop(future), Some(event_loop)) => {
-                let deliver = DELIVER.import(py, "airlock._loop", "deliver_text")?;
-                let schedule = intern!(py, "call_soon_threadsafe");
-                event_loop.call_method1(py, schedule, (deliver, future, on_print, line))?;
-            }
-            _ => drop(on_print.call1(py, (line,))?),
-        }
-        Ok(())
+        let deliver = DELIVER.import(py, "airlock._loop", "deliver_lines")?;
+        let lines = Py::new(py, LineQueue(self.printed.clone()))?;
+        let schedule = intern!(py, "call_soon_threadsafe");
+        event_loop.call_method1(py, schedule, (deliver, future, on_print, lines)).map(drop)
     }
 
     /// Returns the function of a tool, and its arguments.

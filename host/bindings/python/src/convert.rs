@@ -1,7 +1,8 @@
 //! Python values to JSON and back.
 //!
 //! The types of JSON are converted here. All others are asked about in `airlock/_values.py`, level by
-//! level, so that they are bounded like the rest.
+//! level, so that they are bounded like the rest: it returns iterators, whose items are charged one by one,
+//! because code of the program may make them without end.
 
 use airlock_binding::{BadValue, ValueBudget};
 use pyo3::{
@@ -11,6 +12,15 @@ use pyo3::{
     types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple},
 };
 use serde_json::{Map, Number, Value};
+
+/// Values between two checks for signals: a large value takes a second.
+const SIGNALS: u32 = 4096;
+/// Forms in which `airlock/_values.py` returns a value: an iterator of items.
+const ITEMS: u8 = 1;
+/// An iterator of names and values.
+const MEMBERS: u8 = 2;
+/// Items without an order of their own.
+const UNORDERED: u8 = 3;
 
 /// Converts a Python value to JSON. Fails if it has no JSON form, is too deep, or too large.
 pub(crate) fn to_json(value: &Bound<'_, PyAny>) -> PyResult<Value> {
@@ -68,14 +78,22 @@ fn number_to_python<'py>(py: Python<'py>, number: &Number) -> PyResult<Bound<'py
 
 /// Converts one value, within the bounds that are left for it.
 #[derive(Default)]
-struct Encoder(ValueBudget);
+struct Encoder {
+    budget: ValueBudget,
+    /// Values so far.
+    values: u32,
+}
 
 impl Encoder {
     fn value(&mut self, value: &Bound<'_, PyAny>) -> PyResult<Value> {
+        self.values = self.values.wrapping_add(1);
+        if self.values.is_multiple_of(SIGNALS) {
+            value.py().check_signals()?;
+        }
         if let Ok(text) = value.cast_exact::<PyString>() {
             return self.text(text);
         }
-        self.0.item(0).map_err(refused)?;
+        self.budget.item(0).map_err(refused)?;
         if value.is_none() {
             Ok(Value::Null)
         } else if let Ok(truth) = value.cast_exact::<PyBool>() {
@@ -86,9 +104,9 @@ impl Encoder {
             let number = Number::from_f64(float.value());
             number.map(Value::Number).ok_or_else(|| refused(BadValue::NotFinite))
         } else {
-            self.0.enter().map_err(refused)?;
+            self.budget.enter().map_err(refused)?;
             let converted = self.container(value);
-            self.0.leave();
+            self.budget.leave();
             converted
         }
     }
@@ -102,34 +120,78 @@ impl Encoder {
         } else if let Ok(dict) = value.cast_exact::<PyDict>() {
             self.object(dict)
         } else {
-            static ENCODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-            let encode = ENCODE.import(value.py(), "airlock._values", "encode")?;
-            self.value(&encode.call1((value,))?)
+            self.encoded(value)
         }
     }
 
+    /// Converts a value of a type that JSON does not have.
+    fn encoded(&mut self, value: &Bound<'_, PyAny>) -> PyResult<Value> {
+        static ENCODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let encode = ENCODE.import(value.py(), "airlock._values", "encode")?;
+        let answer = encode.call1((value,))?;
+        let (form, encoded): (u8, Bound<'_, PyAny>) = answer.extract()?;
+        match form {
+            ITEMS => self.items(&encoded).map(Value::Array),
+            UNORDERED => {
+                let mut items = self.items(&encoded)?;
+                items.sort_by_cached_key(Value::to_string);
+                Ok(Value::Array(items))
+            }
+            MEMBERS => {
+                let mut members = Map::new();
+                for member in encoded.try_iter()? {
+                    self.member(&mut members, &member?)?;
+                }
+                Ok(Value::Object(members))
+            }
+            _ => self.value(&encoded),
+        }
+    }
+
+    /// Converts the items of an iterator, which may have no end.
+    fn items(&mut self, iterator: &Bound<'_, PyAny>) -> PyResult<Vec<Value>> {
+        let mut items = Vec::new();
+        for item in iterator.try_iter()? {
+            items.push(self.value(&item?)?);
+        }
+        Ok(items)
+    }
+
     fn object(&mut self, dict: &Bound<'_, PyDict>) -> PyResult<Value> {
+        self.budget.fits_members(dict.len()).map_err(refused)?;
         let mut members = Map::new();
         // A copy of its members: converting one may run code that changes the dict.
         for member in dict.items() {
-            let (name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = member.extract()?;
-            let Ok(name) = name.cast::<PyString>() else {
-                let found = name.get_type().name()?;
-                let message =
-                    format!("the keys of a dict must be texts, found one of type {found}");
-                return Err(PyTypeError::new_err(message));
-            };
-            let name = name.to_str()?;
-            self.0.name(name.len()).map_err(refused)?;
-            members.insert(name.to_owned(), self.value(&value)?);
+            self.member(&mut members, &member)?;
         }
         Ok(Value::Object(members))
     }
 
+    /// Converts a member, a tuple of its name and its value.
+    fn member(
+        &mut self,
+        members: &mut Map<String, Value>,
+        member: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let (name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = member.extract()?;
+        let Ok(name) = name.cast::<PyString>() else {
+            let found = name.get_type().name()?;
+            let message = format!("the keys of a dict must be texts, found one of type {found}");
+            return Err(PyTypeError::new_err(message));
+        };
+        self.budget.fits_text(name.len()?).map_err(refused)?;
+        let name = name.to_str()?;
+        self.budget.name(name.len()).map_err(refused)?;
+        members.insert(name.to_owned(), self.value(&value)?);
+        Ok(())
+    }
+
     fn text(&mut self, text: &Bound<'_, PyString>) -> PyResult<Value> {
+        // Python keeps the bytes of a text once they are made.
+        self.budget.fits_text(text.len()?).map_err(refused)?;
         // Fails for surrogates, which UTF-8 does not have.
         let text = text.to_str()?;
-        self.0.item(text.len()).map_err(refused)?;
+        self.budget.item(text.len()).map_err(refused)?;
         Ok(Value::String(text.to_owned()))
     }
 }

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use airlock_binding::{BindingFailure, HostRuntime};
+use airlock_binding::{BindingFailure, HostRuntime, RunningScript};
 use pyo3::prelude::*;
 
 use crate::raise::raise;
@@ -61,6 +61,7 @@ pub(crate) fn drive<T: Send>(
 
 fn poll_until_ended<T>(host: &HostRuntime, run: impl Future<Output = PyResult<T>>) -> PyResult<T> {
     let _runtime = host.handle().enter();
+    let _running = RunningScript::here();
     let parked =
         Arc::new(ParkedThread { thread: thread::current(), is_woken: AtomicBool::new(false) });
     let waker = Waker::from(parked.clone());

@@ -1,7 +1,7 @@
 //! A gateway as a Python object. Each method returns its work, which is then done on the thread of the
 //! caller or beside an event loop.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{mem, path::PathBuf, sync::Arc};
 
 use airlock_binding::{
     BindingChat, BindingFailure, BindingGateway, GatewayChoices, GatewayConfig, HostRuntime,
@@ -205,17 +205,21 @@ impl ChatHandle {
         })
     }
 
-    /// Cancels the chat.
+    /// Cancels the chat. Does nothing in the child of a fork: the chat is that of its parent.
     fn close(&self) {
-        let _runtime = self.host.handle().enter();
-        self.chat.close();
+        if self.host.is_this() {
+            let _runtime = self.host.handle().enter();
+            self.chat.close();
+        }
     }
 }
 
 impl Drop for ChatHandle {
     fn drop(&mut self) {
-        if self.host.is_this() {
-            self.close();
+        self.close();
+        if !self.host.is_this() {
+            // Dropping a chat takes locks of the runtime, which threads of the parent may have held at the fork.
+            mem::forget(self.chat.clone());
         }
     }
 }

@@ -20,12 +20,14 @@
 //! | `spawn` | runs a script beside an event loop |
 //! | `tools` | sets of tools |
 //! | `convert` | Python values to JSON and back |
+//! | `log` | the log of the program |
 //! | `raise` | failures as exceptions of the package |
 
 mod caller;
 mod convert;
 mod drive;
 mod gateway;
+mod log;
 mod program;
 mod raise;
 mod reply;
@@ -39,12 +41,15 @@ use pyo3::prelude::*;
 #[pymodule]
 #[pyo3(name = "_airlock")]
 fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    airlock_binding::forward_log(log::deliver);
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("MAX_VALUE_BYTES", airlock_binding::MAX_VALUE_BYTES)?;
     module.add_class::<tools::ToolSet>()?;
     module.add_class::<tools::CheckedLimits>()?;
     module.add_class::<run::RunHandle>()?;
     module.add_class::<spawn::SpawnedRun>()?;
     module.add_class::<reply::CallReply>()?;
+    module.add_class::<caller::LineQueue>()?;
     module.add_class::<gateway::GatewayHandle>()?;
     module.add_class::<gateway::ChatHandle>()?;
     module.add_class::<work::GatewayWork>()?;
@@ -52,6 +57,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run::run, module)?)?;
     module.add_function(wrap_pyfunction!(run::resume, module)?)?;
     module.add_function(wrap_pyfunction!(run::close, module)?)?;
+    module.add_function(wrap_pyfunction!(run::forked, module)?)?;
     module.add_function(wrap_pyfunction!(run::load, module)?)?;
     module.add_function(wrap_pyfunction!(run::replay, module)?)?;
     module.add_function(wrap_pyfunction!(spawn::spawn_run, module)?)?;

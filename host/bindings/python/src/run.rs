@@ -4,7 +4,7 @@ use std::{sync::Arc, thread};
 
 use airlock_binding::{
     BindingFailure, BindingRun, HostProcess, HostRuntime, RunRequest, RunnerSettings, WaitingRun,
-    script_language,
+    flush_log, read_dump, script_language,
 };
 use pyo3::{
     prelude::*,
@@ -15,6 +15,7 @@ use crate::{
     caller::{CallerPlace, CallerSide, ScriptCaller},
     convert::{to_dict, to_object, to_python},
     drive::drive,
+    log::log_compiling,
     raise::raise,
     tools::{CheckedLimits, ToolSet},
 };
@@ -59,16 +60,14 @@ impl RunHandle {
         Some((finished.fuel, finished.peak_memory, finished.calls))
     }
 
-    fn approve(&self, py: Python<'_>, ids: Vec<u32>) -> PyResult<()> {
-        ids.into_iter()
-            .try_for_each(|id| self.run.approve(id))
-            .map_err(|failure| raise(py, &failure, None))
+    #[pyo3(signature = (ids))]
+    fn approve(&self, py: Python<'_>, ids: Option<Vec<u32>>) -> PyResult<()> {
+        self.run.approve(ids).map_err(|failure| raise(py, &failure, None))
     }
 
-    fn deny(&self, py: Python<'_>, ids: Vec<u32>, reason: &str) -> PyResult<()> {
-        ids.into_iter()
-            .try_for_each(|id| self.run.deny(id, reason))
-            .map_err(|failure| raise(py, &failure, None))
+    #[pyo3(signature = (ids, reason))]
+    fn deny(&self, py: Python<'_>, ids: Option<Vec<u32>>, reason: &str) -> PyResult<()> {
+        self.run.deny(ids, reason).map_err(|failure| raise(py, &failure, None))
     }
 
     fn dump<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
@@ -111,7 +110,7 @@ pub(crate) fn resume(py: Python<'_>, run: &RunHandle, place: CallerPlace) -> PyR
     let process = process(py)?;
     let (waiting, tools) = run.take_waiting(py)?;
     let caller = caller_on_this_thread(tools.get(), place);
-    let waiting = printing(waiting, &caller);
+    let waiting = called_by(waiting, &caller);
     let running = BindingRun::resume(process.clone(), waiting, caller.clone());
     let ended = drive(py, process.host(), caller.watch(running))?;
     ended_run(py, ended, &tools, &caller)
@@ -121,14 +120,22 @@ pub(crate) fn resume(py: Python<'_>, run: &RunHandle, place: CallerPlace) -> PyR
 #[pyfunction]
 pub(crate) fn close(py: Python<'_>) {
     // Running tools need the interpreter's lock to end.
-    py.detach(HostRuntime::close);
+    py.detach(|| {
+        HostRuntime::close();
+        flush_log();
+    });
+}
+
+/// Takes note of a fork, in its child.
+#[pyfunction]
+pub(crate) fn forked() {
+    HostRuntime::forked();
 }
 
 /// Loads a run that waits.
 #[pyfunction]
 pub(crate) fn load(py: Python<'_>, dump: &[u8], tools: &Bound<'_, ToolSet>) -> PyResult<RunHandle> {
     let pool = tools.get().pool.clone();
-    let dump = dump.to_vec();
     // A large dump takes a second.
     let loaded = py.detach(|| BindingRun::load(dump, &pool));
     let run = loaded.map_err(|failure| raise(py, &failure, None))?;
@@ -139,7 +146,8 @@ pub(crate) fn load(py: Python<'_>, dump: &[u8], tools: &Bound<'_, ToolSet>) -> P
 #[pyfunction]
 pub(crate) fn replay(py: Python<'_>, dump: &[u8]) -> PyResult<RunHandle> {
     let process = process(py)?;
-    let replaying = BindingRun::replay(process.clone(), dump.to_vec());
+    let dump = py.detach(|| read_dump(dump)).map_err(|failure| raise(py, &failure, None))?;
+    let replaying = BindingRun::replay(process.clone(), dump);
     let ended = drive(py, process.host(), async { Ok(replaying.await) })?;
     let run = ended.map_err(|failure| raise(py, &failure, None))?;
     Ok(RunHandle { run, tools: None })
@@ -152,15 +160,6 @@ pub(crate) fn process(py: Python<'_>) -> PyResult<Arc<HostProcess>> {
 
 fn settings() -> RunnerSettings {
     RunnerSettings { on_compile: Some(Arc::new(log_compiling)), ..RunnerSettings::default() }
-}
-
-/// Tells the log of the program that a run takes longer.
-fn log_compiling(message: &str) {
-    // A log that fails must not end a run.
-    let _ = Python::try_attach(|py| -> PyResult<()> {
-        let logger = py.import("logging")?.call_method1("getLogger", ("airlock",))?;
-        logger.call_method1("info", ("%s", message)).map(drop)
-    });
 }
 
 fn caller_on_this_thread(tools: &ToolSet, place: CallerPlace) -> Arc<ScriptCaller> {
@@ -188,11 +187,12 @@ pub(crate) fn request(
         request = request.with_on_print(move |line| caller.print(line));
     }
     request.journal = has_journal;
-    Ok(request)
+    Ok(request.with_nesting(caller.nesting()))
 }
 
-/// Sends the printed text of a run that is resumed to its new caller.
-pub(crate) fn printing(waiting: WaitingRun, caller: &Arc<ScriptCaller>) -> WaitingRun {
+/// Gives a run that is resumed to its new caller, which receives its printed text.
+pub(crate) fn called_by(waiting: WaitingRun, caller: &Arc<ScriptCaller>) -> WaitingRun {
+    let waiting = waiting.with_nesting(caller.nesting());
     if !caller.has_printer() {
         return waiting;
     }

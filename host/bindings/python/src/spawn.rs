@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use airlock_binding::{BindingFailure, BindingRun};
+use airlock_binding::{BindingFailure, BindingRun, RunningScript};
 use pyo3::{intern, prelude::*, sync::PyOnceLock};
 use tokio::task::AbortHandle;
 
 use crate::{
     caller::{CallerPlace, CallerSide, ScriptCaller},
     raise::raise,
-    run::{RunHandle, ScriptFields, ended_run, printing, process, request},
+    run::{RunHandle, ScriptFields, called_by, ended_run, process, request},
     tools::ToolSet,
 };
 
@@ -53,7 +53,7 @@ pub(crate) fn spawn_resume(
     let process = process(py)?;
     let (waiting, tools) = run.take_waiting(py)?;
     let delivery = Delivery::new(py, tools, place, future);
-    let waiting = printing(waiting, &delivery.caller);
+    let waiting = called_by(waiting, &delivery.caller);
     let running = BindingRun::resume(process.clone(), waiting, delivery.caller.clone());
     Ok(SpawnedRun(process.runtime().spawn(delivery.run(running)).abort_handle()))
 }
@@ -74,15 +74,25 @@ impl Delivery {
         Self { tools, caller, future, is_running: false }
     }
 
-    async fn run(mut self, run: impl Future<Output = Result<BindingRun, BindingFailure>>) {
+    /// Returns the task of a run. The run counts from now on, also before its task is polled: the program may fork before,
+    /// and a task that is never polled has an end, too.
+    fn run(
+        mut self,
+        run: impl Future<Output = Result<BindingRun, BindingFailure>> + Send,
+    ) -> impl Future<Output = ()> + Send {
         self.is_running = true;
-        let ended = self.caller.watch(run).await;
-        self.is_running = false;
-        // Without an interpreter or with a closed event loop, nothing waits for it.
-        let _ = Python::try_attach(|py| {
-            let ended = ended.and_then(|run| ended_run(py, run, &self.tools, &self.caller));
-            self.deliver(py, ended.and_then(|run| Ok(Py::new(py, run)?.into_any())))
-        });
+        let running = RunningScript::apart();
+        async move {
+            let ended = self.caller.watch(run).await;
+            // Before the program learns of it, which may fork then.
+            drop(running);
+            self.is_running = false;
+            // Without an interpreter or with a closed event loop, nothing waits for it.
+            let _ = Python::try_attach(|py| {
+                let ended = ended.and_then(|run| ended_run(py, run, &self.tools, &self.caller));
+                self.deliver(py, ended.and_then(|run| Ok(Py::new(py, run)?.into_any())))
+            });
+        }
     }
 
     fn deliver(&self, py: Python<'_>, ended: PyResult<Py<PyAny>>) -> PyResult<()> {

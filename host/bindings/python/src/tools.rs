@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use airlock_binding::{
-    BindingFailure, LimitValues, NameStyle, RunLimits, ToolPool, ToolSpec, parsed_schema,
+    BindingFailure, HostRuntime, LimitValues, NameStyle, RunLimits, ToolPool, ToolSpec,
+    parsed_schema,
 };
 use pyo3::prelude::*;
 
@@ -32,6 +33,8 @@ pub(crate) struct CallForm {
 impl ToolSet {
     #[new]
     fn new(py: Python<'_>, tools: Vec<ToolFields>) -> PyResult<Self> {
+        // Before a schema is compiled, which takes locks.
+        HostRuntime::check_fork().map_err(|failure| raise(py, &failure, None))?;
         let mut specs = Vec::with_capacity(tools.len());
         let mut forms = Vec::with_capacity(tools.len());
         for tool in tools {
@@ -73,8 +76,10 @@ impl CheckedLimits {
         seconds: Option<f64>,
         calls: Option<f64>,
         parallel_calls: Option<f64>,
+        nesting: Option<f64>,
     ) -> PyResult<Self> {
-        let values = LimitValues { memory_mb, cpu_seconds, seconds, calls, parallel_calls };
+        let values =
+            LimitValues { memory_mb, cpu_seconds, seconds, calls, parallel_calls, nesting };
         let checked = values.checked(NameStyle::Snake);
         checked.map(Self).map_err(|failure| raise(py, &failure, None))
     }

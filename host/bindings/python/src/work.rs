@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use airlock_binding::{BindingChat, BindingFailure, BindingGateway, HostRuntime};
+use airlock_binding::{BindingChat, BindingFailure, BindingGateway, HostRuntime, RunningScript};
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use pyo3::{prelude::*, types::PyString};
@@ -66,7 +66,10 @@ impl GatewayWork {
         Self { host, future: Mutex::new(Some(Box::pin(future))) }
     }
 
+    /// Takes the work. Fails if it was begun, or if its gateway belongs to the parent of a fork: its runtime has no threads
+    /// here.
     fn take(&self, py: Python<'_>) -> PyResult<WorkFuture> {
+        self.host.check_process().map_err(|failure| raise(py, &failure, None))?;
         let future = self.future.lock().take();
         future.ok_or_else(|| {
             let done = BindingFailure::Invalid("the work was begun before".into());
@@ -102,14 +105,21 @@ struct WorkDelivery {
 }
 
 impl WorkDelivery {
-    async fn run(mut self, work: WorkFuture) {
-        let ended = work.await;
-        self.is_running = false;
-        // Without an interpreter or with a closed event loop, nothing waits for it.
-        let _ = Python::try_attach(|py| {
-            let ended = converted(py, ended, &self.host);
-            deliver(py, &self.event_loop, &self.future, ended)
-        });
+    /// Returns the task of the work, which counts as a script that runs: it may be one, with locks that the child of a fork
+    /// cannot unlock.
+    fn run(mut self, work: WorkFuture) -> impl Future<Output = ()> + Send {
+        let running = RunningScript::apart();
+        async move {
+            let ended = work.await;
+            // Before the program learns of it, which may fork then.
+            drop(running);
+            self.is_running = false;
+            // Without an interpreter or with a closed event loop, nothing waits for it.
+            let _ = Python::try_attach(|py| {
+                let ended = converted(py, ended, &self.host);
+                deliver(py, &self.event_loop, &self.future, ended)
+            });
+        }
     }
 }
 

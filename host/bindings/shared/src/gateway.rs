@@ -208,11 +208,8 @@ impl BindingGateway {
 
     /// Returns the runtime of its work. Fails if the gateway belongs to the parent of a fork.
     pub fn host(&self) -> Result<Arc<HostRuntime>, BindingFailure> {
-        if self.host.is_this() {
-            return Ok(self.host.clone());
-        }
-        let forked = "the gateway belongs to another process, of which this is a fork";
-        Err(BindingFailure::stopped(forked))
+        self.host.check_process()?;
+        Ok(self.host.clone())
     }
 
     /// Returns the gateway. Fails if it was stopped.

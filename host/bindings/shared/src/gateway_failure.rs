@@ -40,7 +40,7 @@ impl BindingFailure {
     }
 
     /// Creates the failure of a gateway that has stopped, or that another process has.
-    pub(crate) fn stopped(message: &str) -> Self {
+    pub fn stopped(message: &str) -> Self {
         Self::gateway("GatewayStopped", "gateway_stopping", message.to_owned(), Map::new())
     }
 

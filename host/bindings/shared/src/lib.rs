@@ -1,6 +1,6 @@
 //! The parts that the bindings for Python and Node.js share: the runtime and the sandbox of the process,
-//! tools that are prepared once for all runs, runs that wait, failures as data, and bounds on
-//! limits and values. With the feature `gateway`, also a gateway with functions of the program.
+//! tools that are prepared once for all runs, runs that wait, printed lines for an event loop, failures as data, bounds on
+//! limits and values, and warnings for the log of the program. With the feature `gateway`, also a gateway with functions of the program.
 //!
 //! This crate knows no interpreter. A binding converts values, makes the calls, and raises the failures.
 
@@ -10,8 +10,10 @@ mod gateway;
 #[cfg(feature = "gateway")]
 mod gateway_failure;
 mod limits;
+mod log;
 #[cfg(feature = "gateway")]
 mod model;
+mod printed;
 mod process;
 #[cfg(feature = "gateway")]
 mod request;
@@ -26,8 +28,8 @@ pub use airlock::{
 };
 pub use airlock_json::MAX_DEPTH;
 pub use airlock_runner::{
-    CallId, FunctionCall, FunctionError, RunDump, RunLimits, RunRequest, RunnerSettings,
-    ScriptLanguage,
+    CallId, FunctionCall, FunctionError, MAX_DUMP_BYTES, RunDump, RunLimits, RunRequest,
+    RunnerSettings, ScriptLanguage,
 };
 
 pub use self::{
@@ -35,8 +37,10 @@ pub use self::{
         BindingFailure, FailedScript, FailedTool, raised_error, raised_message, stopped_error,
     },
     limits::{LimitValues, NameStyle},
-    process::{HostProcess, HostRuntime},
-    run::{BindingRun, WaitingRun, script_language},
+    log::{LogDelivery, LogRecord, flush_log, forward_log},
+    printed::PrintedBatches,
+    process::{HostProcess, HostRuntime, RunningScript},
+    run::{BindingRun, WaitingRun, read_dump, script_language},
     tools::{CallTarget, ToolPool, ToolSpec, parsed_schema},
     value::{BadValue, MAX_VALUE_BYTES, ValueBudget, parse_value},
 };

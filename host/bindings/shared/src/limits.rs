@@ -50,6 +50,8 @@ pub struct LimitValues {
     pub calls: Option<f64>,
     /// Calls of tools at the same time, a whole number.
     pub parallel_calls: Option<f64>,
+    /// Scripts in each other, a whole number.
+    pub nesting: Option<f64>,
 }
 
 impl LimitValues {
@@ -74,6 +76,9 @@ impl LimitValues {
         if let Some(calls) = self.parallel_calls {
             let name = style.spell("parallel_calls");
             limits.parallel_calls = count(&name, calls, MOST.parallel_calls)?;
+        }
+        if let Some(levels) = self.nesting {
+            limits.nesting = count("nesting", levels, MOST.nesting)?;
         }
         Ok(limits)
     }
@@ -136,6 +141,7 @@ mod tests {
             seconds: Some(2.0),
             calls: Some(7.0),
             parallel_calls: Some(3.0),
+            nesting: Some(2.0),
         };
         let limits = values.checked(NameStyle::Snake).expect("they are in range");
         assert_eq!(limits.memory_bytes, 3 << 19);
@@ -143,6 +149,7 @@ mod tests {
         assert_eq!(limits.deadline, Duration::from_secs(2));
         assert_eq!(limits.calls, 7);
         assert_eq!(limits.parallel_calls, 3);
+        assert_eq!(limits.nesting, 2);
     }
 
     fn memory(megabytes: f64) -> LimitValues {
@@ -165,6 +172,10 @@ mod tests {
         LimitValues { parallel_calls: Some(calls), ..LimitValues::default() }
     }
 
+    fn nesting(levels: f64) -> LimitValues {
+        LimitValues { nesting: Some(levels), ..LimitValues::default() }
+    }
+
     #[test]
     fn each_limit_is_accepted_at_its_edge_and_refused_beyond_it_by_its_name() {
         LimitValues::default().checked(NameStyle::Snake).expect("the defaults are in range");
@@ -175,6 +186,7 @@ mod tests {
             calls(1.0),
             calls(20_000.0),
             parallel(1_000.0),
+            nesting(16.0),
         ] {
             assert!(edge.checked(NameStyle::Snake).is_ok(), "{edge:?}");
         }
@@ -193,6 +205,8 @@ mod tests {
             (calls(1.5), "calls"),
             (calls(f64::NAN), "calls"),
             (parallel(1e12), "parallel_calls"),
+            (nesting(0.0), "nesting"),
+            (nesting(17.0), "nesting"),
         ] {
             match beyond.checked(NameStyle::Snake) {
                 Err(BindingFailure::Invalid(message)) => {

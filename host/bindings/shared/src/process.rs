@@ -1,16 +1,19 @@
 //! The runtime and the sandbox of the process.
 //!
 //! A fork copies memory and not threads. A runtime whose threads are missing would wait for ever, so the
-//! child of a fork makes its own, and leaks its parent's: dropping it would wait for those threads too.
+//! child of a fork makes its own, and leaks its parent's: dropping it would wait for those threads too. A thread
+//! that runs a script at the moment of a fork may hold a lock, which nothing unlocks in the child. So its binding
+//! calls [`HostRuntime::forked`] there, and a child that could wait for ever runs nothing.
 //!
 //! An interpreter ends each thread that enters it after its end, in the middle of whatever it does. So its binding
 //! calls [`HostRuntime::close`] before that.
 
 use std::{
+    cell::Cell,
     mem, process,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread::{self, available_parallelism},
     time::Duration,
@@ -25,11 +28,51 @@ use crate::BindingFailure;
 static RUNTIME: Mutex<Option<Arc<HostRuntime>>> = Mutex::new(None);
 static CURRENT: Mutex<Option<Arc<HostProcess>>> = Mutex::new(None);
 
+/// Scripts that run now.
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
+/// True in the child of a fork that may lack a thread with a lock.
+static IS_UNUSABLE: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// Scripts that run on this thread: it waits in their tools if it forks.
+    static RUNNING_HERE: Cell<usize> = const { Cell::new(0) };
+}
+
 /// Longest wait for the threads of the runtime at the end of the program: a tool that blocks one does not
 /// keep the program.
 const CLOSING: Duration = Duration::from_secs(5);
 /// Time in which a thread that polls a run notices that the runtime closes: it runs a guest for less.
 const NOTICE: Duration = Duration::from_millis(50);
+
+/// Counts a script that runs, as long as it lives.
+#[must_use]
+pub struct RunningScript {
+    is_here: bool,
+}
+
+impl RunningScript {
+    /// Counts a script that runs as a task.
+    pub fn apart() -> Self {
+        RUNNING.fetch_add(1, Ordering::AcqRel);
+        Self { is_here: false }
+    }
+
+    /// Counts a script that runs on this thread until this is dropped, also on this thread.
+    pub fn here() -> Self {
+        RUNNING_HERE.set(RUNNING_HERE.get() + 1);
+        RUNNING.fetch_add(1, Ordering::AcqRel);
+        Self { is_here: true }
+    }
+}
+
+impl Drop for RunningScript {
+    fn drop(&mut self) {
+        RUNNING.fetch_sub(1, Ordering::AcqRel);
+        if self.is_here {
+            RUNNING_HERE.set(RUNNING_HERE.get() - 1);
+        }
+    }
+}
 
 /// The runtime that all runs and gateways of this process share.
 pub struct HostRuntime {
@@ -50,6 +93,7 @@ impl HostRuntime {
     /// Returns that of this process, which the first call makes. Fails if the operating system has no threads
     /// for it. The caller must hold a lock, as that of [`HostProcess::current`].
     pub fn current() -> Result<Arc<Self>, BindingFailure> {
+        Self::check_fork()?;
         let mut current = RUNTIME.lock();
         if let Some(runtime) = current.as_ref().filter(|runtime| runtime.is_this()) {
             return runtime.opened();
@@ -94,9 +138,43 @@ impl HostRuntime {
         Err(BindingFailure::Cancelled("the program is at its end: nothing can be run".into()))
     }
 
+    /// Returns the handle of that of this process; `None` if there is none, or if another thread makes it at this moment.
+    pub(crate) fn running() -> Option<Handle> {
+        let current = RUNTIME.try_lock()?;
+        let runtime = current.as_ref().filter(|runtime| runtime.is_this() && !runtime.is_closing());
+        runtime.map(|runtime| runtime.handle.clone())
+    }
+
+    /// Takes note of a fork, in its child. If other threads ran scripts, the child can run nothing.
+    pub fn forked() {
+        let here = RUNNING_HERE.get();
+        if RUNNING.swap(here, Ordering::AcqRel) > here {
+            IS_UNUSABLE.store(true, Ordering::Release);
+        }
+    }
+
+    /// Fails in the child of a fork that may wait for ever for a lock of a thread that it does not have.
+    pub fn check_fork() -> Result<(), BindingFailure> {
+        if !IS_UNUSABLE.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let message = "this process was forked while another thread of its parent ran a script, whose locks it cannot \
+                       unlock; fork before the first script, or start processes with `spawn`";
+        Err(BindingFailure::Unavailable(message.into()))
+    }
+
     /// Returns whether this process made it, and not the parent of a fork.
     pub fn is_this(&self) -> bool {
         self.id == process::id()
+    }
+
+    /// Fails in the child of a fork of the process that made it.
+    pub fn check_process(&self) -> Result<(), BindingFailure> {
+        if self.is_this() {
+            return Ok(());
+        }
+        let forked = "the gateway belongs to another process, of which this is a fork";
+        Err(BindingFailure::stopped(forked))
     }
 
     /// Returns whether the program ends: a future that uses timers must not be polled any more.
@@ -117,6 +195,7 @@ impl HostProcess {
     /// The caller must hold a lock that a fork waits for, such as that of an interpreter: a fork during this
     /// call would leave the child with a lock that nothing unlocks.
     pub fn current(settings: impl FnOnce() -> RunnerSettings) -> Result<Arc<Self>, BindingFailure> {
+        HostRuntime::check_fork()?;
         let mut current = CURRENT.lock();
         if let Some(process) = current.as_ref().filter(|process| process.host().is_this()) {
             return process.runtime.opened().map(|_| process.clone());
@@ -148,5 +227,29 @@ impl HostProcess {
 
     pub(crate) fn runner(&self) -> Runner {
         self.runner.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One test: the counts are those of the process.
+    #[test]
+    fn a_child_is_unusable_if_another_thread_ran_a_script() {
+        let own = RunningScript::here();
+        HostRuntime::forked();
+        HostRuntime::check_fork().expect("the thread that forks has no lock");
+        let other = RunningScript::apart();
+        drop(RunningScript::apart());
+        HostRuntime::forked();
+        assert!(HostRuntime::check_fork().is_err());
+        let refused = HostRuntime::current().err();
+        assert!(matches!(refused, Some(BindingFailure::Unavailable(_))), "{refused:?}");
+        // It is not here: `forked` has taken it from the count.
+        mem::forget(other);
+        drop(own);
+        assert_eq!((RUNNING.load(Ordering::Acquire), RUNNING_HERE.get()), (0, 0));
+        IS_UNUSABLE.store(false, Ordering::Release);
     }
 }

@@ -1,6 +1,6 @@
 //! Runs as objects of a program: finished, or waiting for decisions.
 
-use std::{mem, sync::Arc};
+use std::{collections::BTreeSet, mem, sync::Arc};
 
 use airlock_runner::{
     FinishedRun, NoSuchCall, PendingRun, RunDump, RunRequest, RunState, ScriptLanguage,
@@ -16,6 +16,11 @@ pub fn script_language(name: &str) -> Result<ScriptLanguage, BindingFailure> {
         let valid = ScriptLanguage::ALL.map(ScriptLanguage::name).join(" or ");
         BindingFailure::Invalid(format!("the language {name:?} is unknown; it must be {valid}"))
     })
+}
+
+/// Reads a dump. Fails before anything is copied if the bytes are too many, or are not those of a dump.
+pub fn read_dump(bytes: &[u8]) -> Result<RunDump, BindingFailure> {
+    Ok(RunDump::from_slice(bytes)?)
 }
 
 /// A run of a script.
@@ -56,16 +61,15 @@ impl BindingRun {
         Ok(Self::new(ran?))
     }
 
-    /// Runs the script of a finished run again, from the bytes of its journal alone.
-    pub async fn replay(process: Arc<HostProcess>, dump: Vec<u8>) -> Result<Self, BindingFailure> {
-        let dump = RunDump::from_bytes(dump)?;
+    /// Runs the script of a finished run again, from its journal alone.
+    pub async fn replay(process: Arc<HostProcess>, dump: RunDump) -> Result<Self, BindingFailure> {
         let finished = process.runner().replay(&dump).await?;
         Ok(Self::in_phase(RunPhase::Finished(Arc::new(finished))))
     }
 
     /// Loads a run that waits, from its bytes.
-    pub fn load(dump: Vec<u8>, pool: &Arc<ToolPool>) -> Result<Self, BindingFailure> {
-        let dump = RunDump::from_bytes(dump)?;
+    pub fn load(dump: &[u8], pool: &Arc<ToolPool>) -> Result<Self, BindingFailure> {
+        let dump = read_dump(dump)?;
         Ok(Self::new(RunState::Pending(PendingRun::load(&dump, pool.functions())?)))
     }
 
@@ -111,28 +115,64 @@ impl BindingRun {
         }
     }
 
-    /// Approves a call.
-    pub fn approve(&self, id: u32) -> Result<(), BindingFailure> {
-        self.decide(id, |run| run.approve(id))
+    /// Approves calls: all of them, or none if one of them does not wait. Without ids, approves the only call that waits, and
+    /// fails if several wait: ids that a program has lost must not become an approval of all.
+    pub fn approve(&self, ids: Option<Vec<u32>>) -> Result<(), BindingFailure> {
+        let ids = match ids {
+            Some(ids) => ids,
+            None => self.only_undecided()?,
+        };
+        self.decide(ids, PendingRun::approve)
     }
 
-    /// Denies a call. The script receives the reason.
-    pub fn deny(&self, id: u32, reason: &str) -> Result<(), BindingFailure> {
-        self.decide(id, |run| run.deny(id, reason))
+    /// Denies calls, all that wait without ids: all of them, or none if one of them does not wait. The script receives the
+    /// reason.
+    pub fn deny(&self, ids: Option<Vec<u32>>, reason: &str) -> Result<(), BindingFailure> {
+        let ids = ids.unwrap_or_else(|| self.undecided());
+        self.decide(ids, |run, id| run.deny(id, reason))
+    }
+
+    /// Returns the ids of the calls without a decision.
+    fn undecided(&self) -> Vec<u32> {
+        match &*self.0.lock() {
+            RunPhase::Waiting(waiting) => {
+                let calls = waiting.0.calls().iter();
+                calls.filter(|call| call.decision.is_none()).map(|call| call.id).collect()
+            }
+            RunPhase::Finished(_) | RunPhase::Resumed => Vec::new(),
+        }
+    }
+
+    /// Returns the id of the only call without a decision, or none. Fails if there are several.
+    fn only_undecided(&self) -> Result<Vec<u32>, BindingFailure> {
+        let ids = self.undecided();
+        if ids.len() > 1 {
+            let count = ids.len();
+            let ambiguous = format!("{count} calls wait; name those to approve by their ids");
+            return Err(BindingFailure::Invalid(ambiguous));
+        }
+        Ok(ids)
     }
 
     fn decide(
         &self,
-        id: u32,
-        decide: impl FnOnce(&mut PendingRun) -> Result<(), NoSuchCall>,
+        ids: Vec<u32>,
+        decide: impl Fn(&mut PendingRun, u32) -> Result<(), NoSuchCall>,
     ) -> Result<(), BindingFailure> {
-        match &mut *self.0.lock() {
-            RunPhase::Waiting(waiting) => {
-                decide(&mut waiting.0).map_err(|NoSuchCall { id }| BindingFailure::NoSuchCall(id))
-            }
-            RunPhase::Finished(_) => Err(BindingFailure::NoSuchCall(id)),
-            RunPhase::Resumed => Err(BindingFailure::used_up()),
+        let Some(first) = ids.first() else { return Ok(()) };
+        let mut phase = self.0.lock();
+        let run = match &mut *phase {
+            RunPhase::Waiting(waiting) => &mut waiting.0,
+            RunPhase::Finished(_) => return Err(BindingFailure::NoSuchCall(*first)),
+            RunPhase::Resumed => return Err(BindingFailure::used_up()),
+        };
+        let waiting: BTreeSet<_> = run.calls().iter().map(|call| call.id).collect();
+        if let Some(id) = ids.iter().find(|id| !waiting.contains(id)) {
+            return Err(BindingFailure::NoSuchCall(*id));
         }
+        ids.into_iter()
+            .try_for_each(|id| decide(run, id))
+            .map_err(|NoSuchCall { id }| BindingFailure::NoSuchCall(id))
     }
 
     /// Returns the run as bytes. Fails if it is finished and keeps no journal, or was resumed.
@@ -165,5 +205,11 @@ impl WaitingRun {
     #[must_use]
     pub fn with_on_print(self, on_print: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self(self.0.with_on_print(on_print))
+    }
+
+    /// Sets the number of scripts in each other around this one.
+    #[must_use]
+    pub fn with_nesting(self, nesting: u32) -> Self {
+        Self(self.0.with_nesting(nesting))
     }
 }

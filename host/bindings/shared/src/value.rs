@@ -68,6 +68,16 @@ impl ValueBudget {
         self.take(MEMBER_BYTES.saturating_add(text_bytes))
     }
 
+    /// Fails if a text with so many bytes is too large. It is charged as an item.
+    pub fn fits_text(&self, bytes: usize) -> Result<(), BadValue> {
+        if bytes > self.bytes { Err(BadValue::TooLarge) } else { Ok(()) }
+    }
+
+    /// Fails if so many members of an object are too many. They are charged one by one.
+    pub fn fits_members(&self, members: usize) -> Result<(), BadValue> {
+        self.fits_text(members.saturating_mul(MEMBER_BYTES))
+    }
+
     /// Enters a list or an object.
     pub fn enter(&mut self) -> Result<(), BadValue> {
         self.levels = self.levels.checked_sub(1).ok_or(BadValue::TooDeep)?;
@@ -110,6 +120,10 @@ mod tests {
         assert_eq!(budget.item(MAX_VALUE_BYTES / 2), Err(BadValue::TooLarge));
         assert_eq!(budget.name(usize::MAX), Err(BadValue::TooLarge));
         budget.name(0).expect("what was refused is not charged");
+        assert_eq!(budget.fits_text(MAX_VALUE_BYTES / 2), Err(BadValue::TooLarge));
+        assert_eq!(budget.fits_members(MAX_VALUE_BYTES / MEMBER_BYTES), Err(BadValue::TooLarge));
+        budget.fits_text(1 << 20).expect("it is less than a half");
+        budget.fits_members(1 << 10).expect("they are less than a half");
         let fitting = (0..MAX_VALUE_BYTES).take_while(|_| budget.item(0).is_ok()).count();
         assert!(fitting < MAX_VALUE_BYTES / ITEM_BYTES, "{fitting}");
     }

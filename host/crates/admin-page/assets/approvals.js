@@ -3,20 +3,17 @@ import { get } from './lib/api.js';
 import { Empty, Fault, html, lazy, useEffect, useMemo, useRef, useState } from './lib/core.js';
 import { useHash, useLoad } from './lib/load.js';
 import { start, useOperator } from './lib/session.js';
+import { showWaiting } from './lib/waiting.js';
 import { useKeys } from './work/keys.js';
 import { Live, useEvents, useThrottle } from './work/live.js';
 import { useFrozen, WaitingList } from './work/waiting_list.js';
 
-const WaitingCall = lazy(() => import('./work/waiting_call.js'), 'WaitingCall', 'detail.css');
+const WaitingCall = lazy(() => import('./work/waiting_call.js'), 'WaitingCall', 'detail.css', 'dialog.css');
 /** Calls of one request, and most requests for the list. */
 const ROWS = 1000;
 const MOST_PAGES = 5;
 /** Width from which the list is beside the call. */
 const WIDE = matchMedia('(min-width: 62rem)');
-const KEYS = [
-  ['j', 'next call'], ['k', 'call before'], ['Enter', 'open the call that has the focus'], ['a', 'approve the open call: asks first'],
-  ['d', 'deny the open call: asks for a reason'], ['n', 'show new calls'], ['?', 'show these keys'],
-];
 
 /** Loads all calls that wait, page by page. */
 async function all(path) {
@@ -54,7 +51,7 @@ function Inbox() {
   const latest = useMemo(() => data?.data.filter((call) => call.state === 'pending').toSorted((one, other) => one.created_at_ms - other.created_at_ms), [data]);
   const frozen = useFrozen(latest);
   useEffect(() => {
-    document.title = `${latest?.length ? `(${latest.length}) ` : ''}Approvals – Airlock`;
+    if (latest) showWaiting(latest.length);
   }, [latest]);
   // A long list is not loaded for each of many changes.
   const refresh = useThrottle(reload, latest?.length > 200 ? 3_000 : 400);
@@ -66,16 +63,17 @@ function Inbox() {
   const keys = useKeys({
     j: () => move(1, list.current, frozen.calls ?? [], open), k: () => move(-1, list.current, frozen.calls ?? [], open), n: frozen.update,
     a: () => actions.current.approve?.(), d: () => actions.current.deny?.(),
-  }, KEYS);
+  });
   const current = frozen.calls?.find((call) => call.id === open);
   const alike = (latest ?? []).filter((call) => call.tool === current?.tool);
-  const isListed = useWide() || open === '';
+  const isWide = useWide();
+  const isListed = isWide || open === '';
   return html`<div class="toolbar"><${Live} state=${state} />${keys}</div>
     <${Fault} error=${error} retry=${reload} />
     <div class=${open ? 'inbox is-open' : 'inbox'} aria-busy=${isBusy && !data}>
       ${isListed && frozen.calls && html`<section class="list" aria-label="Calls that wait"><${WaitingList} ...${frozen} ...${{ open, list }} isPartial=${data?.isPartial} /></section>`}
       ${open ? html`<section class="detail" aria-label="Call"><${WaitingCall} key=${open} id=${open} ...${{ version, alike, actions }} changed=${refresh} /></section>`
-        : frozen.calls?.length > 0 && html`<${Empty}>Choose a call to see what will be sent, who asks, and what the tool does.<//>`}
+        : isWide && frozen.calls?.length > 0 && html`<${Empty}>Choose a call to see what will be sent, who asks, and what the tool does.<//>`}
     </div>`;
 }
 

@@ -1,12 +1,12 @@
 // Calls: those that run now, and those of the past with filters.
-import { Badge, Empty, Fault, html, lazy, Text, useState, visible } from './lib/core.js';
+import { Empty, Fault, html, lazy, Text, useState, visible } from './lib/core.js';
 import { Field } from './lib/field.js';
 import { count } from './lib/text.js';
 import { Table, Time } from './lib/list.js';
 import { pathOf, span, useHash, useLoad } from './lib/load.js';
 import { start } from './lib/session.js';
 import { Live, useEvents, useThrottle } from './work/live.js';
-import { originWords, State } from './work/words.js';
+import { codeWords, ORIGIN_NAMES, originWords, State } from './work/words.js';
 
 const LoggedCall = lazy(() => import('./work/logged_call.js'), 'LoggedCall', 'detail.css');
 const RunningCalls = lazy(() => import('./work/running.js'), 'RunningCalls');
@@ -14,10 +14,10 @@ const ROWS = 50;
 /** Filters of the log API that this page has. */
 const FILTERS = ['tool_names', 'server_labels', 'virtual_key_ids', 'status', 'origins', 'period', 'parent_request_ids'];
 const STATUSES = [['', 'all'], ['success', 'succeeded'], ['error', 'failed, refused or cancelled'], ['refused', 'refused'], ['cancelled', 'cancelled'], ['processing', 'run now']];
-const ORIGINS = ['model', 'mcp_client', 'script', 'plugin', 'caller', 'operator', 'program'];
-/** Columns beside a call that is open. */
+/** Columns beside a call that is open, which need no headings on a narrow screen. */
 const FEW = 3;
-const COLUMNS = ['Tool', 'Outcome', 'Time', 'Took', 'Key', 'Origin', 'Admitted by'];
+const WIDE = matchMedia('(min-width: 42rem)');
+const COLUMNS = ['Tool', 'Outcome', 'Time', 'Took', 'Key', 'Origin'];
 const PERIODS = [['', 'all that is kept'], ['1h', 'the last hour'], ['24h', 'the last day'], ['168h', 'the last week'], ['720h', 'the last 30 days']];
 
 function Calls() {
@@ -73,17 +73,18 @@ function Past({ open, fresh, shown }) {
   };
   const total = data?.pagination.total_count ?? 0;
   const isFiltered = FILTERS.some((name) => filters[name] !== '');
-  return html`<div class="filters">
+  const [isOpen] = useState(isFiltered || WIDE.matches);
+  return html`<details class="fold-filters" open=${isOpen}><summary>Filters</summary><div class="filters">
       <${Choice} label="Tool" name="tool_names" list=${values.tool_names} ...${{ filters, filter }} /><${Choice} label="Server" name="server_labels" list=${values.server_labels} ...${{ filters, filter }} />
       <${Field} as="select" label="Key" value=${filters.virtual_key_ids} set=${filter('virtual_key_ids')} options=${[['', 'all'], ...(values.virtual_keys ?? []).map(({ id, name }) => [id, visible(name ?? id)])]} />
       <${Field} as="select" label="Outcome" value=${filters.status} set=${filter('status')} options=${STATUSES} />
-      <${Field} as="select" label="Origin" value=${filters.origins} set=${filter('origins')} options=${[['', 'all'], ...ORIGINS.map((name) => [name, originWords(name)])]} />
+      <${Field} as="select" label="Origin" value=${filters.origins} set=${filter('origins')} options=${[['', 'all'], ...ORIGIN_NAMES.map((name) => [name, originWords(name)])]} />
       <${Field} as="select" label="Time" value=${filters.period} set=${filter('period')} options=${PERIODS} />
-      ${filters.parent_request_ids && html`<div class="field"><button type="button" onClick=${() => filter('parent_request_ids')('')}>All callers</button></div>`}</div>
+      ${filters.parent_request_ids && html`<div class="field"><button type="button" onClick=${() => filter('parent_request_ids')('')}>All callers</button></div>`}</div></details>
     <div class="fresh"><span role="status">${data && `${count(total)}${data.is_partial ? ' or more' : ''} calls, ${total > 0 ? `${Math.floor(data.stats.success_rate)} % successful` : 'none of them shown'}`}</span>
       ${fresh > 0 && html`<button type="button" class="small primary" onClick=${newest}>${count(fresh)} new</button>`}</div>
     <${Fault} error=${error} retry=${reload} />
-    <div aria-busy=${isBusy}>${data?.logs.length > 0 && html`<${Table} label="Past calls" columns=${COLUMNS.slice(0, open ? FEW : undefined)} rows=${data.logs.map((call) => row(call, open))} />`}
+    <div aria-busy=${isBusy}>${data?.logs.length > 0 && html`<${Table} label="Past calls" plain=${FEW} columns=${COLUMNS.slice(0, open ? FEW : undefined)} rows=${data.logs.map((call) => row(call, open))} />`}
       ${data?.logs.length === 0 && html`<${Empty}>${isFiltered ? 'No call matches these filters.' : data.has_logs ? 'There is no call any more.' : 'No call has been made yet, or the call log is off: see records.call_log in the configuration.'}<//>`}</div>
     <div class="actions">${cursors.length > 1 && html`<button type="button" onClick=${() => turn(cursors.slice(0, -1))}>Newer</button>`}
       ${data?.pagination.next_cursor && data.logs.length === ROWS && html`<button type="button" onClick=${() => turn([...cursors, data.pagination.next_cursor])}>Older</button>`}</div>`;
@@ -101,12 +102,11 @@ function row(call, open) {
     isCurrent: call.id === open,
     cells: [
       html`<a href=${`#${encodeURIComponent(call.id)}`}><${Text} value=${call.tool_name} /></a>`,
-      html`<${State} name=${call.outcome} />${call.error_details && html` <span class="hint"><${Text} value=${call.error_details.code} /></span>`}`,
+      html`<${State} name=${call.outcome} />${call.error_details && html` <span class="hint"><${Text} value=${codeWords(call.error_details.code)} /></span>`}`,
       html`<${Time} at=${call.timestamp} />`,
       call.latency === null ? '' : span(call.latency),
       html`<${Text} value=${call.virtual_key_name ?? 'no key'} />`,
       originWords(call.origin),
-      call.decision && html`<${Badge} level=${call.decision === 'person' ? 'wait' : 'off'}>${visible(call.decision)}<//>`,
     ].slice(0, open ? FEW : undefined),
   };
 }

@@ -1,14 +1,13 @@
 // Keys, with teams, customers and limits: lists, and what each may use.
 import { start, useOperator } from './lib/session.js';
-import { Badge, Empty, Fault, html, Text, useState } from './lib/ui.js';
+import { Badge, Empty, Fault, html, lazy, Text, useState } from './lib/ui.js';
 import { Rows, useFragment, useList, when } from './parts/lists.js';
-import { lazy } from './parts/lazy.js';
 
 const VIEWS = [['', 'Keys'], ['teams', 'Teams'], ['customers', 'Customers'], ['limits', 'Limits']];
 
 // Loaded when they are opened: the list is there sooner.
 const KeyDetail = lazy(() => import('./parts/key_detail.js'), 'KeyDetail');
-const NewKey = lazy(() => import('./parts/key_actions.js'), 'NewKey');
+const NewKey = lazy(() => import('./parts/key_actions.js'), 'NewKey', 'dialog.css');
 const Groups = lazy(() => import('./parts/groups.js'), 'Groups');
 const Limits = lazy(() => import('./parts/usage.js'), 'Limits');
 
@@ -41,7 +40,7 @@ function List() {
     html`<a href=${`#key=${encodeURIComponent(key.id ?? key.name)}`}><${Text} value=${key.name} /></a>`,
     html`<${KeyState} ...${{ row: key }} />`,
     key.team_id || key.customer_id ? html`<${Text} value=${key.team_id ?? key.customer_id} />` : '',
-    html`<${Text} value=${(key.mcp_configs ?? []).map((row) => row.mcp_client_name).join(', ') || (key.roles?.length ? `role ${key.roles.join(', ')}` : 'none')} />`,
+    html`<${Text} value=${(key.mcp_configs ?? []).map((row) => row.mcp_client_name).join(', ') || (key.roles?.length ? `role ${key.roles.join(', ')}` : 'none of its own')} />`,
     when(key.expires_at),
   ]);
   return html`<div class="toolbar">${controls}
@@ -55,7 +54,7 @@ function List() {
 
 function KeyState({ row }) {
   const isOver = row.expires_at && new Date(row.expires_at) <= new Date();
-  const [level, word] = row.is_active === false ? ['off', 'switched off'] : isOver ? ['bad', 'expired'] : ['good', 'active'];
+  const [level, word] = row.is_active === false ? ['off', 'revoked'] : isOver ? ['bad', 'expired'] : ['good', 'active'];
   return html`<${Badge} level=${level}>${word}<//>`;
 }
 

@@ -34,7 +34,7 @@ function All({ own }) {
     when(operator.expires_at) || 'never',
     operator.source === 'file' ? 'Remove it in the file' : html`<${Revoke} ...${{ operator, own, reload }} />`,
   ]);
-  return html`<section aria-busy=${isBusy}><h2>Operators</h2><${Fault} error=${error} /><${NewOperator} ...${{ own, reload }} />
+  return html`<section aria-busy=${isBusy}><h2>Operators</h2><${Fault} error=${error} /><div class="actions"><${NewOperator} ...${{ own, reload }} /></div>
     ${rows.length > 0 && html`<${Rows} label="Operators" columns=${['Name', 'Role', 'Arguments', 'Since', 'Ends', 'Action']} rows=${rows} />`}
     ${data && rows.length === 0 && html`<${Empty}>There is no operator with a token. People log in at the identity provider.<//>`}
     <p class="hint">To change a role, add the operator anew after revoking it: each gets another token.</p></section>`;

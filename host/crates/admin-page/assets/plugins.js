@@ -1,9 +1,8 @@
 // Plugins: their rights in plain words, versions, upload, acceptance and removal.
 import { useLoad } from './lib/list.js';
 import { start, useOperator } from './lib/session.js';
-import { Badge, Empty, Fault, html, Text } from './lib/ui.js';
+import { Badge, Empty, Fault, html, lazy, Text } from './lib/ui.js';
 import { Rows, useFragment } from './parts/lists.js';
-import { lazy } from './parts/lazy.js';
 
 // Loaded when they are wanted: the list is there sooner.
 const Upload = lazy(() => import('./parts/upload.js'), 'Upload');

@@ -1,4 +1,4 @@
-// Reports of the hostile and chaos suites, and of other suites whose documents the operator has put in the directory.
+// Reports of test suites whose documents the operator has put in the directory.
 import { Facts, useLoad } from './lib/list.js';
 import { start } from './lib/session.js';
 import { Empty, Fault, html, Text, visible } from './lib/ui.js';

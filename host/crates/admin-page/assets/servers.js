@@ -1,9 +1,8 @@
 // Servers: the sources of tools with their state, tools, history and stderr.
 import { span } from './lib/list.js';
 import { start, useOperator } from './lib/session.js';
-import { Badge, Empty, Fault, html, Text, useEffect } from './lib/ui.js';
+import { Badge, Empty, Fault, html, lazy, Text, useEffect } from './lib/ui.js';
 import { Rows, useFragment, useList } from './parts/lists.js';
-import { lazy } from './parts/lazy.js';
 import { Phase } from './parts/phase.js';
 
 // Loaded when they are opened: the list is there sooner.
@@ -41,7 +40,7 @@ function List() {
     <${Fault} error=${error} />
     <section aria-busy=${isBusy}>${rows.length > 0
       ? html`<${Rows} label="Servers" columns=${['Name', 'State', 'Type', 'Tools', 'Definitions', 'Calls now', 'Median']} rows=${rows} />`
-      : data && html`<${Empty}>${isSearch ? 'No server has this text in its name.' : 'There is no server yet. Add one: it is tested first, and no model can use a tool that you do not list.'}<//>`}</section>`;
+      : data && html`<${Empty}>${isSearch ? 'No server has this text in its name.' : 'There is no server yet. Add one: its connection is tested first, and each call of its tools needs an approval until you change that.'}<//>`}</section>`;
 }
 
 start(Servers);

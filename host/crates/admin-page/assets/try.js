@@ -1,9 +1,8 @@
 // Try: calls a tool through the door, with the tools and limits of a key.
 import { pathOf, useLoad } from './lib/list.js';
 import { start } from './lib/session.js';
-import { Empty, Fault, Field, html, useState, visible } from './lib/ui.js';
+import { Empty, Fault, Field, html, lazy, useState, visible } from './lib/ui.js';
 import { KeyChoice } from './parts/key_choice.js';
-import { lazy } from './parts/lazy.js';
 
 const Call = lazy(() => import('./parts/call_form.js'), 'Call');
 
@@ -22,6 +21,7 @@ function Try() {
       ${(search !== '' || found.data?.total_count > MOST) && html`<${Field} label="Part of the name" hint=${`${found.data?.total_count} tools are there, of which ${MOST} are listed`} value=${search} set=${setSearch} />`}</div>
     <${Fault} error=${found.error} />
     ${found.data && tools.length === 0 && html`<${Empty}>This key sees no tool. <a href=${pathOf('/admin/why', { key })}>Why</a> shows what hides each of them.<//>`}
+    ${tools.length > 0 && !tool && html`<${Empty}>Choose a tool: its form is shown here. Nothing is called before you say so.<//>`}
     ${tool && html`<${Chosen} key=${`${key}/${name}`} ...${{ tool, keyName: key }} />`}`;
 }
 

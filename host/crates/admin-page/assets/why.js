@@ -9,7 +9,7 @@ import { KeyChoice } from './parts/key_choice.js';
 const EMPTY = { key: '', role: '', include_clients: '', include_tools: '', exclude_tools: '', virtual_mcp: '', tool: '' };
 const SIZE = 100;
 
-const VISIBLE = { models: ['good', 'visible'], scripts: ['wait', 'in scripts alone'], no: ['off', 'hidden'] };
+const VISIBLE = { models: ['good', 'to models'], scripts: ['wait', 'to scripts'], no: ['off', 'hidden'] };
 
 /** The question is in the address, so that it can be sent to a colleague. */
 function asked() {
@@ -26,11 +26,18 @@ function Why() {
     history.replaceState(null, '', pathOf(location.pathname, form));
     ask({ ...form, offset: 0 });
   };
+  // A key that is chosen is asked for at once, so that what is shown is always of the key that is named.
+  const choose = (key) => {
+    const next = { ...form, key };
+    set(next);
+    history.replaceState(null, '', pathOf(location.pathname, next));
+    ask({ ...next, offset: 0 });
+  };
   const path = pathOf('/api/mcp/explain', { ...question, offset: question.offset || '', limit: SIZE });
   const found = useLoad(path);
   return html`<form onSubmit=${submit}>
       <div class="columns">
-        <${KeyChoice} value=${form.key} set=${(key) => set({ ...form, key })} none="a request without a key" />
+        <${KeyChoice} value=${form.key} set=${choose} none="a request without a key" />
         ${field('tool', 'Tool', 'A part of its name; empty for all')}
       </div>
       <details open=${Object.entries(form).some(([name, value]) => name !== 'key' && name !== 'tool' && value !== '')}><summary>Headers and path of the request</summary><div class="columns">
@@ -61,7 +68,7 @@ function Answer({ data, page }) {
   const absent = data.clients.filter((client) => client.reason || client.reasons);
   return html`${data.note && html`<p class="notice"><${Text} value=${data.note} /></p>`}
     <p role="status">${total === 0 ? 'No tools' : `Tools ${offset + 1} to ${offset + rows.length} of ${total}`}</p>
-    ${rows.length > 0 ? html`<${Rows} label="Tools" columns=${['Tool', 'For models', 'Approval', 'Why']} rows=${rows} />` : html`<${Empty}>No tool has this text in its name. The servers below may not have connected.<//>`}
+    ${rows.length > 0 ? html`<${Rows} label="Tools" plain=${4} columns=${['Tool', 'Visible', 'Approval', 'Why']} rows=${rows} />` : html`<${Empty}>No tool has this text in its name. The servers below may not have connected.<//>`}
     <div class="actions">${offset > 0 && html`<button type="button" onClick=${() => page(Math.max(0, offset - SIZE))}>Previous</button>`}
       ${offset + SIZE < total && html`<button type="button" onClick=${() => page(offset + SIZE)}>Next</button>`}</div>
     ${data.concealed?.map((reason) => html`<p><${Text} value=${reason.message} /></p>`)}

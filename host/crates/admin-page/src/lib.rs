@@ -1,9 +1,9 @@
 //! The files of the admin page, embedded in the program.
 //!
 //! Each page is a static shell, whose module `assets/NAME.js` renders the API of the gateway: `shell.html`, filled with
-//! the line of the page in `pages.json`. There is no build step; `build.rs` lists the files. `assets/vendor` is made by
-//! the script `vendor`, and `vendor.lock` has the digests of its files. This crate knows nothing of HTTP but the types
-//! of contents.
+//! the line of the page in `pages.json`. There is no build step; `build.rs` lists the files. Scripts and styles are served
+//! without their lines of comments. `assets/vendor` is made by the script `vendor`, and `vendor.lock` has the digests of its
+//! files. This crate knows nothing of HTTP but the types of contents.
 
 use std::{borrow::Cow, collections::BTreeMap, fmt::Write as _, sync::LazyLock};
 
@@ -15,8 +15,9 @@ use sha2::{Digest as _, Sha256};
 static FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/files.rs"));
 
 /// The files by path.
-static ASSETS: LazyLock<BTreeMap<&str, Asset>> =
-    LazyLock::new(|| FILES.iter().map(|(path, bytes)| (*path, Asset::new(path, *bytes))).collect());
+static ASSETS: LazyLock<BTreeMap<&str, Asset>> = LazyLock::new(|| {
+    FILES.iter().map(|(path, bytes)| (*path, Asset::new(path, content(path, bytes)))).collect()
+});
 
 /// The frame of every page but that of the login.
 const SHELL: &str = include_str!("../shell.html");
@@ -65,6 +66,33 @@ pub fn asset(path: &str) -> Option<&'static Asset> {
 /// Returns the page with a name, such as `approvals`; `None` if there is none.
 pub fn page(name: &str) -> Option<&'static Asset> {
     if name == "login" { asset("login.html") } else { SHELLS.get(name) }
+}
+
+/// Returns the content of a file as it is served.
+fn content(path: &str, bytes: &'static [u8]) -> Cow<'static, [u8]> {
+    let is_text = matches!(path.rsplit_once('.'), Some((_, "js" | "css")));
+    if !is_text || path.starts_with("vendor/") {
+        return Cow::Borrowed(bytes);
+    }
+    let text = str::from_utf8(bytes).expect("a test reads it");
+    Cow::Owned(without_comments(text).into_bytes())
+}
+
+/// Returns a script or a style sheet whose lines of comments are empty: a browser loads them for nothing. The other
+/// lines keep their numbers.
+fn without_comments(text: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    let mut is_block = false;
+    for line in text.lines() {
+        let own = line.trim();
+        is_block |= own.starts_with("/*");
+        if !is_block && !own.starts_with("//") {
+            kept.push_str(line);
+        }
+        is_block &= !own.ends_with("*/");
+        kept.push('\n');
+    }
+    kept
 }
 
 fn shells() -> BTreeMap<String, Asset> {
@@ -137,6 +165,20 @@ mod tests {
         assert_eq!(found.etag.len(), 34);
         for path in ["", "vendor", "vendor/", "/vendor/preact.mjs", "vendor/../vendor/preact.mjs"] {
             assert_eq!(asset(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn lines_of_comments_are_empty_and_all_others_stay() {
+        let text = "// a\nimport b;\n\n/**\n * c\n */\nf('//'); // d\n  /** e */\n* { g: h }\n";
+        let kept = "\nimport b;\n\n\n\n\nf('//'); // d\n\n* { g: h }\n";
+        assert_eq!(without_comments(text), kept);
+        for (path, asset) in &*ASSETS {
+            let Some((_, "js" | "css")) = path.rsplit_once('.') else { continue };
+            let text = str::from_utf8(&asset.bytes).expect("text");
+            let comments = text.lines().filter(|line| line.trim_start().starts_with("/*"));
+            assert_eq!(comments.count(), 0, "{path}: a comment goes on with code behind it");
+            assert!(text.len() > 40, "{path}: a comment has no end");
         }
     }
 

@@ -6,6 +6,7 @@ import { curlLine } from '../assets/parts/curl.js';
 import { componentLines, grantSentences, grantsFor, requestWords } from '../assets/parts/grants.js';
 import { reportTables } from '../assets/parts/report_tables.js';
 import { clientBody, EMPTY } from '../assets/parts/server_form.js';
+import { codeWords, decisionWords, keyWords, refusalText } from '../assets/work/words.js';
 
 const REQUESTS = [
   { place: 'http.api', what: ['GET https://api.example.com/v1/**'], reason: 'reads', optional: false },
@@ -87,4 +88,21 @@ test('a report of any form is facts and tables', () => {
   assert.deepEqual(reportTables(null).facts, [['value', 'null']]);
   const deep = JSON.parse(`${'{"a":'.repeat(2000)}1${'}'.repeat(2000)}`);
   assert.equal(reportTables(deep).facts.length, 1);
+});
+
+test('codes, decisions and parties are words', () => {
+  assert.equal(codeWords('airlock.needs_approval'), 'needs approval');
+  assert.equal(codeWords('own.code_x'), 'own.code x');
+  assert.equal(codeWords(undefined), '');
+  assert.deepEqual(['automatic', 'person', 'refused', 'other'].map(decisionWords), ['the settings', 'a person', '', 'other']);
+  assert.deepEqual(['key "ann"', 'key "a"b"', 'anonymous', null].map(keyWords), ['ann', 'a"b', 'anonymous', 'no key']);
+});
+
+test('the reason of a refused call is that of its error, and any other result has none', () => {
+  const result = JSON.stringify({ content: [{ type: 'text', text: 'denied: not today' }], isError: true });
+  assert.equal(refusalText({ outcome: 'refused', result }), 'denied: not today');
+  assert.equal(refusalText({ outcome: 'error', result }), undefined);
+  for (const other of [undefined, 'x', '{}', '{"content":[]}', 'null']) {
+    assert.equal(refusalText({ outcome: 'refused', result: other }), undefined, String(other));
+  }
 });

@@ -152,18 +152,19 @@ impl Approvals {
         let tool = call.entry.tool.name.as_str();
         let tenant = call.tenant;
         info!(tool, %tenant, is_approved, "the decision about a call that waited is used");
+        let decided_by = used.decided_by.as_ref().map(|actors| actors.replace('\n', ", "));
         self.acts.record(|| {
             let decision = if is_approved { "approved" } else { "denied" };
             let act = Act::new(ActKind::ApprovalUsed, tenant, &used.id)
                 .with("tool", tool)
                 .with("decision", decision);
-            match &used.decided_by {
-                Some(actors) => act.with("decided_by", actors.replace('\n', ", ")),
+            match &decided_by {
+                Some(actors) => act.with("decided_by", actors),
                 None => act,
             }
         });
         if is_approved {
-            ApprovalVerdict::Approved
+            ApprovalVerdict::Approved(decided_by)
         } else {
             ApprovalVerdict::Denied(used.reason.clone())
         }
@@ -186,10 +187,21 @@ impl Approvals {
 
     /// Waits for a decision about a call, at most `limit`. An approval that is returned is used.
     pub async fn decision(&self, call: &Call<'_>, limit: Duration) -> ApprovalVerdict {
+        self.decision_reported(call, limit, &|| {}).await
+    }
+
+    /// Waits for a decision as [`Self::decision`]. Calls `on_wait` first, unless there is a decision already.
+    pub async fn decision_reported(
+        &self,
+        call: &Call<'_>,
+        limit: Duration,
+        on_wait: &(dyn Fn() + Sync),
+    ) -> ApprovalVerdict {
         if call.arguments.len() > MAX_ARGUMENTS_BYTES {
             return ApprovalVerdict::Refused("its arguments are too long to be shown to a person");
         }
-        self.wait(call, Instant::now() + limit).await.unwrap_or_else(|error| match error {
+        let waited = self.wait(call, Instant::now() + limit, on_wait).await;
+        waited.unwrap_or_else(|error| match error {
             Unavailable::Busy => ApprovalVerdict::Refused("the list of pending approvals is busy; try again"),
             error => {
                 error!(error = %with_causes(&error), "a call that needs an approval cannot wait for it");
@@ -202,6 +214,7 @@ impl Approvals {
         &self,
         call: &Call<'_>,
         deadline: Instant,
+        on_wait: &(dyn Fn() + Sync),
     ) -> Result<ApprovalVerdict, Unavailable> {
         let database = self.database().await?;
         let scope = call.tenant.scope();
@@ -227,6 +240,7 @@ impl Approvals {
                 info!(tool, %tenant, call = id, "a call waits for an approval");
                 self.acts
                     .record(|| Act::new(ActKind::ApprovalAsked, tenant, &id).with("tool", tool));
+                on_wait();
                 is_first = false;
             }
             while own.is_waiting(&id).await? {
@@ -410,6 +424,8 @@ pub fn document(call: &WaitingCall) -> Value {
         "effects": effects_of(call),
         "approvals_required": required(call),
         "approved_by": approved_by(call),
+        "denied_by": call.decided_by.as_deref().filter(|_| call.approved == Some(false)),
+        "reason": call.reason,
         "shown": shown(call),
         "created_at_ms": call.asked_ms,
         "expires_at_ms": call.expires_ms,

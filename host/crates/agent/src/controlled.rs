@@ -10,7 +10,7 @@ use airlock_core::{
 };
 use airlock_model::{ProviderWork, ReplyChunk, Route};
 
-/// A request that runs under control. If it is dropped, because its caller has left, the control is told that it was
+/// A request that runs under control. If it is dropped, because its caller has left, the control is notified that it was
 /// cancelled, with the provider that has responded, and with its usage until then if that is known.
 pub(super) struct ControlledRequest {
     /// `None` once it has ended.
@@ -23,8 +23,8 @@ pub(super) struct ControlledRequest {
     /// The model that it names in its response.
     named: Option<String>,
     usage: Option<TokenUsage>,
-    /// True if the last part of the response had the usage. Some providers tell it at the end alone, others with
-    /// every part, and one that told it at the beginning has not counted the rest.
+    /// True if the last part of the response had the usage. Some providers send it at the end alone, others with
+    /// every part, and one that sent it at the beginning has not counted the rest.
     is_usage_current: bool,
 }
 

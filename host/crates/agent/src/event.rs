@@ -102,15 +102,29 @@ pub struct Run {
     answering: RespondingProvider,
 }
 
-/// Name of the provider that responds to a request, once it is known. Clones share it.
+/// Name of the provider that responds to a request, and the cost of the request, each once it is known. Clones
+/// share them.
 #[derive(Debug, Clone, Default)]
-pub struct RespondingProvider(Arc<OnceLock<String>>);
+pub struct RespondingProvider(Arc<RespondingFacts>);
+
+#[derive(Debug, Default)]
+struct RespondingFacts {
+    provider: OnceLock<String>,
+    /// In millionths of a US dollar.
+    cost: OnceLock<u64>,
+}
 
 impl RespondingProvider {
     /// Returns the provider's name; `None` if none has responded yet. It is known before the first
     /// chunk.
     pub fn provider(&self) -> Option<&str> {
-        self.0.get().map(String::as_str)
+        self.0.provider.get().map(String::as_str)
+    }
+
+    /// Returns the cost of all requests to models, in millionths of a US dollar; `None` before the last response is
+    /// complete, and if no price is known for one of them.
+    pub fn cost(&self) -> Option<u64> {
+        self.0.cost.get().copied()
     }
 }
 
@@ -238,14 +252,22 @@ pub(super) struct Emitter {
 impl Emitter {
     /// Notes the provider that responded. Only the first one counts.
     pub(super) fn answers(&self, provider: &str) {
-        self.answering.0.get_or_init(|| provider.to_owned());
+        self.answering.0.provider.get_or_init(|| provider.to_owned());
+    }
+
+    /// Notes the cost of the request, in millionths of a US dollar.
+    pub(super) fn costs(&self, cost: u64) {
+        self.answering.0.cost.get_or_init(|| cost);
     }
 
     /// Sends an event. Waits until the event before it was received.
-    pub(super) async fn emit(&self, event: Event) {
-        let _turn = self.turn.lock().await;
+    pub(super) fn emit(&self, event: Event) -> impl Future<Output = ()> + Send {
+        // Not inside of the future, which would have room for the event twice.
         let mut event = Some(event);
-        poll_fn(|context| self.slot.poll_put(&mut event, context)).await;
+        async move {
+            let _turn = self.turn.lock().await;
+            poll_fn(|context| self.slot.poll_put(&mut event, context)).await;
+        }
     }
 }
 

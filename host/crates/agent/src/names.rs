@@ -108,9 +108,13 @@ pub(super) fn repaired(name: &str) -> Option<String> {
     if ToolName::is_valid(name) {
         return None;
     }
-    let is_valid = |c: &char| ToolName::is_valid(c.encode_utf8(&mut [0; 4]));
-    let valid = name.chars().take(MAX_NAME).map(|c| if is_valid(&c) { c } else { '_' });
+    let valid = name.chars().take(MAX_NAME).map(|c| if may_stay(c) { c } else { '_' });
     Some(if name.is_empty() { "unnamed".to_owned() } else { valid.collect() })
+}
+
+/// Returns whether the name of a tool may have a character.
+fn may_stay(c: char) -> bool {
+    ToolName::is_valid(c.encode_utf8(&mut [0; 4]))
 }
 
 /// Maximum characters of a name that is repaired, as every provider accepts them.

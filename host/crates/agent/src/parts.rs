@@ -22,7 +22,7 @@ pub(super) fn with_images<'c>(
     frame: &Frame,
     content: impl IntoIterator<Item = &'c Content>,
 ) -> Option<Vec<Part>> {
-    let mut parts = Parts::new(frame);
+    let mut parts = PartList::new(frame);
     for part in content {
         match readable(part) {
             Some((mime_type, data)) if parts.images < MAX_IMAGES => {
@@ -61,7 +61,7 @@ fn is_digit(byte: u8) -> bool {
 }
 
 /// A list of content parts, as it grows.
-struct Parts<'a> {
+struct PartList<'a> {
     frame: &'a Frame,
     /// Text before the result that is not in the list yet.
     lead: String,
@@ -71,7 +71,7 @@ struct Parts<'a> {
     images: usize,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> PartList<'a> {
     fn new(frame: &'a Frame) -> Self {
         Self { frame, lead: frame.lead(), list: Vec::new(), text: String::new(), images: 0 }
     }

@@ -123,8 +123,8 @@ impl Relay {
         allowance: &Allowance,
         emitter: &Emitter,
         mut controlled: Option<&mut ControlledRequest>,
-    ) -> Result<Answer, Failure> {
-        let mut answer = Answer::default();
+    ) -> Result<Box<Answer>, Failure> {
+        let mut answer = Box::<Answer>::default();
         let mut bytes = 0;
         let mut charged = 0;
         let mut found = 0;
@@ -149,16 +149,20 @@ impl Relay {
             if is_repaired {
                 chunk.drop_exact();
             }
-            if self.style.holds {
-                // Unknown members of chunks are part of no message.
-                let pieces = chunk.deltas().iter().filter(|delta| !is_chunk_member(delta));
-                for delta in pieces {
-                    bytes += kept_bytes(delta);
-                    answer.add(delta.clone());
-                }
-                charge(&allowance.held, &mut charged, bytes)?;
+            if !self.style.holds {
+                self.has_ended |= chunk.has_end();
+                emitter.emit(Event::Chunk(chunk)).await;
+                continue;
             }
-            self.chunk(chunk, names, allowance, emitter).await?;
+            // Unknown members of chunks are part of no message.
+            let pieces = chunk.deltas().iter().filter(|delta| !is_chunk_member(delta));
+            for delta in pieces {
+                bytes += kept_bytes(delta);
+                answer.add(delta.clone());
+            }
+            charge(&allowance.held, &mut charged, bytes)?;
+            // Boxed: the stream would keep its room while it waits for the next chunk.
+            Box::pin(self.held_chunk(chunk, names, allowance, emitter)).await?;
         }
         Ok(answer)
     }
@@ -260,18 +264,14 @@ impl Relay {
         ends.chain(usage).collect()
     }
 
-    async fn chunk(
+    /// Shows the parts of a chunk that are not held back.
+    async fn held_chunk(
         &mut self,
         mut chunk: ReplyChunk,
         names: &CallableNames,
         allowance: &Allowance,
         emitter: &Emitter,
     ) -> Result<(), Failure> {
-        if !self.style.holds {
-            self.has_ended |= chunk.has_end();
-            emitter.emit(Event::Chunk(chunk)).await;
-            return Ok(());
-        }
         if !self.style.is_chat {
             chunk.drop_exact();
         }

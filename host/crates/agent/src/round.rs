@@ -274,7 +274,7 @@ pub(super) async fn sort(
         };
         sorted.batch.found += 1;
         if refusal.is_none() && !waits && needs_approval(&call, caller).await {
-            caller.trace_wait(&call.name);
+            caller.report_wait(&call.name);
             sorted.pending.push(PendingCall::new(call, PendingReason::NeedsApproval));
         } else {
             sorted.batch.calls.push((call, refusal));

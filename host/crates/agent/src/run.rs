@@ -57,6 +57,8 @@ mod ending;
 pub fn run(models: Arc<Models>, caller: Caller, request: Request, settings: Settings) -> Run {
     // A stream is polled outside of the span of its request.
     let span = Span::current();
+    // Boxed: the work would keep its room until the end of the response.
+    let request = Box::new(request);
     Run::new(|emitter| work(models, caller, request, settings, emitter).in_span(&span))
 }
 
@@ -64,7 +66,7 @@ pub fn run(models: Arc<Models>, caller: Caller, request: Request, settings: Sett
 async fn work(
     models: Arc<Models>,
     caller: Caller,
-    mut request: Request,
+    mut request: Box<Request>,
     settings: Settings,
     emitter: Emitter,
 ) {
@@ -113,26 +115,26 @@ fn login_required(ended: &[CallOutcome]) -> Result<(), Failure> {
 }
 
 /// Returns the answer of a response that was not streamed. The identifiers of its calls are repaired.
-fn whole_answer(mut whole: ReplyChunk, ids: &mut BTreeSet<String>) -> Result<Answer, Failure> {
+fn whole_answer(mut whole: ReplyChunk, ids: &mut BTreeSet<String>) -> Result<Box<Answer>, Failure> {
     let mut found = 0;
     calls::repair(whole.deltas_mut(), ids, &mut found)?;
     // Calls that were not read, such as those of a member that counts for nothing, do not reach the caller.
     if found > 0 || whole.has_calls() {
         whole.drop_exact();
     }
-    Ok(Answer::new(whole))
+    Ok(Box::new(Answer::new(whole)))
 }
 
-/// State of the loop.
+/// State of the loop. Answers are boxed: each step would move them, and a stream would keep room for several.
 enum LoopState {
     /// The model is asked.
     Asking,
     /// Its response is complete, and its calls are divided.
-    Sorting { answer: Answer, calls: Vec<ToolCall> },
+    Sorting { answer: Box<Answer>, calls: Vec<ToolCall> },
     /// Calls are run or refused.
-    Running { answer: Answer, calls: SortedCalls },
+    Running { answer: Box<Answer>, calls: SortedCalls },
     /// The last response is sent. `ended` are its calls that ran or were refused.
-    Ending { answer: Answer, pending: Vec<PendingCall>, ended: Vec<CallOutcome> },
+    Ending { answer: Box<Answer>, pending: Vec<PendingCall>, ended: Vec<CallOutcome> },
 }
 
 /// One request.
@@ -170,7 +172,7 @@ struct AgentLoop<'a> {
 impl<'a> AgentLoop<'a> {
     /// Prepares the loop. Boxed, because it is moved into each step.
     async fn begin(
-        mut request: Request,
+        mut request: Box<Request>,
         has_responses: bool,
         caller: &'a Caller,
         settings: &'a Settings,
@@ -178,7 +180,7 @@ impl<'a> AgentLoop<'a> {
     ) -> Box<Self> {
         let allowance = Allowance::new(settings, &request.budget);
         let quota = CallQuota::new(settings.calls_per_answer, request.max_tool_calls);
-        let Request { is_streamed, shows_rounds, .. } = request;
+        let Request { is_streamed, shows_rounds, .. } = *request;
         let is_chat = request.wire == Wire::Chat;
         let has_notes = !request.notes.is_empty();
         let keeps_order = shows_rounds && !has_responses;
@@ -188,7 +190,7 @@ impl<'a> AgentLoop<'a> {
         let keeper = request.keeper.clone();
         let observer =
             request.observer.take().map(|observer| -> Arc<dyn ExchangeObserver> { observer });
-        let conversation = Conversation::begin(request, caller, settings).await;
+        let conversation = Conversation::begin(*request, caller, settings).await;
         let offers = conversation.offers();
         let style = RelayStyle {
             holds: offers || has_notes || shows_rounds,
@@ -295,7 +297,7 @@ impl<'a> AgentLoop<'a> {
         &mut self,
         route: &mut Route<'_>,
         mut controlled: Option<&mut ControlledRequest>,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<Box<Answer>, Failure> {
         let terms = Terms {
             is_streamed: self.is_streamed,
             passes_on: self.passes_on,
@@ -320,7 +322,7 @@ impl<'a> AgentLoop<'a> {
         &mut self,
         response: Response<'_>,
         mut controlled: Option<&mut ControlledRequest>,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<Box<Answer>, Failure> {
         let Self { conversation, ids, relay, allowance, listener, .. } = self;
         if let (Response::Whole(whole), Some(controlled)) = (&response, &mut controlled) {
             controlled.receives(whole);
@@ -340,7 +342,11 @@ impl<'a> AgentLoop<'a> {
     }
 
     /// Divides the calls of a response. Fails if they do not fit into the conversation.
-    async fn sort(&mut self, answer: Answer, calls: Vec<ToolCall>) -> Result<LoopState, Failure> {
+    async fn sort(
+        &mut self,
+        answer: Box<Answer>,
+        calls: Vec<ToolCall>,
+    ) -> Result<LoopState, Failure> {
         let is_last = self.conversation.names.is_last;
         // Charged before the calls are parsed, and before a tool is run whose result the model
         // could not receive. A response that ends the loop adds nothing to the conversation.
@@ -365,7 +371,7 @@ impl<'a> AgentLoop<'a> {
     /// deadline.
     async fn run_round(
         &mut self,
-        answer: Answer,
+        answer: Box<Answer>,
         calls: SortedCalls,
         reads_images: bool,
     ) -> Result<LoopState, Failure> {
@@ -397,7 +403,7 @@ impl<'a> AgentLoop<'a> {
             return Ok(LoopState::Ending { answer, pending, ended });
         }
         self.usage.add(answer.usage());
-        self.conversation.add_round(answer, &ended);
+        self.conversation.add_round(*answer, &ended);
         let emitter = &self.listener.emitter;
         if let Some(relay) = &mut self.relay {
             relay.end_round(emitter).await;

@@ -103,6 +103,11 @@ impl<'a> Trace<'a> {
         }
     }
 
+    /// Cost of all requests to models, in millionths of a US dollar; `None` if no price is known for one of them.
+    pub(super) fn cost(&self) -> Option<u64> {
+        self.cost.sum.filter(|_| !self.cost.is_unknown)
+    }
+
     /// Records a round.
     pub(super) fn record(&mut self, round: &[CallOutcome]) {
         self.tops.extend(round.iter().map(TopCall::new));
@@ -128,7 +133,7 @@ impl<'a> Trace<'a> {
         }
         let mut extension = object(json!({"calls": self.calls(), "rounds": rounds}));
         extension.extend(self.notes.clone());
-        if let Some(cost) = self.cost.sum.filter(|_| !self.cost.is_unknown) {
+        if let Some(cost) = self.cost() {
             extension.insert("cost".to_owned(), json!({"usd_micros": cost}));
         }
         if PendingReason::is_depth_limit(pending) {

@@ -28,8 +28,8 @@ pub trait ApprovalList: Send + Sync {
 /// Decision about a call that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApprovalVerdict {
-    /// It may run, once.
-    Approved,
+    /// It may run, once. The parties that have approved it, if they are known.
+    Approved(Option<String>),
     /// It may not run, for the reason that the person has given.
     Denied(Option<String>),
     /// The call was undecided at the limit. The identifier under which the call waits.
@@ -60,17 +60,18 @@ impl Approver {
         let found = caller.view().find(&Origin::Model, name);
         let entry = found.ok_or_else(|| CallError::not_found(name))?;
         let tenant = caller.view().tenant();
+        caller.report_wait(name);
         let deciding = self.list.decide(entry, arguments, tenant, self.limit);
         let verdict = timeout_at(allowance.deadline, deciding).await;
         match verdict.map_err(|_| CallError::cancelled())? {
-            ApprovalVerdict::Approved => Ok(Approved {
-                tool: name.into(),
-                definition: entry.tool.digest().into(),
-                arguments: arguments.into(),
-                covers_nested: false,
-                by_operators: entry.needs_two,
-            }),
-            ApprovalVerdict::Denied(reason) => Err(declined(name, &denied(reason.as_deref()))),
+            ApprovalVerdict::Approved(decided_by) => {
+                Ok(Approved::new(entry, arguments, decided_by))
+            }
+            ApprovalVerdict::Denied(reason) => {
+                let error = declined(name, &denied(reason.as_deref()));
+                caller.report_refusal(name, &error);
+                Err(error)
+            }
             ApprovalVerdict::Waiting(id) => Err(declined(
                 name,
                 &format!(

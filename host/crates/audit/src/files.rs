@@ -13,6 +13,8 @@ use airlock_core::regular_file;
 pub(crate) const CURRENT: &str = "log.jsonl";
 /// Name of the file of checkpoints.
 pub(crate) const CHECKPOINTS: &str = "checkpoints";
+/// Name of the file of checkpoints while a shorter one is written.
+pub(crate) const THINNED_CHECKPOINTS: &str = "checkpoints.new";
 /// Name of the private key that the gateway makes.
 pub(crate) const KEY: &str = "key.pem";
 /// Name of the file that the process with the log has locked.

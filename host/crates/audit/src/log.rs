@@ -29,6 +29,7 @@ use crate::{
 mod opening;
 mod own_key;
 mod signed_states;
+mod thinning;
 
 /// Size at which a file of lines is full, unless the settings have another, in bytes. At a start only the
 /// newest file is read.
@@ -53,6 +54,9 @@ pub struct AuditSettings {
     pub old_key: Option<SigningKey>,
     /// Size at which a file of lines is full, in bytes.
     pub segment_bytes: u64,
+    /// Number of the newest checkpoints that all stay. Of the older ones of the newest file of lines, one for each
+    /// 1,024 lines does.
+    pub newest_checkpoints: usize,
     /// Places where checkpoints are published.
     pub publications: Vec<Publication>,
 }
@@ -67,6 +71,7 @@ impl AuditSettings {
             key: None,
             old_key: None,
             segment_bytes: SEGMENT_BYTES,
+            newest_checkpoints: thinning::NEWEST,
             publications: Vec::new(),
         }
     }
@@ -85,6 +90,9 @@ pub struct AuditLog {
     first: u64,
     checkpoints: LogFile,
     last_checkpoint: Option<Checkpoint>,
+    newest_checkpoints: usize,
+    /// Number of checkpoints of the present file that were not thinned yet.
+    added_checkpoints: usize,
     /// Time of the last message that no checkpoint can be written; `None` if the last one could. Lines are durable
     /// without it, and the next one covers them.
     checkpoint_reported: Option<Instant>,
@@ -239,6 +247,8 @@ impl AuditLog {
         }
         self.publishers.publish(&checkpoint);
         self.last_checkpoint = Some(checkpoint.clone());
+        self.added_checkpoints += 1;
+        self.thin_checkpoints();
         Ok(checkpoint)
     }
 
@@ -247,14 +257,19 @@ impl AuditLog {
         let is_due = self.checkpoint_reported.is_none_or(|at| at.elapsed() >= REPORT_INTERVAL);
         if is_due {
             self.checkpoint_reported = Some(Instant::now());
-            let signed = self.last_checkpoint.as_ref().map_or(0, |last| last.size);
-            let unsigned_lines = self.tree.size().saturating_sub(signed);
+            let unsigned_lines = self.unsigned_lines();
             let error = with_causes(error);
             error!(
                 origin = self.origin,
                 unsigned_lines, error, "the audit log has no new checkpoint"
             );
         }
+    }
+
+    /// Returns the number of lines that no checkpoint covers.
+    pub fn unsigned_lines(&self) -> u64 {
+        let signed = self.last_checkpoint.as_ref().map_or(0, |last| last.size);
+        self.tree.size().saturating_sub(signed)
     }
 
     /// Returns whether a write has failed in a way that leaves the state of the file unknown. Such a log takes no
@@ -281,6 +296,7 @@ impl AuditLog {
         self.file = self.new_file()?;
         self.has_failed = false;
         self.first = self.tree.size();
+        self.added_checkpoints = 0;
         let event = self.continued();
         let written = self.write(&[event]);
         // Without its first line the file could not be opened again.
@@ -324,7 +340,7 @@ impl AuditLog {
         Ok(())
     }
 
-    /// Says in the log that an incomplete line was removed from its end.
+    /// Writes into the log that an incomplete line was removed from its end.
     fn recovered(&mut self, cut_bytes: u64) -> Result<(), AuditError> {
         warn!(origin = self.origin, cut_bytes, "an incomplete line was removed from the audit log");
         let event =

@@ -65,11 +65,11 @@ fn add(path: &Path, checkpoint: &str) -> Result<(), Cause> {
 }
 
 /// The threads of all places.
-pub(crate) struct Publishers(Vec<Arc<Shared>>);
+pub(crate) struct Publishers(Vec<Arc<PublishState>>);
 
 /// The state that a place's thread shares with the log.
 #[derive(Default)]
-struct Shared {
+struct PublishState {
     state: Mutex<PublisherState>,
     changed: Condvar,
 }
@@ -88,7 +88,7 @@ impl Publishers {
         // Those that have started end with the value if a later one does not.
         let mut publishers = Self(Vec::new());
         for mut publication in publications {
-            let shared = Arc::new(Shared::default());
+            let shared = Arc::new(PublishState::default());
             let of_thread = Arc::clone(&shared);
             thread::Builder::new()
                 .name("audit-publish".to_owned())
@@ -130,7 +130,7 @@ impl Drop for Publishers {
     }
 }
 
-fn publish_each(publication: &mut Publication, shared: &Shared) {
+fn publish_each(publication: &mut Publication, shared: &PublishState) {
     let mut failed = None;
     while let Some(checkpoint) = next(shared, &mut failed) {
         if let Err(error) = (publication.publish)(&checkpoint) {
@@ -144,7 +144,7 @@ fn publish_each(publication: &mut Publication, shared: &Shared) {
 }
 
 /// Waits for a checkpoint, or until the failed one is due again. `None` when the log is closed.
-fn next(shared: &Shared, failed: &mut Option<String>) -> Option<String> {
+fn next(shared: &PublishState, failed: &mut Option<String>) -> Option<String> {
     let mut state = shared.state.lock();
     let retry_at = Instant::now() + RETRY;
     loop {

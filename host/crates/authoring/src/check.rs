@@ -116,7 +116,7 @@ async fn checks_of_directory(
 /// the plugin's own.
 async fn checks(file: &Path, on_compile: &CompileHook) -> Result<Vec<Check>, LoadError> {
     let bytes: Arc<[u8]> = read_component(file).await?.into();
-    let metadata = Metadata::of(&bytes);
+    let metadata = Metadata::read(&bytes);
     let embedded = metadata.as_ref().ok().and_then(|metadata| metadata.manifest.as_ref());
     let source = match Manifest::of_directory(directory_of(file)) {
         Ok(Some((source, manifest)))

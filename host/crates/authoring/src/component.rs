@@ -1,16 +1,22 @@
 //! A component under inspection: read, compiled, and asked for its tools with everything denied.
 
 use std::{
+    ffi::OsString,
+    fs,
+    io::{self, Read as _},
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use crate::file::replace;
 use airlock_compile::{CompileError, Compiling};
 use airlock_config::{Config, environment};
-use airlock_core::tool::ClientName;
+use airlock_core::{regular_file, tool::ClientName};
+use airlock_lock::Pin;
 use airlock_plugin::{
-    CompileHook, ComponentSource, Metadata, MetadataError, compiling, read_component,
+    CompileHook, ComponentSource, MAX_SIGNATURE_BYTES, Metadata, MetadataError, Publishers,
+    SignatureError, compiling, read_component,
 };
 use airlock_sandbox::{self as sandbox, Grants, HostResources, Limits, LoadError, Plugin, Sandbox};
 use airlock_store::components::ComponentDigest;
@@ -23,6 +29,19 @@ pub struct Component {
     pub bytes: Arc<[u8]>,
     /// Its manifest, tools and imports.
     pub metadata: Metadata,
+    /// Its place and its signature.
+    pub origin: Origin,
+}
+
+/// Place that a component was fetched from, and its signature.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// The place, as the lock file records it; `None` for a file.
+    pub source: Option<String>,
+    /// Text of its signature. It may be of anyone.
+    pub signature: Option<String>,
+    /// Publisher whose signature was checked.
+    pub publisher: Option<String>,
 }
 
 /// A component compiled to native code, with nothing granted.
@@ -47,20 +66,46 @@ pub enum ComponentError {
         /// The cause.
         source: MetadataError,
     },
+    /// The signature beside the component cannot be read or written.
+    #[error("{path} cannot be used as a signature")]
+    Signature {
+        /// The file.
+        path: PathBuf,
+        /// The I/O error.
+        source: io::Error,
+    },
     /// The component is in the store of gateways, and not in a file.
     #[error("the component {0} is in the store of gateways, which the management API shows")]
     Stored(ComponentDigest),
 }
 
 impl Component {
-    /// Reads a component and its metadata.
+    /// Reads a component and its metadata, with the signature in the file beside it.
     pub async fn read(path: &Path) -> Result<Self, ComponentError> {
-        let bytes: Arc<[u8]> = read_component(path).await?.into();
-        let path = path.to_owned();
-        match Metadata::of(&bytes) {
-            Ok(metadata) => Ok(Self { path, bytes, metadata }),
+        let bytes = read_component(path).await?;
+        let signature = read_signature(path)?;
+        Self::new(path.to_owned(), bytes, Origin { signature, ..Origin::default() })
+    }
+
+    /// Reads the metadata of a component that was fetched. `path` names it, and is not read.
+    pub fn new(path: PathBuf, bytes: Vec<u8>, origin: Origin) -> Result<Self, ComponentError> {
+        match Metadata::read(&bytes) {
+            Ok(metadata) => Ok(Self { path, bytes: bytes.into(), metadata, origin }),
             Err(source) => Err(ComponentError::Metadata { path, source }),
         }
+    }
+
+    /// Checks its signature, and records the publisher. Fails if these publishers do not permit it.
+    pub fn authenticate(&mut self, publishers: &Publishers) -> Result<(), SignatureError> {
+        let signature = self.origin.signature.as_deref();
+        self.origin.publisher = publishers.publisher(&self.bytes, signature)?.map(str::to_owned);
+        Ok(())
+    }
+
+    /// Returns the state that the lock file records if it is accepted as it is now.
+    pub fn pin(&self, client: &ClientName) -> Pin {
+        let Origin { source, publisher, .. } = self.origin.clone();
+        Pin { source, publisher, ..self.metadata.pin(client) }
     }
 
     /// Reads a component with its tools. If its build did not embed them, it is compiled, which
@@ -89,7 +134,7 @@ impl Component {
     }
 
     /// Returns whether its build embedded its tools. Always false for a component without the
-    /// contract: [`Metadata::of`] refuses one that embeds tools.
+    /// contract: [`Metadata::read`] refuses one that embeds tools.
     pub fn embeds_tools(&self) -> Result<bool, LoadError> {
         Ok(sandbox::embedded_tools(&self.bytes)?.is_some())
     }
@@ -112,6 +157,39 @@ impl Component {
     pub async fn compile(&self, on_compile: &CompileHook) -> Result<Compiled, LoadError> {
         compile(&self.path, &self.bytes, on_compile).await
     }
+}
+
+/// Returns the path of the signature of a component: its own, with `.minisig` after it.
+pub fn signature_path(component: &Path) -> PathBuf {
+    let mut path = OsString::from(component);
+    path.push(".minisig");
+    path.into()
+}
+
+/// Reads the signature beside a component; `None` if there is none.
+fn read_signature(component: &Path) -> Result<Option<String>, ComponentError> {
+    let path = signature_path(component);
+    let mut text = String::new();
+    let read = regular_file::open(&path)
+        .and_then(|file| file.take(MAX_SIGNATURE_BYTES).read_to_string(&mut text));
+    match read {
+        Ok(_) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(ComponentError::Signature { path, source }),
+    }
+}
+
+/// Writes the signature beside a component, or removes that of an earlier one.
+pub fn write_signature(component: &Path, signature: Option<&str>) -> Result<(), ComponentError> {
+    let path = signature_path(component);
+    let written = match signature {
+        Some(text) => replace(&path, text.as_bytes()),
+        None => match fs::remove_file(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        },
+    };
+    written.map_err(|source| ComponentError::Signature { path, source })
 }
 
 /// Compiles a component, or takes it from the cache of native code, and links it with everything

@@ -17,9 +17,10 @@ mod written;
 
 use std::path::{Path, PathBuf};
 
+use airlock_config::Config;
 use airlock_core::tool::{BadClientName, ClientName};
 use airlock_lock::Lock;
-use airlock_plugin::{CompileHook, Configured, Request, Requests};
+use airlock_plugin::{CompileHook, Configured, Publishers, Request, Requests};
 
 pub use self::{
     accepted::{AcceptError, AcceptedPlugins, ComparedPlugin},
@@ -31,7 +32,7 @@ pub use self::{
     written::WrittenKeys,
 };
 
-use crate::Component;
+use crate::{Component, ComponentError, write_signature};
 
 /// A component, and the configuration that it is to be installed in.
 pub struct Installation<'a> {
@@ -43,6 +44,7 @@ pub struct Installation<'a> {
     accepted: AcceptedPlugins,
     /// State of the plugin that holds the name; `None` if the name is free.
     holder: Option<Lock>,
+    publishers: Publishers,
 }
 
 /// An installed plugin.
@@ -67,6 +69,9 @@ pub enum InstallError {
     /// The accepted state of the plugins is unknown or cannot be changed.
     #[error(transparent)]
     Accepted(#[from] AcceptError),
+    /// The signature of the component cannot be kept beside it.
+    #[error(transparent)]
+    Component(#[from] ComponentError),
     /// The chosen name is invalid.
     #[error("--name: {problem}{}", .valid.as_ref().map(|name| format!("; try --name {name}")).unwrap_or_default())]
     Name {
@@ -140,9 +145,10 @@ impl<'a> Installation<'a> {
                 .map_err(|problem| InstallError::Name { problem, valid: valid_name(name) })?,
         };
         let document = ConfigDocument::open(config)?;
-        let accepted = AcceptedPlugins::read(&document.config()?.clients, config)?;
+        let Config { clients, publishers, .. } = document.config()?;
+        let accepted = AcceptedPlugins::read(&clients, config)?;
         let holder = accepted.holder(&name, on_compile).await;
-        Ok(Self { component, name, document, accepted, holder })
+        Ok(Self { component, name, document, accepted, holder, publishers })
     }
 
     /// Returns the path of the lock file.
@@ -197,6 +203,8 @@ impl<'a> Installation<'a> {
         }
         let file = self.accepted.path.with_file_name("plugins").join(format!("{name}.wasm"));
         document::write(&file, &self.component.bytes)?;
+        // So that `airlock plugin accept` finds it.
+        write_signature(&file, self.component.origin.signature.as_deref())?;
         let (pinned, unpinned) = self.pin(on_compile).await?;
         plan.document.save()?;
         Ok(Installed { file, pinned, unpinned, twin: self.twin() })
@@ -209,17 +217,20 @@ impl<'a> Installation<'a> {
         on_compile: &CompileHook,
     ) -> Result<(Vec<ClientName>, Vec<(ClientName, String)>), AcceptError> {
         let accepted = &mut self.accepted;
-        accepted.lock.accept(self.component.metadata.pin(&self.name));
+        accepted.lock.accept(self.component.pin(&self.name));
         let mut pinned = Vec::new();
         let mut unpinned = Vec::new();
         let all = if accepted.is_new { accepted.select(&[])? } else { Vec::new() };
         let others = all.into_iter().filter(|plugin| plugin.client != self.name);
         for Configured { client, settings, .. } in others {
             match Component::read_source(&settings.component, on_compile).await {
-                Ok(other) => {
-                    accepted.lock.accept(other.metadata.pin(&client));
-                    pinned.push(client);
-                }
+                Ok(mut other) => match other.authenticate(&self.publishers) {
+                    Ok(()) => {
+                        accepted.lock.accept(other.pin(&client));
+                        pinned.push(client);
+                    }
+                    Err(error) => unpinned.push((client, error.to_string())),
+                },
                 Err(error) => unpinned.push((client, error.to_string())),
             }
         }
@@ -258,7 +269,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::manifest_with;
+    use crate::{Origin, manifest_with};
     use airlock_plugin::Metadata;
 
     /// Returns a component that requires the clocks and has one tool with this description.
@@ -268,7 +279,8 @@ mod tests {
         let tools = json!([{"name": "today", "description": description, "inputSchema": {}}]);
         let tools = serde_json::from_value(tools).expect("definitions");
         let metadata = Metadata::new(b"code", tools, Some(manifest), Vec::new());
-        Component { path: "d.wasm".into(), bytes: b"code".as_slice().into(), metadata }
+        let bytes = b"code".as_slice().into();
+        Component { path: "d.wasm".into(), bytes, metadata, origin: Origin::default() }
     }
 
     async fn opened<'a>(component: &'a Component, config: &Path) -> Installation<'a> {

@@ -24,7 +24,7 @@ mod vendored;
 pub use self::{
     build::{BuildError, BuildProfile, Finished, Reporter, build},
     check::{Check, CheckOutcome, check},
-    component::{Compiled, Component, ComponentError},
+    component::{Compiled, Component, ComponentError, Origin, signature_path, write_signature},
     finding::Finding,
     language::{Language, LanguageError},
     name::{BadPluginName, PluginName},

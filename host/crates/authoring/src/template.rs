@@ -217,7 +217,7 @@ mod tests {
             "sdk/Cargo.toml",
             "sdk/guest-sdk/src/lib.rs",
             "sdk/guest-sdk/macros/src/lib.rs",
-            "sdk/wit/plugin/0.1.0/plugin.wit",
+            "sdk/guest-sdk/wit/plugin/0.1.0/plugin.wit",
         ] {
             assert!(has(Template::Rust, file), "{file}");
         }

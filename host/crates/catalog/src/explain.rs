@@ -205,11 +205,11 @@ impl<'e> ExplainedClient<'e> {
     /// Iterates over its tools, sorted by name, and then over those that are left out and those that are
     /// withheld.
     pub fn tools(&self) -> impl Iterator<Item = ExplainedTool<'_>> {
-        let listed = self.client.tools.iter().map(Subject::Listed);
+        let listed = self.client.tools.iter().map(ExplainSubject::Listed);
         let left_out = self.client.left_out.iter().filter_map(|left_out| {
-            left_out.tool.as_deref().map(|original| Subject::LeftOut { original, left_out })
+            left_out.tool.as_deref().map(|original| ExplainSubject::LeftOut { original, left_out })
         });
-        let withheld = self.withheld.iter().map(|name| Subject::Withheld(name));
+        let withheld = self.withheld.iter().map(|name| ExplainSubject::Withheld(name));
         let subjects = listed.chain(left_out).chain(withheld);
         subjects.map(|subject| ExplainedTool { client: self, subject })
     }
@@ -231,11 +231,11 @@ impl<'e> ExplainedClient<'e> {
 /// One tool in an [`Explanation`].
 pub struct ExplainedTool<'e> {
     client: &'e ExplainedClient<'e>,
-    subject: Subject<'e>,
+    subject: ExplainSubject<'e>,
 }
 
 #[derive(Clone, Copy)]
-enum Subject<'e> {
+enum ExplainSubject<'e> {
     /// A tool in the catalog.
     Listed(&'e Arc<Tool>),
     /// A tool that is left out of the catalog.
@@ -248,8 +248,8 @@ impl ExplainedTool<'_> {
     /// Returns its name on the wire, or the name that it would have.
     pub fn name(&self) -> Cow<'_, str> {
         match self.subject {
-            Subject::Listed(tool) => tool.name.as_str().into(),
-            Subject::LeftOut { original, .. } | Subject::Withheld(original) => {
+            ExplainSubject::Listed(tool) => tool.name.as_str().into(),
+            ExplainSubject::LeftOut { original, .. } | ExplainSubject::Withheld(original) => {
                 self.would_be_named(original).as_str().to_owned().into()
             }
         }
@@ -261,14 +261,14 @@ impl ExplainedTool<'_> {
             return true;
         }
         match self.subject {
-            Subject::Listed(tool) => tool.full_name.as_str().to_lowercase().contains(part),
-            Subject::LeftOut { .. } | Subject::Withheld(_) => false,
+            ExplainSubject::Listed(tool) => tool.full_name.as_str().to_lowercase().contains(part),
+            ExplainSubject::LeftOut { .. } | ExplainSubject::Withheld(_) => false,
         }
     }
 
     /// Returns the origins that see it.
     pub fn visibility(&self) -> Visibility {
-        let Subject::Listed(tool) = self.subject else { return Visibility::Hidden };
+        let ExplainSubject::Listed(tool) = self.subject else { return Visibility::Hidden };
         let explanation = self.client.explanation;
         if explanation.sees(&Origin::Model, tool) {
             Visibility::Models
@@ -281,7 +281,7 @@ impl ExplainedTool<'_> {
 
     /// Returns whether its calls need an approval; `None` for a tool that is not in the catalog.
     pub fn approval(&self) -> Option<ToolApproval> {
-        let Subject::Listed(tool) = self.subject else { return None };
+        let ExplainSubject::Listed(tool) = self.subject else { return None };
         let ToolSource { policy, unaccepted, .. } = self.client.client;
         Some(ToolApproval::new(policy, unaccepted, tool))
     }
@@ -296,7 +296,7 @@ impl ExplainedTool<'_> {
 
     /// Returns why it has its prefix on the wire although its client has none; `None` if that is not so.
     pub fn prefixed_because(&self) -> Option<&str> {
-        let Subject::Listed(tool) = self.subject else { return None };
+        let ExplainSubject::Listed(tool) = self.subject else { return None };
         tool.prefixed_because.as_deref()
     }
 
@@ -306,12 +306,12 @@ impl ExplainedTool<'_> {
         let mut reasons: Vec<_> = rules.map(|rule| self.hidden_by(rule)).collect();
         let place = self.client.place();
         match self.subject {
-            Subject::LeftOut { left_out, .. } => reasons.push(place.leaves_out(left_out)),
-            Subject::Withheld(_) => reasons.push(place.withholds(&self.original())),
-            Subject::Listed(_) if self.is_omitted() => {
+            ExplainSubject::LeftOut { left_out, .. } => reasons.push(place.leaves_out(left_out)),
+            ExplainSubject::Withheld(_) => reasons.push(place.withholds(&self.original())),
+            ExplainSubject::Listed(_) if self.is_omitted() => {
                 reasons.push(place.omits(&self.original()));
             }
-            Subject::Listed(_) => {}
+            ExplainSubject::Listed(_) => {}
         }
         if reasons.is_empty() && self.visibility() == Visibility::Hidden {
             reasons.push(message::name_taken(&self.name()));
@@ -324,8 +324,8 @@ impl ExplainedTool<'_> {
     fn rules(&self) -> Vec<HidingRule> {
         let rules = self.client.rules;
         match self.subject {
-            Subject::Listed(tool) => rules.hiding(tool).collect(),
-            Subject::LeftOut { original, .. } | Subject::Withheld(original) => {
+            ExplainSubject::Listed(tool) => rules.hiding(tool).collect(),
+            ExplainSubject::LeftOut { original, .. } | ExplainSubject::Withheld(original) => {
                 match self.without_definition(original) {
                     Some(tool) => rules.hiding(&tool).collect(),
                     None => rules.hiding_all().collect(),
@@ -335,7 +335,7 @@ impl ExplainedTool<'_> {
     }
 
     fn hidden_by(&self, rule: HidingRule) -> Reason {
-        let has_twin = matches!(self.subject, Subject::Listed(tool) if tool.has_twin);
+        let has_twin = matches!(self.subject, ExplainSubject::Listed(tool) if tool.has_twin);
         let names = ToolNames { original: self.original(), name: self.name(), has_twin };
         self.client.place().hides(rule, &names)
     }
@@ -349,8 +349,8 @@ impl ExplainedTool<'_> {
     /// Returns its name at the source for a sentence.
     fn original(&self) -> String {
         match self.subject {
-            Subject::Listed(tool) => in_sentence(&tool.original),
-            Subject::LeftOut { original, .. } | Subject::Withheld(original) => {
+            ExplainSubject::Listed(tool) => in_sentence(&tool.original),
+            ExplainSubject::LeftOut { original, .. } | ExplainSubject::Withheld(original) => {
                 in_sentence(original)
             }
         }
@@ -376,7 +376,7 @@ impl ExplainedTool<'_> {
 
     fn would_be_named(&self, original: &str) -> ToolName {
         let ToolSource { name, policy, .. } = self.client.client;
-        ToolName::new(policy.prefix.of(name), original)
+        ToolName::new(policy.prefix.for_client(name), original)
     }
 
     /// Returns its lines, without the sentences that the lines of its client have.

@@ -36,7 +36,7 @@ pub(super) fn adopt_all(
     (named(client, policy, tools, &mut dropped), dropped)
 }
 
-/// Gives tools their names, and what depends on the names of all tools of the client.
+/// Names tools, and sets the parts that depend on the names of all tools of the client.
 fn named(
     client: &ClientName,
     policy: &Policy,
@@ -75,15 +75,15 @@ fn named(
     list
 }
 
-/// Gives the tools of one client the names and the trust that a changed policy says. A tool for which
-/// the names of others leave none is left out.
+/// Applies the names and the trust of a changed policy to the tools of one client. A tool that gets no name
+/// beside the others is left out.
 pub(super) fn rename_all(
     client: &ClientName,
     policy: &Policy,
     tools: &[Arc<Tool>],
 ) -> Vec<Arc<Tool>> {
     let originals = tools.iter().map(|tool| tool.original.as_str());
-    let names = distinct_names(policy.prefix.of(client), originals);
+    let names = distinct_names(policy.prefix.for_client(client), originals);
     let renamed = tools.iter().filter_map(|tool| {
         let mut renamed = Tool::clone(tool);
         renamed.name = names.get(tool.original.as_str())?.clone();
@@ -112,7 +112,7 @@ pub(super) fn assign_bare_names(clients: &mut BTreeMap<ClientName, Arc<ToolSourc
     }
     let prefixes: BTreeSet<ClientName> = clients
         .values()
-        .flat_map(|client| [&client.name, client.policy.prefix.of(&client.name)])
+        .flat_map(|client| [&client.name, client.policy.prefix.for_client(&client.name)])
         .cloned()
         .collect();
     let mut taken = BTreeMap::new();

@@ -27,10 +27,10 @@ use airlock_core::{
     tool::{Answers, CallError, Tool, ToolOutput},
 };
 
-/// Sees the results of successful calls of tools in code mode, to learn their shape. It is called before the caller gets the result, so it must
-/// not take long.
+/// Observes the results of successful calls of tools in code mode, for their types. It is called before the caller
+/// gets the result, so it must not take long.
 pub trait Observer: Send + Sync + 'static {
-    /// Sees one result of a tool without output schema, for the tenant that gets it.
+    /// Observes one result of a tool without output schema, for the tenant that gets it.
     fn observe(&self, tenant: &Tenant, tool: &Arc<Tool>, output: &ToolOutput);
 
     /// Returns the tools among `tools` with results that did not fit the type observed before, by their
@@ -47,7 +47,7 @@ pub(super) struct Published {
     pub(super) provider: Arc<dyn Provider>,
     pub(super) tools: Arc<[Arc<Tool>]>,
     pub(super) schemas: Arc<Schemas>,
-    /// Sees the results, once there is one; `None` if the tools are not in code mode.
+    /// Observes the results, once there is one; `None` if the tools are not in code mode.
     pub(super) observer: Option<SharedObserver>,
     /// Keeps results of some of the tools; `None` if it keeps none.
     pub(super) cache: Option<Arc<ClientCache>>,
@@ -144,6 +144,10 @@ impl Provider for Published {
 
     fn server(&self) -> Option<&dyn McpServer> {
         self.provider.server()
+    }
+
+    fn is_circuit_open(&self) -> Option<bool> {
+        self.provider.is_circuit_open()
     }
 
     fn status(&self) -> Map<String, Value> {

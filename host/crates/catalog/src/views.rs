@@ -20,9 +20,9 @@ const MAX_TOOLS: usize = 200_000;
 
 /// The views of one snapshot.
 #[derive(Default)]
-pub(super) struct Views(Mutex<VecDeque<Kept>>);
+pub(super) struct Views(Mutex<VecDeque<KeptView>>);
 
-struct Kept {
+struct KeptView {
     request: RequestKind,
     view: View,
 }
@@ -80,7 +80,7 @@ impl Views {
 
     fn keep(&self, request: RequestKind, view: View) {
         let mut kept = self.0.lock();
-        kept.push_front(Kept { request, view });
+        kept.push_front(KeptView { request, view });
         let mut left = MAX_TOOLS;
         let fit = kept.iter().take(MAX_VIEWS).take_while(|kept| {
             let rest = left.checked_sub(kept.view.len());

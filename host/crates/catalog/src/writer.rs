@@ -78,7 +78,7 @@ impl EntryWriter {
         self.catalog.publish_offers_as(&self.client, Some(self.number), offers);
     }
 
-    /// Forgets the kept results of the client's tools, whoever has the entry.
+    /// Forgets the kept results of the client's tools, whichever writer has the entry.
     pub fn forget_results(&self) {
         self.catalog.forget_results(&self.client);
     }

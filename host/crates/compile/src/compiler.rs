@@ -86,7 +86,7 @@ pub struct CompileTotals {
 type Flight = BoxFuture<'static, Result<Component, Arc<CompilerFailure>>>;
 
 /// A component to compile.
-struct Source {
+struct UncompiledComponent {
     /// Name of the compiled code.
     name: CodeName,
     form: Form,
@@ -94,9 +94,9 @@ struct Source {
 }
 
 /// Result of looking a component up in the cache.
-enum Found {
+enum CacheLookup {
     Compiled(Component),
-    Checked(Source),
+    Checked(UncompiledComponent),
 }
 
 impl Compiler {
@@ -188,11 +188,11 @@ impl Compiler {
         let compiler = self.clone();
         let found = spawn_blocking(move || compiler.find(form, wasm)).await;
         match found.unwrap_or_else(|panic| Err(panic.into()))? {
-            Found::Compiled(component) => {
+            CacheLookup::Compiled(component) => {
                 self.0.counts.cached.fetch_add(1, Ordering::Relaxed);
                 Ok(component)
             }
-            Found::Checked(source) => {
+            CacheLookup::Checked(source) => {
                 self.flight(source).await.map_err(|error| CompileError::Failed(Box::new(error)))
             }
         }
@@ -200,7 +200,7 @@ impl Compiler {
 
     /// Searches the cache for a component, and checks the structure of one that is not there.
     /// Blocks.
-    fn find(&self, form: Form, wasm: Arc<[u8]>) -> Result<Found, CompileError> {
+    fn find(&self, form: Form, wasm: Arc<[u8]>) -> Result<CacheLookup, CompileError> {
         let code = match embed::code(&wasm) {
             Cow::Borrowed(_) => None,
             Cow::Owned(code) => Some(code.into()),
@@ -208,13 +208,13 @@ impl Compiler {
         let wasm: Arc<[u8]> = code.unwrap_or(wasm);
         let name = CodeName::new(&self.0.engine, form, &wasm);
         if let Some(component) = self.cache().and_then(|cache| cache.load(&self.0.engine, &name)) {
-            return Ok(Found::Compiled(component));
+            return Ok(CacheLookup::Compiled(component));
         }
         structure::check(&wasm)?;
-        Ok(Found::Checked(Source { name, form, wasm }))
+        Ok(CacheLookup::Checked(UncompiledComponent { name, form, wasm }))
     }
 
-    fn flight(&self, source: Source) -> Shared<Flight> {
+    fn flight(&self, source: UncompiledComponent) -> Shared<Flight> {
         let mut flights = self.0.flights.lock();
         flights.retain(|_, flight| flight.upgrade().is_some());
         if let Some(flight) = flights.get(&source.name).and_then(WeakShared::upgrade) {
@@ -228,7 +228,10 @@ impl Compiler {
     }
 
     /// Compiles a component once it has its turn, and counts it.
-    async fn compile_counted(self, source: Source) -> Result<Component, CompilerFailure> {
+    async fn compile_counted(
+        self,
+        source: UncompiledComponent,
+    ) -> Result<Component, CompilerFailure> {
         let turn = self.0.turn.clone().lock_owned().await;
         let started = Instant::now();
         let inner = self.0.clone();
@@ -243,10 +246,10 @@ impl Compiler {
 
     async fn compile(
         self,
-        source: Source,
+        source: UncompiledComponent,
         turn: OwnedMutexGuard<()>,
     ) -> Result<Component, CompilerFailure> {
-        let Source { name, form, wasm } = source;
+        let UncompiledComponent { name, form, wasm } = source;
         self.0.begun.send_replace(Some(name.clone()));
         let started = Instant::now();
         let wasm_bytes = wasm.len();

@@ -40,6 +40,12 @@ pub enum CompileError {
          and `wasm-tools component new` makes one of a module"
     )]
     CoreModule,
+    /// The bytes are a plugin for Extism: a core module that calls functions of Extism's host.
+    #[error(
+        "it is a plugin for Extism, such as those of hyper-mcp: a core module that needs Extism's host; this gateway runs \
+         components, to which its code has to be ported (`airlock plugin new` writes a template)"
+    )]
+    Extism,
     /// The bytes are not a WebAssembly component.
     #[error("not a WebAssembly component: {0}")]
     NotAComponent(String),

@@ -4,6 +4,9 @@ use wasmparser::{Parser, Payload, Validator, WasmFeatures, component_types::Comp
 
 use crate::error::CompileError;
 
+/// Prefix of the modules whose functions Extism's host provides.
+const EXTISM: &str = "extism:host/";
+
 /// Finds a custom section of the component itself, not of nested modules or components.
 pub fn section<'a>(wasm: &'a [u8], name: &str) -> Result<Option<&'a [u8]>, CompileError> {
     check_layer(wasm)?;
@@ -94,12 +97,21 @@ pub fn data_contains(wasm: &[u8], text: &[u8]) -> Result<bool, CompileError> {
 /// Fails if the bytes are a core module, or not WebAssembly at all.
 pub(crate) fn check_layer(wasm: &[u8]) -> Result<(), CompileError> {
     if Parser::is_core_wasm(wasm) {
-        Err(CompileError::CoreModule)
+        Err(if is_for_extism(wasm) { CompileError::Extism } else { CompileError::CoreModule })
     } else if wasm.starts_with(b"\0asm") {
         Ok(())
     } else {
         Err(CompileError::NotAComponent("it does not begin with the bytes `\\0asm`".to_owned()))
     }
+}
+
+/// Returns whether a core module imports functions of Extism's host.
+fn is_for_extism(module: &[u8]) -> bool {
+    Parser::new(0).parse_all(module).map_while(Result::ok).any(|payload| {
+        let Payload::ImportSection(section) = payload else { return false };
+        let mut imports = section.into_imports().map_while(Result::ok);
+        imports.any(|import| import.module.starts_with(EXTISM))
+    })
 }
 
 /// Collects items from the sections of the component itself, not from those of nested modules or

@@ -31,7 +31,7 @@ const LIMITS: [(&str, u64); 8] = [
 
 /// Kind of item, in the order of [`LIMITS`].
 #[derive(Clone, Copy)]
-enum Kind {
+enum ItemKind {
     Functions,
     Modules,
     Components,
@@ -43,17 +43,17 @@ enum Kind {
 }
 
 #[derive(Default)]
-struct Counts([u64; LIMITS.len()]);
+struct ItemCounts([u64; LIMITS.len()]);
 
-impl Kind {
+impl ItemKind {
     fn check(self, found: u64) -> Result<(), CompileError> {
         let (what, limit) = LIMITS[self as usize];
         within(what, found, limit)
     }
 }
 
-impl Counts {
-    fn add(&mut self, kind: Kind, more: u64) -> Result<(), CompileError> {
+impl ItemCounts {
+    fn add(&mut self, kind: ItemKind, more: u64) -> Result<(), CompileError> {
         let found = &mut self.0[kind as usize];
         *found = found.saturating_add(more);
         kind.check(*found)
@@ -70,7 +70,7 @@ fn within(what: &'static str, found: u64, limit: u64) -> Result<(), CompileError
 /// A nested component is counted once here, and its instances once more for each time that it is
 /// instantiated.
 pub(crate) fn check(wasm: &[u8]) -> Result<(), CompileError> {
-    let mut counts = Counts::default();
+    let mut counts = ItemCounts::default();
     let mut instances = Instances::default();
     let mut level = 0_u64;
     for payload in Parser::new(0).parse_all(wasm) {
@@ -78,51 +78,59 @@ pub(crate) fn check(wasm: &[u8]) -> Result<(), CompileError> {
         instances.take(&payload)?;
         match payload {
             Payload::ModuleSection { .. } => {
-                counts.add(Kind::Modules, 1)?;
+                counts.add(ItemKind::Modules, 1)?;
                 level += 1;
             }
             Payload::ComponentSection { .. } => {
-                counts.add(Kind::Components, 1)?;
+                counts.add(ItemKind::Components, 1)?;
                 level += 1;
                 within("levels of nested components", level, MAX_LEVELS)?;
             }
             Payload::End(_) => level = level.saturating_sub(1),
-            Payload::CodeSectionStart { count, .. } => counts.add(Kind::Functions, count.into())?,
+            Payload::CodeSectionStart { count, .. } => {
+                counts.add(ItemKind::Functions, count.into())?;
+            }
             Payload::CodeSectionEntry(body) => {
                 within("bytes in one function", body.range().len() as u64, MAX_BODY_BYTES)?;
             }
             Payload::InstanceSection(section) => {
-                counts.add(Kind::Instances, section.count().into())?;
-                counts.add(Kind::CoreInstances, instantiations(section))?;
+                counts.add(ItemKind::Instances, section.count().into())?;
+                counts.add(ItemKind::CoreInstances, instantiations(section))?;
             }
             Payload::ComponentInstanceSection(section) => {
-                counts.add(Kind::Instances, section.count().into())?;
+                counts.add(ItemKind::Instances, section.count().into())?;
             }
-            Payload::TypeSection(section) => counts.add(Kind::Types, section.count().into())?,
-            Payload::CoreTypeSection(section) => counts.add(Kind::Types, section.count().into())?,
+            Payload::TypeSection(section) => counts.add(ItemKind::Types, section.count().into())?,
+            Payload::CoreTypeSection(section) => {
+                counts.add(ItemKind::Types, section.count().into())?;
+            }
             Payload::ComponentTypeSection(section) => {
-                counts.add(Kind::Types, section.count().into())?;
+                counts.add(ItemKind::Types, section.count().into())?;
             }
             Payload::ComponentAliasSection(section) => {
-                counts.add(Kind::Aliases, section.count().into())?;
+                counts.add(ItemKind::Aliases, section.count().into())?;
             }
             Payload::ComponentCanonicalSection(section) => {
-                counts.add(Kind::Functions, section.count().into())?;
+                counts.add(ItemKind::Functions, section.count().into())?;
             }
-            Payload::ImportSection(section) => counts.add(Kind::Externs, section.count().into())?,
-            Payload::ExportSection(section) => counts.add(Kind::Externs, section.count().into())?,
+            Payload::ImportSection(section) => {
+                counts.add(ItemKind::Externs, section.count().into())?;
+            }
+            Payload::ExportSection(section) => {
+                counts.add(ItemKind::Externs, section.count().into())?;
+            }
             Payload::ComponentImportSection(section) => {
-                counts.add(Kind::Externs, section.count().into())?;
+                counts.add(ItemKind::Externs, section.count().into())?;
             }
             Payload::ComponentExportSection(section) => {
-                counts.add(Kind::Externs, section.count().into())?;
+                counts.add(ItemKind::Externs, section.count().into())?;
             }
             _ => {}
         }
     }
     let total = instances.total();
-    Kind::CoreInstances.check(total.core)?;
-    Kind::Instances.check(total.all)
+    ItemKind::CoreInstances.check(total.core)?;
+    ItemKind::Instances.check(total.all)
 }
 
 /// Returns the number of core modules that a section instantiates. Its other entries only group

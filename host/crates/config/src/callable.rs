@@ -92,6 +92,6 @@ fn embedded(component: &Path) -> Option<Vec<ToolDefinition>> {
     if !file.is_file() || file.len() > MAX_COMPONENT_BYTES as u64 {
         return None;
     }
-    let tools = Metadata::of(&fs::read(component).ok()?).ok()?.tools;
+    let tools = Metadata::read(&fs::read(component).ok()?).ok()?.tools;
     (!tools.is_empty()).then_some(tools)
 }

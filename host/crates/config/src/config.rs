@@ -6,20 +6,21 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::fingerprint::Fingerprint;
+use super::{fingerprint::Fingerprint, vault::Vaults};
 use airlock_agent::{self as agent, results};
 use airlock_core::{
     door::{Budget, Keys, ScriptLanguage, ToolGroup},
     secret::{self, Secret},
     tool::{ClientName, Policy},
 };
+use airlock_ingress::{TlsSettings, socket};
 use airlock_limits::{limit::Limit, price::PriceTable};
 use airlock_model as model;
 use airlock_plugin as plugin;
 use airlock_records::{CheckpointPlace, RecordSettings, SigningKeySource};
 use airlock_sandbox::{self as sandbox, OffLimits};
 use airlock_scripts::{BindingLevel, Layout, runs};
-use airlock_server::{self as server, TlsSettings, socket};
+use airlock_server as server;
 use airlock_store::Location;
 use airlock_telemetry::settings::TelemetrySettings;
 use airlock_tls::{Authorities, IdentitySource};
@@ -76,6 +77,8 @@ pub struct Config {
     /// `store_key` and `store_old_keys`: keys that secrets in the store are sealed with; `None` if they
     /// are stored as they are.
     pub store_seal: Option<StoreSeal>,
+    /// `plugins`: publishers whose signatures count, and whether one is required.
+    pub publishers: plugin::Publishers,
     /// `records`: the call log and the audit log.
     pub records: RecordSettings,
     /// `telemetry`: the export of traces, metrics and log records. The command line starts it: `airlock serve` and
@@ -89,6 +92,8 @@ pub struct Config {
     pub file: Option<PathBuf>,
     /// Hashes of the values in the file.
     pub fingerprint: Fingerprint,
+    /// Vaults that it was loaded with, which a reload asks again.
+    pub vaults: Vaults,
     /// Settings of the sandbox. The file sets only the depth of calls; the environment sets the
     /// directory for compiled code.
     pub sandbox: sandbox::Settings,

@@ -1,6 +1,6 @@
-//! When a running gateway takes a change of each key: the one list of it.
+//! The time at which a running gateway takes a change of each key: the one list of it.
 
-/// When a change of a key takes effect.
+/// Time at which a change of a key takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     /// For requests that begin after the reload.
@@ -10,7 +10,7 @@ pub enum Effect {
 }
 
 /// Each key, or the key above all that change together.
-const KEYS: [(&str, Effect); 54] = [
+const KEYS: [(&str, Effect); 55] = [
     ("$schema", Effect::Live),
     ("server.listen", Effect::Restart),
     ("server.require_virtual_key", Effect::Live),
@@ -40,6 +40,8 @@ const KEYS: [(&str, Effect); 54] = [
     // The sandbox has instances for each depth.
     ("mcp.tool_manager_config.max_call_depth", Effect::Restart),
     ("mcp.tool_manager_config", Effect::Live),
+    // What is loaded already was decided by it.
+    ("plugins", Effect::Restart),
     ("mcp_server.approval", Effect::Live),
     ("mcp_server.approval_rules", Effect::Live),
     ("mcp_server.approval_timeout", Effect::Live),

@@ -9,19 +9,20 @@ use super::{
     environment::environment,
     error::{ConfigError, Problem},
     key_path::KeyPath,
-    resolve::NamedPart,
+    refused::NamedPart,
 };
 use airlock_core::{
     secret,
     tool::{ClientName, ToolDefinition},
 };
+use airlock_ingress::{BadTls, TlsSettings};
 use airlock_lock::Lock;
 use airlock_mcp_client::{Pinning, UnusableFile};
 use airlock_model::{self as model, BadProvider, CloudCredential, Models, ServiceAccountKey};
 use airlock_plugin::{
     self as plugin, Drift, Grant, Metadata, Reason, Rights, UnassignedStore, read_component,
 };
-use airlock_server::{BadTls, ReplicaTls, TlsSettings};
+use airlock_replicas::ReplicaTls;
 use airlock_store::{Settings, kv};
 use airlock_strings::{visible_line, with_causes};
 use airlock_tls::BadIdentity;
@@ -137,7 +138,7 @@ impl Config {
         let Some(path) = &self.lock else { return Vec::new() };
         let lock = match Lock::load_of_plugins(path) {
             Ok(Some(lock)) => lock,
-            Ok(None) => return Vec::new(),
+            Ok(None) => return self.without_publisher(),
             Err(error) => return vec![Problem::of_file(with_causes(&error))],
         };
         let mut problems = Vec::new();
@@ -145,18 +146,24 @@ impl Config {
             let Source::Plugin(plugin) = source else { continue };
             let Some(component) = plugin.component.file() else { continue };
             let Ok(wasm) = read_component(component).await else { continue };
-            let Ok(metadata) = Metadata::of(&wasm) else { continue };
+            let Ok(metadata) = Metadata::read(&wasm) else { continue };
             let drift = Drift::between(&lock, name, &metadata, &plugin.grant, policy);
-            problems.extend(drift.filter(Drift::is_of_component).map(|drift| Problem {
-                key: key_of_plugin(name).member("component"),
-                message: visible_line(&format!(
-                    "the gateway does not load it, because {}; {}",
-                    drift.summary(),
-                    remedy(&drift)
-                )),
-            }));
+            let reason = if let Some(drift) = drift.filter(Drift::is_of_component) {
+                Some(format!("{}; {}", drift.summary(), remedy(&drift)))
+            } else {
+                let unsigned = self.publishers.check_pin(lock.pin(name)).err();
+                unsigned.map(|error| error.to_string())
+            };
+            problems.extend(reason.map(|reason| not_loaded(name, &reason)));
         }
         problems
+    }
+
+    /// Returns the problems of plugins of files without a lock file, if a signature is required.
+    fn without_publisher(&self) -> Vec<Problem> {
+        let Err(error) = self.publishers.check_pin(None) else { return Vec::new() };
+        let of_files = self.plugins().filter(|(_, plugin)| plugin.component.file().is_some());
+        of_files.map(|(name, _)| not_loaded(name, &error.to_string())).collect()
     }
 
     /// Checks that the definitions of every MCP server in the lock file can be used. A file that cannot
@@ -185,6 +192,11 @@ impl Config {
         let of_files = self.plugins().filter(|(_, plugin)| plugin.component.file().is_some());
         of_files.map(|(name, _)| name.clone()).collect()
     }
+}
+
+fn not_loaded(plugin: &ClientName, reason: &str) -> Problem {
+    let message = visible_line(&format!("the gateway does not load it, because {reason}"));
+    Problem { key: key_of_plugin(plugin).member("component"), message }
 }
 
 /// Returns the key of the `wasm_config` of a plugin.
@@ -255,7 +267,7 @@ fn check_grant<'c>(key: &KeyPath, grant: &'c Grant, callable: &mut Callable<'c>)
 /// Returns the reasons for which the gateway would not load a plugin. The component is not run.
 async fn refusal(key: &KeyPath, client: &str, component: &Path, grant: &Grant) -> Vec<Problem> {
     let metadata = match read_component(component).await {
-        Ok(wasm) => Metadata::of(&wasm),
+        Ok(wasm) => Metadata::read(&wasm),
         Err(error) => return vec![unusable(key, &error)],
     };
     let manifest = match metadata {

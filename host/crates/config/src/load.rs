@@ -16,7 +16,9 @@ use super::{
     fingerprint::Fingerprint,
     json::{self, MAX_FILE_BYTES},
     read::{self, Reading},
-    resolve::{self, AbsentNames, NamedPart},
+    refused::{NamedPart, RefusedValue},
+    resolve::{self, AbsentNames},
+    vault::{VaultReads, VaultSecrets, Vaults},
 };
 use airlock_core::regular_file;
 use airlock_lock::FILE_NAME as LOCK_FILE;
@@ -28,6 +30,8 @@ pub(super) struct Place<'a> {
     pub(super) directory: &'a Path,
     /// The file; `None` for a text.
     pub(super) file: Option<&'a Path>,
+    /// The secrets of vaults; `None` if there are no vaults.
+    pub(super) vaults: Option<&'a VaultSecrets<'a>>,
 }
 
 impl<'a> Place<'a> {
@@ -37,7 +41,13 @@ impl<'a> Place<'a> {
 
     /// Returns the place of a text that is named `origin`.
     fn of_text(origin: &'a Path) -> Self {
-        Self { directory: origin.parent().unwrap_or(Path::new("")), file: None }
+        let directory = origin.parent().unwrap_or(Path::new(""));
+        Self { directory, file: None, vaults: None }
+    }
+
+    /// Returns the same place with the secrets of vaults.
+    pub(super) fn with_vaults(self, vaults: &'a VaultSecrets<'a>) -> Self {
+        Self { vaults: Some(vaults), ..self }
     }
 }
 
@@ -45,6 +55,41 @@ impl Config {
     /// Loads a configuration file; `env.NAME` refers to the process's environment.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         whole(Self::load_valid_parts(path)?, path.display().to_string())
+    }
+
+    /// Loads a configuration file like [`Self::load`]; `vault.NAME/REFERENCE` refers to these vaults. Fails, with the
+    /// reference and never with a secret, if a vault is not registered or does not return a secret in time. A gateway of
+    /// the result asks the vaults again at each reload.
+    pub async fn load_with_vaults(path: &Path, vaults: &Vaults) -> Result<Self, ConfigError> {
+        let origin = path.display().to_string();
+        let json = match read_json(path)? {
+            Ok(json) => json,
+            Err(problem) => return whole((None, vec![problem]), origin),
+        };
+        let vaults = vaults.unread();
+        let loaded = vaults.resolve(VaultReads::All, |secrets| {
+            valid_parts(&json, Place::of_file(path).with_vaults(secrets), &environment)
+        });
+        whole(loaded.await, origin)
+    }
+
+    /// Parses the text of a configuration file like [`Self::parse`]; `vault.NAME/REFERENCE` refers to these vaults, as
+    /// in [`Self::load_with_vaults`].
+    pub async fn parse_with_vaults(
+        text: &str,
+        origin: &str,
+        env: &(dyn Fn(&str) -> Option<String> + Sync),
+        vaults: &Vaults,
+    ) -> Result<Self, ConfigError> {
+        let json = match json::parse(text) {
+            Ok(json) => json,
+            Err(problem) => return whole((None, vec![problem]), origin.to_owned()),
+        };
+        let vaults = vaults.unread();
+        let parsed = vaults.resolve(VaultReads::All, |secrets| {
+            valid_parts(&json, Place::of_text(Path::new(origin)).with_vaults(secrets), env)
+        });
+        whole(parsed.await, origin.to_owned())
     }
 
     /// Loads a configuration file and leaves out what is not valid. Returns all problems, and the
@@ -131,6 +176,14 @@ pub(super) fn valid_parts(
     (Some(located(config, json, place)), problems)
 }
 
+/// Returns the values of a file in the making that are refused, with the process's environment. `directory` is where it
+/// will be.
+pub fn refused_values(file: File, directory: &Path) -> Vec<RefusedValue> {
+    // It will be a file, which may leave out the values of keys.
+    let place = Place { directory, file: Some(directory), vaults: None };
+    resolve::resolve(file, place, &environment, &AbsentNames::default()).1
+}
+
 /// Refuses components in the store: a file that names one would not keep the store from removing it.
 fn stored_components(file: &File) -> impl Iterator<Item = Problem> {
     let clients = file.mcp.client_configs.iter();
@@ -145,6 +198,9 @@ fn stored_components(file: &File) -> impl Iterator<Item = Problem> {
 /// Completes a configuration with what depends on its text and its place.
 pub(super) fn located(mut config: Config, json: &Value, place: Place<'_>) -> Config {
     config.fingerprint = Fingerprint::new(json);
+    if let Some(secrets) = place.vaults {
+        config.vaults = secrets.vaults().clone();
+    }
     if let Some(file) = place.file {
         config.lock = Some(file.with_file_name(LOCK_FILE));
         config.file = Some(file.to_owned());

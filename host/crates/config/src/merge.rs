@@ -42,6 +42,7 @@ use super::{
     environment::{Env, environment},
     error::{ConfigError, Problem},
     load::{self, Place},
+    vault::{VaultReads, Vaults},
 };
 
 /// Maximum attempts to resolve the rest without entries that are not valid. The first one finds
@@ -118,6 +119,8 @@ pub struct ConfigSource {
     last_valid: Mutex<Option<Arc<Value>>>,
     /// Content that was read last and cannot be used, although it is valid.
     refused: Mutex<Option<RefusedContent>>,
+    /// Vaults of the embedding program.
+    vaults: Vaults,
 }
 
 /// A content of which nothing can be made.
@@ -148,7 +151,19 @@ pub struct Loaded<T = ()> {
 impl ConfigSource {
     /// Names a file. Nothing is read yet.
     pub fn new(path: PathBuf) -> Self {
-        Self { path, last_valid: Mutex::default(), refused: Mutex::default() }
+        Self {
+            path,
+            last_valid: Mutex::default(),
+            refused: Mutex::default(),
+            vaults: Vaults::default(),
+        }
+    }
+
+    /// Sets the vaults to which its values may refer. They are asked while the file is read, so that must happen on
+    /// a blocking thread.
+    #[must_use]
+    pub fn with_vaults(self, vaults: Vaults) -> Self {
+        Self { vaults, ..self }
     }
 
     /// Path of the file.
@@ -160,7 +175,7 @@ impl ConfigSource {
     /// file cannot be read or is not valid by itself, and never was. A content of which [`Self::load_made`]
     /// could make nothing is not used here either.
     pub fn load(&self, entries: &Entries) -> Result<Loaded, ConfigError> {
-        let read = self.read(entries).and_then(|(json, merged)| {
+        let read = self.read(entries, VaultReads::Unknown).and_then(|(json, merged)| {
             self.check_refused(&json)?;
             Ok(merged)
         });
@@ -192,7 +207,7 @@ impl ConfigSource {
         entries: &Entries,
         prepare: impl Fn(&Config) -> Result<T, Vec<Problem>>,
     ) -> Result<Loaded<T>, ConfigError> {
-        let (json, merged) = match self.read(entries) {
+        let (json, merged) = match self.read(entries, VaultReads::All) {
             Ok(read) => read,
             Err(problem) => return self.load_last(entries, problem, prepare),
         };
@@ -218,7 +233,7 @@ impl ConfigSource {
         prepare: impl Fn(&Config) -> Result<T, Vec<Problem>>,
     ) -> Result<Loaded<T>, ConfigError> {
         let last_valid = self.last_valid.lock().clone();
-        match last_valid.map(|json| self.merge(&json, entries)) {
+        match last_valid.map(|json| self.merge(&json, entries, VaultReads::Nothing)) {
             Some(Ok(merged)) => {
                 let made = prepare(&merged.config).ok();
                 Ok(Loaded { merged, made, problem: Some(problem) })
@@ -229,13 +244,14 @@ impl ConfigSource {
 
     /// Merges entries into another content of the file. Nothing is kept. Fails if that is not valid.
     pub fn preview(&self, json: &Value, entries: &Entries) -> Result<Merged, Vec<Problem>> {
-        self.merge(json, entries)
+        self.merge(json, entries, VaultReads::Unknown)
     }
 
-    fn read(&self, entries: &Entries) -> Result<(Value, Merged), ConfigError> {
+    fn read(&self, entries: &Entries, reads: VaultReads) -> Result<(Value, Merged), ConfigError> {
         let json = load::read_json_again(&self.path)?;
         let json = json.map_err(|problem| self.invalid(vec![problem]))?;
-        let merged = self.merge(&json, entries).map_err(|problems| self.invalid(problems))?;
+        let merged = self.merge(&json, entries, reads);
+        let merged = merged.map_err(|problems| self.invalid(problems))?;
         Ok((json, merged))
     }
 
@@ -247,8 +263,16 @@ impl ConfigSource {
         }
     }
 
-    fn merge(&self, json: &Value, entries: &Entries) -> Result<Merged, Vec<Problem>> {
-        merge(json, Place::of_file(&self.path), &environment, entries)
+    fn merge(
+        &self,
+        json: &Value,
+        entries: &Entries,
+        reads: VaultReads,
+    ) -> Result<Merged, Vec<Problem>> {
+        self.vaults.resolve_blocking(reads, |secrets| {
+            let place = Place::of_file(&self.path).with_vaults(secrets);
+            merge(json, place, &environment, entries)
+        })
     }
 
     fn invalid(&self, problems: Vec<Problem>) -> ConfigError {

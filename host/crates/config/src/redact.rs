@@ -10,7 +10,7 @@ use self::shape::{
     CLIENT, CUSTOMER, ENVIRONMENT, KEY_VALUE, MODEL_CONFIG, Members, PRICING_OVERRIDE, ROLE,
     SETTING, Shape, TEAM, VIRTUAL_KEY, VIRTUAL_MCP,
 };
-use super::key_path::KeyPath;
+use super::{key_path::KeyPath, vault_reference::is_vault_reference};
 
 /// Stands for a value of which nothing is shown.
 const REDACTED: &str = "<redacted>";
@@ -116,7 +116,7 @@ fn hidden(value: &Value) -> Value {
 /// Text that may come from the environment.
 enum EnvValue<'v> {
     Written(&'v str),
-    /// A variable, as `env.NAME`.
+    /// A variable, as `env.NAME`, or a secret of a vault, as `vault.NAME/REFERENCE`.
     Variable(&'v str),
     /// None of both.
     Other,
@@ -125,11 +125,11 @@ enum EnvValue<'v> {
 impl<'v> EnvValue<'v> {
     fn parse(value: &'v Value) -> Self {
         match value {
-            Value::String(text) if is_variable(text) => Self::Variable(text),
+            Value::String(text) if is_reference(text) => Self::Variable(text),
             Value::String(text) => Self::Written(text),
             Value::Object(members) => {
                 let variable = members.get("env_var").and_then(Value::as_str);
-                let variable = variable.filter(|variable| is_variable(variable));
+                let variable = variable.filter(|variable| is_reference(variable));
                 let written = members.get("value").and_then(Value::as_str);
                 let written = written.filter(|text| !text.is_empty());
                 let is_written = members.get("from_env") != Some(&Value::Bool(true));
@@ -146,9 +146,9 @@ impl<'v> EnvValue<'v> {
     }
 }
 
-/// Returns whether a text is `env.` and the name of a variable.
-fn is_variable(text: &str) -> bool {
-    text.strip_prefix("env.").is_some_and(is_variable_name)
+/// Returns whether a text is `env.` and the name of a variable, or refers to a secret of a vault.
+fn is_reference(text: &str) -> bool {
+    text.strip_prefix("env.").is_some_and(is_variable_name) || is_vault_reference(text)
 }
 
 fn is_variable_name(name: &str) -> bool {
@@ -206,7 +206,7 @@ fn mask(text: &str) -> String {
 enum Variable<'v> {
     /// `NAME=value`, whose value is written.
     Written { name: &'v str, value: &'v str },
-    /// `NAME`, or `NAME=env.OTHER`.
+    /// `NAME`, `NAME=env.OTHER`, or `NAME=vault.OTHER/REFERENCE`.
     PassedOn(&'v str),
     /// None of both, perhaps a secret without its name.
     Other(&'v str),
@@ -217,7 +217,7 @@ impl<'v> Variable<'v> {
         match text.split_once('=') {
             None if is_variable_name(text) => Self::PassedOn(text),
             Some((name, value)) if is_variable_name(name) => {
-                if is_variable(value) || value.is_empty() {
+                if is_reference(value) || value.is_empty() {
                     Self::PassedOn(text)
                 } else {
                     Self::Written { name, value }

@@ -17,8 +17,8 @@ mod named_set;
 mod plugin;
 mod process;
 mod provider;
+mod publishers;
 mod records;
-mod refused;
 mod resolved;
 mod row;
 mod same_variants;
@@ -39,18 +39,16 @@ use std::{
     path::PathBuf,
 };
 
+pub(super) use self::key::check_stored as check_key_value;
 use self::{
     file_env::FileEnv,
     key::{KeyContext, KeyNames, KnownKeys, ResolvedKeys},
     limits::{LimitedParts, ResolvedLimits},
     named_set::{AbsentSets, Roles},
     resolved::Resolved,
+    same_variants::SameVariants as _,
     team::AbsentGroups,
     virtual_mcp::GroupContext,
-};
-pub(super) use self::{
-    key::check_stored as check_key_value,
-    refused::{InvalidValue, NamedPart, Referent, RefusedValue},
 };
 use super::{
     config::{Client, Config, Source},
@@ -60,6 +58,8 @@ use super::{
     fingerprint::Fingerprint,
     key_path::KeyPath,
     load::Place,
+    refused::{NamedPart, RefusedValue},
+    vault::Vaults,
 };
 use airlock_compile::CodeCache;
 use airlock_core::{
@@ -67,9 +67,11 @@ use airlock_core::{
     tool::ClientName,
 };
 use airlock_identity::VerifierSettings;
+use airlock_ingress::ClientAuth;
 use airlock_mcp_client::UserCredentials;
+use airlock_operator_api::ManagementSettings;
 use airlock_sandbox as sandbox;
-use airlock_server::{ClientAuth, ManagementSettings, Settings as ServerSettings};
+use airlock_server::Settings as ServerSettings;
 use airlock_store::Location;
 
 /// Names that elements of a file may refer to although no element has them any more, because entries of
@@ -105,7 +107,8 @@ pub(super) fn resolve(
     variables: Env<'_>,
     absent: &AbsentNames,
 ) -> (Config, Vec<RefusedValue>) {
-    let env = FileEnv { directory: place.directory, variables, is_file: place.file.is_some() };
+    let Place { directory, file: path, vaults } = place;
+    let env = FileEnv { directory, variables, vaults, is_file: path.is_some() };
     config(file, env, absent).into_parts()
 }
 
@@ -113,9 +116,7 @@ fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config
     let client_configs = NamedPart::Clients.key();
     let tool_manager = &file.mcp.tool_manager_config;
     let mut governance = file.governance;
-    let has_active_key = governance.virtual_keys.iter().any(|key| key.is_active.0)
-        || !absent.keys.is_empty()
-        || absent.had_keys;
+    let has_active_key = has_active_key(&governance.virtual_keys, absent);
     Resolved::new(|problems| {
         let names = client::names(&file.mcp.client_configs);
         let mut names = problems.take(client_configs.clone(), names);
@@ -188,10 +189,10 @@ fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config
             agent: tool_manager::agent(tool_manager),
             results: tool_manager::results(tool_manager),
             budget,
-            binding_level: tool_manager.code_mode_binding_level.into(),
+            binding_level: tool_manager.code_mode_binding_level.same(),
             runs: tool_manager::runs(tool_manager),
             search_above: tool_manager.code_mode_search_threshold.count() as usize,
-            script_language: tool_manager.code_mode_language.into(),
+            script_language: tool_manager.code_mode_language.same(),
             keys,
             keys_without_value: without_value,
             keys_withheld: withheld,
@@ -199,6 +200,7 @@ fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config
             prices,
             absent_owners: owned.absent,
             oauth,
+            publishers: problems.take("plugins", publishers::resolve(file.plugins)),
             records: problems
                 .take("records", records::resolve(file.records, file.store.is_some(), env)),
             telemetry: problems.take("telemetry", telemetry::resolve(file.telemetry, env)),
@@ -207,9 +209,16 @@ fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config
             lock: None,
             file: None,
             fingerprint: Fingerprint::default(),
+            vaults: Vaults::default(),
             sandbox: sandbox_of(&budget, env),
         }
     })
+}
+
+/// Returns whether a caller can have a key, the absent ones included.
+fn has_active_key(keys: &[file::VirtualKey], absent: &AbsentNames) -> bool {
+    let is_active = keys.iter().any(|key| key.is_active.0);
+    is_active || absent.had_keys || !absent.keys.is_empty()
 }
 
 /// Makes the keys that stand for the views of access tokens.

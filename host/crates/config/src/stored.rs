@@ -19,7 +19,7 @@ pub struct StoredComponents {
 
 impl StoredComponents {
     /// Returns the components of an element; `None` if it is no plugin with components in the store.
-    pub fn of(element: &Value) -> Option<Self> {
+    pub fn read(element: &Value) -> Option<Self> {
         let stored = element.get(PLUGIN)?.get(STORED)?.as_object()?;
         Some(Self { accepted: digest(stored, ACCEPTED), offered: digest(stored, OFFERED) })
     }
@@ -51,8 +51,8 @@ mod tests {
 
     #[test]
     fn components_are_read_as_they_are_written() {
-        let accepted = Some(ComponentDigest::of(b"one"));
-        let offered = Some(ComponentDigest::of(b"two"));
+        let accepted = Some(ComponentDigest::compute(b"one"));
+        let offered = Some(ComponentDigest::compute(b"two"));
         for stored in [
             StoredComponents { accepted, offered },
             StoredComponents { accepted: None, offered },
@@ -60,11 +60,11 @@ mod tests {
         ] {
             let mut element = json!({"name": "p", "wasm_config": {"grants": {}}});
             stored.write(&mut element);
-            assert_eq!(StoredComponents::of(&element), Some(stored));
+            assert_eq!(StoredComponents::read(&element), Some(stored));
             assert_eq!(element["wasm_config"]["grants"], json!({}));
         }
         for other in [json!({}), json!({"wasm_config": {"component": "p.wasm"}}), json!([])] {
-            assert_eq!(StoredComponents::of(&other), None);
+            assert_eq!(StoredComponents::read(&other), None);
         }
     }
 }

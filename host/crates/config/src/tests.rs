@@ -9,6 +9,7 @@ mod merging;
 mod plugins;
 mod processes;
 mod providers;
+mod publishers;
 mod ranges;
 mod reading;
 mod records;
@@ -19,6 +20,7 @@ mod store;
 mod stored_plugins;
 mod telemetry;
 mod tool_manager;
+mod vaults;
 
 use std::path::Path;
 

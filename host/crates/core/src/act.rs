@@ -1,4 +1,4 @@
-//! What people do with a gateway, for its records: approvals, logins, changes of settings.
+//! Acts of people at a gateway, for its records: approvals, logins, changes of settings.
 
 use std::{fmt, sync::Arc};
 
@@ -174,6 +174,8 @@ pub enum ActKind {
     ToolTried,
     /// An operator connects to a server that is not configured.
     ServerTried,
+    /// An operator accepts changed definitions of an MCP server.
+    DefinitionsAccepted,
     /// Contents were erased from the call log.
     LogErased,
     /// The gateway has started.
@@ -198,6 +200,7 @@ impl ActKind {
             Self::UserLoggedOut => "user_logout",
             Self::ToolTried => "tool_tried",
             Self::ServerTried => "server_tried",
+            Self::DefinitionsAccepted => "definitions_accepted",
             Self::LogErased => "log_erased",
             Self::GatewayStarted => "gateway_started",
             Self::GatewayStopped => "gateway_stopped",

@@ -27,7 +27,7 @@ mod tests;
 use std::{fmt, str::FromStr};
 
 pub use self::{
-    answer_error::AnswerError,
+    answer_error::{AnswerError, MAX_REASON_BYTES, denial_reason},
     call::{Call, Called, Stage},
     lease::{Cancelled, Lease, Phase},
 };

@@ -215,7 +215,7 @@ impl Credentials {
         for credential in credentials {
             let shown = credential.injection.shown(credential.value.expose());
             let long = shown.iter().filter(|text| text.len() >= MIN_BLOTTED_BYTES);
-            spellings.extend(long.flat_map(|text| spelling::of(text)));
+            spellings.extend(long.flat_map(|text| spelling::spellings(text)));
             values.extend(shown);
             if let Some(double) = by_name.insert(credential.name.clone(), credential) {
                 return Err(BadCredential::Duplicate { name: double.name });

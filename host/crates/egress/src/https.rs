@@ -11,6 +11,7 @@ mod pool;
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use http::{HeaderValue, Request, Response, Uri, header::HOST, header::PROXY_AUTHORIZATION, uri};
 use http_body_util::{BodyExt as _, Full};
 use hyper::{
@@ -146,8 +147,9 @@ impl HttpsClient {
             }
         })?;
         let (sender, connection) = http1::handshake(stream).await.map_err(HttpsError::Request)?;
-        // It ends with its sender. An error is one of the exchange, too.
-        tokio::spawn(async { drop(connection.await) });
+        // It ends with its sender. An error is one of the exchange, too. No `async` block, which would keep room
+        // for the connection twice.
+        tokio::spawn(connection.map(drop));
         Ok(sender)
     }
 }

@@ -331,7 +331,7 @@ fn origin(text: &str) -> Result<(Scheme, HostPattern, Url), BadRule> {
     if url.fragment().is_some() {
         return Err(extra("a fragment", text));
     }
-    let host = match Host::of(&url) {
+    let host = match Host::from_url(&url) {
         None => return Err(bad_host(&url, "a name, an address, or `*.` and a name")),
         Some(host) if !is_wildcard => HostPattern::Exactly(host),
         // `*.com` would match almost every host.

@@ -25,7 +25,7 @@ const PLAIN: [&str; 9] = [
 ];
 
 /// Returns all spellings of a value, the unescaped value included.
-pub(super) fn of(value: &str) -> BTreeSet<String> {
+pub(super) fn spellings(value: &str) -> BTreeSet<String> {
     let escaped = PLAIN.iter().flat_map(|plain| {
         [b"0123456789ABCDEF", b"0123456789abcdef"].map(|digits| escape(value, plain, digits))
     });
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn the_spellings_cover_common_url_encoders() {
-        let spellings = of("a/b c'\"");
+        let found = spellings("a/b c'\"");
         for spelling in [
             "a/b c'\"",
             "a%2Fb+c%27%22",
@@ -90,9 +90,9 @@ mod tests {
             "a%2fb%20c'%22",
             "a/b%20c'%22",
         ] {
-            assert!(spellings.contains(spelling), "{spelling} {spellings:?}");
+            assert!(found.contains(spelling), "{spelling} {found:?}");
         }
-        assert_eq!(of("ghp_abc123").len(), 1, "most values have one");
+        assert_eq!(spellings("ghp_abc123").len(), 1, "most values have one");
     }
 
     #[test]
@@ -100,10 +100,10 @@ mod tests {
         let value: String = (' '..='~').filter(|character| !"#?\\".contains(*character)).collect();
         let url = url::Url::parse(&format!("https://x.com/?a{value}z")).unwrap();
         let written = url.query().and_then(|query| query.strip_prefix('a')?.strip_suffix('z'));
-        assert!(written.is_some_and(|written| of(&value).contains(written)), "{url}");
+        assert!(written.is_some_and(|written| spellings(&value).contains(written)), "{url}");
         let value = value.replace('%', "");
         let path = format!("/{}", crate::path::normalized(&value).unwrap());
-        assert!(of(&value).contains(&path[1..]), "{path}");
+        assert!(spellings(&value).contains(&path[1..]), "{path}");
     }
 
     #[test]

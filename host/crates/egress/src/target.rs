@@ -68,7 +68,7 @@ impl Target {
         if text.contains(char::is_control) {
             return Err(BadTarget::Control);
         }
-        Self::of(Url::parse(text)?)
+        Self::from_url(Url::parse(text)?)
     }
 
     /// Parses the location of a redirect, relative to this URL.
@@ -76,10 +76,10 @@ impl Target {
         if location.len() > MAX_URL_BYTES {
             return Err(BadTarget::TooLong);
         }
-        Self::of(self.url.join(location)?)
+        Self::from_url(self.url.join(location)?)
     }
 
-    fn of(mut url: Url) -> Result<Self, BadTarget> {
+    fn from_url(mut url: Url) -> Result<Self, BadTarget> {
         if !matches!(url.scheme(), "https" | "http") {
             return Err(BadTarget::Scheme);
         }
@@ -87,7 +87,7 @@ impl Target {
             return Err(BadTarget::User);
         }
         url.set_fragment(None);
-        let host = Host::of(&url).ok_or(BadTarget::Host)?;
+        let host = Host::from_url(&url).ok_or(BadTarget::Host)?;
         // The request and the check of the certificate use the same name as the policy decision.
         url.set_host(Some(&host.to_string()))?;
         let segments = path::segments(url.path())?;
@@ -140,7 +140,7 @@ impl Target {
 
 impl Host {
     /// Returns the host of a URL; `None` if it has no host that a request can be sent to.
-    pub(super) fn of(url: &Url) -> Option<Self> {
+    pub(super) fn from_url(url: &Url) -> Option<Self> {
         match url.host()? {
             url::Host::Ipv4(address) => Some(Self::Address(address.into())),
             url::Host::Ipv6(address) => Some(Self::Address(IpAddr::V6(address).to_canonical())),

@@ -1,21 +1,30 @@
 //! TLS of outbound connections.
 
 mod pinned;
+mod system;
 
 use std::sync::Arc;
 
-use rustls::{ClientConfig, pki_types::CertificateDer};
-use rustls_platform_verifier::Verifier;
+use rustls::{ClientConfig, client::danger::ServerCertVerifier, pki_types::CertificateDer};
 
 pub use self::pinned::pinned_config;
 use airlock_tls::Identity;
 
-/// Returns a builder of HTTP clients. Every client of this process is made from it, or by
+/// Returns a builder of HTTP clients. Without certificates of authorities in the operating system, they make no
+/// connections with TLS. Every client of this process is made from it, or by
 /// [`HttpsClient`](crate::https::HttpsClient): `reqwest::Client::new` alone panics with the features
 /// that Airlock selects, unless a provider is installed.
 pub fn client() -> reqwest::ClientBuilder {
-    airlock_tls::provider();
-    reqwest::Client::builder()
+    let provider = airlock_tls::provider();
+    let builder = reqwest::Client::builder();
+    if system::has_authorities() {
+        return builder;
+    }
+    // `build` of the plain builder fails then, also for connections without TLS.
+    match with_verifier(system::refusing(provider)) {
+        Ok(config) => builder.tls_backend_preconfigured(over_http1(config)),
+        Err(_) => builder,
+    }
 }
 
 /// Returns a builder of HTTP clients that follow no redirects: a request may have a secret in its URL.
@@ -26,7 +35,8 @@ pub fn client_without_redirects() -> reqwest::ClientBuilder {
 /// Returns a builder of HTTP clients with these settings of TLS. They name HTTP/1.1, the only version that
 /// the clients speak, to servers that choose by ALPN.
 pub fn client_with(config: ClientConfig) -> reqwest::ClientBuilder {
-    client().tls_backend_preconfigured(over_http1(config))
+    airlock_tls::provider();
+    reqwest::Client::builder().tls_backend_preconfigured(over_http1(config))
 }
 
 fn over_http1(mut config: ClientConfig) -> ClientConfig {
@@ -35,17 +45,20 @@ fn over_http1(mut config: ClientConfig) -> ClientConfig {
 }
 
 /// Returns the settings of connections to servers whose certificates are signed by an authority of the
-/// operating system or by one of `authorities`. A server that asks for a certificate gets none. Fails if
-/// the certificates of the operating system or of `authorities` cannot be used.
+/// operating system or by one of `authorities`. If there are neither, connections fail. A server that asks for a
+/// certificate gets none. Fails if one of `authorities` cannot be used.
 pub fn client_config(
     authorities: Vec<CertificateDer<'static>>,
 ) -> Result<ClientConfig, rustls::Error> {
-    let provider = airlock_tls::provider();
-    let verifier = Verifier::new_with_extra_roots(authorities, provider.clone())?;
-    let config = ClientConfig::builder_with_provider(provider)
+    with_verifier(system::verifier(authorities, airlock_tls::provider())?)
+}
+
+/// Returns the settings of connections to servers whose certificates `verifier` accepts.
+fn with_verifier(verifier: Arc<dyn ServerCertVerifier>) -> Result<ClientConfig, rustls::Error> {
+    let config = ClientConfig::builder_with_provider(airlock_tls::provider())
         .with_safe_default_protocol_versions()?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_custom_certificate_verifier(verifier)
         .with_no_client_auth();
     Ok(config)
 }

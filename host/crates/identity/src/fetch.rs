@@ -44,7 +44,7 @@ pub(crate) struct IssuerDocuments {
 /// Source of the key set.
 pub(crate) struct KeySource {
     documents: IssuerDocuments,
-    /// Where the keys are, if it is configured.
+    /// URL of the keys, if it is configured.
     jwks: Option<Url>,
 }
 

@@ -5,7 +5,7 @@ use url::Url;
 
 use crate::{part::ResourcePart, settings::VerifierSettings};
 
-/// Where metadata is served, without the path of the resource.
+/// Path at which metadata is served, without that of the resource.
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
 /// Returns the metadata of this gateway, or of a part of it.

@@ -32,7 +32,7 @@ pub struct VerifierSettings {
     /// application's identifier. It must not be the identifier of a client of the issuer that
     /// receives ID tokens.
     pub audiences: Vec<String>,
-    /// Where the issuer's keys are. If absent, the issuer's metadata (RFC 8414 or OIDC Discovery)
+    /// URL of the issuer's keys. If absent, the issuer's metadata (RFC 8414 or OIDC Discovery)
     /// names the URL.
     pub jwks_uri: Option<String>,
     /// Scopes that a token needs, all of them.

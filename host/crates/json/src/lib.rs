@@ -180,6 +180,42 @@ pub fn text_len_within(value: &(impl Serialize + ?Sized), limit: usize) -> Optio
     serde_json::to_writer(&mut length, value).ok().map(|()| length.bytes)
 }
 
+/// Maximum growth of a text by indentation, which can make nested arrays a hundred times larger.
+const MAX_INDENTATION: usize = 16;
+/// Length up to which an indented text may always be, in bytes.
+const SHORT_BYTES: usize = 4 << 10;
+
+/// Returns a value as JSON with a line for each element; on one line if indentation would be most of it.
+pub fn indented(value: &Value) -> String {
+    let text = value.to_string();
+    let limit = text.len().saturating_mul(MAX_INDENTATION).max(SHORT_BYTES);
+    let mut writer = BoundedText { bytes: Vec::new(), limit };
+    match serde_json::to_writer_pretty(&mut writer, value) {
+        Ok(()) => String::from_utf8(writer.bytes).unwrap_or(text),
+        Err(_) => text,
+    }
+}
+
+/// Writer that keeps bytes, up to a limit.
+struct BoundedText {
+    bytes: Vec<u8>,
+    limit: usize,
+}
+
+impl io::Write for BoundedText {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.bytes.len() + bytes.len() > self.limit {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Writer that counts bytes, up to a limit.
 struct Length {
     bytes: usize,

@@ -265,3 +265,12 @@ fn a_duplicate_key_is_named_at_any_depth() {
         check_unique_keys(&format!(r#"{{"{long}":1,"{long}":2}}"#)).expect_err("it is there twice");
     assert_eq!(duplicate.key, "é".repeat(64));
 }
+
+#[test]
+fn a_value_is_indented_unless_that_would_be_most_of_its_text() {
+    let value = serde_json::json!({"a": [1, {"b": "x"}]});
+    assert_eq!(indented(&value), serde_json::to_string_pretty(&value).expect("JSON"));
+    let elements = Value::from(vec![1; 10_000]);
+    let deep = (0..100).fold(elements, |inner, _| Value::from(vec![inner]));
+    assert_eq!(indented(&deep), deep.to_string(), "it would be a hundred times as long");
+}

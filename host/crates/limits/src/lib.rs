@@ -37,8 +37,8 @@
 //!   share of it: at most what these calls take in a second, at most a sixteenth of what is left, for at
 //!   most a second or a 64th of the window. The share is taken in the store before. So the limit is never
 //!   exceeded; while shares are out, their unused parts are refused to others, at most a sixteenth of what
-//!   was left for each gateway. With fewer than 128 calls left there is no share worth a lease, and the store
-//!   counts each call.
+//!   was left for each gateway. A gateway that ends returns them; those of one that is killed count. With
+//!   fewer than 128 calls left there is no share worth a lease, and the store counts each call.
 //! - **Charged before, corrected after.** Tokens and money of a request are reserved before it. What
 //!   remains of the reservation is returned after it; of a gateway that was killed, or of a request that was
 //!   cut off, all stays charged. A request that sets the maximum of its output tokens is refused if that is not

@@ -8,7 +8,7 @@ pub struct Limit {
     /// Identifies its count in the store, on every gateway and after a restart: of the owner, the
     /// measure and the length of the window. A change of [`Self::most`] keeps the count.
     pub id: String,
-    /// Whose limit it is.
+    /// Owner of the limit.
     pub owner: Owner,
     /// Name of the owner, for people; `None` for everyone.
     pub owner_name: Option<String>,

@@ -64,7 +64,7 @@ pub(crate) struct Held {
     _running: Vec<Running>,
 }
 
-/// Where amounts were taken.
+/// Place from which amounts were taken.
 #[derive(Debug)]
 enum Charges {
     /// In shares that are counted here.
@@ -130,17 +130,31 @@ impl Limiter {
         self.set.load_full()
     }
 
-    /// Waits until what has ended is settled in the store, for some seconds at most. What is not settled
-    /// by then counts as its reservation. Call it before the end of a gateway.
-    pub async fn flush(&self) {
-        let (flushed, done) = oneshot::channel();
+    /// Returns the unused parts of the shares that are counted here, and waits until these and what has ended are
+    /// settled in the store, for some seconds at most. What is not settled by then counts as used. Call it before
+    /// the end of a gateway: from then on, the store counts each call.
+    pub async fn end(&self) {
         let settled = async {
-            if self.jobs.send(Job::Flush(flushed)).await.is_ok() {
-                // Fails only if the worker has ended.
-                let _ = done.await;
-            }
+            // Fails only if the worker has ended.
+            let _ = self.jobs.send(Job::ReturnShares).await;
+            self.settled().await;
         };
         let _ = timeout(LAST_SETTLEMENTS, settled).await;
+    }
+
+    /// Waits until what has ended is settled in the store.
+    async fn settled(&self) {
+        let (flushed, done) = oneshot::channel();
+        if self.jobs.send(Job::Flush(flushed)).await.is_ok() {
+            // Fails only if the worker has ended.
+            let _ = done.await;
+        }
+    }
+
+    /// Waits until what has ended is settled in the store, for some seconds at most.
+    #[cfg(test)]
+    pub(crate) async fn flush(&self) {
+        let _ = timeout(LAST_SETTLEMENTS, self.settled()).await;
     }
 
     /// Returns whether `applies` selects any limit of a caller.

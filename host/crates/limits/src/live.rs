@@ -44,8 +44,8 @@ pub(crate) struct LocalState {
 
 #[derive(Debug, Default)]
 struct Shares {
-    lease: Option<Lease>,
-    refused: Option<Refused>,
+    lease: Option<ShareLease>,
+    refused: Option<RecentRefusal>,
     pace: Pace,
     /// Time until which it is shown as nearly used.
     nearly_used: Option<Instant>,
@@ -53,7 +53,7 @@ struct Shares {
 
 /// A share that is counted here.
 #[derive(Debug, Clone, Copy)]
-struct Lease {
+struct ShareLease {
     /// The share, where the store counts it.
     charge: Charge,
     left: u64,
@@ -62,7 +62,7 @@ struct Lease {
 
 /// A refusal of a moment ago.
 #[derive(Debug, Clone, Copy)]
-struct Refused {
+struct RecentRefusal {
     /// An amount that was not left.
     amount: u64,
     until: Instant,
@@ -72,7 +72,7 @@ struct Refused {
     most: u64,
 }
 
-/// What calls have taken, from shares and from the store.
+/// Amount that calls have taken, from shares and from the store.
 #[derive(Debug, Clone, Copy, Default)]
 struct Pace {
     /// Begin of the running second.
@@ -178,8 +178,8 @@ impl LocalState {
     /// Begins to count a share here. Returns the charge of the share before, and the amount of it that was
     /// used.
     pub(crate) fn set_lease(&self, charge: Charge, until: Instant) -> Option<(Charge, u64)> {
-        let lease = Lease { charge, left: charge.amount, until };
-        self.shares.lock().lease.replace(lease).map(Lease::used)
+        let lease = ShareLease { charge, left: charge.amount, until };
+        self.shares.lock().lease.replace(lease).map(ShareLease::used)
     }
 
     /// Returns the end of the share that is counted here.
@@ -190,7 +190,12 @@ impl LocalState {
     /// Ends a share whose time is over. Returns its charge, and the amount of it that was used.
     pub(crate) fn end_lease(&self, now: Instant) -> Option<(Charge, u64)> {
         let mut shares = self.shares.lock();
-        shares.lease.take_if(|lease| lease.until <= now).map(Lease::used)
+        shares.lease.take_if(|lease| lease.until <= now).map(ShareLease::used)
+    }
+
+    /// Ends a share before its time. Returns its charge, and the amount of it that was used.
+    pub(crate) fn take_lease(&self) -> Option<(Charge, u64)> {
+        self.shares.lock().lease.take().map(ShareLease::used)
     }
 
     /// Ends every share, and forgets a refusal, because the count was changed by an operator.
@@ -221,7 +226,7 @@ impl LocalState {
     ) {
         let wait = retry_after.map_or(REFUSED_FOR, |wait| wait.min(REFUSED_FOR));
         let free = retry_after.and_then(|wait| now.checked_add(wait));
-        self.shares.lock().refused = Some(Refused { amount, until: now + wait, free, most });
+        self.shares.lock().refused = Some(RecentRefusal { amount, until: now + wait, free, most });
     }
 
     /// Forgets a refusal, because an amount was returned.
@@ -240,7 +245,7 @@ impl LocalState {
     }
 }
 
-impl Lease {
+impl ShareLease {
     /// Returns the charge, and the amount of it that was used.
     fn used(self) -> (Charge, u64) {
         (self.charge, self.charge.amount.saturating_sub(self.left))

@@ -29,7 +29,7 @@ pub struct LimitRefusal {
 impl fmt::Display for LimitRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Limit { owner, scope, measure, window, .. } = &self.limit;
-        write!(f, "the limit of {}", Amount(*measure, self.most))?;
+        write!(f, "the limit of {}", MeasuredAmount(*measure, self.most))?;
         write!(f, "{}{}", ScopeText(scope), WindowText(*window))?;
         write!(f, " of {} is reached", OwnerText(owner))?;
         write!(f, "{}{}", NeedText(self), WaitText(self.retry_after))
@@ -59,7 +59,7 @@ impl Denied {
             Self::Unpriced { model, limit } => format!(
                 "model '{model}' has no price, which the limit of {}{} of {} needs; \
                  an operator can set one for the model, or for '*'",
-                Amount(limit.measure, limit.most),
+                MeasuredAmount(limit.measure, limit.most),
                 WindowText(limit.window),
                 OwnerText(&limit.owner),
             ),
@@ -110,9 +110,9 @@ impl From<Denied> for ControlRefusal {
     }
 }
 
-struct Amount(Measure, u64);
+struct MeasuredAmount(Measure, u64);
 
-impl fmt::Display for Amount {
+impl fmt::Display for MeasuredAmount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(measure, amount) = *self;
         match measure {
@@ -179,8 +179,12 @@ impl fmt::Display for NeedText<'_> {
         let LimitRefusal { limit, needed, left, .. } = self.0;
         let Some(left) = left.filter(|left| *left > 0) else { return Ok(()) };
         let measure = limit.measure;
-        let needed = Amount(measure, *needed);
-        write!(f, ": the request may need {needed}, and {} are left", Amount(measure, left))?;
+        let needed = MeasuredAmount(measure, *needed);
+        write!(
+            f,
+            ": the request may need {needed}, and {} are left",
+            MeasuredAmount(measure, left)
+        )?;
         if matches!(measure, Measure::Tokens | Measure::Cost) {
             f.write_str("; a lower maximum of output tokens needs less")?;
         }

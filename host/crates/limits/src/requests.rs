@@ -94,7 +94,7 @@ fn demands(
     demands.collect()
 }
 
-/// Returns the costs of these tokens with the dearest of the models that a limit counts. Fails if one of them has
+/// Returns the costs of these tokens with the most expensive of the models that a limit counts. Fails if one of them has
 /// no price.
 fn costs(
     limit: &Limit,

@@ -64,7 +64,9 @@ pub(crate) enum Job {
     Settle(Settlement),
     /// Forgets the counts of limits that were removed.
     Forget(BTreeSet<String>),
-    /// Is answered once all jobs before it are done.
+    /// Returns the unused parts of all shares. From then on, none is leased.
+    ReturnShares,
+    /// Completes once all jobs before it are done.
     Flush(oneshot::Sender<()>),
 }
 
@@ -101,6 +103,8 @@ pub(crate) struct Worker {
     paused_until: Instant,
     /// Limits of which a share is counted here.
     leased: BTreeMap<String, Arc<LiveLimit>>,
+    /// True if no further share is leased, because the gateway ends.
+    is_ending: bool,
     /// Limits that another process holds, which may have been stopped.
     held: BTreeSet<String>,
     /// Time from which they are tried again.
@@ -131,6 +135,7 @@ impl Worker {
             removed: BTreeSet::new(),
             paused_until: now,
             leased: BTreeMap::new(),
+            is_ending: false,
             held: BTreeSet::new(),
             held_until: now,
             tidy_at: now + TIDY_EVERY,
@@ -147,7 +152,11 @@ impl Worker {
             };
             let mut collected = self.collect(job);
             let removed = mem::take(&mut collected.removed);
+            let returns_shares = collected.returns_shares;
             self.carry_out(collected).await;
+            if returns_shares {
+                self.return_shares().await;
+            }
             self.forget(removed).await;
             self.tidy().await;
         }
@@ -177,8 +186,10 @@ impl Worker {
         let mut next = first;
         while let Some(job) = next {
             collected.add(job, now);
-            // What follows a removal may be of a limit that was added again, and counts after it.
-            let has_room = collected.removed.is_empty() && collected.has_room_for(MAX_APPLIED);
+            // What follows a removal may be of a limit that was added again, and counts after it. A flush that
+            // follows the return of shares waits for it.
+            let is_open = collected.removed.is_empty() && !collected.returns_shares;
+            let has_room = is_open && collected.has_room_for(MAX_APPLIED);
             next = if has_room { self.jobs.try_recv().ok() } else { None };
         }
         collected
@@ -199,10 +210,28 @@ impl Worker {
         });
     }
 
+    /// Returns the unused parts of all shares, in as many transactions as it takes.
+    async fn return_shares(&mut self) {
+        self.is_ending = true;
+        while !self.leased.is_empty() {
+            let mut collected = Collected::default();
+            while collected.has_room_for(1)
+                && let Some((_, limit)) = self.leased.pop_first()
+            {
+                if let Some((charge, actual)) = limit.local.take_lease() {
+                    collected.settle(share_end(&limit, charge, actual));
+                }
+            }
+            self.carry_out(collected).await;
+        }
+    }
+
     async fn carry_out(&mut self, mut collected: Collected) {
         collected.drop_cancelled();
         let Collected { mut batch, replies, flushed, wishes, .. } = collected;
-        batch.wishes = wishes.into_values().collect();
+        if !self.is_ending {
+            batch.wishes = wishes.into_values().collect();
+        }
         if let Some(rest) = self.leave_out(Work { batch, replies })
             && let Some(failed) = self.commit(rest).await
         {

@@ -77,6 +77,13 @@ pub struct Pin {
     pub version: Option<String>,
     /// Digest of the component.
     pub component: String,
+    /// Place that it was installed from: `oci://` with the digest of the manifest, or `https://`. Absent for
+    /// a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// Publisher whose signature it had when it was accepted, by the name in `plugins.publishers`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub publisher: Option<String>,
     /// Digest of the tool descriptors.
     pub descriptors: String,
     /// Requested rights.
@@ -283,6 +290,8 @@ mod tests {
             id: None,
             version: None,
             component: digest(b""),
+            source: Some("oci://r.example/guest@sha256:00".to_owned()),
+            publisher: Some("ann".to_owned()),
             descriptors: digest(b"[]"),
             requests: Vec::new(),
             tools: Vec::new(),

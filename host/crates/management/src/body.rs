@@ -4,7 +4,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::refusal::invalid;
-use airlock_server::ManagementRefusal;
+use airlock_operator_api::ManagementRefusal;
 
 /// Reads a body into its type. An absent one counts as `{}`. The message names the member and the
 /// valid ones.

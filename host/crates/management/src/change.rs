@@ -23,7 +23,7 @@ use airlock_core::{
     tenant::Tenant,
     threads,
 };
-use airlock_server::ManagementRefusal;
+use airlock_operator_api::ManagementRefusal;
 use airlock_store::{
     components::{ComponentDigest, MAX_USED_BYTES},
     entries::{Entries, Entry, EntryChange, EntryChanged, EntryKind, EntryValue, UnreadableEntry},
@@ -450,7 +450,7 @@ fn components(entry: Option<&EntryValue>) -> Vec<ComponentDigest> {
     let document = entry.and_then(|entry| entry.document.as_deref());
     // It was written by this program.
     let element: Option<Value> = document.and_then(|text| serde_json::from_str(text).ok());
-    let stored = element.as_ref().and_then(StoredComponents::of);
+    let stored = element.as_ref().and_then(StoredComponents::read);
     stored.map(|stored| stored.digests()).unwrap_or_default()
 }
 

@@ -18,7 +18,7 @@ use airlock_core::{
     operator::{Operator, Right},
     tool::Allowlist,
 };
-use airlock_server::ManagementRefusal;
+use airlock_operator_api::ManagementRefusal;
 use airlock_store::entries::EntryKind;
 
 /// Time for a new client to connect and list its tools. Starting a server may take two minutes by
@@ -71,7 +71,7 @@ impl Service {
         if name.is_empty() {
             return Err(invalid("Invalid client name: `name` is required"));
         }
-        if StoredComponents::of(&element).is_some() {
+        if StoredComponents::read(&element).is_some() {
             return Err(invalid(UPLOADED));
         }
         let is_disabled = element["disabled"] == true;
@@ -115,7 +115,7 @@ impl Service {
     ) -> Result<Value, ManagementRefusal> {
         let removing = self.change(actor, |state| {
             let found = known(state, name).and_then(|(name, element)| {
-                if StoredComponents::of(element).is_some() && !actor.role.has(Right::Administer) {
+                if StoredComponents::read(element).is_some() && !actor.role.has(Right::Administer) {
                     let message = "only an administrator may remove a plugin that was uploaded";
                     return Err(forbidden(message));
                 }

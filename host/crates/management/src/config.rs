@@ -15,7 +15,7 @@ use crate::{
 };
 use airlock_config::{Config, Effect, SETTINGS, check_setting, effect, redacted};
 use airlock_core::operator::{Operator, Right};
-use airlock_server::ManagementRefusal;
+use airlock_operator_api::ManagementRefusal;
 use airlock_store::entries::EntryKind;
 
 /// Key of the switch of all tools.
@@ -184,7 +184,7 @@ fn inner<'v>(
     members.collect()
 }
 
-/// Tells where a member is changed.
+/// Returns the text that names the place at which a member is changed.
 fn instruction(path: &str, shown: &Value) -> String {
     let of_elements = ELEMENTS.iter().find(|(key, _)| path.starts_with(key));
     if let Some((_, way)) = of_elements {

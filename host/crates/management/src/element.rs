@@ -17,7 +17,8 @@ use crate::{
 };
 use airlock_config::{Element, redacted};
 use airlock_core::operator::Operator;
-use airlock_server::ManagementRefusal;
+use airlock_limits::price::PriceTable;
+use airlock_operator_api::ManagementRefusal;
 use airlock_store::entries::EntryKind;
 
 /// Member of a virtual MCP with the identifiers of keys, as Bifrost's bodies have it.
@@ -35,7 +36,11 @@ impl Service {
         let ListedKind { kind, many, .. } = *listed;
         let listing = self.shown(move |state| {
             let elements = page.select(state, kind).map(describe);
-            page.document(many, elements.collect())
+            let mut document = page.document(many, elements.collect());
+            if kind == EntryKind::PricingOverride {
+                document["built_in_version"] = PriceTable::VERSION.into();
+            }
+            document
         });
         listing.await
     }
@@ -100,7 +105,7 @@ impl Service {
     ) -> Result<Value, ManagementRefusal> {
         let mut sent = body::members(body)?;
         let resets = limit_members::take_reset(&mut sent)?;
-        let owner = LimitOwner::of(listed.kind).filter(|_| resets);
+        let owner = LimitOwner::from_kind(listed.kind).filter(|_| resets);
         if resets && owner.is_none() {
             return Err(limit_members::no_budgets(listed.title));
         }

@@ -27,12 +27,12 @@ use crate::{
     service::Service,
     token,
 };
-use airlock_config::Element;
+use airlock_config::{Element, is_vault_reference};
 use airlock_core::{
     operator::{Operator, Right},
     secret::Secret,
 };
-use airlock_server::ManagementRefusal;
+use airlock_operator_api::ManagementRefusal;
 use airlock_store::entries::EntryKind;
 use airlock_strings::hex;
 
@@ -343,7 +343,9 @@ fn updated(mut element: Value, update: &KeyUpdate) -> Value {
 /// the environment stays.
 fn without_value(key: &Element) -> Result<Value, ManagementRefusal> {
     let mut element = key.value.clone().unwrap_or_default();
-    if let Some(text) = element["value"].as_str().filter(|text| !text.starts_with("env.")) {
+    let written = element["value"].as_str();
+    let written = written.filter(|text| !text.starts_with("env.") && !is_vault_reference(text));
+    if let Some(text) = written {
         let digest = hex(&token::digest(text));
         take_member(&mut element, "value");
         element["value_sha256"] = digest.into();

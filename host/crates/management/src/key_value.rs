@@ -20,7 +20,7 @@ use crate::{
 };
 use airlock_config::Element;
 use airlock_core::{act::Actor, operator::Operator, secret::Secret};
-use airlock_server::ManagementRefusal;
+use airlock_operator_api::ManagementRefusal;
 use airlock_store::entries::EntryKind;
 use airlock_strings::hex;
 

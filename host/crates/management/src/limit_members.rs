@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::refusal::invalid;
-use airlock_server::ManagementRefusal;
+use airlock_operator_api::ManagementRefusal;
 
 /// The limits on money.
 pub(crate) const BUDGETS: &str = "budgets";

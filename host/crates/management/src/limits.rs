@@ -23,7 +23,7 @@ use airlock_limits::{
     LimitChangeError, LimitState, Limiter,
     limit::{Limit, Measure, Owner, Scope, Window},
 };
-use airlock_server::ManagementRefusal;
+use airlock_operator_api::ManagementRefusal;
 use airlock_store::entries::{EntryKind, LimitChange};
 
 /// Maximum windows of an override.
@@ -155,7 +155,7 @@ impl Service {
         id: &str,
     ) -> Result<(), ManagementRefusal> {
         let state = self.state().await?;
-        let subject = Subject::find(&state, owner, id)?;
+        let subject = LimitSubject::find(&state, owner, id)?;
         let limiter = self.limiter()?;
         let limits = state.merged.config.limits.iter();
         let limits: Vec<_> =
@@ -252,13 +252,13 @@ fn not_changed(error: &LimitChangeError) -> ManagementRefusal {
 }
 
 /// The element whose limits are meant.
-struct Subject<'s> {
+struct LimitSubject<'s> {
     /// Kind and name of the key, team or customer; `None` for all callers.
     owner: Option<(EntryKind, &'s str)>,
     scope: Scope,
 }
 
-impl<'s> Subject<'s> {
+impl<'s> LimitSubject<'s> {
     fn find(state: &'s State, owner: LimitOwner, id: &str) -> Result<Self, ManagementRefusal> {
         let kind = owner.kind();
         let element = state.named(kind, id);
@@ -311,7 +311,7 @@ fn owned_budget<'s>(
     id: &str,
     budget_id: &str,
 ) -> Result<&'s Limit, ManagementRefusal> {
-    let subject = Subject::find(state, owner, id)?;
+    let subject = LimitSubject::find(state, owner, id)?;
     let mut limits = state.merged.config.limits.iter();
     let found = limits.find(|limit| {
         limit.id == budget_id && limit.measure == Measure::Cost && subject.has(limit)

@@ -29,7 +29,7 @@ use airlock_core::{
     operator::{Operator, Right},
     unix_time::unix_milliseconds,
 };
-use airlock_server::ManagementRefusal;
+use airlock_operator_api::ManagementRefusal;
 use airlock_store::{
     Database, Unavailable,
     call_log::{LogGrouping, LogKind, LogProperty, LogSums, LogValues, MAX_ERASED, MAX_SCANNED},

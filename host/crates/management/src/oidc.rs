@@ -40,7 +40,7 @@ use airlock_core::{
 };
 use airlock_identity::{IdClaims, LoginAttempt, LoginClient, LoginError, LoginResponse};
 use airlock_mcp_client::{Redirected, is_secret, new_secret};
-use airlock_server::{
+use airlock_operator_api::{
     BegunLogin, OidcRole, OidcSettings, OpenedSession, OperatorLoginRefusal, OperatorLogins,
     OperatorSession,
 };
@@ -112,7 +112,7 @@ impl OidcLogins {
         self.0.rules.load().sessions
     }
 
-    /// Takes the roles and the times of the configuration file; nobody is an operator with `None`. A session
+    /// Takes the roles and the times of the configuration file; with `None`, no person is an operator. A session
     /// that was opened under others is not valid any more.
     pub(crate) fn follow(&self, wanted: Option<&OidcSettings>) {
         let next = self.0.rules.load().followed_by(wanted);

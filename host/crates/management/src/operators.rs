@@ -27,7 +27,7 @@ use airlock_core::{
     secret::Secret,
     unix_time::unix_milliseconds,
 };
-use airlock_server::{ConfiguredOperator, ManagementRefusal, ManagementRequest};
+use airlock_operator_api::{ConfiguredOperator, ManagementRefusal, ManagementRequest};
 use airlock_store::{
     Unavailable,
     operators::{OperatorAdded, StoredOperator},
@@ -41,8 +41,8 @@ const FIRST: &str = "admin";
 /// The operators of a gateway, by the digests of their tokens. Readers never wait.
 #[derive(Default)]
 pub(crate) struct LiveOperators {
-    by_digest: ArcSwap<BTreeMap<TokenDigest, Known>>,
-    /// Where they come from.
+    by_digest: ArcSwap<BTreeMap<TokenDigest, KnownToken>>,
+    /// Sources of the operators.
     sources: Mutex<OperatorSources>,
 }
 
@@ -53,7 +53,7 @@ struct OperatorSources {
 }
 
 #[derive(Debug, Clone)]
-struct Known {
+struct KnownToken {
     operator: Arc<Operator>,
     expires: Option<SystemTime>,
 }
@@ -94,16 +94,19 @@ impl LiveOperators {
 impl OperatorSources {
     /// Returns all operators. Those of the file take precedence. A stored one whose role this version does
     /// not know is left out.
-    fn by_digest(&self) -> BTreeMap<TokenDigest, Known> {
+    fn by_digest(&self) -> BTreeMap<TokenDigest, KnownToken> {
         let stored = self.stored.iter().filter_map(|stored| {
             let expires = stored.expires_ms.map(time);
             let role = stored.role.parse().ok()?;
             let name = stored.name.clone();
             let operator = Operator { name, role, sees_payloads: stored.sees_payloads };
-            Some((stored.digest, Known { operator: Arc::new(operator), expires }))
+            Some((stored.digest, KnownToken { operator: Arc::new(operator), expires }))
         });
         let in_file = self.in_file.iter().map(|own| {
-            (own.token_digest, Known { operator: Arc::new(own.operator.clone()), expires: None })
+            (
+                own.token_digest,
+                KnownToken { operator: Arc::new(own.operator.clone()), expires: None },
+            )
         });
         stored.chain(in_file).collect()
     }

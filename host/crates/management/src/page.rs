@@ -5,7 +5,7 @@ use url::form_urlencoded;
 
 use crate::{change::State, refusal::invalid};
 use airlock_config::Element;
-use airlock_server::ManagementRefusal;
+use airlock_operator_api::ManagementRefusal;
 use airlock_store::entries::EntryKind;
 
 /// Entries of a page, unless the query says otherwise.

@@ -36,8 +36,8 @@ use crate::{
 };
 use airlock_config::StoredComponents;
 use airlock_core::{operator::Operator, tool::ClientName};
+use airlock_operator_api::ManagementRefusal;
 use airlock_plugin::Consent;
-use airlock_server::ManagementRefusal;
 use airlock_store::{
     components::{ComponentDigest, ComponentPut},
     entries::EntryKind,
@@ -129,7 +129,7 @@ impl Service {
             (name, element.clone())
         };
         let digest = offered(&element, &acceptance)?;
-        let accepted = StoredComponents::of(&element).and_then(|stored| stored.accepted);
+        let accepted = StoredComponents::read(&element).and_then(|stored| stored.accepted);
         let mut wanted = element.clone();
         set_members(&mut wanted, members)?;
         StoredComponents { accepted: Some(digest), offered: None }.write(&mut wanted);
@@ -310,7 +310,7 @@ fn plan_install(
     let kind = EntryKind::Client;
     state.check_readable(kind, name.as_str())?;
     let existing = state.element(kind, name.as_str()).and_then(|element| element.value.as_ref());
-    let mut stored = match existing.map(StoredComponents::of) {
+    let mut stored = match existing.map(StoredComponents::read) {
         None => StoredComponents::default(),
         Some(Some(stored)) => stored,
         Some(None) => {
@@ -337,7 +337,7 @@ fn plan_install(
 fn offered(element: &Value, acceptance: &Acceptance) -> Result<ComponentDigest, ManagementRefusal> {
     let seen: ComponentDigest =
         acceptance.digest.parse().map_err(|problem| invalid(format!("`digest`: {problem}")))?;
-    match StoredComponents::of(element).and_then(|stored| stored.offered) {
+    match StoredComponents::read(element).and_then(|stored| stored.offered) {
         Some(offered) if offered == seen => Ok(seen),
         Some(offered) => {
             let message =

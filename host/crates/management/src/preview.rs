@@ -11,7 +11,7 @@ use crate::{
     service::{NotApplied, Service},
 };
 use airlock_config::Problem;
-use airlock_server::ManagementRefusal;
+use airlock_operator_api::ManagementRefusal;
 
 /// Changes that a configuration file would make.
 #[derive(Debug, Default, Serialize)]

@@ -15,7 +15,7 @@ use airlock_core::{
     tenant::Tenant,
     threads,
 };
-use airlock_server::ManagementRefusal;
+use airlock_operator_api::ManagementRefusal;
 use airlock_store::{
     SealError,
     entries::{EntryKind, EntryValue, RecordedChange},

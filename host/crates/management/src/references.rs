@@ -10,7 +10,7 @@ use crate::{
     refusal::conflict,
 };
 use airlock_core::door::roles_of_view;
-use airlock_server::ManagementRefusal;
+use airlock_operator_api::ManagementRefusal;
 use airlock_store::entries::EntryKind;
 
 impl State {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use airlock_server::ManagementRefusal;
+use airlock_operator_api::ManagementRefusal;
 use airlock_store::Unavailable;
 use http::StatusCode;
 

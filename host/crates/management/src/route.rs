@@ -9,7 +9,7 @@ use crate::{
     refusal::{invalid, not_found, refusal},
 };
 use airlock_core::operator::Right;
-use airlock_server::ManagementRefusal;
+use airlock_operator_api::ManagementRefusal;
 use airlock_store::{call_log::LogKind, entries::EntryKind};
 
 /// Longest name or identifier in a path, in bytes.
@@ -93,7 +93,7 @@ impl LimitOwner {
     }
 
     /// Returns the one of a kind of entries; `None` if its elements have no budgets.
-    pub(crate) fn of(kind: EntryKind) -> Option<Self> {
+    pub(crate) fn from_kind(kind: EntryKind) -> Option<Self> {
         let all = [Self::VirtualKey, Self::Team, Self::Customer, Self::Model];
         all.into_iter().find(|owner| owner.kind() == kind)
     }

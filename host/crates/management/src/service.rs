@@ -25,11 +25,11 @@ use airlock_config::{Config, ConfigError, ConfigSource, StoreKeyError};
 use airlock_core::{act::Acts, door::Membership, operator::Operator};
 use airlock_limits::Limiter;
 use airlock_lock::FileReadings;
-use airlock_plugin::{InspectError, Metadata};
-use airlock_server::{
+use airlock_operator_api::{
     ConfiguredOperator, Management, ManagementRefusal, ManagementRequest, ManagementSettings,
     OperatorLogins,
 };
+use airlock_plugin::{InspectError, Metadata};
 use airlock_store::{Database, LazyDatabase, Unavailable, operators::StoredOperator};
 use airlock_strings::with_causes;
 
@@ -61,7 +61,10 @@ impl ServiceSettings {
     /// Returns the settings of the API for a configuration, whose store is `database`.
     pub fn new(config: &Config, database: LazyDatabase) -> Self {
         Self {
-            source: config.file.clone().map(|file| Arc::new(ConfigSource::new(file))),
+            source: config
+                .file
+                .clone()
+                .map(|file| Arc::new(ConfigSource::new(file).with_vaults(config.vaults.clone()))),
             database,
             operators: config.server.management.operators.clone(),
             running: RunningSettings::new(config),

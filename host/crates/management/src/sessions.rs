@@ -15,7 +15,7 @@ use airlock_core::{
     operator::Operator,
     secret::Secret,
 };
-use airlock_server::ManagementRefusal;
+use airlock_operator_api::ManagementRefusal;
 use airlock_store::operator_session::OperatorSession;
 
 impl Service {

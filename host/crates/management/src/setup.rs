@@ -1,4 +1,4 @@
-//! The setup token: a gateway without an operator prints one at its start, and whoever has it makes
+//! The setup token: a gateway without an operator prints one at its start, and its holder makes
 //! the first operator. It is kept in memory alone, and is of no use once there is an operator.
 
 use parking_lot::Mutex;

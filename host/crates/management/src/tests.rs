@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::Service;
 use airlock_config::Config;
 use airlock_core::operator::{Operator, Role};
-use airlock_server::{Management as _, ManagementRefusal, ManagementRequest};
+use airlock_operator_api::{Management as _, ManagementRefusal, ManagementRequest};
 
 const KEYS: &str = "/api/governance/virtual-keys";
 

@@ -122,6 +122,7 @@ impl Connection {
 
     /// Closes the connection because of an error, and stops the process behind it.
     pub async fn close(self, error: ConnectionError) -> ConnectionFailure {
+        self.link.record_failure();
         // A flood is the cause of any other error.
         let error = self.link.inbox().flood().map_or(error, ConnectionError::Flood);
         // What was written later than the start concerns no start.

@@ -21,7 +21,7 @@ const OTHER_TRANSPORT: [&str; 5] =
 pub struct HttpServer {
     /// The transport that it speaks.
     pub transport: HttpTransport,
-    /// How it is reached.
+    /// Address, headers and certificates of its connection.
     pub settings: HttpSettings,
 }
 

@@ -15,6 +15,7 @@
 //! | `transport` | the contract between a connection and its transport |
 //! | `stdio`, `http`, `sse` | the transports |
 //! | `process`, `docker` | servers that are child processes, and servers in containers |
+//! | `embedded` | servers that an embedding program reaches in its own way |
 //! | `inbox` | screens every message of a server, with `flood` and `decode` |
 //! | `secrets` | the secrets of a server's settings, which are redacted in what it sends |
 //! | `oauth`, `credentials` | logins at servers with OAuth, and the access token of each request |
@@ -36,6 +37,7 @@ mod connector;
 mod credentials;
 mod decode;
 mod docker;
+mod embedded;
 mod error;
 mod flood;
 mod handshake;
@@ -72,6 +74,7 @@ pub use self::{
     credentials::{Credentials, UserGrant},
     decode::read_response,
     docker::{Docker, Image, Mount, Place},
+    embedded::{ConnectFailure, EmbeddedServer, ServerStream, ServerTransport},
     error::{ConnectionError, ConnectionFailure},
     handshake::{Handshake, HandshakeError, Identity, complete_handshake},
     http::{
@@ -89,7 +92,7 @@ pub use self::{
         MAX_REQUESTS_IN_FLIGHT, MAX_TREE_BYTES,
     },
     link::{
-        AbandonedRequests, AskError, HeldPermits, Link, Receiver, Report, Request, RequestObserver,
+        AbandonedRequests, AskError, HeldPermits, Link, LinkObserver, Receiver, Report, Request,
     },
     listing::{ToolList, read_tools},
     logs::StderrLogs,

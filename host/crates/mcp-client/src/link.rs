@@ -1,6 +1,7 @@
 //! JSON-RPC with one server over any transport: requests, notifications, and responses to the
 //! server's own requests.
 
+mod observer;
 mod request;
 mod trace;
 
@@ -10,9 +11,9 @@ use std::{
     pin::pin,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicI64, Ordering},
+        atomic::{AtomicBool, AtomicI64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use parking_lot::Mutex;
@@ -20,8 +21,11 @@ use serde_json::Value;
 use tokio::{sync::mpsc, task::JoinSet, time::timeout};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-pub use self::request::Request;
-use self::trace::AskSpan;
+pub use self::{observer::LinkObserver, request::Request};
+use self::{
+    observer::{ObservedAsk, connection_error},
+    trace::AskSpan,
+};
 use super::{
     agreed::{Agreed, Capability},
     decode::{self, Reception},
@@ -41,7 +45,10 @@ pub struct Link {
     abandoned: mpsc::Sender<Abandoned>,
     log_level: Mutex<Option<LogLevel>>,
     users: TaskTracker,
-    observer: OnceLock<RequestObserver>,
+    opened: Instant,
+    observer: OnceLock<Arc<dyn LinkObserver>>,
+    /// True if the connection was closed because of an error.
+    has_failed: AtomicBool,
 }
 
 /// Report of a server about a request that is in flight.
@@ -57,9 +64,6 @@ pub type AbandonedRequests = mpsc::Receiver<Abandoned>;
 
 /// Permits of a request. What they are is known to those that give them.
 pub type HeldPermits = Arc<dyn Any + Send + Sync>;
-
-/// Receives the method of each request that has ended, and the time that it took. Must not block.
-pub type RequestObserver = Arc<dyn Fn(&'static str, Duration) + Send + Sync>;
 
 /// Abandoned work of a server.
 pub enum Abandoned {
@@ -127,7 +131,9 @@ impl Link {
             abandoned,
             log_level: Mutex::new(None),
             users: TaskTracker::new(),
+            opened: Instant::now(),
             observer: OnceLock::new(),
+            has_failed: AtomicBool::new(false),
         };
         (Arc::new(link), queue, AbortOnDropHandle::new(receiver))
     }
@@ -147,10 +153,15 @@ impl Link {
         &self.users
     }
 
-    /// Sets the observer of requests that end from now on. The first one stays.
-    pub fn observe(&self, observer: RequestObserver) {
+    /// Sets the observer of the connection, and of requests that end from now on. The first one stays.
+    pub fn observe(&self, observer: Arc<dyn LinkObserver>) {
         // A connection has one server.
         let _ = self.observer.set(observer);
+    }
+
+    /// Records that the connection is closed because of an error.
+    pub(super) fn record_failure(&self) {
+        self.has_failed.store(true, Ordering::Relaxed);
     }
 
     /// Records the result of the handshake.
@@ -273,6 +284,15 @@ impl Link {
     }
 }
 
+impl Drop for Link {
+    fn drop(&mut self) {
+        if let Some(observer) = self.observer.get() {
+            let has_failed = self.has_failed.load(Ordering::Relaxed);
+            observer.session_ended(self.opened.elapsed(), connection_error(has_failed));
+        }
+    }
+}
+
 /// A request that is ready to be sent.
 #[must_use = "it is not sent before its response is awaited"]
 pub struct Asking<'a> {
@@ -292,7 +312,9 @@ impl<'a> Asking<'a> {
     pub async fn result(self) -> Result<Value, AskError> {
         let id = self.link.next_id.fetch_add(1, Ordering::Relaxed);
         let span = AskSpan::begin(self.link, &self.request, id);
-        let asked = self.exchange(id, &span).await.and_then(|text| read_result(&text));
+        let observed = ObservedAsk::begin(self.link, self.request.method);
+        let asked = self.send(id, &span).await.and_then(|text| read_result(&text));
+        observed.end(&asked);
         span.end(&asked);
         asked
     }
@@ -301,19 +323,10 @@ impl<'a> Asking<'a> {
     pub async fn text(self) -> Result<Vec<u8>, AskError> {
         let id = self.link.next_id.fetch_add(1, Ordering::Relaxed);
         let span = AskSpan::begin(self.link, &self.request, id);
-        let asked = self.exchange(id, &span).await;
+        let observed = ObservedAsk::begin(self.link, self.request.method);
+        let asked = self.send(id, &span).await;
+        observed.end_with_text(&asked);
         span.end_with_text(&asked);
-        asked
-    }
-
-    async fn exchange(self, id: i64, span: &AskSpan) -> Result<Vec<u8>, AskError> {
-        let link = self.link;
-        let method = self.request.method;
-        let began = Instant::now();
-        let asked = self.send(id, span).await;
-        if let Some(observer) = link.observer.get() {
-            observer(method, began.elapsed());
-        }
         asked
     }
 

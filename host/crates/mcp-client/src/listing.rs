@@ -48,25 +48,25 @@ pub async fn read_tools(link: &Link) -> Result<ToolList, AskError> {
     }
 }
 
-async fn page(link: &Link, cursor: Option<String>) -> Result<Page, AskError> {
+async fn page(link: &Link, cursor: Option<String>) -> Result<ToolPage, AskError> {
     let mut request = Request::new(method::TOOLS_LIST).in_pages();
     if let Some(cursor) = cursor {
         request = request.with("cursor", Value::from(cursor).to_string());
     }
     let text = link.ask(request).text().await?;
-    Page::read(&text)
+    ToolPage::read(&text)
 }
 
 /// One page, whose tools are JSON text that may be invalid, each for itself.
 #[derive(Debug)]
-struct Page {
+struct ToolPage {
     /// `None` if the member is no list.
     tools: Option<Vec<String>>,
     cursor: Option<String>,
     ttl: Option<Duration>,
 }
 
-impl Page {
+impl ToolPage {
     /// Splits a response. The text is not checked as a whole: one tool that is nested too deeply or
     /// has a number that is out of range must not take the others with it.
     fn read(text: &[u8]) -> Result<Self, AskError> {
@@ -128,7 +128,7 @@ impl ToolList {
     }
 
     /// Adds a page. Returns the cursor of the next page; `None` if no further page is to be read.
-    fn add(&mut self, page: &Page, scrubber: &Scrubber) -> Option<String> {
+    fn add(&mut self, page: &ToolPage, scrubber: &Scrubber) -> Option<String> {
         self.pages += 1;
         self.ttl = page.ttl.or(self.ttl);
         let Some(tools) = &page.tools else {

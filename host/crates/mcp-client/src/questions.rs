@@ -126,7 +126,7 @@ impl Asked {
             if bytes > MAX_QUESTION_BYTES {
                 return Err(Refused::TooLarge);
             }
-            let Request { method, params } =
+            let QuestionRequest { method, params } =
                 serde_json::from_value(request).map_err(|_| Refused::Malformed)?;
             let question = question(key, &method, params, client, permitted)?;
             keys.push(Asking { own, shown: question.key.clone(), kind: question.kind });
@@ -171,7 +171,7 @@ pub fn question_response(kind: QuestionKind, given: Option<String>) -> Result<St
 }
 
 #[derive(Deserialize)]
-struct Request {
+struct QuestionRequest {
     method: String,
     #[serde(default)]
     params: Map<String, Value>,
@@ -185,7 +185,7 @@ impl ServerQuestion {
         client: &ClientName,
         permitted: QuestionKinds,
     ) -> Result<Question, Refused> {
-        let Request { method, params } =
+        let QuestionRequest { method, params } =
             serde_json::from_slice(&self.text).map_err(|_| Refused::Malformed)?;
         question(key, &method, params, client, permitted)
     }

@@ -104,7 +104,7 @@ impl SseSession {
 
     async fn post(&self, message: Outgoing) -> Result<(), SendError> {
         let Outgoing { text, kind } = message;
-        let purpose = Purpose::of(&kind);
+        let purpose = Purpose::from_kind(&kind);
         let _permit = self.connection.permit(&kind).await?;
         let (mut own, request) = match kind {
             OutgoingKind::Request(head) => {

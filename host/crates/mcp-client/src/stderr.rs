@@ -26,11 +26,11 @@ const MARGIN_BYTES: usize = 16 << 10;
 /// they are shown.
 pub(super) struct StderrTail {
     scrubber: Arc<Scrubber>,
-    kept: Mutex<Kept>,
+    kept: Mutex<KeptLines>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct KeptLines {
     bytes: VecDeque<u8>,
     /// True if earlier bytes were dropped.
     is_cut: bool,

@@ -36,15 +36,15 @@ pub(super) fn over(channel: Channel, opening: Opening<'_>) -> Opened {
 pub struct Stdio<R> {
     /// Taken by the one receiver.
     frames: Mutex<Frames<R>>,
-    requests: mpsc::Sender<Line>,
-    control: mpsc::Sender<Line>,
+    requests: mpsc::Sender<QueuedLine>,
+    control: mpsc::Sender<QueuedLine>,
     closed: CancellationToken,
     writer: Mutex<Option<AbortOnDropHandle<()>>>,
     inbox: Arc<Inbox>,
 }
 
 /// A message that waits to be written.
-struct Line {
+struct QueuedLine {
     text: String,
     written: oneshot::Sender<std::io::Result<()>>,
     /// True if the message is left out when its sender no longer waits.
@@ -79,7 +79,7 @@ impl<R: AsyncRead + Send + Unpin + 'static> Transport for Stdio<R> {
         let is_request = matches!(message.kind, OutgoingKind::Request(_));
         let queue = if is_request { &self.requests } else { &self.control };
         let (written, done) = oneshot::channel();
-        let queued = queue.try_send(Line { text: message.text, written, is_request });
+        let queued = queue.try_send(QueuedLine { text: message.text, written, is_request });
         Box::pin(async move {
             match queued {
                 Err(mpsc::error::TrySendError::Full(_)) => return Err(SendError::Full),
@@ -142,8 +142,8 @@ fn framed(text: &str, has_headers: bool) -> Vec<u8> {
 async fn write_all(
     mut write: impl AsyncWrite + Unpin,
     has_headers: bool,
-    mut requests: mpsc::Receiver<Line>,
-    mut control: mpsc::Receiver<Line>,
+    mut requests: mpsc::Receiver<QueuedLine>,
+    mut control: mpsc::Receiver<QueuedLine>,
     closed: CancellationToken,
 ) {
     let writing = async {

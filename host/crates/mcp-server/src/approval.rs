@@ -40,9 +40,6 @@ pub(super) enum ApprovalOutcome {
     Decided(Approval),
     /// The user refused, or did not answer in time.
     Declined(Cow<'static, str>),
-    /// The call is undecided: it stays in the list of pending approvals, under this
-    /// identifier.
-    Pending(String),
     /// The client has to repeat the call with the user's answer. The result that says so.
     Asked(String),
 }

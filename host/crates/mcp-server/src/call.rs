@@ -21,7 +21,7 @@ mod running;
 use std::{borrow::Cow, sync::Arc, time::Instant};
 
 use self::{
-    approve::{approve, approved_before},
+    approve::{CallApproval, approve, approved_before},
     no_output::NoOutput,
     reports::ToolReports,
     running::RunningCall,
@@ -36,12 +36,13 @@ use super::{
     settings::ApprovalMode,
     tasks::Deferral,
     toolbox::{self, Toolbox},
+    trace,
 };
 use airlock_core::door::log_call;
 use airlock_core::{
     door::{Approval, Caller, Entry, Events, Origin},
     threads,
-    tool::{CallError, Tool, ToolOutput},
+    tool::{CallError, HostCode, Tool, ToolOutput},
 };
 use airlock_strings::cut;
 use airlock_wire::{
@@ -96,6 +97,7 @@ impl ToolCall<'_> {
             return Err(NoOutput::Failed(CallError::tools_disabled()));
         }
         let entry = self.find(&toolbox)?;
+        trace::name_tool(self.name);
         if deferral.as_ref().is_some_and(|deferral| deferral.is_requested) {
             self.check_may_be_task(&entry.tool)?;
         }
@@ -113,10 +115,12 @@ impl ToolCall<'_> {
             arguments: arguments.as_str(),
             tenant,
         };
-        let approval = if dialog.goes_on() {
-            approved_before(self.service.approval(self.client), entry)
+        let CallApproval { approval, approved } = if dialog.goes_on() {
+            CallApproval::from(approved_before(self.service.approval(self.client), entry))
         } else {
-            approve(self.service, self.client, &question, self.params, self.outlet).await?
+            let asked =
+                approve(self.service, self.client, &toolbox, &question, self.params, self.outlet);
+            asked.await.inspect_err(|end| self.report_declined(&toolbox, end))?
         };
 
         // A question may have taken minutes.
@@ -133,7 +137,7 @@ impl ToolCall<'_> {
         let hears_events = reports.are_wanted() || deferral.is_some();
         let (caller, events) = self.caller(&current, approval, &dialog, hears_events);
         let mut running =
-            RunningCall { caller, tool, arguments, events, reports, deferral, id: None };
+            RunningCall { caller, tool, arguments, approved, events, reports, deferral, id: None };
 
         let began = Instant::now();
         let ran = running.run(&mut dialog).await;
@@ -142,6 +146,15 @@ impl ToolCall<'_> {
         ran.map_err(|error| {
             NoOutput::after_run(error, self.name, version, approval, running.is_task())
         })
+    }
+
+    /// Reports a call that a person has denied: the door is not asked about it.
+    fn report_declined(&self, toolbox: &Toolbox, end: &NoOutput) {
+        if let NoOutput::Failed(error) = end
+            && error.tool_code() == Some(&*HostCode::Declined.prefixed())
+        {
+            toolbox.view().report_refusal(&toolbox::ORIGIN, self.name, error);
+        }
     }
 
     /// Finds the tool. An unknown tool and a hidden one look the same.

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use super::{
     call,
     exchange::Exchange,
-    listen, relay,
+    listen,
+    metrics::ObservedRequest,
+    relay,
     service::{Incoming, Requester, Service},
     task_requests,
     trace::RequestSpan,
@@ -17,7 +19,8 @@ impl Service {
     /// itself, because they change its state.
     pub fn begin(self: &Arc<Self>, request: Request, client: Requester) -> Exchange {
         let span = RequestSpan::begin(&request, &client);
-        self.dispatch(request, client).traced(span)
+        let observed = ObservedRequest::begin(self.times(), &request.method);
+        self.dispatch(request, client).observed(observed).traced(span)
     }
 
     fn dispatch(self: &Arc<Self>, request: Request, client: Requester) -> Exchange {

@@ -18,7 +18,7 @@ use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
-use super::trace::RequestSpan;
+use super::{metrics::ObservedRequest, trace::RequestSpan};
 use airlock_core::door::SessionId;
 use airlock_telemetry::TraceFuture as _;
 use airlock_wire::{
@@ -72,6 +72,8 @@ pub struct Exchange {
     has_ended: bool,
     /// Span of the request; `None` once it has ended.
     span: Option<RequestSpan>,
+    /// Measures the request; `None` once it has ended.
+    observed: Option<ObservedRequest>,
 }
 
 impl Exchange {
@@ -83,7 +85,7 @@ impl Exchange {
     {
         let (sender, queue) = mpsc::channel(QUEUE);
         let work = Box::pin(work(Outlet { sender, asks }));
-        Self { id, work, queue, done: None, has_ended: false, span: None }
+        Self { id, work, queue, done: None, has_ended: false, span: None, observed: None }
     }
 
     /// Adds the span of the request, under which the work runs. Without a trace, nothing changes.
@@ -93,6 +95,11 @@ impl Exchange {
         }
         let work = Box::pin(self.work.in_span(span.span()));
         Self { work, span: Some(span), ..self }
+    }
+
+    /// Measures the request.
+    pub(crate) fn observed(self, observed: ObservedRequest) -> Self {
+        Self { observed: Some(observed), ..self }
     }
 
     /// Creates an exchange whose response is known.
@@ -127,6 +134,9 @@ impl Exchange {
                 if let Some(span) = self.span.take() {
                     span.end(&result);
                 }
+                if let Some(observed) = self.observed.take() {
+                    observed.end(&result);
+                }
                 self.done = Some(Answer::new(&self.id, result));
             }
             // After the work, which may have sent something, and before its response.
@@ -145,7 +155,7 @@ impl Exchange {
     }
 }
 
-/// Where the work of a request sends what precedes its response.
+/// Sends the messages that precede the response of a request.
 #[derive(Clone)]
 pub(crate) struct Outlet {
     sender: mpsc::Sender<Outgoing>,

@@ -30,6 +30,7 @@
 //! | `session` | sessions of the legacy era, bounded and expiring |
 //! | `event_log` | the events of one stream, kept for a client that lost the connection |
 //! | `trace` | the span of a request |
+//! | `metrics` | the times of requests and sessions |
 //! | `watch` | notices a change of a list |
 //! | `stdio` | one client over a pair of queues: stdin and stdout, or HTTP+SSE |
 //! | `bridge` | forwards messages between stdin and stdout and a running gateway |
@@ -49,6 +50,7 @@ mod exchange;
 mod list;
 mod listen;
 mod meta;
+mod metrics;
 mod offers;
 mod owner;
 mod questions;
@@ -73,6 +75,7 @@ pub use self::{
     event_log::EventReader,
     exchange::{Answer, Exchange, Outgoing},
     meta::{Peer, client_name, initialized_name, named_version, names_version},
+    metrics::ServerTimes,
     owner::owner,
     relay::is_relayed,
     service::{

@@ -12,6 +12,7 @@ use super::{
     resources::{MAX_NAME_BYTES, failed, not_found, target},
     result::{SERVER_INFO, repaired, server_info},
     service::{Incoming, Requester},
+    trace,
 };
 use airlock_core::{
     door::{RelayError, RelayRequest, Subject},
@@ -26,7 +27,7 @@ use airlock_wire::{
     version::Version,
 };
 
-/// Result of a completion that nobody makes.
+/// Result of a completion that no server makes.
 const NO_COMPLETION: &str = r#"{"completion":{"values":[],"total":0,"hasMore":false}}"#;
 
 /// Returns whether [`run`] handles a method.
@@ -147,6 +148,7 @@ impl Context<'_> {
         let name = request.params.string("name").filter(|name| name.len() <= MAX_NAME_BYTES);
         let name = name.ok_or_else(|| RpcError::invalid_params("`name` must be a string"))?;
         let (source, original) = offering.prompt(&name).ok_or_else(|| unknown_prompt(&name))?;
+        trace::name_prompt(&name);
         let arguments = object(request, "arguments")?;
         let get = RelayRequest::Prompt { name: original, arguments };
         let ran = match self.relay(&source, get).await? {

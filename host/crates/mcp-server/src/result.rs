@@ -41,42 +41,42 @@ struct CallToolResult {
 /// Returns the result of a call that ran, as JSON text.
 pub(crate) fn complete(output: ToolOutput, version: Version) -> String {
     let ToolOutput { content, structured, meta, extra } = output;
-    write(Parts { content, structured, meta, extra, is_error: false }, version)
+    write(ResultParts { content, structured, meta, extra, is_error: false }, version)
 }
 
 /// Returns the result of a call that failed, as JSON text: the model reads why.
 pub(crate) fn failed(error: &CallError, version: Version) -> String {
     let message = Content::text(error.to_string());
     let parts = match error.details() {
-        Details::Tool(own) => Parts {
+        Details::Tool(own) => ResultParts {
             content: [message].into_iter().chain(own.content.iter().cloned()).collect(),
             structured: own.details.clone(),
             meta: own.meta.clone(),
             extra: own.extra.clone(),
             is_error: true,
         },
-        Details::Suspended(suspension) => Parts {
+        Details::Suspended(suspension) => ResultParts {
             content: vec![message, Content::text(instructions(suspension))],
             meta: Some(Map::from_iter([(RUN.to_owned(), suspension.to_json())])),
             is_error: true,
-            ..Parts::default()
+            ..ResultParts::default()
         },
-        Details::LoginRequired(login) => Parts {
+        Details::LoginRequired(login) => ResultParts {
             content: vec![message],
             meta: Some(Map::from_iter([(LOGIN.to_owned(), json!({"url": login.url}))])),
             is_error: true,
-            ..Parts::default()
+            ..ResultParts::default()
         },
-        _ => Parts { content: vec![message], is_error: true, ..Parts::default() },
+        _ => ResultParts { content: vec![message], is_error: true, ..ResultParts::default() },
     };
     let mut meta = parts.meta.unwrap_or_default();
     meta.insert(ERROR.to_owned(), json!(CallFailure::from(error)));
-    write(Parts { meta: Some(meta), ..parts }, version)
+    write(ResultParts { meta: Some(meta), ..parts }, version)
 }
 
 /// Parts of a result, as their source made them.
 #[derive(Default)]
-struct Parts {
+struct ResultParts {
     content: Vec<Content>,
     structured: Option<Value>,
     meta: Option<Map<String, Value>>,
@@ -84,8 +84,8 @@ struct Parts {
     is_error: bool,
 }
 
-fn write(parts: Parts, version: Version) -> String {
-    let Parts { content, structured, mut meta, extra, is_error } = parts;
+fn write(parts: ResultParts, version: Version) -> String {
+    let ResultParts { content, structured, mut meta, extra, is_error } = parts;
     let mut content: Vec<Content> =
         content.into_iter().map(|part| repaired(part, version)).collect();
     if content.is_empty()

@@ -11,6 +11,7 @@ use super::{
     approval::Seal,
     exchange::{Asks, Outlet},
     meta::{self, LogLevel, Peer},
+    metrics::ServerTimes,
     offers::{OfferList, Offering},
     result::{SERVER_INFO, server_info},
     settings::{ApprovalMode, Settings},
@@ -55,6 +56,7 @@ struct ServiceParts {
     /// Time until which lists wait for sources that have never been listed.
     settles: Instant,
     closing: CancellationToken,
+    times: Arc<ServerTimes>,
 }
 
 /// Time after its start for which the gateway waits for sources that have never been listed, before a
@@ -109,6 +111,7 @@ impl Service {
             tasks: Arc::default(),
             settles: Instant::now() + SETTLE,
             closing: CancellationToken::new(),
+            times: Arc::default(),
         };
         Arc::new(Self { terms, parts: Arc::new(parts) })
     }
@@ -127,6 +130,11 @@ impl Service {
     pub(super) fn latest(&self) -> Arc<Self> {
         let terms = self.parts.latest.read().clone();
         Arc::new(Self { terms, parts: self.parts.clone() })
+    }
+
+    /// Returns the times of requests and sessions.
+    pub fn times(&self) -> &Arc<ServerTimes> {
+        &self.parts.times
     }
 
     /// Returns the result of a request for a page of a list. Fails if the list is not offered.
@@ -162,7 +170,7 @@ impl Service {
             String::new()
         };
         let text = ["{\"", member, "\":[", page.items, "]", &next, &rest, "}"].concat();
-        let known = Known::of(&toolbox, list);
+        let known = Known::read(&toolbox, list);
         Ok(ListedPage { text, known })
     }
 

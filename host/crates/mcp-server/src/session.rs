@@ -21,6 +21,7 @@ use super::{
     event_log::{EventLog, EventReader},
     exchange::{Asks, Exchange, Outgoing},
     meta::{LogLevel, Peer},
+    metrics::ServerTimes,
     running::{RunningRequests, guarded},
     settings::SessionBounds,
     subscriptions::Subscriptions,
@@ -52,6 +53,7 @@ pub struct Sessions {
     streams: Mutex<Streams>,
     /// Running requests.
     tasks: TaskTracker,
+    times: Arc<ServerTimes>,
 }
 
 /// Streams that wait for notifications, by tenant and in their order.
@@ -106,6 +108,8 @@ pub struct Session {
     next_stream: AtomicU64,
     closed: CancellationToken,
     tasks: TaskTracker,
+    opened: Instant,
+    times: Arc<ServerTimes>,
 }
 
 struct SessionState {
@@ -121,13 +125,14 @@ struct SessionState {
 }
 
 impl Sessions {
-    /// Creates an empty set of sessions.
-    pub fn new(bounds: SessionBounds) -> Arc<Self> {
+    /// Creates an empty set of sessions, whose times are measured.
+    pub fn new(bounds: SessionBounds, times: Arc<ServerTimes>) -> Arc<Self> {
         Arc::new(Self {
             bounds: Mutex::new(bounds),
             by_id: Mutex::default(),
             streams: Mutex::default(),
             tasks: TaskTracker::new(),
+            times,
         })
     }
 
@@ -165,7 +170,8 @@ impl Sessions {
             }
             own = count(&by_id, &tenant);
         }
-        let session = Arc::new(Session::new(tenant, scope, peer, self.tasks.clone()));
+        let session = Session::new(tenant, scope, peer, self.tasks.clone(), self.times.clone());
+        let session = Arc::new(session);
         by_id.insert(session.id.clone(), session.clone());
         Ok(session)
     }
@@ -308,7 +314,13 @@ impl Drop for StreamSlot {
 }
 
 impl Session {
-    fn new(tenant: Tenant, scope: Scope, peer: Peer, tasks: TaskTracker) -> Self {
+    fn new(
+        tenant: Tenant,
+        scope: Scope,
+        peer: Peer,
+        tasks: TaskTracker,
+        times: Arc<ServerTimes>,
+    ) -> Self {
         let state = SessionState {
             log_level: peer.log_level,
             last_used: Instant::now(),
@@ -330,6 +342,8 @@ impl Session {
             next_stream: AtomicU64::new(1),
             closed: CancellationToken::new(),
             tasks,
+            opened: Instant::now(),
+            times,
         }
     }
 
@@ -494,6 +508,15 @@ impl Session {
 
     fn state(&self) -> MutexGuard<'_, SessionState> {
         lock(&self.state)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // One that has expired may be removed long after its last use.
+        let is_closed = self.closed.is_cancelled();
+        let ended = if is_closed { Instant::now() } else { self.state().last_used };
+        self.times.observe_session(ended.saturating_duration_since(self.opened));
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Settings of the gateway as an MCP server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// How a call that needs an approval is decided.
+    /// Treatment of a call that needs an approval.
     pub approval: ApprovalMode,
     /// Exceptions from it. The first one that applies to a client counts.
     pub approval_rules: Vec<ApprovalRule>,
@@ -45,7 +45,7 @@ impl Default for Settings {
     }
 }
 
-/// How a call that needs an approval is handled.
+/// Treatment of a call that needs an approval: refused, asked for, or run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ApprovalMode {
     /// It is refused.

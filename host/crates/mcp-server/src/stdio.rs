@@ -4,7 +4,10 @@
 //! Requests of both eras may be mixed. A client of the legacy era declares its capabilities with
 //! `initialize`; before, it is treated as a client without any.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::mpsc, task::JoinSet};
@@ -13,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     exchange::{Answer, Asks, Exchange, Outgoing},
     meta::{self, Peer},
+    metrics::ObservedSession,
     running::{RunningRequests, guarded},
     service::{self, EMPTY_RESULT, Requester, Service},
     session::no_memory,
@@ -84,7 +88,8 @@ pub async fn serve_connection(
 ) {
     let stop = settings.stop.clone();
     let drain_timeout = settings.drain_timeout;
-    let mut connection = Connection::new(service, settings, output);
+    let _session = ObservedSession::open(service.times().clone());
+    let mut connection = StdioClient::new(service, settings, output);
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
@@ -105,7 +110,7 @@ pub async fn serve_connection(
 }
 
 /// One client.
-struct Connection {
+struct StdioClient {
     service: Arc<Service>,
     settings: ConnectionSettings,
     output: mpsc::Sender<String>,
@@ -121,7 +126,7 @@ struct Connection {
     watching: CancellationToken,
 }
 
-impl Connection {
+impl StdioClient {
     fn new(
         service: Arc<Service>,
         settings: ConnectionSettings,
@@ -165,7 +170,9 @@ impl Connection {
 
     async fn request(&mut self, request: Request, memory: Charge) {
         let id = request.id.clone();
+        let began = Instant::now();
         let is_modern = meta::names_version(&request.params) || request.method == method::DISCOVER;
+        let name = method::metric_name(&request.method);
         let result = match request.method.as_str() {
             method::INITIALIZE if !is_modern => self.initialize(&request),
             method::SET_LEVEL if !is_modern => {
@@ -188,6 +195,7 @@ impl Connection {
                 }
             }
         };
+        self.service.times().observe(name, began, &result);
         self.send(Answer::new(&id, result).text).await;
     }
 

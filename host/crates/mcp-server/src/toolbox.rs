@@ -243,10 +243,10 @@ fn quoted(text: &str) -> String {
 /// The toolboxes that were used last.
 pub struct Toolboxes {
     catalog: Arc<Catalog>,
-    kept: Mutex<VecDeque<Kept>>,
+    kept: Mutex<VecDeque<KeptLists>>,
 }
 
-struct Kept {
+struct KeptLists {
     snapshot: Arc<Snapshot>,
     tenant: Tenant,
     /// The virtual key, which may be changed while the catalog stays as it is. One tenant may come with
@@ -261,7 +261,7 @@ struct Kept {
     toolbox: Arc<Toolbox>,
 }
 
-impl Kept {
+impl KeptLists {
     fn is_of(&self, snapshot: &Arc<Snapshot>, selection: &Selection) -> bool {
         Arc::ptr_eq(&self.snapshot, snapshot)
             && self.tenant == selection.tenant()
@@ -322,7 +322,7 @@ impl Toolboxes {
         {
             kept.remove(last);
         }
-        kept.push_front(Kept {
+        kept.push_front(KeptLists {
             tenant,
             key: selection.key.clone(),
             scope: selection.scope.clone(),

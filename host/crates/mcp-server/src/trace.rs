@@ -10,13 +10,18 @@ use airlock_wire::{
 };
 
 /// Errors of the protocol that are the client's fault, and none of the gateway.
-const OF_CLIENT: [i64; 5] = [
+pub(super) const OF_CLIENT: [i64; 5] = [
     code::PARSE,
     code::INVALID_REQUEST,
     code::METHOD_NOT_FOUND,
     code::INVALID_PARAMS,
     code::RESOURCE_NOT_FOUND,
 ];
+
+/// Name of the span of a request with another method.
+const UNKNOWN_METHOD: &str = "mcp.request";
+/// Value of an attribute for all that is not known.
+const OTHER: &str = "_OTHER";
 
 /// Span of a request. Dropping it before its end means that the client has cancelled the request.
 pub(super) struct RequestSpan(Span);
@@ -28,30 +33,18 @@ impl RequestSpan {
         if method == method::PING || !airlock_telemetry::is_on() {
             return Self(Span::none());
         }
-        let target = match method {
-            method::TOOLS_CALL | method::PROMPTS_GET => request.params.string("name"),
-            _ => None,
-        };
-        let name = target.as_deref();
+        let known = method::known(method);
         let key = client.selection.key.as_deref();
-        let span = Span::server(|| match name {
-            Some(name) => format!("{method} {name}"),
-            None => method.to_owned(),
-        });
+        let span = Span::server(|| known.unwrap_or(UNKNOWN_METHOD).to_owned());
         let span = span.of_caller(sent(&request.params), key.is_some()).start();
         if !span.is_recorded() {
             return Self(span);
         }
-        span.set(names::MCP_METHOD_NAME, method);
+        span.set(names::MCP_METHOD_NAME, known.unwrap_or(OTHER));
         span.set(names::MCP_PROTOCOL_VERSION, client.peer.version.as_str());
         span.set(names::JSONRPC_REQUEST_ID, request.id.as_json().trim_matches('"'));
-        match name {
-            Some(tool) if method == method::TOOLS_CALL => {
-                span.set(names::GEN_AI_OPERATION_NAME, names::EXECUTE_TOOL);
-                span.set(names::GEN_AI_TOOL_NAME, tool);
-            }
-            Some(prompt) => span.set(names::GEN_AI_PROMPT_NAME, prompt),
-            None => {}
+        if method == method::TOOLS_CALL {
+            span.set(names::GEN_AI_OPERATION_NAME, names::EXECUTE_TOOL);
         }
         if let Some(key) = key.and_then(|key| key.membership().key.as_deref()) {
             span.set(names::AIRLOCK_KEY_ID, key);
@@ -68,9 +61,7 @@ impl RequestSpan {
     pub(super) fn end(self, result: &Result<String, RpcError>) {
         if self.0.is_recorded() {
             match result {
-                Ok(text) if raw::member(text, "isError") == Some("true") => {
-                    self.0.fail(names::TOOL_ERROR, "");
-                }
+                Ok(text) if is_tool_error(text) => self.0.fail(names::TOOL_ERROR, ""),
                 Ok(_) => {}
                 Err(error) => {
                     let code = error.code.to_string();
@@ -93,10 +84,28 @@ impl Drop for RequestSpan {
     }
 }
 
+/// Names the span of the request that calls a tool, which the client is offered: clients invent other names.
+pub(super) fn name_tool(tool: &str) {
+    let span = Span::current();
+    span.rename(|| format!("{} {tool}", method::TOOLS_CALL));
+    span.set(names::GEN_AI_TOOL_NAME, tool);
+}
+
+/// Names the span of the request for a prompt, which the client is offered.
+pub(super) fn name_prompt(prompt: &str) {
+    let span = Span::current();
+    span.rename(|| format!("{} {prompt}", method::PROMPTS_GET));
+    span.set(names::GEN_AI_PROMPT_NAME, prompt);
+}
+
+/// Returns whether a result is that of a tool that has failed.
+pub(super) fn is_tool_error(result: &str) -> bool {
+    // Most results are long and have not failed.
+    result.contains("\"isError\"") && raw::member(result, "isError") == Some("true")
+}
+
 /// Returns the position in its trace that a client sends in `_meta` (SEP-414); `None` if it sends none that is
 /// valid.
 fn sent(params: &Params) -> Option<TraceContext> {
-    let parent = params.meta("traceparent").and_then(raw::string)?;
-    let state = params.meta("tracestate").and_then(raw::string);
-    TraceContext::parse(&parent, state.as_deref())
+    TraceContext::parse(&params.meta("traceparent").and_then(raw::string)?)
 }

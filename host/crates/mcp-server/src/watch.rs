@@ -58,7 +58,7 @@ pub struct Known {
 
 impl Known {
     /// Returns the present state of one list; of that of tools for `None`.
-    pub(super) fn of(toolbox: &Toolbox, list: Option<OfferList>) -> Self {
+    pub(super) fn read(toolbox: &Toolbox, list: Option<OfferList>) -> Self {
         let none = Self::default();
         let offering = toolbox.offering();
         match list {

@@ -227,7 +227,8 @@ pub(super) trait ChunkSource: Send {
 impl<'a> Response<'a> {
     /// Creates a streamed response.
     pub(super) fn streamed(source: impl ChunkSource + 'a) -> Self {
-        let rest = stream::try_unfold(source, |mut source| async move {
+        // Boxed: it is moved into the future of each chunk and back, which also would keep room for it twice.
+        let rest = stream::try_unfold(Box::new(source), |mut source| async move {
             Ok(source.next().await?.map(|chunk| (chunk, source)))
         });
         Self::Chunks(Chunks { first: None, rest: rest.boxed(), observed: None, span: None })

@@ -7,8 +7,10 @@ use serde_json::{Map, Value};
 use super::{
     Charge, Object,
     outline::{ChoiceOutline, Outline, UsageMember},
+    work::counted,
 };
-use airlock_core::threads::INLINE_BYTES;
+use airlock_conversation::chat;
+use airlock_core::{model_control::TokenUsage, threads::INLINE_BYTES};
 use airlock_json::{self as json, Caps, raw, weight::object_weight};
 
 /// Memory of a document, in bytes, up to which it is not charged: the base charge of its request
@@ -203,21 +205,13 @@ impl Document {
         calls.map(Vec::len).sum()
     }
 
-    /// Returns whether this is a chunk with the usage and without a choice.
+    /// Returns whether this is a chunk with a `usage` other than null and without a choice.
     pub(super) fn is_usage(&self) -> bool {
-        let has_choices = match &self.outline {
-            Some(outline) => !outline.choices.is_empty(),
-            None => choices(self.object()).next().is_some(),
-        };
-        !has_choices && self.has_usage()
-    }
-
-    /// Returns whether there is a `usage` other than null.
-    pub(super) fn has_usage(&self) -> bool {
-        match &self.outline {
-            Some(outline) => outline.usage == UsageMember::Present,
-            None => self.object().get(USAGE).is_some_and(|usage| !usage.is_null()),
+        if let Some(Outline { choices, usage }) = &self.outline {
+            return choices.is_empty() && matches!(usage, UsageMember::Present(_));
         }
+        let has_usage = self.object().get(USAGE).is_some_and(|usage| !usage.is_null());
+        has_usage && choices(self.object()).next().is_none()
     }
 
     /// Removes a `usage` of null, and nothing else of the text.
@@ -272,6 +266,18 @@ impl Document {
                 serde_json::from_str(raw::member(text, USAGE)?).ok().map(Cow::Owned)
             }
             _ => self.object().get(USAGE).map(Cow::Borrowed),
+        }
+    }
+
+    /// Returns the tokens of the `usage`; `None` if it tells none.
+    pub(super) fn tokens(&self) -> Option<TokenUsage> {
+        match &self.outline {
+            Some(Outline { usage: UsageMember::Present(tokens), .. }) => *tokens,
+            Some(_) => None,
+            None => {
+                let usage = self.object().get(USAGE)?.as_object().cloned()?;
+                counted(&chat::read_usage(usage))
+            }
         }
     }
 
@@ -422,13 +428,14 @@ mod tests {
     #[test]
     fn a_short_chat_completion_that_is_passed_on_gets_no_tree() {
         let held = MemoryBudget::unlimited().charge();
-        let usage = r#""usage":{"total_tokens":0.10}"#;
+        let usage = r#""usage":{"total_tokens":0.10,"prompt_tokens":7}"#;
         let caps = Caps::memory(1 << 20);
         let text = format!(r#"{{"id":"a","choices":[{{"index":2,"delta":{{}}}}],{usage}}}"#);
         let chunk = Document::read_chunk(text.clone(), &caps, &held).expect("an object");
         assert_eq!((chunk.indices(), chunk.has_calls(), chunk.has_end()), (vec![2], false, false));
         assert_eq!(chunk.head(), Object::from_iter([("id".to_owned(), "a".into())]));
         assert_eq!(chunk.usage().expect("a usage")["total_tokens"], 0.1);
+        assert_eq!(chunk.tokens().map(|tokens| tokens.input), Some(7));
         assert!(chunk.object.get().is_none());
         assert_eq!(chunk.into_line(), text);
 

@@ -120,13 +120,16 @@ fn path_of(model: &str) -> Result<String, Untranslatable> {
         Some((folder @ (MODELS | "tunedModels"), name)) => (folder, name),
         _ => (MODELS, model),
     };
-    let is_valid = |c: u8| c.is_ascii_alphanumeric() || b"-_.@".contains(&c);
-    if !(1..=MAX_MODEL_BYTES).contains(&name.len()) || !name.bytes().all(is_valid) {
+    if !(1..=MAX_MODEL_BYTES).contains(&name.len()) || !name.bytes().all(is_name_byte) {
         let rule =
             "it must be the name of a Gemini model, with letters, digits, `-`, `_`, `.` or `@`.";
         return Err(Untranslatable::invalid(&Path::Root.member("model"), rule));
     }
     Ok(format!("{folder}/{name}"))
+}
+
+fn is_name_byte(c: u8) -> bool {
+    c.is_ascii_alphanumeric() || b"-_.@".contains(&c)
 }
 
 /// Reads a response that was not streamed.

@@ -1,7 +1,7 @@
 //! Metrics of providers, with the names of the conventions for generative AI where these have one.
 //!
-//! The values of labels are the names of configured providers, and of models: those that have responded, and of each
-//! provider only so many, because callers choose them.
+//! The values of labels are the names of configured providers, and of models: those that the configuration names, and
+//! of the others that have responded only so many of each provider, because callers choose them.
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Instant};
 
@@ -15,7 +15,7 @@ use prometheus_client::{
 use super::{ModelError, Models, ReplyChunk, Response};
 use airlock_core::model_control::TokenUsage;
 
-/// Maximum models of one provider that are measured apart. Those beyond are `other`.
+/// Maximum models of one provider that only callers name and that are measured apart. Those beyond are `other`.
 const MAX_MODELS: usize = 32;
 /// Longest name of a model that is shown, in bytes.
 const MAX_NAME_BYTES: usize = 128;
@@ -41,7 +41,7 @@ const BOUNDS_TOKENS: [f64; 14] = [
 ];
 /// Model of those that are not measured apart.
 const OTHER: &str = "other";
-/// Error of a stream that its caller has left.
+/// Error of a request or a stream that its caller has left.
 const CANCELLED: &str = "cancelled";
 /// Codes of errors, in the order of their counters: those of [`ModelError::code`] that a provider can cause.
 const ERRORS: [&str; 10] = [
@@ -72,6 +72,8 @@ pub(super) struct ProviderMetrics {
 /// Measurements of one model.
 #[derive(Debug)]
 struct ModelTimes {
+    /// True if the configuration names the model.
+    is_configured: bool,
     durations: Histogram,
     first_chunks: Histogram,
     input: Histogram,
@@ -79,8 +81,9 @@ struct ModelTimes {
 }
 
 impl ModelTimes {
-    fn new() -> Self {
+    fn new(is_configured: bool) -> Self {
         Self {
+            is_configured,
             durations: Histogram::new(BOUNDS_SECONDS),
             first_chunks: Histogram::new(BOUNDS_SECONDS),
             input: Histogram::new(BOUNDS_TOKENS),
@@ -93,11 +96,16 @@ impl ProviderMetrics {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
             models: ArcSwap::default(),
-            other: Arc::new(ModelTimes::new()),
+            other: Arc::new(ModelTimes::new(false)),
             errors: ERRORS.map(|_| Counter::default()),
             retries: Counter::default(),
             fallbacks: Counter::default(),
         })
+    }
+
+    /// Begins to observe a request. It counts as cancelled if the value is dropped before there is a response.
+    pub(super) fn begin(&self) -> UnansweredRequest<'_> {
+        UnansweredRequest { metrics: self, is_answered: false }
     }
 
     /// Counts a request that the provider did not respond to.
@@ -113,7 +121,7 @@ impl ProviderMetrics {
     /// Observes a response of a model to a request that was begun at a time, until its end.
     pub(super) fn observe<'a>(
         self: &Arc<Self>,
-        model: &str,
+        model: ModelName<'_>,
         began: Instant,
         response: Response<'a>,
     ) -> Response<'a> {
@@ -134,29 +142,66 @@ impl ProviderMetrics {
         }
     }
 
-    fn times(&self, model: &str) -> Arc<ModelTimes> {
+    fn times(&self, model: ModelName<'_>) -> Arc<ModelTimes> {
         let known = self.models.load();
-        if let Some(times) = known.get(model) {
+        if let Some(times) = known.get(model.name) {
             return times.clone();
         }
         // A model of this name would be shown twice.
-        if model == OTHER {
+        if model.name == OTHER || !model.has_place(&known) {
             return self.other.clone();
         }
         let mut times = self.other.clone();
-        if known.len() >= MAX_MODELS || model.len() > MAX_NAME_BYTES {
-            return times;
-        }
         self.models.rcu(|known| {
             let mut next = BTreeMap::clone(known);
-            times = match next.get(model) {
+            times = match next.get(model.name) {
                 Some(times) => times.clone(),
-                None if next.len() >= MAX_MODELS => self.other.clone(),
-                None => next.entry(model.to_owned()).or_insert(Arc::new(ModelTimes::new())).clone(),
+                None if !model.has_place(&next) => self.other.clone(),
+                None => {
+                    let own = Arc::new(ModelTimes::new(model.is_configured));
+                    next.entry(model.name.to_owned()).or_insert(own).clone()
+                }
             };
             next
         });
         times
+    }
+}
+
+/// Name of a model.
+#[derive(Clone, Copy)]
+pub(super) struct ModelName<'n> {
+    pub(super) name: &'n str,
+    /// True if the configuration has the name, so that callers cannot take its place.
+    pub(super) is_configured: bool,
+}
+
+impl ModelName<'_> {
+    /// Returns whether the model may be measured apart beside these.
+    fn has_place(self, known: &BTreeMap<String, Arc<ModelTimes>>) -> bool {
+        let called = known.values().filter(|times| !times.is_configured).count();
+        self.is_configured || called < MAX_MODELS && self.name.len() <= MAX_NAME_BYTES
+    }
+}
+
+/// A request without a response. If it is dropped before, its caller has left.
+pub(super) struct UnansweredRequest<'m> {
+    metrics: &'m ProviderMetrics,
+    is_answered: bool,
+}
+
+impl UnansweredRequest<'_> {
+    /// The provider has responded, or the request has failed.
+    pub(super) fn end(mut self) {
+        self.is_answered = true;
+    }
+}
+
+impl Drop for UnansweredRequest<'_> {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.metrics.count_error(CANCELLED);
+        }
     }
 }
 
@@ -217,7 +262,7 @@ impl ModelMetrics {
 }
 
 /// The measurements of one model, with the names of its provider and its own.
-type Row = (String, String, Arc<ModelTimes>);
+type ModelRow = (String, String, Arc<ModelTimes>);
 
 impl Collector for ModelMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
@@ -252,7 +297,7 @@ impl Collector for ModelMetrics {
     }
 }
 
-fn rows(models: &Models) -> Vec<Row> {
+fn rows(models: &Models) -> Vec<ModelRow> {
     let mut rows = Vec::new();
     for provider in &models.providers {
         let metrics = &provider.metrics;
@@ -264,7 +309,7 @@ fn rows(models: &Models) -> Vec<Row> {
     rows
 }
 
-fn encode_times(encoder: &mut DescriptorEncoder<'_>, rows: &[Row]) -> fmt::Result {
+fn encode_times(encoder: &mut DescriptorEncoder<'_>, rows: &[ModelRow]) -> fmt::Result {
     let name = "gen_ai_client_operation_duration_seconds";
     let help = "Time from a request to a provider to the end of its response.";
     let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
@@ -282,7 +327,7 @@ fn encode_times(encoder: &mut DescriptorEncoder<'_>, rows: &[Row]) -> fmt::Resul
     Ok(())
 }
 
-fn encode_tokens(encoder: &mut DescriptorEncoder<'_>, rows: &[Row]) -> fmt::Result {
+fn encode_tokens(encoder: &mut DescriptorEncoder<'_>, rows: &[ModelRow]) -> fmt::Result {
     let name = "gen_ai_client_token_usage";
     let help = "Tokens of a request and of its response, if the provider tells them.";
     let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
@@ -309,7 +354,11 @@ impl fmt::Debug for ModelMetrics {
 mod tests {
     use super::*;
 
-    fn whole(metrics: &Arc<ProviderMetrics>, model: &str) {
+    fn called(name: &str) -> ModelName<'_> {
+        ModelName { name, is_configured: false }
+    }
+
+    fn whole(metrics: &Arc<ProviderMetrics>, model: ModelName<'_>) {
         let response = Response::Whole(ReplyChunk::default());
         metrics.observe(model, Instant::now(), response);
     }
@@ -318,14 +367,18 @@ mod tests {
     fn callers_that_invent_models_make_only_so_many_time_series() {
         let metrics = ProviderMetrics::new();
         for number in 0..10 * MAX_MODELS {
-            whole(&metrics, &format!("model-{number}"));
+            whole(&metrics, called(&format!("model-{number}")));
         }
         assert_eq!(metrics.models.load().len(), MAX_MODELS);
-        let other = metrics.times("one more");
+        let other = metrics.times(called("one more"));
         assert!(Arc::ptr_eq(&other, &metrics.other));
+        let configured = ModelName { name: "one more", is_configured: true };
+        whole(&metrics, configured);
+        assert_eq!(metrics.models.load().len(), MAX_MODELS + 1, "callers cannot take its place");
+        assert_eq!(metrics.times(configured).durations.count(), 1);
         let metrics = ProviderMetrics::new();
-        whole(&metrics, &"x".repeat(MAX_NAME_BYTES + 1));
-        whole(&metrics, OTHER);
+        whole(&metrics, called(&"x".repeat(MAX_NAME_BYTES + 1)));
+        whole(&metrics, called(OTHER));
         assert!(metrics.models.load().is_empty(), "a long name is no label, and this one is taken");
     }
 
@@ -341,11 +394,15 @@ mod tests {
     #[test]
     fn a_reply_that_is_dropped_counts_as_cancelled_and_one_that_has_ended_does_not() {
         let metrics = ProviderMetrics::new();
-        whole(&metrics, "m");
+        whole(&metrics, called("m"));
         let cancelled = ERRORS.iter().position(|code| *code == CANCELLED).expect("it is counted");
         assert_eq!(metrics.errors[cancelled].get(), 0);
         let chunks = super::super::Chunks::from(ReplyChunk::default());
-        drop(metrics.observe("m", Instant::now(), Response::Chunks(chunks)));
+        drop(metrics.observe(called("m"), Instant::now(), Response::Chunks(chunks)));
         assert_eq!(metrics.errors[cancelled].get(), 1);
+        metrics.begin().end();
+        assert_eq!(metrics.errors[cancelled].get(), 1);
+        drop(metrics.begin());
+        assert_eq!(metrics.errors[cancelled].get(), 2, "before its response");
     }
 }

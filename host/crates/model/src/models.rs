@@ -6,8 +6,12 @@ use futures_util::future::join_all;
 
 use super::{
     BadProvider, Kind, ModelError, ModelSource, Prompt, Response, Settings, Terms,
-    backend::Backend, metrics::ProviderMetrics, scripted::Script, service::ServiceClient,
-    source::OwnModel, trace::AttemptSpan,
+    backend::Backend,
+    metrics::{ModelName, ProviderMetrics},
+    scripted::Script,
+    service::ServiceClient,
+    source::OwnModel,
+    trace::AttemptSpan,
 };
 use airlock_core::{file_version::FileVersion, model_control::ModelControl};
 use airlock_telemetry::TraceFuture as _;
@@ -34,6 +38,8 @@ pub(super) struct Provider {
     pub(super) backend: Arc<dyn Backend>,
     /// Models of any providers that are asked if this one fails.
     pub(super) fallbacks: Vec<String>,
+    /// Models of this provider that the settings name.
+    named: BTreeSet<String>,
     /// Shared with the providers of this name in other settings.
     pub(super) metrics: Arc<ProviderMetrics>,
 }
@@ -61,11 +67,14 @@ impl Models {
         });
         let own = self.own.iter();
         let own = own.map(|own| Ok(Provider::own(own, self.metrics_of(&own.provider))));
-        let models = Self {
+        let mut models = Self {
             providers: providers.chain(own).collect::<Result<_, _>>()?,
             control: self.control.clone(),
             own: self.own.clone(),
         };
+        for provider in &mut models.providers {
+            provider.named = provider.named_in(settings);
+        }
         models.check_fallbacks()?;
         Ok(models)
     }
@@ -142,7 +151,22 @@ impl Provider {
             Kind::Scripted { script } => Arc::new(Script::load(&name, script)?),
         };
         let kind = Some(settings.kind.clone());
-        Ok(Self { name, kind, files, backend, fallbacks: settings.fallbacks.clone(), metrics })
+        let fallbacks = settings.fallbacks.clone();
+        Ok(Self { name, kind, files, backend, fallbacks, named: BTreeSet::new(), metrics })
+    }
+
+    /// Returns the models of this provider that settings name: its deployments, and fallbacks of any provider.
+    fn named_in(&self, settings: &[Settings]) -> BTreeSet<String> {
+        let deployments = match &self.kind {
+            Some(Kind::Service(service)) => Some(service.deployments.keys().cloned()),
+            _ => None,
+        };
+        let fallbacks = settings.iter().flat_map(|settings| &settings.fallbacks);
+        let fallbacks = fallbacks.filter_map(|fallback| {
+            let model = fallback.strip_prefix(&self.name)?.strip_prefix('/')?;
+            Some(self.backend.name_of(model).to_owned())
+        });
+        deployments.into_iter().flatten().chain(fallbacks).collect()
     }
 
     /// Returns whether the backend is that of these settings, with the present content of their files.
@@ -160,6 +184,7 @@ impl Provider {
             files: self.files.clone(),
             backend: self.backend.clone(),
             fallbacks: settings.fallbacks.clone(),
+            named: BTreeSet::new(),
             metrics: self.metrics.clone(),
         }
     }
@@ -168,7 +193,9 @@ impl Provider {
     fn own(own: &Arc<OwnModel>, metrics: Arc<ProviderMetrics>) -> Self {
         let name = own.provider.clone();
         let backend = own.clone();
-        Self { name, kind: None, files: Vec::new(), backend, fallbacks: Vec::new(), metrics }
+        let fallbacks = Vec::new();
+        let named = BTreeSet::new();
+        Self { name, kind: None, files: Vec::new(), backend, fallbacks, named, metrics }
     }
 
     /// Sends a request. Fails if it has no form in the API of the provider.
@@ -178,10 +205,16 @@ impl Provider {
         terms: Terms<'_>,
     ) -> Result<Response<'_>, ModelError> {
         let began = Instant::now();
-        match self.attempt(prompt, terms).await {
+        let unanswered = self.metrics.begin();
+        let attempted = self.attempt(prompt, terms).await;
+        unanswered.end();
+        match attempted {
             Ok(response) => {
                 let model = prompt.model().unwrap_or_default();
-                Ok(self.metrics.observe(&model, began, response))
+                let name = self.backend.name_of(&model);
+                let is_configured = self.named.contains(name);
+                let model = ModelName { name, is_configured };
+                Ok(self.metrics.observe(model, began, response))
             }
             Err(error) => {
                 self.metrics.fail(&error);

@@ -1,8 +1,10 @@
 //! The outline of a chat completion, or of a chunk of one: what has to be known of it before its text is
-//! passed on.
+//! passed on, and its tokens.
 //!
 //! One pass over the text reads it, and builds no tree. Names and texts are compared with their escapes
 //! resolved, so no escape hides a member.
+
+mod usage;
 
 use std::{fmt, marker::PhantomData};
 
@@ -11,6 +13,7 @@ use serde::{
     de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
 };
 
+pub(super) use self::usage::UsageMember;
 use super::document::OWN_MEMBER;
 
 /// Maximum number of choices of one response, and thus of an outline, whose memory is not charged. The
@@ -22,15 +25,6 @@ pub(super) const MAX_CHOICES: usize = 1_024;
 pub(super) struct Outline {
     pub(super) choices: Vec<ChoiceOutline>,
     pub(super) usage: UsageMember,
-}
-
-/// The member `usage`.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) enum UsageMember {
-    #[default]
-    Absent,
-    Null,
-    Present,
 }
 
 /// Outline of a choice.
@@ -80,7 +74,7 @@ struct Completion {
     #[serde(default)]
     error: Option<IgnoredAny>,
     #[serde(default)]
-    object: Kind,
+    object: TextKind,
     #[serde(default)]
     usage: UsageMember,
     /// The member that only the gateway may set.
@@ -97,15 +91,15 @@ struct Choice {
     #[serde(default)]
     index: Option<u64>,
     #[serde(default)]
-    finish_reason: Option<Kind>,
+    finish_reason: Option<TextKind>,
     #[serde(default)]
-    delta: Option<Members<Message>>,
+    delta: Option<Members<OutlineMessage>>,
     #[serde(default)]
-    message: Option<Members<Message>>,
+    message: Option<Members<OutlineMessage>>,
 }
 
 #[derive(Deserialize)]
-struct Message {
+struct OutlineMessage {
     /// The elements take no memory.
     #[serde(default)]
     tool_calls: Option<Vec<IgnoredAny>>,
@@ -116,7 +110,7 @@ struct Members<T>(T);
 
 /// A text that is compared and not kept.
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum TextKind {
     #[default]
     Empty,
     Error,
@@ -130,7 +124,7 @@ struct Presence(bool);
 impl Completion {
     fn into_outline(self) -> Option<Outline> {
         debug_assert_eq!(OWN_MEMBER, "airlock", "it is the name of a field");
-        if self.error.is_some() || self.airlock.0 || self.object == Kind::Error {
+        if self.error.is_some() || self.airlock.0 || self.object == TextKind::Error {
             return None;
         }
         let Choices(choices) = self.choices.unwrap_or_default();
@@ -146,7 +140,7 @@ impl Choice {
         let mut calls = messages.filter_map(|Members(message)| message.tool_calls);
         ChoiceOutline {
             index: self.index.unwrap_or(position),
-            has_ended: self.finish_reason.is_some_and(|reason| reason != Kind::Empty),
+            has_ended: self.finish_reason.is_some_and(|reason| reason != TextKind::Empty),
             has_calls: calls.any(|calls| !calls.is_empty()),
         }
     }
@@ -199,7 +193,7 @@ impl<'de> Visitor<'de> for ChoicesVisitor {
     }
 }
 
-impl<'de> Deserialize<'de> for Kind {
+impl<'de> Deserialize<'de> for TextKind {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_str(KindVisitor)
     }
@@ -208,25 +202,18 @@ impl<'de> Deserialize<'de> for Kind {
 struct KindVisitor;
 
 impl Visitor<'_> for KindVisitor {
-    type Value = Kind;
+    type Value = TextKind;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("a text")
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<Kind, E> {
+    fn visit_str<E: Error>(self, text: &str) -> Result<TextKind, E> {
         Ok(match text {
-            "" => Kind::Empty,
-            "error" => Kind::Error,
-            _ => Kind::Other,
+            "" => TextKind::Empty,
+            "error" => TextKind::Error,
+            _ => TextKind::Other,
         })
-    }
-}
-
-impl<'de> Deserialize<'de> for UsageMember {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = Option::<IgnoredAny>::deserialize(deserializer)?;
-        Ok(value.map_or(Self::Null, |_| Self::Present))
     }
 }
 

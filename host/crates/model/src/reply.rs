@@ -1,7 +1,7 @@
 //! A reply in pieces.
 
 use super::{Charge, Document, Object, document::FREE_BYTES, work::counted};
-use airlock_conversation::{Delta, chat};
+use airlock_conversation::Delta;
 use airlock_core::model_control::TokenUsage;
 
 /// A piece of a reply, or a whole one: its deltas, and the text of a chat completion as it came.
@@ -167,9 +167,7 @@ impl ReplyChunk {
         if let Some(usage) = read {
             return counted(usage);
         }
-        let exact = self.exact.as_ref().filter(|exact| exact.has_usage())?;
-        let usage = exact.usage()?.as_object().cloned()?;
-        counted(&chat::read_usage(usage))
+        self.exact.as_ref()?.tokens()
     }
 
     /// Returns the model that the provider names in it; `None` if it names none.

@@ -30,8 +30,8 @@ const SHOWN_BYTES: usize = 128;
 
 /// The providers of one request.
 pub struct Route<'a> {
-    first: Target<'a>,
-    fallbacks: Vec<Target<'a>>,
+    first: ModelTarget<'a>,
+    fallbacks: Vec<ModelTarget<'a>>,
     /// The requested model, if it has the form `NAME/model` and no provider has the name, so that it
     /// went to the first one.
     unnamed: Option<String>,
@@ -40,7 +40,7 @@ pub struct Route<'a> {
 }
 
 /// A model of one provider.
-struct Target<'a> {
+struct ModelTarget<'a> {
     provider: &'a Provider,
     model: String,
 }
@@ -61,7 +61,7 @@ impl Models {
         let first = if let Some(target) = named {
             target
         } else if let Some(provider) = self.providers.first() {
-            Target { provider, model: model.into_owned() }
+            ModelTarget { provider, model: model.into_owned() }
         } else {
             let model = cut(model.into_owned(), SHOWN_BYTES);
             return Err(ModelError::UnknownModel { model });
@@ -123,15 +123,15 @@ impl Models {
     }
 
     /// Returns the model that `NAME/model` names; `None` if no provider has the name.
-    fn target(&self, model: &str) -> Option<Target<'_>> {
+    fn target(&self, model: &str) -> Option<ModelTarget<'_>> {
         self.providers.iter().find_map(|provider| {
             let bare = model.strip_prefix(&provider.name)?.strip_prefix('/')?;
-            Some(Target { provider, model: bare.to_owned() })
+            Some(ModelTarget { provider, model: bare.to_owned() })
         })
     }
 }
 
-impl Target<'_> {
+impl ModelTarget<'_> {
     /// Returns the names of the provider and of the model.
     fn id(&self) -> (String, String) {
         (self.provider.name.clone(), self.model.clone())
@@ -231,7 +231,7 @@ impl<'a> Route<'a> {
 
     /// Returns the models that are asked if the first one fails, as `NAME/model`.
     pub fn fallbacks(&self) -> Vec<String> {
-        self.fallbacks.iter().map(Target::full_name).collect()
+        self.fallbacks.iter().map(ModelTarget::full_name).collect()
     }
 
     /// Returns the name of the provider that has responded, or else of the first one.
@@ -245,13 +245,18 @@ impl<'a> Route<'a> {
 /// keys and limits permit, or write more than is reserved.
 fn check_names(body: &RawObject) -> Result<(), ModelError> {
     for (name, _) in body.iter() {
-        let meant = READ.into_iter().find(|read| *read != name && folded(name).eq(read.chars()));
+        let meant = READ.into_iter().find(|read| *read != name && may_mean(name, read));
         if let Some(meant) = meant {
             let found = cut(name.to_owned(), SHOWN_BYTES);
             return Err(ModelError::DisguisedMember { found, meant });
         }
     }
     Ok(())
+}
+
+/// Returns whether a provider may read a name as that of a member, which is in small letters of ASCII.
+fn may_mean(name: &str, read: &str) -> bool {
+    if name.is_ascii() { name.eq_ignore_ascii_case(read) } else { folded(name).eq(read.chars()) }
 }
 
 /// Returns a name as Go compares it: a long s is an `s` there, and the sign of Kelvin a `k`.

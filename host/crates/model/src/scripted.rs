@@ -84,7 +84,7 @@ const MAX_CHOICES: u64 = 8;
 #[derive(Debug)]
 pub(super) struct Script {
     provider: String,
-    turns: Vec<Turn>,
+    turns: Vec<ScriptedTurn>,
 }
 
 #[derive(Deserialize)]
@@ -95,7 +95,7 @@ struct ScriptFile {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Turn {
+struct ScriptedTurn {
     #[serde(default)]
     when: Condition,
     answer: TurnAnswer,
@@ -104,7 +104,7 @@ struct Turn {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Condition {
-    role: Option<Role>,
+    role: Option<ScriptedRole>,
     contains: Option<String>,
     #[serde(default)]
     offered: Vec<String>,
@@ -113,7 +113,7 @@ struct Condition {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Role {
+enum ScriptedRole {
     System,
     Developer,
     User,
@@ -238,12 +238,12 @@ impl Backend for Script {
     }
 }
 
-fn load(path: &Path) -> Result<Vec<Turn>, BadScript> {
+fn load(path: &Path) -> Result<Vec<ScriptedTurn>, BadScript> {
     let text = read(path).map_err(|cause| BadScript::Read { path: path.to_owned(), cause })?;
     let file: ScriptFile = serde_json::from_str(&text)
         .map_err(|cause| BadScript::Shape { path: path.to_owned(), cause })?;
     let parsed = file.turns.into_iter().enumerate().map(|(index, turn)| {
-        Turn::parse(turn).map_err(|problem| BadScript::Turn {
+        ScriptedTurn::parse(turn).map_err(|problem| BadScript::Turn {
             path: path.to_owned(),
             turn: index + 1,
             problem,
@@ -262,7 +262,7 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-impl Turn {
+impl ScriptedTurn {
     fn parse(value: Value) -> Result<Self, String> {
         let turn: Self =
             serde_path_to_error::deserialize(value).map_err(|error| error.to_string())?;
@@ -294,7 +294,7 @@ impl Condition {
 
 /// The parts of a conversation that turns use.
 struct ConversationState {
-    role: Option<Role>,
+    role: Option<ScriptedRole>,
     last_text: String,
     last_user_message: String,
     last_tool_result: String,
@@ -316,11 +316,11 @@ impl ConversationState {
         };
         for message in messages {
             match role_of(message) {
-                Some(Role::User) => {
+                Some(ScriptedRole::User) => {
                     seen.last_user_message = text_of(message);
                     seen.tool_results = 0;
                 }
-                Some(Role::Tool) => {
+                Some(ScriptedRole::Tool) => {
                     seen.last_tool_result = text_of(message);
                     seen.tool_results += 1;
                 }
@@ -372,8 +372,8 @@ impl ConversationState {
     }
 }
 
-fn role_of(message: &Value) -> Option<Role> {
-    Role::deserialize(message.get("role")?).ok()
+fn role_of(message: &Value) -> Option<ScriptedRole> {
+    ScriptedRole::deserialize(message.get("role")?).ok()
 }
 
 /// Returns the text of a message, whether it is a string or a list of parts.
@@ -434,8 +434,8 @@ impl ScriptedCall {
 
 impl ScriptedError {
     fn to_error(&self, provider: &str) -> ModelError {
-        let status =
-            StatusCode::from_u16(self.status).expect("Turn::parse() let only 400 to 599 through");
+        let status = StatusCode::from_u16(self.status)
+            .expect("ScriptedTurn::parse() let only 400 to 599 through");
         let kind = if status.is_server_error() { "server_error" } else { "invalid_request_error" };
         let refusal = Refusal {
             status,

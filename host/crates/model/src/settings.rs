@@ -42,7 +42,7 @@ pub enum Kind {
 pub struct Service {
     /// API that it speaks.
     pub api: Api,
-    /// How its operations are addressed and requests are signed in.
+    /// Addresses of its operations, and the way in which requests sign in.
     pub hosting: Hosting,
     /// The host's own names of models, by the names that requests have; a name that is not in it is
     /// the host's own. Empty for [`Hosting::Vendor`].

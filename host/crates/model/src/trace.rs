@@ -172,12 +172,7 @@ impl AttemptSpan {
         }
         if chunk.has_end() {
             let room = MAX_ENDS.saturating_sub(self.ends.len());
-            self.ends.extend(
-                ends(chunk)
-                    .into_iter()
-                    .take(room)
-                    .map(|end| airlock_strings::cut(end, MAX_END_BYTES)),
-            );
+            self.ends.extend(ends(chunk, room));
         }
     }
 
@@ -227,19 +222,26 @@ fn set_options(span: &Span, prompt: &Prompt) {
     }
 }
 
-/// Returns the reasons for which choices end in a chunk, in the words of chat completions.
-fn ends(chunk: &ReplyChunk) -> Vec<String> {
+/// Returns at most `room` of the reasons for which choices end in a chunk, in the words of chat completions.
+fn ends(chunk: &ReplyChunk, room: usize) -> Vec<String> {
     let read = chunk.deltas().iter().filter_map(|delta| match delta {
-        Delta::End { reason, .. } => Some(word(reason).to_owned()),
+        Delta::End { reason, .. } => Some(short(word(reason))),
         _ => None,
     });
-    let read: Vec<_> = read.collect();
+    let read: Vec<_> = read.take(room).collect();
     if !read.is_empty() {
         return read;
     }
     let exact: Option<&Object> = chunk.exact().map(Document::object);
     let ended = exact.into_iter().flat_map(choices).filter_map(finish_reason);
-    ended.map(str::to_owned).collect()
+    ended.take(room).map(short).collect()
+}
+
+/// Returns a reason, cut to its bound before it is copied: a string that is cut keeps its memory.
+fn short(reason: &str) -> String {
+    // Reads slightly more than the limit, so that `cut` detects the overflow.
+    let head = &reason[..reason.floor_char_boundary(MAX_END_BYTES + 4)];
+    airlock_strings::cut(head.to_owned(), MAX_END_BYTES)
 }
 
 fn word(reason: &FinishReason) -> &str {
@@ -255,6 +257,13 @@ fn word(reason: &FinishReason) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reason_is_cut_before_it_is_kept() {
+        assert_eq!(short("stop"), "stop");
+        let kept = short(&"é".repeat(1 << 20));
+        assert!(kept.len() <= MAX_END_BYTES && kept.capacity() < 4 * MAX_END_BYTES, "{kept}");
+    }
 
     #[test]
     fn a_service_has_the_name_that_the_convention_has_for_its_vendor() {

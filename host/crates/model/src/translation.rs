@@ -137,8 +137,8 @@ pub(super) async fn members<'p>(
         return Ok(&translated.members);
     }
     let source = match api {
-        TargetApi::Responses => Source::for_others(prompt, held).await?,
-        _ => Source::new(prompt),
+        TargetApi::Responses => ReadMembers::for_others(prompt, held).await?,
+        _ => ReadMembers::new(prompt),
     };
     let members = with_conversation(source, Arc::default(), held, move |conversation, _| {
         let written = match api {
@@ -166,7 +166,7 @@ pub(super) async fn with_rounds<T: Send + 'static>(
     held: &Charge,
     write: impl FnOnce(Conversation) -> Result<T, Untranslatable> + Send + 'static,
 ) -> Result<T, Untranslated> {
-    let source = Source::for_others(prompt, held).await?;
+    let source = ReadMembers::for_others(prompt, held).await?;
     with_rounds_after(source, prompt, held, write).await
 }
 
@@ -178,15 +178,15 @@ pub(super) async fn for_anthropic<T: Send + 'static>(
     write: impl FnOnce(Conversation) -> Result<T, Untranslatable> + Send + 'static,
 ) -> Result<T, Untranslated> {
     let source = if prompt.wire == Wire::Messages {
-        Source::chat(members(prompt, TargetApi::AnthropicChat, held).await?)
+        ReadMembers::chat(members(prompt, TargetApi::AnthropicChat, held).await?)
     } else {
-        Source::new(prompt)
+        ReadMembers::new(prompt)
     };
     with_rounds_after(source, prompt, held, write).await
 }
 
 async fn with_rounds_after<T: Send + 'static>(
-    source: Source<'_>,
+    source: ReadMembers<'_>,
     prompt: &Prompt,
     held: &Charge,
     write: impl FnOnce(Conversation) -> Result<T, Untranslatable> + Send + 'static,
@@ -227,13 +227,13 @@ fn definition(tool: &Tool, held: &Charge) -> Result<ToolDefinition, Untranslated
 /// Reads the caller's members of a request, adds rounds, and writes them. While this runs, memory for the
 /// text of the members in both forms, for the tree between them, and for the rounds is held.
 async fn with_conversation<T: Send + 'static>(
-    source: Source<'_>,
+    source: ReadMembers<'_>,
     rounds: Arc<Vec<Item>>,
     held: &Charge,
     write: impl FnOnce(Conversation, &Charge) -> Result<T, Untranslated> + Send + 'static,
 ) -> Result<T, Untranslated> {
     let working = held.beside();
-    let Source { wire, body, places } = source;
+    let ReadMembers { wire, body, places } = source;
     let bytes = rounds.iter().map(Item::bytes).fold(body.text_len(), usize::saturating_add);
     // Once as it is and once translated.
     if !working.grow(bytes.saturating_mul(2)) {
@@ -263,13 +263,13 @@ async fn with_conversation<T: Send + 'static>(
 }
 
 /// Members that are read into a conversation.
-struct Source<'p> {
+struct ReadMembers<'p> {
     wire: Wire,
     body: &'p RawObject,
     places: Arc<[ItemPlace]>,
 }
 
-impl<'p> Source<'p> {
+impl<'p> ReadMembers<'p> {
     /// Returns the members as they came.
     fn new(prompt: &'p Prompt) -> Self {
         Self { wire: prompt.wire, body: &prompt.body, places: prompt.places.clone() }

@@ -1,5 +1,5 @@
-//! What a control of requests to models needs to know of one request: whether a provider has begun it, and
-//! the tokens that its response tells.
+//! The state of one request for a control of requests to models: whether a provider has begun it, and the
+//! tokens that its response reports.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -10,7 +10,7 @@ use airlock_strings::visible_line;
 pub struct Consent {
     /// Granted requests, such as `http.api`, that may be wider than the accepted ones.
     pub regrant: BTreeSet<String>,
-    /// True if the plugin may have another id than the accepted one.
+    /// True if the plugin may have another id, or another publisher, than the accepted one.
     pub change_id: bool,
 }
 
@@ -19,7 +19,7 @@ impl Consent {
     pub fn for_all_of(drift: &Drift) -> Self {
         Self {
             regrant: drift.widened().map(|widening| widening.request.clone()).collect(),
-            change_id: drift.has_other_id(),
+            change_id: drift.has_other_id() || drift.has_other_publisher(),
         }
     }
 
@@ -27,7 +27,7 @@ impl Consent {
     pub fn lacks(&self, change: &Change) -> bool {
         match change {
             Change::Widened(widening) => !self.regrant.contains(&widening.request),
-            Change::Id { .. } => !self.change_id,
+            Change::Id { .. } | Change::Publisher { .. } => !self.change_id,
             _ => false,
         }
     }
@@ -75,7 +75,9 @@ impl Consent {
                 ))
             })
             .collect();
-        if self.change_id && !drift.is_some_and(Drift::has_other_id) {
+        let is_other =
+            drift.is_some_and(|drift| drift.has_other_id() || drift.has_other_publisher());
+        if self.change_id && !is_other {
             notes.push("--change-id has no effect: the id is the accepted one".to_owned());
         }
         notes
@@ -110,6 +112,16 @@ mod tests {
         let version = Change::Version { was: "1.0.0".to_owned(), is: "2.0.0".to_owned() };
         let changes = vec![version.clone(), id.clone(), widening("http.api"), widening("files.*")];
         let drift = Drift { client: "mail".to_owned(), changes };
+        let unsigned = Drift { client: "mail".to_owned(), changes: vec![version.clone()] }
+            .with_publisher(Some("ann"), None);
+        assert_eq!(Consent::for_all_of(&unsigned).options(), " --change-id");
+        assert!(unsigned.changes.iter().any(|change| Consent::default().lacks(change)));
+        let repeated = unsigned.clone().with_publisher(Some("bob"), Some("bob"));
+        assert_eq!(
+            repeated, unsigned,
+            "the same publisher is no difference, and a first one neither"
+        );
+        assert_eq!(unsigned.clone().with_publisher(None, Some("bob")), unsigned);
         let all = Consent::for_all_of(&drift);
         assert_eq!(all.options(), " --regrant 'files.*' --regrant http.api --change-id");
         assert!(!drift.changes.iter().any(|change| all.lacks(change)));

@@ -45,6 +45,13 @@ pub enum Change {
         /// Found id; `none` without a manifest.
         is: String,
     },
+    /// The accepted component was signed by a publisher, and this one is not.
+    Publisher {
+        /// Accepted publisher.
+        was: String,
+        /// Publisher who signed the component; `none` without one.
+        is: String,
+    },
     /// The version in the manifest changed.
     Version {
         /// Accepted version.
@@ -152,6 +159,22 @@ impl Drift {
             .filter(|change| matches!(change, Change::Widened(_) | Change::Id { .. }))
     }
 
+    /// Returns the same differences with that of the publisher, if the accepted component `was` signed by
+    /// one and this one not.
+    #[must_use]
+    pub fn with_publisher(mut self, was: Option<&str>, is: Option<&str>) -> Self {
+        if let Some(publisher) = was.filter(|publisher| is != Some(*publisher)) {
+            let was = publisher.to_owned();
+            self.changes.push(Change::Publisher { was, is: shown(is) });
+        }
+        self
+    }
+
+    /// Returns whether the publisher of the accepted component has not signed this one.
+    pub fn has_other_publisher(&self) -> bool {
+        self.changes.iter().any(|change| matches!(change, Change::Publisher { .. }))
+    }
+
     /// Returns whether another plugin has taken the place of the accepted one.
     pub fn has_other_id(&self) -> bool {
         self.changes.iter().any(|change| matches!(change, Change::Id { .. }))
@@ -191,15 +214,21 @@ fn request_changes(pin: &Pin, metadata: &Metadata, grant: &Grant, policy: &Polic
     let widened = widened.into_iter().map(|line| {
         Change::Widened(Widening {
             request: visible_line(&line.key),
-            line: visible_line(&line.to_string()),
+            line: visible_lock_line(line),
             is_new: !was.have(&line.key),
             secrets: is.secrets_to(line).into_iter().map(visible_line).collect(),
         })
     });
-    let shown = |line: &LockLine| visible_line(&line.to_string());
-    let added = added.into_iter().map(|line| Change::RequestAdded { request: shown(line) });
-    let removed = was.beyond(&is).map(|line| Change::RequestRemoved { request: shown(line) });
+    let added =
+        added.into_iter().map(|line| Change::RequestAdded { request: visible_lock_line(line) });
+    let removed =
+        was.beyond(&is).map(|line| Change::RequestRemoved { request: visible_lock_line(line) });
     widened.chain(added).chain(removed).collect()
+}
+
+/// Returns a line as people read it.
+fn visible_lock_line(line: &LockLine) -> String {
+    visible_line(&line.to_string())
 }
 
 /// Returns whether a line is about the plugin, or about a tool that was accepted or that the lists of
@@ -312,6 +341,9 @@ impl fmt::Display for Change {
             }
             Self::Version { was, is } => write!(f, "its version ({was} is now {is})"),
             Self::Id { was, is } => write!(f, "its id ({was} is now {is})"),
+            Self::Publisher { was, is } => {
+                write!(f, "its publisher ({was} is now {is})")
+            }
             Self::Widened(widening) => write!(f, "it asks for {widening}"),
             Self::RequestAdded { request } => write!(f, "it asks for {request}"),
             Self::RequestRemoved { request } => write!(f, "it no longer asks for {request}"),

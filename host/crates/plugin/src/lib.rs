@@ -22,6 +22,7 @@ mod manifest;
 mod metadata;
 mod plugins;
 mod profile;
+mod publisher;
 mod requested;
 mod rights;
 mod unassigned;
@@ -42,6 +43,7 @@ pub use self::{
     metadata::{Metadata, MetadataError},
     plugins::{Configured, PluginError, Plugins, Reloaded, Resources, Widened},
     profile::Profile,
+    publisher::{BadPublisherKey, MAX_SIGNATURE_BYTES, PublisherKey, Publishers, SignatureError},
     requested::{RequestSummary, requested_limits},
     rights::{ReadSecret, Reason, Refusal, Rights},
     unassigned::{StoreError, UnassignedStore},

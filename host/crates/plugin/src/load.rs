@@ -54,6 +54,9 @@ impl Plugins {
         is_current: bool,
     ) -> Result<Option<Loaded>, PluginError> {
         let PluginSpec { policy, settings } = spec;
+        if settings.component.file().is_none() {
+            self.0.resources.publishers.check_uploaded()?;
+        }
         // The entry in place names its digest.
         if is_current && matches!(settings.component, ComponentSource::Stored(_)) {
             return Ok(None);
@@ -109,6 +112,7 @@ impl Plugins {
     }
 
     async fn inspect_untimed(&self, component: Arc<[u8]>) -> Result<Metadata, PluginError> {
+        self.0.resources.publishers.check_uploaded()?;
         let mut metadata = metadata_of(&component).await?;
         let resources = &self.0.resources;
         let client = ClientName::parse("plugin").expect("a constant that fits");
@@ -161,7 +165,7 @@ impl Plugins {
 /// Reads the metadata of a component on a blocking thread, because it reads and hashes all of it.
 async fn metadata_of(component: &Arc<[u8]>) -> Result<Metadata, PluginError> {
     let component = component.clone();
-    let reading = tokio::task::spawn_blocking(move || Metadata::of(&component));
+    let reading = tokio::task::spawn_blocking(move || Metadata::read(&component));
     Ok(reading.await.map_err(|panic| LoadError::Compile(panic.into()))??)
 }
 

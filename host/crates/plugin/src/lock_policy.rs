@@ -5,7 +5,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use super::{Change, Drift, Grant, Metadata, PluginError, plugins::Widened};
+use super::{Change, Drift, Grant, Metadata, PluginError, Publishers, plugins::Widened};
 use airlock_core::tool::{ClientName, Policy};
 use airlock_lock::{Lock, LockError, Pin};
 
@@ -15,11 +15,12 @@ pub(super) struct LockPolicy {
     path: Option<PathBuf>,
     /// True once the lock file was seen; it must not disappear after that.
     was_seen: AtomicBool,
+    publishers: Publishers,
 }
 
 impl LockPolicy {
-    pub(super) fn new(path: Option<PathBuf>) -> Self {
-        Self { path, was_seen: AtomicBool::new(false) }
+    pub(super) fn new(path: Option<PathBuf>, publishers: Publishers) -> Self {
+        Self { path, was_seen: AtomicBool::new(false), publishers }
     }
 
     /// Returns the path of the lock file; `None` if the configuration was not loaded from a file.
@@ -30,6 +31,7 @@ impl LockPolicy {
     /// Fails if a plugin differs from its accepted state. Without a lock file every plugin passes,
     /// unless there was a lock file before, or a granted request is wider than that of the plugin that
     /// was `accepted`: the one that was loaded last. A configuration without a file has no lock file either.
+    /// If a signature is required, only a plugin passes that was accepted with one of a publisher.
     pub(super) fn check(
         &self,
         client: &ClientName,
@@ -39,11 +41,14 @@ impl LockPolicy {
         accepted: Option<&Pin>,
     ) -> Result<(), PluginError> {
         let Some(lock) = self.lock()? else {
+            self.publishers.check_pin(None)?;
             return accepted.map_or(Ok(()), |pin| not_wider(client, pin, metadata, grant, policy));
         };
-        Drift::between(&lock, client, metadata, grant, policy)
-            .filter(Drift::is_of_component)
-            .map_or(Ok(()), |drift| Err(drift.into()))
+        let drift = Drift::between(&lock, client, metadata, grant, policy);
+        if let Some(drift) = drift.filter(Drift::is_of_component) {
+            return Err(drift.into());
+        }
+        Ok(self.publishers.check_pin(lock.pin(client))?)
     }
 
     /// Reads the lock file; `None` if there is none and there never was one.
@@ -92,7 +97,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{HttpGrant, KvGrant, manifest::tests::manifest_with};
+    use crate::{HttpGrant, KvGrant, PublisherKey, manifest::tests::manifest_with};
     use airlock_core::tool::Allowlist;
     use airlock_lock::FILE_NAME as LOCK_FILE;
 
@@ -104,11 +109,39 @@ mod tests {
         Metadata::new(b"one", Vec::new(), None, Vec::new())
     }
 
+    /// Returns a policy that requires no signatures.
+    fn unsigned(path: Option<PathBuf>) -> LockPolicy {
+        LockPolicy::new(path, Publishers::default())
+    }
+
+    #[test]
+    fn with_a_required_signature_only_a_plugin_that_was_accepted_with_one_passes() {
+        let home = tempfile::tempdir().expect("a directory");
+        let path = home.path().join(LOCK_FILE);
+        let key = "RWRLp0qAmXAiFOHePhm8QeNW43riADgFksLThhuAg4Lo2QLkNZh/rQ7d";
+        let key = PublisherKey::parse(key).expect("a public key");
+        let publishers = Publishers::new([("ann".to_owned(), key)].into(), true);
+        let policy = LockPolicy::new(Some(path.clone()), publishers);
+        assert!(check_unchanged(&policy).is_err(), "there is no lock file");
+        for (publisher, passes) in [(None, false), (Some("eve"), false), (Some("ann"), true)] {
+            let publisher = publisher.map(str::to_owned);
+            let mut lock = Lock::default();
+            lock.accept(Pin { publisher, ..metadata().pin(&client()) });
+            lock.save(&path).expect("written");
+            let checked = check_unchanged(&policy);
+            assert_eq!(checked.is_ok(), passes, "{checked:?}");
+        }
+    }
+
+    fn check_unchanged(policy: &LockPolicy) -> Result<(), PluginError> {
+        policy.check(&client(), &metadata(), &Grant::default(), &Policy::default(), None)
+    }
+
     #[test]
     fn a_missing_lock_is_accepted_only_if_there_never_was_one() {
         let home = tempfile::tempdir().expect("a directory");
         let path = home.path().join(LOCK_FILE);
-        let policy = LockPolicy::new(Some(path.clone()));
+        let policy = unsigned(Some(path.clone()));
         let client = client();
         let metadata = metadata();
         let check =
@@ -131,7 +164,7 @@ mod tests {
     fn an_unreadable_lock_counts_as_an_existing_one() {
         let home = tempfile::tempdir().expect("a directory");
         let path = home.path().join(LOCK_FILE);
-        let policy = LockPolicy::new(Some(path.clone()));
+        let policy = unsigned(Some(path.clone()));
         fs::write(&path, "this is a text").expect("written");
         let check =
             || policy.check(&client(), &metadata(), &Grant::default(), &Policy::default(), None);
@@ -148,12 +181,12 @@ mod tests {
         lock.accept(metadata().pin(&client()));
         lock.save(&path).expect("written");
         let other = Metadata::new(b"two", Vec::new(), None, Vec::new());
-        let policy = LockPolicy::new(Some(path));
+        let policy = unsigned(Some(path));
         let error = policy
             .check(&client(), &other, &Grant::default(), &Policy::default(), None)
             .expect_err("refused");
         assert!(matches!(error, PluginError::Drift(_)), "{error:?}");
-        let policy = LockPolicy::new(None);
+        let policy = unsigned(None);
         policy
             .check(&client(), &other, &Grant::default(), &Policy::default(), None)
             .expect("it passes");
@@ -168,7 +201,7 @@ mod tests {
         let granted =
             Grant { http: vec![HttpGrant::Requested("api".to_owned())], ..Grant::default() };
         for path in [None, Some(home.path().join(LOCK_FILE))] {
-            let policy = LockPolicy::new(path);
+            let policy = unsigned(path);
             let check = |build: &Metadata, grant: &Grant, in_place: Option<&Pin>| {
                 policy.check(&client(), build, grant, &Policy::default(), in_place)
             };
@@ -191,7 +224,7 @@ mod tests {
     #[test]
     fn without_a_lock_file_neither_another_plugin_nor_one_without_a_manifest_takes_the_place() {
         let loaded = build_of("p").pin(&client());
-        let policy = LockPolicy::new(None);
+        let policy = unsigned(None);
         for other in [build_of("q"), metadata()] {
             let error = policy.check(
                 &client(),
@@ -222,7 +255,7 @@ mod tests {
         let check = |allowed: &[&str]| {
             let execute = Allowlist::parse(allowed).expect("a list");
             let policy = Policy { execute, ..Policy::default() };
-            LockPolicy::new(None).check(&client(), &renamed, &grant, &policy, Some(&loaded))
+            unsigned(None).check(&client(), &renamed, &grant, &policy, Some(&loaded))
         };
         for allowed in [&["read"], &["*"]] {
             let error = check(allowed).expect_err("refused");

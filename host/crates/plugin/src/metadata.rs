@@ -65,7 +65,7 @@ impl ToolEffects {
 
 impl Metadata {
     /// Reads the metadata of a component without running it.
-    pub fn of(wasm: &[u8]) -> Result<Self, MetadataError> {
+    pub fn read(wasm: &[u8]) -> Result<Self, MetadataError> {
         let section = section_anywhere(wasm, SECTION).map_err(LoadError::from)?;
         let manifest = section.map(Manifest::parse).transpose()?;
         let exported = sandbox::contract_version(wasm)?;
@@ -113,6 +113,8 @@ impl Metadata {
             id: self.id().map(str::to_owned),
             version: self.manifest.as_ref().map(|manifest| manifest.version.to_string()),
             component: self.digest.clone(),
+            source: None,
+            publisher: None,
             descriptors: self.descriptors(),
             requests: self.lock_lines(),
             tools: self.tools.iter().map(pinned_tool).collect(),
@@ -171,7 +173,7 @@ mod tests {
     }
 
     fn metadata_of(content: &str) -> Result<Metadata, MetadataError> {
-        Metadata::of(&wat::parse_str(format!("(component {content})")).expect("a component"))
+        Metadata::read(&wat::parse_str(format!("(component {content})")).expect("a component"))
     }
 
     #[test]
@@ -189,14 +191,14 @@ mod tests {
         let component = format!(
             "(component (instance $i) (export {name:?} (instance $i)) (@custom \"airlock:manifest\" {section:?}))"
         );
-        Metadata::of(&wat::parse_str(component).expect("a component"))
+        Metadata::read(&wat::parse_str(component).expect("a component"))
     }
 
     #[test]
     fn the_faults_of_an_embedded_manifest_are_told_once() {
         let wasm = wat::parse_str("(component (@custom \"airlock:manifest\" \"{}\"))")
             .expect("a component");
-        let error = Metadata::of(&wasm).expect_err("four keys are missing");
+        let error = Metadata::read(&wasm).expect_err("four keys are missing");
         let told = airlock_strings::with_causes(&error);
         assert!(
             told.starts_with(

@@ -13,7 +13,7 @@ use tokio::{sync::OnceCell, time::Instant};
 use tracing::{info, warn};
 
 use super::{
-    Change, Drift, MetadataError, Refusal, Settings, StoreError,
+    Change, Drift, MetadataError, Publishers, Refusal, Settings, SignatureError, StoreError,
     entries::{LastLoad, PluginEntries, PluginEntry, PluginSpec},
     load::Loaded,
     lock_policy::LockPolicy,
@@ -51,6 +51,9 @@ pub enum PluginError {
     /// The accepted state is unknown.
     #[error("the accepted state of the plugin is unknown")]
     Lock(#[from] LockError),
+    /// A signature is required, and it was accepted without one.
+    #[error(transparent)]
+    Signature(#[from] SignatureError),
     /// None of its tools can be called, so it would be connected without use.
     #[error("none of its tools can be offered: {0}")]
     NoTools(String),
@@ -100,6 +103,8 @@ pub struct Resources {
     pub sandbox: Sandbox,
     /// Path of the lock file; `None` if the configuration was not loaded from a file.
     pub lock: Option<PathBuf>,
+    /// Publishers whose signatures count.
+    pub publishers: Publishers,
     /// Database for stores. The first plugin with a store opens it.
     pub store: LazyDatabase,
     /// Reads a variable of the environment, for secrets that come from there.
@@ -137,7 +142,7 @@ impl Plugins {
     /// Creates the plugins of a gateway. Loads none of them.
     pub fn new(resources: Resources, configured: impl IntoIterator<Item = Configured>) -> Self {
         Self(Arc::new(PluginsState {
-            lock: LockPolicy::new(resources.lock.clone()),
+            lock: LockPolicy::new(resources.lock.clone(), resources.publishers.clone()),
             resources,
             egress: OnceCell::new(),
             entries: PluginEntries::new(configured),

@@ -9,7 +9,7 @@ use airlock_core::limit::GuestLimit;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Profile {
-    /// For code that nobody has read: the default limits and no more, HTTPS to public addresses
+    /// For unreviewed code: the default limits and no more, HTTPS to public addresses
     /// alone, no secret's value.
     #[default]
     Untrusted,

@@ -24,10 +24,10 @@ impl RequestSummary {
     /// Returns every request of a plugin's manifest that states a reason.
     pub fn all(metadata: &Metadata) -> Vec<Self> {
         let manifest = metadata.manifest.iter();
-        manifest.flat_map(|manifest| manifest.request.all()).map(Self::of).collect()
+        manifest.flat_map(|manifest| manifest.request.all()).map(Self::new).collect()
     }
 
-    fn of(request: Request<'_>) -> Self {
+    fn new(request: Request<'_>) -> Self {
         Self {
             key: visible_line(&request.to_string()),
             rights: request.rights().iter().map(|right| visible_line(right)).collect(),

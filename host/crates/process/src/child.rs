@@ -99,7 +99,7 @@ impl Child {
         let leader = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
         let leader = leader.ok_or_else(no_pipes)?;
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let exit = ExitNotice::of(leader);
+        let exit = ExitNotice::new(leader);
         let this = Self { process: child, leader, exit, guard, is_reaped: false };
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else { return Err(no_pipes()) };
         Ok((this, Pipes { stdin, stdout, stderr }))

@@ -40,7 +40,7 @@ impl Reach {
 pub(crate) struct ExitNotice;
 
 impl ExitNotice {
-    pub(crate) fn of(_: Pid) -> Self {
+    pub(crate) fn new(_: Pid) -> Self {
         Self
     }
 

@@ -31,6 +31,9 @@ pub(crate) trait LineSink: Send {
     /// still be added.
     fn checkpoint(&mut self) -> Result<(), Cause>;
 
+    /// Returns the number of lines that no checkpoint covers.
+    fn unsigned_lines(&self) -> u64;
+
     /// Returns whether the log takes no more lines until it is opened again.
     fn has_failed(&self) -> bool;
 
@@ -94,6 +97,7 @@ impl LogSink for SignedLines {
             None => self.open()?,
         };
         let appended = log.append(lines);
+        self.checkpoints.note_unsigned(log.unsigned_lines());
         // One that was only full stays open: to open it, its newest file is read.
         if appended.is_ok() || !log.has_failed() {
             self.log = Some(log);
@@ -112,7 +116,9 @@ impl LogSink for SignedLines {
     fn wake(&mut self) {
         self.checkpoint_at = None;
         let Some(log) = &mut self.log else { return };
-        if log.checkpoint().is_ok() {
+        let signed = log.checkpoint();
+        self.checkpoints.note_unsigned(log.unsigned_lines());
+        if signed.is_ok() {
             self.checkpoints.note_signed(SystemTime::now());
         } else {
             self.checkpoints.failed.inc();
@@ -128,6 +134,10 @@ impl LineSink for AuditLog {
 
     fn checkpoint(&mut self) -> Result<(), Cause> {
         Ok(Self::checkpoint(self).map(drop)?)
+    }
+
+    fn unsigned_lines(&self) -> u64 {
+        Self::unsigned_lines(self)
     }
 
     fn has_failed(&self) -> bool {

@@ -55,6 +55,8 @@ pub(crate) struct CallFacts {
     pub(crate) tool: Arc<Tool>,
     pub(crate) arguments: Arguments,
     pub(crate) permission: Permission,
+    /// The operators or the key that have approved it; `None` if it needed no approval, or if its run has it.
+    pub(crate) decided_by: Option<ShortText>,
     pub(crate) has_effects: bool,
     /// Set by the first writer. `None` inside if there were no random numbers.
     committed: OnceLock<Option<Committed>>,
@@ -77,6 +79,8 @@ pub(crate) struct CallEnd {
     /// Cost in millionths of a US dollar.
     pub(crate) cost: Option<u64>,
     pub(crate) fuel: Option<u64>,
+    /// Memory that the guest had, in bytes.
+    pub(crate) memory_bytes: Option<u64>,
     pub(crate) run: Option<ShortText>,
     /// `None` if there is none, or if it has no room.
     pub(crate) result: Option<Arc<CallResult>>,
@@ -125,6 +129,8 @@ pub(crate) struct RefusedCall {
     pub(crate) name: ShortText,
     pub(crate) client: Option<ShortText>,
     pub(crate) code: CallCode,
+    /// Error that the caller receives in place of a result, such as the reason of a denial; `None` if the code says all.
+    pub(crate) error: Option<Box<str>>,
 }
 
 /// A request to a model that has ended.
@@ -177,6 +183,7 @@ impl CallFacts {
             tool: tool.clone(),
             arguments: call.arguments().clone(),
             permission: call.permission(),
+            decided_by: call.decided_by().map(ShortText::new),
             committed: OnceLock::new(),
         }
     }
@@ -278,6 +285,7 @@ impl RefusedCall {
             name: ShortText::new(refusal.name),
             client: None,
             code: CallCode::from(refusal.error),
+            error: refusal.error.tool_error().map(|_| refusal.error.to_text().into()),
         }
     }
 
@@ -294,7 +302,13 @@ impl RefusedCall {
             name: ShortText::new(facts.tool.full_name.as_str()),
             client: facts.tool.client.as_ref().map(|client| ShortText::new(client.as_str())),
             code: CallCode::from(error),
+            error: None,
         }
+    }
+
+    /// Returns the error in the form of a result, for the contents of the call.
+    pub(crate) fn result_text(&self) -> Option<String> {
+        CallResult::new(ResultContent::Error(self.error.clone()?)).text()
     }
 }
 
@@ -337,7 +351,8 @@ impl RecordEvent {
                     + timed.act.object.len()
                     + timed.act.actor.to_string().len()
             }
-            Self::Refused(_) | Self::Model(_) | Self::Lost(_) => 0,
+            Self::Refused(refused) => refused.error.as_deref().map_or(0, str::len),
+            Self::Model(_) | Self::Lost(_) => 0,
         };
         EVENT_BYTES + contents
     }

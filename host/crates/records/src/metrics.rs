@@ -33,11 +33,18 @@ pub(crate) struct CheckpointMetrics {
     /// Checkpoints that could not be written.
     pub(crate) failed: Counter,
     signed: Counter,
+    /// Lines that no checkpoint covers.
+    pub(crate) unsigned: Gauge,
     /// Time of the last one, in seconds since 1970; 0 if there is none.
     last_signed: Gauge<f64, AtomicU64>,
 }
 
 impl CheckpointMetrics {
+    /// Notes the number of lines that no checkpoint covers.
+    pub(crate) fn note_unsigned(&self, lines: u64) {
+        self.unsigned.set(i64::try_from(lines).unwrap_or(i64::MAX));
+    }
+
     /// Notes that all lines are signed at a time.
     pub(crate) fn note_signed(&self, at: SystemTime) {
         self.signed.inc();
@@ -91,6 +98,8 @@ impl RecordMetrics {
         }
         let help = "Events that wait to be written to a log";
         registry.register("airlock_records_waiting", help, self.waiting.clone());
+        let help = "Lines of the audit log that no signed checkpoint covers yet";
+        registry.register("airlock_audit_unsigned_lines", help, self.checkpoints.unsigned.clone());
         let help = "Time of the last signed checkpoint of the audit log since the start, in seconds since 1970; 0 if there is none";
         let last_signed = self.checkpoints.last_signed.clone();
         registry.register("airlock_audit_last_checkpoint_timestamp_seconds", help, last_signed);

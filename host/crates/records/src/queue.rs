@@ -47,7 +47,7 @@ pub(crate) type WriteReceipt = oneshot::Receiver<bool>;
 pub(crate) struct QueuedEvent {
     pub(crate) event: Arc<RecordEvent>,
     pub(crate) bytes: usize,
-    /// Told once the event is in the log, or cannot be written now.
+    /// Notified once the event is in the log, or cannot be written now.
     pub(crate) waiter: Option<oneshot::Sender<bool>>,
 }
 
@@ -207,7 +207,7 @@ impl EventQueue {
         self.metrics.waiting.dec_by(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// Tells all who wait for events in the queue that these cannot be written now. The events stay.
+    /// Fails all waiters for events in the queue: these cannot be written now. The events stay.
     pub(crate) fn fail_waiters(&self) {
         let mut waiters = Vec::new();
         let mut state = self.state.lock();

@@ -38,7 +38,7 @@ impl LogQueues {
     }
 
     /// Returns the queues of the logs that have an event. The call log has no acts.
-    fn of(&self, event: &RecordEvent) -> impl Iterator<Item = &Arc<EventQueue>> {
+    fn for_event(&self, event: &RecordEvent) -> impl Iterator<Item = &Arc<EventQueue>> {
         let is_act = matches!(event, RecordEvent::Act(_));
         self.audit.iter().chain(self.calls.iter().filter(move |_| !is_act))
     }
@@ -67,7 +67,7 @@ impl LogQueues {
     pub(crate) fn push(&self, event: RecordEvent) -> Result<(), NoRoom> {
         let event = Arc::new(event);
         let mut pushed = Ok(());
-        for queue in self.of(&event) {
+        for queue in self.for_event(&event) {
             let event = match &*event {
                 RecordEvent::Ended(end)
                     if end.result.is_some() && !queue.has_room(end.result_bytes()) =>
@@ -85,7 +85,7 @@ impl LogQueues {
     pub(crate) fn push_awaited(&self, event: RecordEvent) -> PendingEvent {
         let event = Arc::new(event);
         let mut pending = PendingEvent { receipts: Vec::new(), is_refused: false };
-        for queue in self.of(&event) {
+        for queue in self.for_event(&event) {
             let Ok(receipt) = queue.push_awaited(event.clone()) else {
                 pending.is_refused = true;
                 break;

@@ -34,7 +34,14 @@ pub(crate) fn render(events: &[QueuedEvent], keeps_contents: bool) -> LogBatch {
                 }
                 rows.tools.push(row);
             }
-            RecordEvent::Refused(call) => rows.tools.push(refused(call)),
+            RecordEvent::Refused(call) => {
+                let row = refused(call);
+                if keeps_contents && let Some(result) = call.result_text() {
+                    let contents = CallContents { arguments: None, result: Some(result) };
+                    rows.contents.push((row.id.clone(), contents));
+                }
+                rows.tools.push(row);
+            }
             RecordEvent::Model(end) => rows.models.push(model(end)),
             RecordEvent::Admitted(_) | RecordEvent::Act(_) | RecordEvent::Lost(_) => {}
         }
@@ -59,6 +66,7 @@ fn admitted(facts: &CallFacts) -> LoggedToolCall {
         client: facts.tool.client.as_ref().map(|client| client.as_str().to_owned()),
         origin: facts.origin.to_owned(),
         decision: facts.permission.name().to_owned(),
+        decided_by: facts.decided_by.as_ref().map(text),
         party: party(&facts.tenant, &facts.membership),
         parent: facts.parent.map(|parent| parent.to_string()),
         run: None,
@@ -66,6 +74,7 @@ fn admitted(facts: &CallFacts) -> LoggedToolCall {
         duration_us: None,
         cost: None,
         fuel: None,
+        memory_bytes: None,
         arguments_digest: committed.map(|committed| committed.arguments),
         result_digest: None,
         salt: committed.map(|committed| *committed.salts.bytes()),
@@ -81,6 +90,7 @@ fn ended(end: &CallEnd) -> LoggedToolCall {
         duration_us: Some(signed(microseconds(end.duration))),
         cost: end.cost.map(signed),
         fuel: end.fuel.map(signed),
+        memory_bytes: end.memory_bytes.map(signed),
         result_digest: end.committed_result().map(|result| result.digest),
         ..admitted(&end.facts)
     }
@@ -104,6 +114,7 @@ fn refused(refused: &RefusedCall) -> LoggedToolCall {
         client: refused.client.as_ref().map(text),
         origin: refused.origin.to_owned(),
         decision: "refused".to_owned(),
+        decided_by: None,
         party: party(&refused.tenant, &refused.membership),
         parent: refused.parent.map(|parent| parent.to_string()),
         run: None,
@@ -111,6 +122,7 @@ fn refused(refused: &RefusedCall) -> LoggedToolCall {
         duration_us: None,
         cost: None,
         fuel: None,
+        memory_bytes: None,
         arguments_digest: None,
         result_digest: None,
         salt: None,

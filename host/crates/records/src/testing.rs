@@ -33,6 +33,8 @@ pub(crate) struct MemoryState {
     /// Number of attempts to write a checkpoint.
     pub(crate) checkpoints: AtomicUsize,
     pub(crate) checkpoints_fail: AtomicBool,
+    /// Number of lines that a checkpoint covers.
+    pub(crate) signed: AtomicUsize,
     pub(crate) audit: LogFaults,
     pub(crate) rows: LogFaults,
 }
@@ -106,7 +108,15 @@ impl LineSink for MemoryLogs {
 
     fn checkpoint(&mut self) -> Result<(), Cause> {
         self.0.checkpoints.fetch_add(1, Ordering::SeqCst);
-        if self.0.checkpoints_fail.load(Ordering::SeqCst) { Err("full".into()) } else { Ok(()) }
+        if self.0.checkpoints_fail.load(Ordering::SeqCst) {
+            return Err("full".into());
+        }
+        self.0.signed.store(self.0.lines.lock().len(), Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn unsigned_lines(&self) -> u64 {
+        (self.0.lines.lock().len() - self.0.signed.load(Ordering::SeqCst)) as u64
     }
 
     fn has_failed(&self) -> bool {

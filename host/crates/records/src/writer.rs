@@ -1,4 +1,4 @@
-//! The thread that writes the batches of one log, and then tells the callers that wait.
+//! The thread that writes the batches of one log, and then notifies the callers that wait.
 //!
 //! ```text
 //! take ─► render ─► write ─► settled
@@ -152,7 +152,7 @@ impl<S: LogSink> LogWriter<S> {
         tell(&mut batch.waiters, is_written);
     }
 
-    /// Tells the callers that wait for a batch, and for those after it, that these cannot be written now.
+    /// Fails the callers that wait for a batch, and for those after it: these cannot be written now.
     fn fail(&mut self, waiters: &mut Vec<oneshot::Sender<bool>>, cause: &Cause) {
         self.queue.metrics.failures.inc();
         self.queue.set_failing(true);

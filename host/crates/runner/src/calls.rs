@@ -20,7 +20,7 @@ use tracing::{error, warn};
 
 use crate::{
     FailedFunction, Functions, RunContext, ScriptFailure,
-    function::CONTEXT,
+    function::{CONTEXT, NESTING},
     functions::FunctionEntry,
     journal::{CallState, FunctionAnswer, JournalLookup, RunJournal, RunStop},
     printed::PrintedText,
@@ -37,6 +37,8 @@ pub(crate) struct FunctionCalls {
     pub(crate) printed: Arc<PrintedText>,
     /// Context of the run, for the functions.
     pub(crate) context: Option<RunContext>,
+    /// Scripts in each other, this one included.
+    pub(crate) nesting: u32,
     /// Memory of the sandbox.
     pub(crate) memory_bytes: u64,
     pub(crate) made: Mutex<MadeCalls>,
@@ -96,10 +98,11 @@ impl FunctionCalls {
             if is_new {
                 self.keep(at, call, &answer);
             }
-            // The script receives all results of a block at once: without a bound, a thousand calls would fill the memory
-            // of the program before the sandbox refuses them.
-            if is_block && let Ok(output) = &answer {
-                let left = room.checked_sub(output.size() as u64);
+            // The script receives all results of a block at once, failures too: without a bound, a thousand calls would fill
+            // the memory of the program before the sandbox refuses them.
+            if is_block {
+                let bytes = answer.as_ref().map_or_else(AnswerError::bytes, ToolOutput::size);
+                let left = room.checked_sub(bytes as u64);
                 room = left.ok_or_else(|| too_large(self.memory_bytes))?;
             }
             answers.push(answer.map_err(CallError::from));
@@ -125,7 +128,7 @@ impl FunctionCalls {
         };
         let function = self.functions.entry(&call.tool);
         let is_repeatable = function.is_some_and(|function| function.is_repeatable);
-        if self.made.lock().journal.is_full() && !is_repeatable {
+        if !is_repeatable && !self.made.lock().journal.has_room(at) {
             return Err(self.stop(RunStop::Full));
         }
         let Some(function) = function else {
@@ -189,11 +192,12 @@ impl FunctionCalls {
     async fn call(&self, admitted: Admitted, is_block: bool) -> FunctionAnswer {
         let function = admitted.tool().original.clone();
         let printed = self.printed.clone();
-        let running = CONTEXT.scope(self.context.clone(), async move {
+        let calling = CONTEXT.scope(self.context.clone(), async move {
             // What was printed before the call is seen before it.
             printed.deliver();
             admitted.run().await
         });
+        let running = NESTING.scope(self.nesting, calling);
         let ended = if is_block { run_apart(running).await } else { run_beside(running).await };
         let failed = match ended {
             Ok(Ok(output)) => return Ok(output),

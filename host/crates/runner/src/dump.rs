@@ -3,11 +3,15 @@
 //! The digest finds bytes that were changed by accident. It is no signature: keep a dump where only the program can change it.
 //! A dump says which calls are approved, what calls have returned, and which limits the run has, and is believed. All that is
 //! in one is still bounded and checked, and each call that was not answered is decided by the door.
+//!
+//! Nothing is built of a dump before its memory is known: a document can take eighty times as much memory
+//! as it has bytes. So the digest is that of the bytes, and the document is measured before it is parsed.
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
+use airlock_compile::MAX_MEMORY_BYTES;
 use airlock_core::door::ScriptLanguage;
-use airlock_json::{Caps, MAX_DEPTH, raw};
+use airlock_json::{Caps, raw};
 use airlock_sandbox::Bindings;
 use airlock_strings::hex;
 use serde::{Deserialize, Serialize};
@@ -22,6 +26,10 @@ use crate::{
 
 /// Maximum bytes of a dump.
 pub const MAX_DUMP_BYTES: usize = 256 << 20;
+/// Maximum memory of a document that is read: that of its texts, which are at most as long as the dump, and of its calls.
+const MAX_DOCUMENT_BYTES: usize = MAX_DUMP_BYTES + (64 << 20);
+/// Maximum memory of all answers as values. A script receives them in its sandbox, which has no more.
+const MAX_ANSWER_BYTES: usize = MAX_MEMORY_BYTES;
 /// Beginning of every dump; the version follows.
 const MAGIC: &[u8] = b"airlock-run ";
 /// The version that this program writes and reads.
@@ -110,14 +118,25 @@ struct StoredFunction<'d> {
 impl RunDump {
     /// Reads a dump. Fails if the bytes are too many, are none, are of another version, or were changed.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, BadDump> {
-        let dump = Self(bytes);
-        let content = dump.content()?;
+        Self::check(&bytes)?;
+        Ok(Self(bytes))
+    }
+
+    /// Reads a dump like [`from_bytes`](Self::from_bytes). Copies the bytes only if they are one.
+    pub fn from_slice(bytes: &[u8]) -> Result<Self, BadDump> {
+        Self::check(bytes)?;
+        Ok(Self(bytes.to_vec()))
+    }
+
+    /// Checks bytes against their digest.
+    fn check(bytes: &[u8]) -> Result<(), BadDump> {
+        let content = content(bytes)?;
         let (digest, document) = content.split_at_checked(64).ok_or(BadDump::Digest)?;
         let document = document.strip_prefix(b"\n").ok_or(BadDump::Digest)?;
         if hex(&Sha256::digest(document)).as_bytes() != digest {
             return Err(BadDump::Digest);
         }
-        Ok(dump)
+        Ok(())
     }
 
     /// The bytes.
@@ -156,26 +175,10 @@ impl RunDump {
         Self([head.concat(), document].concat())
     }
 
-    /// Returns what follows the line with the version: the digest, a line break, and the document.
-    fn content(&self) -> Result<&[u8], BadDump> {
-        /// Bytes of a version that are shown.
-        const SHOWN: usize = 32;
-        let bytes = &self.0[..];
-        if bytes.len() > MAX_DUMP_BYTES {
-            return Err(BadDump::TooLarge { found: bytes.len() });
-        }
-        let rest = bytes.strip_prefix(MAGIC).ok_or(BadDump::NotADump)?;
-        let end = rest.iter().take(SHOWN).position(|byte| *byte == b'\n');
-        let (version, content) = rest.split_at(end.ok_or(BadDump::NotADump)?);
-        if version != VERSION {
-            let found = String::from_utf8_lossy(version).into_owned();
-            return Err(BadDump::Version { found });
-        }
-        Ok(&content[1..])
-    }
-
     fn document(&self) -> Result<RunDocument<'static>, BadDump> {
-        let (_, document) = self.content()?.split_at_checked(65).ok_or(BadDump::Digest)?;
+        let (_, document) = content(&self.0)?.split_at_checked(65).ok_or(BadDump::Digest)?;
+        airlock_json::check(document, &Caps::memory(MAX_DOCUMENT_BYTES))
+            .map_err(BadDump::content)?;
         serde_json::from_slice(document).map_err(BadDump::content)
     }
 
@@ -241,11 +244,7 @@ impl RunDocument<'_> {
         if calls.len() > RunLimits::MAX.calls as usize {
             return Err(BadDump::content("it has more calls than a run may make"));
         }
-        for entry in calls {
-            if let CallState::Value(text) = &entry.state {
-                check_json(text)?;
-            }
-        }
+        check_answers(calls, MAX_ANSWER_BYTES)?;
         let content = RunContent {
             language,
             code: self.code.into_owned(),
@@ -259,6 +258,7 @@ impl RunDocument<'_> {
             entries: self.calls.into_owned(),
             lines: self.lines,
             context: None,
+            nesting: 0,
         };
         Ok((content, self.output.into_owned()))
     }
@@ -266,7 +266,8 @@ impl RunDocument<'_> {
 
 fn check_inputs(inputs: &str, functions: &Functions) -> Result<(), BadDump> {
     check_size("inputs", inputs.len(), MAX_INPUT_BYTES).map_err(BadDump::content)?;
-    check_json(inputs)?;
+    // They reach the sandbox as text.
+    check_json(inputs, usize::MAX)?;
     let members = raw::members(inputs).ok_or_else(|| BadDump::content("inputs are no object"))?;
     for (name, _) in members {
         check_input(&name, functions).map_err(BadDump::content)?;
@@ -274,10 +275,39 @@ fn check_inputs(inputs: &str, functions: &Functions) -> Result<(), BadDump> {
     Ok(())
 }
 
-/// Fails if a text is not JSON, or nests more deeply than an executor reads.
-fn check_json(text: &str) -> Result<(), BadDump> {
-    let caps = Caps { nodes: usize::MAX, depth: MAX_DEPTH, tree_bytes: usize::MAX };
-    airlock_json::check(text.as_bytes(), &caps).map(drop).map_err(BadDump::content)
+/// Fails if an answer cannot be read, or if all of them take more memory than this.
+fn check_answers(calls: &[JournalEntry], memory_bytes: usize) -> Result<(), BadDump> {
+    let mut left = memory_bytes;
+    for entry in calls {
+        if let CallState::Value(text) = &entry.state {
+            left = left.saturating_sub(check_json(text, left)?);
+        }
+    }
+    Ok(())
+}
+
+/// Returns what follows the line with the version: the digest, a line break, and the document.
+fn content(bytes: &[u8]) -> Result<&[u8], BadDump> {
+    /// Bytes of a version that are shown.
+    const SHOWN: usize = 32;
+    if bytes.len() > MAX_DUMP_BYTES {
+        return Err(BadDump::TooLarge { found: bytes.len() });
+    }
+    let rest = bytes.strip_prefix(MAGIC).ok_or(BadDump::NotADump)?;
+    let end = rest.iter().take(SHOWN).position(|byte| *byte == b'\n');
+    let (version, content) = rest.split_at(end.ok_or(BadDump::NotADump)?);
+    if version != VERSION {
+        let found = String::from_utf8_lossy(version).into_owned();
+        return Err(BadDump::Version { found });
+    }
+    Ok(&content[1..])
+}
+
+/// Returns the memory of a JSON text as a value. Fails if it is no JSON, takes more than `memory_bytes`, or nests more deeply
+/// than an executor reads.
+fn check_json(text: &str, memory_bytes: usize) -> Result<usize, BadDump> {
+    let cost = airlock_json::check(text.as_bytes(), &Caps::memory(memory_bytes));
+    cost.map(|cost| cost.tree_bytes).map_err(BadDump::content)
 }
 
 #[cfg(test)]

@@ -154,6 +154,15 @@ pub struct FailedFunction {
 }
 
 impl RunError {
+    /// Creates the error of a script that is nested more deeply than its limit.
+    pub(crate) fn too_nested(most: u32) -> Self {
+        let message = format!(
+            "scripts nest more than {most} levels, each run by a function of the one before; end the recursion, or raise \
+             the limit `nesting`"
+        );
+        Self::Limit { limit: "nesting", message }
+    }
+
     /// Classifies the error with which the sandbox has stopped a script.
     pub(crate) fn stopped(error: CallError) -> Self {
         let limit = match error.code() {

@@ -10,6 +10,7 @@ use airlock_core::{
     door::CallId,
     tool::{Annotations, ErrorKind, ToolDefinition, ToolError},
 };
+use airlock_json::weight::weight;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 
@@ -17,6 +18,8 @@ use crate::depth::nests_within;
 
 /// Levels of the details of a failure.
 const MAX_DATA_LEVELS: usize = 64;
+/// Memory of the details of a failure. Eight megabytes of empty lists take more than the 320 MiB of the document of a dump.
+const MAX_DATA_BYTES: usize = 16 << 20;
 
 /// Body of a function.
 pub(crate) type FunctionBody =
@@ -28,6 +31,8 @@ pub type RunContext = Arc<dyn Any + Send + Sync>;
 tokio::task_local! {
     /// Context of the run whose call is polled. The catalog, through which a call reaches its function, does not know it.
     pub(crate) static CONTEXT: Option<RunContext>;
+    /// Nesting of the run whose call is polled: a script that the function runs is nested one level deeper.
+    pub(crate) static NESTING: u32;
 }
 
 /// A function of the program that scripts may call by its name.
@@ -111,6 +116,7 @@ pub struct FunctionCall {
     pub(crate) arguments: Map<String, Value>,
     pub(crate) deadline: Instant,
     pub(crate) context: Option<RunContext>,
+    pub(crate) nesting: u32,
 }
 
 impl FunctionCall {
@@ -132,6 +138,12 @@ impl FunctionCall {
     /// Instant at which the run is stopped, and the call with it.
     pub fn deadline(&self) -> Instant {
         self.deadline
+    }
+
+    /// Scripts in each other, up to the one that has made the call; 1 if the program itself has run it. A function that runs a
+    /// script in another task passes it on, as [`RunRequest::nesting`](crate::RunRequest::nesting).
+    pub fn nesting(&self) -> u32 {
+        self.nesting
     }
 
     /// The [context](crate::RunRequest::context) of the run; `None` if it has none, or one of another type.
@@ -171,7 +183,7 @@ impl FunctionError {
         Self { code: Some(code.to_owned()), ..self }
     }
 
-    /// Sets further details. They are left out if they nest more than 64 levels.
+    /// Sets further details. They are left out if they nest more than 64 levels, or take more than 16 MiB of memory.
     #[must_use]
     pub fn with_data(self, data: Value) -> Self {
         Self { data: Some(data), ..self }
@@ -189,14 +201,16 @@ impl From<FunctionError> for ToolError {
         let FunctionError { message, kind, code, data, retry_after } = error;
         let retry_after_ms =
             retry_after.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
-        // They are written into dumps, whose readers refuse what nests deeply.
-        let details = data.filter(|data| nests_within(data, MAX_DATA_LEVELS));
+        // They are written into dumps, whose readers refuse what nests deeply, and what takes much memory.
+        let details = data
+            .filter(|data| nests_within(data, MAX_DATA_LEVELS) && weight(data) <= MAX_DATA_BYTES);
         Self { code, details, retry_after_ms, ..Self::new(kind, message) }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use airlock_json::weight::{ITEM_BYTES, LIST_BYTES};
     use serde_json::json;
 
     use super::*;
@@ -208,5 +222,15 @@ mod tests {
         assert_eq!(failed.details, Some(deepest.clone()));
         let failed = ToolError::from(FunctionError::new("no").with_data(json!([deepest])));
         assert_eq!((failed.details, &*failed.message), (None, "no"));
+    }
+
+    #[test]
+    fn details_that_take_too_much_memory_for_a_dump_are_left_out() {
+        let most = (MAX_DATA_BYTES - LIST_BYTES) / (LIST_BYTES + ITEM_BYTES);
+        for (items, is_kept) in [(most, true), (most + 1, false)] {
+            let data = Value::from(vec![json!([]); items]);
+            let failed = ToolError::from(FunctionError::new("no").with_data(data));
+            assert_eq!(failed.details.is_some(), is_kept, "{items}");
+        }
     }
 }

@@ -31,7 +31,7 @@ use sha2::{Digest as _, Sha256};
 use crate::{
     Function, FunctionCall, RunLimits,
     depth::nests_within,
-    function::{CONTEXT, FunctionBody},
+    function::{CONTEXT, FunctionBody, NESTING},
     request::is_global,
 };
 
@@ -67,7 +67,7 @@ pub(crate) struct FunctionEntry {
     pub(crate) digest: String,
     /// True if a call may be repeated.
     pub(crate) is_repeatable: bool,
-    /// Schema of the arguments, if calls need an approval: nobody is asked about one that cannot succeed.
+    /// Schema of the arguments, if calls need an approval: none is asked for a call that cannot succeed.
     pub(crate) approval_schema: Option<Arc<CompiledSchema>>,
     /// Digest of the definition of the tool, which an approval names.
     definition: Arc<str>,
@@ -217,6 +217,7 @@ impl FunctionEntry {
             arguments: arguments.into(),
             covers_nested: false,
             by_operators: false,
+            decided_by: None,
         }
     }
 }
@@ -352,7 +353,8 @@ impl Provider for Bodies {
             let chain = call.chain();
             let context = CONTEXT.try_with(Clone::clone).ok().flatten();
             let deadline = chain.deadline();
-            let made = FunctionCall { id: chain.id(), arguments, deadline, context };
+            let nesting = NESTING.try_with(|nesting| *nesting).unwrap_or_default();
+            let made = FunctionCall { id: chain.id(), arguments, deadline, context, nesting };
             let value = body(made).await.map_err(|error| own_error(error.into()))?;
             if !nests_within(&value, MAX_DEPTH) {
                 return Err(CallError::bad_result(name, TooDeep));

@@ -171,6 +171,12 @@ impl RunJournal {
         self.keeps && self.bytes >= MAX_KEPT_BYTES
     }
 
+    /// Returns whether a call at a place can be kept. One that the journal has already was counted when it was put there: a
+    /// call that a person has approved is made, even if the journal is full since.
+    pub(crate) fn has_room(&self, at: usize) -> bool {
+        at < self.entries.len() || !self.is_full()
+    }
+
     /// Returns whether calls are kept.
     pub(crate) fn keeps(&self) -> bool {
         self.keeps
@@ -222,7 +228,8 @@ impl JournalEntry {
     fn bytes(&self) -> usize {
         let answer = match &self.state {
             CallState::Value(text) | CallState::Denied(text) => text.len(),
-            CallState::Error(error) => airlock_json::text_len(error),
+            // A dump is refused for the memory of its document as well, in which details take more than their text.
+            CallState::Error(error) => airlock_json::text_len(error).max(error.bytes()),
             _ => 0,
         };
         (self.function.len() + self.arguments.len()).saturating_add(answer)
@@ -255,7 +262,9 @@ fn shown(function: &str, arguments: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use airlock_core::tool::{CallError, ErrorKind, ToolError};
+    use airlock_json::weight::weight;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -331,8 +340,32 @@ mod tests {
         journal.put(0, &call("f", ""), CallState::NotKept);
         assert!(!journal.is_full(), "what is replaced is not kept");
         let mut none = RunJournal::new(Vec::new(), false, false);
+        assert!(none.has_room(0));
         none.put(0, &call("f", ""), CallState::Value("1".repeat(MAX_KEPT_BYTES)));
         assert!(!none.is_full() && none.into_entries().is_empty());
+    }
+
+    #[test]
+    fn a_full_journal_has_room_for_the_calls_that_it_has_alone() {
+        let mut journal = RunJournal::new(Vec::new(), true, false);
+        journal.put(0, &call("f", ""), CallState::Value("1".repeat(MAX_KEPT_BYTES - 2)));
+        assert!(journal.has_room(1));
+        journal.put(1, &call("f", "1"), CallState::Pending);
+        assert_eq!([0, 1, 2].map(|at| journal.has_room(at)), [true, true, false]);
+    }
+
+    #[test]
+    fn the_details_of_a_failure_count_with_their_memory() {
+        let details = Value::from(vec![json!([]); 1_000]);
+        let failed =
+            ToolError { details: Some(details.clone()), ..ToolError::new(ErrorKind::Other, "no") };
+        let failed = AnswerError::from(CallError::from(failed));
+        let entry = JournalEntry {
+            function: "f".to_owned(),
+            arguments: String::new(),
+            state: CallState::Error(failed),
+        };
+        assert!(entry.bytes() >= weight(&details), "{}", entry.bytes());
     }
 
     #[test]

@@ -17,6 +17,9 @@ const FRAME_BYTES: usize = 1 << 20;
 /// Depth of calls: the script, and the functions that it calls.
 const DEPTH: u32 = 2;
 
+/// Default of [`RunLimits::nesting`].
+const DEFAULT_NESTING: u32 = 8;
+
 /// Bounds on one run. No field may be zero, or more than in [`RunLimits::MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -38,6 +41,14 @@ pub struct RunLimits {
     pub output_bytes: usize,
     /// Value of the script in bytes of JSON: at most 64 MiB, 1 MiB by default. A larger one ends the run.
     pub result_bytes: usize,
+    /// Scripts in each other, this one included: a function of the first runs the second, and so on. At most 16, 8 by default;
+    /// 1 refuses a script that a function of another one runs. Each of them has an instance, and waits for the next.
+    #[serde(default = "default_nesting")]
+    pub nesting: u32,
+}
+
+fn default_nesting() -> u32 {
+    DEFAULT_NESTING
 }
 
 impl RunLimits {
@@ -50,6 +61,7 @@ impl RunLimits {
         parallel_calls: 1_000,
         output_bytes: 64 << 20,
         result_bytes: 64 << 20,
+        nesting: 16,
     };
 
     /// Fails if a field is zero or too large.
@@ -69,6 +81,7 @@ impl RunLimits {
             ("parallel_calls", self.parallel_calls.into(), most.parallel_calls.into()),
             ("output_bytes", self.output_bytes as u64, most.output_bytes as u64),
             ("result_bytes", self.result_bytes as u64, most.result_bytes as u64),
+            ("nesting", self.nesting.into(), most.nesting.into()),
         ] {
             if found == 0 || found > most {
                 let found = found.to_string();
@@ -119,6 +132,7 @@ impl Default for RunLimits {
             parallel_calls: 8,
             output_bytes: 1 << 20,
             result_bytes: 1 << 20,
+            nesting: DEFAULT_NESTING,
         }
     }
 }
@@ -174,6 +188,11 @@ mod tests {
                 "result_bytes",
                 RunLimits { result_bytes: 0, ..most },
                 RunLimits { result_bytes: most.result_bytes + 1, ..most },
+            ),
+            (
+                "nesting",
+                RunLimits { nesting: 0, ..most },
+                RunLimits { nesting: most.nesting + 1, ..most },
             ),
         ] {
             assert_eq!(refused(&zero), Some(field));

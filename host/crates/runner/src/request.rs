@@ -43,6 +43,9 @@ pub struct RunRequest {
     /// A value of the program that the functions receive with each [call](crate::FunctionCall::context). A run that waits
     /// drops it.
     pub context: Option<RunContext>,
+    /// Nesting of the call whose function runs this script, [`FunctionCall::nesting`](crate::FunctionCall::nesting); 0 by
+    /// default. Only a function that runs a script outside of its own future needs it, as in another task or thread.
+    pub nesting: u32,
 }
 
 impl RunRequest {
@@ -57,6 +60,7 @@ impl RunRequest {
             on_print: None,
             journal: false,
             context: None,
+            nesting: 0,
         }
     }
 
@@ -102,6 +106,12 @@ impl RunRequest {
     pub fn with_context(self, context: RunContext) -> Self {
         Self { context: Some(context), ..self }
     }
+
+    /// Sets the nesting of the call whose function runs this script.
+    #[must_use]
+    pub fn with_nesting(self, nesting: u32) -> Self {
+        Self { nesting, ..self }
+    }
 }
 
 /// A run with all that it needs, checked.
@@ -125,13 +135,24 @@ pub(crate) struct RunContent {
     /// Printed lines that were delivered before.
     pub(crate) lines: u64,
     pub(crate) context: Option<RunContext>,
+    /// Nesting of the call that runs the script.
+    pub(crate) nesting: u32,
 }
 
 impl RunContent {
     /// Checks a request.
     pub(crate) fn new(request: RunRequest) -> Result<Self, RunError> {
-        let RunRequest { language, code, inputs, functions, limits, on_print, journal, context } =
-            request;
+        let RunRequest {
+            language,
+            code,
+            inputs,
+            functions,
+            limits,
+            on_print,
+            journal,
+            context,
+            nesting,
+        } = request;
         limits.check()?;
         check_size("code", code.len(), MAX_CODE_BYTES)?;
         for (name, value) in &inputs {
@@ -156,6 +177,7 @@ impl RunContent {
             entries: Vec::new(),
             lines: 0,
             context,
+            nesting,
         })
     }
 

@@ -18,6 +18,7 @@ use tokio::{
 use crate::{
     FinishedRun, PendingRun, RunDump, RunError, RunRequest, RunState, RunnerError, RunnerSettings,
     calls::{FunctionCalls, MadeCalls},
+    function::NESTING,
     journal::RunJournal,
     printed::PrintedText,
     request::RunContent,
@@ -98,6 +99,7 @@ impl Runner {
     }
 
     async fn execute(&self, mut content: RunContent) -> Result<RunState, RunError> {
+        let nesting = nesting(&content)?;
         let executor = self.executor(content.language).await?;
         let _permit = self.permit(content.limits.deadline).await?;
         let script = content.functions.admit_script(&content.limits);
@@ -113,6 +115,7 @@ impl Runner {
             functions,
             printed: printed.clone(),
             context: content.context.take(),
+            nesting,
             memory_bytes,
             made: Mutex::new(MadeCalls::new(journal)),
         };
@@ -166,6 +169,15 @@ impl Runner {
         let opened = compiling(self.0.on_compile.as_deref(), &what, &component, load).await;
         opened.map_err(|error| not_loaded(language, error))
     }
+}
+
+/// Returns the number of scripts in each other, with this one. Fails if they are more than its limit: each of them holds an
+/// instance while it waits for the next, so without an end they would wait for each other.
+fn nesting(content: &RunContent) -> Result<u32, RunError> {
+    let around = NESTING.try_with(|nesting| *nesting).unwrap_or_default();
+    let nesting = around.max(content.nesting).saturating_add(1);
+    let most = content.limits.nesting;
+    if nesting > most { Err(RunError::too_nested(most)) } else { Ok(nesting) }
 }
 
 /// Returns the end of a run whose script has stopped.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use airlock_core::run::denial_reason;
 use airlock_json::Caps;
 use serde_json::{Map, Value};
 
@@ -124,9 +125,9 @@ impl PendingRun {
     }
 
     /// Denies a call: it is not made, and the script receives an error with the code `airlock.approval_denied` and the
-    /// reason.
+    /// reason, on one line, without hidden characters, and cut to 1,000 bytes. A dump keeps the reason.
     pub fn deny(&mut self, id: u32, reason: &str) -> Result<(), NoSuchCall> {
-        self.decide(id, CallState::Denied(reason.to_owned()))
+        self.decide(id, CallState::Denied(denial_reason(reason)))
     }
 
     /// Approves all calls without a decision.
@@ -152,6 +153,13 @@ impl PendingRun {
     #[must_use]
     pub fn with_context(mut self, context: RunContext) -> Self {
         self.content.context = Some(context);
+        self
+    }
+
+    /// Sets the nesting of the call whose function resumes the run, as [`RunRequest::nesting`](crate::RunRequest::nesting) does.
+    #[must_use]
+    pub fn with_nesting(mut self, nesting: u32) -> Self {
+        self.content.nesting = nesting;
         self
     }
 

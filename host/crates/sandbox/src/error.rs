@@ -29,7 +29,7 @@ pub enum LoadError {
         language: &'static str,
     },
     /// The component imports something that the gateway does not provide.
-    #[error("the component imports what this gateway does not provide: {}", names.join(", "))]
+    #[error("the component imports what this gateway does not provide: {}{}", names.join(", "), instead(names))]
     UnknownImports {
         /// Names of these imports.
         names: Vec<String>,
@@ -82,4 +82,13 @@ pub enum LoadError {
         /// Reason for the refusal.
         reason: String,
     },
+}
+
+/// Returns an addition to the names of unknown imports: what a plugin uses in the place of one that others provide.
+fn instead(names: &[String]) -> &'static str {
+    if names.iter().any(|name| name.starts_with("wasi:config/")) {
+        "; a plugin reads its configuration by airlock:host/config"
+    } else {
+        ""
+    }
 }

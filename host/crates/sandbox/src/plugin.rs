@@ -198,7 +198,7 @@ impl Plugin {
         let name = &tool.name;
         let arguments = call.arguments().as_str();
         let chain = call.chain();
-        let ToolRights { grants, outlet, origin } = self.rights.of(&tool.original);
+        let ToolRights { grants, outlet, origin } = self.rights.for_tool(&tool.original);
         let recorder =
             grants.recorder.as_ref().map(|recorder| recorder.of_call(&self.client, &tool.original));
         let call = || {
@@ -251,6 +251,10 @@ impl Provider for Plugin {
 
     fn status(&self) -> Map<String, Value> {
         Map::from_iter([("circuit".to_owned(), self.circuit.describe().into())])
+    }
+
+    fn is_circuit_open(&self) -> Option<bool> {
+        Some(self.circuit.is_open())
     }
 }
 

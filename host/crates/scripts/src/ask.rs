@@ -37,12 +37,15 @@ pub(super) fn approves(id: &str, answer: Option<&str>) -> Result<bool, CallError
 /// Returns whether a caller approves the calls that it was shown by sending their state back: it is a
 /// person's program, and cannot be asked in another way.
 pub(super) fn is_approver(chain: &Chain) -> bool {
-    matches!(chain.starter(), Origin::Caller | Origin::McpClient(Approval::Given))
+    matches!(
+        chain.starter(),
+        Origin::Caller | Origin::McpClient(Approval::Given | Approval::ByPerson)
+    )
 }
 
 /// Returns whether the caller takes a question about the calls of a script.
 pub(super) fn can_be_asked(chain: &Chain) -> bool {
-    matches!(chain.starter(), Origin::McpClient(Approval::Given))
+    matches!(chain.starter(), Origin::McpClient(Approval::Given | Approval::ByPerson))
         && chain.heard().questions.has(QuestionKind::Form)
 }
 

@@ -15,7 +15,7 @@ pub(super) struct Language {
     pub(super) description: &'static str,
     /// Sentence at the end of each report of a successful run.
     pub(super) note: &'static str,
-    /// How a call waits for its result, in the documentation of a tool.
+    /// Syntax with which a call waits for its result, in the documentation of a tool.
     pub(super) waits: &'static str,
     /// Effect of a failed call; `TOOL` stands for the tool.
     pub(super) fails: &'static str,

@@ -243,7 +243,7 @@ fn shown<'t>(text: &'t str, limit: usize, hint: &str) -> Cow<'t, str> {
 /// Renders a value as JSON: indented if that fits, otherwise on one line, because indentation can
 /// make nested arrays a hundred times larger. `None` if the value is larger than a result may be.
 /// Keys keep the order of the script.
-fn to_json(value: &Value) -> Option<String> {
+pub(super) fn to_json(value: &Value) -> Option<String> {
     let mut indented = BoundedWriter::default();
     let mut compact = BoundedWriter::default();
     let written = if serde_json::to_writer_pretty(&mut indented, value).is_ok() {

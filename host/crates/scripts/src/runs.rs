@@ -34,11 +34,11 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 pub use self::{
-    answer::CallAnswer,
+    answer::{CallAnswer, denial},
     calls::RunCalls,
     describe::{document, document_text, end, summary},
     journal::Journal,
-    outcome::{RunEnding, RunOutcome},
+    outcome::{EndDifference, RunEnding, RunOutcome},
     owner::Decisions,
     resume::{EXECUTOR_LOADING, RunToken, can_wait, code, decides_what_was_shown, resume},
 };

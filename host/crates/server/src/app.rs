@@ -14,7 +14,7 @@ use airlock_identity::Verifier;
 use arc_swap::ArcSwap;
 use http::HeaderMap;
 use parking_lot::Mutex;
-use tokio::{sync::Semaphore, time::timeout};
+use tokio::time::timeout;
 use tokio_util::{
     sync::CancellationToken,
     task::{TaskTracker, task_tracker::TaskTrackerToken},
@@ -22,20 +22,8 @@ use tokio_util::{
 use tracing::warn;
 
 use super::{
-    BadSettings, Hooks, Replicas, Settings,
-    admin::ToolTexts,
-    auth,
-    debug::DebugRecords,
-    ingress::Ingress,
-    mcp::Pipes,
-    memory::Memory,
-    metrics,
-    operator_login::LoginRate,
-    options,
-    replicas::Elsewhere,
-    respond::ApiError,
-    responses::Archive,
-    sender::{Sender, sender_of},
+    BadSettings, Hooks, Settings, debug::DebugRecords, mcp::Pipes, metrics, options,
+    sender::sender_of,
 };
 use airlock_agent::{self as agent, recall::Recall, results::Results};
 use airlock_core::{
@@ -43,9 +31,14 @@ use airlock_core::{
     replica::ReplicaId,
     tool::ANSWER_TIMEOUT,
 };
+use airlock_http::{auth, respond::ApiError};
+use airlock_ingress::Ingress;
 use airlock_mcp_server::{Service, Sessions};
 use airlock_model::Models;
-use airlock_requests::RequestParts;
+use airlock_operator_api::OperatorApi;
+use airlock_replicas::{Elsewhere, Replicas};
+use airlock_requests::{Memory, RequestParts, Sender};
+use airlock_responses::Archive;
 use airlock_scripts::runs::Runs;
 
 /// Settings of requests, and what is made of them.
@@ -179,6 +172,8 @@ pub(super) struct App {
     pub(super) debug: Option<Arc<DebugRecords>>,
     /// The gateway as an MCP server.
     pub(super) mcp: Arc<Service>,
+    /// The API of operators.
+    pub(super) operators: OperatorApi,
     // From here on, the parts that live as long as the gateway.
     pub(super) hooks: Arc<Hooks>,
     /// The gateways that share the store. Empty if this one neither is announced to them nor forwards
@@ -187,16 +182,10 @@ pub(super) struct App {
     /// Virtual keys. They are those of now and not of the settings: a key that is revoked is not accepted
     /// any more, whichever settings the request began with.
     pub(super) keys: LiveKeys,
-    /// Texts of the tools in the list of clients.
-    pub(super) tool_texts: ToolTexts,
     /// Sessions of MCP clients.
     pub(super) sessions: Arc<Sessions>,
     /// MCP clients over HTTP+SSE.
     pub(super) pipes: Arc<Pipes>,
-    /// Bounds the logins of operators that each peer begins.
-    pub(super) login_rate: Arc<LoginRate>,
-    /// Place for the upload of a component.
-    pub(super) uploads: Arc<Semaphore>,
 }
 
 impl App {
@@ -204,18 +193,23 @@ impl App {
         let memory = Memory::new(own.settings.max_request_memory_bytes);
         let parts = parts(&hooks, &own, memory, Instant::now());
         let RequestSettings { settings, budget, identity, .. } = own;
-        let approvals = Some(hooks.approvals.clone());
-        let sessions = Sessions::new(settings.mcp.sessions);
-        hooks.http.show(parts.memory.clone(), sessions.clone());
+        let approvals = Some(hooks.operators.approvals.clone());
+        let mcp = Service::new(hooks.catalog.clone(), budget, settings.mcp.clone(), approvals);
+        let sessions = Sessions::new(settings.mcp.sessions, mcp.times().clone());
+        hooks.http.show(parts.memory.clone(), sessions.clone(), mcp.times().clone());
         Self {
             archive: archive(&hooks, &settings),
             debug: settings.debug_requests.map(DebugRecords::new).map(Arc::new),
-            mcp: Service::new(hooks.catalog.clone(), budget, settings.mcp.clone(), approvals),
-            login_rate: Arc::default(),
-            uploads: Arc::new(Semaphore::new(1)),
+            operators: OperatorApi::new(
+                hooks.operators.clone(),
+                hooks.keys.clone(),
+                mcp.closing().clone(),
+                parts.clone(),
+                settings.operators(),
+            ),
+            mcp,
             sessions,
             pipes: Arc::default(),
-            tool_texts: ToolTexts::default(),
             keys: hooks.keys.clone(),
             replicas: Arc::default(),
             hooks: Arc::new(hooks),
@@ -241,14 +235,12 @@ impl App {
             archive: archive(&self.hooks, &settings),
             debug,
             mcp: self.mcp.with_settings(budget, settings.mcp.clone()),
+            operators: self.operators.with_settings(parts.clone(), settings.operators()),
             hooks: self.hooks.clone(),
             replicas: self.replicas.clone(),
             keys: self.keys.clone(),
-            tool_texts: self.tool_texts.clone(),
             sessions: self.sessions.clone(),
             pipes: self.pipes.clone(),
-            login_rate: self.login_rate.clone(),
-            uploads: self.uploads.clone(),
             settings,
             parts,
             identity,

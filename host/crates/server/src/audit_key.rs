@@ -3,10 +3,8 @@
 
 use http::{HeaderValue, header};
 
-use super::{
-    App,
-    respond::{self, ApiError, Reply},
-};
+use super::App;
+use airlock_http::respond::{self, ApiError, Reply};
 
 pub(super) const PATH: &str = "/.well-known/airlock-audit-key";
 

@@ -6,19 +6,17 @@ use http::Request;
 
 use self::stream::ChatStream;
 pub(super) use self::stream::describe;
-use super::{
-    App, body, debug, events,
-    memory::RequestCharge,
-    options,
-    request_body::RequestBody,
-    respond::{self, ApiError, Reply},
-    sender::Sender,
-};
+use super::{App, debug, options};
 use airlock_agent::recall;
 use airlock_conversation::Wire;
 use airlock_core::tool::QuestionKinds;
+use airlock_http::{
+    body, events,
+    respond::{self, ApiError, Reply},
+};
+use airlock_ingress::RequestBody;
 use airlock_model::{ChatForm, Object, Prompt};
-use airlock_requests::PreparedChat;
+use airlock_requests::{PreparedChat, RequestCharge, Sender};
 
 /// Handles a chat completion. Checks only the members that the loop needs; the provider checks the
 /// rest. Fails if the request is invalid, or ends before its response begins. Dropping the future
@@ -32,7 +30,7 @@ pub(super) async fn complete(
     let timeout = options::timeout(request.headers(), app.parts.agent.timeout)?;
     let events_header = options::events(request.headers())?;
     let observer = debug::observe(app, sender, &request);
-    let mut body = body::members(request, &app.settings, charge).await?;
+    let mut body = body::members(request, app.settings.bodies(), charge).await?;
     if !body.get("messages").is_some_and(|messages| messages.starts_with('[')) {
         return Err(
             ApiError::bad_request("invalid_type", "`messages` must be an array").about("messages")

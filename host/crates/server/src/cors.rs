@@ -3,17 +3,15 @@
 
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 
-use super::{
-    Settings,
-    origin::is_listed,
-    respond::{Payload, Reply},
-};
+use super::{Settings, origin::is_listed};
+use airlock_http::respond::Reply;
+use airlock_ingress::Payload;
 
 /// Maximum time for which a browser keeps the response to a preflight request, in seconds. A change of
 /// `allowed_origins` takes effect after it; Firefox and Chromium permit more.
 const MAX_AGE: &str = "600";
 /// Headers of responses that pages may read.
-const EXPOSED: &str = "mcp-session-id, request-id, retry-after, www-authenticate, x-airlock-dropped-tools, x-airlock-provider, x-request-id";
+const EXPOSED: &str = "mcp-session-id, request-id, retry-after, www-authenticate, x-airlock-cost-usd-micros, x-airlock-dropped-tools, x-airlock-provider, x-request-id";
 /// A server on a private network may be asked by a page of a public one.
 const PRIVATE: &str = "access-control-allow-private-network";
 const ASKS_FOR_PRIVATE: &str = "access-control-request-private-network";

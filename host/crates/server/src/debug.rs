@@ -22,17 +22,15 @@ use uuid::Uuid;
 
 pub(super) use self::records::DebugRecords;
 use self::{record::RequestHead, recorder::ExchangeRecorder};
-use super::{
-    App,
-    ingress::Ingress,
-    memory::RequestCharge,
-    request_body::RequestBody,
-    respond::{self, ApiError, Reply, RequestId},
-    sender::Sender,
-    work,
-};
+use super::App;
 use airlock_agent::RequestObserver;
 use airlock_core::{operator::Operator, replica::ReplicaId};
+use airlock_http::{
+    respond::{self, ApiError, Reply, RequestId},
+    work,
+};
+use airlock_ingress::{Ingress, RequestBody};
+use airlock_requests::{RequestCharge, Sender};
 
 const PREFIX: &str = "/api/requests/";
 const SUFFIX: &str = "/debug";
@@ -90,7 +88,7 @@ pub(super) async fn show(
             let status = StatusCode::CONFLICT;
             return Err(ApiError::new(status, "invalid_request_error", "other_gateway", message));
         }
-        let reply = elsewhere.pass_on(request, &app.settings, charge).await?;
+        let reply = elsewhere.pass_on(request, app.settings.bodies(), charge).await?;
         return reply.ok_or_else(unknown);
     }
     let records = app.debug.as_ref().ok_or_else(disabled)?;

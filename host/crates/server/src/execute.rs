@@ -24,15 +24,7 @@ use http::{HeaderValue, Request, StatusCode, header};
 use serde_json::{Value, json};
 
 use self::form::{ExecuteCall, ExecuteOptions, ResultForm};
-use super::{
-    App, body,
-    memory::{AfterWork as _, RequestCharge},
-    replicas::ForwardedHead,
-    request_body::RequestBody,
-    respond::{self, ApiError, Reply},
-    sender::Sender,
-    work,
-};
+use super::App;
 use airlock_agent::{
     self as agent, AUTH_REQUIRED, EXTENSION, INPUT_REQUIRED, Message, Presenter, RUN, ResultSource,
     input_required,
@@ -44,8 +36,17 @@ use airlock_core::{
     threads,
     tool::{CallError, CallFailure, Details, HostCode, QuestionKinds, ToolOutput},
 };
+use airlock_http::{
+    body,
+    memory::AfterWork as _,
+    respond::{self, ApiError, Reply},
+    work,
+};
+use airlock_ingress::RequestBody;
 use airlock_json as json;
 use airlock_model::{Object, object, weight};
+use airlock_replicas::ForwardedHead;
+use airlock_requests::{RequestCharge, Sender};
 use airlock_scripts::runs;
 
 /// Member of `airlock` with the result as MCP's `CallToolResult`.
@@ -62,8 +63,8 @@ pub(super) async fn run(
     let options = ExecuteOptions::parse(request.uri().query())?;
     let most = app.parts.budget.script.max(app.parts.budget.deadline);
     let timeout = super::options::timeout(request.headers(), most)?;
-    let head = app.replicas().map(|_| ForwardedHead::of(&request));
-    let mut body = body::object(request, &app.settings, charge).await?;
+    let head = app.replicas().map(|_| ForwardedHead::from_request(&request));
+    let mut body = body::object(request, app.settings.bodies(), charge).await?;
     if let Some(head) = head
         && let Some(reply) = forwarded(app, head, &mut body, charge).await?
     {
@@ -259,7 +260,7 @@ fn unavailable(error: &CallError, message: String) -> ApiError {
     later(ApiError::new(status, "server_error", error.code().as_str(), message), Some(wait))
 }
 
-/// Tells the client when to try again, if that is known: whole seconds, rounded up, because a client that
+/// Sets the time after which the client may try again, if that is known: whole seconds, rounded up, because a client that
 /// retries too early is refused again.
 fn later(refused: ApiError, wait: Option<Duration>) -> ApiError {
     let Some(wait) = wait else { return refused };

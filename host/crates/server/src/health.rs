@@ -6,11 +6,9 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde_json::json;
 
-use super::{
-    App,
-    respond::{self, Reply},
-};
+use super::App;
 use airlock_catalog::{SourceState, ToolSource};
+use airlock_http::respond::{self, Reply};
 
 /// Reports that the gateway is alive and the number of its sources of tools. An unavailable source
 /// does not make the gateway unhealthy.

@@ -3,7 +3,6 @@
 //! Labels are the templates of routes and classes of statuses, so that no caller can make more time series.
 
 use std::{
-    array,
     collections::BTreeMap,
     fmt,
     sync::{Arc, OnceLock},
@@ -22,12 +21,12 @@ use prometheus_client::{
     },
 };
 
-use super::{
-    respond::{Payload, Reply},
-    router::TEMPLATES,
-};
-use airlock_mcp_server::Sessions;
+use super::router::TEMPLATES;
+use airlock_http::{body::ReceivedBytes, respond::Reply};
+use airlock_ingress::Payload;
+use airlock_mcp_server::{ServerTimes, Sessions};
 use airlock_requests::Memory;
+use airlock_telemetry::names;
 
 /// Upper bounds of the buckets of times, in seconds. One more bucket has no bound.
 const BOUNDS_SECONDS: [f64; 14] =
@@ -41,20 +40,31 @@ pub struct HttpMetrics {
     active: Gauge,
     received: Counter,
     sent: Counter,
-    parts: OnceLock<(Arc<Memory>, Arc<Sessions>)>,
+    parts: OnceLock<(Arc<Memory>, Arc<Sessions>, Arc<ServerTimes>)>,
 }
 
-/// Times of the requests of one route, by the class of the status. A class has none before its first request.
-type RouteTimes = [OnceLock<Histogram>; CLASSES.len()];
+/// Times of the requests of one route. There are none before the first one.
+#[derive(Default)]
+struct RouteTimes {
+    /// By the class of the status.
+    ended: [OnceLock<Histogram>; CLASSES.len()],
+    /// Of requests whose clients left before there was a response.
+    cancelled: OnceLock<Histogram>,
+}
 
-/// Counter of the bytes of bodies, in the extensions of a request.
-#[derive(Clone)]
-pub(super) struct ReceivedBytes(pub(super) Counter);
+impl RouteTimes {
+    /// Iterates over the times, with the name and the value of the label that distinguishes them.
+    fn labelled(&self) -> impl Iterator<Item = ((&'static str, &'static str), &Histogram)> {
+        let ended = CLASSES.map(|class| ("status", class)).into_iter().zip(&self.ended);
+        let all = ended.chain([(("error_type", names::CANCELLED), &self.cancelled)]);
+        all.filter_map(|(label, times)| Some((label, times.get()?)))
+    }
+}
 
 impl HttpMetrics {
     /// Creates the metrics of a gateway that has served nothing.
     pub fn new() -> Arc<Self> {
-        let routes = TEMPLATES.map(|route| (route, array::from_fn(|_| OnceLock::new())));
+        let routes = TEMPLATES.map(|route| (route, RouteTimes::default()));
         Arc::new(Self {
             routes: BTreeMap::from(routes),
             active: Gauge::default(),
@@ -65,9 +75,14 @@ impl HttpMetrics {
     }
 
     /// Sets the parts whose state is shown. The first ones stay.
-    pub(super) fn show(&self, memory: Arc<Memory>, sessions: Arc<Sessions>) {
+    pub(super) fn show(
+        &self,
+        memory: Arc<Memory>,
+        sessions: Arc<Sessions>,
+        times: Arc<ServerTimes>,
+    ) {
         // A gateway has one listener.
-        let _ = self.parts.set((memory, sessions));
+        let _ = self.parts.set((memory, sessions, times));
     }
 
     /// Returns the counter of the bytes of bodies.
@@ -75,9 +90,9 @@ impl HttpMetrics {
         ReceivedBytes(self.received.clone())
     }
 
-    /// Begins to observe a request. It is not timed if the value is dropped.
+    /// Begins to observe a request. It counts as cancelled if the value is dropped.
     pub(super) fn begin(&self, route: &'static str) -> ObservedRequest<'_> {
-        let active = ActiveRequest::new(self.active.clone());
+        let active = Some(ActiveRequest::new(self.active.clone()));
         ObservedRequest { metrics: self, route, began: Instant::now(), active }
     }
 }
@@ -87,19 +102,17 @@ pub(super) struct ObservedRequest<'m> {
     metrics: &'m HttpMetrics,
     route: &'static str,
     began: Instant,
-    active: ActiveRequest,
+    /// `None` once the request has ended.
+    active: Option<ActiveRequest>,
 }
 
 impl ObservedRequest<'_> {
     /// Counts the request with its response. A streamed one is active until its end.
-    pub(super) fn end(self, reply: Reply) -> Reply {
-        let Self { metrics, route, began, active } = self;
+    pub(super) fn end(mut self, reply: Reply) -> Reply {
+        let active = self.active.take();
         let class = usize::from(reply.status().as_u16() / 100).clamp(1, CLASSES.len()) - 1;
-        if let Some(times) = metrics.routes.get(route) {
-            let times = times[class].get_or_init(|| Histogram::new(BOUNDS_SECONDS));
-            times.observe(began.elapsed().as_secs_f64());
-        }
-        let sent = metrics.sent.clone();
+        self.observe(|times| &times.ended[class]);
+        let sent = self.metrics.sent.clone();
         reply.map(|payload| match payload {
             Payload::Whole(body) => {
                 sent.inc_by(body.len() as u64);
@@ -110,6 +123,22 @@ impl ObservedRequest<'_> {
                 sent.inc_by(part.len() as u64);
             }))),
         })
+    }
+}
+
+impl ObservedRequest<'_> {
+    fn observe(&self, choose: impl FnOnce(&RouteTimes) -> &OnceLock<Histogram>) {
+        let Some(times) = self.metrics.routes.get(self.route) else { return };
+        let times = choose(times).get_or_init(|| Histogram::new(BOUNDS_SECONDS));
+        times.observe(self.began.elapsed().as_secs_f64());
+    }
+}
+
+impl Drop for ObservedRequest<'_> {
+    fn drop(&mut self) {
+        if self.active.is_some() {
+            self.observe(|times| &times.cancelled);
+        }
     }
 }
 
@@ -136,9 +165,8 @@ impl Collector for HttpMetrics {
         let help = "Time from the head of a request to the beginning of its response.";
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
         for (route, times) in &self.routes {
-            for (class, times) in CLASSES.iter().zip(times) {
-                let Some(times) = times.get() else { continue };
-                let labels = [("http_route", *route), ("status", *class)];
+            for (label, times) in times.labelled() {
+                let labels = [("http_route", *route), label];
                 times.encode(family.encode_family(&labels)?)?;
             }
         }
@@ -155,7 +183,8 @@ impl Collector for HttpMetrics {
         ] {
             counter.encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
         }
-        let Some((memory, sessions)) = self.parts.get() else { return Ok(()) };
+        let Some((memory, sessions, times)) = self.parts.get() else { return Ok(()) };
+        times.encode(encoder)?;
         let (used, limit) = memory.usage();
         let (open, streams) = sessions.usage();
         for (name, help, value) in [
@@ -226,6 +255,20 @@ mod tests {
             assert!(text.lines().any(|shown| shown == line), "{line} in {text}");
         }
         assert_eq!(text.matches("_duration_seconds_count").count(), 2, "{text}");
+    }
+
+    #[test]
+    fn a_request_whose_client_leaves_is_cancelled_and_no_other_is() {
+        let metrics = HttpMetrics::new();
+        drop(metrics.begin("/mcp").end(Response::new(Payload::Whole(Bytes::new()))));
+        drop(metrics.begin("/mcp"));
+        let text = shown(&metrics);
+        for labels in [r#"status="2xx""#, r#"error_type="cancelled""#] {
+            let name = "http_server_request_duration_seconds_count";
+            let line = format!("{name}{{http_route=\"/mcp\",{labels}}} 1");
+            assert!(text.lines().any(|shown| shown == line), "{line} in {text}");
+        }
+        assert_eq!(metrics.active.get(), 0);
     }
 
     #[tokio::test]

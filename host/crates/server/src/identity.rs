@@ -13,20 +13,18 @@ use airlock_identity::{ResourcePart, TokenApis, TokenRefusal, Verifier};
 use http::{HeaderMap, HeaderValue, header};
 use tracing::info;
 
-use super::{
-    App,
-    activity::Parking,
-    auth,
-    connections::Seat,
-    ingress::Ingress,
-    respond::{self, ApiError, Reply},
-    sender::{Sender, sender_of},
-};
+use super::{App, sender::sender_of};
 use airlock_core::{
     door::{CertificateDigest, LiveKeys, VirtualKey},
     secret::Secret,
     tenant::User,
 };
+use airlock_http::{
+    auth,
+    respond::{self, ApiError, Reply},
+};
+use airlock_ingress::{Ingress, Parking, Seat};
+use airlock_requests::Sender;
 
 /// Prefix of the paths at which the metadata is (RFC 9728, section 3).
 const METADATA: &str = "/.well-known/oauth-protected-resource";
@@ -220,9 +218,6 @@ mod tests {
     use super::*;
     use crate::{
         Hooks, RequestSettings,
-        activity::EvictionRank,
-        connections::Connections,
-        peer::Peer,
         tests::{
             hooks::{hooks, request_settings},
             settings,
@@ -231,6 +226,7 @@ mod tests {
     use airlock_core::door::Keys;
     use airlock_egress::tls;
     use airlock_fakes as fake;
+    use airlock_ingress::{Connections, EvictionRank, Peer};
 
     /// Token with the header `{"alg":"ES256"}`, no claims, and a signature that no key made.
     const UNSIGNED: &str = "Bearer eyJhbGciOiJFUzI1NiJ9.e30.AA";

@@ -17,33 +17,30 @@
 //! | `page` | the pages, as HTML |
 //! | `sessions` | `/api/mcp/sessions`: the list of logins |
 
-pub(super) mod page;
+mod page;
 pub(super) mod sessions;
 
 use std::{fmt, time::SystemTime};
 
-use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
-use sha2::{Digest as _, Sha256};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 use tracing::warn;
 use url::form_urlencoded;
 
-use self::page::Page;
-use super::{
-    App, body,
-    ingress::Ingress,
-    memory::RequestCharge,
-    request_body::RequestBody,
-    respond::{ApiError, Payload, Reply},
-};
+use super::App;
 use airlock_core::{
     act::Actor,
     door::{CertificateDigest, LiveKeys},
     secret::Secret,
 };
+use airlock_http::{
+    body,
+    browser::{confirmation, cookies, reply, set_cookie},
+    respond::{ApiError, Reply},
+};
+use airlock_ingress::{Ingress, RequestBody};
+use airlock_requests::RequestCharge;
 use airlock_store::{OwnerId, login::UserLogin};
-use airlock_strings::hex;
 
 const LINK: &str = "/oauth/login/";
 const CALLBACK: &str = "/oauth/callback/";
@@ -61,14 +58,6 @@ const CONFIRMATION: &str = "confirmation";
 const KEY: &str = "key";
 /// Prefix of the fields of a form with the values of headers, before the names of these.
 const HEADER_PREFIX: &str = "header-";
-/// No scripts, nothing from elsewhere, and no frame of another page around it. Forms are not restricted:
-/// browsers would apply that to the redirect to the authorization server too.
-const POLICY: &str =
-    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'";
-/// The same for a page whose form leads to no redirect: it is sent to the gateway alone.
-const OWN_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
-                          frame-ancestors 'none'; form-action 'self'";
-
 /// Logins of users at MCP servers. The server does not depend on the way they are made.
 pub trait UserLogins: Send + Sync + 'static {
     /// Returns whether browsers reach the gateway over TLS.
@@ -235,7 +224,7 @@ pub(super) async fn answer(
         (LoginRoute::Callback(client), &Method::POST) => {
             let query = request.uri().query().unwrap_or_default().to_owned();
             let browser = browser(logins, request.headers());
-            let form = body::form(request, &app.settings, charge).await?;
+            let form = body::form(request, app.settings.bodies(), charge).await?;
             Ok(finish(logins, client, &query, browser, &form).await)
         }
         (LoginRoute::Callback(client), _) => {
@@ -244,7 +233,7 @@ pub(super) async fn answer(
         }
         (LoginRoute::Link(link), &Method::POST) => {
             let browser = browser(logins, request.headers());
-            let form = body::form(request, &app.settings, charge).await?;
+            let form = body::form(request, app.settings.bodies(), charge).await?;
             let keys = HolderKeys { keys: &app.keys, certificate: ingress.certificate() };
             Ok(begin(logins, &keys, link, browser, &form).await)
         }
@@ -259,21 +248,12 @@ async fn offer(logins: &dyn UserLogins, link: &str, headers: &HeaderMap) -> Repl
         Err(refusal) => return refused(&refusal),
     };
     let browser = browser(logins, headers).unwrap_or_else(|| logins.new_secret());
-    let page = Page::offer(&offer, &confirmation(&browser, link), None);
+    let page = page::offer(&offer, &confirmation(&browser, link), None);
     let mut reply = reply(StatusCode::OK, &page);
     let name = if logins.is_secure() { SECURE_COOKIE } else { COOKIE };
     let cookie = set_cookie(name, &browser, COOKIE_SECONDS, logins.is_secure());
     reply.headers_mut().insert(header::SET_COOKIE, cookie);
     reply
-}
-
-/// Returns a header that sets a cookie with a secret, which no script reads and other sites do not send but
-/// with a link. With 0 seconds, it removes the cookie.
-pub(super) fn set_cookie(name: &str, secret: &str, seconds: u64, is_secure: bool) -> HeaderValue {
-    let secure = if is_secure { "; Secure" } else { "" };
-    let cookie =
-        format!("{name}={secret}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}");
-    HeaderValue::try_from(cookie).expect("a secret is header text")
 }
 
 /// The virtual keys, for the form that asks for one.
@@ -304,7 +284,7 @@ async fn begin(
     form: &str,
 ) -> Reply {
     let Some(browser) = browser.filter(|browser| is_confirmed(browser, link, form)) else {
-        return reply(StatusCode::FORBIDDEN, &Page::unconfirmed());
+        return reply(StatusCode::FORBIDDEN, &page::unconfirmed());
     };
     let offer = match logins.find(link).await {
         Ok(offer) => offer,
@@ -319,7 +299,7 @@ async fn begin(
         }
         if !is_holders {
             let problem = "This is not the virtual key that is named here.";
-            return reply(StatusCode::FORBIDDEN, &Page::offer(&offer, &code, Some(problem)));
+            return reply(StatusCode::FORBIDDEN, &page::offer(&offer, &code, Some(problem)));
         }
     }
     if offer.header_keys.is_empty() {
@@ -329,9 +309,9 @@ async fn begin(
         };
     }
     match logins.submit(link, &entered(form, &offer.header_keys)).await {
-        Ok(()) => reply(StatusCode::OK, &Page::done(&offer.client)),
+        Ok(()) => reply(StatusCode::OK, &page::done(&offer.client)),
         Err(LoginRefusal::Invalid(reason)) => {
-            reply(StatusCode::BAD_REQUEST, &Page::offer(&offer, &code, Some(&reason)))
+            reply(StatusCode::BAD_REQUEST, &page::offer(&offer, &code, Some(&reason)))
         }
         Err(refusal) => refused(&refusal),
     }
@@ -340,7 +320,7 @@ async fn begin(
 /// Redirects to the authorization server.
 fn leaving(url: String) -> Reply {
     let Ok(url) = HeaderValue::try_from(url) else { return refused(&LoginRefusal::Gone) };
-    let mut reply = reply(StatusCode::SEE_OTHER, &Page::leaving());
+    let mut reply = reply(StatusCode::SEE_OTHER, &page::leaving());
     reply.headers_mut().insert(header::LOCATION, url);
     reply
 }
@@ -372,7 +352,7 @@ async fn redirected(
     };
     match logins.unconfirmed(client, query, &browser).await {
         Ok(Some(offer)) => {
-            let page = Page::finish(&offer, &confirmation(&browser, query));
+            let page = page::finish(&offer, &confirmation(&browser, query));
             reply(StatusCode::OK, &page)
         }
         Ok(None) => complete(logins, client, query, &browser).await,
@@ -390,13 +370,13 @@ async fn finish(
 ) -> Reply {
     match browser.filter(|browser| is_confirmed(browser, query, form)) {
         Some(browser) => complete(logins, client, query, &browser).await,
-        None => reply(StatusCode::FORBIDDEN, &Page::unconfirmed()),
+        None => reply(StatusCode::FORBIDDEN, &page::unconfirmed()),
     }
 }
 
 async fn complete(logins: &dyn UserLogins, client: &str, query: &str, browser: &str) -> Reply {
     match logins.complete(client, query, browser).await {
-        Ok(()) => reply(StatusCode::OK, &Page::done(client)),
+        Ok(()) => reply(StatusCode::OK, &page::done(client)),
         Err(refusal) => refused(&refusal),
     }
 }
@@ -407,28 +387,9 @@ fn browser(logins: &dyn UserLogins, headers: &HeaderMap) -> Option<String> {
     cookies(headers, name).find(|value| logins.is_secret(value)).map(str::to_owned)
 }
 
-/// Returns the values of the cookies with this name.
-pub(super) fn cookies<'h>(headers: &'h HeaderMap, name: &str) -> impl Iterator<Item = &'h str> {
-    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-    cookies.flat_map(|value| value.split(';')).filter_map(move |pair| {
-        let (key, value) = pair.trim().split_once('=')?;
-        (key == name).then_some(value)
-    })
-}
-
 /// Returns whether a form has the code of this page in the browser with this secret.
 fn is_confirmed(browser: &str, page: &str, form: &str) -> bool {
     field(form, CONFIRMATION).is_some_and(|sent| sent == confirmation(browser, page))
-}
-
-/// Returns the code of the form of a page, which is a link or the query of a redirect, in the browser with
-/// this secret. The form does not have the secret itself.
-pub(super) fn confirmation(browser: &str, page: &str) -> String {
-    let mut hasher = Sha256::new().chain_update("airlock confirmation ");
-    for part in [browser, page] {
-        hasher = hasher.chain_update((part.len() as u64).to_be_bytes()).chain_update(part);
-    }
-    hex(&hasher.finalize())
 }
 
 fn refused(refusal: &LoginRefusal) -> Reply {
@@ -446,29 +407,10 @@ fn refused(refusal: &LoginRefusal) -> Reply {
             StatusCode::SERVICE_UNAVAILABLE
         }
     };
-    let mut reply = reply(status, &Page::refusal(refusal));
+    let mut reply = reply(status, &page::refusal(refusal));
     if status == StatusCode::SERVICE_UNAVAILABLE {
         let seconds = HeaderValue::from(RETRY_SECONDS);
         reply.headers_mut().insert(header::RETRY_AFTER, seconds);
-    }
-    reply
-}
-
-pub(super) fn reply(status: StatusCode, page: &Page) -> Reply {
-    let mut reply = Response::new(Payload::Whole(Bytes::from(page.to_html())));
-    *reply.status_mut() = status;
-    let headers = reply.headers_mut();
-    for (name, value) in [
-        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
-        (header::CACHE_CONTROL, "no-store"),
-        (header::CONTENT_SECURITY_POLICY, if page.is_own { OWN_POLICY } else { POLICY }),
-        (header::X_FRAME_OPTIONS, "DENY"),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        // The link is not told to other sites. With `no-referrer`, the form would have no `Origin`.
-        (header::REFERRER_POLICY, "same-origin"),
-        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
-    ] {
-        headers.insert(name, HeaderValue::from_static(value));
     }
     reply
 }

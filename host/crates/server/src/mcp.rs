@@ -12,7 +12,10 @@ mod reply;
 pub(super) mod sse;
 mod stream;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use http::{HeaderMap, Method, Request, StatusCode};
 
@@ -22,29 +25,24 @@ use self::{
     stream::{LogSource, ModernSource, NoticeSource},
 };
 pub(super) use self::{pipes::Pipes, sse::SseTarget};
-use super::{
-    App,
-    activity::Parking,
-    body,
-    connections::Seat,
-    events,
-    memory::RequestCharge,
-    options,
-    replicas::ForwardedHead,
-    request_body::RequestBody,
-    respond::{self, ApiError, Reply},
-    sender::Sender,
-};
+use super::{App, options};
 use airlock_core::{
     replica::ReplicaId,
     tool::{ClientName, QuestionKinds},
 };
+use airlock_http::{
+    body, events,
+    respond::{self, ApiError, Reply},
+};
+use airlock_ingress::{Parking, RequestBody, Seat};
 use airlock_mcp_server::{
     Answer, EMPTY_RESULT, EventReader, ListWatch, ListedPage, Outgoing, Peer, Requester, Scope,
     Selection, Session, client_name, initialized_name, is_relayed, names_version, no_memory, owner,
     requested_log_level,
 };
 use airlock_model::MemoryBudget;
+use airlock_replicas::ForwardedHead;
+use airlock_requests::{RequestCharge, Sender};
 use airlock_wire::{
     error::{RpcError, code},
     headers::{LAST_EVENT, SESSION},
@@ -77,7 +75,7 @@ pub(super) async fn handle(
     let headers = request.headers();
     if let Some(elsewhere) = app.elsewhere(session_owner(headers), headers).await? {
         let is_waiting = *request.method() == Method::GET;
-        let reply = elsewhere.pass_on(request, &app.settings, charge).await?;
+        let reply = elsewhere.pass_on(request, app.settings.bodies(), charge).await?;
         let reply = reply.ok_or_else(no_session)?;
         return Ok(if is_waiting { waiting(seat.as_ref(), reply) } else { reply });
     }
@@ -160,7 +158,7 @@ impl McpCall<'_> {
             self.app.parts.budget.script.max(self.app.parts.budget.deadline),
         )?;
         let seat = Seat::from_request(&request);
-        let message = body::message(request, &self.app.settings, self.charge).await?;
+        let message = body::message(request, self.app.settings.bodies(), self.charge).await?;
         let message = match message {
             Ok(message) => message,
             Err(bad) => return Ok(failed(bad.id.as_ref(), &bad.error, StatusCode::BAD_REQUEST)),
@@ -292,6 +290,7 @@ impl McpCall<'_> {
     }
 
     fn initialize(&self, request: &message::Request) -> Reply {
+        let began = Instant::now();
         let peer = match Peer::initializing(&request.params) {
             Ok(peer) => peer,
             Err(error) => return failed(Some(&request.id), &error, StatusCode::OK),
@@ -302,8 +301,9 @@ impl McpCall<'_> {
                 if let Some(name) = initialized_name(&request.params) {
                     session.set_client_name(name);
                 }
-                let result = self.app.mcp.initialized(peer.version, &self.selection);
-                let text = message::response(&request.id, &result);
+                let result = Ok(self.app.mcp.initialized(peer.version, &self.selection));
+                self.app.mcp.times().observe(method::INITIALIZE, began, &result);
+                let text = Answer::new(&request.id, result).text;
                 with_session(respond::json_text(text), session.id())
             }
             Err(error) => failed(Some(&request.id), &error, StatusCode::TOO_MANY_REQUESTS),
@@ -317,9 +317,11 @@ impl McpCall<'_> {
         accept: Accept,
         timeout: Duration,
     ) -> Result<Reply, ApiError> {
+        let began = Instant::now();
         let id = request.id.clone();
-        let name = session.client_name();
-        let mut client = Requester { name, ..self.client(session.peer(), timeout) };
+        let method_name = method::metric_name(&request.method);
+        let mut client = self.client(session.peer(), timeout);
+        client.name = session.client_name();
         let result = match request.method.as_str() {
             method::SET_LEVEL => requested_log_level(&request).map(|level| {
                 session.set_log_level(level);
@@ -350,6 +352,7 @@ impl McpCall<'_> {
                 return Ok(self.whole(&id, answer, legacy_status));
             }
         };
+        self.app.mcp.times().observe(method_name, began, &result);
         Ok(self.whole(&id, Answer::new(&id, result), legacy_status))
     }
 
@@ -438,8 +441,7 @@ impl McpCall<'_> {
     fn session(&self, headers: &HeaderMap) -> Result<Option<Arc<Session>>, ApiError> {
         let Some(id) = headers.get(SESSION) else { return Ok(None) };
         let id = id.to_str().unwrap_or_default();
-        let Selection { scope, .. } = &self.selection;
-        let found = self.app.sessions.find(id, &self.selection.tenant(), scope);
+        let found = self.app.sessions.find(id, &self.selection.tenant(), &self.selection.scope);
         found.map(Some).ok_or_else(no_session)
     }
 

@@ -21,20 +21,21 @@ use uuid::Uuid;
 
 use self::{request::MessageRequest, stream::MessageStream};
 use super::{
-    App, debug, events,
-    memory::{AfterWork as _, ChargeRefused, RequestCharge},
-    options,
-    request_body::RequestBody,
-    respond::{self, ApiError, Reply, RequestId},
+    App, debug, options,
     responses::{DROPPED, DROPPED_TOOLS, TOKEN_BYTES, dropped, report_dropped, tool_bytes},
-    sender::Sender,
-    work,
 };
 use airlock_agent::{Answer, EXTENSION, RequestObserver, Run};
 use airlock_conversation::{self as conversation, Item, Wire, messages};
 use airlock_core::tool::QuestionKinds;
+use airlock_http::{
+    events,
+    memory::AfterWork as _,
+    respond::{self, ApiError, Reply, RequestId},
+    work,
+};
+use airlock_ingress::RequestBody;
 use airlock_model::Object;
-use airlock_requests::PreparedChat;
+use airlock_requests::{ChargeRefused, PreparedChat, RequestCharge, Sender};
 
 /// Path of the API.
 pub(super) const PATH: &str = "/v1/messages";
@@ -51,7 +52,7 @@ pub(super) async fn create(
 ) -> Result<Reply, ApiError> {
     let timeout = options::timeout(request.headers(), app.parts.agent.timeout)?;
     let request_id =
-        request.extensions().get::<RequestId>().cloned().unwrap_or_else(RequestId::new);
+        request.extensions().get::<RequestId>().cloned().unwrap_or_else(RequestId::generate);
     let observer = debug::observe(app, sender, &request);
     let mut message = request::read(app, request, charge).await?;
     request::restore(app, sender, &mut message, charge).await?;
@@ -188,10 +189,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::memory::Memory;
     use airlock_conversation::{Reply, chat::ReplyReader};
     use airlock_core::tenant::Tenant;
     use airlock_model::object;
+    use airlock_requests::Memory;
 
     fn charge(bytes: usize) -> RequestCharge {
         Memory::new(bytes).open(Tenant::ANONYMOUS, 0).expect("room")
@@ -234,7 +235,7 @@ mod tests {
             let error = written.expect_err("not written");
             let asks = error.headers().contains_key("x-should-retry");
             assert_eq!(error.headers().get("retry-after"), None);
-            let body = Value::from(error.into_anthropic_body(&RequestId::new()));
+            let body = Value::from(error.into_anthropic_body(&RequestId::generate()));
             assert_eq!(body["error"].get("airlock"), airlock);
             assert!(asks || airlock.is_none(), "{body}");
         }

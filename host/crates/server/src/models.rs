@@ -3,14 +3,11 @@
 use http::StatusCode;
 use percent_encoding::percent_decode_str;
 
-use super::{
-    App,
-    memory::RequestCharge,
-    respond::{self, ApiError, Reply},
-    sender::Sender,
-};
+use super::App;
 use airlock_core::threads;
+use airlock_http::respond::{self, ApiError, Reply};
 use airlock_json::raw;
+use airlock_requests::{RequestCharge, Sender};
 use airlock_strings::cut;
 
 /// Start of the path of one model.

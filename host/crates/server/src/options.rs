@@ -5,12 +5,12 @@ use std::time::Duration;
 use http::HeaderMap;
 use serde::Deserialize;
 
-use super::respond::{self, ApiError};
 use airlock_agent::EXTENSION;
 use airlock_core::{
     door::{ApprovalChoice, SCRIPT_LANGUAGE, ScriptLanguage},
     units::SecondsOrSpan,
 };
+use airlock_http::respond::{self, ApiError};
 use airlock_json::{RawObject, raw};
 use airlock_model::Object;
 

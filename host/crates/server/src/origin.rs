@@ -11,11 +11,11 @@
 
 use http::{HeaderMap, HeaderValue, Uri, header, uri::Authority};
 
-use super::{Settings, ingress::Ingress, respond::ApiError};
+use super::Settings;
+use airlock_http::{browser::FETCH_SITE, respond::ApiError};
+use airlock_ingress::Ingress;
 use airlock_strings::cut;
 
-/// Header in which a browser states the relation between the origin of a request and its target.
-pub(super) const FETCH_SITE: &str = "sec-fetch-site";
 /// Header in which a browser states what a request is for.
 const FETCH_MODE: &str = "sec-fetch-mode";
 /// Maximum bytes of the values of a header in an error message. They come from a page that the browser
@@ -170,7 +170,8 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
     use super::*;
-    use crate::{socket::SocketToken, tests::settings};
+    use crate::tests::settings;
+    use airlock_ingress::socket::SocketToken;
 
     fn is_let_in(listen: &str, sent: &[(&'static str, &str)]) -> bool {
         is_let_in_by(REMOTE, listen, sent)
@@ -270,7 +271,7 @@ mod tests {
     #[test]
     fn through_the_unix_socket_every_host_is_accepted_and_no_page() {
         for sent in [&[][..], &[("host", "evil.example")], &[("host", "")]] {
-            assert!(is_let_in_by(Ingress::Socket(SocketToken::of("t")), LOCAL, sent), "{sent:?}");
+            assert!(is_let_in_by(Ingress::Socket(SocketToken::new("t")), LOCAL, sent), "{sent:?}");
         }
         for sent in [
             ("origin", "http://localhost:8080"),
@@ -280,7 +281,7 @@ mod tests {
             ("sec-fetch-site", "none"),
         ] {
             assert!(
-                !is_let_in_by(Ingress::Socket(SocketToken::of("t")), LOCAL, &[HOST, sent]),
+                !is_let_in_by(Ingress::Socket(SocketToken::new("t")), LOCAL, &[HOST, sent]),
                 "{sent:?}"
             );
         }

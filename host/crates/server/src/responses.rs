@@ -5,29 +5,6 @@
 //! *Response*, the object of the API, and its stream events. The whole and the streamed form come
 //! from the same events: if the caller does not ask for a stream, neither does the loop, and it
 //! renders the model's responses as chunks.
-//!
-//! A Response is stored when it is complete, unless the request has `store: false`. It is not
-//! stored if it failed or if the caller disconnected before its end. A complete one that cannot be
-//! stored is sent nevertheless, because its tools were run: with `store: false`, and the reason in
-//! `airlock.not_stored`.
-//!
-//! | file | purpose |
-//! |---|---|
-//! | `translate` | between the Responses API and the loop |
-//! | `composer` | one Response from the events of the loop |
-//! | `stream` | its stream events, as server-sent events |
-//! | `archive` | the store of Responses |
-//! | `stored` | stored Responses of a caller |
-//! | `items` | the input items of a stored Response, in pages |
-//! | `references` | items of stored Responses that a request refers to |
-
-mod archive;
-mod composer;
-mod items;
-mod references;
-mod stored;
-mod stream;
-mod translate;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -36,28 +13,23 @@ use serde_json::{Value, json};
 use tracing::info;
 use uuid::Uuid;
 
-pub use self::translate::BuiltinTools;
-pub(super) use self::{archive::Archive, translate::dropped_type};
-use self::{
-    archive::Deposit,
-    composer::Composer,
-    stream::ResponseStream,
-    translate::{Prepared, Untranslatable},
-};
-use super::{
-    App, body, debug, events,
-    memory::RequestCharge,
-    options,
-    request_body::RequestBody,
-    respond::{self, ApiError, Reply},
-    sender::Sender,
-    work,
-};
+use super::{App, debug, options};
 use airlock_agent::{self as agent, EXTENSION, RequestObserver, Run, recall::items::OutputKeeper};
 use airlock_conversation::{Wire, responses::read_request};
 use airlock_core::door::{Caller, Origin};
+use airlock_http::{
+    body, events,
+    respond::{self, ApiError, Reply},
+    work,
+};
+use airlock_ingress::RequestBody;
 use airlock_json::{self as json, RawObject};
 use airlock_model::{MemoryBudget, Object, Prompt, weight};
+use airlock_requests::{RequestCharge, Sender};
+use airlock_responses::{
+    Composer, Deposit, Prepared, ResponseStream, StoredResponses, items, prepare, references,
+    stored,
+};
 
 /// Path of the API.
 const PATH: &str = "/v1/responses";
@@ -209,18 +181,18 @@ async fn read(
 ) -> Result<(Prepared, Prompt, OutputKeeper), ApiError> {
     // Checked, although it has no effect: calls are items of every Response.
     options::events(request.headers())?;
-    let mut body = body::object(request, &app.settings, charge).await?;
+    let mut body = body::object(request, app.settings.bodies(), charge).await?;
     // It has no effect on this API.
     options::take_parsed_extension(&mut body)?;
     let model = body.get("model").and_then(Value::as_str).unwrap_or_default();
     let has_responses = app.parts.models.has_responses(model);
     let earlier = match previous(&body) {
         Some(_) if app.archive.is_none() => return Err(stores_nothing()),
-        Some(id) => stored::conversation(app, sender, id, charge).await?,
+        Some(id) => stored::conversation(own(app, sender), id, charge).await?,
         None => Vec::new(),
     };
     if let Some(Value::Array(input)) = body.get_mut("input") {
-        references::resolve(app, sender, input, charge).await?;
+        references::resolve(own(app, sender), input, charge).await?;
     }
     let keeper = restore(app, sender, &mut body, &earlier, charge).await?;
     let stores = app.archive.is_some();
@@ -231,7 +203,7 @@ async fn read(
             // The input is copied for the store.
             charge.grow(body.get("input").map_or(0, weight))?;
         }
-        let mut prepared = translate::prepare(body, earlier, has_responses, &builtin_tools)?;
+        let mut prepared = prepare(body, earlier, has_responses, &builtin_tools)?;
         if !stores {
             prepared.echo.set("store", false.into());
         }
@@ -279,6 +251,11 @@ async fn restore(
         None => &[],
     };
     Ok(OutputKeeper::new(app.parts.keeper(sender, may_store), earlier, input))
+}
+
+/// Returns the stored Responses of a sender.
+fn own<'a>(app: &'a App, sender: &'a Sender) -> StoredResponses<'a> {
+    StoredResponses { archive: app.archive.as_deref(), sender, bodies: app.settings.bodies() }
 }
 
 fn stores_nothing() -> ApiError {
@@ -359,31 +336,25 @@ pub(super) async fn stored(
     let query = head.uri.query().unwrap_or_default();
     match target {
         StoredTarget::Response if head.method == Method::DELETE => {
-            stored::delete(app, sender, id).await?;
+            stored::delete(own(app, sender), id).await?;
             Ok(respond::json(&json!({"id": id, "object": "response", "deleted": true})))
         }
         StoredTarget::Response => {
             items::check_not_streamed(query)?;
-            Ok(respond::json_text(stored::response(app, sender, id, charge).await?))
+            Ok(respond::json_text(stored::response(own(app, sender), id, charge).await?))
         }
         StoredTarget::Cancel => {
-            stored::response(app, sender, id, charge).await?;
+            stored::response(own(app, sender), id, charge).await?;
             let message =
                 "Cannot cancel a response that was made while its client waited: it is complete.";
             Err(ApiError::bad_request("invalid_value", message))
         }
         StoredTarget::InputItems => {
             let page = items::Page::parse(query)?;
-            let items = stored::input(app, sender, id, charge).await?;
+            let items = stored::input(own(app, sender), id, charge).await?;
             let id = id.to_owned();
             let page = work::on_tree(charge, move |_| page.select(items, &id));
             Ok(respond::json(&page.await?))
         }
-    }
-}
-
-impl From<Untranslatable> for ApiError {
-    fn from(error: Untranslatable) -> Self {
-        Self::bad_request(error.code, error.message).about(&error.param)
     }
 }

@@ -6,14 +6,11 @@
 
 use http::{Request, StatusCode};
 
-use super::{
-    App,
-    memory::RequestCharge,
-    request_body::RequestBody,
-    respond::{self, ApiError, Reply},
-    sender::Sender,
-};
+use super::App;
 use airlock_core::replica::ReplicaId;
+use airlock_http::respond::{self, ApiError, Reply};
+use airlock_ingress::RequestBody;
+use airlock_requests::{RequestCharge, Sender};
 
 const PATH: &str = "/v1/mcp/results/";
 
@@ -32,7 +29,7 @@ pub(super) async fn raw(
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     if let Some(elsewhere) = app.elsewhere(ReplicaId::of_text(handle), request.headers()).await? {
-        let reply = elsewhere.pass_on(request, &app.settings, charge).await?;
+        let reply = elsewhere.pass_on(request, app.settings.bodies(), charge).await?;
         return reply.ok_or_else(unknown);
     }
     let json = app.parts.results.raw(&sender.tenant(), handle).ok_or_else(unknown)?;

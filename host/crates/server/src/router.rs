@@ -11,33 +11,33 @@ use http::{HeaderMap, Method, Request};
 use tracing::{debug, error, info};
 
 use super::{
-    App, admin, admin_page, alias, approvals, audit_key, availability, body, chat,
-    connections::{self, Seat},
-    console::{self, ConsoleTarget},
-    cors, debug, execute, explain, health,
+    App, audit_key, availability, chat, cors, debug, execute, health,
     identity::{self, CredentialRules},
-    ingress::Ingress,
     logins::{
         self,
         sessions::{self, SessionTarget},
     },
-    management, mcp,
-    memory::{AfterWork as _, ChargeRefused, REQUEST_BYTES, RequestCharge, head_bytes},
-    messages, metrics, models,
+    mcp, messages, metrics, models, origin, quota, responses, results, runs,
+    sender::sender_of,
+    served,
+    trace::RequestSpan,
+};
+use airlock_http::{
+    alias, body,
+    memory::{AfterWork as _, head_bytes},
+    respond::{ApiError, Reply, RequestId},
+};
+use airlock_ingress::{ChargedReply, Ingress, Payload, RequestBody, Seat, ShareInUse};
+use airlock_operator_api::{
+    admin, admin_page, approvals,
+    console::{self, ConsoleTarget},
+    explain, management,
     operator::{self, OperatorAct, RequestOperator},
     operator_login::{self, OperatorLoginStep},
-    origin, quota, reload,
-    request_body::RequestBody,
-    respond::{ApiError, Payload, Reply, RequestId},
-    responses, results, runs,
-    sender::{Sender, sender_of},
-    trace::RequestSpan,
-    upstreams,
+    reload, upstreams,
 };
+use airlock_requests::{ChargeRefused, REQUEST_BYTES, RequestCharge, Sender};
 use airlock_telemetry::TraceFuture as _;
-
-/// Response to a request, and the memory charge that is held until the response is sent.
-pub(super) type ChargedReply = (Reply, Option<RequestCharge>);
 
 /// A route, with the identifier in its path.
 #[derive(Debug, Clone, Copy)]
@@ -61,7 +61,7 @@ enum Route<'p> {
     /// Unchanged result of a call.
     Result(&'p str),
     Clients,
-    /// Why tools are hidden.
+    /// The reasons that hide tools.
     Explain,
     /// A part of the page for operators.
     Console(ConsoleTarget<'p>),
@@ -124,7 +124,7 @@ struct Charged<'p> {
 
 impl App {
     /// Handles one request. A panic becomes an internal error.
-    pub(super) async fn handle(
+    pub(super) async fn respond(
         &self,
         mut request: Request<RequestBody>,
         ingress: Ingress,
@@ -141,13 +141,13 @@ impl App {
         let is_anthropic = path.starts_with(messages::PATH)
             || request.extensions().get::<alias::BelowAnthropic>().is_some();
         let is_model = matches!(route, Some(Route::Chat | Route::Responses | Route::Messages));
-        let request_id = (is_anthropic || is_model).then(RequestId::new);
+        let request_id = (is_anthropic || is_model).then(RequestId::generate);
         if let Some(id) = &request_id {
             request.extensions_mut().insert(id.clone());
         }
         // Unwind-safe: the catalog snapshot and the view belong to the request alone, so no state
         // of it is used after a panic.
-        // Boxed: hyper keeps the room of a request's future for as long as the connection lives.
+        // Boxed: it is large, and catching a panic moves it.
         let mut span = RequestSpan::default();
         let routed = Box::pin(self.route(route, request, ingress, &mut span));
         let routed = AssertUnwindSafe(routed).catch_unwind();
@@ -230,7 +230,7 @@ impl App {
         } else {
             origin::check(&self.settings, ingress, headers, request.uri())?;
         }
-        ingress.check(request.uri().path())?;
+        served::check(ingress, request.uri().path())?;
         let route = route
             .filter(|route| self.settings.mcp.sse || !matches!(route, Route::Sse(_)))
             .ok_or_else(|| ApiError::no_such_path(alias::sent_path(request)))?;
@@ -249,7 +249,7 @@ impl App {
             Route::Status(StatusRoute::Health | StatusRoute::Readiness | StatusRoute::Metrics)
         );
         if seat.as_ref().is_some_and(Seat::is_reserved) && !shows_state {
-            return Err(connections::all_in_use());
+            return Err(availability::all_in_use());
         }
         if !shows_state {
             availability::check_settings(&self.hooks.settings_read)?;
@@ -276,7 +276,8 @@ impl App {
         };
         let waits = route.waits(request.method());
         if let Some(seat) = &seat {
-            seat.claim(&sender.tenant(), waits)?;
+            let claimed = seat.claim(&sender.tenant(), waits);
+            claimed.map_err(|ShareInUse| availability::share_in_use())?;
         }
         let charge = self.parts.memory.open(sender.tenant(), head_bytes(headers))?;
         // A stream lasts for hours, longer than its token may be valid.
@@ -302,7 +303,8 @@ impl App {
             return Ok(None);
         }
         let headers = request.headers();
-        let actor = operator::identify(self, ingress, request.method(), headers, seat).await?;
+        let actor =
+            operator::identify(&self.operators, ingress, request.method(), headers, seat).await?;
         let operator = actor.as_ref().map(|actor| &*actor.operator);
         if let Some(act) = act {
             operator::check(act, operator, ingress, headers)?;
@@ -337,22 +339,22 @@ impl App {
             Route::Result(handle) => results::raw(self, sender, handle, request, charge).await,
             Route::Clients => {
                 let head = request.into_parts().0;
-                admin::clients(self, sender, operator, head.uri.query(), charge).await
+                admin::clients(&self.operators, sender, operator, head.uri.query(), charge).await
             }
             Route::Explain => {
                 let head = request.into_parts().0;
-                explain::show(self, head.uri.query().unwrap_or_default(), charge).await
+                explain::show(&self.operators, head.uri.query().unwrap_or_default(), charge).await
             }
             Route::Console(target) => {
                 let actor = actor.as_ref().ok_or_else(ApiError::internal)?;
-                console::run(self, actor, target, *ingress, request, charge).await
+                console::run(&self.operators, actor, target, *ingress, request, charge).await
             }
             Route::Debug(id) => {
                 let operator = operator.ok_or_else(ApiError::internal)?;
                 debug::show(self, operator, *ingress, id, request, charge).await
             }
             Route::Management => {
-                management::answer(self, actor.as_ref(), *ingress, request, charge).await
+                management::answer(&self.operators, actor.as_ref(), *ingress, request, charge).await
             }
             Route::Quota => {
                 drop(request);
@@ -366,7 +368,7 @@ impl App {
                 mcp::sse::post(self, sender, request, charge).await
             }
             Route::Approvals(target, id) => {
-                approvals::run(self, sender, operator, target, id, request, charge).await
+                approvals::run(&self.operators, sender, operator, target, id, request, charge).await
             }
             Route::Model(id) => {
                 drop(request);
@@ -379,18 +381,18 @@ impl App {
             }
             Route::Reload(client) => {
                 drop(request);
-                reload::run(self, client).await
+                reload::run(&self.operators, client).await
             }
             Route::ReloadConfiguration => {
                 drop(request);
-                reload::run_all(self).await
+                reload::run_all(&self.operators).await
             }
             Route::Upstream(operation, client) => {
                 let head = request.into_parts().0;
-                upstreams::run(self, operation, client, head.uri.query()).await
+                upstreams::run(&self.operators, operation, client, head.uri.query()).await
             }
             Route::OperatorLogin(step) => {
-                Ok(operator_login::answer(self, step, *ingress, request).await)
+                Ok(operator_login::answer(&self.operators, step, *ingress, request).await)
             }
             Route::Login(page) => logins::answer(self, page, *ingress, request, charge).await,
             Route::LoginSessions(target) => {
@@ -407,7 +409,7 @@ impl App {
             StatusRoute::Metrics => metrics::show(self).await,
             StatusRoute::ResourceMetadata(path) => identity::show(self, path),
             StatusRoute::AuditKey => audit_key::show(self),
-            StatusRoute::Page(rest) => admin_page::show(self, rest, headers),
+            StatusRoute::Page(rest) => admin_page::show(&self.operators, rest, headers),
         }
     }
 }

@@ -8,15 +8,7 @@ use http::{Method, Request, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{
-    App, body,
-    memory::{RequestCharge, for_stored},
-    options,
-    request_body::RequestBody,
-    respond::{self, ApiError, Reply},
-    sender::Sender,
-    work,
-};
+use super::{App, options};
 use airlock_core::door::log_failure;
 use airlock_core::{
     act::{Act, ActKind, Actor},
@@ -24,7 +16,16 @@ use airlock_core::{
     run::{BadPosition, Cancelled, Position},
     tool::CallError,
 };
+use airlock_http::{
+    body,
+    memory::for_stored,
+    respond::{self, ApiError, Reply},
+    work,
+};
+use airlock_ingress::RequestBody;
 use airlock_model::Object;
+use airlock_operator_api::approvals;
+use airlock_requests::{RequestCharge, Sender};
 use airlock_scripts::runs::{self, Decisions, EXECUTE, Runs};
 use airlock_store::{Unavailable, runs::RunError};
 
@@ -87,6 +88,9 @@ struct NamedCalls {
     /// State in which the run was shown. With it, nothing is decided about calls that were not shown.
     #[serde(default)]
     request_state: Option<String>,
+    /// Reason of a denial, for the script.
+    #[serde(default)]
+    reason: Option<String>,
 }
 
 /// Body of `resolve`.
@@ -115,7 +119,7 @@ enum ResolutionAction {
     Retry,
     /// The same, and approves the calls that a plugin makes in it.
     Approve,
-    /// Gives the call a value as its answer.
+    /// Stores a value as the answer of the call.
     Skip,
     /// Ends the run.
     Abort,
@@ -147,12 +151,12 @@ pub(super) async fn run(
             let decided = if target == RunTarget::Resume {
                 Some(Decisions::default())
             } else {
-                let body = body::object(request, &app.settings, charge).await?;
+                let body = body::object(request, app.settings.bodies(), charge).await?;
                 decisions(target, id, body)?
             };
             let Some(decisions) = decided else {
                 let cancelled = cancel(runs, sender, id, charge).await?;
-                record(app, sender, target, id);
+                record(app, sender, target, id, None);
                 return Ok(cancelled);
             };
             if needs_approver(&decisions, sender.key.is_some()) {
@@ -168,9 +172,10 @@ pub(super) async fn run(
             let resumed = runs::resume(&caller, id, &script).map_err(|error| {
                 conflict("run_refused", format!("the run cannot be resumed: {error}"))
             })?;
+            let reason = decisions.reason().map(str::to_owned);
             let decided = own.decide(id, decisions, &Actor::from(&tenant)).await;
             decided.map_err(|error| refusal(&error))?;
-            record(app, sender, target, id);
+            record(app, sender, target, id, reason.as_deref());
             finish(resumed).await?;
             show(runs, sender, id, charge).await
         }
@@ -183,15 +188,21 @@ fn needs_approver(decisions: &Decisions, has_key: bool) -> bool {
     decisions.approves() || (decisions.retries() && !has_key)
 }
 
-/// Records a decision of the caller about calls of a run.
-fn record(app: &App, sender: &Sender, target: RunTarget, id: &str) {
+/// Records a decision of the caller about calls of a run, with the reason of a denial.
+fn record(app: &App, sender: &Sender, target: RunTarget, id: &str, reason: Option<&str>) {
     let kind = match target {
         RunTarget::Approve => ActKind::ApprovalGranted,
         RunTarget::Deny => ActKind::ApprovalDenied,
         _ => return,
     };
-    let acts = app.hooks.approvals.acts();
-    acts.record(|| Act::new(kind, &sender.tenant(), id).with("run", id));
+    let acts = app.hooks.operators.approvals.acts();
+    acts.record(|| {
+        let act = Act::new(kind, &sender.tenant(), id).with("run", id);
+        match reason {
+            Some(reason) => act.with("reason", reason),
+            None => act,
+        }
+    });
 }
 
 /// Fails if calls of the sender's clients wait for operators: then the sender approves no call of a script
@@ -283,11 +294,12 @@ fn decisions(target: RunTarget, id: &str, body: Object) -> Result<Option<Decisio
         }
         request_state
     } else {
-        let NamedCalls { calls, request_state } = parsed(body)?;
+        let NamedCalls { calls, request_state, reason } = parsed(body)?;
+        let reason = approvals::reason(reason, target != RunTarget::Deny)?;
         for position in calls {
             let position = parsed_position(&position)?;
             decisions = match target {
-                RunTarget::Deny => decisions.deny(position),
+                RunTarget::Deny => decisions.deny(position, reason.as_deref()),
                 _ => decisions.approve(position),
             };
         }
@@ -364,7 +376,7 @@ mod tests {
             (Decisions::default().approve(call), true, true),
             (Decisions::default().retry_approved(call), true, true),
             (Decisions::default().retry(call), true, false),
-            (Decisions::default().deny(call).skip(call, Value::Null), false, false),
+            (Decisions::default().deny(call, None).skip(call, Value::Null), false, false),
         ] {
             let found = [false, true].map(|has_key| needs_approver(&decisions, has_key));
             assert_eq!(found, [without_key, with_key], "{decisions:?}");

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 
-use super::{
-    auth, options,
+use super::options;
+use airlock_core::door::{EXCLUDE_TOOLS, Filter, INCLUDE_CLIENTS, INCLUDE_TOOLS, VirtualKey};
+use airlock_http::{
+    auth,
     respond::{self, ApiError},
 };
-use airlock_core::door::{EXCLUDE_TOOLS, Filter, INCLUDE_CLIENTS, INCLUDE_TOOLS, VirtualKey};
 pub(super) use airlock_requests::Sender;
 
 /// Returns the sender of a request that came with this key and these headers.

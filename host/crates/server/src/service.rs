@@ -2,8 +2,8 @@
 //!
 //! A request goes through the same checks, limits and routes as one of the gateway's own sockets. What belongs to
 //! connections is the other server's: their number, the size and the time of a head, the time in which a client
-//! must read a response, TLS. The gateway knows the client by [`PeerAddress`](super::PeerAddress) and
-//! [`PeerCertificate`](super::PeerCertificate), if the other server adds them to the extensions of a request.
+//! must read a response, TLS. The gateway knows the client by [`PeerAddress`](airlock_ingress::PeerAddress) and
+//! [`PeerCertificate`](airlock_ingress::PeerCertificate), if the other server adds them to the extensions of a request.
 
 use std::{
     any::Any,
@@ -21,14 +21,9 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tower_service::Service;
 
-use super::{
-    LiveApp,
-    activity::Activity,
-    ingress::Ingress,
-    listen::{self, send},
-    request_body::{BodyError, RequestBody},
-    respond::ApiError,
-};
+use super::LiveApp;
+use airlock_http::respond::ApiError;
+use airlock_ingress::{Activity, BodyError, Ingress, RequestBody, ResponseBody, send};
 
 /// The gateway as a service that another HTTP server calls. Cheap to clone. It is always ready, and returns
 /// no errors: a failure is a response.
@@ -77,7 +72,7 @@ where
             };
             let ingress = Ingress::passed_on(request.extensions());
             let app = live.current();
-            let answer = app.handle(request, ingress).await;
+            let answer = app.respond(request, ingress).await;
             Ok(GatewayBody::within(send(answer, running, None), Some(entered)))
         })
     }
@@ -92,14 +87,14 @@ fn stopping() -> ApiError {
 
 /// Body of a response of a [`GatewayService`].
 pub struct GatewayBody {
-    body: listen::Body,
+    body: ResponseBody,
     /// Counts the request until the body is dropped.
     _entered: Option<TaskTrackerToken>,
 }
 
 impl GatewayBody {
     fn within(
-        response: Response<listen::Body>,
+        response: Response<ResponseBody>,
         entered: Option<TaskTrackerToken>,
     ) -> Response<Self> {
         response.map(|body| Self { body, _entered: entered })

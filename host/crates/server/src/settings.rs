@@ -1,19 +1,17 @@
 //! Settings of the listener.
 
-use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
 use http::Uri;
 use url::Url;
 
-use super::{
-    ResponseBounds, debug::DebugSettings, memory, replicas::ReplicaTls, responses::BuiltinTools,
-    tls::TlsSettings,
-};
-use airlock_core::operator::{Operator, Role};
-use airlock_identity::LoginSettings;
-
-/// Minimum of `max_header_bytes`: hyper panics with less for HTTP/1.
-pub(super) const MIN_HEADER_BYTES: usize = 8 * 1024;
+use super::debug::DebugSettings;
+use airlock_http::{body::BodySettings, memory};
+use airlock_ingress::{ConnectionSettings, MIN_HEADER_BYTES, TlsSettings};
+use airlock_operator_api::{ManagementSettings, OperatorSettings};
+use airlock_replicas::ReplicaTls;
+use airlock_responses::BuiltinTools;
+use airlock_store::responses::ResponseBounds;
 
 /// Settings of the listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,65 +76,6 @@ pub struct Settings {
     pub management: ManagementSettings,
 }
 
-/// Settings of the management API. The default has no socket and no operators.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ManagementSettings {
-    /// True for no management API: no socket, and no setup token.
-    pub disabled: bool,
-    /// True for no page at `/admin`.
-    pub hides_page: bool,
-    /// Directory of the reports that operators read; `None` for none.
-    pub reports: Option<PathBuf>,
-    /// Path of the Unix socket for programs of the gateway's user; `None` for no socket.
-    pub socket: Option<PathBuf>,
-    /// Operators of the configuration file. Their names and tokens are unique.
-    pub operators: Vec<ConfiguredOperator>,
-    /// Login of operators at an identity provider; `None` for none.
-    pub oidc: Option<OidcSettings>,
-}
-
-/// Login of operators at an identity provider. A change of any of it ends all sessions.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OidcSettings {
-    /// The provider, and the client that the gateway is there.
-    pub login: LoginSettings,
-    /// The table of roles. The first row that matches decides; a login without one is refused.
-    pub roles: Vec<OidcRole>,
-    /// Time without a request after which a session ends.
-    pub session_idle: Duration,
-    /// Longest time of a session.
-    pub session_max: Duration,
-}
-
-/// A row of the table of roles.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OidcRole {
-    /// Name of a claim of the ID token, or the path to a nested one.
-    pub claim: String,
-    /// Values, of which the claim must have one.
-    pub values: Vec<String>,
-    /// Role of an operator with such a claim.
-    pub role: Role,
-    /// True if such an operator may read arguments and results of calls that are not its own.
-    pub sees_payloads: bool,
-}
-
-/// An operator of the configuration file.
-#[derive(Clone, PartialEq, Eq)]
-pub struct ConfiguredOperator {
-    /// The operator.
-    pub operator: Operator,
-    /// SHA-256 of its token. The token itself is not kept.
-    pub token_digest: [u8; 32],
-}
-
-impl fmt::Debug for ConfiguredOperator {
-    /// Leaves the digest out, because a weak token could be guessed from it.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.operator, f)
-    }
-}
-
 /// Reason that settings are rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadSettings {
@@ -193,6 +132,38 @@ impl Settings {
             });
         }
         Ok(())
+    }
+
+    /// Returns the bounds on connections.
+    pub(super) fn connections(&self) -> ConnectionSettings {
+        let Self { max_connections, max_connections_per_peer, max_header_bytes, .. } = *self;
+        let Self { read_timeout, write_timeout, idle_timeout, drain_timeout, .. } = *self;
+        ConnectionSettings {
+            max_connections,
+            max_connections_per_peer,
+            max_header_bytes,
+            read_timeout,
+            write_timeout,
+            idle_timeout,
+            drain_timeout,
+        }
+    }
+
+    /// Returns the bounds on the bodies of requests.
+    pub(super) fn bodies(&self) -> BodySettings {
+        let Self { max_body_bytes, read_timeout, .. } = *self;
+        BodySettings { max_body_bytes, read_timeout }
+    }
+
+    /// Returns the settings of the requests of operators.
+    pub(super) fn operators(&self) -> OperatorSettings {
+        let ManagementSettings { hides_page, reports, .. } = &self.management;
+        OperatorSettings {
+            bodies: self.bodies(),
+            requires_key: self.require_virtual_key,
+            hides_page: *hides_page,
+            reports: reports.clone(),
+        }
     }
 
     /// Returns the scheme of the gateway's own URLs.

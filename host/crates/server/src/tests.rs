@@ -31,7 +31,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::{settings::MIN_HEADER_BYTES, *};
+use super::*;
 use airlock_agent as agent;
 use airlock_core::{
     door::{Keys, LiveKeys, VirtualKey},
@@ -39,8 +39,12 @@ use airlock_core::{
 };
 use airlock_egress::tls;
 use airlock_fakes as fake;
+use airlock_ingress::{MIN_HEADER_BYTES, socket::SocketListener};
 use airlock_model::Models;
-use airlock_store as store;
+use airlock_operator_api::ManagementSettings;
+use airlock_replicas::ReplicaTls;
+use airlock_responses::BuiltinTools;
+use airlock_store::{self as store, responses::ResponseBounds};
 
 /// Time limit for events that should happen at once.
 const SOON: Duration = Duration::from_secs(10);
@@ -102,7 +106,7 @@ impl Gateway {
     }
 
     /// Starts a gateway that serves on this socket too.
-    async fn with_socket(settings: Settings, socket: socket::SocketListener) -> Self {
+    async fn with_socket(settings: Settings, socket: SocketListener) -> Self {
         Self::launch(settings, fake::scripted(&turns()), hooks::hooks(None), Some(socket)).await
     }
 
@@ -134,7 +138,7 @@ impl Gateway {
         settings: Settings,
         models: Models,
         hooks: Hooks,
-        socket: Option<socket::SocketListener>,
+        socket: Option<SocketListener>,
     ) -> Self {
         let (catalog, happened) = fake::catalog();
         if !settings.startup_wait.is_zero() {

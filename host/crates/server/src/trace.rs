@@ -8,13 +8,11 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::Stream;
-use http::{HeaderMap, Request};
+use http::{HeaderMap, Method, Request};
 
-use super::{
-    request_body::RequestBody,
-    respond::{Parts, Payload, Reply},
-    sender::Sender,
-};
+use airlock_http::respond::Reply;
+use airlock_ingress::{Parts, Payload, RequestBody};
+use airlock_requests::Sender;
 use airlock_telemetry::{Span, TraceContext, names};
 
 /// Span of a request. Dropping it before [`Self::end`] means that the client has closed the connection.
@@ -32,12 +30,12 @@ impl RequestSpan {
         if !airlock_telemetry::is_on() {
             return Self::default();
         }
-        let method = request.method();
+        let method = known_method(request.method());
         let key = sender.key.as_deref();
-        let span = Span::server(|| format!("{method} {route}"));
+        let span = Span::server(|| format!("{} {route}", method.unwrap_or("HTTP")));
         let span = span.of_caller(sent(request.headers()), key.is_some()).start();
         if span.is_recorded() {
-            span.set(names::HTTP_REQUEST_METHOD, method.as_str());
+            span.set(names::HTTP_REQUEST_METHOD, method.unwrap_or("_OTHER"));
             span.set(names::HTTP_ROUTE, route);
             if let Some(key) = key.and_then(|key| key.membership().key.as_deref()) {
                 span.set(names::AIRLOCK_KEY_ID, key);
@@ -97,9 +95,33 @@ impl Stream for TracedParts {
     }
 }
 
+/// Returns the name of a method of the standard; `None` for one that a caller has invented.
+fn known_method(method: &Method) -> Option<&'static str> {
+    Some(match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::DELETE => "DELETE",
+        Method::PATCH => "PATCH",
+        Method::OPTIONS => "OPTIONS",
+        _ => return None,
+    })
+}
+
 /// Returns the position in its trace that a caller sends; `None` if it sends none that is valid.
 fn sent(headers: &HeaderMap) -> Option<TraceContext> {
-    let parent = headers.get("traceparent")?.to_str().ok()?;
-    let state = headers.get("tracestate").and_then(|state| state.to_str().ok());
-    TraceContext::parse(parent, state)
+    TraceContext::parse(headers.get("traceparent")?.to_str().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_span_has_no_method_that_a_caller_has_invented() {
+        assert_eq!(known_method(&Method::PATCH), Some("PATCH"));
+        let invented = Method::from_bytes(b"SECRET").expect("a token");
+        assert_eq!(known_method(&invented), None);
+    }
 }

@@ -100,6 +100,8 @@ pub struct WaitingCall {
     pub approved: Option<bool>,
     /// The operator or the key that has decided, or the operators who have approved so far, on a line each.
     pub decided_by: Option<String>,
+    /// Reason of the denial; `None` if none was given.
+    pub reason: Option<String>,
     /// The text that the person reads.
     pub text: String,
 }
@@ -169,7 +171,7 @@ impl Approvals {
         let id = id.to_owned();
         let scope = self.scope;
         let reading = self.database.read(move |sql| {
-            let select = "SELECT id, asked, expires, approved, text, decided_by FROM approval \
+            let select = "SELECT id, asked, expires, approved, text, decided_by, reason FROM approval \
                           WHERE id = ?1 AND (scope = ?2 OR ?2 IS NULL) AND expires > ?3";
             sql.find(select, params![&id, scope.as_ref(), sql.now()], waiting_call)
         });
@@ -203,6 +205,17 @@ impl Approvals {
             .database
             .write(Subject::APPROVALS, move |sql| decide(sql, scope.as_ref(), &id, &decision));
         deciding.await
+    }
+
+    /// Returns the number of calls without a decision. Fails if the database cannot be used.
+    pub async fn waiting_count(&self) -> Result<u32, Unavailable> {
+        let scope = self.scope;
+        let counting = self.database.read(move |sql| {
+            let select = "SELECT count(*) FROM approval \
+                          WHERE (scope = ?1 OR ?1 IS NULL) AND expires > ?2 AND approved IS NULL";
+            sql.one(select, params![scope.as_ref(), sql.now()], first)
+        });
+        counting.await
     }
 
     /// Returns the number of calls. Fails if the database cannot be used.
@@ -259,7 +272,7 @@ fn ask(sql: &Sql<'_>, new: &NewCall) -> Result<AskedApproval, SqlError> {
     let mut expired = purge(sql)?;
     // One that has expired counts no more, also if it is not among those just removed.
     let own = "DELETE FROM approval WHERE scope = ?1 AND expires <= ?2 \
-               RETURNING id, asked, expires, approved, text, decided_by";
+               RETURNING id, asked, expires, approved, text, decided_by, reason";
     expired.extend(sql.all(own, params![&new.scope, sql.now()], waiting_call)?);
     Ok(AskedApproval { verdict: ask_purged(sql, new)?, expired })
 }
@@ -326,7 +339,7 @@ fn list(
         Ok(ControlFlow::Continue(()))
     })?;
     let select = format!(
-        "SELECT approval.id, approval.asked, expires, approved, text, decided_by FROM ({PART}) AS part \
+        "SELECT approval.id, approval.asked, expires, approved, text, decided_by, reason FROM ({PART}) AS part \
          JOIN approval ON approval.id = part.id ORDER BY turn, part.asked, part.id"
     );
     let calls = sql.all(&select, params![scope, now, count, offset], waiting_call)?;
@@ -341,6 +354,7 @@ fn waiting_call(row: &Row<'_>) -> Result<WaitingCall, SqlError> {
         approved: row.get(3)?,
         text: row.get(4)?,
         decided_by: row.get(5)?,
+        reason: row.get(6)?,
     })
 }
 
@@ -348,7 +362,7 @@ fn waiting_call(row: &Row<'_>) -> Result<WaitingCall, SqlError> {
 fn purge(sql: &Sql<'_>) -> Result<Vec<WaitingCall>, SqlError> {
     let expired = "DELETE FROM approval WHERE id IN \
                    (SELECT id FROM approval WHERE expires <= ?1 LIMIT ?2) \
-                   RETURNING id, asked, expires, approved, text, decided_by";
+                   RETURNING id, asked, expires, approved, text, decided_by, reason";
     sql.all(expired, params![sql.now(), PURGED_AT_ONCE], waiting_call)
 }
 
@@ -437,7 +451,13 @@ mod tests {
         assert_eq!(test.ask(ANN, 1, "e").await, waiting("e"));
         let reason = Some("not today".to_owned());
         let denial = NewDecision { reason: reason.clone(), ..decision(false, "ann") };
-        assert_eq!(decide(&test.database.all_approvals(), "e", denial).await, Decided);
+        let all = test.database.all_approvals();
+        assert_eq!(all.waiting_count().await.expect("usable"), 2);
+        assert_eq!(decide(&all, "e", denial).await, Decided);
+        assert_eq!(all.waiting_count().await.expect("usable"), 1, "the other one of bob");
+        assert_eq!(own.waiting_count().await.expect("usable"), 0);
+        let shown = all.find("e").await.expect("usable").expect("its decision is unused");
+        assert_eq!((shown.approved, &shown.reason), (Some(false), &reason));
         let denied = UsedDecision { reason, ..by_ann("e") };
         assert_eq!(test.ask(ANN, 1, "f").await, CallVerdict::Denied(denied));
         assert_eq!(test.ask(BOB, 1, "g").await, waiting("c"), "no decision reached it");

@@ -35,6 +35,8 @@ pub const MAX_ERASED: usize = 1_000;
 pub const MAX_CONTENT_BYTES: usize = 1 << 20;
 /// Newest rows of a period that a query reads. With it, a query of a file takes some tenths of a second.
 pub const MAX_SCANNED: u32 = 250_000;
+/// Party of what removes rows and contents: one that hangs delays no other change of the gateway.
+const CLEANERS: &str = "cleaners of the call log";
 
 /// State of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -141,6 +143,8 @@ pub struct LoggedToolCall {
     pub origin: String,
     /// By what it was admitted.
     pub decision: String,
+    /// The operators or the key that have approved it; `None` if it needed no approval, or if its run has it.
+    pub decided_by: Option<String>,
     /// Its party.
     pub party: LoggedParty,
     /// The call that made it.
@@ -155,6 +159,8 @@ pub struct LoggedToolCall {
     pub cost: Option<i64>,
     /// Fuel that its guest has used.
     pub fuel: Option<i64>,
+    /// Memory that its guest had, in bytes.
+    pub memory_bytes: Option<i64>,
     /// SHA-256 of the first salt and the arguments.
     pub arguments_digest: Option<[u8; 32]>,
     /// SHA-256 of the second salt and the result.
@@ -259,7 +265,7 @@ impl Database {
     ) -> Result<(), Unavailable> {
         let sealer = self.sealer();
         let subject = Subject::call_log(writer);
-        self.write(subject, move |sql| write::insert(sql, &sealer, &batch)).await
+        self.write_log(subject, move |sql| write::insert(sql, &sealer, &batch)).await
     }
 
     /// Returns a page of calls of tools. Fails if the database cannot be used.
@@ -341,6 +347,7 @@ impl Database {
     /// neither, the row. Returns the number of rows. Fails if the database cannot be used.
     pub async fn erase_logged(&self, kind: LogKind, ids: Vec<String>) -> Result<u64, Unavailable> {
         let erased = self
+            .of_party(CLEANERS)
             .write(Subject::call_log("erasure"), move |sql| match kind {
                 LogKind::Tools => write::erase(sql, &ids),
                 LogKind::Models => write::remove_models(sql, &ids),
@@ -359,14 +366,15 @@ impl Database {
         life: Duration,
     ) -> Result<Option<Swept>, Unavailable> {
         let subject = Subject::call_log(writer);
-        self.write(subject, move |sql| {
+        let cleaner = self.of_party(CLEANERS);
+        let swept = cleaner.write(subject, move |sql| {
             if sql.try_lock(Subject::CALL_LOG_SWEEP)? {
                 write::sweep(sql, life).map(Some)
             } else {
                 Ok(None)
             }
-        })
-        .await
+        });
+        swept.await
     }
 }
 
@@ -380,7 +388,8 @@ macro_rules! party_columns {
 const TOOL_COLUMNS: &str = concat!(
     "id, at_ms, status, tool, client, origin, decision, ",
     party_columns!(),
-    ", parent, run, code, duration_us, cost, fuel, arguments_digest, result_digest, salt, erased_ms"
+    ", parent, run, code, duration_us, cost, fuel, arguments_digest, result_digest, salt, erased_ms, \
+     memory_bytes, decided_by"
 );
 
 const MODEL_COLUMNS: &str = concat!(
@@ -409,6 +418,8 @@ fn tool_call(row: &Row<'_>) -> Result<LoggedToolCall, SqlError> {
         result_digest: row.get(20)?,
         salt: row.get(21)?,
         erased_ms: row.get(22)?,
+        memory_bytes: row.get(23)?,
+        decided_by: row.get(24)?,
     })
 }
 

@@ -48,7 +48,7 @@ impl ComponentDigest {
     const PREFIX: &str = "sha256:";
 
     /// Computes the digest of a component.
-    pub fn of(component: &[u8]) -> Self {
+    pub fn compute(component: &[u8]) -> Self {
         Self(Sha256::digest(component).into())
     }
 
@@ -88,7 +88,7 @@ impl Database {
             return Ok(ComponentPut::Full);
         }
         let hashed = component.clone();
-        let digest = tokio::task::spawn_blocking(move || ComponentDigest::of(&hashed)).await;
+        let digest = tokio::task::spawn_blocking(move || ComponentDigest::compute(&hashed)).await;
         let digest = digest.map_err(|_| Unavailable::Lost)?;
         let bytes = component.len();
         let parts = bytes.div_ceil(PART_BYTES);
@@ -124,7 +124,7 @@ impl Database {
             component.extend_from_slice(&part);
         }
         let checking = tokio::task::spawn_blocking(move || {
-            (ComponentDigest::of(&component) == digest).then_some(component)
+            (ComponentDigest::compute(&component) == digest).then_some(component)
         });
         checking.await.map_err(|_| Unavailable::Lost)
     }

@@ -96,7 +96,7 @@ impl CopiedTable {
     /// Copies the rows. Returns their number.
     fn copy(&self, source: &Sql<'_>, target: &Sql<'_>) -> Result<u64, SqlError> {
         let insert = self.insert();
-        let mut batch = Batch::default();
+        let mut batch = RowBatch::default();
         let mut copied = 0;
         source.each(&self.select(), &[], |row| {
             batch.add(self, row)?;
@@ -121,7 +121,7 @@ impl fmt::Display for CopiedTable {
 
 /// Rows that are written at once.
 #[derive(Default)]
-struct Batch {
+struct RowBatch {
     rows: Vec<Vec<CopiedValue>>,
     bytes: usize,
 }
@@ -134,7 +134,7 @@ enum CopiedValue {
     Bytes(Vec<u8>),
 }
 
-impl Batch {
+impl RowBatch {
     fn add(&mut self, table: &CopiedTable, row: &Row<'_>) -> Result<(), SqlError> {
         let values = table.columns.iter().enumerate();
         let values = values.map(|(index, column)| column.read(row, index));

@@ -36,6 +36,8 @@ pub struct Database {
 struct Connections {
     /// Lane for changes. On a file, they run one at a time, which `SQLite` would enforce anyway.
     writer: Lane,
+    /// Lane for the rows of the call log, so that one that hangs delays no limit; `None` for a file.
+    log_writer: Option<Lane>,
     /// Lane for reads. They do not wait for changes, least of all for those of other processes.
     reader: Lane,
     /// Lane for operators who read the call log, whose queries may take seconds; `None` if `reader` has
@@ -51,7 +53,7 @@ struct Connections {
 impl Database {
     /// Opens the database. Makes it if it does not exist, and migrates one of an older version.
     pub async fn open(settings: Settings) -> Result<Self, OpenError> {
-        Self::open_measured(settings, StoreMetrics::new()).await
+        Self::open_measured(settings, StoreMetrics::default()).await
     }
 
     /// Opens the database as [`Self::open`], whose operations count in `metrics`.
@@ -88,13 +90,17 @@ impl Database {
     }
 
     fn open_blocking(settings: &Settings, metrics: &StoreMetrics) -> Result<Self, OpenError> {
-        let OpenDatabase { writers, readers, log_readers } = open::open(settings)?;
+        let OpenDatabase { writers, log_writers, readers, log_readers } = open::open(settings)?;
+        let location = &settings.location;
+        let has_log_writers = !log_writers.is_empty();
         let has_log_readers = !log_readers.is_empty();
         let shared = Connections {
-            writer: Lane::new(&settings.location, writers, metrics.lane(LaneKind::Write)),
-            reader: Lane::new(&settings.location, readers, metrics.lane(LaneKind::Read)),
+            writer: Lane::new(location, writers, metrics.lane(LaneKind::Write)),
+            log_writer: has_log_writers
+                .then(|| Lane::new(location, log_writers, metrics.lane(LaneKind::Write))),
+            reader: Lane::new(location, readers, metrics.lane(LaneKind::Read)),
             log_reader: has_log_readers
-                .then(|| Lane::new(&settings.location, log_readers, metrics.lane(LaneKind::Log))),
+                .then(|| Lane::new(location, log_readers, metrics.lane(LaneKind::Log))),
             stopped_runs: AtomicU32::new(0),
             settings: settings.clone(),
             watcher: OnceLock::new(),
@@ -105,7 +111,7 @@ impl Database {
     /// Returns the database for operations of one tenant or plugin, which then delay each other and
     /// not those of others.
     pub(crate) fn of_party(&self, identity: impl Hash) -> Self {
-        Self { shared: self.shared.clone(), party: Party::of(identity) }
+        Self { shared: self.shared.clone(), party: Party::new(identity) }
     }
 
     /// Runs a read. It sees every change that was made before this call. Of several statements, each
@@ -134,7 +140,7 @@ impl Database {
         F: FnOnce(&Sql<'_>) -> Result<T, SqlError> + Send + 'static,
     {
         let lane = self.shared.log_reader.as_ref().unwrap_or(&self.shared.reader);
-        let party = Party::of("readers of the call log");
+        let party = Party::new("readers of the call log");
         lane.run(party, move |connection| connection.read_log(job)).await
     }
 
@@ -149,6 +155,20 @@ impl Database {
         Ok(match done {
             Ok(done) => done,
         })
+    }
+
+    /// Runs a change of the call log as [`Self::write`], which delays no other changes on a server.
+    pub(crate) async fn write_log<T, F>(&self, subject: Subject, job: F) -> Result<T, Unavailable>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Sql<'_>) -> Result<T, SqlError> + Send + 'static,
+    {
+        let lane = self.shared.log_writer.as_ref().unwrap_or(&self.shared.writer);
+        let done = lane.run(self.party, move |connection| {
+            connection.write(&[subject], |sql| job(sql).map(Ok::<T, Infallible>))
+        });
+        let Ok(done) = done.await?;
+        Ok(done)
     }
 
     /// Runs a change of subjects as [`Self::write`], which a refusal of `job` rolls back too.

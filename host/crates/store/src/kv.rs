@@ -7,13 +7,7 @@
 
 mod sql;
 
-use std::{
-    panic::resume_unwind,
-    path::Path,
-    sync::Arc,
-    thread,
-    time::{Duration, SystemTime},
-};
+use std::{panic::resume_unwind, path::Path, sync::Arc, thread, time::Duration};
 
 use crate::{
     database::Database,
@@ -22,9 +16,8 @@ use crate::{
     open,
     owner::OwnerId,
     settings::Settings,
-    sql::{Sql, Subject, sqlite::SqliteSession},
+    sql::Subject,
 };
-use airlock_core::unix_time::unix_milliseconds;
 
 /// First version of the schema in which a store has a holder.
 const HOLDERS_SINCE: i32 = 8;
@@ -237,15 +230,11 @@ pub fn usage(settings: &Settings) -> Result<Vec<Usage>, OpenError> {
 /// Returns the usage of each store in the database at `path`, which is not changed, not even to
 /// migrate it; nothing if there is no such file. Blocks.
 pub fn usage_at(path: &Path) -> Result<Vec<Usage>, OpenError> {
-    let Some((connection, version)) = open::look(path)? else { return Ok(Vec::new()) };
-    let now = unix_milliseconds(SystemTime::now());
-    let sql = Sql::on_sqlite(SqliteSession::new(&connection), now);
-    let usage = match version {
+    open::read_file(path, |sql, version| match version {
         0 => Ok(Vec::new()),
-        1..HOLDERS_SINCE => sql::usage_without_holders(&sql),
-        _ => sql::usage(&sql),
-    };
-    usage.map_err(|error| OpenError::new(path.display(), error))
+        1..HOLDERS_SINCE => sql::usage_without_holders(sql),
+        _ => sql::usage(sql),
+    })
 }
 
 impl Store {

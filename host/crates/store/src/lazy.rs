@@ -39,7 +39,7 @@ impl LazyDatabase {
     /// Creates a database that is not open yet.
     pub fn new(settings: Settings) -> Self {
         let outage = Mutex::default();
-        let metrics = StoreMetrics::new();
+        let metrics = StoreMetrics::default();
         Self(Arc::new(Opening { settings, database: OnceCell::new(), outage, metrics }))
     }
 

@@ -24,84 +24,58 @@
 //!
 //! | Module | Content |
 //! |---|---|
-//! | `location`, `settings` | the place of the database, parsed once; the settings |
-//! | `open`, `schema` | opening a file or connecting to a server; the tables of both, and their migrations |
-//! | `lane`, `connection` | who waits for whom, and for how long; one operation |
-//! | `sql` | statements, parameters, rows, errors; the locks of subjects |
+//! | [`Database`], [`LazyDatabase`] | the open database; the one of a process, which is opened when it is first needed |
 //! | `copy` | a copy of everything in another place |
-//! | `metrics` | times and errors of operations, by lane |
-//! | `inspection` | the state of a database, which is not changed |
-//! | `eviction` | room in tables whose rows expire |
-//! | `seal`, `rekey` | secrets at rest, and their change to a new key |
-//! | [`changes`], `revision`, `watcher` | what other processes have changed; the numbers that tell it, and the thread that reads them |
+//! | `rekey` | the change of the secrets at rest to a new key |
+//! | [`changes`] | what other processes have changed |
+//!
+//! The lanes and everything below them are the crate `database`.
 //!
 //! With a key in the settings, the tokens of logins, what login links and logins of operators remember, and the documents of entries are sealed: a copy of
 //! the database is of no use without the key. Other data is stored as it is.
-//!
-//! Without the feature `postgres` there are files alone: the types of a server are those of
-//! `sql/no_postgres.rs` and `location/no_server.rs`, which have no values.
-//!
-//! The differences between the two databases, beside those in `sql`:
-//!
-//! - Changes of a file take turns. Those of a server run at the same time if their subjects differ;
-//!   see `sql::subject`.
-//! - The time of a file is that of the process. The time of a server is the server's.
-//! - A change of a server that is lost in its last moment may have been made.
-
-// What is made for a server has no caller then.
-#![cfg_attr(not(feature = "postgres"), allow(dead_code))]
 
 pub mod approvals;
 pub mod call_log;
 pub mod changes;
-mod columns;
 pub mod components;
-mod connection;
 mod copy;
 mod database;
 pub mod entries;
-mod error;
-mod eviction;
-mod inspection;
 pub mod kv;
-mod lane;
 mod lazy;
 pub mod limits;
-mod location;
 pub mod login;
 pub mod login_link;
-mod metrics;
-mod open;
 pub mod operator_session;
 pub mod operators;
-mod outage;
-mod owner;
 pub mod recall;
 mod rekey;
 pub mod replicas;
 pub mod responses;
-mod revision;
 pub mod runs;
-mod schema;
-mod seal;
-mod settings;
-mod sql;
 pub mod upstream;
-mod watcher;
 
 pub use self::{
     copy::{CopyError, copy},
     database::Database,
+    lazy::LazyDatabase,
+    rekey::{RekeyError, rekey},
+};
+pub use airlock_database::{
     error::{OpenError, Unavailable},
     inspection::{Inspection, ServerState},
-    lazy::LazyDatabase,
     location::{Location, LocationError, ServerUrl},
     owner::OwnerId,
-    rekey::{RekeyError, rekey},
     schema::SchemaState,
     seal::{SealError, SealKey, SealKeyError, SealKeyId, Seals},
     settings::{Clock, Settings},
     sql::SqlError,
+};
+
+// What is below the lanes, under the names that its modules have there.
+use airlock_database::{
+    columns, connection, error, eviction, inspection, lane, location, metrics, open, outage, owner,
+    revision, schema, seal, settings, sql, watcher,
 };
 
 #[cfg(test)]

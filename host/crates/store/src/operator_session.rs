@@ -1,7 +1,7 @@
 //! Sessions of operators who log in with browsers, and the logins that they begin with. Any process that
 //! shares the database can end a login and knows every session.
 //!
-//! Anyone can begin a login, so each peer has room of its own for them, and queues of its own.
+//! A login can be begun without a credential, so each peer has room of its own for logins, and queues of its own.
 //!
 //! ```text
 //! begin ─► login ─take─► (the code is exchanged) ─► open ─► session ─┬─► ended

@@ -1,4 +1,5 @@
-//! The position in a trace, in the two headers of W3C Trace Context.
+//! The position in a trace, in the header `traceparent` of W3C Trace Context. Its other header, `tracestate`, is not
+//! read: it is data of the caller's vendors, which would reach every server.
 
 use std::fmt;
 
@@ -8,24 +9,16 @@ use serde::{Deserialize, Serialize};
 const TRACEPARENT_BYTES: usize = 55;
 /// Maximum length of a `traceparent` of a later version, whose end is unknown and ignored.
 const MAX_TRACEPARENT_BYTES: usize = 512;
-/// Maximum length of a `tracestate`, in bytes.
-const MAX_TRACESTATE_BYTES: usize = 512;
-/// Maximum members of a `tracestate`.
-const MAX_MEMBERS: usize = 32;
-/// Maximum length of the key and of the value of a member.
-const MAX_MEMBER_PART: usize = 256;
 /// Flag of a trace that is recorded. Other flags are dropped.
 const SAMPLED: u8 = 1;
 
-/// The position of a span in a trace, as other programs tell it and are told it. As text, it is the
-/// `traceparent`, and after a space the `tracestate` if there is one.
+/// The position of a span in a trace, as it is exchanged with other programs. As text, it is the `traceparent`.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TraceContext {
     trace_id: [u8; 16],
     span_id: [u8; 8],
     is_sampled: bool,
-    state: String,
 }
 
 /// Error of a text that is no position in a trace.
@@ -36,9 +29,8 @@ pub struct TraceContext {
 pub struct BadTraceContext;
 
 impl TraceContext {
-    /// Parses the two headers; `None` without a valid `traceparent`. A `tracestate` that is too long or not
-    /// valid is dropped.
-    pub fn parse(traceparent: &str, tracestate: Option<&str>) -> Option<Self> {
+    /// Parses the value of the header `traceparent`; `None` if it is not valid.
+    pub fn parse(traceparent: &str) -> Option<Self> {
         let is_whole = match traceparent.as_bytes().get(TRACEPARENT_BYTES) {
             None => true,
             Some(next) => {
@@ -54,24 +46,13 @@ impl TraceContext {
         let span_id = hex::<8>(parts.next()?)?;
         let [flags] = hex::<1>(parts.next()?)?;
         let is_valid = version != 0xff && trace_id != [0; 16] && span_id != [0; 8];
-        let state = tracestate.map(str::trim).filter(|state| is_state(state));
-        is_valid.then(|| Self {
-            trace_id,
-            span_id,
-            is_sampled: flags & SAMPLED != 0,
-            state: state.unwrap_or_default().to_owned(),
-        })
+        is_valid.then_some(Self { trace_id, span_id, is_sampled: flags & SAMPLED != 0 })
     }
 
     /// Returns the value of the header `traceparent`.
     pub fn traceparent(&self) -> String {
         let flags = u8::from(self.is_sampled);
         format!("00-{}-{}-{flags:02x}", Hex(&self.trace_id), Hex(&self.span_id))
-    }
-
-    /// Returns the value of the header `tracestate`; `None` if there is none.
-    pub fn tracestate(&self) -> Option<&str> {
-        Some(self.state.as_str()).filter(|state| !state.is_empty())
     }
 
     /// Returns the id of the trace, in hexadecimal digits.
@@ -88,12 +69,10 @@ impl TraceContext {
 #[cfg(feature = "otlp")]
 impl From<&opentelemetry::trace::SpanContext> for TraceContext {
     fn from(context: &opentelemetry::trace::SpanContext) -> Self {
-        let state = context.trace_state().header();
         Self {
             trace_id: context.trace_id().to_bytes(),
             span_id: context.span_id().to_bytes(),
             is_sampled: context.is_sampled(),
-            state: Some(state).filter(|state| is_state(state)).unwrap_or_default(),
         }
     }
 }
@@ -101,25 +80,21 @@ impl From<&opentelemetry::trace::SpanContext> for TraceContext {
 #[cfg(feature = "otlp")]
 impl From<&TraceContext> for opentelemetry::trace::SpanContext {
     fn from(context: &TraceContext) -> Self {
-        use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId};
+        use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState};
 
         SpanContext::new(
             TraceId::from_bytes(context.trace_id),
             SpanId::from_bytes(context.span_id),
             TraceFlags::default().with_sampled(context.is_sampled),
             true,
-            context.state.parse().unwrap_or_default(),
+            TraceState::default(),
         )
     }
 }
 
 impl fmt::Display for TraceContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.traceparent())?;
-        match self.tracestate() {
-            Some(state) => write!(f, " {state}"),
-            None => Ok(()),
-        }
+        f.write_str(&self.traceparent())
     }
 }
 
@@ -133,11 +108,9 @@ impl TryFrom<String> for TraceContext {
     type Error = BadTraceContext;
 
     fn try_from(text: String) -> Result<Self, BadTraceContext> {
-        let parsed = match text.split_once(' ') {
-            Some((parent, state)) => Self::parse(parent, Some(state)),
-            None => Self::parse(&text, None),
-        };
-        parsed.ok_or(BadTraceContext)
+        // A gateway of an earlier version has stored a `tracestate` behind it.
+        let parent = text.split_once(' ').map_or(text.as_str(), |(parent, _)| parent);
+        Self::parse(parent).ok_or(BadTraceContext)
     }
 }
 
@@ -145,28 +118,6 @@ impl From<TraceContext> for String {
     fn from(context: TraceContext) -> Self {
         context.to_string()
     }
-}
-
-/// Returns whether a text is a `tracestate` that may be passed on.
-fn is_state(state: &str) -> bool {
-    state.len() <= MAX_TRACESTATE_BYTES
-        && state.split(',').count() <= MAX_MEMBERS
-        && state.split(',').all(|member| {
-            member.trim().split_once('=').is_some_and(|(key, value)| is_key(key) && is_value(value))
-        })
-}
-
-fn is_key(key: &str) -> bool {
-    (1..=MAX_MEMBER_PART).contains(&key.len())
-        && key.starts_with(|first: char| first.is_ascii_lowercase() || first.is_ascii_digit())
-        && key.bytes().all(|byte| {
-            byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-*/@".contains(&byte)
-        })
-}
-
-fn is_value(value: &str) -> bool {
-    (1..=MAX_MEMBER_PART).contains(&value.len())
-        && value.bytes().all(|byte| matches!(byte, b' '..=b'~') && !b",=".contains(&byte))
 }
 
 /// Parses `N` bytes in lower-case hexadecimal digits.
@@ -207,9 +158,8 @@ mod tests {
 
     #[test]
     fn a_valid_traceparent_comes_back_as_it_was() {
-        let context = TraceContext::parse(PARENT, Some(" a=1, b@c=2 ")).expect("a position");
+        let context = TraceContext::parse(PARENT).expect("a position");
         assert_eq!(context.traceparent(), PARENT);
-        assert_eq!(context.tracestate(), Some("a=1, b@c=2"));
         assert_eq!(context.trace_id(), "0af7651916cd43dd8448eb211c80319c");
         assert_eq!(context.span_id(), "b7ad6b7169203331");
     }
@@ -217,14 +167,14 @@ mod tests {
     #[test]
     fn flags_but_for_the_sampled_one_are_dropped() {
         let other = PARENT.replace("-01", "-fe");
-        let context = TraceContext::parse(&other, None).expect("a position");
+        let context = TraceContext::parse(&other).expect("a position");
         assert!(context.traceparent().ends_with("-00"));
     }
 
     #[test]
     fn a_later_version_may_be_longer_and_is_passed_on_as_version_00() {
         let later = format!("cc{}-extra", &PARENT[2..]);
-        let context = TraceContext::parse(&later, None).expect("a position");
+        let context = TraceContext::parse(&later).expect("a position");
         assert_eq!(context.traceparent(), PARENT);
     }
 
@@ -243,33 +193,16 @@ mod tests {
             &PARENT.replace('-', "é"),
             &long,
         ] {
-            assert_eq!(TraceContext::parse(text, None), None, "{text}");
+            assert_eq!(TraceContext::parse(text), None, "{text}");
         }
     }
 
     #[test]
-    fn a_tracestate_that_is_too_long_or_invalid_is_dropped() {
-        let most = vec!["a=1"; MAX_MEMBERS].join(",");
-        let state = TraceContext::parse(PARENT, Some(&most)).expect("a position");
-        assert_eq!(state.tracestate(), Some(most.as_str()));
-        for state in [
-            vec!["a=1"; MAX_MEMBERS + 1].join(","),
-            format!("a={},b={},c=1", "x".repeat(256), "x".repeat(256)),
-            "a".to_owned(),
-            "A=1".to_owned(),
-            "a=1\r\nb: c".to_owned(),
-            "a=é".to_owned(),
-        ] {
-            let context = TraceContext::parse(PARENT, Some(&state)).expect("a position");
-            assert_eq!(context.tracestate(), None, "{state}");
-        }
-    }
-
-    #[test]
-    fn a_position_is_stored_as_text() {
-        for state in [None, Some("a=1,b=x y")] {
-            let context = TraceContext::parse(PARENT, state).expect("a position");
-            let stored = serde_json::to_string(&context).expect("text");
+    fn a_position_is_stored_as_text_and_read_without_an_older_state() {
+        let context = TraceContext::parse(PARENT).expect("a position");
+        let stored = serde_json::to_string(&context).expect("text");
+        assert_eq!(stored, format!("\"{PARENT}\""));
+        for stored in [stored, format!("\"{PARENT} a=1,b=x y\"")] {
             assert_eq!(serde_json::from_str::<TraceContext>(&stored).expect("it"), context);
         }
         assert!(serde_json::from_str::<TraceContext>("\"00-xyz\"").is_err());

@@ -13,13 +13,18 @@ mod queue;
 mod resource;
 mod traces;
 
-use std::{error::Error, sync::Arc, time::Duration};
+use std::{error::Error, sync::Arc, thread, time::Duration};
 
 use opentelemetry_otlp::ExporterBuildError;
 use opentelemetry_sdk::{logs::SdkLoggerProvider, trace::SdkTracerProvider};
 use tokio::{sync::oneshot, task::JoinHandle, time::timeout};
 
-use self::{client::CollectorClient, metrics::MetricExport, queue::Drops, resource::Attributes};
+use self::{
+    client::CollectorClient,
+    metrics::MetricExport,
+    queue::{Drops, Room},
+    resource::Attributes,
+};
 pub use self::{
     client::{MAX_RESPONSE_BYTES, OtlpTransport, Sending, TransportError},
     logs::LogLayer,
@@ -38,8 +43,8 @@ pub struct StartError(#[source] Box<dyn Error + Send + Sync>);
 
 /// The export of the process. It goes on until [`shutdown`](Self::shutdown).
 pub struct Telemetry {
-    tracer: Option<SdkTracerProvider>,
-    logger: Option<SdkLoggerProvider>,
+    tracer: Option<(SdkTracerProvider, Arc<Room>)>,
+    logger: Option<(SdkLoggerProvider, Arc<Room>)>,
     /// The export of metrics, until there are any.
     metrics: Option<MetricExport>,
     pushing: Option<Pushing>,
@@ -67,11 +72,11 @@ impl Telemetry {
             metrics: exporters.metrics(),
             pushing: None,
         };
-        if let Some(tracer) = &telemetry.tracer {
+        if let Some((tracer, _)) = &telemetry.tracer {
             recorded::trace_with(Some(traces::tracer(tracer)));
             span::switch(true, settings.trust_callers);
         }
-        if let Some(logger) = &telemetry.logger {
+        if let Some((logger, _)) = &telemetry.logger {
             logs::log_to(Some(logger));
         }
         Ok(telemetry)
@@ -86,20 +91,23 @@ impl Telemetry {
         }
     }
 
-    /// Ends the recording, and sends what is left within `limit`. What could not be sent by then is dropped.
+    /// Ends the recording, and sends what is left within `limit`. What could not be sent by then is dropped and
+    /// counted.
     pub async fn shutdown(self, limit: Duration) {
         span::switch(false, false);
         recorded::trace_with(None);
         logs::log_to(None);
         let Self { tracer, logger, metrics: _, pushing } = self;
         let spans = async {
-            if let Some(tracer) = tracer {
-                flush(move || drop(tracer.shutdown_with_timeout(limit))).await;
+            if let Some((tracer, room)) = tracer {
+                flush(limit, move || drop(tracer.shutdown_with_timeout(limit))).await;
+                room.close();
             }
         };
         let records = async {
-            if let Some(logger) = logger {
-                flush(move || drop(logger.shutdown_with_timeout(limit))).await;
+            if let Some((logger, room)) = logger {
+                flush(limit, move || drop(logger.shutdown_with_timeout(limit))).await;
+                room.close();
             }
         };
         let values = async {
@@ -122,18 +130,22 @@ struct Exporters<'s> {
 }
 
 impl Exporters<'_> {
-    fn traces(&self) -> Result<Option<SdkTracerProvider>, ExporterBuildError> {
+    fn traces(&self) -> Result<Option<(SdkTracerProvider, Arc<Room>)>, ExporterBuildError> {
         let Some(collector) = &self.settings.traces else { return Ok(None) };
         let client = self.client(collector, "traces");
+        let room = Arc::new(Room::new(client.drops().clone()));
         let resource = resource::of_sdk(&self.attributes);
-        traces::provider(self.settings, collector, client, resource).map(Some)
+        let provider = traces::provider(self.settings, collector, client, room.clone(), resource)?;
+        Ok(Some((provider, room)))
     }
 
-    fn logs(&self) -> Result<Option<SdkLoggerProvider>, ExporterBuildError> {
+    fn logs(&self) -> Result<Option<(SdkLoggerProvider, Arc<Room>)>, ExporterBuildError> {
         let Some(collector) = &self.settings.logs else { return Ok(None) };
         let client = self.client(collector, "logs");
+        let room = Arc::new(Room::new(client.drops().clone()));
         let resource = resource::of_sdk(&self.attributes);
-        logs::provider(self.settings, collector, client, resource).map(Some)
+        let provider = logs::provider(self.settings, collector, client, room.clone(), resource)?;
+        Ok(Some((provider, room)))
     }
 
     fn metrics(&self) -> Option<MetricExport> {
@@ -143,12 +155,36 @@ impl Exporters<'_> {
     }
 
     fn client(&self, collector: &Collector, signal: &'static str) -> CollectorClient {
-        let drops = Arc::new(Drops::of(signal));
+        let drops = Arc::new(Drops::new(signal));
         CollectorClient::new(collector, self.transport.clone(), drops)
     }
 }
 
-/// Runs the end of an exporter, which blocks, on a thread for that. What it could not send is not counted.
-async fn flush(end: impl FnOnce() + Send + 'static) {
-    let _ = tokio::task::spawn_blocking(end).await;
+/// Runs the end of an exporter, which blocks, and waits for it for at most `limit`. Its thread is none of the runtime,
+/// which would wait for it without a limit.
+async fn flush(limit: Duration, end: impl FnOnce() + Send + 'static) {
+    let (ended, has_ended) = oneshot::channel::<()>();
+    let spawned = thread::Builder::new().name("airlock-flush".to_owned()).spawn(move || {
+        end();
+        drop(ended);
+    });
+    if spawned.is_ok() {
+        let _ = timeout(limit, has_ended).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_exporter_that_does_not_end_is_not_waited_for() {
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        flush(Duration::from_millis(5), move || {
+            // It fails when the test has ended.
+            let _ = released.recv();
+        })
+        .await;
+        drop(release);
+    }
 }

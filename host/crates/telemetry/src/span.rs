@@ -28,7 +28,7 @@ pub(crate) fn switch(is_on: bool, trusts_callers: bool) {
     IS_ON.store(is_on, Ordering::Relaxed);
 }
 
-/// One operation of a trace. It ends when it is told to, or when the last clone is dropped. It is empty, and
+/// One operation of a trace. It ends when it is ended, or when the last clone is dropped. It is empty, and
 /// everything done with it free, while nothing is traced.
 #[derive(Clone, Default)]
 pub struct Span(Option<Arc<Recorded>>);

@@ -39,14 +39,14 @@ impl ControlCommand {
 }
 
 /// Permit for the one request to reconnect, which may be about several instances.
-type Turn = Arc<OwnedSemaphorePermit>;
+type ReconnectPermit = Arc<OwnedSemaphorePermit>;
 
 /// Answer to the operator who requested to reconnect. No other such request is accepted until it is sent
 /// or dropped.
 #[derive(Debug)]
 pub(super) struct ReconnectAnswer {
     sender: oneshot::Sender<Result<(), String>>,
-    _turn: Turn,
+    _turn: ReconnectPermit,
 }
 
 impl ReconnectAnswer {
@@ -161,7 +161,7 @@ impl Control {
     async fn reconnect_all(
         &self,
         numbers: Vec<usize>,
-        turn: &Turn,
+        turn: &ReconnectPermit,
     ) -> Result<Vec<String>, ControlError> {
         let count = numbers.len();
         let (serving, away): (Vec<_>, Vec<_>) = numbers
@@ -181,12 +181,16 @@ impl Control {
     }
 
     /// Reconnects one of several instances. Returns the reason with its number if that fails.
-    async fn numbered_reconnect(&self, number: usize, turn: Turn) -> Option<String> {
+    async fn numbered_reconnect(&self, number: usize, turn: ReconnectPermit) -> Option<String> {
         let error = self.reconnect_one(number, turn).await.err()?;
         Some(format!("instance {number}: {error}"))
     }
 
-    async fn reconnect_one(&self, number: usize, turn: Turn) -> Result<(), ControlError> {
+    async fn reconnect_one(
+        &self,
+        number: usize,
+        turn: ReconnectPermit,
+    ) -> Result<(), ControlError> {
         let commands = &self.commands[number - 1];
         request(commands, |sender| {
             ControlCommand::Reconnect(ReconnectAnswer { sender, _turn: turn })

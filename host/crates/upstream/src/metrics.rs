@@ -29,6 +29,7 @@ use self::{
 use crate::limits::{SLOW_GRANT, SLOW_GRANT_PAUSE};
 use airlock_catalog::MAX_TOOLS_PER_CLIENT;
 use airlock_core::tool::{CallError, HostCode, ToolName, ToolOutput};
+use airlock_mcp_client::LinkObserver;
 
 /// Upper bounds of the buckets of times, in seconds. One more bucket has no bound.
 const BOUNDS_SECONDS: [f64; 17] = [
@@ -46,8 +47,8 @@ pub(super) struct Metrics {
     /// Times for which calls waited until they could be sent.
     waits: Histogram,
     last: Window,
-    /// Times of the requests over the connections of its instances.
-    pub(super) operations: Operations,
+    /// Times of its connections and of the requests over them.
+    operations: Operations,
     /// Tools that came into quarantine.
     pub(super) drifts: Counter,
     /// Calls that wait at present.
@@ -156,6 +157,21 @@ impl Metrics {
     }
 }
 
+impl LinkObserver for Metrics {
+    fn request_ended(
+        &self,
+        method: &'static str,
+        took: Duration,
+        error_type: Option<&'static str>,
+    ) {
+        self.operations.observe(method, took, error_type);
+    }
+
+    fn session_ended(&self, took: Duration, error_type: Option<&'static str>) {
+        self.operations.observe_session(took, error_type);
+    }
+}
+
 /// A call that is being observed.
 pub(super) struct Observed<'m> {
     metrics: &'m Metrics,
@@ -167,7 +183,7 @@ pub(super) struct Observed<'m> {
 impl Observed<'_> {
     /// Counts the call with its outcome.
     pub(super) fn end(mut self, result: &Result<ToolOutput, CallError>) {
-        self.outcome = CallOutcome::of(result);
+        self.outcome = CallOutcome::new(result);
     }
 }
 

@@ -3,10 +3,11 @@
 //!
 //! [`ClientPins::screen`] is the only way from a server's list to the catalog. The accepted
 //! definitions of a client are those of `airlock.lock` if the file lists the client, else those of
-//! the first list, which the store keeps. The gateway never writes `airlock.lock`: the file may be
-//! read-only, shared by replicas and under version control. This module does not know how a
-//! definition is sent to a model or shown to an operator.
+//! the first list, which the store keeps. The gateway writes `airlock.lock` only when an operator accepts changes
+//! that it was shown ([`ClientPins::accept`]): the file may be read-only, shared by replicas and under version
+//! control. This module does not know how a definition is sent to a model or shown to an operator.
 
+mod accept;
 mod decide;
 mod definition;
 mod diff;
@@ -27,10 +28,11 @@ use tracing::{info, warn};
 
 pub(super) use self::definition::Listing;
 pub use self::{
+    accept::{AcceptError, Acceptance},
     decide::{Change, ChangeKind},
     definition::Definition,
     diff::{Shown, shown},
-    review::{NoSuchChange, Quarantined, Review},
+    review::{NoSuchChange, Quarantined, Review, documents},
 };
 use self::{
     decide::{Decision, Pinned, decide},
@@ -159,7 +161,7 @@ impl ClientPins {
         if self.pinning == Pinning::Off {
             return Screened { tools: list, ..Screened::default() };
         }
-        self.screen_listing(Listing::of(list).await).await
+        self.screen_listing(Listing::new(list).await).await
     }
 
     /// Does the same as [`Self::screen`] with a list whose digests are known.
@@ -252,7 +254,7 @@ impl ClientPins {
 
     /// Returns the differences between the last list and the accepted definitions.
     pub fn quarantine(&self) -> Vec<Quarantined> {
-        self.all_changes().iter().map(Quarantined::of).collect()
+        self.all_changes().iter().map(Quarantined::new).collect()
     }
 
     fn all_changes(&self) -> Vec<Change> {
@@ -266,7 +268,7 @@ impl ClientPins {
     pub fn held(&self) -> Vec<String> {
         let changes = self.all_changes();
         let listed = changes.iter().filter(|change| change.kind != ChangeKind::Removed);
-        listed.map(|change| visible_line(&Quarantined::of(change).tool)).collect()
+        listed.map(|change| visible_line(&Quarantined::new(change).tool)).collect()
     }
 
     /// Returns the reason that the accepted definitions cannot be read; `None` if they were read.

@@ -91,7 +91,7 @@ struct Inner {
     since: Instant,
     /// The last changes, the oldest first.
     transitions: VecDeque<Transition>,
-    last_failure: Option<Failure>,
+    last_failure: Option<LastFailure>,
     /// True if the server was not ready since the last failure.
     is_failing: bool,
     time_in: [Duration; ServerPhase::COUNT],
@@ -121,7 +121,7 @@ struct LastReplacement {
 
 /// The last failure of a server.
 #[derive(Debug)]
-struct Failure {
+struct LastFailure {
     stage: &'static str,
     message: String,
     at: SystemTime,
@@ -305,7 +305,7 @@ impl Inner {
             let at = transition.at;
             let began = self.last_failure.as_ref().filter(|_| self.is_failing);
             let since = began.map_or(at, |failure| failure.since);
-            self.last_failure = Some(Failure { stage, message, at, since });
+            self.last_failure = Some(LastFailure { stage, message, at, since });
             self.is_failing = true;
         } else if phase == ServerPhase::Ready {
             self.is_failing = false;

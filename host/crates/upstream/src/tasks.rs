@@ -25,13 +25,13 @@ use airlock_wire::{
 #[derive(Debug, PartialEq, Eq)]
 struct Task {
     id: String,
-    status: Status,
+    status: TaskStatus,
     poll: Duration,
 }
 
 /// Status of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Status {
+enum TaskStatus {
     Working,
     InputRequired,
     Completed,
@@ -73,7 +73,7 @@ pub(super) async fn settled(
     let mut task = Task::read(created)?;
     if link.is_modern() {
         // Its state says more than its status.
-        task.status = Status::Working;
+        task.status = TaskStatus::Working;
     }
     drop(result);
     follow(link, task, &BTreeSet::new(), conditions).await
@@ -94,10 +94,10 @@ pub(super) async fn resume(
         answered.extend(members.map(|(key, _)| key.into_owned()));
         request = request.with(name, json.as_str());
     }
-    let guard = Guard { link, id: Some(id.clone()) };
+    let guard = CancelOnDrop { link, id: Some(id.clone()) };
     link.ask(request).result().await?;
     guard.disarm();
-    let task = Task { id, status: Status::Working, poll: TASK_POLL };
+    let task = Task { id, status: TaskStatus::Working, poll: TASK_POLL };
     follow(link, task, &answered, conditions).await
 }
 
@@ -118,20 +118,20 @@ async fn follow(
     answered: &BTreeSet<String>,
     conditions: &Conditions,
 ) -> Result<Value, AskError> {
-    let guard = Guard { link, id: Some(task.id.clone()) };
+    let guard = CancelOnDrop { link, id: Some(task.id.clone()) };
     let mut state = Value::Null;
     loop {
         let ended = match task.status {
-            Status::Working => None,
-            Status::InputRequired if link.is_modern() => asked(&mut state, answered, &task.id),
+            TaskStatus::Working => None,
+            TaskStatus::InputRequired if link.is_modern() => asked(&mut state, answered, &task.id),
             // The questions of a legacy server come while the result is awaited.
-            Status::InputRequired => Some(result(link, &task.id, conditions).await),
-            Status::Completed | Status::Failed if !link.is_modern() => {
+            TaskStatus::InputRequired => Some(result(link, &task.id, conditions).await),
+            TaskStatus::Completed | TaskStatus::Failed if !link.is_modern() => {
                 Some(result(link, &task.id, conditions).await)
             }
-            Status::Completed => Some(Ok(state["result"].take())),
-            Status::Failed => Some(Err(failure(&mut state))),
-            Status::Cancelled => Some(Err(cancelled(&state))),
+            TaskStatus::Completed => Some(Ok(state["result"].take())),
+            TaskStatus::Failed => Some(Err(failure(&mut state))),
+            TaskStatus::Cancelled => Some(Err(cancelled(&state))),
         };
         if let Some(ended) = ended {
             guard.disarm();
@@ -195,11 +195,11 @@ impl Task {
     fn read(task: &Value) -> Result<Self, AskError> {
         let id = task["taskId"].as_str().filter(|id| !id.is_empty() && id.len() <= MAX_ID_BYTES);
         let status = match task["status"].as_str() {
-            Some("working") => Status::Working,
-            Some("input_required") => Status::InputRequired,
-            Some("completed") => Status::Completed,
-            Some("failed") => Status::Failed,
-            Some("cancelled") => Status::Cancelled,
+            Some("working") => TaskStatus::Working,
+            Some("input_required") => TaskStatus::InputRequired,
+            Some("completed") => TaskStatus::Completed,
+            Some("failed") => TaskStatus::Failed,
+            Some("cancelled") => TaskStatus::Cancelled,
             _ => return Err(malformed()),
         };
         // The legacy era has `pollInterval`, in milliseconds too.
@@ -212,19 +212,19 @@ impl Task {
 }
 
 /// Cancels a task at the server when it is dropped before the task has ended.
-struct Guard<'a> {
+struct CancelOnDrop<'a> {
     link: &'a Link,
     id: Option<String>,
 }
 
-impl Guard<'_> {
+impl CancelOnDrop<'_> {
     /// Leaves the task as it is.
     fn disarm(mut self) {
         self.id = None;
     }
 }
 
-impl Drop for Guard<'_> {
+impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
             self.link.abandon_task(id);
@@ -247,16 +247,16 @@ mod tests {
     #[test]
     fn a_task_is_read_with_its_interval_within_bounds() {
         for (status, poll, expected) in [
-            ("working", json!(700), (Status::Working, 700)),
-            ("completed", json!(0), (Status::Completed, 50)),
-            ("failed", json!(1_000_000_000_000_u64), (Status::Failed, 30_000)),
-            ("cancelled", json!("soon"), (Status::Cancelled, 1_000)),
+            ("working", json!(700), (TaskStatus::Working, 700)),
+            ("completed", json!(0), (TaskStatus::Completed, 50)),
+            ("failed", json!(1_000_000_000_000_u64), (TaskStatus::Failed, 30_000)),
+            ("cancelled", json!("soon"), (TaskStatus::Cancelled, 1_000)),
         ] {
             let task = json!({"taskId": "t", "status": status, "pollIntervalMs": poll});
             assert_eq!(read_task(&task), Some(expected), "{task}");
         }
         let legacy = json!({"taskId": "t", "status": "input_required", "pollInterval": 90});
-        assert_eq!(read_task(&legacy), Some((Status::InputRequired, 90)));
+        assert_eq!(read_task(&legacy), Some((TaskStatus::InputRequired, 90)));
         for bad in [
             json!({"taskId": "", "status": "working"}),
             json!({"taskId": 7, "status": "working"}),
@@ -269,7 +269,7 @@ mod tests {
     }
 
     /// Returns the status of a task and its interval in milliseconds.
-    fn read_task(task: &Value) -> Option<(Status, u128)> {
+    fn read_task(task: &Value) -> Option<(TaskStatus, u128)> {
         Task::read(task).ok().map(|task| (task.status, task.poll.as_millis()))
     }
 

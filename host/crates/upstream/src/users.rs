@@ -123,7 +123,7 @@ impl Authority {
 
 /// The users of one server. Dropping it closes their connections.
 pub(crate) struct Users {
-    /// Tells the server from others, also from one with the same name that it replaces.
+    /// Identifies the server among others, also beside one with the same name that it replaces.
     number: u64,
     settings: Settings,
     accounts: Accounts,

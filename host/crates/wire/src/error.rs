@@ -38,6 +38,41 @@ pub mod code {
     pub const UNSUPPORTED_VERSION: i64 = -32022;
     /// A person has to open a URL first (2025-11-25).
     pub const URL_ELICITATION_REQUIRED: i64 = -32042;
+
+    /// The codes with their names.
+    const NAMES: [(i64, &str); 12] = [
+        (PARSE, "-32700"),
+        (INVALID_REQUEST, "-32600"),
+        (METHOD_NOT_FOUND, "-32601"),
+        (INVALID_PARAMS, "-32602"),
+        (INTERNAL, "-32603"),
+        (REFUSED, "-32000"),
+        (NO_SESSION, "-32001"),
+        (RESOURCE_NOT_FOUND, "-32002"),
+        (HEADER_MISMATCH, "-32020"),
+        (MISSING_CAPABILITY, "-32021"),
+        (UNSUPPORTED_VERSION, "-32022"),
+        (URL_ELICITATION_REQUIRED, "-32042"),
+    ];
+
+    /// Returns the name of a code in metrics: its number, or `_OTHER` if it is none of these, because a server sends
+    /// any.
+    pub fn name(code: i64) -> &'static str {
+        NAMES.iter().find(|(known, _)| *known == code).map_or("_OTHER", |(_, name)| *name)
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn known_codes_are_their_own_names_and_a_server_makes_no_others() {
+            for (code, expected) in NAMES {
+                assert_eq!((code.to_string().as_str(), name(code)), (expected, expected));
+            }
+            assert_eq!([name(-1), name(i64::MAX)], ["_OTHER"; 2]);
+        }
+    }
 }
 
 /// Error of a request, as a client receives it.

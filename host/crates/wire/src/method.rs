@@ -59,6 +59,39 @@ pub const RESOURCE_UPDATED: &str = "notifications/resources/updated";
 /// Acknowledges a subscription of [`LISTEN`].
 pub const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 
+/// Methods of requests.
+const REQUESTS: [&str; 19] = [
+    INITIALIZE,
+    PING,
+    DISCOVER,
+    SET_LEVEL,
+    TOOLS_LIST,
+    TOOLS_CALL,
+    RESOURCES_LIST,
+    TEMPLATES_LIST,
+    RESOURCES_READ,
+    RESOURCES_SUBSCRIBE,
+    RESOURCES_UNSUBSCRIBE,
+    PROMPTS_LIST,
+    PROMPTS_GET,
+    COMPLETE,
+    LISTEN,
+    TASKS_GET,
+    TASKS_RESULT,
+    TASKS_UPDATE,
+    TASKS_CANCEL,
+];
+
+/// Returns the name of a method of a request that the protocol has; `None` for one that a client has invented.
+pub fn known(method: &str) -> Option<&'static str> {
+    REQUESTS.into_iter().find(|known| *known == method)
+}
+
+/// Returns the name of a method in metrics: `other` if the protocol does not have it, because a client sends any.
+pub fn metric_name(method: &str) -> &'static str {
+    known(method).unwrap_or("other")
+}
+
 /// Returns whether a request reads a page of a list.
 pub fn is_list(method: &str) -> bool {
     matches!(method, TOOLS_LIST | RESOURCES_LIST | TEMPLATES_LIST | PROMPTS_LIST)
@@ -76,4 +109,18 @@ pub fn needs_sources(method: &str) -> bool {
                 | PROMPTS_GET
                 | COMPLETE
         )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_method_that_a_client_has_invented_is_not_known() {
+        assert_eq!(known("tools/call"), Some(TOOLS_CALL));
+        for invented in ["", "tools/call ", "secret/of/a/user"] {
+            assert_eq!(known(invented), None, "{invented}");
+            assert_eq!(metric_name(invented), "other");
+        }
+    }
 }

@@ -4,13 +4,13 @@ use std::{ops::ControlFlow, path::PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::cli::{outcome::Done, output};
 use airlock_audit::{
     Checkpoint,
     read::{checkpoints_path, each_checkpoint},
     verify::{Evidence, verify},
 };
 use airlock_strings::visible_line;
+use airlock_terminal::{outcome::Done, output};
 
 /// Print the newest checkpoint of a log
 ///

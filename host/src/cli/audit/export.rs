@@ -7,7 +7,6 @@ use std::{
 
 use anyhow::{Context as _, bail, ensure};
 
-use crate::cli::{outcome::Done, output};
 use airlock_audit::{
     PublicKey, SigningKey,
     export::{ExportError, Selection, dsse, jsonl, pipelock},
@@ -15,6 +14,7 @@ use airlock_audit::{
 };
 use airlock_config::environment;
 use airlock_core::secret::SecretSource;
+use airlock_terminal::{outcome::Done, output};
 
 /// Name of the key that the gateway makes, in the directory of the log.
 const OWN_KEY: &str = "key.pem";

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::newest_of_file;
-use crate::cli::{outcome::Done, output};
 use airlock_audit::prove::{Inclusion, ProofTarget, consistency, inclusion};
+use airlock_terminal::{outcome::Done, output};
 
 /// Prove that a line is in a log, or that a log only grew
 ///
-/// Prints a JSON document that someone who has a checkpoint can check without the log: `{proofs: [{line, text,
+/// Prints a JSON document that a holder of a checkpoint can check without the log: `{proofs: [{line, text,
 /// leaf_hash, size, root, proof, checkpoint}]}` for lines, and `{old, new, proof}` for two checkpoints. Hashes are in
 /// Base64. The proofs are those of RFC 9162.
 #[derive(Debug, clap::Args)]

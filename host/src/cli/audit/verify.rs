@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::public_key;
-use crate::cli::{outcome::Done, output};
 use airlock_audit::verify::{Evidence, Finding, Report, verify};
 use airlock_strings::visible_line;
+use airlock_terminal::{outcome::Done, output};
 
 /// Check that a log is as it was signed
 ///
@@ -91,7 +91,7 @@ fn summary(report: &Report) -> String {
     )
 }
 
-/// Says what was not checked.
+/// Prints hints about the checks that were not made.
 fn hints(report: &Report, evidence: &Evidence) {
     if let (None, Some(key)) = (&evidence.key, report.keys.last()) {
         output::hint(&visible_line(&format!(

@@ -10,7 +10,7 @@ use futures_util::{
 use tokio::{task::spawn_blocking, time::timeout};
 
 use super::finding::Finding;
-use crate::cli::spinner::Spinner;
+use airlock_terminal::spinner::Spinner;
 
 /// Longest time of a check.
 pub(super) const LIMIT: Duration = Duration::from_secs(5);

@@ -8,9 +8,10 @@ use super::{
     checkup::{Check, LIMIT},
     finding::{Finding, Status},
 };
-use crate::cli::{check, session::ConfigFile};
+use crate::cli::check;
 use airlock_config::{Config, KeyPath};
 use airlock_strings::with_causes;
+use airlock_terminal::session::ConfigFile;
 
 /// Code of findings about the file itself.
 const CODE: &str = "configuration";

@@ -13,9 +13,10 @@ use super::{
     checkup::{Check, PATIENCE},
     finding::Finding,
 };
-use crate::gateway::{GatewayError, bind};
 use airlock_config::Config;
-use airlock_server::{Settings, socket};
+use airlock_gateway::{GatewayError, command_line::bind};
+use airlock_ingress::socket;
+use airlock_server::Settings;
 use airlock_strings::with_causes;
 
 const GATEWAY: &str = "gateway";

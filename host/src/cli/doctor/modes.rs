@@ -17,9 +17,9 @@ use super::{
     checkup::Check,
     finding::{Finding, Status},
 };
-use crate::cli::{output, session::ConfigFile};
 use airlock_config::Config;
 use airlock_records::CheckpointPlace;
+use airlock_terminal::{output, session::ConfigFile};
 
 const CODE: &str = "file_mode";
 

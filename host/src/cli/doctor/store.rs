@@ -11,13 +11,13 @@ use super::{
     checkup::Check,
     finding::{Finding, Status},
 };
-use crate::cli::session::ConfigFile;
 use airlock_config::Config;
 use airlock_core::unix_time::unix_milliseconds;
 use airlock_store::{
     Database, Inspection, Location, OpenError, SchemaState, ServerState, Settings,
 };
 use airlock_strings::with_causes;
+use airlock_terminal::session::ConfigFile;
 
 const CODE: &str = "store";
 const CLOCK: &str = "store_clock";

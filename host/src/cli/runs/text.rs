@@ -7,15 +7,15 @@ use std::{
 
 use serde_json::Value;
 
-use crate::cli::output;
 use airlock_core::run::Stage;
 use airlock_scripts::runs::document;
 use airlock_store::runs::{ShownCall, ShownRun};
 use airlock_strings::{visible_json, visible_line};
+use airlock_terminal::output;
 
 /// Number of characters of a line of arguments.
 const WIDTH: usize = 96;
-/// Longest arguments of a call that nobody has to decide about, in characters: two lines.
+/// Longest arguments of a call that waits for no decision, in characters: two lines.
 const MAX_ARGUMENTS: usize = 200;
 /// Longest error of a call, in characters: `airlock runs show --json` has all of it.
 const MAX_ERROR: usize = 400;

@@ -3,9 +3,9 @@
 use anyhow::Context as _;
 use serde_json::json;
 
-use crate::cli::{outcome::Done, output, session::ConfigFile};
 use airlock_config::environment;
 use airlock_store::{Location, Settings};
+use airlock_terminal::{outcome::Done, output, session::ConfigFile};
 
 /// Beginning of a target that is in the environment.
 const VARIABLE: &str = "env.";

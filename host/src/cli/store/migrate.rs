@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::cli::{outcome::Done, output, session::ConfigFile};
 use airlock_store::{Database, SchemaState, Settings};
+use airlock_terminal::{outcome::Done, output, session::ConfigFile};
 
 /// Migrate the store to the tables of this version
 ///

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::cli::{outcome::Done, output, session::ConfigFile};
+use airlock_terminal::{outcome::Done, output, session::ConfigFile};
 
 /// Seal the secrets in the store anew with the present key
 ///

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::sample::{LiveCall, Sample, ServerState, ToolState};
-use crate::cli::output::{both_ends, one_line};
+use airlock_terminal::output::{both_ends, one_line};
 
 /// Width of the name of a tool, in characters.
 const TOOL: usize = 40;

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use rustix::termios::tcgetwinsize;
 
 use super::{frame, sample::Sample};
-use crate::cli::output::one_line;
+use airlock_terminal::output::one_line;
 
 /// Begins: alternate screen, no cursor, no automatic wrapping of lines.
 const BEGIN: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";

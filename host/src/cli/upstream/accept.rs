@@ -5,19 +5,17 @@ use std::{collections::BTreeSet, path::Path};
 use anyhow::{Context as _, anyhow, bail, ensure};
 use serde_json::{Value, json};
 
-use super::{
-    super::{
-        confirm::confirm,
-        outcome::Done,
-        output,
-        session::{ConfigFile, with_gateway},
-        signals::Signals,
-    },
-    reviews::{Reviewed, first_used, lines, reviewed, select},
-};
-use crate::gateway::Gateway;
+use super::reviews::{Reviewed, first_used, lines, reviewed, select};
 use airlock_core::tool::ClientName;
+use airlock_gateway::Gateway;
 use airlock_lock::{FILE_NAME as LOCK_FILE, Lock, LockedTool};
+use airlock_terminal::{
+    confirm::confirm,
+    outcome::Done,
+    output,
+    session::{ConfigFile, ExecutorLoad, with_gateway},
+    signals::Signals,
+};
 use airlock_upstream::pins::Review;
 
 /// Accept the tools of MCP servers as they are now
@@ -59,6 +57,7 @@ pub(super) async fn run(args: &UpstreamAcceptArgs) -> anyhow::Result<Done> {
     config.clients.retain(|client| clients.contains(&client.name));
     with_gateway(
         config,
+        ExecutorLoad::OnDemand,
         |_, _| true,
         async |gateway, signals| accept(args, &clients, gateway, signals).await,
     )

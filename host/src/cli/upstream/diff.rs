@@ -2,13 +2,11 @@
 
 use serde_json::json;
 
-use super::{
-    super::{
-        outcome::Done,
-        output,
-        session::{ConfigFile, with_gateway},
-    },
-    reviews::{differs, document, lines, reviewed, select},
+use super::reviews::{differs, document, lines, reviewed, select};
+use airlock_terminal::{
+    outcome::Done,
+    output,
+    session::{ConfigFile, ExecutorLoad, with_gateway},
 };
 
 /// Show what MCP servers have changed since it was accepted
@@ -36,6 +34,7 @@ pub(super) async fn run(args: &UpstreamDiffArgs) -> anyhow::Result<Done> {
     config.clients.retain(|client| clients.contains(&client.name));
     with_gateway(
         config,
+        ExecutorLoad::OnDemand,
         |_, _| true,
         async |gateway, _| {
             let reviewed = reviewed(gateway, &clients);

@@ -4,7 +4,8 @@ use std::io::IsTerminal as _;
 
 use serde_json::{Value, json};
 
-use crate::cli::{outcome::Done, output, running::RunningGateway};
+use crate::cli::running::RunningGateway;
+use airlock_terminal::{outcome::Done, output};
 
 /// Widths of the last column on a terminal and elsewhere, in characters.
 const TERMINAL_WIDTH: usize = 60;

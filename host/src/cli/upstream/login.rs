@@ -10,11 +10,11 @@ use anyhow::{Context as _, anyhow, bail};
 use serde_json::json;
 use tokio::process::Command;
 
-use crate::cli::{outcome::Done, output, session::ConfigFile, signals::Signals};
 use airlock_config::{Config, Source};
 use airlock_core::tool::{CallError, ClientName};
 use airlock_mcp_client::{Callback, LoggedIn, Logins, PendingLogin, Settings};
 use airlock_strings::visible_line;
+use airlock_terminal::{outcome::Done, output, session::ConfigFile, signals::Signals};
 
 /// Time for the operator to log in with the browser.
 const PATIENCE: Duration = Duration::from_mins(10);

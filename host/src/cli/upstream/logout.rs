@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use crate::cli::{outcome::Done, output, session::ConfigFile};
 use airlock_core::tool::ClientName;
 use airlock_mcp_client::Logins;
+use airlock_terminal::{outcome::Done, output, session::ConfigFile};
 
 /// Forget the login at an MCP server
 ///

@@ -2,11 +2,8 @@
 
 use serde_json::Value;
 
-use crate::cli::{
-    outcome::Done,
-    output,
-    running::{NamedInstance, NamedServer},
-};
+use crate::cli::running::{NamedInstance, NamedServer};
+use airlock_terminal::{outcome::Done, output};
 
 /// Show the last lines that an MCP server wrote to standard error
 ///

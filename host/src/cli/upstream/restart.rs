@@ -3,11 +3,8 @@
 use anyhow::anyhow;
 use serde_json::Value;
 
-use crate::cli::{
-    outcome::Done,
-    output,
-    running::{GatewayRefusal, NamedInstance, NamedServer},
-};
+use crate::cli::running::{GatewayRefusal, NamedInstance, NamedServer};
+use airlock_terminal::{outcome::Done, output};
 
 /// Width of the reason of a failure, in characters.
 const WIDTH: usize = 2_000;

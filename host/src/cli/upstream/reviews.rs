@@ -3,12 +3,12 @@
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 
-use super::super::output;
-use crate::gateway::Gateway;
 use airlock_config::{self as config, Config, Source};
 use airlock_core::tool::ClientName;
+use airlock_gateway::{Gateway, command_line};
 use airlock_mcp_client::Pinning;
 use airlock_strings::visible_line;
+use airlock_terminal::output;
 use airlock_upstream::pins::{self, Change, ChangeKind, Quarantined, Review};
 
 /// Maximum characters of the name of a tool.
@@ -60,7 +60,7 @@ fn known(servers: &[(ClientName, Pinning)]) -> String {
 /// Returns the lists of these servers, as the gateway received them last.
 pub(super) fn reviewed(gateway: &Gateway, clients: &[ClientName]) -> Vec<Reviewed> {
     let reviewed = clients.iter().map(|client| {
-        let pins = gateway.upstream_pins().client(client.as_str());
+        let pins = command_line::upstream_pins(gateway).client(client.as_str());
         let review = pins.and_then(|pins| pins.review());
         Reviewed { client: client.clone(), review: review.ok_or_else(|| absence(gateway, client)) }
     });
@@ -170,7 +170,7 @@ pub(super) fn document(reviewed: &Reviewed) -> Value {
         Err(reason) => return json!({"client": client, "reason": reason, "changes": []}),
     };
     let changes = review.changes.iter().map(|change| {
-        let mut document = json!(Quarantined::of(change));
+        let mut document = json!(Quarantined::new(change));
         document["accepted"] = json!(change.accepted.as_ref().map(pins::Definition::value));
         document["pending"] = json!(change.pending.as_ref().map(pins::Definition::value));
         document["diff"] = json!(pins::shown(change).lines);

@@ -3,7 +3,8 @@
 use anyhow::Context as _;
 use serde_json::Value;
 
-use crate::cli::{outcome::Done, output, running::NamedServer};
+use crate::cli::running::NamedServer;
+use airlock_terminal::{outcome::Done, output};
 
 /// Width of a text of the server, in characters.
 const WIDTH: usize = 2_000;

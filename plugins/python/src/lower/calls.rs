@@ -20,18 +20,18 @@ const MAX_STEPS: usize = 4;
 
 /// Returns the changes.
 pub(super) fn edits(syntax: &Syntax<'_>, bindings: &Bindings) -> Vec<Edit> {
-    let mut finder = Finder { names: &syntax.names, bindings, edits: Vec::new() };
+    let mut finder = CallFinder { names: &syntax.names, bindings, edits: Vec::new() };
     finder.visit_body(syntax.body);
     finder.edits
 }
 
-struct Finder<'s> {
+struct CallFinder<'s> {
     names: &'s Names<'s>,
     bindings: &'s Bindings,
     edits: Vec<Edit>,
 }
 
-impl Finder<'_> {
+impl CallFinder<'_> {
     /// Returns whether a function may call a tool.
     fn calls(&self, function: &Expr) -> bool {
         match function {
@@ -74,7 +74,7 @@ impl Finder<'_> {
     }
 }
 
-impl<'a> Visitor<'a> for Finder<'_> {
+impl<'a> Visitor<'a> for CallFinder<'_> {
     fn visit_expr(&mut self, expression: &'a Expr) {
         match expression {
             Expr::Call(it) => self.call(it),

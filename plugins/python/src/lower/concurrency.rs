@@ -32,17 +32,17 @@ const REPLACED: [(&str, &str); 7] = [
 
 /// Returns the changes.
 pub(super) fn edits(syntax: &Syntax<'_>) -> Vec<Edit> {
-    let mut finder = Finder { syntax, edits: Vec::new() };
+    let mut finder = ConcurrencyFinder { syntax, edits: Vec::new() };
     finder.visit_body(syntax.body);
     finder.edits
 }
 
-struct Finder<'s> {
+struct ConcurrencyFinder<'s> {
     syntax: &'s Syntax<'s>,
     edits: Vec<Edit>,
 }
 
-impl Finder<'_> {
+impl ConcurrencyFinder<'_> {
     /// Puts an `await` into the call that raises what it gives.
     fn awaited(&mut self, expression: &ExprAwait) {
         let is_direct =
@@ -87,7 +87,7 @@ pub(super) fn attribute(call: &ExprCall) -> Option<&str> {
     }
 }
 
-impl<'a> Visitor<'a> for Finder<'_> {
+impl<'a> Visitor<'a> for ConcurrencyFinder<'_> {
     fn visit_stmt(&mut self, statement: &'a Stmt) {
         if let Stmt::With(with) = statement {
             self.guard(with);

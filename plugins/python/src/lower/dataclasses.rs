@@ -13,17 +13,17 @@ use super::source::Edit;
 
 /// Returns a table of all dataclasses and their fields, in Python, and the changes of decorators.
 pub(super) fn fields(body: &[Stmt]) -> (String, Vec<Edit>) {
-    let mut finder = Finder { table: String::new(), edits: Vec::new() };
+    let mut finder = DataclassFinder { table: String::new(), edits: Vec::new() };
     finder.visit_body(body);
     (format!("_airlock_fields = {{{}}}\n", finder.table), finder.edits)
 }
 
-struct Finder {
+struct DataclassFinder {
     table: String,
     edits: Vec<Edit>,
 }
 
-impl Finder {
+impl DataclassFinder {
     fn class(&mut self, class: &StmtClassDef) {
         let decorator =
             class.decorator_list.iter().find(|mark| is_named(&mark.expression, "dataclass"));
@@ -63,7 +63,7 @@ fn is_named(expression: &Expr, name: &str) -> bool {
     }
 }
 
-impl<'a> Visitor<'a> for Finder {
+impl<'a> Visitor<'a> for DataclassFinder {
     fn visit_stmt(&mut self, statement: &'a Stmt) {
         if let Stmt::ClassDef(it) = statement {
             self.class(it);

@@ -20,7 +20,7 @@ use super::{habits, methods};
 
 /// Kind of method that a decorator makes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum MethodKind {
     Property,
     Static,
     Class,
@@ -30,14 +30,14 @@ enum Kind {
 const BY_NAME: [&str; 5] = ["getattr", "hasattr", "attrgetter", "setattr", "setter"];
 
 /// Returns the kind of a method whose decorator is replaced.
-fn kind(syntax: &Syntax<'_>, method: &StmtFunctionDef) -> Option<Kind> {
+fn kind(syntax: &Syntax<'_>, method: &StmtFunctionDef) -> Option<MethodKind> {
     let [Decorator { expression: Expr::Name(decorator), .. }] = &*method.decorator_list else {
         return None;
     };
     let kind = match decorator.id.as_str() {
-        "property" => Kind::Property,
-        "staticmethod" => Kind::Static,
-        "classmethod" => Kind::Class,
+        "property" => MethodKind::Property,
+        "staticmethod" => MethodKind::Static,
+        "classmethod" => MethodKind::Class,
         _ => return None,
     };
     let is_unknown = habits::is_passed(&method.name)
@@ -67,19 +67,19 @@ pub(super) fn edits(syntax: &Syntax<'_>) -> (String, Vec<Edit>) {
 }
 
 /// Writes the function that reads an attribute of this name.
-fn write_function(out: &mut String, name: &str, kind: Kind, classes: &BTreeSet<&str>) {
+fn write_function(out: &mut String, name: &str, kind: MethodKind, classes: &BTreeSet<&str>) {
     let mut names = String::new();
     for class in classes {
         let _ = write!(names, "\"{class}\", ");
     }
     let prefix = kind.prefix();
     let _ = match kind {
-        Kind::Property => writeln!(
+        MethodKind::Property => writeln!(
             out,
             "def {prefix}{name}(it):\n    return it.{name}() if type(it).__name__ in ({names}) else it.{name}"
         ),
-        Kind::Static | Kind::Class => {
-            let first = if kind == Kind::Class { "of, " } else { "" };
+        MethodKind::Static | MethodKind::Class => {
+            let first = if kind == MethodKind::Class { "of, " } else { "" };
             writeln!(
                 out,
                 "def {prefix}{name}(it):\n    of = it if type(it).__name__ == \"type\" else type(it)\n    if of.__name__ in ({names}):\n        return lambda *a, **k: of.{name}({first}*a, **k)\n    return lambda *a, **k: it.{name}(*a, **k)"
@@ -88,7 +88,7 @@ fn write_function(out: &mut String, name: &str, kind: Kind, classes: &BTreeSet<&
     };
 }
 
-impl Kind {
+impl MethodKind {
     /// Start of the names of functions that read such attributes.
     fn prefix(self) -> &'static str {
         match self {
@@ -103,7 +103,7 @@ impl Kind {
 struct Methods<'a> {
     syntax: &'a Syntax<'a>,
     /// The classes that have a method of this name and kind.
-    found: BTreeMap<(&'a str, Kind), BTreeSet<&'a str>>,
+    found: BTreeMap<(&'a str, MethodKind), BTreeSet<&'a str>>,
     edits: Vec<Edit>,
 }
 
@@ -132,7 +132,7 @@ impl<'a> Visitor<'a> for Methods<'a> {
 /// Changes where the attributes are read.
 struct Readers<'a> {
     syntax: &'a Syntax<'a>,
-    found: BTreeMap<(&'a str, Kind), BTreeSet<&'a str>>,
+    found: BTreeMap<(&'a str, MethodKind), BTreeSet<&'a str>>,
     edits: Vec<Edit>,
 }
 
@@ -140,13 +140,13 @@ impl Readers<'_> {
     /// Replaces `value.name` by a call: `_airlock_property_name(value)`.
     fn read(&mut self, it: &ExprAttribute, is_called: bool) {
         let name = it.attr.as_str();
-        let kinds = [Kind::Property, Kind::Static, Kind::Class];
+        let kinds = [MethodKind::Property, MethodKind::Static, MethodKind::Class];
         let Some(kind) = kinds.into_iter().find(|kind| self.found.contains_key(&(name, *kind)))
         else {
             return;
         };
         // A call of this name is that of a method of another class.
-        if is_called && kind == Kind::Property {
+        if is_called && kind == MethodKind::Property {
             return;
         }
         let Some(dot) = self.syntax.token(TokenKind::Dot, between(&*it.value, &it.attr)) else {

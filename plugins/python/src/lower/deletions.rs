@@ -12,7 +12,7 @@ use super::syntax::{Syntax, between};
 
 /// Returns the changes. A deletion that cannot be changed stays, and the interpreter reports it.
 pub(super) fn edits(syntax: &Syntax<'_>) -> Vec<Edit> {
-    let mut finder = Finder { syntax, edits: Vec::new() };
+    let mut finder = DeletionFinder { syntax, edits: Vec::new() };
     finder.visit_body(syntax.body);
     finder.edits
 }
@@ -57,12 +57,12 @@ fn replaced_token(
     is_alone.then(|| syntax.replace(&range, with)).flatten()
 }
 
-struct Finder<'s> {
+struct DeletionFinder<'s> {
     syntax: &'s Syntax<'s>,
     edits: Vec<Edit>,
 }
 
-impl<'a> StatementVisitor<'a> for Finder<'_> {
+impl<'a> StatementVisitor<'a> for DeletionFinder<'_> {
     fn visit_stmt(&mut self, statement: &'a Stmt) {
         if let Stmt::Delete(delete) = statement {
             self.edits.extend(replaced(self.syntax, delete).unwrap_or_default());

@@ -26,13 +26,13 @@ use crate::session;
 /// Returns the changes.
 pub(super) fn edits(syntax: &Syntax<'_>) -> Vec<Edit> {
     let mut finder =
-        Finder { syntax, caught: Vec::new(), wrapped: HashSet::new(), edits: Vec::new() };
+        ErrorFinder { syntax, caught: Vec::new(), wrapped: HashSet::new(), edits: Vec::new() };
     finder.visit_body(syntax.body);
     let names = finder.wrapped.iter();
     names.flat_map(|name| Edit::wrap(name, format!("{CAUGHT}("))).chain(finder.edits).collect()
 }
 
-struct Finder<'a, 's> {
+struct ErrorFinder<'a, 's> {
     syntax: &'s Syntax<'a>,
     /// Names of the exceptions whose blocks surround the present place.
     caught: Vec<&'a str>,
@@ -41,7 +41,7 @@ struct Finder<'a, 's> {
     edits: Vec<Edit>,
 }
 
-impl Finder<'_, '_> {
+impl ErrorFinder<'_, '_> {
     /// Returns the name of a caught exception if an expression is one.
     fn caught<'e>(&self, expression: &'e Expr) -> Option<&'e ExprName> {
         let Expr::Name(name) = expression else { return None };
@@ -80,7 +80,7 @@ impl Finder<'_, '_> {
     }
 }
 
-impl<'a> Visitor<'a> for Finder<'a, '_> {
+impl<'a> Visitor<'a> for ErrorFinder<'a, '_> {
     fn visit_except_handler(&mut self, handler: &'a ExceptHandler) {
         let ExceptHandler::ExceptHandler(it) = handler;
         let depth = self.caught.len();

@@ -65,7 +65,7 @@ const ITERATORS: [&str; 5] = ["enumerate", "filter", "map", "reversed", "zip"];
 
 /// Returns the changes.
 pub(super) fn edits(syntax: &Syntax<'_>) -> Vec<Edit> {
-    let mut finder = Finder { syntax, edits: Vec::new(), temporaries: 0 };
+    let mut finder = HabitFinder { syntax, edits: Vec::new(), temporaries: 0 };
     finder.visit_body(syntax.body);
     finder.edits
 }
@@ -120,13 +120,13 @@ pub(super) fn is_unchanged(expression: &Expr) -> bool {
     }
 }
 
-struct Finder<'s> {
+struct HabitFinder<'s> {
     syntax: &'s Syntax<'s>,
     edits: Vec<Edit>,
     temporaries: usize,
 }
 
-impl Finder<'_> {
+impl HabitFinder<'_> {
     fn binary(&mut self, it: &ExprBinOp) {
         let sides = [&*it.left, &*it.right];
         let is_text = matches!(&*it.left, Expr::StringLiteral(_) | Expr::FString(_));
@@ -266,7 +266,7 @@ fn is_name(expression: &Expr, names: &[&str]) -> bool {
     matches!(expression, Expr::Name(name) if names.contains(&name.id.as_str()))
 }
 
-impl<'a> Visitor<'a> for Finder<'_> {
+impl<'a> Visitor<'a> for HabitFinder<'_> {
     // Annotations are not evaluated.
     fn visit_annotation(&mut self, _: &'a Expr) {}
 

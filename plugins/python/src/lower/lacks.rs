@@ -34,7 +34,7 @@ const MAX_LACKS: usize = 20;
 pub(crate) fn find(source: &str) -> Vec<Lack> {
     let Ok(parsed) = parse_module(source) else { return Vec::new() };
     let syntax = Syntax::new(source, &parsed, HashSet::new());
-    let mut finder = Finder { syntax: &syntax, found: Vec::new() };
+    let mut finder = LackFinder { syntax: &syntax, found: Vec::new() };
     finder.visit_body(syntax.body);
     finder.found.sort_by_key(|(at, ..)| at.start());
     finder.found.truncate(MAX_LACKS);
@@ -48,12 +48,12 @@ pub(crate) fn find(source: &str) -> Vec<Lack> {
         .collect()
 }
 
-struct Finder<'s> {
+struct LackFinder<'s> {
     syntax: &'s Syntax<'s>,
     found: Vec<(TextRange, &'static str, &'static str)>,
 }
 
-impl Finder<'_> {
+impl LackFinder<'_> {
     fn lack(&mut self, at: &impl Ranged, what: &'static str, hint: &'static str) {
         self.found.push((at.range(), what, hint));
     }
@@ -111,7 +111,7 @@ fn without(bases: &Arguments) -> &'static str {
     }
 }
 
-impl<'a> Visitor<'a> for Finder<'_> {
+impl<'a> Visitor<'a> for LackFinder<'_> {
     fn visit_stmt(&mut self, statement: &'a Stmt) {
         match statement {
             Stmt::Delete(it) if deletions::replaced(self.syntax, it).is_none() => self.lack(

@@ -69,7 +69,7 @@ fn class_name(module: &str) -> String {
 
 /// Returns the changes, and the text to put before the script.
 pub(super) fn edits(syntax: &Syntax<'_>) -> (Vec<Edit>, String) {
-    let mut finder = Finder { syntax, edits: Vec::new(), used: BTreeSet::new() };
+    let mut finder = LibraryFinder { syntax, edits: Vec::new(), used: BTreeSet::new() };
     finder.visit_body(syntax.body);
     let mut text: String = finder.used.iter().map(|at| MODULES[*at].text).collect();
     if finder.used.iter().any(|at| MODULES[*at].name == "dataclasses") {
@@ -80,7 +80,7 @@ pub(super) fn edits(syntax: &Syntax<'_>) -> (Vec<Edit>, String) {
     (finder.edits, text)
 }
 
-struct Finder<'s> {
+struct LibraryFinder<'s> {
     syntax: &'s Syntax<'s>,
     edits: Vec<Edit>,
     /// Modules that the script uses, by their number.
@@ -95,7 +95,7 @@ enum Import {
     Replaced(String),
 }
 
-impl Finder<'_> {
+impl LibraryFinder<'_> {
     /// Returns the class that holds a module, or a member of it.
     fn class(&mut self, module: &str, member: Option<&str>) -> Option<String> {
         let at = MODULES.iter().position(|known| {
@@ -144,7 +144,7 @@ impl Finder<'_> {
     }
 }
 
-impl<'a> Visitor<'a> for Finder<'_> {
+impl<'a> Visitor<'a> for LibraryFinder<'_> {
     fn visit_stmt(&mut self, statement: &'a Stmt) {
         match statement {
             Stmt::Import(it) => {

@@ -17,12 +17,12 @@ const MAX_DEPTH: usize = 10;
 
 /// Finds the first name that is reserved, and the first function that nests too deep.
 pub(super) fn find(syntax: &Syntax<'_>) -> Vec<Lack> {
-    let mut finder = Finder { syntax, depth: 0, own: None, deep: None };
+    let mut finder = LimitFinder { syntax, depth: 0, own: None, deep: None };
     finder.visit_body(syntax.body);
     finder.own.into_iter().chain(finder.deep).collect()
 }
 
-struct Finder<'s> {
+struct LimitFinder<'s> {
     syntax: &'s Syntax<'s>,
     /// Functions around the place.
     depth: usize,
@@ -30,7 +30,7 @@ struct Finder<'s> {
     deep: Option<Lack>,
 }
 
-impl Finder<'_> {
+impl LimitFinder<'_> {
     fn lack(&self, at: &impl Ranged, what: String, hint: &'static str) -> Lack {
         Lack { at: self.syntax.place(at), what: what.into(), hint: hint.into() }
     }
@@ -47,7 +47,7 @@ impl Finder<'_> {
     }
 }
 
-impl<'a> Visitor<'a> for Finder<'_> {
+impl<'a> Visitor<'a> for LimitFinder<'_> {
     fn visit_stmt(&mut self, statement: &'a Stmt) {
         match statement {
             Stmt::FunctionDef(it) => {

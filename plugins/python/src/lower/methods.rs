@@ -71,7 +71,7 @@ pub(super) fn is_changed(method: &str) -> bool {
 
 /// Returns the changes.
 pub(super) fn edits(syntax: &Syntax<'_>, bindings: &Bindings) -> Vec<Edit> {
-    let mut finder = Finder {
+    let mut finder = MethodFinder {
         syntax,
         bindings,
         has_dates: syntax.mentions("timedelta"),
@@ -83,7 +83,7 @@ pub(super) fn edits(syntax: &Syntax<'_>, bindings: &Bindings) -> Vec<Edit> {
     finder.edits
 }
 
-struct Finder<'s> {
+struct MethodFinder<'s> {
     syntax: &'s Syntax<'s>,
     bindings: &'s Bindings,
     /// Whether the script has lengths of time.
@@ -95,7 +95,7 @@ struct Finder<'s> {
     edits: Vec<Edit>,
 }
 
-impl Finder<'_> {
+impl MethodFinder<'_> {
     fn call(&mut self, call: &ExprCall) {
         let name = match &*call.func {
             Expr::Attribute(it) => it.attr.as_str(),
@@ -352,7 +352,7 @@ fn bracket(call: &ExprCall) -> TextRange {
     TextRange::at(call.arguments.start(), TextSize::of('('))
 }
 
-impl<'a> Visitor<'a> for Finder<'_> {
+impl<'a> Visitor<'a> for MethodFinder<'_> {
     // Annotations are not evaluated.
     fn visit_annotation(&mut self, _: &'a Expr) {}
 

@@ -84,7 +84,7 @@ impl<'a> Names<'a> {
         is_name: &dyn Fn(&str) -> bool,
         depth: usize,
     ) -> bool {
-        let mut read = Read::default();
+        let mut read = ReadNames::default();
         match function {
             Expr::Name(name) => {
                 let name = name.id.as_str();
@@ -182,9 +182,9 @@ impl<'a> Visitor<'a> for Names<'a> {
 
 /// The names that an expression or a statement reads.
 #[derive(Default)]
-struct Read<'a>(Vec<&'a ruff_python_ast::ExprName>);
+struct ReadNames<'a>(Vec<&'a ruff_python_ast::ExprName>);
 
-impl<'a> Visitor<'a> for Read<'a> {
+impl<'a> Visitor<'a> for ReadNames<'a> {
     fn visit_expr(&mut self, expression: &'a Expr) {
         if let Expr::Name(it) = expression
             && it.ctx == ExprContext::Load

@@ -32,17 +32,17 @@ const METHODS: [&str; 12] = [
 
 /// Returns the changes.
 pub(super) fn edits(syntax: &Syntax<'_>) -> Vec<Edit> {
-    let mut finder = Finder { names: &syntax.names, edits: Vec::new() };
+    let mut finder = NumberFinder { names: &syntax.names, edits: Vec::new() };
     finder.visit_body(syntax.body);
     finder.edits
 }
 
-struct Finder<'s> {
+struct NumberFinder<'s> {
     names: &'s Names<'s>,
     edits: Vec<Edit>,
 }
 
-impl Finder<'_> {
+impl NumberFinder<'_> {
     /// Makes a number of an operand that is a truth value.
     fn operand(&mut self, operand: &Expr) {
         if is_truth(operand) {
@@ -99,7 +99,7 @@ fn is_number(expression: &Expr) -> bool {
     }
 }
 
-impl<'a> Visitor<'a> for Finder<'_> {
+impl<'a> Visitor<'a> for NumberFinder<'_> {
     // Annotations are not evaluated.
     fn visit_annotation(&mut self, _: &'a Expr) {}
 

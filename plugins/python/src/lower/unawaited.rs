@@ -23,7 +23,7 @@ pub(super) fn find(syntax: &Syntax<'_>, bindings: &Bindings) -> Vec<Lack> {
     let mut names = Names::default();
     names.visit_body(syntax.body);
     let has_asyncio = syntax.mentions("asyncio");
-    let mut finder = Finder { syntax, names, bindings, has_asyncio, found: Vec::new() };
+    let mut finder = UnawaitedFinder { syntax, names, bindings, has_asyncio, found: Vec::new() };
     finder.visit_body(syntax.body);
     finder.found
 }
@@ -57,7 +57,7 @@ impl<'a> Visitor<'a> for Names<'a> {
     }
 }
 
-struct Finder<'a> {
+struct UnawaitedFinder<'a> {
     syntax: &'a Syntax<'a>,
     names: Names<'a>,
     bindings: &'a Bindings,
@@ -66,7 +66,7 @@ struct Finder<'a> {
     found: Vec<Lack>,
 }
 
-impl<'a> Finder<'a> {
+impl<'a> UnawaitedFinder<'a> {
     /// Reports a tool that is a statement of its own, without its call.
     fn uncalled(&mut self, value: &'a Expr) {
         let Some(tool) = self.tool(value) else { return };
@@ -126,7 +126,7 @@ impl<'a> Finder<'a> {
     }
 }
 
-impl<'a> Visitor<'a> for Finder<'a> {
+impl<'a> Visitor<'a> for UnawaitedFinder<'a> {
     fn visit_stmt(&mut self, statement: &'a Stmt) {
         match statement {
             Stmt::Expr(it) => {

@@ -46,7 +46,7 @@ fn parse(builder: &mut GlobalsBuilder) {
 
     /// The parts of an address, as a struct.
     fn urlparse<'v>(url: &str, heap: Heap<'v>) -> anyhow::Result<Value<'v>> {
-        let Parts { scheme, netloc, path, params, query, fragment, hostname, port, .. } =
+        let UrlParts { scheme, netloc, path, params, query, fragment, hostname, port, .. } =
             split(url);
         let none = Value::new_none();
         Ok(heap.alloc(AllocStruct([
@@ -63,7 +63,7 @@ fn parse(builder: &mut GlobalsBuilder) {
 
     /// The parts of an address, as a struct, with the parameters in the path.
     fn urlsplit<'v>(url: &str, heap: Heap<'v>) -> anyhow::Result<Value<'v>> {
-        let Parts { scheme, netloc, whole, query, fragment, hostname, port, .. } = split(url);
+        let UrlParts { scheme, netloc, whole, query, fragment, hostname, port, .. } = split(url);
         let none = Value::new_none();
         Ok(heap.alloc(AllocStruct([
             ("scheme", heap.alloc(scheme)),
@@ -137,7 +137,7 @@ fn parse(builder: &mut GlobalsBuilder) {
 
 /// The parts of an address.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Parts<'a> {
+struct UrlParts<'a> {
     scheme: String,
     netloc: &'a str,
     /// The path with its parameters.
@@ -151,8 +151,8 @@ struct Parts<'a> {
 }
 
 /// Splits an address into its parts.
-fn split(url: &str) -> Parts<'_> {
-    let mut parts = Parts::default();
+fn split(url: &str) -> UrlParts<'_> {
+    let mut parts = UrlParts::default();
     let mut rest = url.trim_start_matches(|c: char| c <= ' ');
     if let Some((scheme, after)) = rest.split_once(':')
         && scheme.starts_with(|c: char| c.is_ascii_alphabetic())

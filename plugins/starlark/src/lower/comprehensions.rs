@@ -7,7 +7,7 @@ use ruff_python_ast::{Comprehension, Expr, ExprDictComp, ExprGenerator};
 
 use super::{Lowering, OWN};
 
-/// How a generator expression is consumed without going through all of it.
+/// Function that may stop before the end of a generator expression.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lazy {
     Any,

@@ -42,7 +42,7 @@ pub(super) struct Facts<'a> {
 
 impl<'a> Facts<'a> {
     pub(super) fn collect(body: &'a [Stmt]) -> Self {
-        let mut reader = Reader { facts: Self::default(), path: Vec::new() };
+        let mut reader = NameReader { facts: Self::default(), path: Vec::new() };
         reader.visit_body(body);
         let mut facts = reader.facts;
         facts.bound.extend(&facts.module.locals);
@@ -64,13 +64,13 @@ impl<'a> Facts<'a> {
 }
 
 /// Collects the names of a script.
-struct Reader<'a> {
+struct NameReader<'a> {
     facts: Facts<'a>,
     /// Starts of the functions around the node that is read.
     path: Vec<TextSize>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> NameReader<'a> {
     fn here(&mut self) -> &mut Names<'a> {
         self.facts.names(self.path.last())
     }
@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-impl<'a> Visitor<'a> for Reader<'a> {
+impl<'a> Visitor<'a> for NameReader<'a> {
     fn visit_stmt(&mut self, statement: &'a Stmt) {
         match statement {
             Stmt::FunctionDef(it) => {
@@ -211,7 +211,7 @@ impl<'a> Visitor<'a> for Reader<'a> {
     fn visit_annotation(&mut self, _annotation: &'a Expr) {}
 }
 
-impl<'a> Reader<'a> {
+impl<'a> NameReader<'a> {
     fn comprehension(
         &mut self,
         generators: &'a [ruff_python_ast::Comprehension],

@@ -117,6 +117,11 @@ pub(super) struct AuditLogs {
 }
 
 impl AuditLogs {
+    /// Returns the number of all logs.
+    pub(super) fn count(&self) -> usize {
+        self.copies.len() + self.ended.len()
+    }
+
     /// Verifies all logs. Returns those that are not accepted, each with the first finding.
     pub(super) async fn invalid(&self) -> Vec<String> {
         let mut invalid = Vec::new();

@@ -89,6 +89,8 @@ async fn row(gateway: &Gateway, id: &str) -> AdmittedRow {
 pub(super) struct AuditedCalls {
     /// Number of all admissions.
     pub(super) count: u64,
+    /// Number of all lines.
+    pub(super) lines: u64,
     /// Events that the logs count as lost.
     pub(super) lost: u64,
     /// Commitments to the arguments, by the identifiers of calls.
@@ -102,6 +104,7 @@ impl AuditedCalls {
         for directory in directories {
             let text = fs::read_to_string(directory.join("log.jsonl")).expect("the log");
             for line in text.lines() {
+                audited.lines += 1;
                 let line: Value = serde_json::from_str(line).expect("a line is JSON");
                 audited.add(&line["event"]);
             }

@@ -29,7 +29,9 @@ pub(super) struct KilledRun {
     pub(super) happened: Vec<u64>,
     pub(super) rows: LoggedRows,
     pub(super) audited: AuditedCalls,
-    /// Audit logs that are not accepted.
+    /// Number of audit logs, and of copies of them after kills.
+    pub(super) logs: usize,
+    /// Those that are not accepted.
     pub(super) invalid: Vec<String>,
 }
 
@@ -50,7 +52,20 @@ impl KilledRun {
         report.table(self.counts());
         self.check_effects(&mut report);
         self.check_records(&mut report);
+        report.note(self.summary());
         report
+    }
+
+    fn summary(&self) -> String {
+        format!(
+            "{} effects of a limit of {}, {} rows in the call log, {} lines in the audit logs, {} of {} logs and copies accepted",
+            self.happened.len(),
+            self.effort.limit,
+            self.rows.count,
+            self.audited.lines,
+            self.logs.saturating_sub(self.invalid.len()),
+            self.logs,
+        )
     }
 
     fn counts(&self) -> Table {
@@ -62,6 +77,7 @@ impl KilledRun {
             ("refused without the store or a log", self.count(CallFate::Unavailable)),
             ("without a response", self.count(CallFate::NoResponse)),
             ("effects", self.happened.len() as u64),
+            ("lines of audit logs", self.audited.lines),
             ("admissions in audit logs", self.audited.count),
             ("rows of the call log", self.rows.count),
             ("events lost", self.audited.lost),

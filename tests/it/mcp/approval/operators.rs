@@ -45,6 +45,17 @@ async fn with_wait_an_operator_decides_although_the_client_could_ask_its_user() 
         assert_eq!(result["isError"] == true, act == "deny", "{result}");
     }
     assert_eq!(noting.noted(), "quiet\n");
+    let rows = wait::until("the rows to be written", async || {
+        let listed = gateway.get("/api/mcp-logs").await.ok();
+        let rows = listed["logs"].as_array().expect("rows").clone();
+        (rows.len() == 2 && rows[1]["outcome"] == "success").then_some(rows)
+    })
+    .await;
+    let decisions = [&rows[0]["decision"], &rows[1]["decision"]];
+    assert_eq!(decisions, ["refused", "person"], "the latest first");
+    let asked = "airlock_decisions_total{decision=\"asked\",reason=\"needs_approval\"} 2";
+    let metrics = gateway.metrics().await;
+    assert!(metrics.lines().any(|line| line == asked), "{metrics}");
     let said = gateway.said();
     assert_eq!(said.matches("a call that waits was decided about").count(), 2, "{said}");
     assert!(said.contains("operator") && !said.contains("quiet"), "{said}");

@@ -39,8 +39,8 @@ export function Fault({ error, retry }) {
     ${retry && html`<button type="button" onClick=${retry}>Try again</button>`}</div>`;
 }
 
-/** A component of a module that is loaded when it is shown for the first time, with its style if it has one. */
-export function lazy(load, name, style) {
+/** A component of a module that is loaded when it is shown for the first time, with its style sheets. */
+export function lazy(load, name, ...styles) {
   let Component;
   return function Lazy(properties) {
     const [state, set] = useState({});
@@ -49,14 +49,15 @@ export function lazy(load, name, style) {
         Component = module[name];
         set({});
       };
-      if (!Component) Promise.all([load(), style && styled(style)]).then(loaded, (error) => set({ error }));
+      if (!Component) Promise.all([load(), ...styles.map(styled)]).then(loaded, (error) => set({ error }));
     }, []);
     if (Component) return html`<${Component} ...${properties} />`;
     return state.error ? html`<${Fault} error=${state.error} />` : html`<span aria-busy="true"></span>`;
   };
 }
 
-function styled(path) {
+/** Loads a style sheet, once. */
+export function styled(path) {
   const href = `/admin/assets/${path}`;
   if (document.querySelector(`link[href="${href}"]`)) return undefined;
   const link = Object.assign(document.createElement('link'), { rel: 'stylesheet', href });

@@ -1,6 +1,7 @@
 // The operator of a page: who it is, when the login ends, and the frame of each page with both.
 import { get, keepToken, send, session as hooks } from './api.js';
-import { Fault, html, render, Text, useEffect, useState } from './core.js';
+import { Fault, html, render, styled, Text, useEffect, useState } from './core.js';
+import { countWaiting } from './waiting.js';
 
 /** Time before the end of a login at which the page says so. */
 const WARNING_MS = 120_000;
@@ -50,7 +51,7 @@ async function logOut() {
 
 /** Asks for a login over the page, so that nothing typed is lost. */
 export function renew() {
-  renewing ??= import('./login.js').then((login) => login.ask(operator)).finally(() => {
+  renewing ??= Promise.all([import('./login.js'), styled('dialog.css')]).then(([login]) => login.ask(operator)).finally(() => {
     renewing = undefined;
   });
   return renewing;
@@ -72,6 +73,7 @@ export async function start(App) {
     return;
   }
   Object.assign(hooks, { renew, reload: again });
+  if (operator.rights.includes('approve')) countWaiting();
   render(html`<${Account} />`, document.getElementById('account'));
   render(html`<${App} />`, place);
   place.removeAttribute('aria-busy');

@@ -1,9 +1,8 @@
 // Actions: each says what will happen, shows the same request with curl, and asks first.
 import { useOperator } from '../lib/session.js';
-import { Copy, html, Text, useId, useState } from '../lib/ui.js';
-import { lazy } from './lazy.js';
+import { Copy, html, lazy, Text, useId, useState } from '../lib/ui.js';
 
-const ActionDialog = lazy(() => import('./dialog.js'), 'ActionDialog');
+const ActionDialog = lazy(() => import('./dialog.js'), 'ActionDialog', 'dialog.css');
 
 /**
  * A button for an action: it opens a dialog that says what will happen (`happens`), has the fields (`children`), and sends then.

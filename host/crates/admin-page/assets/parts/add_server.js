@@ -31,7 +31,7 @@ export function AddServer() {
     return undefined;
   });
   const isTested = state.tested === text;
-  return html`<p><a href="#">All servers</a></p><h2>Add a server</h2>
+  return html`<p><a href="#">All servers</a></p><h2>Add a server</h2><p>Test the connection, look at the tools, then save. Nothing is stored before.</p>
     <form onSubmit=${(event) => { event.preventDefault(); (isTested ? save : test)(); }}>
       ${field('name', 'Name', { hint: 'Tools are named after it, such as time-get_current_time' })}
       ${field('kind', 'Type', { as: 'select', options: KINDS })}
@@ -41,7 +41,8 @@ export function AddServer() {
           ${field('envs', 'Environment', { as: 'textarea', rows: 2, hint: 'One NAME=value a line; write a secret as NAME=env.VARIABLE' })}`
         : html`${field('url', 'URL', { type: 'url', hint: 'Such as https://mcp.example.com/mcp' })}
           ${field('headers', 'Headers', { as: 'textarea', rows: 2, hint: 'One a line; write a secret as authorization: env.VARIABLE' })}`}
-      ${field('tools', 'Tools that may be called', { as: 'textarea', rows: 2, hint: 'One name a line; * is all. Each call needs an approval, until you change that' })}
+      ${field('tools', 'Tools that may be called', { as: 'textarea', rows: 2, hint: 'One name a line; * is all. Each call needs an approval until you change that on the page of the server' })}
+      <p class="hint">A key sees these tools once <a href="/admin/keys">its list of tools</a> has this server.</p>
       <div class="actions"><button type="button" class=${isTested ? '' : 'primary'} disabled=${state.busy} onClick=${test}>Test connection</button>
         ${isTested && html`<button class="primary" type="submit" disabled=${state.busy}>Save</button>`}</div>
     </form>
@@ -56,7 +57,7 @@ const DRY = '/api/mcp/clients/dry-run';
 
 function Found({ found }) {
   const { tools = [], server } = found;
-  return html`<section><h3>${found.state === 'connected' ? html`<${Badge} level="good">connected<//> Found ${tools.length} tools` : html`<${Badge} level="bad">did not connect<//>`}</h3>
+  return html`<section><h3>${found.state === 'connected' ? html`<${Badge} level="good">connected<//> Found ${tools.length === 1 ? '1 tool' : `${tools.length} tools`}` : html`<${Badge} level="bad">did not connect<//>`}</h3>
     ${server && html`<p>The server names itself <${Text} value=${`${server.name ?? ''} ${server.version ?? ''}`} />. Nothing is stored yet.</p>`}
     ${found.reason && html`<p role="alert"><${Text} value=${found.reason} /></p><p>Correct the form and test again. If the server only needs a login, save it: the login comes after.</p>`}
     ${tools.map((tool) => html`<details><summary><${Text} value=${tool.name} /></summary><${Block} value=${tool.description ?? ''} /><${Block} value=${JSON.stringify(tool.input_schema, null, 2)} /></details>`)}

@@ -41,12 +41,12 @@ export function KeyActions({ element, reload }) {
   const path = `${KEYS}/${encodeURIComponent(element.id ?? element.name)}`;
   const isActive = element.is_active !== false;
   return html`<div class="actions">
-    <${Rotate} ...${{ element, path, reload }} />
     <${ChangeTools} ...${{ element, path, reload }} />
     <${ChangeKey} ...${{ element, path, reload }} />
-    <${Action} isDanger=${isActive} label=${isActive ? 'Switch off' : 'Switch on'} confirm=${isActive ? 'Switch off' : 'Switch on'} title=${`${isActive ? 'Switch off' : 'Switch on'} ${element.name}`}
+    <${Rotate} ...${{ element, path, reload }} />
+    <${Action} isDanger=${isActive} label=${isActive ? 'Revoke' : 'Restore'} confirm=${isActive ? 'Revoke the key' : 'Restore the key'} title=${`${isActive ? 'Revoke' : 'Restore'} ${element.name}`}
       request=${{ method: 'PUT', path, body: { is_active: !isActive } }} done=${reload}
-      happens=${isActive ? 'Every request with this key is refused, within a second on all gateways. It can be switched on again.' : 'The key is valid again, with the value that it had.'} />
+      happens=${isActive ? 'Every request with this key is refused, within a second on all gateways. The key can be restored.' : 'The key is valid again, with the value that it had. If the value has leaked, rotate the key first.'} />
     <${Action} isDanger label="Delete" confirm="Delete the key" title=${`Delete ${element.name}`} request=${{ method: 'DELETE', path }} done=${() => { location.hash = ''; }}
       happens="Every request with this key is refused at once, and its logins at servers are removed. What it has used is forgotten. A key of the configuration file has to be removed there too." />
   </div>`;
@@ -91,7 +91,7 @@ function ChangeKey({ element, path, reload }) {
   const [changesEnd, setChangesEnd] = useState(false);
   const change = (field) => (value) => set({ ...form, [field]: value });
   const body = { description: form.description, team_id: form.team_id, customer_id: form.customer_id, ...(changesEnd && { expires_at: endOf(form.ends) }) };
-  return html`<${Action} label="Change" confirm="Save" title=${`Change ${element.name}`} request=${{ method: 'PUT', path, body }} done=${reload}>
+  return html`<${Action} label="Change details" confirm="Save" title=${`Details of ${element.name}`} request=${{ method: 'PUT', path, body }} done=${reload}>
     <${Field} label="Description" value=${form.description} set=${change('description')} />
     <${Field} label="Team" hint="Empty for none" value=${form.team_id} set=${change('team_id')} />
     <${Field} label="Customer" hint="Empty for none; not beside a team" value=${form.customer_id} set=${change('customer_id')} />

@@ -1,6 +1,6 @@
 // One key: its state, its tools and its limits.
 import { Facts, useLoad } from '../lib/list.js';
-import { Block, Fault, html, Text } from '../lib/ui.js';
+import { Badge, Block, Fault, html, Text } from '../lib/ui.js';
 import { Rows, when } from './lists.js';
 import { KeyActions } from './key_actions.js';
 import { ChangeLimits } from './limit_fields.js';
@@ -23,11 +23,11 @@ function Detail({ element, path, reload }) {
     row.rate_limit ? html`<${Block} value=${JSON.stringify(row.rate_limit)} />` : '',
   ]);
   const isOver = element.expires_at && new Date(element.expires_at) <= new Date();
-  const state = element.is_active === false ? 'switched off' : isOver ? 'expired' : 'active';
+  const state = element.is_active === false ? 'revoked' : isOver ? 'expired' : 'active';
   return html`<h2><${Text} value=${element.name} /></h2>
     <${KeyActions} ...${{ element, reload }} />
     <${Facts} rows=${[
-      ['State', state],
+      ['State', html`<${Badge} level=${{ active: 'good', expired: 'bad' }[state] ?? 'off'}>${state}<//>`],
       ['Description', element.description && html`<${Text} value=${element.description} />`],
       ['Team', element.team_id && html`<${Text} value=${element.team_id} />`],
       ['Customer', element.customer_id && html`<${Text} value=${element.customer_id} />`],
@@ -41,7 +41,8 @@ function Detail({ element, path, reload }) {
     ]} />
     <h3>Tools</h3>
     ${rows.length > 0 ? html`<${Rows} label="Tools of the key" columns=${['Server', 'May call', 'Not', 'Limit']} rows=${rows} />` : html`<p>No row of its own: it sees what its roles and servers for all keys give it.</p>`}
-    <p><a href=${`/admin/why?key=${encodeURIComponent(element.name)}`}>Why does it see a tool, or not?</a></p>
+    <p><a href=${`/admin/why?key=${encodeURIComponent(element.name)}`}>Which tools it sees, and what hides the others</a></p>
+    <p><a href=${`/admin/calls?virtual_key_ids=${encodeURIComponent(element.id ?? element.name)}`}>Calls of this key</a></p>
     <h3>Limits</h3>
     <${ChangeLimits} ...${{ element, path, reload }} />
     <${Usage} name=${element.name} member="virtual_key_id" id=${element.id ?? element.name} />`;

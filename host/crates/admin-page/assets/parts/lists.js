@@ -39,8 +39,8 @@ function Controls({ search, total, offset, size, setOffset }) {
 }
 
 /** A table whose rows are arrays of cells. */
-export function Rows({ label, columns, rows }) {
-  return html`<${Table} label=${label} columns=${columns} rows=${rows.map((cells, key) => ({ key, cells }))} />`;
+export function Rows({ label, columns, rows, plain }) {
+  return html`<${Table} ...${{ label, columns, plain }} rows=${rows.map((cells, key) => ({ key, cells }))} />`;
 }
 
 /** Returns a time for people; empty without one. */

@@ -3,6 +3,7 @@ import { Facts, pathOf, span, useLoad } from '../lib/list.js';
 import { useOperator } from '../lib/session.js';
 import { Badge, Block, Empty, Fault, Field, html, Text, useState } from '../lib/ui.js';
 import { Action } from './action.js';
+import { Definitions } from './definitions.js';
 import { Rows, when } from './lists.js';
 import { Phase } from './phase.js';
 import { lines } from './server_form.js';
@@ -35,7 +36,7 @@ function Detail({ client, reload }) {
       ['Last failure', client.last_failure && html`<${Text} value=${client.last_failure.message} /> ${when(client.last_failure.at)}`],
     ]} />
     <${Stats} name=${name} />
-    <${Quarantine} client=${client} />
+    ${client.quarantine?.length > 0 && html`<${Definitions} key=${client.quarantine.join()} ...${{ client, path, reload }} />`}
     <${Tools} client=${client} />
     <${History} client=${client} />
     ${isServer && html`<${Stderr} path=${`${path}/logs`} />`}`;
@@ -75,16 +76,6 @@ function Stats({ name }) {
   const calls = data?.total_executions;
   return calls === undefined ? null : html`<p>In the last 24 hours: ${calls === 0 ? 'no calls' : `${calls} calls, ${Math.floor(data.success_rate)} % of them successful, ${Math.round(data.average_latency)} ms on average`}.${' '}
     <a href=${`/admin/calls?server_labels=${encodeURIComponent(name)}`}>Show calls</a></p>`;
-}
-
-function Quarantine({ client }) {
-  if (!client.quarantine?.length) return null;
-  const { name } = client.config;
-  return html`<section class="notice"><h3>Changed definitions</h3>
-    <p>The server sends other definitions of these tools than those that were accepted. The accepted ones stay in use; new tools are not offered.</p>
-    <ul>${client.quarantine.map((tool) => html`<li><${Text} value=${tool} /></li>`)}</ul>
-    <p>Read the difference on the machine of the gateway, and accept it if it is good. What is accepted is what was shown.</p>
-    <${Block} value=${`airlock upstream diff ${name}\nairlock upstream accept ${name}`} /></section>`;
 }
 
 function Tools({ client }) {

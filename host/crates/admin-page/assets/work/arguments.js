@@ -10,28 +10,34 @@ const MOST_TOKENS = 5_000;
 /** Lines of a script that are shown one by one. */
 const MOST_LINES = 2_000;
 
-/** A JSON text: spaces are added for reading, and nothing else is changed. */
-export function Json({ text, label }) {
+/** A JSON text: spaces are added for reading, and nothing else is changed. With `isWhole`, nothing of it is folded: it is in a box that scrolls. */
+export function Json({ text, label, isWhole }) {
   const tokens = text.length > 500_000 ? undefined : layout(text);
   const isLong = tokens === undefined || tokens.length > MOST_TOKENS;
-  return html`<div class="json-box">${isLong ? html`<${Block} value=${text} />` : html`<div class="code-box code json" role="group" aria-label=${label}>${tokens.map(Token)}</div>`}
+  const box = isWhole ? 'code-box code json whole' : 'code-box code json';
+  const shown = !isLong ? tokens.map((token) => shownToken(token, isWhole)) : isWhole ? html`<${Text} value=${text} />` : undefined;
+  return html`<div class="json-box">${shown === undefined ? html`<${Block} value=${text} />` : html`<div class=${box} role="group" tabindex=${isWhole ? 0 : undefined} aria-label=${label}>${shown}</div>`}
     <div class="actions"><${Copy} text=${text} label="Copy as sent" /></div></div>`;
 }
 
-function Token({ space, text, kind }) {
+function shownToken({ space, text, kind }, isWhole) {
   if (kind === 'string' && text.length > MOST_STRING) {
-    return html`${space}<${Fold} text=${JSON.parse(text)} most=${30}><pre><${Text} value=${JSON.parse(text)} /></pre><//>`;
+    const value = JSON.parse(text);
+    const lines = html`<pre><${Text} value=${value} /></pre>`;
+    return isWhole ? html`${space}<span class="hint">${count(value.length)} characters</span>${lines}` : html`${space}<${Fold} text=${value} most=${30}>${lines}<//>`;
   }
   if (kind === 'mark') return space + text;
   return html`${space}<span class=${`json-${kind}`}><${Text} value=${text} /></span>`;
 }
 
-/** A script. The lines with the numbers of `marked` are set off, with `mark` as the reason. */
-export function Script({ text, marked = [], mark }) {
+/** A script. The lines with the numbers of `marked` are set off, with `mark` as the reason. With `isWhole`, all of it is in a box that scrolls. */
+export function Script({ text, marked = [], mark, isWhole }) {
   const lines = text.replace(/\n$/, '').split('\n');
   const shown = lines.slice(0, MOST_LINES);
-  return html`<div class="scroll-box"><ol class="script code">${shown.map((line, at) => {
+  const rest = lines.slice(MOST_LINES);
+  const box = isWhole ? { class: 'scroll-box whole', role: 'group', tabindex: 0, 'aria-label': 'Script' } : { class: 'scroll-box' };
+  return html`<div ...${box}><ol class="script code">${shown.map((line, at) => {
     const isMarked = marked.includes(at + 1);
     return html`<li class=${isMarked ? 'marked' : ''}><code><${Text} value=${line} /></code>${isMarked && html` <span class="flag">${mark}</span>`}</li>`;
-  })}</ol></div>${lines.length > shown.length && html`<p class="hint">${count(lines.length - shown.length)} more lines are not shown.</p>`}<div class="actions"><${Copy} text=${text} label="Copy the script" /></div>`;
+  })}</ol>${isWhole && rest.length > 0 && html`<pre><${Text} value=${rest.join('\n')} /></pre>`}</div>${!isWhole && rest.length > 0 && html`<p class="hint">${count(rest.length)} more lines are not shown.</p>`}<div class="actions"><${Copy} text=${text} label="Copy the script" /></div>`;
 }

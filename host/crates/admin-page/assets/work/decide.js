@@ -4,6 +4,7 @@ import { Badge, Block, Copy, Dialog, Fault, Field, html, Text, useId, useState }
 import { curlLine } from '../parts/curl.js';
 import { Json } from './arguments.js';
 import { Definition, Effects } from './effects.js';
+import { keyWords } from './words.js';
 
 /** Most bytes of a reason. */
 const MOST_REASON = 1_000;
@@ -30,9 +31,9 @@ export function Deny({ call, close, done }) {
   const bytes = new TextEncoder().encode(reason).length;
   const fault = bytes > MOST_REASON ? `It has ${bytes} bytes; at most ${MOST_REASON} are sent.` : undefined;
   const request = { method: 'POST', path: `${pathOfCall(call.id)}/deny`, body: reason.trim() === '' ? {} : { reason }, fault };
-  const reader = call.run ? 'It is in the records; a script is not told.' : 'The model reads it, so say what it should do instead. It is in the records too.';
+  const reader = `${call.run ? 'The script and the model read it' : 'The model reads it'}, so say what to do instead. It is in the records too.`;
   return html`<${Decision} title="Deny this call?" confirm="Deny this call" isDanger ...${{ request, close, done }}>
-    <p><strong><${Text} value=${call.tool} /></strong> is not called. The caller is told that a person has denied it.</p>
+    <p><strong><${Text} value=${call.tool} /></strong> is not called, and its caller receives an error. This cannot be taken back; the caller may ask again.</p>
     <${Field} as="textarea" rows="3" label="Reason" hint=${reader} fault=${fault} value=${reason} set=${set} autofocus /><//>`;
 }
 
@@ -44,7 +45,7 @@ function Decision({ title, confirm, isDanger, request, close, done, children }) 
     set({ isBusy: true });
     try {
       const { method, path, body } = request;
-      done({ decided: await send(method, path, body) });
+      done({ decided: await send(method, path, body), reason: body.reason });
       end();
     } catch (error) {
       if (![404, 409].includes(error.status)) return set({ error });
@@ -98,8 +99,8 @@ export function Several({ calls, close, done }) {
 function Choice({ call, isChosen, isFixed, result, change }) {
   const id = useId();
   return html`<p class="check"><input id=${id} type="checkbox" checked=${isChosen} disabled=${isFixed} onChange=${change} />
-      <label for=${id}>Key <${Text} value=${call.key} />, <code><${Text} value=${call.id} /></code></label> <${Effects} effects=${call.effects} /> ${call.definition !== 'current' && html`<${Definition} state=${call.definition} />`} ${result && html`<${Result} result=${result} />`}</p>
-    <${Json} text=${call.arguments ?? ''} label="Arguments" />`;
+      <label for=${id}>Key <${Text} value=${keyWords(call.key)} />${call.client && html`, client <${Text} value=${call.client} />`}, <code><${Text} value=${call.id} /></code></label> <${Effects} effects=${call.effects} /> ${call.definition !== 'current' && html`<${Definition} state=${call.definition} />`} ${result && html`<${Result} result=${result} />`}</p>
+    <${Json} text=${call.arguments ?? ''} label="Arguments" isWhole />`;
 }
 
 function Result({ result }) {

@@ -1,15 +1,15 @@
-// One run: its script, its calls in their order with waits and approvals, how it ended, and the check by a replay.
+// One run: its timeline, its script, its calls in their order with waits and approvals, how it ended, and the check by a replay.
 import { getText } from '../lib/api.js';
 import { member, parts } from '../lib/json.js';
-import { Block, Copy, Empty, Fault, html, Text, useEffect, useRef } from '../lib/ui.js';
+import { Block, Empty, Fault, html, Text, useEffect, useRef } from '../lib/ui.js';
 import { Facts, Time } from '../lib/list.js';
 import { span, useLoad } from '../lib/load.js';
 import { useOperator } from '../lib/session.js';
 import { count } from '../lib/text.js';
 import { Json, Script } from './arguments.js';
+import { Replay } from './replay.js';
+import { Timeline } from './timeline_view.js';
 import { State } from './words.js';
-
-const ENDED = ['completed', 'failed'];
 
 /** Reads a run. The arguments of its calls stay text, because a number of the browser is not always the number that was sent. */
 async function load(path) {
@@ -46,7 +46,8 @@ function Shown({ run, heading }) {
       ['Last change', html`<${Time} at=${run.changed_at_ms} />, after ${span(run.changed_at_ms - run.created_at_ms)}`],
       ['Fuel', run.fuel !== undefined && run.fuel !== null && `${count(run.fuel)} units`],
     ]} />
-    <h3>Timeline</h3>
+    <h3>Timeline</h3><${Timeline} key=${run.changed_at_ms} run=${run} />
+    <h3>Calls</h3>
     <ol class="steps"><li><span class="position">0</span> The script begins</li>
       ${run.calls.map((call) => html`<${Step} key=${call.position} run=${run} call=${call} />`)}
       <${End} run=${run} /></ol>
@@ -73,11 +74,4 @@ function End({ run }) {
   };
   return html`<li><span class="position">${run.calls.length + 1}</span> ${words[run.state] ?? run.state}
     ${run.error && html`<p class="bad">${run.error.line && `Line ${run.error.line}: `}<${Text} value=${run.error.message} /></p>`}</li>`;
-}
-
-function Replay({ run }) {
-  if (!ENDED.includes(run.state)) return null;
-  const line = `airlock replay ${run.id}`;
-  return html`<h3>Check by a replay</h3><p>This runs the script again with the recorded answers alone, calls nothing, and compares calls, result, output and fuel. Run it on the machine of the gateway.</p>
-    <${Block} value=${line} /><div class="actions"><${Copy} text=${line} /></div>`;
 }

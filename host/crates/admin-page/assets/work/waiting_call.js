@@ -6,11 +6,11 @@ import { useOperator } from '../lib/session.js';
 import { Json, Script } from './arguments.js';
 import { Approve, Deny, MOST_SEVERAL, pathOfCall, Several } from './decide.js';
 import { actorName, Definition, Effects } from './effects.js';
-import { originWords, State } from './words.js';
+import { keyWords, originWords, State } from './words.js';
 
 /** Identifiers of calls; others are not sent. */
 const ID = /^[\w.:-]{1,200}$/;
-const OVER = 'This call no longer waits: it was decided already, was used, or has expired.';
+const OVER = 'This call no longer waits: it was decided and used already, or has expired.';
 
 /** A call by its identifier. `version` changes when it may have changed. `alike` are calls that wait for the same tool. */
 export function WaitingCall({ id, version, alike, actions, changed }) {
@@ -47,8 +47,8 @@ function Call({ call: loaded, isOver, alike, actions, reload, changed, heading }
   const isWaiting = call.state === 'pending' && !isOver && !isExpired;
   const hasApproved = (call.approved_by ?? []).some((actor) => actorName(actor) === own.name);
   const mayApprove = isWaiting && own.sees_payloads && !hasApproved;
-  const done = ({ decided: result, error }) => {
-    setDecided(result && { state: result.state, approved_by: result.approved_by ?? call.approved_by });
+  const done = ({ decided: result, error, reason }) => {
+    setDecided(result && { state: result.state, approved_by: result.approved_by ?? call.approved_by, denied_by: own.name, reason });
     setRefusal(error && { code: error.code, message: refusalWords(error) });
     heading.current?.focus();
     reload();
@@ -62,13 +62,18 @@ function Call({ call: loaded, isOver, alike, actions, reload, changed, heading }
     ${isWaiting && html`<div class="actions decide">
       ${mayApprove && html`<button type="button" class="primary" onClick=${() => setOpen('approve')}>Approve</button>`}
       <button type="button" class="danger" onClick=${() => setOpen('deny')}>Deny</button>
-      ${mayApprove && alike.length > 1 && html`<button type="button" onClick=${() => setOpen('several')}>Review ${Math.min(alike.length, MOST_SEVERAL)} calls of this tool</button>`}
+      ${mayApprove && alike.length > 1 && html`<button type="button" onClick=${() => setOpen('several')}>Review all ${Math.min(alike.length, MOST_SEVERAL)} of this tool</button>`}
       <${Left} at=${call.expires_at_ms} now=${now} /></div>`}
     <${Asked} call=${call} />
     <h3>Arguments, as they will be sent</h3>
-    ${call.arguments === undefined ? html`<${Empty}>You do not see the arguments of calls. You may deny this call, and not approve it: that needs the right <code>sees_payloads</code>.<//>` : html`<${Json} text=${call.arguments} label="Arguments" />`}
+    ${call.arguments === undefined ? html`<${Empty}>You do not see the arguments of calls. You may deny this call, and not approve it: that needs the right <code>sees_payloads</code>.<//>` : html`<${Json} text=${call.arguments} label="Arguments" isWhole />`}
     ${call.run && html`<${Run} run=${call.run} />`}
-    <p class="hint">Digest of all that is shown: <span class="code"><${Text} value=${call.shown} /></span></p>
+    <h3>Record</h3><${Facts} rows=${[
+      ['Asked at', html`<${Time} at=${call.created_at_ms} />`],
+      ['Expires at', html`<${Time} at=${call.expires_at_ms} />`],
+      ['Call', html`<span class="code"><${Text} value=${call.id} /></span>`],
+      ['Digest', call.shown && html`<span class="code"><${Text} value=${call.shown} /></span><br /><span class="hint">of all that is shown; an approval is for exactly this</span>`],
+    ]} />
     ${open === 'approve' && html`<${Approve} ...${dialog} />`}${open === 'deny' && html`<${Deny} ...${dialog} />`}
     ${open === 'several' && html`<${Several} ...${dialog} calls=${alike.slice(0, MOST_SEVERAL)} />`}`;
 }
@@ -81,7 +86,7 @@ function refusalWords(error) {
 function Left({ at, now }) {
   if (!at) return null;
   const left = at - now;
-  return html`<span class=${left < 60_000 ? 'bad' : 'hint'}>Expires in ${span(left)}. Silence is a denial.</span>`;
+  return html`<span class=${left < 60_000 ? 'bad' : 'hint'}>Expires in ${span(left)}. Without a decision, the call is not made.</span>`;
 }
 
 /** What has been decided so far. */
@@ -92,10 +97,11 @@ function Outcome({ call, isOver, isExpired, hasApproved }) {
     return html`<div class="notice good" role="status"><p>Approved${by.length > 0 && html` by ${names}`}. ${call.run ? 'The script goes on when its caller resumes it.' : isOver ? 'The call has been made, or the approval has expired.' : 'The call is made when its caller repeats it.'}</p></div>`;
   }
   if (call.state === 'denied') {
-    return html`<div class="notice bad" role="status"><p>Denied${call.decided_by && html`, decided by <${Text} value=${actorName(call.decided_by)} />`}. The call is not made.</p></div>`;
+    return html`<div class="notice bad" role="status"><p>Denied${call.denied_by && html` by <${Text} value=${actorName(call.denied_by)} />`}. The call is not made.</p>
+      ${call.reason && html`<p>Reason: <${Text} value=${call.reason} /></p>`}</div>`;
   }
   if (isOver) return html`<div class="notice off" role="status"><p>${OVER}</p></div>`;
-  if (isExpired) return html`<div class="notice off" role="status"><p>This call has expired, which is a denial.</p></div>`;
+  if (isExpired) return html`<div class="notice off" role="status"><p>This call has expired: it was not decided in time, and is not made.</p></div>`;
   if (call.approvals_required < 2) return null;
   return html`<div class="notice wait" role="status"><p><strong>${by.length} of ${call.approvals_required} approvals.</strong> ${by.length > 0 && html`Approved by ${names}. `}
     ${hasApproved ? 'You have approved this call; another operator has to approve it too.' : 'Two operators have to approve a call of this tool.'}</p></div>`;
@@ -103,20 +109,17 @@ function Outcome({ call, isOver, isExpired, hasApproved }) {
 
 function Asked({ call }) {
   return html`<${Facts} rows=${[
-    ['Asked by', html`${call.key ? html`<${Text} value=${call.key} />` : 'a caller without a key'}${call.client && html`, client <${Text} value=${call.client} />`}`],
+    ['Asked by', html`${call.key ? html`key <${Text} value=${keyWords(call.key)} />` : 'a caller without a key'}${call.client && html`, client <${Text} value=${call.client} />`}`],
     ['Origin', call.origin && originWords(call.origin)],
     ['Effects', html`<${Effects} effects=${call.effects} />`],
     ['Definition', call.definition && html`<${Definition} state=${call.definition} />`],
-    ['Asked at', html`<${Time} at=${call.created_at_ms} />`],
-    ['Expires at', html`<${Time} at=${call.expires_at_ms} />`],
-    ['Call', html`<span class="code"><${Text} value=${call.id} /></span>`],
   ]} />`;
 }
 
 /** The script of a call, and what its run has done so far. */
 function Run({ run }) {
   return html`<h3>Script${run.language && html` <${Badge}>${run.language}<//>`}</h3>
-    ${run.script === undefined ? html`<p class="hint">The script has the arguments of calls in it, which you do not see.</p>` : html`<${Script} text=${run.script} marked=${run.lines} mark="names this tool" />`}
+    ${run.script === undefined ? html`<p class="hint">The script has the arguments of calls in it, which you do not see.</p>` : html`<${Script} text=${run.script} marked=${run.lines} mark="names this tool" isWhole />`}
     <p><a href=${`/admin/runs#${encodeURIComponent(run.id)}`}>Show the run</a></p>
     <h3>What the run has done so far</h3>
     ${run.calls?.length > 0 ? html`<ol class="steps">${run.calls.map((step) => html`<li><span class="position">${step.position}</span> <${Text} value=${step.tool} /> <${State} name=${step.state} />

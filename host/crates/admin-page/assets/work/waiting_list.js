@@ -2,6 +2,7 @@
 import { count, excerpt } from '../lib/text.js';
 import { Badge, Empty, html, Text, useEffect, useRef, useState } from '../lib/core.js';
 import { span, useNow } from '../lib/load.js';
+import { keyWords } from './words.js';
 
 /** Rows of a page of the list. */
 const ROWS = 100;
@@ -58,7 +59,7 @@ function Row({ call, now, isOpen, isGone }) {
   return html`<li><a href=${`#${encodeURIComponent(call.id)}`} data-id=${call.id} aria-current=${isOpen ? 'true' : undefined} class=${isGone ? 'gone' : ''}>
     <span class="tool"><${Text} value=${call.tool} /></span>
     <span class="when">${isGone ? 'decided' : left === Infinity ? '' : left > 0 ? `${span(left)} left` : 'expired'}</span>
-    <span class="from"><${Text} value=${call.key ?? 'no key'} />${call.client && html`, <${Text} value=${call.client} />`}</span>
+    <span class="from"><${Text} value=${keyWords(call.key)} />${call.client && html`, <${Text} value=${call.client} />`}</span>
     <span class="what code">${call.arguments === undefined ? 'arguments hidden' : excerpt(call.arguments, 90)}</span>
     ${(call.effects?.destructive || call.definition === 'changed' || call.approvals_required > 1) && html`<span class="badges">
       ${call.effects?.destructive && html`<${Badge} level="bad">may destroy<//>`} ${call.definition === 'changed' && html`<${Badge} level="bad">definition changed<//>`}

@@ -14,9 +14,37 @@ const STATE_WORDS = {
   sent: 'runs', running: 'runs',
 };
 
+/** The origins of calls that are made by callers. */
+export const ORIGIN_NAMES = Object.keys(ORIGINS);
+
 /** Returns where a call comes from. */
 export function originWords(origin) {
   return ORIGINS[origin] ?? origin;
+}
+
+/** Returns what has admitted a call; empty for one that was refused. */
+export function decisionWords(decision) {
+  return { automatic: 'the settings', caller: 'its request, or an approval of it', person: 'a person', enclosing: 'the call around it', continuation: 'an earlier call', refused: '' }[decision] ?? decision;
+}
+
+/** Returns a code of an error in words, such as `needs approval`. */
+export function codeWords(code) {
+  return String(code ?? '').replace(/^airlock\./, '').replaceAll('_', ' ');
+}
+
+/** Returns the error that the caller of a refused call received, such as the reason of a denial; nothing without one. */
+export function refusalText({ outcome, result }) {
+  if (outcome !== 'refused' || !result) return undefined;
+  try {
+    return JSON.parse(result).content?.[0]?.text;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Returns the name of a key in what the API calls a party, such as `key "ann"`. */
+export function keyWords(party) {
+  return /^key "(.*)"$/.exec(party ?? 'no key')?.[1] ?? party ?? 'no key';
 }
 
 /** A state of a call or a run. */

@@ -351,7 +351,7 @@ impl<'m> RestoredMessages<'m> {
         if rest.is_empty() || rest == earlier.trim_end() { count } else { 0 }
     }
 
-    /// Tells the model that calls beside this one ran, in the result of this one.
+    /// Notes for the model that calls beside this one ran, in the result of this one.
     fn note_loss(&mut self, site: &AnchorSite) {
         let positions = self.answered.get(&*site.id);
         let Some(position) = first_from(positions, site.message + 1) else { return };

@@ -273,7 +273,7 @@ fn insert(items: &mut Vec<Value>, mut added: Vec<(usize, Value)>) {
     *items = all;
 }
 
-/// Tells the model that calls beside these ran, in the results of these.
+/// Notes for the model that calls beside these ran, in the results of these.
 fn note_losses(items: &mut [Value], calls: &[usize]) {
     if calls.is_empty() {
         return;

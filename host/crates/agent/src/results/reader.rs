@@ -34,7 +34,7 @@ pub(super) struct Reader {
 
 /// Part of a text.
 #[derive(Debug, PartialEq, Eq)]
-struct Page<'a> {
+struct TextPage<'a> {
     start: usize,
     text: &'a str,
     /// Length of the whole text, in bytes.
@@ -103,7 +103,7 @@ impl Provider for Reader {
     }
 }
 
-impl Page<'_> {
+impl TextPage<'_> {
     /// Renders the page: marked like the result that it is a part of, with its place.
     fn show(&self, provenance: &Provenance) -> String {
         let end = self.start + self.text.len();
@@ -145,13 +145,13 @@ fn absent(handle: &str) -> &'static str {
 
 /// Returns the part of a text from `offset`, at most `length` bytes but at least one character. Both
 /// ends move back to the start of a character.
-fn page(text: &str, offset: usize, length: usize) -> Page<'_> {
+fn page(text: &str, offset: usize, length: usize) -> TextPage<'_> {
     let start = text.floor_char_boundary(offset);
     let mut end = text.floor_char_boundary(start.saturating_add(length));
     if end == start {
         end = text.ceil_char_boundary(start.saturating_add(1));
     }
-    Page { start, text: &text[start..end], of: text.len() }
+    TextPage { start, text: &text[start..end], of: text.len() }
 }
 
 /// Returns a number without a fraction. Models write 3.0, too.
@@ -205,8 +205,8 @@ mod tests {
 
     #[test]
     fn pages_end_between_characters_and_make_progress() {
-        assert_eq!(page("aébc", 0, 2), Page { start: 0, text: "a", of: 5 });
-        assert_eq!(page("aébc", 2, 3), Page { start: 1, text: "éb", of: 5 });
+        assert_eq!(page("aébc", 0, 2), TextPage { start: 0, text: "a", of: 5 });
+        assert_eq!(page("aébc", 2, 3), TextPage { start: 1, text: "éb", of: 5 });
         assert_eq!(page("€€", 0, 1).text, "€");
         for (offset, length) in [(5, 1), (6, 9), (usize::MAX, usize::MAX)] {
             assert_eq!(page("aébc", offset, length).text, "", "{offset}");

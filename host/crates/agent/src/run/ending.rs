@@ -23,7 +23,7 @@ impl AgentLoop<'_> {
     /// and the sum of the usage if there were rounds; a response without either keeps its text.
     pub(super) async fn end(
         self: Box<Self>,
-        mut answer: Answer,
+        mut answer: Box<Answer>,
         mut pending: Vec<PendingCall>,
         ended: &[CallOutcome],
     ) -> Completion {
@@ -54,6 +54,9 @@ impl AgentLoop<'_> {
         // A caller that reads slowly does not hold them.
         drop((allowance, conversation));
         let airlock = trace.extension(rounds, &pending);
+        if let Some(cost) = trace.cost() {
+            listener.emitter.costs(cost);
+        }
         let usage = usage.into_value();
         let sum = usage.as_ref().and_then(Value::as_object).filter(|_| earlier_rounds > 0);
         let sum = sum.cloned().map(chat::read_usage);
@@ -76,7 +79,7 @@ impl AgentLoop<'_> {
             (false, None) => {}
         }
         answer.reply.usage = sum.or(answer.reply.usage.take());
-        Completion { answer: Some(answer), usage, airlock }
+        Completion { answer: Some(*answer), usage, airlock }
     }
 
     /// Returns whether results are part of the text, if calls ran and others are pending.

@@ -103,8 +103,11 @@ async fn each_round_is_one_request_with_its_own_usage_and_the_response_has_the_c
 async fn a_response_without_calls_stays_as_it_came_and_a_cost_needs_every_price() {
     let turns = json!([{"answer": {"content": "hello"}}]);
     let control = RecordingControl::default().with_cost(10);
-    let answer = complete(controlled(&turns, &control), request(), SETTINGS).await;
-    assert!(!answer.expect("an answer").contains_key(EXTENSION));
+    let run = start(controlled(&turns, &control), request(), SETTINGS);
+    let answering = run.answering();
+    let answer = run.finish().await.expect("an answer");
+    assert!(!whole(answer).contains_key(EXTENSION));
+    assert_eq!((answering.provider(), answering.cost()), (Some("demo"), Some(10)));
     let unpriced = RecordingControl::default();
     let answer = complete(controlled(&two_rounds(), &unpriced), request(), SETTINGS).await;
     assert_eq!(Value::from(answer.expect("an answer"))["airlock"].get("cost"), None);
@@ -305,7 +308,12 @@ async fn fallbacks_are_a_part_of_one_request() {
 
 /// Returns a provider of OpenAI's API, without retries.
 fn openai(base_url: &str, control: &RecordingControl) -> Models {
-    let retries = Retries { max: 0, ..Retries::default() };
+    repeating(base_url, 0, control)
+}
+
+/// Returns a provider of OpenAI's API, whose requests are repeated at most so often.
+fn repeating(base_url: &str, max: u32, control: &RecordingControl) -> Models {
+    let retries = Retries { max, initial: Duration::from_millis(1), ..Retries::default() };
     let kind = Kind::Service(Box::new(Service { retries, ..Service::new(Api::OpenAi, base_url) }));
     let provider = Provider { name: "demo".to_owned(), kind, fallbacks: Vec::new() };
     let models = Models::new(&[provider]).expect("a good provider");
@@ -404,6 +412,27 @@ async fn an_invalid_request_is_sent_once_to_a_model_that_has_accepted_the_option
     // A third request would not reach the service.
     assert_eq!(failed.error.status().as_u16(), 400);
     assert!(server.requests().await[1].contains("include_usage"));
+}
+
+#[tokio::test]
+async fn a_request_that_is_repeated_counts_once() {
+    let busy = service::json("503 Busy", r#"{"error": {"message": "later"}}"#);
+    let message = json!({"role": "assistant", "content": "hi"});
+    let whole = json!({
+        "id": "x", "object": "chat.completion", "model": "m",
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14},
+    });
+    let whole = service::json("200 OK", &whole.to_string());
+    let server = FakeService::start(vec![busy.clone(), busy, whole]).await;
+    let control = RecordingControl::default();
+    let run = start(repeating(&server.base_url, 2, &control), request(), SETTINGS);
+    run.finish().await.expect("an answer");
+    let told = control.told();
+    let [first, end] = told.as_slice() else { panic!("{told:?}") };
+    assert_eq!(first, &begun("demo/m", false));
+    assert_eq!(usage_of(end), TokenUsage { input: 9, output: 5, ..TokenUsage::default() });
+    assert_eq!(server.requests().await.len(), 3);
 }
 
 #[tokio::test]

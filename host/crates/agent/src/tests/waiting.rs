@@ -53,7 +53,7 @@ fn text(answer: Result<Value, AgentError>) -> String {
 
 #[tokio::test]
 async fn an_approved_call_runs_in_the_request_that_waited_for_it() {
-    let (answer, asked) = decided(Some(ApprovalVerdict::Approved), SETTINGS).await;
+    let (answer, asked) = decided(Some(ApprovalVerdict::Approved(None)), SETTINGS).await;
     assert_eq!(text(answer), r#"done: write {"n":1}"#);
     assert_eq!(asked, [r#"desk-write {"n":1}"#]);
 }

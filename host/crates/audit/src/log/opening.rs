@@ -37,7 +37,7 @@ pub(super) fn open(settings: AuditSettings) -> Result<AuditLog, AuditError> {
     let lock = lock(&directory)?;
     let signed = SignedStates::read(&directory.join(files::CHECKPOINTS))?;
     let current = directory.join(files::CURRENT);
-    let Read { replay, cut_bytes, has_damage } = replay(&current, &signed)?;
+    let ReadFile { replay, cut_bytes, has_damage } = replay(&current, &signed)?;
     let (replay, is_current) = match replay {
         Some(replay) => (Some(replay), true),
         // The process was stopped between two files, or the log is new.
@@ -65,14 +65,17 @@ pub(super) fn open(settings: AuditSettings) -> Result<AuditLog, AuditError> {
     let checkpoints = open_at(&directory.join(files::CHECKPOINTS), signed.bytes)?;
     files::sync_directory(&directory).map_err(AuditError::io("written to", &directory))?;
     let publishers = Publishers::start(settings.publications);
+    let first = replay.as_ref().filter(|_| is_current).map_or(0, |replay| replay.first);
     let mut log = AuditLog {
         origin,
         key,
         segment_bytes: settings.segment_bytes,
         publishers: publishers.map_err(AuditError::io("published", &directory))?,
         file,
-        first: replay.as_ref().filter(|_| is_current).map_or(0, |replay| replay.first),
+        first,
         checkpoints,
+        newest_checkpoints: settings.newest_checkpoints,
+        added_checkpoints: signed.count_after(first),
         last_checkpoint: signed.newest,
         checkpoint_reported: None,
         tree: replay.as_ref().map_or_else(Tree::default, |replay| replay.tree.clone()),
@@ -147,7 +150,7 @@ fn replay_full(directory: &Path, signed: &SignedStates) -> Result<Option<Replay>
     let full = files::full_files(directory).map_err(AuditError::io("read", directory))?;
     let Some(newest) = full.last() else { return Ok(None) };
     match replay(newest, signed)? {
-        Read { replay: Some(replay), cut_bytes: 0, .. } => Ok(Some(replay)),
+        ReadFile { replay: Some(replay), cut_bytes: 0, .. } => Ok(Some(replay)),
         _ => Err(AuditError::Line {
             path: newest.clone(),
             row: 1,
@@ -159,7 +162,7 @@ fn replay_full(directory: &Path, signed: &SignedStates) -> Result<Option<Replay>
 
 /// A file that was read, and compared with the checkpoints.
 #[derive(Default)]
-struct Read {
+struct ReadFile {
     /// State after its lines; `None` if it has none.
     replay: Option<Replay>,
     /// Length of what is after them.
@@ -170,10 +173,10 @@ struct Read {
 
 /// Reads a file, and compares it with the checkpoints. The lines end before one that is incomplete, or that is
 /// damaged and not signed: if the machine has lost power, parts of a write are stored in any order.
-fn replay(path: &Path, signed: &SignedStates) -> Result<Read, AuditError> {
+fn replay(path: &Path, signed: &SignedStates) -> Result<ReadFile, AuditError> {
     let mut reader = match LineReader::open(path) {
         Ok(reader) => reader,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Read::default()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ReadFile::default()),
         Err(error) => return Err(AuditError::io("read", path)(error)),
     };
     let mut replay: Option<Replay> = None;
@@ -181,7 +184,7 @@ fn replay(path: &Path, signed: &SignedStates) -> Result<Read, AuditError> {
     let mut row = 0;
     while let Some(raw) = reader.next_line().map_err(AuditError::io("read", path))? {
         if !raw.is_whole {
-            return Ok(Read { replay, cut_bytes: raw.file_bytes(), has_damage: false });
+            return Ok(ReadFile { replay, cut_bytes: raw.file_bytes(), has_damage: false });
         }
         row += 1;
         let number = replay.as_ref().map_or(0, |replay| replay.tree.size());
@@ -202,7 +205,7 @@ fn replay(path: &Path, signed: &SignedStates) -> Result<Read, AuditError> {
                 let whole = replay.as_ref().map_or(0, |replay| replay.bytes);
                 let length = fs::metadata(path).map_err(AuditError::io("read", path))?.len();
                 let cut_bytes = length.saturating_sub(whole);
-                return Ok(Read { replay, cut_bytes, has_damage: true });
+                return Ok(ReadFile { replay, cut_bytes, has_damage: true });
             }
             Err(error) => return Err(error),
         }
@@ -210,7 +213,7 @@ fn replay(path: &Path, signed: &SignedStates) -> Result<Read, AuditError> {
             signed.check(&replay.tree, &mut next_signed)?;
         }
     }
-    Ok(Read { replay, ..Read::default() })
+    Ok(ReadFile { replay, ..ReadFile::default() })
 }
 
 /// Returns whether there are older files, so that the number of the first line in this one is not known. If it was

@@ -66,6 +66,11 @@ impl SignedStates {
         self.states.last().map_or(0, |newest| newest.size)
     }
 
+    /// Returns the number of checkpoints of more lines than these.
+    pub(super) fn count_after(&self, size: u64) -> usize {
+        self.states.len() - self.states.partition_point(|state| state.size <= size)
+    }
+
     /// Fails unless the tree has the root that was signed for its size, if any was.
     pub(super) fn check(&self, tree: &Tree, next: &mut usize) -> Result<(), AuditError> {
         while let Some(signed) = self.states.get(*next)

@@ -21,7 +21,7 @@ const MAX_MISSING: usize = 100_000;
 pub(super) struct Chain {
     expected: u64,
     last: Hash,
-    link: Link,
+    link: HashLink,
     missing: BTreeSet<u64>,
     /// Lines that are missing and not remembered.
     forgotten: u64,
@@ -30,7 +30,7 @@ pub(super) struct Chain {
 
 /// State of the hash that the last line has of the one before it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Link {
+enum HashLink {
     Good,
     Bad,
     /// The last line is known to be wrong, so that the next hash says nothing more.
@@ -42,7 +42,7 @@ impl Default for Chain {
         Self {
             expected: 0,
             last: GENESIS,
-            link: Link::Good,
+            link: HashLink::Good,
             missing: BTreeSet::new(),
             forgotten: 0,
             findings: Vec::new(),
@@ -53,7 +53,7 @@ impl Default for Chain {
 impl Chain {
     /// Begins at this line. The hash of the line before it is not known, unless there is none.
     pub(super) fn at(first: u64) -> Self {
-        let link = if first == 0 { Link::Good } else { Link::Unknown };
+        let link = if first == 0 { HashLink::Good } else { HashLink::Unknown };
         Self { expected: first, link, ..Self::default() }
     }
 
@@ -63,10 +63,10 @@ impl Chain {
         if line.number == self.expected {
             self.follow(line.number, follows);
             self.expected = self.expected.saturating_add(1);
-        } else if follows && self.link != Link::Unknown {
+        } else if follows && self.link != HashLink::Unknown {
             self.find(Finding::Changed { line: self.expected });
             self.expected = self.expected.saturating_add(1);
-            self.link = Link::Unknown;
+            self.link = HashLink::Unknown;
         } else {
             self.jump(line.number);
         }
@@ -78,21 +78,23 @@ impl Chain {
         let file = file.display().to_string();
         self.find(Finding::Malformed { line: self.expected, file, row });
         self.expected = self.expected.saturating_add(1);
-        self.link = Link::Unknown;
+        self.link = HashLink::Unknown;
         self.last = leaf;
     }
 
     fn follow(&mut self, number: u64, follows: bool) {
         self.link = match (self.link, follows) {
-            (Link::Unknown | Link::Good, true) | (Link::Unknown, false) => Link::Good,
-            (Link::Good, false) => Link::Bad,
-            (Link::Bad, true) => {
-                self.find(Finding::Changed { line: number.saturating_sub(2) });
-                Link::Good
+            (HashLink::Unknown | HashLink::Good, true) | (HashLink::Unknown, false) => {
+                HashLink::Good
             }
-            (Link::Bad, false) => {
+            (HashLink::Good, false) => HashLink::Bad,
+            (HashLink::Bad, true) => {
+                self.find(Finding::Changed { line: number.saturating_sub(2) });
+                HashLink::Good
+            }
+            (HashLink::Bad, false) => {
                 self.find(Finding::Changed { line: number.saturating_sub(1) });
-                Link::Good
+                HashLink::Good
             }
         };
     }
@@ -101,17 +103,17 @@ impl Chain {
     fn jump(&mut self, number: u64) {
         self.end_link();
         // After a malformed line it is unknown how many lines that one was.
-        if self.link != Link::Unknown || number < self.expected {
+        if self.link != HashLink::Unknown || number < self.expected {
             if number > self.expected {
                 self.miss(number);
             } else if self.missing.remove(&number) {
                 self.find(Finding::Reordered { line: number });
-            } else if self.link != Link::Unknown {
+            } else if self.link != HashLink::Unknown {
                 self.find(Finding::Repeated { line: number });
             }
         }
         self.expected = self.expected.max(number.saturating_add(1));
-        self.link = Link::Unknown;
+        self.link = HashLink::Unknown;
     }
 
     fn miss(&mut self, number: u64) {
@@ -123,9 +125,9 @@ impl Chain {
 
     /// Reports a wrong hash that no further line explains.
     fn end_link(&mut self) {
-        if self.link == Link::Bad {
+        if self.link == HashLink::Bad {
             self.find(Finding::Changed { line: self.expected.saturating_sub(2) });
-            self.link = Link::Good;
+            self.link = HashLink::Good;
         }
     }
 

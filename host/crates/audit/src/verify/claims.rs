@@ -1,11 +1,12 @@
 //! The checkpoints that a log is compared with.
 //!
 //! Of each, the size and the root are kept, because there may be millions. The files are read a second time for the
-//! signatures, when the keys are known. They are only added to meanwhile.
+//! signatures, when the keys are known. They are only added to meanwhile, and a gateway that thins its own puts another
+//! file in its place.
 
 use std::{
-    fs::{self, File},
-    io::{self, BufRead, BufReader, Read as _},
+    fs::File,
+    io::{self, BufRead, BufReader, Read as _, Seek as _, SeekFrom},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -48,6 +49,7 @@ pub(super) struct Claims {
 
 struct ClaimFile {
     path: PathBuf,
+    opened: File,
     /// The contents of a file that cannot be read twice.
     contents: Option<Vec<u8>>,
     /// Whether it is the one in the log's directory.
@@ -58,23 +60,27 @@ struct ClaimFile {
 
 impl ClaimFile {
     fn open(path: PathBuf, is_own: bool) -> io::Result<Self> {
+        let opened = File::open(&path)?;
         let mut contents = None;
-        if !fs::metadata(&path)?.is_file() {
+        if !opened.metadata()?.is_file() {
             let mut piped = Vec::new();
-            File::open(&path)?.take(MAX_PIPED_BYTES + 1).read_to_end(&mut piped)?;
+            (&opened).take(MAX_PIPED_BYTES + 1).read_to_end(&mut piped)?;
             if piped.len() as u64 > MAX_PIPED_BYTES {
                 let text = format!("it is no file and has more than {MAX_PIPED_BYTES} bytes");
                 return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
             }
             contents = Some(piped);
         }
-        Ok(Self { path, contents, is_own, count: 0 })
+        Ok(Self { path, opened, contents, is_own, count: 0 })
     }
 
     fn notes(&self) -> io::Result<NoteReader<Box<dyn BufRead + '_>>> {
-        let reader: Box<dyn BufRead + '_> = match &self.contents {
-            Some(contents) => Box::new(contents.as_slice()),
-            None => Box::new(BufReader::with_capacity(1 << 18, File::open(&self.path)?)),
+        let reader: Box<dyn BufRead + '_> = if let Some(contents) = &self.contents {
+            Box::new(contents.as_slice())
+        } else {
+            let mut opened = &self.opened;
+            opened.seek(SeekFrom::Start(0))?;
+            Box::new(BufReader::with_capacity(1 << 18, opened))
         };
         Ok(NoteReader::new(reader))
     }

@@ -368,3 +368,17 @@ proptest! {
         let _ = stored.verify();
     }
 }
+
+#[test]
+fn a_file_of_checkpoints_that_is_replaced_while_it_is_verified_is_read_to_its_end() {
+    let stored = stored();
+    let key = open(&stored.path).public_key();
+    let mut findings = Vec::new();
+    let claims =
+        Claims::read(&stored.path, &Evidence::default(), &mut findings).expect("it is read");
+    let thinned = stored.path.join("checkpoints.new");
+    fs::write(&thinned, format!("{}\n", stored.checkpoint())).expect("written");
+    fs::rename(&thinned, crate::read::checkpoints_path(&stored.path)).expect("renamed");
+    let signed = claims.signed(&KeyHistory::new(key), 0, &mut findings).expect("it is read again");
+    assert_eq!((signed.len(), &*findings), (3, &[][..]));
+}

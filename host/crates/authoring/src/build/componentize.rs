@@ -91,7 +91,7 @@ pub(super) async fn javascript(
         componentize.args(["--disable", "http"]);
     }
     componentize.arg("--out").arg(&out.file);
-    let mut component = out.of(&mut componentize, "componentize-js", reporter).await?;
+    let mut component = out.compile(&mut componentize, "componentize-js", reporter).await?;
     erase_path(&mut component, &project.directory);
     Ok(component)
 }
@@ -162,7 +162,7 @@ pub(super) async fn python(
     componentize.args(["componentize", "app", "--output"]);
     // So that the compiler finds the packages that are installed next to it.
     componentize.arg(&out.file).env("VIRTUAL_ENV", project.directory.join(".venv"));
-    out.of(&mut componentize, "componentize-py", reporter).await
+    out.compile(&mut componentize, "componentize-py", reporter).await
 }
 
 async fn find_node(project: &Project) -> Result<(), BuildError> {
@@ -290,7 +290,7 @@ impl Out {
     }
 
     /// Runs a compiler and returns the component that it wrote here.
-    async fn of(
+    async fn compile(
         &self,
         compiler: &mut Command,
         name: &str,

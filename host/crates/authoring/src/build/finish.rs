@@ -47,7 +47,7 @@ pub(super) async fn finish(
         component = sandbox::embed_tools(&component, &tools)?;
     }
     let Metadata { manifest, imports, .. } =
-        Metadata::of(&component).map_err(BuildError::Embedded)?;
+        Metadata::read(&component).map_err(BuildError::Embedded)?;
     let metadata = Metadata::new(&component, tools, manifest, imports);
     let findings = findings(project, &component, &metadata.imports)?;
     let unwritten = BuildError::io(format!("{} cannot be written", file.display()));

@@ -6,7 +6,7 @@ use super::{Obstacle, WrittenKeys, obstacle::LoadDecision};
 use crate::{Component, ComponentError};
 use airlock_config::{Client, Config, Source};
 use airlock_core::tool::ClientName;
-use airlock_lock::{FILE_NAME as LOCK_FILE, Lock, LockError};
+use airlock_lock::{FILE_NAME as LOCK_FILE, Lock, LockError, Pin};
 use airlock_plugin::{CompileHook, Configured, Drift, Metadata};
 
 /// A configuration's plugins and its lock.
@@ -29,9 +29,11 @@ pub struct ComparedPlugin {
     pub component: Component,
     /// Its differences; `None` if it is the accepted one.
     pub drift: Option<Drift>,
-    /// Reasons that it would not be loaded; none without a drift, because nothing about it would be
-    /// accepted.
+    /// Reasons that it would not be loaded. Without a drift nothing about it would be accepted, so that
+    /// only a missing signature is one.
     pub obstacles: Vec<Obstacle>,
+    /// The state to accept.
+    pub pin: Pin,
 }
 
 /// Reason that the accepted state of plugins cannot be read or changed.
@@ -148,13 +150,38 @@ impl AcceptedPlugins {
         on_compile: &CompileHook,
     ) -> Result<ComparedPlugin, AcceptError> {
         let component = Component::read_source(&settings.component, on_compile).await;
-        let component = component
+        let mut component = component
             .map_err(|source| AcceptError::Component { client: client.clone(), source })?;
+        let signed = component.authenticate(&config.publishers);
+        let pin = self.next_pin(client, &component);
         let metadata = &component.metadata;
+        let was = self.lock.pin(client).and_then(|pin| pin.publisher.as_deref());
         let drift = Drift::between(&self.lock, client, metadata, &settings.grant, policy);
+        let drift = drift.map(|drift| {
+            let is_other = drift.is_of_component();
+            if is_other { drift.with_publisher(was, pin.publisher.as_deref()) } else { drift }
+        });
         let decide = || LoadDecision::new(&component, client, config, &[], &WrittenKeys::default());
-        let obstacles = drift.as_ref().map(|_| decide().obstacles).unwrap_or_default();
-        Ok(ComparedPlugin { component, drift, obstacles })
+        let mut obstacles = drift.as_ref().map(|_| decide().obstacles).unwrap_or_default();
+        // The accepted component needs no signature again: its digest is that of the signed one.
+        let is_kept = drift.is_none() && config.publishers.check_pin(Some(&pin)).is_ok();
+        let unsigned = signed.err().filter(|_| !is_kept);
+        obstacles.extend(unsigned.map(|error| Obstacle::Invalid(error.to_string())));
+        Ok(ComparedPlugin { component, drift, obstacles, pin })
+    }
+
+    /// Returns the state to accept of a component. If it is the accepted one, it keeps its source, and its
+    /// publisher unless another one has signed it.
+    fn next_pin(&self, client: &ClientName, component: &Component) -> Pin {
+        let own = component.pin(client);
+        match self.lock.pin(client).filter(|accepted| accepted.component == own.component) {
+            Some(accepted) => Pin {
+                source: accepted.source.clone(),
+                publisher: own.publisher.clone().or_else(|| accepted.publisher.clone()),
+                ..own
+            },
+            None => own,
+        }
     }
 
     /// Writes the lock file. Fails if it has changed since it was read: a question may have been open

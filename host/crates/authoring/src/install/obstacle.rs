@@ -71,7 +71,7 @@ impl LoadDecision {
         let (mut obstacles, notes) = match decide(component, settings) {
             Ok(notes) => (Vec::new(), notes),
             Err(refusal) => {
-                let reasons = refusal.reasons.iter().map(|reason| Obstacle::of(reason, typed));
+                let reasons = refusal.reasons.iter().map(|reason| Obstacle::new(reason, typed));
                 (reasons.collect(), Vec::new())
             }
         };
@@ -97,7 +97,7 @@ fn decide(component: &Component, settings: &Settings) -> Result<Vec<String>, Ref
 }
 
 impl Obstacle {
-    fn of(reason: &Reason, typed: &WrittenKeys) -> Self {
+    fn new(reason: &Reason, typed: &WrittenKeys) -> Self {
         let text = typed.reason(reason);
         match reason {
             Reason::NotGranted { request, .. } => {

@@ -93,8 +93,10 @@ impl Installation<'_> {
         });
         let metadata = &self.component.metadata;
         let drift = self.holder.as_ref().and_then(|holder| {
-            Drift::between(holder, &self.name, metadata, &settings.grant, policy)
-                .filter(Drift::is_of_component)
+            let drift = Drift::between(holder, &self.name, metadata, &settings.grant, policy)
+                .filter(Drift::is_of_component)?;
+            let was = holder.pin(&self.name).and_then(|pin| pin.publisher.as_deref());
+            Some(drift.with_publisher(was, self.component.origin.publisher.as_deref()))
         });
         let unknown = options.consent.unknown(metadata.manifest.as_ref(), &settings.grant);
         let mut obstacles = unconsented(options, drift.as_ref());

@@ -62,7 +62,9 @@ impl InstallProposal {
         let Self { options, choices, .. } = self;
         match obstacle {
             Obstacle::Taken => options.replace = true,
-            Obstacle::Change(Change::Id { .. }) => options.consent.change_id = true,
+            Obstacle::Change(Change::Id { .. } | Change::Publisher { .. }) => {
+                options.consent.change_id = true;
+            }
             Obstacle::Change(Change::Widened(widening)) => {
                 options.consent.regrant.insert(widening.request.clone());
             }

@@ -61,20 +61,20 @@ pub(super) struct Insertion {
 
 /// The results of all clients.
 pub(crate) struct ResultStore {
-    results: Mutex<Results>,
+    results: Mutex<CachedResults>,
     max_bytes: usize,
     clients: AtomicU64,
 }
 
 #[derive(Default)]
-struct Results {
+struct CachedResults {
     groups: BTreeMap<Group, GroupResults>,
     bytes: usize,
     /// Number of the last use.
     uses: u64,
 }
 
-struct Entry {
+struct CacheEntry {
     result: KeptResult,
     bytes: usize,
     used: u64,
@@ -84,7 +84,7 @@ struct Entry {
 /// dropped at once.
 #[derive(Default)]
 struct GroupResults {
-    entries: HashMap<[u8; 32], Entry>,
+    entries: HashMap<[u8; 32], CacheEntry>,
     /// Digests by their last use.
     order: BTreeMap<u64, [u8; 32]>,
     bytes: usize,
@@ -157,7 +157,7 @@ impl ResultStore {
     }
 }
 
-impl Results {
+impl CachedResults {
     fn groups_of(
         &self,
         client: u64,
@@ -184,7 +184,7 @@ impl Results {
         let used = self.uses;
         let group = self.groups.entry(key.group).or_default();
         group.order.insert(used, key.digest);
-        group.entries.insert(key.digest, Entry { result, bytes, used });
+        group.entries.insert(key.digest, CacheEntry { result, bytes, used });
         group.bytes += bytes;
         self.bytes += bytes;
     }

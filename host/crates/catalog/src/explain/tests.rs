@@ -522,7 +522,7 @@ proptest! {
                     let entry = view.find(&origin, &name);
                     entry.is_some_and(|entry| {
                         entry.tool.client.as_ref() == Some(client.name())
-                            && matches!(tool.subject, Subject::Listed(listed) if listed.original == entry.tool.original)
+                            && matches!(tool.subject, ExplainSubject::Listed(listed) if listed.original == entry.tool.original)
                     })
                 });
                 let expected = match found {
@@ -534,7 +534,7 @@ proptest! {
                 prop_assert_eq!(tool.visibility(), expected, "{}", name);
                 let reasons = tool.reasons();
                 prop_assert_eq!(reasons.is_empty(), expected != Visibility::Hidden, "{}: {:?}", name, reasons);
-                explained += usize::from(matches!(tool.subject, Subject::Listed(_)));
+                explained += usize::from(matches!(tool.subject, ExplainSubject::Listed(_)));
                 visible += usize::from(expected != Visibility::Hidden);
                 if let Some(entry) = view.find(&Origin::Caller, &name).filter(|_| expected != Visibility::Hidden) {
                     prop_assert_eq!(tool.approval().map(ToolApproval::is_needed), Some(!entry.auto));

@@ -78,6 +78,8 @@ async fn each_reason_not_to_compile_a_component_is_an_error_of_its_own() {
     let compiler = compiler(Compiling::IN_PROCESS);
     assert!(matches!(kind(&compiler, vec![0; 100].into()).await, CompileError::NotAComponent(_)));
     assert!(matches!(kind(&compiler, component("(module)")).await, CompileError::CoreModule));
+    let extism = "(module (import \"extism:host/env\" \"input_length\" (func (result i64))))";
+    assert!(matches!(kind(&compiler, component(extism)).await, CompileError::Extism));
     let large = kind(&compiler, vec![0; MAX_COMPONENT_BYTES + 1].into()).await;
     assert!(matches!(large, CompileError::TooLarge { found } if found == MAX_COMPONENT_BYTES + 1));
     assert!(matches!(

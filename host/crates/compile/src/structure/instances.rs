@@ -27,7 +27,7 @@ impl Total {
 
 /// One component, as far as it is parsed.
 #[derive(Default)]
-struct Scope {
+struct ComponentScope {
     total: Total,
     /// Its components by index; `None` for one whose definition is known only when the component is
     /// instantiated.
@@ -37,7 +37,7 @@ struct Scope {
 /// The components that the parser is in, the innermost last. `None` is a core module.
 #[derive(Default)]
 pub(super) struct Instances {
-    open: Vec<Option<Scope>>,
+    open: Vec<Option<ComponentScope>>,
     root: Total,
 }
 
@@ -49,9 +49,9 @@ impl Instances {
     pub(super) fn take(&mut self, payload: &Payload<'_>) -> Result<(), CompileError> {
         match payload {
             Payload::Version { .. } if self.open.is_empty() => {
-                self.open.push(Some(Scope::default()));
+                self.open.push(Some(ComponentScope::default()));
             }
-            Payload::ComponentSection { .. } => self.open.push(Some(Scope::default())),
+            Payload::ComponentSection { .. } => self.open.push(Some(ComponentScope::default())),
             Payload::ModuleSection { .. } => self.open.push(None),
             Payload::End(_) => self.close(),
             Payload::ComponentAliasSection(section) => {
@@ -75,7 +75,7 @@ impl Instances {
 
     /// Ends the innermost component or module. Its parent refers to a component by the next index.
     fn close(&mut self) {
-        let Some(Some(Scope { total, .. })) = self.open.pop() else { return };
+        let Some(Some(ComponentScope { total, .. })) = self.open.pop() else { return };
         match self.open.last_mut() {
             Some(Some(parent)) => parent.components.push(Some(total)),
             _ => self.root = total,
@@ -102,7 +102,7 @@ impl Instances {
     }
 }
 
-impl Scope {
+impl ComponentScope {
     fn component(&self, index: u32) -> Option<Total> {
         *self.components.get(usize::try_from(index).ok()?)?
     }

@@ -9,9 +9,10 @@ use crate::{
     error::Problem,
     file::{self, File},
     json,
-    key_path::KeyPath,
+    key_path::{KeyPath, segments},
     read,
-    resolve::{self, NamedPart},
+    refused::NamedPart,
+    resolve,
 };
 
 /// Key of the switch of all tools.
@@ -93,7 +94,7 @@ pub fn check_setting(key: &str, value: &Value) -> Result<(), Vec<Problem>> {
         }]);
     }
     let mut file = Value::Null;
-    json::set(&mut file, path.segments(), value.clone());
+    json::set(&mut file, segments(&path), value.clone());
     read::read_entry::<File>(&file).map(drop)
 }
 

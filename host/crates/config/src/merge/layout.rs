@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::{
     error::Problem,
-    key_path::{KeyPath, Segment},
-    resolve::{NamedPart, RefusedValue},
+    key_path::{KeyPath, Segment, segments},
+    refused::{NamedPart, RefusedValue},
 };
 
 /// The elements of one kind.
@@ -55,7 +55,7 @@ impl Layout<'_> {
     fn attribute(&self, refused: RefusedValue) -> Result<Attributed, RefusedValue> {
         let part = self.part.key();
         let below = refused.key.below(&part);
-        let below = below.as_ref().map(KeyPath::segments);
+        let below = below.as_ref().map(segments);
         let Some([Segment::Element(index), inner @ ..]) = below else { return Err(refused) };
         let inner = KeyPath::from(inner.to_vec());
         if let Some((_, element)) = self.kept.get(*index) {

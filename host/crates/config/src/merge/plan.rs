@@ -17,10 +17,11 @@ use crate::{
     error::Problem,
     file::{self, File},
     json,
-    key_path::KeyPath,
+    key_path::{KeyPath, segments},
     load::Place,
     read::{self, Reading},
-    resolve::{self, AbsentNames, NamedPart},
+    refused::NamedPart,
+    resolve::{self, AbsentNames},
 };
 use airlock_core::tool::ClientName;
 
@@ -30,7 +31,7 @@ type ElementKey = (EntryKind, String);
 /// The elements of the file, and the entries in their places or beside them.
 pub(super) struct Plan<'j> {
     json: &'j Value,
-    slots: BTreeMap<ElementKey, Slot<'j>>,
+    slots: BTreeMap<ElementKey, NamedElement<'j>>,
     /// Credentials of virtual keys, by their names.
     values: BTreeMap<String, file::KeyValue>,
     left_out: Vec<LeftOut>,
@@ -38,9 +39,9 @@ pub(super) struct Plan<'j> {
 }
 
 /// The element of the file and the entry with one name.
-struct Slot<'j> {
+struct NamedElement<'j> {
     in_file: Option<InFile<'j>>,
-    change: Option<Change>,
+    change: Option<EntryEffect>,
 }
 
 struct InFile<'j> {
@@ -50,7 +51,7 @@ struct InFile<'j> {
 }
 
 /// Effect of an entry.
-enum Change {
+enum EntryEffect {
     /// The element of the file has no effect.
     Removed,
     /// This element has effect.
@@ -122,7 +123,7 @@ impl<'j> Plan<'j> {
                 self.absent.file_keys.insert(name.to_owned());
             }
             let in_file = Some(InFile { index, digest: digest(value), value });
-            self.slots.insert((kind, name.to_owned()), Slot { in_file, change: None });
+            self.slots.insert((kind, name.to_owned()), NamedElement { in_file, change: None });
         }
     }
 
@@ -132,7 +133,7 @@ impl<'j> Plan<'j> {
             let Some(value) = self.json.pointer(&pointer) else { continue };
             let in_file = Some(InFile { index: 0, digest: digest(value), value });
             let key = (EntryKind::Setting, key.to_owned());
-            self.slots.insert(key, Slot { in_file, change: None });
+            self.slots.insert(key, NamedElement { in_file, change: None });
         }
     }
 
@@ -156,8 +157,8 @@ impl<'j> Plan<'j> {
             _ => {}
         }
         match entry.document.as_deref().map(|text| document(entry, text)) {
-            None => self.change(key, Change::Removed),
-            Some(Ok(document)) => self.change(key, Change::Document(document)),
+            None => self.change(key, EntryEffect::Removed),
+            Some(Ok(document)) => self.change(key, EntryEffect::Document(document)),
             Some(Err(problems)) => self.withhold(key, LeftOutReason::Invalid(problems)),
         }
     }
@@ -199,8 +200,8 @@ impl<'j> Plan<'j> {
         true
     }
 
-    fn change(&mut self, key: ElementKey, change: Change) {
-        let slot = self.slots.entry(key).or_insert(Slot { in_file: None, change: None });
+    fn change(&mut self, key: ElementKey, change: EntryEffect) {
+        let slot = self.slots.entry(key).or_insert(NamedElement { in_file: None, change: None });
         slot.change = Some(change);
     }
 
@@ -212,7 +213,7 @@ impl<'j> Plan<'j> {
     /// value of the file has effect.
     fn withhold(&mut self, key: ElementKey, reason: LeftOutReason) {
         if key.0 != EntryKind::Setting || key.1 == SWITCH {
-            self.change(key.clone(), Change::Removed);
+            self.change(key.clone(), EntryEffect::Removed);
         }
         self.report(key, reason);
     }
@@ -305,11 +306,11 @@ impl<'j> Plan<'j> {
         for key in SETTINGS {
             let slot = self.slots.get(&(EntryKind::Setting, key.to_owned()));
             let value = match slot.and_then(|slot| slot.change.as_ref()) {
-                Some(Change::Document(value)) => value.clone(),
-                Some(Change::Removed) if key == SWITCH => Value::Bool(true),
-                Some(Change::Removed) | None => continue,
+                Some(EntryEffect::Document(value)) => value.clone(),
+                Some(EntryEffect::Removed) if key == SWITCH => Value::Bool(true),
+                Some(EntryEffect::Removed) | None => continue,
             };
-            json::set(json, KeyPath::parse(key).segments(), value);
+            json::set(json, segments(&KeyPath::parse(key)), value);
         }
     }
 
@@ -321,7 +322,7 @@ impl<'j> Plan<'j> {
                 continue;
             }
             let elements = Value::Array(layout.documents());
-            json::set(&mut merged, layout.part.key().segments(), elements);
+            json::set(&mut merged, segments(&layout.part.key()), elements);
         }
         self.set_settings(&mut merged);
         merged
@@ -333,8 +334,8 @@ impl<'j> Plan<'j> {
             let in_file = slot.in_file.as_ref();
             let value = match &slot.change {
                 None => Some(in_file?.value.clone()),
-                Some(Change::Removed) => None,
-                Some(Change::Document(document)) => Some(document.clone()),
+                Some(EntryEffect::Removed) => None,
+                Some(EntryEffect::Document(document)) => Some(document.clone()),
             };
             let in_file = in_file.map(|in_file| in_file.digest);
             let in_store = slot.change.is_some();
@@ -361,7 +362,7 @@ impl<'j> Plan<'j> {
         let mut layout = Layout { kind, part, kept: Vec::new(), added: Vec::new() };
         for ((_, name), slot) in self.slots.iter().filter(|((of, _), _)| *of == kind) {
             match (&slot.change, &slot.in_file) {
-                (Some(Change::Document(document)), _) => layout.added.push((name, document)),
+                (Some(EntryEffect::Document(document)), _) => layout.added.push((name, document)),
                 (None, Some(in_file)) => layout.kept.push((in_file.index, in_file.value)),
                 _ => {}
             }

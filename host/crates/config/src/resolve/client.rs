@@ -3,8 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    file_env::FileEnv, key::KeyNames, plugin, resolved::Resolved, same_variants::same_variants,
-    team::Group, tool_cache, tool_fallbacks, upstream,
+    file_env::FileEnv,
+    key::KeyNames,
+    plugin,
+    resolved::Resolved,
+    same_variants::{SameVariants, same_variants},
+    team::Group,
+    tool_cache, tool_fallbacks, upstream,
 };
 use crate::{
     config::{AbsentOwner, Client, Disabled, Source},
@@ -15,7 +20,6 @@ use airlock_core::{
     door::ToolGroup,
     tool::{Allowlist, ClientName, Exclusions, INTERNAL_CLIENT, Policy, Prefix, Trust, UriList},
 };
-use airlock_scripts::BindingLevel;
 
 /// Returns the names of all clients. Disabled clients are included, so that a key may keep its row
 /// for one.
@@ -71,7 +75,7 @@ pub(super) struct OwnedClients {
 
 impl OwnedClients {
     /// Returns the clients of a key that belongs to a team.
-    pub(super) fn of(&self, key: &str, team: Option<&str>) -> BTreeSet<ClientName> {
+    pub(super) fn for_key(&self, key: &str, team: Option<&str>) -> BTreeSet<ClientName> {
         let of_key = self.by_key.get(key).into_iter().flatten();
         let of_team = team.and_then(|team| self.by_team.get(team)).into_iter().flatten();
         of_key.chain(of_team).cloned().collect()
@@ -198,7 +202,7 @@ fn resolve_one(
         }
         // `names` has already noted an invalid name.
         let name = ClientName::parse(&client.name).ok()?;
-        let binding_level = client.code_mode_binding_level.map(BindingLevel::from);
+        let binding_level = client.code_mode_binding_level.map(SameVariants::same);
         let source = if client.connection_type.is_plugin() {
             let wasm = problems.required("wasm_config", client.wasm_config)?;
             let clients = plugin::KnownClients { names, own: &name };
@@ -251,7 +255,7 @@ fn policy(client: &file::Client) -> Resolved<Policy> {
             trust: if client.connection_type.is_plugin() {
                 Trust::Trusted
             } else {
-                client.trust.unwrap_or_default().into()
+                client.trust.unwrap_or_default().same()
             },
             prefix,
             resources: problems.accept("resources_to_read", resources).unwrap_or_default(),

@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 
 use http::{HeaderName, HeaderValue, Uri};
 
-use super::{file_env::FileEnv, refused::InvalidValue, resolved::Resolved};
-use crate::env_text::{EnvText, has_variable_after_scheme};
+use super::{file_env::FileEnv, resolved::Resolved};
+use crate::{
+    env_text::{EnvText, has_variable_after_scheme},
+    refused::InvalidValue,
+};
 use airlock_core::secret::Secret;
 
 /// Message about a header with a variable after other text, which would be sent as it is written.

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{
-    refused::{InvalidValue, Referent},
-    resolved::Resolved,
-};
+use super::resolved::Resolved;
 use crate::{
     env_text::{EnvText, has_reference},
     environment::Env,
+    refused::{InvalidValue, Referent},
+    vault::VaultSecrets,
+    vault_reference::VaultReference,
 };
 use airlock_core::secret::Secret;
 
@@ -17,6 +17,8 @@ use airlock_core::secret::Secret;
 pub(super) struct FileEnv<'a> {
     pub(super) directory: &'a Path,
     pub(super) variables: Env<'a>,
+    /// The secrets of vaults; `None` if there are no vaults.
+    pub(super) vaults: Option<&'a VaultSecrets<'a>>,
     /// True if the configuration was loaded from a file.
     pub(super) is_file: bool,
 }
@@ -24,6 +26,10 @@ pub(super) struct FileEnv<'a> {
 /// Message about a text with a reference that would be used as it is written.
 const NOT_EXPANDED: &str = "the gateway does not expand `${…}`: put the whole value into a variable of its environment and write \"env.NAME\", or \
      write {\"value\": \"…\"} for a text that has `${…}` on purpose";
+
+/// Message about a secret of a vault where there can be none.
+const NO_VAULTS: &str =
+    "is a secret of a vault, and only a program that embeds the gateway can register vaults";
 
 impl FileEnv<'_> {
     /// Returns text as written or from the environment.
@@ -33,7 +39,14 @@ impl FileEnv<'_> {
             EnvText::Written(text) if has_reference(text.expose()) => Err(NOT_EXPANDED.into()),
             EnvText::Written(text) | EnvText::Literal(text) => Ok(text),
             EnvText::Variable(name) => self.variable(&name),
+            EnvText::Vaulted(reference) => self.vaulted(&reference),
         }
+    }
+
+    /// Returns a secret of a vault.
+    pub(super) fn vaulted(&self, reference: &VaultReference) -> Result<Secret, InvalidValue> {
+        let secrets = self.vaults.ok_or(NO_VAULTS)?;
+        secrets.find(reference).map_err(InvalidValue::from)
     }
 
     /// Returns the value of a variable that must have one.

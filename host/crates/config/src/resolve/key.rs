@@ -14,17 +14,21 @@ use super::{
     file_env::FileEnv,
     limits::KeyIdentities,
     named_set::{self, NamedSets},
-    refused::{InvalidValue, NamedPart},
     resolved::{Problems, Resolved},
     row,
+    same_variants::SameVariants,
     team::Groups,
     time,
 };
-use crate::{env_text::EnvText, error::Problem, file};
+use crate::{
+    env_text::EnvText,
+    error::Problem,
+    file,
+    refused::{InvalidValue, NamedPart},
+};
 use airlock_core::{
     door::{
-        ApprovalChoice, CertificateDigest, Grants, Keys, Membership, ROLES_PREFIX, VirtualKey,
-        credential_digest,
+        CertificateDigest, Grants, Keys, Membership, ROLES_PREFIX, VirtualKey, credential_digest,
     },
     tool::ClientName,
 };
@@ -185,7 +189,7 @@ fn resolve_one(
     // With `value`, what was stored before belongs to the credential.
     let id = key.id.filter(|id| has_digest && !id.is_empty());
     let mut resolved = VirtualKey::from_digest(key.name, digest, grants)
-        .with_approval(key.approval.map(ApprovalChoice::from))
+        .with_approval(key.approval.map(SameVariants::same))
         .with_expiry(expires_at)
         .with_membership(membership);
     if let Some(id) = id {
@@ -200,7 +204,7 @@ fn resolve_one(
 /// Returns the identifiers under which the calls of a key are counted and recorded.
 fn membership(key: &file::VirtualKey, context: &KeyContext<'_>) -> Membership {
     let [team, customer] = context.groups.identities(key);
-    let identity = context.identities.of(&key.name).unwrap_or(&key.name);
+    let identity = context.identities.id(&key.name).unwrap_or(&key.name);
     Membership { key: Some(identity.to_owned()), key_name: Some(key.name.clone()), team, customer }
 }
 
@@ -223,7 +227,7 @@ fn grants(key: &file::VirtualKey, context: &KeyContext<'_>) -> Resolved<Grants> 
         let environment = key.environment.as_deref().map(|name| sets.environment(name));
         let environment =
             environment.and_then(|found| problems.accept("environment", found)).flatten();
-        Grants { environment, owned: owned.of(&key.name, team), ..grants }
+        Grants { environment, owned: owned.for_key(&key.name, team), ..grants }
     })
 }
 

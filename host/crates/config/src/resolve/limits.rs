@@ -17,11 +17,14 @@ use airlock_limits::{
 use self::written::{Subject, WrittenLimits, of_calls, of_owner};
 use super::{
     AbsentNames,
-    refused::{InvalidValue, NamedPart},
     resolved::{Problems, Resolved},
     team::Groups,
 };
-use crate::{file, key_path::KeyPath};
+use crate::{
+    file,
+    key_path::KeyPath,
+    refused::{InvalidValue, NamedPart},
+};
 
 /// Parts of the file that have limits and prices, and what they name.
 pub(super) struct LimitedParts<'f> {
@@ -66,14 +69,14 @@ pub(super) struct KeyIdentities {
 
 impl KeyIdentities {
     /// Returns the identifier of a key.
-    pub(super) fn of(&self, name: &str) -> Option<&str> {
+    pub(super) fn id(&self, name: &str) -> Option<&str> {
         self.by_name.get(name).map(String::as_str)
     }
 
     /// Finds a key by its identifier or its name. Returns both.
     fn find(&self, text: &str) -> Option<(&str, &str)> {
         let found = self.names.get_key_value(text);
-        let found = found.or_else(|| self.names.get_key_value(self.of(text)?));
+        let found = found.or_else(|| self.names.get_key_value(self.id(text)?));
         found.map(|(id, name)| (id.as_str(), name.as_str()))
     }
 }
@@ -149,7 +152,7 @@ fn of_teams(parts: &LimitedParts<'_>) -> Resolved<Vec<Limit>> {
 
 fn of_keys(parts: &LimitedParts<'_>, identities: &KeyIdentities) -> Resolved<Vec<Limit>> {
     let limits = Resolved::elements(&parts.governance.virtual_keys, |problems, key| {
-        let owner = Owner::Key(identities.of(&key.name)?.to_owned());
+        let owner = Owner::Key(identities.id(&key.name)?.to_owned());
         let written = WrittenLimits {
             budgets: &key.budgets,
             budget: key.budget.as_ref(),

@@ -11,16 +11,15 @@ use super::{
     digest,
     file_env::FileEnv,
     key::PREFIX,
-    refused::InvalidValue,
     resolved::{Problems, Resolved},
-    same_variants::same_variants,
+    same_variants::{SameVariants as _, same_variants},
 };
-use crate::{env_text::EnvText, file};
+use crate::{env_text::EnvText, file, refused::InvalidValue};
 use airlock_core::{
     door::credential_digest,
     operator::{Operator, Role},
 };
-use airlock_server::{ConfiguredOperator, ManagementSettings};
+use airlock_operator_api::{ConfiguredOperator, ManagementSettings};
 
 /// Name of the socket without the key, beside the file.
 const SOCKET: &str = "airlock.sock";
@@ -105,7 +104,7 @@ fn resolve_one(
     if let Some(first) = earlier.digests.insert(token_digest, name.clone()) {
         problems.refuse(member, format_args!("is the same as that of the operator {first:?}"));
     }
-    let role = operator.role.into();
+    let role = operator.role.same();
     let operator = Operator { name, role, sees_payloads: operator.sees_payloads };
     Some(ConfiguredOperator { operator, token_digest })
 }

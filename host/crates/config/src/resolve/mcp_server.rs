@@ -3,11 +3,14 @@
 use super::{
     key::KnownKeys,
     named_set::{self, Roles},
-    refused::{InvalidValue, NamedPart, Referent},
     resolved::{Problems, Resolved},
-    same_variants::same_variants,
+    same_variants::{SameVariants as _, same_variants},
 };
-use crate::{file, key_path::KeyPath};
+use crate::{
+    file,
+    key_path::KeyPath,
+    refused::{InvalidValue, NamedPart, Referent},
+};
 use airlock_core::door::roles_view;
 use airlock_identity as identity;
 use airlock_mcp_server::{self as mcp_server, ApprovalMode, ApprovalRule, SessionBounds};
@@ -21,7 +24,7 @@ pub(super) fn resolve(
     let total = file.max_sessions.count() as usize;
     let streams = count(file.max_streams, max_connections / 2);
     Resolved::new(|problems| mcp_server::Settings {
-        approval: file.approval.into(),
+        approval: file.approval.same(),
         approval_rules: problems.take("approval_rules", rules(&file.approval_rules, keys)),
         approval_wait: file.approval_wait.get().0,
         approval_timeout: file.approval_timeout.get().0,
@@ -57,7 +60,7 @@ fn rules(rules: &[file::ApprovalRule], keys: KnownKeys<'_>) -> Resolved<Vec<Appr
         Some(ApprovalRule {
             virtual_key: rule.virtual_key.clone(),
             client_name: rule.client_name.clone(),
-            approval: rule.approval.into(),
+            approval: rule.approval.same(),
         })
     })
 }
@@ -90,7 +93,7 @@ pub(super) fn oauth(
             settings.resource_name = name;
         }
         settings.clock_skew = file.clock_skew.get().0;
-        settings.apis = file.apis.into();
+        settings.apis = file.apis.same();
         settings.audiences = file.audiences;
         settings.jwks_uri = file.jwks_uri;
         settings.scopes = file.scopes;

@@ -7,11 +7,13 @@ use std::{
 };
 
 use super::{
-    refused::{InvalidValue, NamedPart},
     resolved::{Problems, Resolved},
     row,
 };
-use crate::file;
+use crate::{
+    file,
+    refused::{InvalidValue, NamedPart},
+};
 use airlock_core::{
     door::{Environment, Grants},
     tool::{ClientName, Exclusions},

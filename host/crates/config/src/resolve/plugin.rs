@@ -8,13 +8,13 @@ use std::{
 
 use super::{
     file_env::FileEnv,
-    refused::{InvalidValue, NamedPart, Referent},
     resolved::{Problems, Resolved},
-    same_variants::same_variants,
+    same_variants::{SameVariants as _, same_variants},
 };
 use crate::{
     file::{self, NameOr},
     key_path::KeyPath,
+    refused::{InvalidValue, NamedPart, Referent},
 };
 use airlock_core::{
     limit::GuestLimitSet,
@@ -213,7 +213,7 @@ fn directories(
 ) -> Resolved<BTreeMap<String, FilesGrant>> {
     Resolved::members(directories, |problems, name, directory| {
         problems.accept_whole(check_name(name));
-        let access = directory.access.into();
+        let access = directory.access.same();
         let has_quota = directory.max_bytes.is_some() || directory.max_files.is_some();
         if access == Access::ReadOnly && has_quota {
             problems.refuse_whole("`max_bytes` and `max_files` can be set only with `read_write`");

@@ -8,14 +8,14 @@ use std::{
 
 use super::{
     file_env::FileEnv,
-    refused::InvalidValue,
     resolved::{Problems, Resolved},
-    same_variants::same_variants,
+    same_variants::{SameVariants as _, same_variants},
 };
 use crate::{
     env_text::{EnvText, has_reference_of_editors, is_reference},
     file::{self, Ranged},
     key_path::KeyPath,
+    refused::InvalidValue,
 };
 use airlock_core::secret::Secret;
 use airlock_mcp_client::{
@@ -61,7 +61,7 @@ pub(super) fn stdio(stdio: file::Stdio, env: FileEnv<'_>) -> Resolved<Process> {
             confinement: stdio
                 .confine
                 .map(|confine| problems.take("confine", confinement(&confine, env))),
-            network: stdio.network.into(),
+            network: stdio.network.same(),
         }
     })
 }
@@ -260,6 +260,7 @@ fn variable(name: &str, value: Option<&str>, env: FileEnv<'_>) -> Result<Secret,
     let name = match value.map(EnvText::parse) {
         None => name.to_owned(),
         Some(EnvText::Variable(other)) => other,
+        Some(EnvText::Vaulted(reference)) => return env.vaulted(&reference),
         Some(EnvText::Written(value) | EnvText::Literal(value)) => {
             let text = value.expose();
             if is_reference(text) || has_reference_of_editors(text) {

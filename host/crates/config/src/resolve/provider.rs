@@ -8,17 +8,12 @@ mod network;
 use std::collections::BTreeSet;
 
 use self::{hosting::HostedApi, known::KnownName};
-use super::{
-    endpoint,
-    file_env::FileEnv,
-    refused::{InvalidValue, NamedPart, Referent},
-    resolved::Resolved,
-    tls,
-};
+use super::{endpoint, file_env::FileEnv, resolved::Resolved, tls};
 use crate::{
     env_text::EnvText,
     file::{self, ProviderApi, ProviderKind},
     key_path::KeyPath,
+    refused::{InvalidValue, NamedPart, Referent},
 };
 use airlock_model::{self as model, Api, Apis, Hosting, Kind, MAX_FALLBACKS, Service};
 

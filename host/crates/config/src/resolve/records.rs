@@ -4,10 +4,11 @@ use std::path::Path;
 
 use url::Url;
 
-use super::{file_env::FileEnv, refused::InvalidValue, resolved::Resolved, tls};
+use super::{file_env::FileEnv, resolved::Resolved, tls};
 use crate::{
     env_text::EnvText,
     file::{self, StoreKey},
+    refused::InvalidValue,
 };
 use airlock_records::{
     AuditPlace, CallLogSettings, CheckpointPlace, OnFailure, RecordSettings, SigningKeySource,

@@ -6,8 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use super::refused::{InvalidValue, RefusedValue};
-use crate::key_path::KeyPath;
+use crate::{
+    key_path::KeyPath,
+    refused::{InvalidValue, RefusedValue},
+};
 
 /// A value, and the problems of the part of the file that it was made from. If there are any, the
 /// value is good for further checks only.

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::{
+use super::resolved::Resolved;
+use crate::{
+    file,
     refused::{InvalidValue, NamedPart, Referent},
-    resolved::Resolved,
 };
-use crate::file;
 use airlock_core::{
     door::{Grants, RelayRow},
     tool::{Allowlist, ClientName, Exclusions, INTERNAL_CLIENT, UriList, with_internal_client},

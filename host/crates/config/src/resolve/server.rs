@@ -8,18 +8,19 @@ use std::{
 use http::{Uri, uri::Scheme};
 use url::{Host, Url};
 
-use super::{
-    endpoint,
-    file_env::FileEnv,
-    http_client,
+use super::{endpoint, file_env::FileEnv, http_client, resolved::Resolved, tls};
+use crate::{
+    env_text::EnvText,
+    file,
     refused::{InvalidValue, NamedPart, Referent},
-    resolved::Resolved,
-    tls,
 };
-use crate::{env_text::EnvText, file};
 use airlock_core::units::Size;
 use airlock_mcp_server as mcp_server;
-use airlock_server::{self as server, DebugSettings, ReplicaTls};
+use airlock_operator_api::ManagementSettings;
+use airlock_replicas::ReplicaTls;
+use airlock_responses::BuiltinTools;
+use airlock_server::{self as server, DebugSettings};
+use airlock_store::responses::ResponseBounds;
 
 const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
 const DEFAULT_REQUEST_MEMORY: Size = Size::mib(256);
@@ -91,7 +92,7 @@ pub(super) fn resolve(
                 max_bytes: debug.max_bytes.get().bytes(),
             }),
             mcp: mcp_server::Settings::default(),
-            management: server::ManagementSettings::default(),
+            management: ManagementSettings::default(),
         };
         let replica_scheme = settings.replica_url.as_ref().and_then(Uri::scheme);
         if settings.replica_tls != ReplicaTls::default() && replica_scheme != Some(&Scheme::HTTPS) {
@@ -150,8 +151,8 @@ fn replica_url(text: EnvText, env: FileEnv<'_>) -> Result<Uri, InvalidValue> {
 }
 
 /// Returns the bounds on stored responses; `None` if responses are not stored.
-fn responses(file: &file::Responses) -> Option<server::ResponseBounds> {
-    let bounds = server::ResponseBounds {
+fn responses(file: &file::Responses) -> Option<ResponseBounds> {
+    let bounds = ResponseBounds {
         expire_after: file.expire_after.get().0,
         total_bytes: file.max_bytes.get().0,
         owner_bytes: file.max_bytes_per_key.get().0,
@@ -161,7 +162,7 @@ fn responses(file: &file::Responses) -> Option<server::ResponseBounds> {
 
 /// Returns the treatment of built-in tools. Refuses types that are listed and not passed, and passing
 /// without types.
-fn builtin_tools(file: file::Responses) -> Resolved<server::BuiltinTools> {
+fn builtin_tools(file: file::Responses) -> Resolved<BuiltinTools> {
     let to_pass: BTreeSet<String> = file.builtin_tools_to_pass.into_iter().collect();
     Resolved::new(|problems| match file.builtin_tools {
         file::BuiltinTools::Pass => {
@@ -169,7 +170,7 @@ fn builtin_tools(file: file::Responses) -> Resolved<server::BuiltinTools> {
                 let message = "is \"pass\", and `builtin_tools_to_pass` lists no types";
                 problems.refuse("builtin_tools", message);
             }
-            server::BuiltinTools::Pass(to_pass)
+            BuiltinTools::Pass(to_pass)
         }
         other => {
             if !to_pass.is_empty() {
@@ -177,8 +178,8 @@ fn builtin_tools(file: file::Responses) -> Resolved<server::BuiltinTools> {
                 problems.refuse("builtin_tools_to_pass", message);
             }
             match other {
-                file::BuiltinTools::Refuse => server::BuiltinTools::Refuse,
-                _ => server::BuiltinTools::Drop,
+                file::BuiltinTools::Refuse => BuiltinTools::Refuse,
+                _ => BuiltinTools::Drop,
             }
         }
     })

@@ -3,11 +3,12 @@
 
 use airlock_store::{Location, LocationError, ServerUrl};
 
-use super::{file_env::FileEnv, refused::InvalidValue, resolved::Resolved};
+use super::{file_env::FileEnv, resolved::Resolved};
 use crate::{
     config::{SealKeySource, StoreSeal},
     env_text::EnvText,
     file::StoreKey,
+    refused::InvalidValue,
 };
 
 /// Name of the database without the key, beside the file.

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{
+use super::resolved::{Problems, Resolved};
+use crate::{
+    file,
     refused::{InvalidValue, NamedPart},
-    resolved::{Problems, Resolved},
 };
-use crate::file;
 
 /// The teams and customers, which others name.
 pub(super) struct Groups<'a> {

@@ -5,8 +5,8 @@ mod variables;
 use http::{HeaderName, HeaderValue, Uri};
 
 use self::variables::OtelVariables;
-use super::{endpoint, file_env::FileEnv, refused::InvalidValue, resolved::Resolved};
-use crate::{env_text::EnvText, file};
+use super::{endpoint, file_env::FileEnv, resolved::Resolved};
+use crate::{env_text::EnvText, file, refused::InvalidValue};
 use airlock_telemetry::settings::{Collector, OtlpSettings, TelemetrySettings};
 
 /// Headers that the export itself sets.

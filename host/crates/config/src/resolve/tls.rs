@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{file_env::FileEnv, resolved::Resolved};
 use crate::file::{self, PrivateKey};
-use airlock_server::{ClientAuth, TlsSettings};
+use airlock_ingress::{ClientAuth, TlsSettings};
 use airlock_tls::{IdentitySource, KeySource, is_content};
 
 /// Message about the content of a file in the place of its path. It may be a private key, so it is not quoted.

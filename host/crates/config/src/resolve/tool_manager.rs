@@ -1,6 +1,6 @@
 //! `mcp.tool_manager_config`: one function for each module that takes a part of it.
 
-use super::same_variants::same_variants;
+use super::same_variants::{SameVariants as _, same_variants};
 use crate::file;
 use airlock_agent::{self as agent, results};
 use airlock_core::door::{ApprovalChoice, Budget, ScriptLanguage};
@@ -16,8 +16,8 @@ pub(super) fn agent(file: &file::ToolManager) -> agent::Settings {
         max_tool_bytes: file.max_tool_results.get().bytes(),
         timeout: file.agent_timeout.get().0,
         disable_auto_tool_inject: file.disable_auto_tool_inject,
-        results_as_text: file.results_as_text.into(),
-        approval: file.approval.into(),
+        results_as_text: file.results_as_text.same(),
+        approval: file.approval.same(),
         approval_wait: file.approval_wait.get().0,
     }
 }

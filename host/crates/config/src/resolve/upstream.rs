@@ -6,7 +6,7 @@ use super::{
     file_env::FileEnv,
     http_client, process,
     resolved::{Problems, Resolved},
-    same_variants::same_variants,
+    same_variants::{SameVariants as _, same_variants},
 };
 use crate::{
     file::{self, ConnectionType},
@@ -26,7 +26,7 @@ pub(super) fn resolve(
     Resolved::new(|problems| {
         let timeouts = problems.merge(timeouts(&client));
         let lifecycle = problems.merge(lifecycle(&client));
-        let protocol = Protocol::from(client.protocol.unwrap_or_default());
+        let protocol: Protocol = client.protocol.unwrap_or_default().same();
         if protocol == Protocol::Modern && client.connection_type == ConnectionType::Sse {
             problems.refuse("protocol", "a server over \"sse\" speaks the legacy era alone");
         }
@@ -39,9 +39,9 @@ pub(super) fn resolve(
             waiting: client.max_waiting_calls.unwrap_or_default().count() as usize,
         };
         let restart = client.restart.as_ref().map(restart).unwrap_or_default();
-        let pin = client.pin.unwrap_or_default().into();
+        let pin = client.pin.unwrap_or_default().same();
         let questions = questions(&client);
-        let framing = client.framing.unwrap_or_default().into();
+        let framing = client.framing.unwrap_or_default().same();
         let mut transports = transports(problems, client, env)?.into_iter();
         Some(mcp_client::Settings {
             name: name.clone(),

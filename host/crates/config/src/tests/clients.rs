@@ -105,7 +105,7 @@ fn a_prefix_belongs_to_one_client_and_trust_to_mcp_servers() {
         .clients
         .iter()
         .map(|client| {
-            let prefix = client.policy.prefix.of(&client.name).as_str();
+            let prefix = client.policy.prefix.for_client(&client.name).as_str();
             (prefix, client.policy.prefix == Prefix::Off, client.policy.trust)
         })
         .collect();

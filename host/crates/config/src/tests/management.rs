@@ -5,7 +5,7 @@ use airlock_core::{
     door::credential_digest,
     operator::{Operator, Role},
 };
-use airlock_server::{ConfiguredOperator, ManagementSettings};
+use airlock_operator_api::{ConfiguredOperator, ManagementSettings};
 
 /// A token of the least length.
 const TOKEN: &str = "hunter2-hunter2-hunter2-hunter2-";

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::{
     file::{File, RANGE},
-    key_path::Segment,
+    key_path::{Segment, segments},
     read::read,
 };
 use airlock_core::{
@@ -116,7 +116,7 @@ fn written(unit: Unit, amount: u64) -> Value {
 
 /// Returns the problems of the key in a file that has nothing else.
 fn problems(path: &KeyPath, value: Value) -> Vec<String> {
-    let file = path.segments().iter().rev().fold(value, |inner, segment| match segment {
+    let file = segments(path).iter().rev().fold(value, |inner, segment| match segment {
         Segment::Member(name) => json!({name: inner}),
         Segment::Element(_) | Segment::Named(_) => json!([inner]),
     });

@@ -5,6 +5,8 @@ use std::time::UNIX_EPOCH;
 use super::*;
 use airlock_core::door::ApprovalChoice;
 use airlock_identity::TokenApis;
+use airlock_ingress::{ClientAuth, TlsSettings};
+use airlock_responses::BuiltinTools;
 use airlock_server as server;
 
 #[test]
@@ -96,10 +98,10 @@ fn one_address_has_a_quarter_of_the_connections_by_default() {
 
 #[test]
 fn what_happens_to_built_in_tools_and_to_approvals_is_read_and_checked() {
-    assert_eq!(builtin(&json!({})), server::BuiltinTools::Drop);
-    assert_eq!(builtin(&json!({"builtin_tools": "refuse"})), server::BuiltinTools::Refuse);
+    assert_eq!(builtin(&json!({})), BuiltinTools::Drop);
+    assert_eq!(builtin(&json!({"builtin_tools": "refuse"})), BuiltinTools::Refuse);
     let passing = json!({"builtin_tools": "pass", "builtin_tools_to_pass": ["web_search"]});
-    assert_eq!(builtin(&passing), server::BuiltinTools::Pass(["web_search".to_owned()].into()));
+    assert_eq!(builtin(&passing), BuiltinTools::Pass(["web_search".to_owned()].into()));
     assert_snapshot!(
         error(&responses(&json!({"builtin_tools": "pass"}))),
         @r#"server.responses.builtin_tools: is "pass", and `builtin_tools_to_pass` lists no types"#
@@ -123,7 +125,7 @@ fn responses(value: &Value) -> Value {
     json!({"server": {"responses": value}})
 }
 
-fn builtin(value: &Value) -> server::BuiltinTools {
+fn builtin(value: &Value) -> BuiltinTools {
     good(&responses(value)).server.builtin_tools
 }
 
@@ -163,19 +165,19 @@ fn requests_are_recorded_only_if_that_is_set() {
 #[test]
 fn the_files_of_tls_are_relative_to_the_configuration_and_certificates_need_an_authority() {
     assert_eq!(good(&json!({})).server.tls, None);
-    let expected = server::TlsSettings {
+    let expected = TlsSettings {
         certificate: "/etc/airlock/c.pem".into(),
         key: "/etc/airlock/k.pem".into(),
         client_ca: None,
         client_crl: Vec::new(),
-        client_auth: server::ClientAuth::None,
+        client_auth: ClientAuth::None,
     };
     assert_eq!(good(&tls(json!({}))).server.tls, Some(expected));
     for (auth, expected) in [
-        (Value::Null, server::ClientAuth::Required),
-        (json!("required"), server::ClientAuth::Required),
-        (json!("optional"), server::ClientAuth::Optional),
-        (json!("none"), server::ClientAuth::None),
+        (Value::Null, ClientAuth::Required),
+        (json!("required"), ClientAuth::Required),
+        (json!("optional"), ClientAuth::Optional),
+        (json!("none"), ClientAuth::None),
     ] {
         let config = good(&tls(json!({"client_ca": "ca.pem", "client_auth": auth})));
         let tls = config.server.tls.expect("it has TLS");

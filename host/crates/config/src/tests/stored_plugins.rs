@@ -35,8 +35,8 @@ fn problems(wasm: &Value) -> String {
 
 #[test]
 fn only_the_accepted_component_is_loaded() {
-    let one = ComponentDigest::of(b"one");
-    let two = ComponentDigest::of(b"two");
+    let one = ComponentDigest::compute(b"one");
+    let two = ComponentDigest::compute(b"two");
     let offered = merged(&json!({"stored": {"offered": one.to_string()}}));
     assert!(offered.config.clients.is_empty() && offered.left_out.is_empty());
     let stored = json!({"accepted": one.to_string(), "offered": two.to_string()});
@@ -49,7 +49,7 @@ fn only_the_accepted_component_is_loaded() {
 
 #[test]
 fn a_plugin_has_one_source_and_valid_digests_also_before_it_is_accepted() {
-    let digest = ComponentDigest::of(b"one").to_string();
+    let digest = ComponentDigest::compute(b"one").to_string();
     assert_snapshot!(
         problems(&json!({"component": "p.wasm", "stored": {"accepted": digest}})),
         @"wasm_config.component: cannot be set beside `stored`"
@@ -70,7 +70,7 @@ fn a_plugin_has_one_source_and_valid_digests_also_before_it_is_accepted() {
 
 #[test]
 fn a_file_names_no_component_in_the_store() {
-    let stored = json!({"accepted": ComponentDigest::of(b"one").to_string()});
+    let stored = json!({"accepted": ComponentDigest::compute(b"one").to_string()});
     let file = clients(json!([{
         "name": "p", "connection_type": "wasm", "wasm_config": {"stored": stored},
     }]));

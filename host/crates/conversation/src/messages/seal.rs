@@ -5,6 +5,8 @@
 //! requires with a call: clients send blocks of thinking back as they came, but of a `tool_use` block only
 //! the members that they know.
 
+use std::borrow::Cow;
+
 use airlock_json::{self as json, Caps, raw};
 use serde_json::json;
 
@@ -48,9 +50,8 @@ pub(super) fn of_call(id: &str, extra: &Object) -> Option<String> {
 /// Reads what [`of_call`] wrote: the identifier of the call, and its members in chat.
 pub(super) fn read_call(signature: &str) -> Option<(String, Object)> {
     let text = checked(signature)?;
-    let string = |name| raw::member(text, name).and_then(raw::string);
-    let id = string(CALL)?.into_owned();
-    let signature = string(CALL_SIGNATURE)?.into_owned();
+    let id = member(text, CALL)?.into_owned();
+    let signature = member(text, CALL_SIGNATURE)?.into_owned();
     let member = (EXTRA_CONTENT.to_owned(), thought_signature::write(signature.into()));
     Some((id, Object::from_iter([member])))
 }
@@ -95,9 +96,13 @@ pub(super) fn reasoning(text: String, signature: String) -> Reasoning {
 /// Reads the identifier and the encrypted reasoning of another provider.
 fn foreign(signature: &str) -> Option<(Option<String>, String)> {
     let text = checked(signature)?;
-    let string = |name| raw::member(text, name).and_then(raw::string);
-    let encrypted = string("encrypted")?.into_owned();
-    Some((string("id").filter(|id| id.len() <= MAX_ID).map(Into::into), encrypted))
+    let encrypted = member(text, "encrypted")?.into_owned();
+    Some((member(text, "id").filter(|id| id.len() <= MAX_ID).map(Into::into), encrypted))
+}
+
+/// Returns a text in the JSON text of a signature.
+fn member<'t>(text: &'t str, name: &str) -> Option<Cow<'t, str>> {
+    raw::member(text, name).and_then(raw::string)
 }
 
 /// Returns the JSON text in a signature of the gateway.

@@ -47,6 +47,12 @@ pub trait Provider: Send + Sync + 'static {
     fn status(&self) -> Map<String, Value> {
         Map::new()
     }
+
+    /// Returns whether calls of some callers at least fail fast because the source kept failing; `None` if it has no
+    /// circuit. Must be cheap.
+    fn is_circuit_open(&self) -> Option<bool> {
+        None
+    }
 }
 
 /// Serves requests that only an MCP server has: those for resources and prompts, and the end of
@@ -131,6 +137,7 @@ pub struct Admitted {
     pub(super) chain: Chain,
     is_automatic: bool,
     pub(super) permission: Permission,
+    decided_by: Option<Arc<str>>,
     pub(super) origin: Origin,
     is_substitute: bool,
     /// The span in which the call was decided. It may run elsewhere.
@@ -170,11 +177,17 @@ impl Admitted {
             chain,
             is_automatic,
             permission,
+            decided_by: None,
             origin,
             is_substitute,
             parent,
             place,
         }
+    }
+
+    /// Names the parties that have approved the call.
+    pub(super) fn approved_by(self, decided_by: Option<Arc<str>>) -> Self {
+        Self { decided_by, ..self }
     }
 
     /// Marks that the call takes the place of another one.
@@ -205,6 +218,11 @@ impl Admitted {
     /// Reason for which the call was admitted.
     pub fn permission(&self) -> Permission {
         self.permission
+    }
+
+    /// The parties that have approved the call; `None` if it needed no approval, or if they are not known.
+    pub fn decided_by(&self) -> Option<&str> {
+        self.decided_by.as_deref()
     }
 
     /// The origin of the call.

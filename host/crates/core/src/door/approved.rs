@@ -49,9 +49,24 @@ pub struct Approved {
     pub covers_nested: bool,
     /// True if as many operators have approved it as the tool needs, and not its caller.
     pub by_operators: bool,
+    /// The parties that have approved it, for its record; `None` if the keeper of the call does not know them.
+    pub decided_by: Option<Arc<str>>,
 }
 
 impl Approved {
+    /// Creates the approval of one call of a tool as it is defined now, and of no calls that it makes.
+    pub fn new(entry: &Entry, arguments: &str, decided_by: Option<String>) -> Self {
+        let tool = &entry.tool;
+        Self {
+            tool: tool.name.as_str().into(),
+            definition: tool.digest().into(),
+            arguments: arguments.into(),
+            covers_nested: false,
+            by_operators: entry.needs_two,
+            decided_by: decided_by.map(Into::into),
+        }
+    }
+
     /// Returns whether a call is the one that was approved.
     pub(super) fn covers(&self, entry: &Entry, arguments: &Arguments) -> bool {
         let names = [entry.tool.name.as_str(), entry.tool.full_name.as_str()];

@@ -17,7 +17,6 @@ use super::{
     budget::ChainBudget,
     event,
     report::Report,
-    trace,
 };
 use crate::tool::{Answers, CallError, ErrorKind, HostCode, QuestionKinds, ToolError};
 use airlock_strings::cut;
@@ -112,15 +111,15 @@ impl Caller {
         Self(Arc::new(CallerData { approves_scripts: true, ..(*self.0).clone() }))
     }
 
-    /// Tells the control of a call that is refused before [`Self::admit`] is asked, because there is no such
-    /// tool or its arguments cannot be read.
+    /// Notifies the control of a call that is refused before [`Self::admit`] is asked: there is no such tool, its
+    /// arguments cannot be read, or a person has denied it.
     pub fn report_refusal(&self, name: &str, error: &CallError) {
         self.0.view.report_refusal(&self.0.origin, name, error);
     }
 
-    /// Records the span of a call that waits for an approval outside of the gateway, and is not admitted.
-    pub fn trace_wait(&self, name: &str) {
-        trace::not_admitted(&self.0.origin, self.0.view.membership(), name, None);
+    /// Notifies the control of a call that waits for an approval, and is not admitted, and records its span.
+    pub fn report_wait(&self, name: &str) {
+        self.0.view.report_wait(&self.0.origin, name);
     }
 
     /// The tools that the caller may see.
@@ -191,7 +190,7 @@ impl Caller {
         Ok(Admitted::new(entry, arguments, origin, Permission::Continuation, chain))
     }
 
-    /// Ends a call of a tool that waits for answers under `token`, because nobody will answer.
+    /// Ends a call of a tool that waits for answers under `token`, because no answer will come.
     pub fn forget(&self, name: &str, token: &str) {
         if let Ok(entry) = self.find(&self.0.origin, name)
             && let Some(server) = entry.provider.server()
@@ -281,12 +280,15 @@ impl Caller {
         let permission = match start.parent {
             _ if is_automatic => Permission::Automatic,
             _ if approved.is_some() => Permission::Person,
+            None if origin.has_person() => Permission::Person,
             None => Permission::Caller,
             Some(_) => Permission::Enclosing,
         };
         start.is_approved |= approved.is_some_and(|approved| approved.covers_nested);
         let chain = Chain::new(self.clone(), start, Report::new());
-        Ok(Admitted::new(entry, arguments, origin, permission, chain))
+        let admitted = Admitted::new(entry, arguments, origin, permission, chain);
+        let approved = approved.filter(|_| permission == Permission::Person);
+        Ok(admitted.approved_by(approved.and_then(|approved| approved.decided_by.clone())))
     }
 
     /// Fails if all tools are switched off at this moment, also for a request that began before.
@@ -325,7 +327,7 @@ impl Caller {
     }
 }
 
-/// Fails unless two operators have approved a call of a tool that needs both. A nested call has nobody who could
+/// Fails unless two operators have approved a call of a tool that needs both. A nested call has no caller that could
 /// ask them, so it is refused.
 fn check_operators(
     origin: &Origin,

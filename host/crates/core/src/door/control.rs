@@ -16,7 +16,7 @@ use crate::{
 /// program in the order in which they were added, and last its records, which have a call as admitted only if
 /// all others permit it. If one refuses a call, or its caller leaves before all permit it, those that have
 /// begun it are ended with an error that [has not begun](CallError::has_not_begun), so that they return what
-/// they have taken, and those that were not asked are told by [`Self::call_refused`].
+/// they have taken, and those that were not asked are notified by [`Self::call_refused`].
 pub trait CallControl: Send + Sync + 'static {
     /// Controls an admitted call that is about to run, whatever made it: a request, a script or a
     /// plugin. The call runs only if this succeeds; otherwise it fails with the error, which is marked as
@@ -29,6 +29,10 @@ pub trait CallControl: Send + Sync + 'static {
     /// Takes note of a call that the door has refused: of the nested calls of one chain that are beyond its
     /// budget, the first. Must neither block nor fail.
     fn refused(&self, refusal: &Refusal<'_>);
+
+    /// Takes note of a call that waits for an approval: it is neither admitted nor refused yet. If its caller
+    /// repeats it while it waits, of each repetition. Must neither block nor fail.
+    fn asked(&self, _origin: &Origin, _name: &str) {}
 
     /// Takes note of a call that the door has admitted and that does not run, because of a control before this
     /// one. Must neither block nor fail.

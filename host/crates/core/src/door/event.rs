@@ -42,7 +42,7 @@ pub enum LogLevel {
     Error,
     /// A part does not work.
     Critical,
-    /// Someone must act at once.
+    /// The operator must act at once.
     Alert,
     /// Nothing works.
     Emergency,

@@ -36,10 +36,10 @@ const NOT_KEPT: &str = "…";
 /// records.
 #[derive(Clone, Default)]
 pub struct Ledger {
-    records: Arc<Mutex<Records>>,
+    records: Arc<Mutex<CallRecords>>,
 }
 
-struct Records {
+struct CallRecords {
     calls: Vec<CallRecord>,
     /// Quota for arguments and messages.
     texts: Quota,
@@ -47,7 +47,7 @@ struct Records {
     emitted: Quota,
 }
 
-impl Default for Records {
+impl Default for CallRecords {
     fn default() -> Self {
         Self { calls: Vec::new(), texts: Quota(MAX_TEXT_BYTES), emitted: Quota(MAX_EMITTED_BYTES) }
     }

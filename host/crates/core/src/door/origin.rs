@@ -30,6 +30,8 @@ pub enum Origin {
 pub enum Approval {
     /// The user was asked, by the gateway or by the client itself.
     Given,
+    /// A person has approved the call in the list of calls that wait.
+    ByPerson,
     /// As many operators as the tool needs have approved the call.
     ByOperators,
     /// The user was not asked yet.
@@ -67,7 +69,16 @@ impl Origin {
 
     /// Returns whether a call from this origin counts as approved.
     pub(super) fn approves(&self) -> bool {
-        matches!(self, Self::Caller | Self::McpClient(Approval::Given | Approval::ByOperators))
+        match self {
+            Self::Caller => true,
+            Self::McpClient(approval) => *approval != Approval::Missing,
+            Self::Model | Self::Script | Self::Plugin(_) | Self::Program | Self::Operator => false,
+        }
+    }
+
+    /// Returns whether a person has approved a call of the request itself in the list of calls that wait.
+    pub(super) fn has_person(&self) -> bool {
+        matches!(self, Self::McpClient(Approval::ByPerson | Approval::ByOperators))
     }
 
     /// Returns whether as many operators as the tool needs have approved a call of the request itself.

@@ -332,10 +332,10 @@ impl RelayView {
     /// Returns the templates of all clients, to look for those that may expand to the URIs of other
     /// clients.
     pub fn claims(&self) -> Claims<'_> {
-        Claims::of(self)
+        Claims::new(self)
     }
 
-    /// Ends a request to a client that waits for answers under `token`, because nobody will answer.
+    /// Ends a request to a client that waits for answers under `token`, because no answer will come.
     pub fn forget(&self, client: &ClientName, token: &str) {
         let provider = self.clients.get(client).and_then(|granted| granted.provider.as_ref());
         if let Some(server) = provider.and_then(|provider| provider.server()) {

@@ -54,7 +54,7 @@ impl<'c> Reporter<'c> {
         }
     }
 
-    /// Tells the caller that the source runs the call as a task.
+    /// Reports to the caller that the source runs the call as a task.
     pub fn defer(&self) {
         self.send(|call| Event::Deferred { call });
     }

@@ -5,14 +5,16 @@ use std::{
 };
 
 use futures_util::{FutureExt as _, future::BoxFuture};
-use proptest::{prelude::*, sample::subsequence};
 use serde_json::json;
 
 use super::*;
 use crate::tool::{
-    Allowlist, Answers, CallError, ClientName, Content, Details, Exclusions, HostCode, Policy,
-    ReachedLimit, Tool, ToolDefinition, ToolName, ToolOutput, client,
+    Allowlist, Answers, CallError, ClientName, Content, Details, HostCode, Policy, ReachedLimit,
+    Tool, ToolDefinition, ToolOutput, client,
 };
+
+mod arguments;
+mod properties;
 
 /// Returns the name of the tool that was called.
 struct Echo;
@@ -77,199 +79,6 @@ fn caller(sources: &Sources, filter: &Filter, key: Option<&VirtualKey>, origin: 
 
 fn open_policy(code_mode: bool) -> Policy {
     Policy { execute: Allowlist::All, auto_execute: Allowlist::All, code_mode, ..Policy::default() }
-}
-
-/// Decides a call: as the caller's own call, or, for scripts and plugins, as a nested call.
-fn decide(caller: &Caller, origin: &Origin, name: &str) -> Result<(), CallError> {
-    if let Origin::Script | Origin::Plugin(_) = origin {
-        let own = caller.view().list(&Origin::Caller).next().map(|entry| entry.tool.name.clone());
-        let Some(own) = own else { return Err(CallError::not_found(name)) };
-        let root = Caller::new(caller.view().clone(), Origin::Caller, BUDGET)
-            .admit(own.as_str(), "")
-            .expect("it is listed");
-        return root.chain().admit(origin, name, "").map(drop);
-    }
-    caller.admit(name, "").map(drop)
-}
-
-fn allowlist() -> impl Strategy<Value = Allowlist> {
-    prop_oneof![
-        Just(Allowlist::All),
-        subsequence(TOOLS.to_vec(), 0..=TOOLS.len())
-            .prop_map(|names| Allowlist::parse(&names).expect("no duplicates")),
-    ]
-}
-
-fn policy() -> impl Strategy<Value = Policy> {
-    (allowlist(), exclusions(), allowlist(), any::<[bool; 3]>()).prop_map(
-        |(execute, exclude, auto_execute, [code_mode, allow_on_all_keys, is_owned])| Policy {
-            execute,
-            exclude,
-            auto_execute,
-            code_mode,
-            allow_on_all_keys,
-            is_owned,
-            ..Policy::default()
-        },
-    )
-}
-
-/// Lists that take nothing away, half of them.
-fn exclusions() -> impl Strategy<Value = Exclusions> {
-    let names = subsequence(TOOLS.to_vec(), 0..=TOOLS.len());
-    let list = names.prop_map(|names| Exclusions::parse(&names).expect("no duplicates"));
-    prop_oneof![Just(Exclusions::default()), list]
-}
-
-fn header(items: Vec<String>) -> impl Strategy<Value = Option<String>> {
-    let count = items.len();
-    prop_oneof![
-        Just(None),
-        Just(Some(String::new())),
-        Just(Some(" , ".to_owned())),
-        subsequence(items, 0..=count).prop_map(|items| Some(items.join(" ,"))),
-    ]
-}
-
-fn filter() -> impl Strategy<Value = Filter> {
-    let clients = CLIENTS
-        .iter()
-        .map(|name| (*name).to_owned())
-        .chain(["*".into(), "nobody".into()])
-        .collect();
-    let tools = CLIENTS
-        .iter()
-        .flat_map(|c| TOOLS.iter().map(move |t| format!("{c}-{t}")).chain([format!("{c}-*")]));
-    let tools: Vec<_> = tools.chain(["*".into()]).collect();
-    let excluded: Vec<_> = tools.iter().filter(|item| *item != "*").cloned().collect();
-    (header(clients), header(tools), header(excluded), group()).prop_map(
-        |(clients, tools, excluded, group)| {
-            let mut filter =
-                Filter::parse(clients.as_deref(), tools.as_deref()).excluding(excluded.as_deref());
-            if let Some(group) = group {
-                filter.narrow_to_group(Some(&Arc::new(group)));
-            }
-            filter
-        },
-    )
-}
-
-fn group() -> impl Strategy<Value = Option<ToolGroup>> {
-    let names = prop::sample::select(&CLIENTS[..]).prop_map(client);
-    let tools = prop::collection::btree_map(names, allowlist(), 0..=CLIENTS.len());
-    let group = tools.prop_map(|tools| ToolGroup {
-        name: "Group".to_owned(),
-        slug: GroupSlug::parse("group").expect("a slug"),
-        tools,
-        keys: None,
-    });
-    prop::option::weighted(0.3, group)
-}
-
-fn key() -> impl Strategy<Value = Option<VirtualKey>> {
-    let rows = prop::collection::btree_map(
-        prop::sample::select(&CLIENTS[..]).prop_map(client),
-        allowlist(),
-        0..=CLIENTS.len(),
-    );
-    let names = || prop::sample::select(&CLIENTS[..]).prop_map(client);
-    let excluded = prop::collection::btree_map(names(), exclusions(), 0..=1);
-    let owned = prop::collection::btree_set(names(), 0..=CLIENTS.len());
-    let bounds = prop::collection::btree_map(names(), exclusions(), 0..=CLIENTS.len());
-    let bounds = prop::option::weighted(0.3, bounds);
-    let key = (rows, excluded, owned, bounds).prop_map(|(rows, excluded, owned, bounds)| {
-        let environment =
-            bounds.map(|clients| Arc::new(Environment { name: "bounds".to_owned(), clients }));
-        let grants = Grants { rows, excluded, owned, environment, ..Grants::default() };
-        VirtualKey::from_digest("key", credential_digest("sk-bf-test"), grants)
-    });
-    prop::option::of(key)
-}
-
-fn origin() -> impl Strategy<Value = Origin> {
-    let names: Vec<ToolName> =
-        CLIENTS.iter().flat_map(|c| TOOLS.iter().map(|t| ToolName::new(&client(c), t))).collect();
-    let count = names.len();
-    prop_oneof![
-        Just(Origin::Model),
-        Just(Origin::Script),
-        Just(Origin::Caller),
-        Just(Origin::McpClient(Approval::Given)),
-        Just(Origin::McpClient(Approval::Missing)),
-        subsequence(names, 0..=count).prop_map(|names| Origin::Plugin(Arc::new(
-            names.iter().map(|name| name.as_str().to_owned()).collect()
-        ))),
-    ]
-}
-
-proptest! {
-    /// The guarantee of the door: the tools that are listed for an origin are exactly the tools
-    /// that it can call.
-    #[test]
-    fn listed_tools_are_exactly_the_callable_ones(
-        policies in prop::collection::vec(policy(), 3), filter in filter(), key in key(), origin in origin()
-    ) {
-        let sources = sources(&policies);
-        let caller = caller(&sources, &filter, key.as_ref(), origin.clone());
-        let listed: BTreeSet<String> = caller.list().map(|entry| entry.tool.name.as_str().to_owned()).collect();
-        let every_name = CLIENTS.iter().flat_map(|c| TOOLS.iter().map(move |t| format!("{c}-{t}")));
-        for name in every_name.chain(["executeToolCode".into(), "alpha-nothing".into(), String::new()]) {
-            let decided = decide(&caller, &origin, &name);
-            let callable = !decided.is_err_and(|error| error.code() == HostCode::NotFound);
-            prop_assert_eq!(callable, listed.contains(&name), "{}", name);
-        }
-    }
-
-    #[test]
-    fn a_call_needs_an_approval_if_the_door_refuses_it_without_one(
-        policies in prop::collection::vec(policy(), 3),
-        filter in filter(),
-        key in key(),
-        origin in origin()
-    ) {
-        let sources = sources(&policies);
-        let caller = caller(&sources, &filter, key.as_ref(), origin);
-        let every_name = CLIENTS.iter().flat_map(|c| TOOLS.iter().map(move |t| format!("{c}-{t}")));
-        for name in every_name.chain(["executeToolCode".into(), "alpha-nothing".into()]) {
-            let expected = match caller.admit(&name, "{}") {
-                Ok(_) => Ok(false),
-                Err(error) if error.is_unapproved() => Ok(true),
-                Err(error) => Err(error.to_string()),
-            };
-            let found = caller.needs_approval(&name).map_err(|error| error.to_string());
-            prop_assert_eq!(found, expected, "{}", name);
-        }
-        prop_assert!(caller.ledger().records().is_empty());
-    }
-
-    /// A request never sees more tools than the configuration and the key allow.
-    #[test]
-    fn a_filter_or_a_key_never_adds_tools(policies in prop::collection::vec(policy(), 3), filter in filter(), key in key(), origin in origin()) {
-        let sources = sources(&policies);
-        let narrowed = visible_names(&sources, &origin, &filter, key.as_ref());
-        prop_assert!(narrowed.is_subset(&visible_names(&sources, &origin, &Filter::none(), key.as_ref())));
-        // The operator's own view: a key may own clients that a request without one does not see.
-        let whole = visible_names(&sources, &origin, &Filter::of_operator(), None);
-        prop_assert!(narrowed.is_subset(&whole));
-        for name in narrowed.iter().filter(|name| name.as_str() != "executeToolCode") {
-            let (client_name, tool) = name.as_str().split_once('-').expect("a prefix");
-            let index = CLIENTS.iter().position(|c| *c == client_name).expect("a known client");
-            prop_assert!(policies[index].execute.allows(tool));
-            prop_assert!(!policies[index].exclude.covers_name(tool));
-        }
-    }
-}
-
-fn visible_names(
-    sources: &Sources,
-    origin: &Origin,
-    filter: &Filter,
-    key: Option<&VirtualKey>,
-) -> BTreeSet<ToolName> {
-    caller(sources, filter, key, origin.clone())
-        .list()
-        .map(|entry| entry.tool.name.clone())
-        .collect()
 }
 
 #[test]
@@ -359,17 +168,6 @@ fn arguments_that_were_checked_are_decided_like_their_text_and_not_checked_again
 }
 
 #[test]
-fn scalars_are_the_wanted_members_without_what_is_nested() {
-    let text = r#"{"a":"x","b":[[1,2],{}],"c":{"d":1},"e":2.5,"f":null,"other":"y"}"#;
-    let arguments = Arguments::parse("any", text).expect("an object");
-    let scalars = arguments.scalars(&["a", "b", "c", "e", "f", "g"]);
-    assert_eq!(
-        serde_json::Value::from(scalars),
-        json!({"a": "x", "b": [], "c": {}, "e": 2.5, "f": null})
-    );
-}
-
-#[test]
 fn a_call_of_a_script_needs_an_approval_of_its_own() {
     let sources = code_mode();
     for origin in [Origin::Model, Origin::Caller, Origin::McpClient(Approval::Given)] {
@@ -414,8 +212,10 @@ fn an_approval_covers_one_tool_as_it_was_defined_with_its_arguments_and_what_the
         arguments: "{\"a\":1}".into(),
         covers_nested: true,
         by_operators: false,
+        decided_by: Some("operator \"ann\"".into()),
     };
     let admitted = admit_write(&sources, &approved, "{\"a\":1}").expect("it is approved");
+    assert_eq!(admitted.decided_by(), Some("operator \"ann\""));
     let granted = Origin::Plugin(Arc::new(["alpha-write".to_owned()].into()));
     assert!(admitted.chain().admit(&granted, "alpha-write", "").is_ok(), "its own calls are too");
     let retried = Approved { covers_nested: false, ..approved.clone() };
@@ -449,9 +249,15 @@ fn a_tool_that_two_operators_approve_is_called_by_nobody_else() {
         arguments: "{}".into(),
         covers_nested: true,
         by_operators: false,
+        decided_by: None,
     };
     let by_operators = Approved { by_operators: true, ..by_caller.clone() };
-    for origin in [Origin::Model, Origin::Caller, Origin::McpClient(Approval::Given)] {
+    for origin in [
+        Origin::Model,
+        Origin::Caller,
+        Origin::McpClient(Approval::Given),
+        Origin::McpClient(Approval::ByPerson),
+    ] {
         let caller = caller(&sources, &Filter::none(), None, origin.clone());
         assert_eq!(caller.needs_approval("alpha-write").ok(), Some(true), "{origin:?}");
         assert!(caller.admit("alpha-write", "{}").is_err_and(|error| error.is_unapproved()));
@@ -465,6 +271,21 @@ fn a_tool_that_two_operators_approve_is_called_by_nobody_else() {
     let granted = Origin::Plugin(Arc::new(["alpha-read".to_owned()].into()));
     let nested = admitted.chain().admit(&granted, "alpha-read", "{}").err().expect("it is refused");
     assert_eq!(nested.tool_code(), Some("airlock.declined"));
+}
+
+#[test]
+fn the_permission_of_a_call_over_mcp_says_who_has_approved_it() {
+    let sources = sources(&[Policy { execute: Allowlist::All, ..Policy::default() }]);
+    for (approval, permission) in [
+        (Approval::Given, Some(Permission::Caller)),
+        (Approval::ByPerson, Some(Permission::Person)),
+        (Approval::ByOperators, Some(Permission::Person)),
+        (Approval::Missing, None),
+    ] {
+        let client = caller(&sources, &Filter::none(), None, Origin::McpClient(approval));
+        let admitted = client.admit("alpha-write", "{}").ok();
+        assert_eq!(admitted.map(|call| call.permission()), permission, "{approval:?}");
+    }
 }
 
 fn admit_write(
@@ -494,47 +315,6 @@ fn a_chain_shares_one_budget_and_a_call_beyond_its_depth_is_refused() {
     let too_many = root.chain().admit(&Origin::Script, "alpha-read", "").err();
     assert_eq!(too_many.and_then(|error| error.limit()), limit("nested tool calls"));
     assert_eq!(third.chain().deadline(), root.chain().deadline());
-}
-
-const CANNOT_BE_USED: &str = "the arguments of tool 't' cannot be used: ";
-
-#[test]
-fn blank_arguments_are_an_empty_object_and_other_values_are_refused() {
-    assert_eq!(Arguments::parse("t", " \n").expect("blank is fine").as_str(), "{}");
-    for bad in
-        ["[]", "1", "nul", "{", &format!("{{\"a\":{}1{}}}", "[".repeat(200), "]".repeat(200))]
-    {
-        assert_eq!(Arguments::parse("t", bad).expect_err(bad).code(), HostCode::BadArguments);
-    }
-    let fits = format!("{{\"a\":\"{}\"}}", "x".repeat(MAX_ARGUMENT_BYTES - 8));
-    assert!(Arguments::parse("t", &fits).is_ok());
-    assert!(Arguments::parse("t", &format!("{fits} ")).is_err());
-}
-
-#[test]
-fn arguments_with_a_duplicate_key_are_refused_at_any_depth() {
-    for (text, key) in [
-        (r#"{"path":"/allowed","path":"/etc"}"#, "path"),
-        (r#"{"path":1,"\u0070ath":2}"#, "path"),
-        (r#"{"filter":[{"items":{"id":1,"id":2}}]}"#, "id"),
-    ] {
-        let error = Arguments::parse("t", text).expect_err(text);
-        let expected = format!("{CANNOT_BE_USED}the key {key:?} occurs twice in one object");
-        assert_eq!(error.to_string(), expected);
-    }
-    assert!(Arguments::parse("t", r#"{"a":{"a":1},"b":[{"a":1},{"a":2}]}"#).is_ok());
-}
-
-#[test]
-fn arguments_that_take_too_much_memory_are_refused_before_they_are_parsed() {
-    assert!(Arguments::parse("t", &small_objects(10_000)).is_ok());
-    let error = Arguments::parse("t", &small_objects(140_000)).expect_err("it takes 64 MiB");
-    let expected = format!("{CANNOT_BE_USED}takes more than 33554432 bytes of memory when parsed");
-    assert!(error.to_string().starts_with(&expected), "{error}");
-}
-
-fn small_objects(count: usize) -> String {
-    format!(r#"{{"a":[{}0]}}"#, r#"{"":0},"#.repeat(count))
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! The span of each call: of one that runs, waits for an approval or is refused. It names the tool, its
 //! client, the key and the decision, and has neither arguments nor results.
 
-use super::{Admitted, Chain, Membership, Origin, arguments::MAX_NAME_BYTES};
+use super::{Admitted, Chain, Membership, Origin, View, arguments::MAX_NAME_BYTES};
 use crate::tool::{CallError, ToolOutput};
 use airlock_telemetry::{Span, names};
 
@@ -23,7 +23,7 @@ pub(super) struct CallSpan {
 impl CallSpan {
     /// Starts the span of a call that is about to run.
     pub(super) fn begin(call: &Admitted) -> Self {
-        let span = start(&call.parent, call.tool.name.as_str());
+        let span = start(&call.parent, Some(call.tool.name.as_str()));
         let is_recorded = span.is_recorded();
         if is_recorded {
             let membership = call.chain.view().membership();
@@ -87,27 +87,31 @@ impl Drop for CallSpan {
 }
 
 /// Records the span of a call that the door does not admit: it is refused, or needs an approval first.
-pub(super) fn not_admitted(
-    origin: &Origin,
-    membership: &Membership,
-    name: &str,
-    error: Option<&CallError>,
-) {
-    // The name may be of any length: no such tool may exist.
-    let name = &name[..name.floor_char_boundary(MAX_NAME_BYTES)];
-    let span = start(&Span::current(), name);
+pub(super) fn not_admitted(view: &View, origin: &Origin, name: &str, error: Option<&CallError>) {
+    if !airlock_telemetry::is_on() {
+        return;
+    }
+    let offered = view.find(origin, name).map(|entry| entry.tool.name.as_str());
+    let span = start(&Span::current(), offered);
     if !span.is_recorded() {
         return;
     }
-    describe(&span, name, origin, membership);
+    // The name may be of any length: no such tool may exist.
+    let name = &name[..name.floor_char_boundary(MAX_NAME_BYTES)];
+    describe(&span, name, origin, view.membership());
     match error {
         Some(error) if !waits(error) => decide(&span, REFUSED, Some(error)),
         _ => decide(&span, PENDING, None),
     }
 }
 
-fn start(parent: &Span, name: &str) -> Span {
-    Span::internal(|| format!("execute_tool {name}")).child_of(parent).start()
+/// Starts the span of a call of a tool; `None` for one that is not offered, because callers and models invent names.
+fn start(parent: &Span, offered: Option<&str>) -> Span {
+    let span = Span::internal(|| match offered {
+        Some(tool) => format!("{} {tool}", names::EXECUTE_TOOL),
+        None => names::EXECUTE_TOOL.to_owned(),
+    });
+    span.child_of(parent).start()
 }
 
 fn describe(span: &Span, name: &str, origin: &Origin, membership: &Membership) {

@@ -138,7 +138,7 @@ impl View {
             let rules = ToolRules::new(source.client, source.policy, filter, key)
                 .switched_off(source.is_switched_off);
             for tool in source.tools.iter().filter(|tool| rules.show(tool)) {
-                entries.insert(tool.name.clone(), Entry::of(&source, tool));
+                entries.insert(tool.name.clone(), Entry::new(&source, tool));
                 if tool.full_name != tool.name {
                     full_names.insert(tool.full_name.clone(), tool.name.clone());
                 }
@@ -210,13 +210,21 @@ impl View {
         self.control.as_ref()
     }
 
-    /// Tells the control of a call of the request that is refused before [`Caller::admit`](super::Caller::admit)
-    /// is asked, because there is no such tool or its arguments cannot be read.
+    /// Notifies the control of a call of the request that is refused before [`Caller::admit`](super::Caller::admit)
+    /// is asked: there is no such tool, its arguments cannot be read, or a person has denied it.
     pub fn report_refusal(&self, origin: &Origin, name: &str, error: &CallError) {
         self.tell_refused(origin, None, name, error);
     }
 
-    /// Tells the control of a call that is refused.
+    /// Notifies the control of a call of the request that waits for an approval, and records its span.
+    pub fn report_wait(&self, origin: &Origin, name: &str) {
+        trace::not_admitted(self, origin, name, None);
+        if let Some(control) = &self.control {
+            control.asked(origin, name);
+        }
+    }
+
+    /// Notifies the control of a call that is refused.
     pub(super) fn tell_refused(
         &self,
         origin: &Origin,
@@ -224,7 +232,7 @@ impl View {
         name: &str,
         error: &CallError,
     ) {
-        trace::not_admitted(origin, &self.membership, name, Some(error));
+        trace::not_admitted(self, origin, name, Some(error));
         let Some(control) = &self.control else { return };
         let name = &cut(name.to_owned(), MAX_NAME_BYTES);
         let membership = &self.membership;
@@ -404,7 +412,7 @@ impl Entry {
         self.placement == Placement::Meta && self.tool.annotations.read_only != Some(true)
     }
 
-    fn of(source: &Source<'_>, tool: &Arc<Tool>) -> Self {
+    fn new(source: &Source<'_>, tool: &Arc<Tool>) -> Self {
         let approval = ToolApproval::new(source.policy, source.unaccepted, tool);
         Self {
             tool: tool.clone(),

@@ -4,6 +4,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::tool::{CallError, CallFailure, ErrorKind, HostCode, ToolError};
+use airlock_json::weight::weight;
+use airlock_strings::{cut, visible_line};
+
+/// Maximum bytes of the reason of a denial.
+pub const MAX_REASON_BYTES: usize = 1_000;
 
 /// Failure of a call, as a script can handle it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -19,9 +24,10 @@ pub struct AnswerError {
 }
 
 impl AnswerError {
-    /// Creates the failure of a call that a person has denied, with the reason that was given; empty
-    /// for none.
+    /// Creates the failure of a call that a person has denied, with the [reason](denial_reason) that was given;
+    /// empty for none.
     pub fn denied(reason: &str) -> Self {
+        let reason = denial_reason(reason);
         let colon = if reason.is_empty() { "" } else { ": " };
         Self {
             kind: ErrorKind::Denied,
@@ -40,6 +46,13 @@ impl AnswerError {
     /// Message for the script.
     pub fn message(&self) -> &str {
         &self.message
+    }
+
+    /// Returns the memory that the failure takes, in bytes.
+    pub fn bytes(&self) -> usize {
+        let code = self.code.as_ref().map_or(0, String::len);
+        let data = self.data.as_ref().map_or(0, weight);
+        code.saturating_add(self.message.len()).saturating_add(data)
     }
 }
 
@@ -68,9 +81,29 @@ impl From<AnswerError> for CallError {
     }
 }
 
+/// Returns the reason of a denial as scripts, models and records have it: on one line, without hidden characters, and
+/// cut to [`MAX_REASON_BYTES`]. Empty if it is blank.
+pub fn denial_reason(reason: &str) -> String {
+    cut(visible_line(reason.trim()), MAX_REASON_BYTES)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_reason_of_a_denial_is_one_visible_line_of_bounded_length() {
+        let shown = denial_reason(" no\u{202e}\nway ");
+        assert!(!shown.contains(['\u{202e}', '\n', ' ']), "{shown}");
+        assert!(shown.starts_with("no") && shown.ends_with("way"), "{shown}");
+        assert_eq!(denial_reason(" \n"), "");
+        assert_eq!(denial_reason(&"x".repeat(MAX_REASON_BYTES)).len(), MAX_REASON_BYTES);
+        let cut = denial_reason(&"\u{202e}".repeat(MAX_REASON_BYTES));
+        assert!(cut.len() <= MAX_REASON_BYTES && cut.ends_with('…'), "{cut}");
+        assert_eq!(denial_reason(&cut), cut, "it is the same after it was stored and read");
+        let failure = AnswerError::denied(&"x".repeat(2 * MAX_REASON_BYTES));
+        assert!(failure.message().len() < 2 * MAX_REASON_BYTES, "{}", failure.message().len());
+    }
 
     #[test]
     fn a_denial_tells_the_script_the_reason_that_was_given() {

@@ -23,7 +23,7 @@ pub struct Called {
 pub struct Call {
     /// The call.
     pub called: Called,
-    /// How far it has come.
+    /// Its stage.
     pub stage: Stage,
 }
 
@@ -43,7 +43,7 @@ pub enum Stage {
         until_ms: i64,
     },
     /// It was in doubt, and may be sent once more. The calls that a plugin makes in it need an
-    /// approval of their own: nobody was shown them.
+    /// approval of their own: they were not shown.
     Retried {
         /// Number of attempts that were made before.
         attempts: u32,

@@ -51,23 +51,23 @@ struct SecretPatterns {
     /// Replacement text of each secret.
     markers: Vec<String>,
     /// Patterns of the plain values and their base64.
-    texts: Patterns,
+    texts: PatternSet,
     /// Patterns of the values in hexadecimal, in any case.
-    hex: Patterns,
+    hex: PatternSet,
     /// Values that are JSON numbers, with the index of the secret.
     numbers: Vec<(String, usize)>,
     /// True if a secret has a space, which form-encoding writes as `+`.
     has_space: bool,
 }
 
-struct Patterns {
+struct PatternSet {
     nfa: NFA,
     start: StateID,
-    owners: Vec<Owner>,
+    owners: Vec<SecretOwner>,
 }
 
 #[derive(Clone, Copy)]
-struct Owner {
+struct SecretOwner {
     /// Index of the secret's marker.
     secret: usize,
     /// True if the secret is also searched for in escaped text.
@@ -99,7 +99,7 @@ impl Scrubber {
         let mut hex = Vec::new();
         for (secret, &(_, value)) in secrets.iter().enumerate() {
             let is_long = value.len() >= LONG_BYTES;
-            let owner = Owner { secret, is_long };
+            let owner = SecretOwner { secret, is_long };
             texts.push((owner, value.to_owned()));
             if is_long {
                 texts.extend(forms::base64(value.as_bytes()).into_iter().map(|form| (owner, form)));
@@ -108,8 +108,8 @@ impl Scrubber {
         }
         Ok(Self(Some(SecretPatterns {
             markers: markers(&secrets),
-            texts: Patterns::new(texts, false)?,
-            hex: Patterns::new(hex, true)?,
+            texts: PatternSet::new(texts, false)?,
+            hex: PatternSet::new(hex, true)?,
             numbers: secrets
                 .iter()
                 .enumerate()
@@ -229,8 +229,8 @@ impl SecretPatterns {
     }
 }
 
-impl Patterns {
-    fn new(patterns: Vec<(Owner, String)>, in_any_case: bool) -> Result<Self, BadSecret> {
+impl PatternSet {
+    fn new(patterns: Vec<(SecretOwner, String)>, in_any_case: bool) -> Result<Self, BadSecret> {
         let (owners, patterns): (Vec<_>, Vec<_>) = patterns.into_iter().unzip();
         let nfa = NFA::builder()
             .ascii_case_insensitive(in_any_case)

@@ -84,7 +84,7 @@ fn flattened(root: &mut Map<String, Value>, made: &mut BTreeSet<&'static str>) -
     combines || refers
 }
 
-/// Tells the model which arguments belong together, if there are alternatives.
+/// Describes for the model which arguments belong together, if there are alternatives.
 fn describe(root: &mut Map<String, Value>, alternatives: &[Vec<String>]) {
     if alternatives.iter().filter(|names| !names.is_empty()).count() < 2 {
         return;

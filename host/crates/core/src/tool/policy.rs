@@ -292,7 +292,7 @@ pub enum Prefix {
 impl Prefix {
     /// Returns the prefix that separates the tools of `client` from those of other clients. Without
     /// a prefix, the client's name is what a tool gets whose own name is taken.
-    pub fn of<'p>(&'p self, client: &'p ClientName) -> &'p ClientName {
+    pub fn for_client<'p>(&'p self, client: &'p ClientName) -> &'p ClientName {
         match self {
             Self::Other(prefix) => prefix,
             Self::Client | Self::Off => client,

@@ -1,4 +1,4 @@
-//! When the key set is fetched, and how long it is used.
+//! Fetches of the key set, and the time for which it is used.
 
 use std::sync::Arc;
 

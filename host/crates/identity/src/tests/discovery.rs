@@ -1,4 +1,4 @@
-//! How the key set of an issuer is found, and where its responses may lead.
+//! Discovery of the key set of an issuer, and the places to which its responses may lead.
 
 use super::*;
 

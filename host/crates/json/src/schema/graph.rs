@@ -223,7 +223,9 @@ impl<'s> GraphReader<'s, '_> {
     }
 
     fn pattern_cost(&mut self, number: usize, text: &'s str) -> Result<u64, Misplaced> {
-        self.pattern_costs.of(text).map_err(|problem| (self.graph.places[number].clone(), problem))
+        self.pattern_costs
+            .cost(text)
+            .map_err(|problem| (self.graph.places[number].clone(), problem))
     }
 
     /// Finds the targets of a reference: one for a pointer, and all anchors with the name for an

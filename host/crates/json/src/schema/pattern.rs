@@ -36,7 +36,7 @@ impl<'s, 'w> PatternCosts<'s, 'w> {
     /// Returns the upper bound on the cost of a match for each byte of text, in the units of
     /// [`super::walk`]. Fails if the pattern is not valid or too large, if the document has too
     /// many patterns, or if too little work is left.
-    pub(super) fn of(&mut self, pattern: &'s str) -> Result<u64, Problem> {
+    pub(super) fn cost(&mut self, pattern: &'s str) -> Result<u64, Problem> {
         if let Some(&cost) = self.known.get(pattern) {
             return Ok(cost);
         }

@@ -17,7 +17,10 @@ use airlock_core::{
         Allowlist, Answers, CallError, ClientName, ErrorKind, HostCode, Policy, Tool, ToolOutput,
     },
 };
-use airlock_store::{Settings, limits::CountSelection};
+use airlock_store::{
+    Settings,
+    limits::{CountSelection, MAX_CHANGED_LIMITS},
+};
 use futures_util::{
     FutureExt as _,
     future::{BoxFuture, join_all},
@@ -121,6 +124,7 @@ on_both! {
     as_many_calls_run_as_the_limit,
     a_call_that_waits_for_the_store_takes_no_place_of_those_that_run,
     a_gateway_with_many_calls_counts_a_share_in_memory,
+    a_gateway_that_ends_returns_the_rest_of_its_shares_and_leases_no_more,
     a_caller_that_leaves_takes_nothing,
     a_call_that_ends_after_its_limit_was_removed_leaves_no_count,
 }
@@ -346,6 +350,35 @@ async fn a_gateway_with_many_calls_counts_a_share_in_memory(home: TestHome) {
     assert_eq!(state(&other, "l").await.used, 62, "the store was not asked");
     advance(Duration::from_secs(1)).await;
     assert_eq!(state(&limiter, "l").await.used, 21, "the rest of the share is returned");
+}
+
+async fn a_gateway_that_ends_returns_the_rest_of_its_shares_and_leases_no_more(home: TestHome) {
+    // More than one transaction returns.
+    let ids: Vec<_> = (0..MAX_CHANGED_LIMITS).map(|number| format!("l-{number}")).collect();
+    let limits = ids.iter().map(|id| Limit { owner: Owner::Key(id.clone()), ..calls(id, 100_000) });
+    let limits: Vec<_> = limits.chain([calls("all", 100_000)]).collect();
+    let limiter = home.limiter(&limits);
+    let live = limiter.limits();
+    for limit in &limits {
+        let live = live.find(&limit.id).expect("it exists");
+        for _ in 0..60 {
+            live.local.note_call(1, Instant::now());
+        }
+    }
+    for id in &ids {
+        call(&limiter, id).await.expect("it passes");
+    }
+    let other = home.limiter(&limits);
+    for id in &ids {
+        assert!(state(&other, id).await.used > 60, "a share is out");
+    }
+    limiter.end().await;
+    for id in &ids {
+        assert_eq!(state(&other, id).await.used, 1);
+    }
+    assert_eq!(state(&other, "all").await.used, ids.len() as u64);
+    call(&limiter, "l-0").await.expect("it passes");
+    assert_eq!(state(&other, "l-0").await.used, 2, "the store counts it");
 }
 
 async fn a_caller_that_leaves_takes_nothing(home: TestHome) {

@@ -33,6 +33,8 @@ pub(super) struct Collected {
     pub(super) flushed: Vec<oneshot::Sender<()>>,
     /// Limits whose counts are forgotten after the batch.
     pub(super) removed: BTreeSet<String>,
+    /// True if the unused parts of all shares are returned after the batch.
+    pub(super) returns_shares: bool,
     /// Addresses of the limits of the batch.
     limits: BTreeSet<usize>,
     pub(super) wishes: BTreeMap<String, (Arc<LiveLimit>, LeaseWish)>,
@@ -50,6 +52,7 @@ impl Collected {
     pub(super) fn add(&mut self, job: Job, now: Instant) {
         match job {
             Job::Settle(settlement) => self.settle(settlement),
+            Job::ReturnShares => self.returns_shares = true,
             Job::Flush(flushed) => self.flushed.push(flushed),
             Job::Forget(removed) => self.removed.extend(removed),
             Job::Take { take, reply, place } => {

@@ -11,7 +11,7 @@ use crate::{
     token::TokenDigest,
 };
 use airlock_config::Element;
-use airlock_server::ManagementRefusal;
+use airlock_operator_api::ManagementRefusal;
 use airlock_strings::hex;
 
 /// Longest time that the value before a rotation stays valid.

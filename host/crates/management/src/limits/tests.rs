@@ -11,8 +11,8 @@ use super::*;
 use crate::{Apply, FirstConnection, NotApplied, PluginState, Preview, ServiceSettings};
 use airlock_config::Config;
 use airlock_core::operator::Role;
+use airlock_operator_api::{Management as _, ManagementRequest};
 use airlock_plugin::{InspectError, Metadata};
-use airlock_server::{Management as _, ManagementRequest};
 use airlock_store::LazyDatabase;
 
 const KEYS: &str = "/api/governance/virtual-keys";

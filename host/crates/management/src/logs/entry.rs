@@ -61,10 +61,12 @@ fn tool_members(call: &LoggedToolCall) -> Map<String, Value> {
             ("server_label", json!(call.client)),
             ("origin", json!(call.origin)),
             ("decision", json!(call.decision)),
+            ("decided_by", json!(call.decided_by)),
             ("run_id", json!(call.run)),
             ("latency", json!(call.duration_us.map(latency))),
             ("cost", json!(call.cost.map(dollars))),
             ("fuel", json!(call.fuel)),
+            ("memory_bytes", json!(call.memory_bytes)),
             ("error_details", json!(call.code.as_ref().map(|code| json!({"code": code})))),
             ("arguments_digest", json!(call.arguments_digest.as_ref().map(|digest| hex(digest)))),
             ("result_digest", json!(call.result_digest.as_ref().map(|digest| hex(digest)))),
@@ -137,6 +139,7 @@ fn common(status: CallStatus, at_ms: i64, id: &str, party: &LoggedParty) -> Map<
     [
         ("id", json!(id)),
         ("timestamp", json!(rfc3339(at_ms))),
+        ("timestamp_ms", json!(at_ms)),
         // Bifrost has three states; `outcome` has them all.
         ("status", json!(bifrost_status(status))),
         ("outcome", json!(status.name())),

@@ -8,7 +8,7 @@ use super::{
     query::{Dimension, LogQuery},
 };
 use crate::{operators::rfc3339, service::Service};
-use airlock_server::ManagementRefusal;
+use airlock_operator_api::ManagementRefusal;
 use airlock_store::call_log::{GroupSums, LogFilter, LogGrouping, LogKind, LogProperty, LogSums};
 
 /// Values of a property in a ranking.

@@ -6,7 +6,7 @@ use url::form_urlencoded;
 
 use crate::refusal::invalid;
 use airlock_core::unix_time::{milliseconds, unix_milliseconds};
-use airlock_server::ManagementRefusal;
+use airlock_operator_api::ManagementRefusal;
 use airlock_store::call_log::{
     CallStatus, Histogram, LogCursor, LogFilter, LogKind, LogOrder, LogPage, LogProperty, LogSort,
     MAX_VALUES,
@@ -141,6 +141,7 @@ impl LogQuery {
             }
             ("origins", LogKind::Tools) => filter.origins = origins(value)?,
             ("parent_request_ids", LogKind::Tools) => filter.parents = values(name, value)?,
+            ("run_ids", LogKind::Tools) => filter.runs = values(name, value)?,
             ("dimension", LogKind::Models) => *dimension = Some(parse_dimension(value)?),
             // Filter data has all dimensions, however many are asked for.
             ("dimensions", _) => {}
@@ -215,7 +216,9 @@ fn dimensions() -> String {
 
 fn unknown(kind: LogKind, name: &str) -> ManagementRefusal {
     let own = match kind {
-        LogKind::Tools => "`tool_names`, `server_labels`, `origins`, `parent_request_ids`",
+        LogKind::Tools => {
+            "`tool_names`, `server_labels`, `origins`, `parent_request_ids`, `run_ids`"
+        }
         LogKind::Models => "`models`, `providers`, `dimension`",
     };
     let name = cut(name.to_owned(), 64);

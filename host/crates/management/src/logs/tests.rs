@@ -71,7 +71,8 @@ fn contents_and_salts_are_for_who_may_see_them() {
         tool: "notes-add".to_owned(),
         client: None,
         origin: "model".to_owned(),
-        decision: "automatic".to_owned(),
+        decision: "person".to_owned(),
+        decided_by: Some("operator \"ann\"".to_owned()),
         party: LoggedParty::default(),
         parent: None,
         run: None,
@@ -79,6 +80,7 @@ fn contents_and_salts_are_for_who_may_see_them() {
         duration_us: Some(1_500),
         cost: Some(2_000_000),
         fuel: None,
+        memory_bytes: Some(1 << 20),
         arguments_digest: Some([1; 32]),
         result_digest: None,
         salt: Some([7; 32]),
@@ -90,6 +92,10 @@ fn contents_and_salts_are_for_who_may_see_them() {
     assert_eq!(shown["arguments_salt"], "07".repeat(16));
     assert_eq!((&shown["status"], &shown["outcome"]), (&json!("error"), &json!("refused")));
     assert_eq!((&shown["latency"], &shown["cost"]), (&json!(1.5), &json!(2.0)));
+    assert_eq!(
+        (&shown["decided_by"], &shown["memory_bytes"]),
+        (&json!("operator \"ann\""), &json!(1 << 20))
+    );
     let hidden = entry::whole_tool_call(&call, None, false);
     assert_eq!(hidden["contents"], "hidden");
     assert!(hidden.get("arguments_salt").is_none() && hidden.get("arguments").is_none());

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::token::{self, TokenDigest};
 use airlock_core::operator::Role;
 use airlock_identity::{IdClaims, LoginSettings};
-use airlock_server::{OidcRole, OidcSettings};
+use airlock_operator_api::{OidcRole, OidcSettings};
 use airlock_store::operator_session::SessionRules;
 
 /// The rules that hold at present.
@@ -24,7 +24,7 @@ impl LoginRules {
     }
 
     /// Returns the rules after a change of the file. The provider stays until the gateway is restarted. Without
-    /// it in the file, nobody is an operator until then: the roles of another provider or client are not about
+    /// it in the file, no person is an operator until then: the roles of another provider or client are not about
     /// the people of this one.
     pub(super) fn followed_by(&self, wanted: Option<&OidcSettings>) -> Self {
         let LoginSettings { issuer, client_id, .. } = &self.settings.login;

@@ -13,8 +13,8 @@ use crate::{
 use airlock_config::{LeftOutReason, StoredComponents, environment};
 use airlock_core::tool::{ClientName, Policy};
 use airlock_lock::Lock;
+use airlock_operator_api::ManagementRefusal;
 use airlock_plugin::{Drift, Grant, Metadata, Rights};
-use airlock_server::ManagementRefusal;
 use airlock_store::entries::{EntryKind, EntryValue};
 use airlock_strings::visible_line;
 

@@ -11,8 +11,8 @@ use crate::{
     service::{Apply, Service},
 };
 use airlock_config::{Element, StoredComponents, redacted};
+use airlock_operator_api::ManagementRefusal;
 use airlock_plugin::{RequestSummary, requested_limits};
-use airlock_server::ManagementRefusal;
 use airlock_store::{components::ComponentDigest, entries::EntryKind};
 use airlock_strings::{cut, visible, visible_line};
 
@@ -26,7 +26,7 @@ const MAX_DESCRIPTION_BYTES: usize = 4 << 10;
 /// Returns a plugin without its components: where it comes from, and its state on this gateway.
 pub(super) fn summary(element: &Element, gateway: Option<&dyn Apply>) -> Value {
     let value = element.value.as_ref();
-    let stored = value.and_then(StoredComponents::of);
+    let stored = value.and_then(StoredComponents::read);
     let shown = value.map(|value| redacted(EntryKind::Client, value)).unwrap_or_default();
     let state = gateway.and_then(|gateway| gateway.plugin(&element.name));
     let mut document = json!({
@@ -52,7 +52,7 @@ pub(super) fn summary(element: &Element, gateway: Option<&dyn Apply>) -> Value {
 }
 
 /// Components that were inspected, or the reasons that they cannot be.
-type Found = BTreeMap<ComponentDigest, Result<Arc<Inspected>, ManagementRefusal>>;
+type InspectedComponents = BTreeMap<ComponentDigest, Result<Arc<Inspected>, ManagementRefusal>>;
 
 impl Service {
     /// Returns a plugin without its components.
@@ -68,11 +68,11 @@ impl Service {
         name: &str,
         purpose: Purpose,
     ) -> Result<Value, ManagementRefusal> {
-        let mut found = Found::new();
+        let mut found = InspectedComponents::new();
         for _ in 0..MAX_ATTEMPTS {
             let state = self.state().await?;
             let (name, value) = plugin(&state, name)?;
-            let Some(stored) = StoredComponents::of(value) else {
+            let Some(stored) = StoredComponents::read(value) else {
                 return Ok(self.plugin_summary(&state, &name));
             };
             let digests = stored.digests();
@@ -104,11 +104,11 @@ impl Service {
         state: &State,
         name: &str,
         value: &Value,
-        found: &Found,
+        found: &InspectedComponents,
     ) -> Result<Value, ManagementRefusal> {
         let mut document = self.plugin_summary(state, name);
         let StoredComponents { accepted, offered } =
-            StoredComponents::of(value).unwrap_or_default();
+            StoredComponents::read(value).unwrap_or_default();
         let accepted = accepted.and_then(|digest| found.get_key_value(&digest));
         let before = accepted.and_then(|(_, inspected)| inspected.as_ref().ok());
         let before = before.map(|inspected| &inspected.metadata);

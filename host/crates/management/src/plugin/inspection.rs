@@ -15,8 +15,8 @@ use crate::{
     refusal::{busy, conflict, invalid, refusal, unavailable},
     service::{Apply, NotApplied, Service},
 };
+use airlock_operator_api::ManagementRefusal;
 use airlock_plugin::{InspectError, Metadata};
-use airlock_server::ManagementRefusal;
 use airlock_store::components::ComponentDigest;
 use airlock_strings::with_causes;
 
@@ -53,7 +53,7 @@ pub(crate) struct Inspections {
 }
 
 /// Right to inspect a component.
-struct Turn<'i> {
+struct InspectionPermit<'i> {
     _place: Option<SemaphorePermit<'i>>,
     _turn: SemaphorePermit<'i>,
 }
@@ -93,7 +93,7 @@ impl Inspections {
     }
 
     /// Waits until a component may be inspected. Fails if too many requests wait already.
-    async fn turn(&self, purpose: Purpose) -> Result<Turn<'_>, ManagementRefusal> {
+    async fn turn(&self, purpose: Purpose) -> Result<InspectionPermit<'_>, ManagementRefusal> {
         let place = match purpose {
             Purpose::Show => Some(self.waiting.try_acquire().map_err(|_| {
                 busy("inspections_busy", "too many requests wait for components to be inspected")
@@ -105,7 +105,7 @@ impl Inspections {
             Purpose::Change => &self.changing,
         };
         let turn = turns.acquire().await.expect("it is never closed");
-        Ok(Turn { _place: place, _turn: turn })
+        Ok(InspectionPermit { _place: place, _turn: turn })
     }
 }
 

@@ -20,8 +20,8 @@ use super::*;
 use crate::{FirstConnection, PluginState, Preview, ServiceSettings};
 use airlock_config::Config;
 use airlock_core::operator::Role;
+use airlock_operator_api::{Management as _, ManagementRequest};
 use airlock_plugin::{InspectError, Metadata};
-use airlock_server::{Management as _, ManagementRequest};
 use airlock_store::{
     LazyDatabase,
     entries::{EntryChange, EntryChanged, EntryValue},
@@ -241,12 +241,12 @@ async fn an_acceptance_is_reverted_unless_the_gateway_has_loaded_its_component()
 async fn an_accepted_component_that_cannot_be_read_is_shown_and_replaced() {
     let desk = Desk::new();
     let two = desk.upload("p", b"two").await["offered"]["digest"].clone();
-    let offered = ComponentDigest::of(b"two");
+    let offered = ComponentDigest::compute(b"two");
     let mut element = {
         let state = desk.service.state().await.expect("read");
         plugin(&state, "p").expect("it is there").1.clone()
     };
-    let absent = ComponentDigest::of(b"absent");
+    let absent = ComponentDigest::compute(b"absent");
     StoredComponents { accepted: Some(absent), offered: Some(offered) }.write(&mut element);
     let database = desk.service.database().await.expect("a store");
     let revision = database.entries().await.expect("read").revision;
@@ -317,8 +317,8 @@ fn a_name_in_the_query_is_one_of_a_client() {
 
 #[test]
 fn only_the_digest_that_waits_is_accepted() {
-    let one = ComponentDigest::of(b"one");
-    let two = ComponentDigest::of(b"two");
+    let one = ComponentDigest::compute(b"one");
+    let two = ComponentDigest::compute(b"two");
     let mut element = json!({"wasm_config": {}});
     let none = offered(&element, &acceptance(&one.to_string())).expect_err("nothing waits");
     assert_eq!(none.status.as_u16(), 409);

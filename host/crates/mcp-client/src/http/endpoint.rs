@@ -43,7 +43,7 @@ pub(crate) enum Purpose {
 
 impl Purpose {
     /// Returns the purpose of a message.
-    pub(crate) fn of(kind: &OutgoingKind) -> Self {
+    pub(crate) fn from_kind(kind: &OutgoingKind) -> Self {
         match kind {
             OutgoingKind::Request(head)
                 if OWN_METHODS.contains(&head.method) && head.headers.is_empty() =>

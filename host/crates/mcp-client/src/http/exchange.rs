@@ -27,7 +27,7 @@ impl HttpSession {
     pub(super) async fn exchange(&self, message: Outgoing) -> Result<(), SendError> {
         let Outgoing { text, kind } = message;
         let _permit = self.connection.permit(&kind).await?;
-        let purpose = Purpose::of(&kind);
+        let purpose = Purpose::from_kind(&kind);
         let had_session = self.id.get().is_some();
         let mut own = self.headers(&kind);
         self.add_own(&mut own);

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use futures_util::{FutureExt as _, future::join_all};
 use serde_json::json;
 use tokio::{io::AsyncWriteExt as _, time::sleep};
@@ -29,6 +31,54 @@ impl Server {
         let result = json!({"protocolVersion": version, "capabilities": {"tools": {"listChanged": true}, "logging": {}}, "serverInfo": {"name": "a\nb", "version": "1"}});
         self.respond(&initialize, result).await;
     }
+}
+
+/// Records methods with their errors, and the ends of connections without a method.
+#[derive(Default)]
+struct Observed(Mutex<Vec<(&'static str, Option<&'static str>)>>);
+
+impl LinkObserver for Observed {
+    fn request_ended(&self, method: &'static str, _: Duration, error: Option<&'static str>) {
+        self.0.lock().push((method, error));
+    }
+
+    fn session_ended(&self, _: Duration, error: Option<&'static str>) {
+        self.0.lock().push(("", error));
+    }
+}
+
+#[tokio::test]
+async fn requests_are_observed_with_their_errors_and_so_is_the_end_of_the_connection() {
+    let (link, mut server, rest) = connect(1 << 16);
+    let observed = Arc::new(Observed::default());
+    link.observe(observed.clone());
+    for is_failed in [false, true] {
+        let asking = link.ask(Request::new(method::TOOLS_CALL)).result();
+        let serving = async {
+            let request = server.read().await;
+            server.respond(&request, json!({"isError": is_failed})).await;
+        };
+        let (asked, ()) = tokio::join!(asking, serving);
+        asked.expect("a result");
+    }
+    let refusing = async {
+        let request = server.read().await;
+        server.refuse(&request).await;
+    };
+    let (asked, ()) = tokio::join!(link.ask(Request::new(method::PING)).text(), refusing);
+    asked.expect("a text");
+    let left = link.ask(Request::new(method::PING)).result().now_or_never();
+    assert!(left.is_none());
+    link.record_failure();
+    drop((link, rest));
+    let expected = [
+        (method::TOOLS_CALL, None),
+        (method::TOOLS_CALL, Some("tool_error")),
+        (method::PING, Some("-32601")),
+        (method::PING, Some("cancelled")),
+        ("", Some("connection_lost")),
+    ];
+    assert_eq!(*observed.0.lock(), expected);
 }
 
 #[tokio::test]

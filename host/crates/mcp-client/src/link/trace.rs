@@ -3,8 +3,7 @@
 
 use serde_json::Value;
 
-use super::{AskError, Link, Request, SendError};
-use airlock_json::raw;
+use super::{AskError, Link, Request, observer};
 use airlock_telemetry::{Span, names};
 use airlock_wire::method;
 
@@ -53,19 +52,13 @@ impl AskSpan {
     pub(super) fn inject(&self, request: Request) -> Request {
         let Some(context) = self.0.trace_context() else { return request };
         let parent = Value::from(context.traceparent()).to_string();
-        let request = request.with_meta("traceparent", parent);
-        match context.tracestate() {
-            Some(state) => request.with_meta("tracestate", Value::from(state).to_string()),
-            None => request,
-        }
+        request.with_meta("traceparent", parent)
     }
 
     /// Ends the span with a result.
     pub(super) fn end(mut self, asked: &Result<Value, AskError>) {
         match asked {
-            Ok(result) if result.get("isError") == Some(&Value::Bool(true)) => {
-                self.0.fail(names::TOOL_ERROR, "");
-            }
+            Ok(result) if observer::is_tool_error(result) => self.0.fail(names::TOOL_ERROR, ""),
             Ok(_) => {}
             Err(error) => self.fail(error),
         }
@@ -76,9 +69,7 @@ impl AskSpan {
     pub(super) fn end_with_text(mut self, asked: &Result<Vec<u8>, AskError>) {
         match asked {
             Ok(text) if self.0.is_recorded() => {
-                let text = std::str::from_utf8(text).unwrap_or_default();
-                let code = raw::member(text, "error").and_then(|error| raw::member(error, "code"));
-                if let Some(code) = code.and_then(|code| code.parse::<i64>().ok()) {
+                if let Some(code) = observer::refusal(text) {
                     self.fail_with_code(code);
                 }
             }
@@ -91,13 +82,7 @@ impl AskSpan {
     fn fail(&self, error: &AskError) {
         match error {
             AskError::Refused(error) => self.fail_with_code(error.code),
-            AskError::Send(SendError::Unauthorized(_) | SendError::LoginNeeded(_)) => {
-                self.0.fail("unauthorized", "");
-            }
-            AskError::Send(_) => self.0.fail("not_sent", ""),
-            AskError::Lost => self.0.fail("connection_lost", ""),
-            AskError::TooLarge => self.0.fail("response_too_large", ""),
-            AskError::Unreadable(_) => self.0.fail("invalid_response", ""),
+            error => self.0.fail(observer::error_type(error), ""),
         }
     }
 

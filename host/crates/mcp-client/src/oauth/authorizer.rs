@@ -64,7 +64,7 @@ pub(crate) struct Authorizer {
 }
 
 /// Receiver of the result of one request for a token.
-type Answer = oneshot::Sender<Result<Option<Bearer>, AuthorizationError>>;
+type BearerSender = oneshot::Sender<Result<Option<Bearer>, AuthorizationError>>;
 
 impl Authorizer {
     /// Creates the source of one server, with this login. Nothing is read yet. Fails if the settings can never work.
@@ -114,9 +114,11 @@ impl Authorizer {
                 None => self.turn().await?,
             },
         };
-        self.run(turn, async |source: Arc<TokenSource>, answer: Answer| match source.ready() {
-            Some(ready) => drop(answer.send(ready)),
-            None => hand_out(&source, RefusedRequest::None, answer).await,
+        self.run(turn, async |source: Arc<TokenSource>, answer: BearerSender| {
+            match source.ready() {
+                Some(ready) => drop(answer.send(ready)),
+                None => hand_out(&source, RefusedRequest::None, answer).await,
+            }
         })
         .await
     }
@@ -129,7 +131,7 @@ impl Authorizer {
         refused: Option<&Bearer>,
     ) -> Result<Option<Bearer>, AuthorizationError> {
         let refused = RefusedRequest::with(refused);
-        self.run(self.turn().await?, async |source: Arc<TokenSource>, answer: Answer| {
+        self.run(self.turn().await?, async |source: Arc<TokenSource>, answer: BearerSender| {
             hand_out(&source, refused, answer).await;
         })
         .await
@@ -144,7 +146,7 @@ impl Authorizer {
     ) -> Result<Option<Bearer>, AuthorizationError> {
         let refused = RefusedRequest::with(refused);
         let turn = self.turn().await?;
-        self.run(turn, async |source: Arc<TokenSource>, answer: Answer| {
+        self.run(turn, async |source: Arc<TokenSource>, answer: BearerSender| {
             drop(answer.send(source.widen(refused, wanted).await));
         })
         .await
@@ -189,7 +191,7 @@ impl Authorizer {
     async fn run<F>(
         &self,
         turn: OwnedSemaphorePermit,
-        work: impl FnOnce(Arc<TokenSource>, Answer) -> F + Send + 'static,
+        work: impl FnOnce(Arc<TokenSource>, BearerSender) -> F + Send + 'static,
     ) -> Result<Option<Bearer>, AuthorizationError>
     where
         F: Future<Output = ()> + Send + 'static,
@@ -212,7 +214,7 @@ impl Authorizer {
 
 /// Hands out the token of a request that has its turn. A token that is good for some time is handed out
 /// before it is refreshed.
-async fn hand_out(source: &TokenSource, refused: RefusedRequest, answer: Answer) {
+async fn hand_out(source: &TokenSource, refused: RefusedRequest, answer: BearerSender) {
     let found = match source.look_up(&refused).await {
         Ok(StoredToken::Valid(login)) => login.map(Bearer::new).transpose(),
         Ok(StoredToken::Expiring(login)) => {

@@ -63,7 +63,7 @@ pub(super) enum Paused {
 
 impl AllBrakes {
     /// Returns the brakes of a login.
-    pub(super) fn of(&self, id: &LoginId) -> Arc<Brakes> {
+    pub(super) fn for_login(&self, id: &LoginId) -> Arc<Brakes> {
         let mut all = self.0.lock();
         if let Some(known) = all.get(id) {
             return known.clone();
@@ -169,16 +169,16 @@ mod tests {
         let all = AllBrakes::default();
         let ann = LoginId::of_operator("up", "s").of_holder([1; 32]);
         let bob = LoginId::of_operator("up", "s").of_holder([2; 32]);
-        let first = all.of(&ann);
+        let first = all.for_login(&ann);
         first.pause(&login("a"));
         first.reject("a");
         assert!(first.may_replace());
         drop(first);
-        let second = all.of(&ann);
+        let second = all.for_login(&ann);
         assert_eq!(second.paused(&login("a")), Some(Paused::Failure));
         assert!(second.is_rejected(&login("a")) && !second.may_replace());
         assert_eq!(second.paused(&login("b")), None, "a later login");
-        let other = all.of(&bob);
+        let other = all.for_login(&bob);
         assert!(other.paused(&login("a")).is_none() && other.may_replace());
         tokio::time::advance(PAUSE).await;
         assert_eq!(second.paused(&login("a")), None);

@@ -169,7 +169,7 @@ impl PreparedLogin {
                 return Err(error);
             }
         };
-        let logged_in = LoggedIn::of(&login);
+        let logged_in = LoggedIn::new(&login);
         self.stored.put(login).await?;
         Ok(logged_in)
     }

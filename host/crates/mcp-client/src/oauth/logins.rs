@@ -121,7 +121,7 @@ impl Logins {
 
     /// Returns the stored login with this name.
     pub(crate) fn stored(&self, id: LoginId) -> StoredLogin {
-        let brakes = self.brakes.of(&id);
+        let brakes = self.brakes.for_login(&id);
         StoredLogin { logins: self.clone(), id, session: OnceLock::new(), brakes }
     }
 }

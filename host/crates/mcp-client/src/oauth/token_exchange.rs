@@ -106,7 +106,7 @@ impl ExchangedToken {
         Ok(Self(Arc::new(TokenText { text: Secret::new(text), header, digest })))
     }
 
-    /// Tells the token from others.
+    /// Identifies the token among others.
     pub fn digest(&self) -> [u8; 32] {
         self.0.digest
     }

@@ -104,7 +104,7 @@ impl Tokens {
 
 impl LoggedIn {
     /// Returns what the operator may read of a login.
-    pub(super) fn of(login: &UpstreamLogin) -> Self {
+    pub(super) fn new(login: &UpstreamLogin) -> Self {
         let expires = login.expires_ms.and_then(|millis| {
             let since = Duration::from_millis(u64::try_from(millis).ok()?);
             SystemTime::UNIX_EPOCH.checked_add(since)
@@ -226,7 +226,7 @@ pub(super) mod tests {
         assert_eq!(most.expires_ms, Some(70_000));
         let huge =
             read(&json!({"access_token": "n", "token_type": "Bearer", "expires_in": u64::MAX}));
-        assert!(LoggedIn::of(&huge).expires.is_some());
+        assert!(LoggedIn::new(&huge).expires.is_some());
     }
 
     /// Reads a response of ten seconds after 1970.

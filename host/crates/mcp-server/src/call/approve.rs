@@ -12,14 +12,29 @@ use crate::{
     meta, questions,
     service::{Requester, Service},
     settings::ApprovalMode,
+    toolbox::Toolbox,
 };
 use airlock_agent::{ApprovalVerdict, approvals};
 use airlock_core::{
     act::{Act, ActKind},
-    door::{Approval, Entry, Origin, Placement},
+    door::{Approval, Approved, Entry, Origin, Placement},
     tool::QuestionKind,
 };
 use airlock_wire::{message::Params, method};
+
+/// The approval of a call.
+pub(super) struct CallApproval {
+    /// Authority of the client.
+    pub(super) approval: Approval,
+    /// The decision about the call in the list of pending approvals; `None` if it did not wait there.
+    pub(super) approved: Option<Approved>,
+}
+
+impl From<Approval> for CallApproval {
+    fn from(approval: Approval) -> Self {
+        Self { approval, approved: None }
+    }
+}
 
 /// Returns the approval of a call whose source resumes it, which it does only with a call that was
 /// admitted before. Calls of a script are approved by the answer, which counts only where users are
@@ -46,40 +61,44 @@ fn runs_calls(entry: &Entry, is_automatic: bool) -> bool {
 pub(super) async fn approve(
     service: &Service,
     client: &Requester,
+    toolbox: &Toolbox,
     question: &ApprovalQuestion<'_>,
     params: &Params,
     outlet: &Outlet,
-) -> Result<Approval, NoOutput> {
+) -> Result<CallApproval, NoOutput> {
     let needs_none = question.is_automatic;
     let can_ask = questions::answerable(client.peer, outlet).has(QuestionKind::Form);
     match service.approval(client) {
         // The door decides each call without an approval.
-        ApprovalMode::Never => Ok(Approval::Missing),
-        ApprovalMode::Wait if runs_calls(question.entry, needs_none) => Ok(Approval::Missing),
-        _ if needs_none => Ok(Approval::Given),
+        ApprovalMode::Never => Ok(Approval::Missing.into()),
+        ApprovalMode::Wait if runs_calls(question.entry, needs_none) => {
+            Ok(Approval::Missing.into())
+        }
+        _ if needs_none => Ok(Approval::Given.into()),
         // Two operators decide, whatever the client's user would say.
         _ if question.entry.needs_two => {
-            let outcome = wait(service, client, question, params, outlet).await;
-            approval(outcome, question.name)
+            wait(service, client, toolbox, question, params, outlet).await
         }
         ApprovalMode::Elicit if can_ask => {
             let limit = service.settings().approval_timeout;
+            if !has_answer(params) {
+                toolbox.view().report_wait(&unasked(), question.name);
+            }
             let outcome = question.ask(client.peer, params, outlet, service.seal(), limit).await?;
             record(service, question, &outcome);
-            approval(outcome, question.name)
+            Ok(approval(outcome, question.name)?.into())
         }
         ApprovalMode::Elicit | ApprovalMode::Wait => {
-            let outcome = wait(service, client, question, params, outlet).await;
-            approval(outcome, question.name)
+            wait(service, client, toolbox, question, params, outlet).await
         }
         ApprovalMode::Client => {
             let tool = question.entry.tool.name.as_str();
             let tenant = &question.tenant;
             let name = client.name.as_deref().unwrap_or_default();
             info!(tool, %tenant, client = name, "a call runs unasked: its client asks its own user");
-            Ok(Approval::Given)
+            Ok(Approval::Given.into())
         }
-        ApprovalMode::AlwaysAllow => Ok(Approval::Given),
+        ApprovalMode::AlwaysAllow => Ok(Approval::Given.into()),
     }
 }
 
@@ -91,7 +110,12 @@ fn denied(reason: Option<String>) -> Cow<'static, str> {
     }
 }
 
-/// Returns the origin of a call about which nobody was asked.
+/// Returns whether a client repeats a call with the answer of its user.
+fn has_answer(params: &Params) -> bool {
+    params.get("requestState").is_some_and(|state| state != "null")
+}
+
+/// Returns the origin of a call whose approval was not asked for.
 fn unasked() -> Origin {
     Origin::McpClient(Approval::Missing)
 }
@@ -100,12 +124,12 @@ fn unasked() -> Origin {
 /// refuses.
 fn record(service: &Service, question: &ApprovalQuestion<'_>, outcome: &ApprovalOutcome) {
     let kind = match outcome {
-        ApprovalOutcome::Decided(Approval::Given | Approval::ByOperators) => {
+        ApprovalOutcome::Decided(Approval::Given | Approval::ByPerson | Approval::ByOperators) => {
             ActKind::ApprovalGranted
         }
         ApprovalOutcome::Declined(_) => ActKind::ApprovalDenied,
         ApprovalOutcome::Asked(_) => ActKind::ApprovalAsked,
-        ApprovalOutcome::Decided(Approval::Missing) | ApprovalOutcome::Pending(_) => return,
+        ApprovalOutcome::Decided(Approval::Missing) => return,
     };
     let Some(approvals) = service.approvals() else { return };
     let tool = question.entry.tool.full_name.as_str();
@@ -119,22 +143,22 @@ fn approval(outcome: ApprovalOutcome, name: &str) -> Result<Approval, NoOutput> 
         ApprovalOutcome::Decided(approval) => Ok(approval),
         ApprovalOutcome::Asked(result) => Err(NoOutput::Asked(result)),
         ApprovalOutcome::Declined(reason) => Err(NoOutput::declined(name, &reason)),
-        ApprovalOutcome::Pending(id) => Err(NoOutput::pending(name, &id)),
     }
 }
 
-/// Waits until a person decides about the call in the list of pending approvals.
+/// Waits until a person decides about the call in the list of pending approvals. Fails if it is not approved.
 async fn wait(
     service: &Service,
     client: &Requester,
+    toolbox: &Toolbox,
     question: &ApprovalQuestion<'_>,
     params: &Params,
     outlet: &Outlet,
-) -> ApprovalOutcome {
+) -> Result<CallApproval, NoOutput> {
+    let ApprovalQuestion { entry, name, arguments, .. } = *question;
     let Some(approvals) = service.approvals() else {
-        return ApprovalOutcome::Declined(
-            "it needs an approval, and there is no list in which it could wait for one".into(),
-        );
+        let reason = "it needs an approval, and there is no list in which it could wait for one";
+        return Err(NoOutput::declined(name, reason));
     };
     if let Ok(Some(token)) = meta::progress_token(params)
         && let Ok(token) = serde_json::from_str::<Value>(token)
@@ -144,20 +168,24 @@ async fn wait(
         outlet.notify(method::PROGRESS, &progress);
     }
     let call = approvals::Call {
-        entry: question.entry,
+        entry,
         origin: unasked().name(),
-        arguments: question.arguments,
+        arguments,
         tenant: &question.tenant,
         client: client.name.as_deref(),
         is_for_operators: service.approval(client) == ApprovalMode::Wait,
     };
-    match approvals.decision(&call, service.settings().approval_wait).await {
-        ApprovalVerdict::Approved if question.entry.needs_two => {
-            ApprovalOutcome::Decided(Approval::ByOperators)
-        }
-        ApprovalVerdict::Approved => ApprovalOutcome::Decided(Approval::Given),
-        ApprovalVerdict::Denied(reason) => ApprovalOutcome::Declined(denied(reason)),
-        ApprovalVerdict::Waiting(id) => ApprovalOutcome::Pending(id),
-        ApprovalVerdict::Refused(reason) => ApprovalOutcome::Declined(reason.into()),
+    let limit = service.settings().approval_wait;
+    let verdict = approvals
+        .decision_reported(&call, limit, &|| toolbox.view().report_wait(&unasked(), name))
+        .await;
+    match verdict {
+        ApprovalVerdict::Approved(decided_by) => Ok(CallApproval {
+            approval: if entry.needs_two { Approval::ByOperators } else { Approval::ByPerson },
+            approved: Some(Approved::new(entry, arguments, decided_by)),
+        }),
+        ApprovalVerdict::Denied(reason) => Err(NoOutput::declined(name, &denied(reason))),
+        ApprovalVerdict::Waiting(id) => Err(NoOutput::pending(name, &id)),
+        ApprovalVerdict::Refused(reason) => Err(NoOutput::declined(name, reason)),
     }
 }

@@ -5,7 +5,7 @@ use std::{pin::pin, sync::Arc};
 use super::reports::ToolReports;
 use crate::{questions::Dialog, tasks::Deferral};
 use airlock_core::{
-    door::{Arguments, CallId, Caller, Event, Events},
+    door::{Approved, Arguments, CallId, Caller, Event, Events},
     tool::{Answers, CallError, Tool, ToolOutput},
 };
 
@@ -14,6 +14,8 @@ pub(super) struct RunningCall<'r> {
     pub(super) caller: Caller,
     pub(super) tool: Arc<Tool>,
     pub(super) arguments: Arguments,
+    /// The decision about the call in the list of pending approvals; `None` if it did not wait there.
+    pub(super) approved: Option<Approved>,
     pub(super) events: Option<Events>,
     pub(super) reports: ToolReports<'r>,
     /// Makes a task of the call; `None` if it cannot become one.
@@ -52,7 +54,12 @@ impl RunningCall<'_> {
         let name = self.tool.name.as_str();
         match answers {
             None => {
-                let admitted = self.caller.admit(name, &self.arguments)?;
+                let admitted = match &self.approved {
+                    Some(approved) => {
+                        self.caller.admit_approved(name, &self.arguments, approved)?
+                    }
+                    None => self.caller.admit(name, &self.arguments)?,
+                };
                 // What a source reports belongs to this call, also after it has asked.
                 let id = *self.id.insert(admitted.chain().id());
                 self.report(id, admitted.run()).await

@@ -77,7 +77,7 @@ async fn settle() {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_exists_for_its_account_only_and_until_it_is_closed() {
-    let sessions = Sessions::new(BOUNDS);
+    let sessions = Sessions::new(BOUNDS, Arc::default());
     let session = sessions.open(account("ann"), Scope::All, PEER).expect("room");
     assert!(sessions.find(session.id(), &account("ann"), &Scope::All).is_some());
     assert!(sessions.find(session.id(), &account("bob"), &Scope::All).is_none());
@@ -91,7 +91,7 @@ async fn a_session_exists_for_its_account_only_and_until_it_is_closed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_expires_unless_it_is_used_runs_a_request_or_listens() {
-    let sessions = Sessions::new(BOUNDS);
+    let sessions = Sessions::new(BOUNDS, Arc::default());
     let tenant = account("ann");
     let used = sessions.open(tenant.clone(), Scope::All, PEER).expect("room");
     let running = sessions.open(tenant.clone(), Scope::All, PEER).expect("room");
@@ -127,7 +127,7 @@ fn is_open(sessions: &Sessions, session: &Session, name: &str) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn beyond_its_bound_an_account_loses_the_session_that_is_idle_for_longest() {
-    let sessions = Sessions::new(BOUNDS);
+    let sessions = Sessions::new(BOUNDS, Arc::default());
     let mut own = Vec::new();
     for _ in 0..BOUNDS.per_key {
         own.push(sessions.open(account("ann"), Scope::All, PEER).expect("room"));
@@ -148,7 +148,7 @@ async fn beyond_its_bound_an_account_loses_the_session_that_is_idle_for_longest(
 
 #[tokio::test(start_paused = true)]
 async fn beyond_the_bound_on_all_the_account_with_the_most_sessions_loses_one() {
-    let sessions = Sessions::new(BOUNDS);
+    let sessions = Sessions::new(BOUNDS, Arc::default());
     let large: Vec<_> =
         (0..3).map(|_| sessions.open(account("ann"), Scope::All, PEER).expect("room")).collect();
     let small = sessions.open(account("bob"), Scope::All, PEER).expect("room");
@@ -161,7 +161,7 @@ async fn beyond_the_bound_on_all_the_account_with_the_most_sessions_loses_one() 
 
 #[tokio::test(start_paused = true)]
 async fn a_busy_session_makes_room_for_a_tenant_with_fewer() {
-    let sessions = Sessions::new(BOUNDS);
+    let sessions = Sessions::new(BOUNDS, Arc::default());
     let mut own = Vec::new();
     for id in 0..3 {
         let session = sessions.open(account("ann"), Scope::All, PEER).expect("room");
@@ -178,7 +178,7 @@ async fn a_busy_session_makes_room_for_a_tenant_with_fewer() {
 
 #[tokio::test]
 async fn waiting_streams_are_bounded_for_an_account_and_in_all() {
-    let sessions = Sessions::new(BOUNDS);
+    let sessions = Sessions::new(BOUNDS, Arc::default());
     let first = sessions.stream(account("ann")).expect("room");
     let second = sessions.stream(account("ann")).expect("room");
     assert!(sessions.stream(account("ann")).is_err());
@@ -198,7 +198,7 @@ async fn few_of_many_sessions_beyond_lower_bounds_are_closed_at_a_time() {
     for (lower, name) in
         [(SessionBounds { per_key: 1, ..many }, "ann"), (SessionBounds { total: 1, ..many }, "bob")]
     {
-        let sessions = Sessions::new(many);
+        let sessions = Sessions::new(many, Arc::default());
         for _ in 0..40 {
             sessions.open(account("ann"), Scope::All, PEER).expect("room");
         }
@@ -212,7 +212,7 @@ async fn few_of_many_sessions_beyond_lower_bounds_are_closed_at_a_time() {
 
 #[tokio::test(start_paused = true)]
 async fn lower_bounds_close_sessions_and_streams_when_another_one_is_opened() {
-    let sessions = Sessions::new(BOUNDS);
+    let sessions = Sessions::new(BOUNDS, Arc::default());
     for name in ["ann", "ann", "ann", "bob"] {
         sessions.open(account(name), Scope::All, PEER).expect("room");
         advance(Duration::from_secs(1)).await;
@@ -242,7 +242,7 @@ async fn lower_bounds_close_sessions_and_streams_when_another_one_is_opened() {
 
 #[tokio::test(start_paused = true)]
 async fn an_identifier_is_in_use_until_its_request_has_ended() {
-    let sessions = Sessions::new(BOUNDS);
+    let sessions = Sessions::new(BOUNDS, Arc::default());
     let session = sessions.open(account("ann"), Scope::All, PEER).expect("room");
     let mut log = session.run(endless(1), unlimited(), ()).expect("it runs");
     assert!(session.run(quick(1, "{}"), unlimited(), ()).is_err());
@@ -257,7 +257,7 @@ async fn an_identifier_is_in_use_until_its_request_has_ended() {
 
 #[tokio::test(start_paused = true)]
 async fn running_requests_of_a_session_are_bounded_and_end_with_it() {
-    let sessions = Sessions::new(BOUNDS);
+    let sessions = Sessions::new(BOUNDS, Arc::default());
     let session = sessions.open(account("ann"), Scope::All, PEER).expect("room");
     let count = u32::try_from(MAX_RUNNING).expect("small");
     let logs: Vec<_> =
@@ -272,7 +272,7 @@ async fn running_requests_of_a_session_are_bounded_and_end_with_it() {
 
 #[tokio::test(start_paused = true)]
 async fn events_of_a_stream_are_kept_for_a_minute_and_others_not_at_all() {
-    let sessions = Sessions::new(BOUNDS);
+    let sessions = Sessions::new(BOUNDS, Arc::default());
     let session = sessions.open(account("ann"), Scope::All, PEER).expect("room");
     let mut quick_log = session.run(quick(1, "{}"), unlimited(), ()).expect("it runs");
     texts(&mut quick_log).await;
@@ -293,7 +293,7 @@ async fn events_of_a_stream_are_kept_for_a_minute_and_others_not_at_all() {
 
 #[tokio::test(start_paused = true)]
 async fn kept_events_are_bounded_in_number_and_in_bytes() {
-    let sessions = Sessions::new(BOUNDS);
+    let sessions = Sessions::new(BOUNDS, Arc::default());
     let session = sessions.open(account("ann"), Scope::All, PEER).expect("room");
     let mut streams = Vec::new();
     for id in 0..20 {
@@ -324,7 +324,7 @@ fn kept(session: &Session, streams: &[u64]) -> usize {
 #[tokio::test(start_paused = true)]
 async fn a_response_without_memory_becomes_an_error_and_its_memory_is_given_back() {
     let memory = Limited::new(1_000);
-    let sessions = Sessions::new(BOUNDS);
+    let sessions = Sessions::new(BOUNDS, Arc::default());
     let session = sessions.open(account("ann"), Scope::All, PEER).expect("room");
     let large = format!("\"{}\"", "x".repeat(2_000));
     let mut log =
@@ -342,7 +342,7 @@ async fn a_response_without_memory_becomes_an_error_and_its_memory_is_given_back
 
 #[tokio::test(start_paused = true)]
 async fn the_newest_stream_listens_and_another_one_takes_over_when_it_ends() {
-    let sessions = Sessions::new(BOUNDS);
+    let sessions = Sessions::new(BOUNDS, Arc::default());
     let session = sessions.open(account("ann"), Scope::All, PEER).expect("room");
     let first = session.listen();
     let second = session.listen();
@@ -351,4 +351,19 @@ async fn the_newest_stream_listens_and_another_one_takes_over_when_it_ends() {
     assert!(first.is_current());
     let third = session.listen();
     assert!(third.is_current() && !first.is_current());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_of_a_session_is_that_until_it_is_closed_or_was_used_last() {
+    let times = Arc::<ServerTimes>::default();
+    let sessions = Sessions::new(BOUNDS, times.clone());
+    let closed = sessions.open(account("ann"), Scope::All, PEER).expect("room");
+    drop(sessions.open(account("bob"), Scope::All, PEER).expect("room"));
+    advance(Duration::from_secs(7)).await;
+    sessions.close(&closed);
+    drop(closed);
+    assert_eq!((times.sessions().count(), times.sessions().sum()), (1, 7.0));
+    advance(BOUNDS.idle).await;
+    drop(sessions.open(account("cid"), Scope::All, PEER).expect("room"));
+    assert_eq!((times.sessions().count(), times.sessions().sum()), (2, 7.0));
 }

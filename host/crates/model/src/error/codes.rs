@@ -1,4 +1,4 @@
-//! What programs need to know of an error: its code, and whether the request may have cost something.
+//! The parts of an error for programs: its code, and whether the request may have cost something.
 
 use http::StatusCode;
 

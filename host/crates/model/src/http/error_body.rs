@@ -27,9 +27,8 @@ fn detail(body: &Object) -> Option<String> {
 
 /// Removes the list around an error: Gemini can report one as a list with one element.
 pub(super) fn remove_list(text: &mut [u8]) {
-    let is_visible = |byte: &u8| !byte.is_ascii_whitespace();
-    if let Some(first) = text.iter().position(is_visible)
-        && let Some(last) = text.iter().rposition(is_visible)
+    if let Some(first) = text.iter().position(|byte| !byte.is_ascii_whitespace())
+        && let Some(last) = text.iter().rposition(|byte| !byte.is_ascii_whitespace())
         && (text[first], text[last]) == (b'[', b']')
     {
         text[first] = b' ';

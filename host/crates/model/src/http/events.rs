@@ -87,8 +87,9 @@ fn decoded(item: Item) -> DecodedEvent {
 
 impl<'a> Events<'a> {
     /// Reads the events of a response. Their memory is held in `held`.
-    pub(crate) fn new(client: &'a HttpClient, response: ServiceResponse, held: Charge) -> Self {
+    pub(crate) fn new(client: &'a HttpClient, mut response: ServiceResponse, held: Charge) -> Self {
         let decoder = EventDecoder::new(&response, client.bounds.event_bytes);
+        response.drop_headers();
         Self {
             client,
             response,

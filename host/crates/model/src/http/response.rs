@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode, Uri, header, response};
+use http::{HeaderMap, StatusCode, Uri, header};
 use tokio::time::{Sleep, sleep};
 
 use crate::observer::ExchangeObserver;
@@ -17,7 +17,8 @@ use airlock_egress::https::{HttpsBody, HttpsError};
 
 /// A response whose head has arrived. Dropping it closes the connection, unless all of it has.
 pub(crate) struct ServiceResponse {
-    head: response::Parts,
+    status: StatusCode,
+    headers: HeaderMap,
     body: ResponseBody,
     uri: Uri,
     /// End of the time for the whole response.
@@ -42,8 +43,9 @@ impl ServiceResponse {
     ) -> Result<Self, HttpsError> {
         let mut deadline = Box::pin(sleep(limit));
         let (head, body) = within(&mut deadline, sending).await?.into_parts();
+        let http::response::Parts { status, headers, .. } = head;
         let body = ResponseBody::Received(body);
-        Ok(Self { head, body, uri: uri.clone(), deadline, observer: None })
+        Ok(Self { status, headers, body, uri: uri.clone(), deadline, observer: None })
     }
 
     /// Lets `observer` receive the body too.
@@ -53,11 +55,17 @@ impl ServiceResponse {
     }
 
     pub(crate) fn status(&self) -> StatusCode {
-        self.head.status
+        self.status
     }
 
     pub(crate) fn headers(&self) -> &HeaderMap {
-        &self.head.headers
+        &self.headers
+    }
+
+    /// Drops the headers. Their texts are parts of the buffer in which the connection has received them, which
+    /// would be kept for as long as the body arrives, beside another one for the body.
+    pub(super) fn drop_headers(&mut self) {
+        self.headers = HeaderMap::new();
     }
 
     /// Returns the type of the body, without parameters.
@@ -105,11 +113,22 @@ impl ServiceResponse {
         pieces: impl futures_util::Stream<Item = Bytes> + Send + Sync + 'static,
     ) -> Self {
         Self {
-            head: http::Response::new(()).into_parts().0,
+            status: StatusCode::OK,
+            headers: HeaderMap::new(),
             body: ResponseBody::Made(Box::pin(pieces)),
             uri: Uri::default(),
             deadline: Box::pin(sleep(Duration::from_hours(24))),
             observer: None,
         }
+    }
+
+    /// Adds a header.
+    pub(crate) fn with_header(
+        mut self,
+        name: header::HeaderName,
+        value: header::HeaderValue,
+    ) -> Self {
+        self.headers.insert(name, value);
+        self
     }
 }

@@ -60,6 +60,7 @@ fn a_model_that_is_named_by_its_deployment_is_the_same_for_controls() {
     let route = models.route(&mut body(json!({"model": "azure/gpt"}))).expect("a provider");
     assert_eq!(route.model(), "azure/gpt");
     assert_eq!(route.fallbacks(), ["azure/gpt", "azure/other"]);
+    assert!(models.providers[0].named.iter().eq(["gpt", "other"]), "they have series of their own");
 }
 
 #[test]

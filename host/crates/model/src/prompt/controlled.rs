@@ -1,5 +1,5 @@
-//! What a control of requests to models needs of a request: its size, its bound on the response, and the option
-//! that makes a stream tell its usage.
+//! The parts of a request for a control of requests to models: its size, its bound on the response, and the option
+//! that makes a stream report its usage.
 
 use super::{INCLUDE_USAGE, MESSAGES, Prompt, STREAM_OPTIONS, member};
 use airlock_conversation::Wire;

@@ -205,8 +205,7 @@ impl AccountKey {
             "iat": issued.as_secs(),
             "exp": (issued + ASSERTION_LIFE).as_secs(),
         });
-        let encode = |part: Value| URL_SAFE_NO_PAD.encode(part.to_string());
-        self.sign(format!("{}.{}", encode(header), encode(claims)))
+        self.sign(format!("{}.{}", encode_part(&header), encode_part(&claims)))
     }
 
     /// Adds the signature to the text of a token.
@@ -219,6 +218,11 @@ impl AccountKey {
         URL_SAFE_NO_PAD.encode_string(signature, &mut text);
         Ok(text)
     }
+}
+
+/// Encodes the header or the claims of a token.
+fn encode_part(part: &Value) -> String {
+    URL_SAFE_NO_PAD.encode(part.to_string())
 }
 
 impl SignIn for ServiceAccount {

@@ -85,10 +85,10 @@ fn check_rule(key: &KeyPath, http: &Value, faults: &mut Faults) {
             faults.push(Fault::new(key.member("url"), problem.to_string()));
         }
     }
-    let methods = RuleElements::of(&http["methods"], key.member("methods"), |methods| {
+    let methods = RuleElements::new(&http["methods"], key.member("methods"), |methods| {
         Rule::new(ANY_URL, methods, &NONE, false)
     });
-    let paths = RuleElements::of(&http["paths"], key.member("paths"), |paths| {
+    let paths = RuleElements::new(&http["paths"], key.member("paths"), |paths| {
         Rule::new(ANY_URL, &NONE, paths, false)
     });
     // Only whether there are paths matters beside a path in the URL.
@@ -113,7 +113,7 @@ struct RuleElements<'v, C> {
 }
 
 impl<'v, C: Fn(&[&str]) -> Result<Rule, BadRule>> RuleElements<'v, C> {
-    fn of(list: &'v Value, key: KeyPath, check: C) -> Self {
+    fn new(list: &'v Value, key: KeyPath, check: C) -> Self {
         let elements = list.as_array().into_iter().flatten().map(Value::as_str);
         let texts = elements.enumerate().filter_map(|(at, text)| Some((at, text?))).collect();
         Self { key, texts, check }

@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::{ComponentSource, FilesGrant, Grant, PartialQuota};
+use crate::{ComponentSource, FilesGrant, Grant, PartialQuota, Publishers};
 use airlock_catalog::SourceState;
 use airlock_core::tool::Allowlist;
 use airlock_lock::Pin;
@@ -14,7 +14,7 @@ fn plugins() -> Plugins {
 
 /// Returns plugins with one configured plugin and a store that cannot be opened.
 fn plugins_of(configured: Configured) -> Plugins {
-    plugins_at("/does/not/exist/airlock.db".as_ref(), configured)
+    plugins_at("/dev/null/airlock.db".as_ref(), configured)
 }
 
 /// Returns a plugin of a gateway with this store.
@@ -25,6 +25,7 @@ fn plugins_at(store: &Path, configured: Configured) -> Plugins {
         catalog: Catalog::new(),
         sandbox: Sandbox::new(&settings).expect("a sandbox"),
         lock: None,
+        publishers: Publishers::default(),
         store: airlock_store::Settings::new(store).into(),
         environment: |_| None,
         on_compile: None,
@@ -85,7 +86,7 @@ async fn a_plugin_that_is_loaded_again_for_its_directories_is_named_although_its
 
 #[tokio::test]
 async fn a_change_of_the_policy_alone_does_not_read_a_component_of_the_store_again() {
-    let digest = ComponentDigest::of(b"a component");
+    let digest = ComponentDigest::compute(b"a component");
     let plugins = plugins_of(stored(digest, Policy::default(), Grant::default()));
     plugins.announce();
     {
@@ -96,6 +97,8 @@ async fn a_change_of_the_policy_alone_does_not_read_a_component_of_the_store_aga
             id: None,
             version: None,
             component: digest.to_string(),
+            source: None,
+            publisher: None,
             descriptors: String::new(),
             requests: Vec::new(),
             tools: Vec::new(),
@@ -116,7 +119,7 @@ async fn a_change_of_the_policy_alone_does_not_read_a_component_of_the_store_aga
 
 #[tokio::test]
 async fn a_plugin_that_the_store_keeps_from_being_loaded_is_tried_again() {
-    let digest = ComponentDigest::of(b"a component");
+    let digest = ComponentDigest::compute(b"a component");
     // A directory is no database.
     let directory = tempfile::tempdir().expect("a directory");
     let configured = stored(digest, Policy::default(), Grant::default());

@@ -4,7 +4,7 @@
 //! have the network, and those of the kernel's keys, because `request_key` can make the kernel ask a
 //! name server.
 //!
-//! Why it is no network namespace is in `docs/decisions/0017-no-network-by-seccomp.md`.
+//! `docs/decisions/0017-no-network-by-seccomp.md` has the reasons against a network namespace.
 
 use std::io;
 

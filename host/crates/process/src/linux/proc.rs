@@ -27,7 +27,7 @@ pub(crate) fn pid_namespace() -> u64 {
 /// Returns the time at which a process started, in ticks after the start of the system; `None` if
 /// there is no such process.
 pub(crate) fn start_time(pid: u32) -> Option<u64> {
-    Stat::of(pid).map(|stat| stat.started)
+    Stat::read(pid).map(|stat| stat.started)
 }
 
 /// The fields of `/proc/PID/stat` that are used.
@@ -48,7 +48,7 @@ struct Stat {
 }
 
 impl Stat {
-    fn of(pid: u32) -> Option<Self> {
+    fn read(pid: u32) -> Option<Self> {
         Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
@@ -115,7 +115,7 @@ pub(super) fn mark(pid: u32) -> Mark {
         }
         // Nor could it be read if it was replaced meanwhile.
         if environment.is_empty() {
-            let is_open = Stat::of(pid).is_some_and(|stat| stat.may_have_environment());
+            let is_open = Stat::read(pid).is_some_and(|stat| stat.may_have_environment());
             return if is_open { Mark::NotYet } else { Mark::Absent };
         }
     }
@@ -156,7 +156,7 @@ pub(crate) fn usage(leaders: &[u32]) -> Vec<Option<ProcessUsage>> {
 
 /// Returns what this process uses, without its children.
 pub(crate) fn own_usage() -> Option<ProcessUsage> {
-    Stat::of(std::process::id()).map(|own| total([&own]))
+    Stat::read(std::process::id()).map(|own| total([&own]))
 }
 
 fn total<'s>(processes: impl IntoIterator<Item = &'s Stat>) -> ProcessUsage {
@@ -183,7 +183,7 @@ fn members(leader: u32) -> Vec<(u32, Stat)> {
 fn living() -> HashMap<u32, Stat> {
     others()
         .into_iter()
-        .filter_map(|pid| Some((pid, Stat::of(pid)?)))
+        .filter_map(|pid| Some((pid, Stat::read(pid)?)))
         .filter(|(_, stat)| !stat.is_zombie)
         .collect()
 }

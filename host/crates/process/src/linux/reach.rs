@@ -157,7 +157,7 @@ fn kill_if_tagged(pid: u32, is_meant: impl Fn(&Tag) -> bool) -> Search {
 pub(crate) struct ExitNotice(Option<AsyncFd<OwnedFd>>);
 
 impl ExitNotice {
-    pub(crate) fn of(process: Pid) -> Self {
+    pub(crate) fn new(process: Pid) -> Self {
         let open = pidfd_open(process, PidfdFlags::NONBLOCK)
             .or_else(|_| pidfd_open(process, PidfdFlags::empty()));
         #[expect(unsafe_code, reason = "tokio has no safe constructor for an owned descriptor")]

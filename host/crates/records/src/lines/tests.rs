@@ -50,6 +50,7 @@ fn refused_call(name: &str, code: CallCode, membership: Membership) -> RecordEve
         name: ShortText::new(name),
         client: None,
         code,
+        error: None,
     }))
 }
 

@@ -97,6 +97,7 @@ fn refusals_leave_room_to_calls_that_are_made() {
         name: ShortText::new("none"),
         client: None,
         code: CallCode::Host(HostCode::NotFound),
+        error: None,
     }));
     let refused = Arc::new(refused);
     let queue = queue();

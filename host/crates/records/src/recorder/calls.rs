@@ -97,8 +97,8 @@ impl Recorder {
         let _ = self.logs.push(RecordEvent::Refused(Box::new(refused)));
     }
 
-    fn running(&self, facts: Arc<CallFacts>, chain: Chain) -> RunningCall {
-        RunningCall {
+    fn running(&self, facts: Arc<CallFacts>, chain: Chain) -> OpenCall {
+        OpenCall {
             parts: Some(RunningParts { facts, chain }),
             logs: self.logs.clone(),
             price: self.price.clone(),
@@ -109,7 +109,7 @@ impl Recorder {
 }
 
 /// A call that runs.
-struct RunningCall {
+struct OpenCall {
     /// `None` once its end is recorded.
     parts: Option<RunningParts>,
     logs: Arc<LogQueues>,
@@ -124,7 +124,7 @@ struct RunningParts {
     chain: Chain,
 }
 
-impl RunningCall {
+impl OpenCall {
     /// Records the end.
     fn finish(mut self, status: CallStatus, code: Option<CallCode>, result: Option<ResultContent>) {
         self.record(status, code, result);
@@ -145,6 +145,7 @@ impl RunningCall {
             duration: self.begun.elapsed(),
             cost: self.cost(&facts),
             fuel: reporter.fuel(),
+            memory_bytes: reporter.memory_bytes(),
             run: reporter.run().map(|run| ShortText::new(&run)),
             result: result.map(|content| Arc::new(CallResult::new(content))),
             facts,
@@ -165,7 +166,7 @@ impl RunningCall {
     }
 }
 
-impl ControlledCall for RunningCall {
+impl ControlledCall for OpenCall {
     fn end(mut self: Box<Self>, result: &Result<ToolOutput, CallError>) {
         match result {
             Ok(output) => {
@@ -190,7 +191,7 @@ fn status(error: &CallError) -> CallStatus {
     if error.code() == HostCode::Cancelled { CallStatus::Cancelled } else { CallStatus::Error }
 }
 
-impl Drop for RunningCall {
+impl Drop for OpenCall {
     /// Records that the call was cancelled, unless its end is recorded.
     fn drop(&mut self) {
         self.record(CallStatus::Cancelled, Some(CallCode::Host(HostCode::Cancelled)), None);

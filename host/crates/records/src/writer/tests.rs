@@ -97,7 +97,11 @@ fn a_checkpoint_that_fails_refuses_no_event_and_is_tried_again() {
     }
     assert!(!writer.queue.is_failing());
     assert!(writer.is_written("second"));
+    assert_eq!(writer.checkpoints.unsigned.get(), 2);
     writer.logs.0.checkpoints_fail.store(false, Ordering::SeqCst);
+    while writer.checkpoints.unsigned.get() > 0 {
+        thread::yield_now();
+    }
     assert_eq!(writer.end(), ["first", "second"]);
     assert_eq!(writer.logs.0.opened.load(Ordering::SeqCst), 1, "the log stays open");
     assert_eq!(writer.queue.metrics.failures.get(), 0);

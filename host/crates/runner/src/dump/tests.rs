@@ -1,3 +1,4 @@
+use airlock_core::run::MAX_REASON_BYTES;
 use serde_json::{Value, json};
 
 use super::*;
@@ -30,11 +31,19 @@ fn dump() -> RunDump {
 /// Returns the bytes of a dump whose document is changed, with the digest of the changed one.
 fn changed(change: impl FnOnce(&mut Value)) -> RunDump {
     let dump = dump();
-    let (_, document) = dump.content().expect("a dump").split_at(65);
-    let mut document: Value = serde_json::from_slice(document).expect("JSON");
+    let mut document: Value = serde_json::from_str(document_of(&dump)).expect("JSON");
     change(&mut document);
-    let document = document.to_string();
-    let digest = hex(&Sha256::digest(&document));
+    with_digest(&document.to_string())
+}
+
+fn document_of(dump: &RunDump) -> &str {
+    let content = super::content(dump.as_bytes()).expect("a dump");
+    std::str::from_utf8(&content[65..]).expect("it is text")
+}
+
+/// Returns a dump of a document with its digest.
+fn with_digest(document: &str) -> RunDump {
+    let digest = hex(&Sha256::digest(document));
     let bytes = format!("airlock-run 1\n{digest}\n{document}").into_bytes();
     RunDump::from_bytes(bytes).expect("its digest is right")
 }
@@ -63,9 +72,13 @@ fn decisions_are_kept_and_other_calls_are_not_decided_about() {
         assert_eq!(run.approve(id), Err(crate::NoSuchCall { id }));
         assert_eq!(run.deny(id, ""), Err(crate::NoSuchCall { id }));
     }
-    run.deny(2, "too much").expect("it waits");
+    run.deny(2, &"x".repeat(MAX_REASON_BYTES + 1)).expect("it waits");
     let state = run.clone().into_content().entries[1].state.clone();
-    assert_eq!(state, CallState::Denied("too much".to_owned()));
+    let CallState::Denied(reason) = state else { panic!("{state:?}") };
+    assert_eq!(reason.len(), MAX_REASON_BYTES, "the reason is bounded");
+    run.deny(2, "too\nmuch").expect("it waits");
+    let state = run.clone().into_content().entries[1].state.clone();
+    assert_eq!(state, CallState::Denied("too⟨U+000A⟩much".to_owned()));
     let mut again = PendingRun::load(&run.dump(), functions()).expect("a run");
     again.approve(2).expect("a decision may be changed until the run is resumed");
     assert_eq!(again.into_content().entries[1].state, CallState::Approved);
@@ -163,4 +176,42 @@ fn a_replay_has_the_names_of_the_functions_and_no_odd_ones() {
     assert!(content.is_replay && !content.keeps_calls());
     let odd = changed(|document| document["functions"][0]["name"] = json!("__import__"));
     assert!(matches!(odd.replayed().err(), Some(BadDump::Content(_))));
+}
+
+/// Returns JSON text that takes eighty times its bytes in memory.
+fn swelling(memory_bytes: usize) -> String {
+    let objects = memory_bytes / airlock_json::weight::OBJECT_BYTES;
+    format!("[{}0]", r#"{"":0},"#.repeat(objects))
+}
+
+#[test]
+fn a_document_is_refused_before_it_takes_its_memory() {
+    let dump = dump();
+    let more = swelling(MAX_DOCUMENT_BYTES);
+    assert!(more.len() < MAX_DOCUMENT_BYTES / 16, "the bytes alone are not too many");
+    let document = format!(r#"{{"more":{more},{}"#, &document_of(&dump)[1..]);
+    let hostile = with_digest(&document);
+    for refused in [Some(problem(&hostile, functions())), hostile.replayed().err()] {
+        let Some(BadDump::Content(problem)) = refused else { panic!("{refused:?}") };
+        assert!(problem.contains("bytes of memory"), "{problem}");
+    }
+}
+
+#[test]
+fn answers_are_refused_if_all_of_them_take_more_memory_than_a_sandbox_has() {
+    let answer = swelling(1 << 20);
+    let cost = check_json(&answer, usize::MAX).expect("JSON");
+    let calls = vec![entry(CallState::Value(answer)); 2];
+    assert!(check_answers(&calls, 2 * cost).is_ok());
+    let refused = check_answers(&calls, 2 * cost - 1);
+    assert!(matches!(&refused, Err(BadDump::Content(_))), "{refused:?}");
+}
+
+#[test]
+fn bytes_beyond_the_maximum_are_refused_by_their_number() {
+    let bytes = vec![0; MAX_DUMP_BYTES + 1];
+    let refused = RunDump::from_slice(&bytes);
+    assert!(matches!(refused, Err(BadDump::TooLarge { found }) if found == bytes.len()));
+    let dump = dump();
+    assert_eq!(RunDump::from_slice(dump.as_bytes()).expect("a dump"), dump);
 }

@@ -302,3 +302,23 @@ async fn a_finished_run_has_a_journal_only_if_it_was_requested() {
     let run = finished(python("look()").with_functions(bank.functions())).await;
     assert!(run.journal.is_none());
 }
+
+#[tokio::test]
+async fn an_approved_call_is_made_even_if_it_has_filled_the_journal() {
+    let made = Arc::new(AtomicU32::new(0));
+    let schema = json!({"properties": {"value": {"type": "string"}}});
+    let take = Function::new("take", "", schema.clone(), async |_| Ok(Value::Null));
+    let counts = made.clone();
+    let keep = Function::new("keep", "", schema, move |_| {
+        counts.fetch_add(1, Ordering::Relaxed);
+        async { Ok(json!("kept")) }
+    });
+    let functions = Functions::new([take, keep.needs_approval()]).expect("functions");
+    // A journal keeps 33,554,432 bytes: the first 33 calls fit, and the last one is beyond it.
+    let code = "x = 'x' * 1000000\nfor _ in range(33):\n    take(x)\nkeep(x)";
+    let mut run = pending(python(code).with_functions(functions.clone())).await;
+    run.approve_all();
+    let run = PendingRun::load(&run.dump(), functions).expect("it is read");
+    assert_eq!(value(run).await, Some(json!("kept")));
+    assert_eq!(made.load(Ordering::Relaxed), 1);
+}

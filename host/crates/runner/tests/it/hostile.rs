@@ -8,7 +8,9 @@ use std::sync::{
 use serde_json::{Value, json};
 
 use crate::{failure, finished, in_each, python};
-use airlock_runner::{Function, Functions, RunError, RunLimits, RunRequest, ScriptLanguage};
+use airlock_runner::{
+    Function, FunctionError, Functions, RunError, RunLimits, RunRequest, ScriptLanguage,
+};
 
 /// Checks that a script ends as an error that is its own, and that the next script runs.
 async fn contained(request: RunRequest) {
@@ -141,6 +143,31 @@ async fn a_journal_is_bounded() {
     );
     let error = failure(request.with_functions(functions).with_journal(true)).await;
     assert_eq!(crate::limit_of(&error), "bytes of a journal");
+}
+
+#[tokio::test]
+async fn failures_of_a_block_that_the_sandbox_has_no_memory_for_end_the_run_early() {
+    let made = Arc::new(AtomicU32::new(0));
+    let counts = made.clone();
+    let text = "x".repeat(1 << 20);
+    let large = Function::new("large", "", json!({}), move |_| {
+        counts.fetch_add(1, Ordering::Relaxed);
+        let failed = FunctionError::new(text.clone());
+        async move { Err(failed) }
+    });
+    let functions = Functions::new([large]).expect("a function");
+    for (language, code) in [
+        (
+            ScriptLanguage::Python,
+            "import asyncio\nawait asyncio.gather(*[large() for _ in range(200)])",
+        ),
+        (ScriptLanguage::Starlark, "gather([(large, {}) for _ in range(200)])"),
+    ] {
+        made.store(0, Ordering::Relaxed);
+        let request = RunRequest::new(language, code).with_functions(functions.clone());
+        assert_eq!(crate::limit_of(&failure(request).await), "memory_bytes");
+        assert!(made.load(Ordering::Relaxed) < 100, "no more calls are made than can be answered");
+    }
 }
 
 #[tokio::test]

@@ -1,13 +1,19 @@
 //! Limits of a run, at their edges and beyond.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 use serde_json::{Value, json};
 
-use crate::{failure, finished, in_each, limit_of, python};
+use crate::{RUNNER, failure, finished, in_each, limit_of, python};
 use airlock_runner::{
-    Function, FunctionError, Functions, RunError, RunLimits, RunRequest, RunState, Runner,
-    RunnerSettings, ScriptLanguage,
+    Function, FunctionCall, FunctionError, Functions, RunError, RunLimits, RunRequest, RunState,
+    Runner, RunnerSettings, ScriptLanguage,
 };
 
 fn limited(change: impl FnOnce(&mut RunLimits)) -> RunLimits {
@@ -172,4 +178,50 @@ async fn a_script_inside_the_only_instance_that_waits_for_another_one_ends() {
     let ended = runner.run(python("nested()").with_functions(functions)).await.expect("it ends");
     let RunState::Finished(run) = ended else { panic!("{ended:?}") };
     assert_eq!(run.value, Some(json!("concurrent")));
+}
+
+/// Returns a function that runs a script that calls it again, in its own future or in a task apart, and counts its calls.
+fn nested(limits: RunLimits, is_apart: bool, made: Arc<AtomicU32>) -> Functions {
+    let body = move |call: FunctionCall| {
+        made.fetch_add(1, Ordering::Relaxed);
+        let request = python("nested()")
+            .with_functions(nested(limits, is_apart, made.clone()))
+            .with_limits(limits)
+            .with_nesting(if is_apart { call.nesting() } else { 0 });
+        async move {
+            let ended = if is_apart {
+                tokio::spawn(RUNNER.run(request)).await.expect("it does not panic")
+            } else {
+                Box::pin(RUNNER.run(request)).await
+            };
+            match ended {
+                Ok(RunState::Finished(run)) => Ok(run.value.unwrap_or_default()),
+                Ok(RunState::Pending(run)) => Err(FunctionError::new(format!("{run:?}"))),
+                Err(error) => Ok(json!(limit_of(&error))),
+            }
+        }
+    };
+    Functions::new([Function::new("nested", "", json!({}), body)]).expect("a function")
+}
+
+#[tokio::test]
+async fn scripts_in_each_other_end_at_their_limit() {
+    for is_apart in [false, true] {
+        for most in [1, 3] {
+            let made = Arc::new(AtomicU32::new(0));
+            let limits = limited(|limits| limits.nesting = most);
+            let functions = nested(limits, is_apart, made.clone());
+            let request = python("nested()").with_functions(functions).with_limits(limits);
+            assert_eq!(finished(request).await.value, Some(json!("nesting")), "{is_apart} {most}");
+            assert_eq!(made.load(Ordering::Relaxed), most, "each script within the limit calls");
+        }
+    }
+}
+
+#[tokio::test]
+async fn scripts_after_each_other_are_not_nested() {
+    let limits = limited(|limits| limits.nesting = 1);
+    for _ in 0..3 {
+        assert_eq!(finished(python("1").with_limits(limits)).await.value, Some(json!(1)));
+    }
 }

@@ -64,6 +64,11 @@ impl Circuit {
         self.breakers.lock().describe(Instant::now())
     }
 
+    /// Returns whether some calls at least fail fast.
+    pub(crate) fn is_open(&self) -> bool {
+        self.breakers.lock().is_open(Instant::now())
+    }
+
     fn record(&self, pass: &mut Permit<'_>, outcome: Outcome) {
         let trials = std::mem::take(&mut pass.trials);
         let changes =

@@ -30,7 +30,7 @@ pub(crate) fn find(wasm: &[u8]) -> Result<Option<&[u8]>, LoadError> {
 }
 
 /// Returns the content of the section for these tools.
-pub(crate) fn of(tools: &[ToolDefinition]) -> String {
+pub(crate) fn encode(tools: &[ToolDefinition]) -> String {
     #[derive(Serialize)]
     struct Section<'a> {
         schema: &'static str,
@@ -95,7 +95,7 @@ mod tests {
         let tools =
             parse(find(&wasm).expect("it parses").expect("it is there")).expect("good descriptors");
         assert_eq!(tools.len(), 1);
-        assert_eq!(parse(of(&tools).as_bytes()).expect("what was written is read"), tools);
+        assert_eq!(parse(encode(&tools).as_bytes()).expect("what was written is read"), tools);
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub fn embedded_tools(wasm: &[u8]) -> Result<Option<Vec<ToolDefinition>>, LoadEr
 
 /// Returns the component with its descriptors embedded, so that listing its tools does not run it.
 pub fn embed_tools(wasm: &[u8], tools: &[ToolDefinition]) -> Result<Vec<u8>, LoadError> {
-    Ok(airlock_compile::embed(wasm, descriptors::NAME, descriptors::of(tools).as_bytes())?)
+    Ok(airlock_compile::embed(wasm, descriptors::NAME, descriptors::encode(tools).as_bytes())?)
 }
 
 /// Returns the version of the plugin contract that calls of a component use: the newest supported

@@ -54,11 +54,11 @@ const MAX_LISTED: usize = 20;
 /// A linked component whose functions are tools.
 pub(crate) struct Plain {
     pre: InstancePre<State<PluginSide>>,
-    tools: BTreeMap<String, Tool>,
+    tools: BTreeMap<String, PlainTool>,
     left_out: Vec<LeftOut>,
 }
 
-struct Tool {
+struct PlainTool {
     description: String,
     function: Function,
 }
@@ -70,15 +70,15 @@ impl Plain {
         pre: InstancePre<State<PluginSide>>,
         wasm: &[u8],
     ) -> Result<Self, BadComponent> {
-        let Exports { functions, mut left_out } = exports::of(pre.component())?;
-        let docs = Docs::of(wasm).unwrap_or_else(|error| {
+        let Exports { functions, mut left_out } = exports::examine(pre.component())?;
+        let docs = Docs::read(wasm).unwrap_or_else(|error| {
             left_out.push(LeftOut {
                 item: format!("the section {}", docs::SECTION),
                 reason: error.to_string(),
             });
             Docs::default()
         });
-        let mut tools: BTreeMap<String, Tool> = BTreeMap::new();
+        let mut tools: BTreeMap<String, PlainTool> = BTreeMap::new();
         for function in functions {
             let name = function.export.tool_name();
             let export = function.export.to_string();
@@ -86,7 +86,7 @@ impl Plain {
             let description = docs
                 .function(function.export.interface.as_deref(), &function.export.name)
                 .unwrap_or_default();
-            let tool = Tool { description: description.to_owned(), function };
+            let tool = PlainTool { description: description.to_owned(), function };
             if let Some(other) = tools.insert(name.clone(), tool) {
                 return Err(BadComponent::Collision {
                     one: other.function.export.to_string(),
@@ -125,7 +125,7 @@ impl Plain {
         name: &str,
         arguments: &str,
     ) -> wasmtime::Result<Result<ToolOutput, ToolError>> {
-        let Some(Tool { function, .. }) = self.tools.get(name) else {
+        let Some(PlainTool { function, .. }) = self.tools.get(name) else {
             return Ok(Err(ToolError::new(
                 ErrorKind::NotFound,
                 format!("there is no tool {name:?}"),

@@ -50,7 +50,7 @@ impl Rights {
     }
 
     /// Returns the rights of a tool, by the plugin's own name of it.
-    pub(super) fn of(&self, tool: &str) -> &ToolRights {
+    pub(super) fn for_tool(&self, tool: &str) -> &ToolRights {
         self.by_tool.get(tool).unwrap_or(&self.others)
     }
 }
@@ -102,6 +102,6 @@ mod tests {
     }
 
     fn origin(client: &ClientName, grants: &Grants, tool: &str) -> Origin {
-        Rights::new(client, grants, &HostResources::default()).of(tool).origin.clone()
+        Rights::new(client, grants, &HostResources::default()).for_tool(tool).origin.clone()
     }
 }

@@ -46,12 +46,12 @@ pub(super) struct Schemas {
 }
 
 struct Pair {
-    input: Check,
-    output: Option<Check>,
+    input: SchemaCheck,
+    output: Option<SchemaCheck>,
 }
 
 /// Check against one schema.
-enum Check {
+enum SchemaCheck {
     Compiled(Arc<CompiledSchema>),
     /// The schema is too large or too recursive; every value passes.
     Unchecked,
@@ -113,12 +113,12 @@ impl Schemas {
         which: &'static str,
         schema: &JsonText,
         unchecked: &mut Vec<String>,
-    ) -> Result<Check, BadSchema> {
+    ) -> Result<SchemaCheck, BadSchema> {
         let compiled = match CompiledSchema::compile_text(which, schema) {
             Ok(compiled) => compiled,
             Err(bad) if bad.is_unbounded() => {
                 unchecked.push(bad.to_string());
-                return Ok(Check::Unchecked);
+                return Ok(SchemaCheck::Unchecked);
             }
             Err(bad) => return Err(bad),
         };
@@ -127,10 +127,10 @@ impl Schemas {
             unchecked.push(format!(
                 "nothing can be checked against the {which}: with it, the plugin's compiled schemas take more than {MAX_BYTES} bytes"
             ));
-            return Ok(Check::Unchecked);
+            return Ok(SchemaCheck::Unchecked);
         }
         self.bytes = bytes;
-        Ok(Check::Compiled(Arc::new(compiled)))
+        Ok(SchemaCheck::Compiled(Arc::new(compiled)))
     }
 
     /// Checks the arguments of a call of the plugin's tool `tool`, which callers know as `name`. The error
@@ -142,7 +142,8 @@ impl Schemas {
         tenant: &Tenant,
         arguments: &Arguments,
     ) -> Result<(), CallError> {
-        let Some(Check::Compiled(schema)) = self.tools.get(tool).map(|pair| &pair.input) else {
+        let Some(SchemaCheck::Compiled(schema)) = self.tools.get(tool).map(|pair| &pair.input)
+        else {
             return Ok(());
         };
         let checked = threads::check_arguments(tenant, schema, arguments, |schema, members| {
@@ -164,8 +165,8 @@ impl Schemas {
             return Ok(());
         };
         let schema = match check {
-            Check::Compiled(schema) => Some(schema),
-            Check::Unchecked => None,
+            SchemaCheck::Compiled(schema) => Some(schema),
+            SchemaCheck::Unchecked => None,
         };
         threads::check_result(tenant, name, schema, output).await
     }

@@ -58,7 +58,7 @@ pub struct UseRecorder(Arc<Mutex<BTreeMap<ClientName, ToolUses>>>);
 
 impl UseRecorder {
     /// Returns the uses of one plugin so far.
-    pub fn of(&self, client: &ClientName) -> ToolUses {
+    pub fn uses(&self, client: &ClientName) -> ToolUses {
         let plugins = self.0.lock();
         plugins.get(client).cloned().unwrap_or_default()
     }

@@ -30,7 +30,7 @@ const LEAST_EXTENSION: Duration = Duration::from_millis(250);
 pub(crate) struct Admission(Arc<Inner>);
 
 struct Inner {
-    levels: Vec<Mutex<Level>>,
+    levels: Vec<Mutex<DepthSlots>>,
     /// Time that a call may wait.
     wait: Duration,
     next_guest: AtomicU64,
@@ -38,7 +38,7 @@ struct Inner {
 
 /// Slots of one depth. A waiting call gets its slot through a channel. A slot that is not received
 /// is dropped, and so released.
-type Level = Schedule<oneshot::Sender<Slot>>;
+type DepthSlots = Schedule<oneshot::Sender<Slot>>;
 
 /// One guest's access to slots: its share at each depth.
 pub(crate) struct Share {
@@ -47,10 +47,10 @@ pub(crate) struct Share {
 }
 
 /// Permit to hold one instance. Dropped after the store.
-pub(crate) struct Slot(Option<Lease>);
+pub(crate) struct Slot(Option<SlotLease>);
 
 /// Level and flow of a slot, to which the slot is returned when it is dropped.
-struct Lease {
+struct SlotLease {
     admission: Arc<Inner>,
     level: usize,
     flow: Flow,
@@ -94,7 +94,7 @@ impl Share {
     ) -> Result<Slot, Full> {
         let level = (self.admission.levels.len() - 1).min(depth.saturating_sub(1) as usize);
         let (mut slot, waiting) = {
-            let lease = Lease {
+            let lease = SlotLease {
                 admission: self.admission.clone(),
                 level,
                 flow: Flow { tenant: tenant.clone(), guest: self.guest },
@@ -109,7 +109,7 @@ impl Share {
             drop(schedule);
             // Dropping the sender makes the evicted call fail with `Full`.
             drop(evicted);
-            (slot, Waiting { lease, ticket })
+            (slot, QueuedCall { lease, ticket })
         };
         let mut end = until(deadline, self.admission.wait);
         loop {
@@ -122,7 +122,7 @@ impl Share {
 }
 
 impl Inner {
-    fn level(&self, level: usize) -> MutexGuard<'_, Level> {
+    fn level(&self, level: usize) -> MutexGuard<'_, DepthSlots> {
         // A schedule is consistent whenever its lock is free: no operation on it panics half-way.
         self.levels[level].lock()
     }
@@ -140,24 +140,24 @@ fn until(deadline: Option<Instant>, wait: Duration) -> Instant {
 }
 
 /// A call in the queue. Dropping it removes the call.
-struct Waiting {
-    lease: Lease,
+struct QueuedCall {
+    lease: SlotLease,
     ticket: Ticket,
 }
 
-impl Waiting {
+impl QueuedCall {
     /// Returns the new end of the wait, if the call is passed over and still has time.
     fn extended(&self, deadline: Option<Instant>) -> Option<Instant> {
-        let Lease { admission, level, flow } = &self.lease;
+        let SlotLease { admission, level, flow } = &self.lease;
         let has_time = deadline.is_some_and(|deadline| now() < deadline);
         let is_passed_over = has_time && admission.level(*level).is_unfair_to(flow);
         is_passed_over.then(|| until(deadline, admission.wait.max(LEAST_EXTENSION)))
     }
 }
 
-impl Drop for Waiting {
+impl Drop for QueuedCall {
     fn drop(&mut self) {
-        let Lease { admission, level, flow } = &self.lease;
+        let SlotLease { admission, level, flow } = &self.lease;
         let waiter = admission.level(*level).abandon(flow, self.ticket);
         // Dropped after the lock is released.
         drop(waiter);
@@ -170,10 +170,12 @@ impl Drop for Slot {
         // comes back here.
         let mut freed = self.0.take();
         let mut refused = Vec::new();
-        while let Some(Lease { admission, level, flow }) = freed.take().or_else(|| refused.pop()) {
+        while let Some(SlotLease { admission, level, flow }) =
+            freed.take().or_else(|| refused.pop())
+        {
             let next = admission.level(level).leave(&flow);
             for (flow, waiter) in next {
-                let slot = Slot(Some(Lease { admission: admission.clone(), level, flow }));
+                let slot = Slot(Some(SlotLease { admission: admission.clone(), level, flow }));
                 if let Err(mut slot) = waiter.send(slot) {
                     refused.extend(slot.0.take());
                 }

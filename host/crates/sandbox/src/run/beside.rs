@@ -23,13 +23,13 @@ type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 tokio::task_local! {
     /// Calls of the guest that is polled, which nothing polls yet.
-    static WAITING: Waiting;
+    static WAITING: JobQueue;
 }
 
 #[derive(Clone, Default)]
-struct Waiting(Arc<Mutex<Vec<Job>>>);
+struct JobQueue(Arc<Mutex<Vec<Job>>>);
 
-impl Waiting {
+impl JobQueue {
     fn push(&self, job: Job) {
         self.0.lock().push(job);
     }
@@ -51,7 +51,7 @@ pub enum Lost {
 }
 
 impl Lost {
-    fn of(_payload: Box<dyn Any + Send>) -> Self {
+    fn panicked(_payload: Box<dyn Any + Send>) -> Self {
         Self::Panicked
     }
 }
@@ -71,7 +71,7 @@ pub async fn run_beside<T: Send + 'static>(
         }
     }));
     let _stop = Stop(abort);
-    ended.await.map_err(|_| Lost::Stopped)?.map_err(Lost::of)
+    ended.await.map_err(|_| Lost::Stopped)?.map_err(Lost::panicked)
 }
 
 /// Runs a call in a task of its own, so that calls at the same time use several threads. Dropping the
@@ -97,14 +97,14 @@ pin_project! {
     pub(super) struct Beside<F> {
         #[pin]
         guest: F,
-        waiting: Waiting,
+        waiting: JobQueue,
         running: FuturesUnordered<Job>,
     }
 }
 
 impl<F> Beside<F> {
     pub(super) fn new(guest: F) -> Self {
-        Self { guest, waiting: Waiting::default(), running: FuturesUnordered::new() }
+        Self { guest, waiting: JobQueue::default(), running: FuturesUnordered::new() }
     }
 }
 

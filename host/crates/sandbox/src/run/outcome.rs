@@ -107,12 +107,12 @@ pub(super) enum Overrun {
 impl Overrun {
     /// Returns the error of a call that the limit has ended.
     pub(super) fn error<G: GuestSide>(self, call: &Call<G>) -> CallError {
-        self.of(&call.tool, G::IS_SCRIPT, &call.limits)
+        self.error_for(&call.tool, G::IS_SCRIPT, &call.limits)
     }
 
     /// The error of a script has a remedy, because a model can do more about its own script than about
     /// a tool. The sandbox is gone then, and with it the line where the script was.
-    fn of(self, tool: &ToolName, is_script: bool, limits: &Limits) -> CallError {
+    fn error_for(self, tool: &ToolName, is_script: bool, limits: &Limits) -> CallError {
         let Limits { fuel, cpu, memory_bytes, .. } = *limits;
         let mut kind = ErrorKind::LimitReached;
         let mut remedy =
@@ -205,6 +205,6 @@ mod tests {
         let limits = Limits { fuel: 20, ..Limits::PLUGIN };
         let late = Overrun::Deadline(Duration::from_secs(30));
         [Overrun::Fuel, Overrun::Cpu, late, Overrun::Memory, Overrun::Stack]
-            .map(|overrun| overrun.of(&tool, is_script, &limits).to_string())
+            .map(|overrun| overrun.error_for(&tool, is_script, &limits).to_string())
     }
 }

@@ -7,6 +7,7 @@ use airlock_core::{
     run::AnswerError,
     tool::{CallError, Content, ContentBlock, ResourceContents, ToolOutput},
 };
+use airlock_store::runs::RunDecision;
 
 /// Answer of a call. Binary content is a handle with its type and size: a script cannot use the
 /// bytes, and they are not for the model.
@@ -60,9 +61,9 @@ impl CallAnswer {
         }
     }
 
-    /// Returns the answer of a call that a person has denied.
-    pub(super) fn denied() -> Self {
-        Self::Error(AnswerError::denied(""))
+    /// Returns the answer of a call that a person has denied for a reason; empty for none.
+    pub(super) fn denied(reason: &str) -> Self {
+        Self::Error(AnswerError::denied(reason))
     }
 
     /// Returns the result for the script.
@@ -92,7 +93,20 @@ impl CallAnswer {
     }
 }
 
+/// Returns the decision to deny a call, whose script receives the reason.
+pub fn denial(reason: Option<&str>) -> RunDecision {
+    RunDecision::Deny(reason.map(|reason| CallAnswer::denied(reason).to_stored()))
+}
+
 impl StoredAnswer {
+    /// Returns the answer of a denied call. A denial without a reason stores none.
+    pub(super) fn of_denial(stored: Option<&str>) -> CallAnswer {
+        match stored.map(Self::read) {
+            Some(Self::Answer(answer @ CallAnswer::Error(_))) => answer,
+            _ => CallAnswer::denied(""),
+        }
+    }
+
     /// Reads what is stored of an answer.
     pub(super) fn read(text: &str) -> Self {
         match serde_json::from_str(text) {

@@ -1,4 +1,4 @@
-//! Checks the arguments of a script's call before it is decided, so that nobody is asked to approve a
+//! Checks the arguments of a script's call before it is decided, so that no person is asked to approve a
 //! call that cannot succeed.
 //!
 //! Only plain errors are found: a missing parameter, an unknown one, and a scalar of another type.

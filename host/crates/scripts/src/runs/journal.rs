@@ -375,7 +375,7 @@ impl Drop for Journal {
             steps = writer::facts(steps);
         }
         if !matches!(shared.halted, Some(Halted::Lost(_))) {
-            steps.push(RunStep::End(RunOutcome::of(RunEnding::Cancelled).to_stored()));
+            steps.push(RunStep::End(RunOutcome::without_result(RunEnding::Cancelled).to_stored()));
         }
         if steps.is_empty() {
             return;

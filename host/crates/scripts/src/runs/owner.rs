@@ -3,10 +3,10 @@
 use serde_json::Value;
 use tracing::info;
 
-use super::{CallAnswer, RunEnding, RunOutcome, RunToken, Runs, describe::DOCUMENT_COPIES};
+use super::{CallAnswer, RunEnding, RunOutcome, RunToken, Runs, denial, describe::DOCUMENT_COPIES};
 use airlock_core::{
     act::Actor,
-    run::{Cancelled, Position, Stage},
+    run::{Cancelled, Position, Stage, denial_reason},
     tenant::Tenant,
 };
 use airlock_store::{
@@ -30,6 +30,8 @@ pub struct Decisions {
     calls: Vec<(Position, RunDecision)>,
     /// Epoch in which the run was shown to the person; `None` if the person does not tell.
     shown: Option<i64>,
+    /// Reason of the last denial.
+    reason: Option<String>,
 }
 
 impl Decisions {
@@ -38,9 +40,10 @@ impl Decisions {
         self.with(position, RunDecision::Approve)
     }
 
-    /// Denies a call that is shown as pending.
-    pub fn deny(self, position: Position) -> Self {
-        self.with(position, RunDecision::Deny)
+    /// Denies a call that is shown as pending. The script receives the reason with the failure of the call.
+    pub fn deny(mut self, position: Position, reason: Option<&str>) -> Self {
+        self.reason = reason.map(denial_reason);
+        self.with(position, denial(reason))
     }
 
     /// Makes a call in doubt once more.
@@ -80,6 +83,11 @@ impl Decisions {
         calls.any(|(_, decision)| {
             matches!(decision, RunDecision::Approve | RunDecision::RetryApproved)
         })
+    }
+
+    /// Reason of the denials, for the records; `None` if none has one.
+    pub fn reason(&self) -> Option<&str> {
+        self.reason.as_deref()
     }
 
     /// Returns whether any of them has a call made once more.
@@ -155,15 +163,15 @@ impl OwnRuns<'_> {
         let shown = runs.show(id).await?;
         let pending =
             shown.calls.iter().filter(|shown| matches!(shown.call.stage, Stage::Pending { .. }));
-        let decision = if approves { RunDecision::Approve } else { RunDecision::Deny };
+        let decision = if approves { RunDecision::Approve } else { denial(None) };
         let calls = pending.map(|shown| (shown.position, decision.clone())).collect();
-        let decisions = Decisions { calls, shown: Some(epoch) };
+        let decisions = Decisions { calls, shown: Some(epoch), reason: None };
         decide(&runs, id, decisions, &Actor::from(self.tenant)).await
     }
 
     /// Ends a run. Calls in flight are cancelled.
     pub async fn cancel(&self, id: &str) -> Result<Cancelled, RunError> {
-        let outcome = RunOutcome::of(RunEnding::Cancelled).to_stored();
+        let outcome = RunOutcome::without_result(RunEnding::Cancelled).to_stored();
         let cancelled = self.runs.open(self.tenant).await?.cancel(id, &outcome).await?;
         self.runs.interrupt(id);
         Ok(cancelled)
@@ -174,7 +182,7 @@ impl OwnRuns<'_> {
 async fn decide(
     runs: &store::runs::Runs,
     id: &str,
-    Decisions { calls, shown }: Decisions,
+    Decisions { calls, shown, reason: _ }: Decisions,
     actor: &Actor,
 ) -> Result<(), RunError> {
     let made = calls.iter().map(|(position, decision)| (*position, word(decision)));
@@ -191,7 +199,7 @@ async fn decide(
 fn word(decision: &RunDecision) -> &'static str {
     match decision {
         RunDecision::Approve => "approve",
-        RunDecision::Deny => "deny",
+        RunDecision::Deny(_) => "deny",
         RunDecision::Retry => "retry",
         RunDecision::RetryApproved => "retry_approved",
         RunDecision::Skip(_) => "skip",

@@ -5,14 +5,15 @@ use std::{collections::VecDeque, mem};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::{
-    events::{self, Source},
-    memory::{AfterWork as _, ChargeRefused, RequestCharge},
-    respond::ApiError,
-};
 use airlock_agent::{CallEnded, CallStarted, EXTENSION, Event, Run};
 use airlock_conversation::Delta;
+use airlock_http::{
+    events::{self, Source},
+    memory::AfterWork as _,
+    respond::ApiError,
+};
 use airlock_model::{ChatForm, ReplyChunk, RequestMemory as _};
+use airlock_requests::{ChargeRefused, RequestCharge};
 use airlock_strings::cut;
 
 /// Data of the last event.
@@ -174,7 +175,7 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::{memory::Memory, respond::Parts, tests::SETTINGS};
+    use crate::tests::SETTINGS;
     use airlock_agent as agent;
     use airlock_conversation::Wire;
     use airlock_core::{
@@ -182,8 +183,10 @@ mod tests {
         tenant::Tenant,
     };
     use airlock_fakes as fake;
+    use airlock_ingress::Parts;
     use airlock_json::RawObject;
     use airlock_model::{MemoryBudget, Prompt, object};
+    use airlock_requests::Memory;
 
     /// Starts a streamed chat.
     fn run_of(turns: &Value, timeout: Duration) -> Run {

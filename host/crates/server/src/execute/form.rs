@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use url::form_urlencoded;
 
-use crate::respond::ApiError;
 use airlock_agent::Message;
 use airlock_core::tool::Answers;
+use airlock_http::respond::ApiError;
 use airlock_model::{Object, object};
 use airlock_strings::cut;
 

@@ -1,133 +1,88 @@
 //! The pages of a login, as HTML without scripts.
 
 use super::{CONFIRMATION, HEADER_PREFIX, KEY, LoginOffer, LoginRefusal};
+use airlock_http::browser::{Page, escaped};
 use airlock_strings::visible_line;
 
-const STYLE: &str = "body{font:1rem/1.5 system-ui,sans-serif;max-width:36rem;margin:3rem auto;padding:0 1rem;\
-                     color:#1a1a1a;background:#fff}dt{color:#555}dd{margin:0 0 .75rem;font-weight:600;\
-                     overflow-wrap:anywhere}button,input{font:inherit;padding:.5rem}input{width:100%;\
-                     box-sizing:border-box}";
-
-/// A page: a title, and the HTML below it.
-pub(crate) struct Page {
-    title: String,
-    body: String,
-    /// Path to which the browser goes on by itself.
-    next: Option<String>,
-    /// True if its form leads to no redirect.
-    pub(super) is_own: bool,
+/// Asks the user to confirm a login, for the virtual key of its holder, and for the values of headers if
+/// the server needs them. `confirmation` is the code of the form, and `error` the reason that it was not
+/// taken before.
+pub(super) fn offer(offer: &LoginOffer, confirmation: &str, error: Option<&str>) -> Page {
+    let fields = fields(offer);
+    let (button, title) = if offer.header_keys.is_empty() {
+        ("Continue to log in", "Log in at")
+    } else {
+        ("Save", "Credentials for")
+    };
+    let error =
+        error.map(|error| format!("<p role=\"alert\"><strong>{}</strong></p>", escaped(error)));
+    let body = format!(
+        "<p>A program asks to use a server with your account there.</p>{}\
+         <p><strong>Continue only if you have just asked for this yourself</strong>, and if the line above \
+         names you. If another person sent you this link, close this page: that person could use the \
+         server with your account.</p>{}{}",
+        described(offer),
+        error.unwrap_or_default(),
+        form(button, confirmation, &fields)
+    );
+    let title = format!("{title} {}", visible_line(&offer.client));
+    let page = Page::new(title, body);
+    if offer.header_keys.is_empty() { page } else { page.with_own_form() }
 }
 
-impl Page {
-    /// Asks the user to confirm a login, for the virtual key of its holder, and for the values of headers if
-    /// the server needs them. `confirmation` is the code of the form, and `error` the reason that it was not
-    /// taken before.
-    pub(super) fn offer(offer: &LoginOffer, confirmation: &str, error: Option<&str>) -> Self {
-        let fields = fields(offer);
-        let (button, title) = if offer.header_keys.is_empty() {
-            ("Continue to log in", "Log in at")
-        } else {
-            ("Save", "Credentials for")
-        };
-        let error =
-            error.map(|error| format!("<p role=\"alert\"><strong>{}</strong></p>", escaped(error)));
-        let body = format!(
-            "<p>A program asks to use a server with your account there.</p>{}\
-             <p><strong>Continue only if you have just asked for this yourself</strong>, and if the line above \
-             names you. If another person sent you this link, close this page: that person could use the \
-             server with your account.</p>{}{}",
-            described(offer),
-            error.unwrap_or_default(),
-            form(button, confirmation, &fields)
-        );
-        let title = format!("{title} {}", visible_line(&offer.client));
-        Self { is_own: !offer.header_keys.is_empty(), ..Self::new(title, body) }
-    }
+/// Asks the user of a browser that comes back from the authorization server to confirm for whom the
+/// login is. `confirmation` is the code of the form.
+pub(super) fn finish(offer: &LoginOffer, confirmation: &str) -> Page {
+    let body = format!(
+        "<p>The server has accepted the login.</p>{}\
+         <p><strong>Finish only if you have begun this login yourself, on a page of this gateway</strong>, \
+         and if the line above names you. Otherwise close this page: another person could use the server \
+         with your account.</p>{}",
+        described(offer),
+        form("Finish the login", confirmation, "")
+    );
+    Page::new(format!("Finish the login at {}", visible_line(&offer.client)), body)
+}
 
-    /// Asks the user of a browser that comes back from the authorization server to confirm for whom the
-    /// login is. `confirmation` is the code of the form.
-    pub(super) fn finish(offer: &LoginOffer, confirmation: &str) -> Self {
-        let body = format!(
-            "<p>The server has accepted the login.</p>{}\
-             <p><strong>Finish only if you have begun this login yourself, on a page of this gateway</strong>, \
-             and if the line above names you. Otherwise close this page: another person could use the server \
-             with your account.</p>{}",
-            described(offer),
-            form("Finish the login", confirmation, "")
-        );
-        Self::new(format!("Finish the login at {}", visible_line(&offer.client)), body)
-    }
+/// Reports a form that does not belong to the browser.
+pub(super) fn unconfirmed() -> Page {
+    Page::of_text(
+        "Not confirmed",
+        "This form was not made for this browser, or the browser does not keep cookies. Open the link again.",
+    )
+}
 
-    /// Reports a form that does not belong to the browser.
-    pub(super) fn unconfirmed() -> Self {
-        Self::of_text(
-            "Not confirmed",
-            "This form was not made for this browser, or the browser does not keep cookies. Open the link again.",
-        )
-    }
+/// Leads to the authorization server.
+pub(super) fn leaving() -> Page {
+    Page::of_text("Log in", "The browser goes on to the page of the server.")
+}
 
-    /// Leads to the authorization server.
-    pub(super) fn leaving() -> Self {
-        Self::of_text("Log in", "The browser goes on to the page of the server.")
-    }
+pub(super) fn done(client: &str) -> Page {
+    let text = format!(
+        "The gateway can use the server {} with your account now. You can close this page.",
+        visible_line(client)
+    );
+    Page::of_text("You are logged in", &text)
+}
 
-    pub(super) fn done(client: &str) -> Self {
-        let text = format!(
-            "The gateway can use the server {} with your account now. You can close this page.",
-            visible_line(client)
-        );
-        Self::of_text("You are logged in", &text)
-    }
-
-    pub(super) fn refusal(refusal: &LoginRefusal) -> Self {
-        let text = match refusal {
-            LoginRefusal::Gone => {
-                "This link has expired or was used. Repeat the request that it came from: it gives you another one."
-            }
-            LoginRefusal::OtherBrowser => {
-                "This login was not begun in this browser. Open the link in the browser in which you log in."
-            }
-            LoginRefusal::Busy => {
-                "Other logins at this server are being begun, or the server does not respond. Open the link again in a moment."
-            }
-            LoginRefusal::Invalid(reason) => reason.as_str(),
-            LoginRefusal::Failed(_) => {
-                "The login failed or was refused. Open the link again, or ask the operator of the gateway: its log has the reason."
-            }
-            LoginRefusal::Unavailable(_) => "Logins are not available at present. Try again later.",
-        };
-        Self::of_text("Not logged in", text)
-    }
-
-    /// Returns a page with a title and a paragraph.
-    pub(crate) fn of_text(title: &str, text: &str) -> Self {
-        Self::new(title.to_owned(), format!("<p>{}</p>", escaped(text)))
-    }
-
-    /// Makes the browser go on to a path of the gateway.
-    pub(crate) fn leading_to(mut self, path: String) -> Self {
-        let link = format!("<p><a href=\"{}\">Continue</a></p>", escaped(&path));
-        self.body.push_str(&link);
-        self.next = Some(path);
-        self
-    }
-
-    fn new(title: String, body: String) -> Self {
-        Self { title, body, next: None, is_own: false }
-    }
-
-    pub(super) fn to_html(&self) -> String {
-        let Self { title, body, next, is_own: _ } = self;
-        let title = escaped(title);
-        let refresh = next.as_ref().map_or_else(String::new, |path| {
-            format!("<meta http-equiv=\"refresh\" content=\"0;url={}\">", escaped(path))
-        });
-        format!(
-            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title} – Airlock</title>\
-             <meta name=\"viewport\" content=\"width=device-width\">{refresh}<style>{STYLE}</style></head>\
-             <body><main><h1>{title}</h1>{body}</main></body></html>\n"
-        )
-    }
+pub(super) fn refusal(refusal: &LoginRefusal) -> Page {
+    let text = match refusal {
+        LoginRefusal::Gone => {
+            "This link has expired or was used. Repeat the request that it came from: it gives you another one."
+        }
+        LoginRefusal::OtherBrowser => {
+            "This login was not begun in this browser. Open the link in the browser in which you log in."
+        }
+        LoginRefusal::Busy => {
+            "Other logins at this server are being begun, or the server does not respond. Open the link again in a moment."
+        }
+        LoginRefusal::Invalid(reason) => reason.as_str(),
+        LoginRefusal::Failed(_) => {
+            "The login failed or was refused. Open the link again, or ask the operator of the gateway: its log has the reason."
+        }
+        LoginRefusal::Unavailable(_) => "Logins are not available at present. Try again later.",
+    };
+    Page::of_text("Not logged in", text)
 }
 
 /// Describes the server and the holder of a login as HTML.
@@ -185,21 +140,6 @@ fn shown(text: &str) -> String {
     format!("“{}”", escaped(&visible_line(text)))
 }
 
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            other => escaped.push(other),
-        }
-    }
-    escaped
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,7 +154,7 @@ mod tests {
             key_name: "<img src=x>".to_owned(),
             user: Some(("https://idp\"'".to_owned(), "ann\n\u{202e}&".to_owned())),
         };
-        let html = Page::offer(&offer, "c0de", None).to_html();
+        let html = super::offer(&offer, "c0de", None).to_html();
         for part in [
             "“up” (“mcp.example.com”)",
             "&lt;img src=x&gt;",
@@ -227,7 +167,7 @@ mod tests {
         assert!(!html.contains("type=\"password\""), "a user has no key to enter");
         let header_keys = vec!["x-api-key".to_owned()];
         let of_key = LoginOffer { user: None, header_keys, ..offer };
-        let html = Page::offer(&of_key, "", Some("<b>")).to_html();
+        let html = super::offer(&of_key, "", Some("<b>")).to_html();
         for part in [
             "everyone who uses the virtual key",
             "type=\"password\" id=\"key\" name=\"key\"",

@@ -9,22 +9,21 @@ use serde_json::{Value, json};
 use tracing::info;
 
 use super::LoginRefusal;
-use crate::{
-    App,
-    admin::Page,
-    body,
-    memory::RequestCharge,
-    operator,
-    request_body::RequestBody,
-    respond::{self, ApiError, Reply},
-    sender::Sender,
-};
+use crate::App;
 use airlock_core::{
     act::Actor,
     operator::{Operator, Right},
     secret::Secret,
     tenant::Tenant,
 };
+use airlock_http::{
+    body,
+    listing::Page,
+    respond::{self, ApiError, Reply},
+};
+use airlock_ingress::RequestBody;
+use airlock_operator_api::operator;
+use airlock_requests::{RequestCharge, Sender};
 use airlock_store::{OwnerId, login::UserLogin};
 
 const PATH: &str = "/api/mcp/sessions";
@@ -124,7 +123,7 @@ async fn submit(
             "headers belong to a virtual key or an access token, and not to an operator",
         )
     })?;
-    let body = body::object(request, &app.settings, charge).await?;
+    let body = body::object(request, app.settings.bodies(), charge).await?;
     let values = body.get("headers").and_then(Value::as_object);
     let values = values.ok_or_else(|| {
         ApiError::bad_request(

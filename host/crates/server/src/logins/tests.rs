@@ -7,6 +7,8 @@ use parking_lot::Mutex;
 
 use super::*;
 use airlock_core::door::{Keys, VirtualKey};
+use airlock_http::browser::{OWN_POLICY, POLICY};
+use airlock_ingress::Payload;
 
 const LINKED: &str = "the-link";
 const SECRET: &str = "browser-secret";

@@ -4,7 +4,8 @@ use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use http::{HeaderValue, Response, StatusCode, header};
 
-use crate::respond::{self, ApiError, Payload, Reply};
+use airlock_http::respond::{self, ApiError, Reply};
+use airlock_ingress::Payload;
 use airlock_wire::{
     error::{RpcError, code},
     headers::SESSION,

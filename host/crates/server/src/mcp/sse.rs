@@ -21,22 +21,19 @@ use super::{
     reply::{accepted, failed, refused},
     selection,
 };
-use crate::{
-    App,
-    activity::{ParkedRequest, Parking},
-    body,
-    connections::Seat,
-    events::{self, Source},
-    memory::RequestCharge,
-    request_body::RequestBody,
-    respond::{self, ApiError, Reply},
-    sender::Sender,
-};
+use crate::App;
 use airlock_core::replica::ReplicaId;
+use airlock_http::{
+    body,
+    events::{self, Source},
+    respond::{self, ApiError, Reply},
+};
+use airlock_ingress::{ParkedRequest, Parking, RequestBody, Seat};
 use airlock_mcp_server::{
     ConnectionRequests, ConnectionSettings, Input, Service, StreamSlot, serve_connection,
 };
 use airlock_model::MemoryBudget;
+use airlock_requests::{RequestCharge, Sender};
 use airlock_wire::error::RpcError;
 
 /// Path of the stream. The name of a client may follow it.
@@ -130,12 +127,12 @@ pub(crate) async fn post(
     let id = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == SESSION);
     let id = id.map(|(_, id)| id.into_owned()).ok_or_else(no_stream)?;
     if let Some(elsewhere) = app.elsewhere(ReplicaId::of_text(&id), request.headers()).await? {
-        let reply = elsewhere.pass_on(request, &app.settings, charge).await?;
+        let reply = elsewhere.pass_on(request, app.settings.bodies(), charge).await?;
         return reply.ok_or_else(no_stream);
     }
     let key = sender.key.as_deref();
     let input = app.pipes.find(&id, &sender.tenant(), key).ok_or_else(no_stream)?;
-    let message = match body::message(request, &app.settings, charge).await? {
+    let message = match body::message(request, app.settings.bodies(), charge).await? {
         Ok(message) => message,
         Err(bad) => return Ok(failed(bad.id.as_ref(), &bad.error, StatusCode::BAD_REQUEST)),
     };

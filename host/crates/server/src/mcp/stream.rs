@@ -5,14 +5,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::HeaderMap;
 
-use crate::{
-    events::{self, Source},
-    memory::RequestCharge,
-};
+use airlock_http::events::{self, Source};
 use airlock_mcp_server::{
     EventReader, Exchange, ListWatch, Listening, Outgoing, STOPPING, Service, StreamSlot,
     list_changed, no_memory, resource_updated,
 };
+use airlock_requests::RequestCharge;
 use airlock_wire::{headers::LAST_EVENT, message};
 
 /// Time after which a client opens a lost stream again, in milliseconds.

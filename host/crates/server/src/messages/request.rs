@@ -5,18 +5,7 @@ use std::collections::BTreeSet;
 use http::{HeaderMap, Request};
 use serde_json::Value;
 
-use crate::{
-    App, BuiltinTools,
-    alias::BelowAnthropic,
-    body,
-    memory::RequestCharge,
-    options,
-    request_body::RequestBody,
-    respond::{self, ApiError},
-    responses::dropped_type,
-    sender::Sender,
-    work,
-};
+use crate::{App, options};
 use airlock_agent::recall;
 use airlock_conversation::{
     Content, Conversation, Item, Media, Part,
@@ -24,8 +13,17 @@ use airlock_conversation::{
     messages,
     read::{Path, Untranslatable},
 };
+use airlock_http::{
+    alias::BelowAnthropic,
+    body,
+    respond::{self, ApiError},
+    work,
+};
+use airlock_ingress::RequestBody;
 use airlock_json::{self as json, RawObject};
 use airlock_model::{MemoryBudget, Object, Prompt, weight};
+use airlock_requests::{RequestCharge, Sender};
+use airlock_responses::{BuiltinTools, dropped_type};
 
 /// Name of the provider to which a model without a provider's name goes, below `/anthropic`.
 const PREFERRED: &str = "anthropic";
@@ -105,7 +103,7 @@ async fn read_with(
     let events_header = options::events(request.headers())?;
     let betas = betas(request.headers())?;
     let is_below_anthropic = request.extensions().get::<BelowAnthropic>().is_some();
-    let mut body = body::object(request, &app.settings, charge).await?;
+    let mut body = body::object(request, app.settings.bodies(), charge).await?;
     complete(&mut body);
     if body.get("messages").and_then(Value::as_array).is_some_and(Vec::is_empty) {
         let error = ApiError::bad_request("invalid_value", "`messages` must have a message");

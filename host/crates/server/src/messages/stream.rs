@@ -8,17 +8,18 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::after_calls;
-use crate::{
-    chat::describe,
-    events::{self, Source},
-    memory::{AfterWork as _, ChargeRefused, RequestCharge},
-    respond::{ApiError, RequestId},
-};
+use crate::chat::describe;
 use airlock_agent::{EXTENSION, Event, Run};
 use airlock_conversation::{Delta, messages::EventWriter};
 use airlock_core::threads;
+use airlock_http::{
+    events::{self, Source},
+    memory::AfterWork as _,
+    respond::{ApiError, RequestId},
+};
 use airlock_json as json;
 use airlock_model::{Object, ReplyChunk, RequestMemory as _};
+use airlock_requests::{ChargeRefused, RequestCharge};
 
 /// Number of copies in memory of a text: in the reply, and in the text of its event.
 const COPIES: usize = 2;
@@ -212,11 +213,11 @@ fn render(event: &Object) -> Bytes {
 mod tests {
 
     use super::*;
-    use crate::memory::Memory;
     use airlock_conversation::chat::ReplyReader;
     use airlock_core::tenant::Tenant;
     use airlock_json::weight::object_weight;
     use airlock_model::object;
+    use airlock_requests::Memory;
 
     fn translation(bytes: usize) -> (Translation, RequestCharge) {
         let memory = Memory::new(bytes);

@@ -1,8 +1,7 @@
 //! Templates of the paths of routes, for metrics: a closed set, whatever a caller sends.
 
-use super::{
-    ConsoleTarget, Route, StatusRoute, messages, operator_login, quota, reload, responses,
-};
+use super::{Route, StatusRoute, messages, quota, responses};
+use airlock_operator_api::{console::ConsoleTarget, operator_login, reload};
 
 /// Template of a path that is no route.
 pub(super) const NO_ROUTE: &str = "other";
@@ -61,11 +60,13 @@ impl Route<'_> {
             Self::Debug(_) => "/api/requests/{id}/debug",
             // A stream of minutes, which is not counted among the short requests.
             Self::Console(ConsoleTarget::Events) => "/api/events",
+            Self::Reload(_) | Self::Upstream(..) | Self::Console(ConsoleTarget::Definitions(_)) => {
+                "/api/mcp/client/{name}/{operation}"
+            }
             Self::Management | Self::Console(_) => "/api",
             Self::Quota => quota::PATH,
             Self::Mcp(_) => "/mcp",
             Self::Sse(_) => "/sse",
-            Self::Reload(_) | Self::Upstream(..) => "/api/mcp/client/{name}/{operation}",
             Self::ReloadConfiguration => reload::CONFIGURATION,
             Self::OperatorLogin(_) => operator_login::LOGIN,
             Self::Login(_) => "/oauth",
@@ -97,6 +98,7 @@ mod tests {
             ("/v1/mcp/results/secret", "/v1/mcp/results/{id}"),
             ("/api/mcp/client/secret/reload", "/api/mcp/client/{name}/{operation}"),
             ("/api/mcp/client/secret/logs", "/api/mcp/client/{name}/{operation}"),
+            ("/api/mcp/client/secret/definitions", "/api/mcp/client/{name}/{operation}"),
             ("/api/governance/virtual-keys", "/api"),
             ("/api/events", "/api/events"),
             ("/api/runs/secret", "/api"),

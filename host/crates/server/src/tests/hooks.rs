@@ -15,9 +15,8 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    EventBus, Hooks, LiveCalls, LoginOffer, LoginRefusal, Management, ManagementRefusal,
-    ManagementRequest, NotDone, NotReloaded, Reload, RequestSettings, Settings, Upstreams,
-    UserLogins, tests::SETTINGS,
+    Hooks, LoginOffer, LoginRefusal, RequestSettings, Settings, ShownMetrics, UserLogins,
+    tests::SETTINGS,
 };
 use airlock_agent::{
     ApprovalList, ApprovalVerdict,
@@ -35,6 +34,10 @@ use airlock_core::{
 };
 use airlock_fakes as fake;
 use airlock_model::Models;
+use airlock_operator_api::{
+    DefinitionsToAccept, EventBus, LiveCalls, Management, ManagementRefusal, ManagementRequest,
+    NotAccepted, NotDone, NotReloaded, OperatorHooks, Reload, Upstreams,
+};
 use airlock_store::{self as store, LazyDatabase, login::UserLogin};
 
 /// Path at which no database can be made.
@@ -132,28 +135,43 @@ pub(crate) fn request_settings(settings: Settings, models: Models) -> RequestSet
 /// Returns hooks to fake plugins, no tools and no MCP servers. They deny every call that waits. Without
 /// `store`, nothing may use the database.
 pub(crate) fn hooks(store: Option<store::Settings>) -> Hooks {
+    with_management(store, Arc::new(Desk::default()))
+}
+
+/// Returns the same hooks with another management API.
+pub(crate) fn with_management(
+    store: Option<store::Settings>,
+    management: Arc<dyn Management>,
+) -> Hooks {
     let store = store.unwrap_or_else(|| store::Settings::new(NO_DATABASE));
     let database = LazyDatabase::new(store);
-    let events = EventBus::new();
     Hooks {
         catalog: Catalog::new(),
         keys: LiveKeys::default(),
         waiting: Arc::new(Refusing),
-        approvals: Approvals::new(database.clone()),
-        live_calls: LiveCalls::new(events.clone()),
-        dry_runs: None,
-        events,
+        operators: Arc::new(operators(&database, management)),
         gauges: Vec::new(),
-        metrics: Registry::default(),
+        metrics: ShownMetrics::new(Registry::default()),
         http: crate::HttpMetrics::new(),
-        plugins: Arc::new(Shelf),
-        upstreams: Arc::new(NoServers),
         logins: Arc::new(NoLogins),
         database,
-        management: Some(Arc::new(Desk::default())),
         settings_read: settings_read(),
         tls: None,
         audit_key: Box::new(|| None),
+    }
+}
+
+fn operators(database: &LazyDatabase, management: Arc<dyn Management>) -> OperatorHooks {
+    let events = EventBus::new();
+    OperatorHooks {
+        approvals: Approvals::new(database.clone()),
+        live_calls: LiveCalls::new(events.clone()),
+        dry_runs: None,
+        replays: None,
+        events,
+        plugins: Arc::new(Shelf),
+        upstreams: Arc::new(NoServers),
+        management: Some(management),
     }
 }
 
@@ -218,6 +236,19 @@ impl Upstreams for NoServers {
 
     fn refresh<'a>(&'a self, client: &'a str) -> BoxFuture<'a, Result<usize, NotDone>> {
         Box::pin(async { Err(NotDone::Unknown(client.to_owned())) })
+    }
+
+    fn definitions(&self, client: &str, _: usize, _: usize) -> Result<String, NotAccepted> {
+        Err(NotAccepted::Unknown(client.to_owned()))
+    }
+
+    fn accept<'a>(
+        &'a self,
+        client: &'a str,
+        _: DefinitionsToAccept,
+        _: BoxFuture<'a, bool>,
+    ) -> BoxFuture<'a, Result<Vec<String>, NotAccepted>> {
+        Box::pin(async { Err(NotAccepted::Unknown(client.to_owned())) })
     }
 
     fn logs(&self, client: &str, _: Option<usize>) -> Result<Vec<String>, NotDone> {

@@ -3,6 +3,7 @@
 use tokio::io::AsyncRead;
 
 use super::*;
+use airlock_requests::{Memory, REQUEST_BYTES};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 pub(super) const DATA: u8 = 0;
@@ -156,7 +157,7 @@ async fn a_response_is_charged_until_the_client_has_read_it() {
     let call = json!({"function": {"name": "desk-large"}}).to_string();
     // Each response takes the base of a request and its own bytes of one caller's share. The last
     // one needs some more while it is made.
-    let fit = memory::Memory::share_of(least) / (memory::REQUEST_BYTES + fake::LARGE);
+    let fit = Memory::share_of(least) / (REQUEST_BYTES + fake::LARGE);
     let most = u32::try_from(fit).expect("a small number");
     let mut sent = 0;
     while sent <= most {

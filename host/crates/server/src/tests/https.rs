@@ -6,6 +6,7 @@ mod revocation;
 use std::{fs, sync::LazyLock, time::SystemTime};
 
 use airlock_core::{door::CertificateDigest, secret::Secret};
+use airlock_ingress::{ClientAuth, ListenerTls, TlsSettings, Untimely};
 use airlock_tls::{IdentitySource, KeySource};
 use rcgen::{BasicConstraints, Certificate, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::pki_types::CertificateDer;

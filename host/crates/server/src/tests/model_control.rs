@@ -43,12 +43,15 @@ async fn sent(gateway: &Gateway, path: &str, is_streamed: bool) -> reqwest::Resp
 
 #[tokio::test]
 async fn each_round_of_each_api_is_controlled_for_the_key_of_its_caller() {
-    let control = RecordingControl::default();
+    let control = RecordingControl::default().with_cost(10);
     let gateway = gateway(&control).await;
     for path in PATHS {
         for is_streamed in [false, true] {
             let reply = sent(&gateway, path, is_streamed).await;
             assert_eq!(reply.status().as_u16(), 200, "{path}");
+            let cost = reply.headers().get("x-airlock-cost-usd-micros");
+            let cost = cost.map(|cost| cost.to_str().expect("a number").to_owned());
+            assert_eq!(cost.as_deref(), (!is_streamed).then_some("20"), "{path}: of both rounds");
             let text = reply.text().await.expect("a whole response");
             assert!(text.contains("done"), "{text}");
             let told = control.told();

@@ -5,6 +5,7 @@ use tokio::sync::Semaphore;
 
 use super::*;
 use airlock_core::operator::{Operator, Role};
+use airlock_operator_api::{Management, ManagementRefusal, ManagementRequest};
 
 /// Header of an operator.
 const AS_OPERATOR: (&str, &str) = ("authorization", "Bearer alop_operator");
@@ -179,7 +180,7 @@ impl Management for Held {
 async fn a_component_has_the_place_of_uploads_until_its_request_is_answered() {
     let held = Arc::new(Held { arrived: Semaphore::new(0), released: Semaphore::new(0) });
     let management: Arc<dyn Management> = held.clone();
-    let hooks = Hooks { management: Some(management), ..hooks::hooks(None) };
+    let hooks = hooks::with_management(None, management);
     let gateway = Gateway::with_hooks(settings(), fake::scripted(&json!([])), hooks).await;
     let upload = "POST /api/plugins HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer alop_ann\r\n\
                 content-type: application/wasm\r\ncontent-length: 4\r\n\r\n\0asm";
@@ -197,9 +198,16 @@ async fn a_component_has_the_place_of_uploads_until_its_request_is_answered() {
     let body: Value = refused.json().await.expect("JSON");
     assert_eq!(body["error"]["code"], "upload_in_progress", "{body}");
     held.released.add_permits(2);
-    let uploads = gateway.live.current().uploads.clone();
-    drop(soon(uploads.acquire()).await.expect("it is open"));
-    let (status, body) = gateway.ask(Method::POST, "/api/plugins", &wasm, "\0asm").await;
+    // The place is free when the task of the first upload has ended.
+    let uploading = async {
+        loop {
+            let answered = gateway.ask(Method::POST, "/api/plugins", &wasm, "\0asm").await;
+            if answered.0 != 503 {
+                break answered;
+            }
+        }
+    };
+    let (status, body) = soon(uploading).await;
     assert_eq!((status, &body["bytes"]), (200, &json!(4)), "{body}");
     gateway.stop().await;
 }

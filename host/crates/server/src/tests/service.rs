@@ -8,6 +8,7 @@ use http_body_util::{BodyExt as _, Full};
 use tower_service::Service as _;
 
 use super::*;
+use airlock_ingress::{PeerAddress, PeerCertificate};
 
 fn service(gateway: &Gateway) -> GatewayService {
     GatewayService::new(gateway.live.clone(), Arc::new(()))

@@ -9,9 +9,9 @@ use tokio::net::UnixStream;
 
 use super::{
     http2::{DATA, GOAWAY, HEADERS, INITIAL_WINDOW_SIZE, WINDOW_UPDATE},
-    socket::SocketListener,
     *,
 };
+use airlock_ingress::{SOCKET_CONNECTIONS, socket};
 
 const CLIENTS: &str = "/api/mcp/clients";
 const RELOAD: &str = "/api/mcp/client/changed/reload";
@@ -154,7 +154,7 @@ async fn idle_connections_of_the_socket_give_way_to_new_ones_and_take_no_remote_
     let _remote = with_socket.gateway.connect(&hanging_chat()).await;
     assert_eq!(with_socket.gateway.next_event().await, "started");
     let mut idle = Vec::new();
-    for _ in 0..connections::SOCKET_CONNECTIONS {
+    for _ in 0..SOCKET_CONNECTIONS {
         idle.push(with_socket.connect(b"").await);
     }
     assert_eq!(with_socket.status(Method::GET, CLIENTS).await, 200);

@@ -32,8 +32,10 @@ pub struct LogFilter {
     pub user_issuer: Option<String>,
     /// Origins; of tools alone.
     pub origins: Vec<String>,
-    /// Runs of scripts, or calls that made others; of tools alone.
+    /// Calls that made others; of tools alone.
     pub parents: Vec<String>,
+    /// Runs of scripts, whose executions are calls; of tools alone.
+    pub runs: Vec<String>,
     /// Shortest duration in microseconds.
     pub min_us: Option<i64>,
     /// Longest duration in microseconds.
@@ -111,6 +113,7 @@ impl<'f> Selected<'f> {
         if kind == LogKind::Tools {
             list(&mut outer, &mut values, "origin", filter.origins.iter().map(Param::from));
             list(&mut outer, &mut values, "parent", filter.parents.iter().map(Param::from));
+            list(&mut outer, &mut values, "run", filter.runs.iter().map(Param::from));
         }
         bound(&mut outer, &mut values, "duration_us >=", filter.min_us);
         bound(&mut outer, &mut values, "duration_us <=", filter.max_us);

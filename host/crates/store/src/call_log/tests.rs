@@ -12,6 +12,7 @@ fn call(id: &str, at_ms: i64, tool: &str) -> LoggedToolCall {
         client: Some("notes".to_owned()),
         origin: "model".to_owned(),
         decision: "automatic".to_owned(),
+        decided_by: None,
         party: LoggedParty {
             key_id: Some("key-1".to_owned()),
             key_name: Some("team".to_owned()),
@@ -23,6 +24,7 @@ fn call(id: &str, at_ms: i64, tool: &str) -> LoggedToolCall {
         duration_us: None,
         cost: None,
         fuel: None,
+        memory_bytes: None,
         arguments_digest: Some([1; 32]),
         result_digest: None,
         salt: Some([7; 32]),
@@ -32,7 +34,8 @@ fn call(id: &str, at_ms: i64, tool: &str) -> LoggedToolCall {
 
 fn ended(call: &LoggedToolCall, status: CallStatus, duration_us: i64) -> LoggedToolCall {
     let cost = Some(500);
-    LoggedToolCall { status, duration_us: Some(duration_us), cost, ..call.clone() }
+    let memory_bytes = Some(1 << 20);
+    LoggedToolCall { status, duration_us: Some(duration_us), cost, memory_bytes, ..call.clone() }
 }
 
 fn model_call(id: &str, at_ms: i64, model: &str, tokens: Option<LoggedTokens>) -> LoggedModelCall {
@@ -98,7 +101,8 @@ on_both! {
 
 async fn a_call_that_has_ended_stays_as_it_is_however_often_it_is_written(home: TestHome) {
     let database = home.open().await;
-    let begun = call("1", 1_000, "notes-add");
+    let decided_by = Some("operator \"ann\", operator \"bob\"".to_owned());
+    let begun = LoggedToolCall { decided_by, ..call("1", 1_000, "notes-add") };
     write(&database, batch(vec![begun.clone()])).await;
     let found = database.logged_tool_call("1").await.expect("read");
     assert_eq!(found, Some(begun.clone()));
@@ -161,6 +165,7 @@ async fn filters_select_rows_and_pages_follow_each_other(home: TestHome) {
         ..LoggedParty::default()
     });
     calls[1].party = ann;
+    calls[2].run = Some("run_1".to_owned());
     calls[4].party = LoggedParty { key_id: Some("key-1".to_owned()), ..other_ann };
     let subject = Some("ann".to_owned());
     let issuer = Some("https://a".to_owned());
@@ -172,6 +177,7 @@ async fn filters_select_rows_and_pages_follow_each_other(home: TestHome) {
         (LogFilter { statuses: vec![CallStatus::Refused], ..all() }, vec!["3"]),
         (LogFilter { sources: vec!["notes".to_owned()], from_ms: 3, ..all() }, vec!["5", "3"]),
         (LogFilter { parents: vec!["0".to_owned()], ..all() }, vec!["5"]),
+        (LogFilter { runs: vec!["run_1".to_owned()], ..all() }, vec!["2"]),
         (LogFilter { origins: vec!["script".to_owned()], ..all() }, vec![]),
         (LogFilter { user_subject: subject.clone(), ..all() }, vec!["4", "1"]),
         (LogFilter { user_subject: subject, user_issuer: issuer, ..all() }, vec!["1"]),

@@ -22,7 +22,7 @@ const IDS_AT_ONCE: usize = 100;
 /// Update of a row of a call that has ended since.
 const END_TOOL: &str = "UPDATE SET status = excluded.status, run = excluded.run, code = excluded.code, \
      duration_us = excluded.duration_us, cost = excluded.cost, fuel = excluded.fuel, \
-     result_digest = excluded.result_digest WHERE tool_log.status = 'processing'";
+     memory_bytes = excluded.memory_bytes, result_digest = excluded.result_digest WHERE tool_log.status = 'processing'";
 
 /// Inserts the rows of a batch.
 pub(super) fn insert(sql: &Sql<'_>, sealer: &Sealer, batch: &LogBatch) -> Result<(), SqlError> {
@@ -121,6 +121,8 @@ fn tool_values(call: &LoggedToolCall) -> Vec<Param<'_>> {
         call.result_digest.as_ref().into(),
         call.salt.as_ref().into(),
         call.erased_ms.into(),
+        call.memory_bytes.into(),
+        call.decided_by.as_ref().into(),
     ]);
     values
 }

@@ -21,7 +21,7 @@ fn component(number: u8, bytes: usize) -> Arc<[u8]> {
 async fn put(database: &Database, component: &Arc<[u8]>) -> ComponentDigest {
     let put = database.put_component(component.clone()).await.expect("written");
     assert_eq!(put, ComponentPut::Done);
-    ComponentDigest::of(component)
+    ComponentDigest::compute(component)
 }
 
 async fn assign(database: &Database, name: &str, components: Vec<ComponentDigest>) -> EntryChanged {
@@ -50,7 +50,7 @@ async fn count(database: &Database, table: &'static str) -> i64 {
 
 #[test]
 fn a_digest_is_read_as_it_is_shown() {
-    let digest = ComponentDigest::of(b"");
+    let digest = ComponentDigest::compute(b"");
     let text = digest.to_string();
     assert!(text.starts_with("sha256:e3b0c44298fc1c14"), "{text}");
     assert_eq!(text.parse(), Ok(digest));

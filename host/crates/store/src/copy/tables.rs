@@ -348,6 +348,8 @@ pub(super) const TABLES: [CopiedTable; 31] = [
             Bytes("result_digest"),
             Bytes("salt"),
             Number("erased_ms"),
+            Number("memory_bytes"),
+            Text("decided_by"),
         ],
         identity: None,
     },

@@ -8,7 +8,7 @@ use crate::{
     database::Database,
     error::Unavailable,
     owner::OwnerId,
-    sql::{Row, Sql, SqlError, params},
+    sql::{Row, Sql, SqlError, first, params},
 };
 
 /// Maximum bytes of the arguments in a part of the list.
@@ -44,6 +44,13 @@ impl Database {
         offset: u32,
     ) -> Result<(Vec<PendingRunCall>, bool), Unavailable> {
         self.read_snapshot(move |sql| list(sql, limit, offset)).await
+    }
+
+    /// Returns the number of calls of scripts that wait for an approval.
+    pub async fn pending_run_call_count(&self) -> Result<u32, Unavailable> {
+        let select = "SELECT count(*) FROM run JOIN run_call ON run_call.run = run.number \
+                      WHERE phase = 'suspended' AND stage = 'pending'";
+        self.read(move |sql| sql.one(select, params![], first)).await
     }
 
     /// Returns the call of a run at a position, if it waits for an approval; `None` otherwise.

@@ -12,7 +12,7 @@ use crate::{
     sql::{Row, Sql, SqlError, first, params},
 };
 
-/// Longest answer that is shown, and longest arguments of a call that nobody has to decide about, in
+/// Longest answer that is shown, and longest arguments of a call that waits for no decision, in
 /// bytes: as much as a person reads. A run may have thousands of calls with answers of 1 MiB.
 pub(super) const MAX_SHOWN: u32 = 16 << 10;
 

@@ -165,7 +165,7 @@ impl Tx<'_> {
             let call = call.ok_or(RunError::NoCall(position))?.claimed();
             let (decided, answer) = match decision {
                 RunDecision::Approve => (call.approve(until), None),
-                RunDecision::Deny => (call.deny(), None),
+                RunDecision::Deny(answer) => (call.deny(), answer),
                 RunDecision::Retry => (call.retry(until), None),
                 RunDecision::RetryApproved => (call.retry_approved(until), None),
                 RunDecision::Skip(answer) => (call.skip(), Some(answer)),

@@ -112,8 +112,9 @@ pub enum RunStep {
 pub enum RunDecision {
     /// Approves a call that waits for it.
     Approve,
-    /// Denies a call that waits for an approval.
-    Deny,
+    /// Denies a call that waits for an approval. Gives it this answer, which has the reason; `None` for a denial without
+    /// one.
+    Deny(Option<String>),
     /// Makes a call in doubt once more.
     Retry,
     /// Makes a call in doubt once more, and approves the calls that a plugin makes in it.

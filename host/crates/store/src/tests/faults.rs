@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use crate::{
     Database, Location, OpenError, Settings, Unavailable,
     kv::{KvError, Opener, Store},
-    sql::{SqlError, Subject, first, params, postgres::OPERATION},
+    sql::{OPERATION, SqlError, Subject, first, params},
     tests::home::TestHome,
 };
 

@@ -7,6 +7,8 @@ use futures_util::future::{BoxFuture, join_all};
 use crate::{
     Database, Unavailable,
     lane::{GATEWAY_PLACES, MAX_PLACES},
+    limits::CountSelection,
+    sql::Subject,
     tests::home::{TestHome, on_both},
 };
 
@@ -167,4 +169,29 @@ async fn a_long_read_of_the_call_log_delays_no_other_reads(home: TestHome) {
     database.read(|_| Ok(())).await.expect("it has another one");
     drop(go);
     assert!(long.await.expect("it ends"));
+}
+
+#[tokio::test]
+async fn writes_of_the_call_log_that_hang_delay_no_limit_on_a_server() {
+    let Some(home) = TestHome::postgres() else { return };
+    let database = home.open().await;
+    let (go, mut held): (Vec<_>, Held<'_>) = (0..home.connections())
+        .map(|number| -> (_, BoxFuture<'_, _>) {
+            let (go, wait) = mpsc::channel::<()>();
+            let subject = Subject::call_log(&number.to_string());
+            (go, Box::pin(database.write_log(subject, move |_| Ok(wait.recv().is_err()))))
+        })
+        .unzip();
+    for operation in &mut held {
+        assert!(
+            futures_util::poll!(operation).is_pending(),
+            "it hangs, or waits for one that does"
+        );
+    }
+    let selection = CountSelection { limits: ["l".to_owned()].into(), ..CountSelection::default() };
+    database.change_counts(selection, |_| ()).await.expect("it has another connection");
+    drop(go);
+    for operation in join_all(held).await {
+        assert!(operation.expect("it ends"));
+    }
 }

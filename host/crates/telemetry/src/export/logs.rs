@@ -61,9 +61,9 @@ pub(super) fn provider(
     settings: &OtlpSettings,
     collector: &Collector,
     client: CollectorClient,
+    room: Arc<Room>,
     resource: Resource,
 ) -> Result<SdkLoggerProvider, ExporterBuildError> {
-    let room = Arc::new(Room::new(client.drops().clone()));
     let exporter = opentelemetry_otlp::LogExporter::builder()
         .with_http()
         .with_endpoint(collector.url.to_string())

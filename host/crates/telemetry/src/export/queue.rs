@@ -4,14 +4,11 @@ use std::{
     error::Error,
     fmt::Display,
     mem,
-    sync::{
-        Arc, LazyLock,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, LazyLock},
     time::{Duration, Instant},
 };
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use prometheus_client::{
     metrics::{counter::Counter, family::Family},
     registry::Registry,
@@ -57,12 +54,12 @@ struct Warning {
     last: Option<Instant>,
     /// Elements that were dropped since then.
     unreported: u64,
-    /// Why the last request failed.
+    /// Reason that the last request failed.
     cause: Option<String>,
 }
 
 impl Drops {
-    pub(super) fn of(signal: &'static str) -> Self {
+    pub(super) fn new(signal: &'static str) -> Self {
         let dropped = DROPPED.get_or_create_owned(&[("signal", signal)]);
         Self { signal, dropped, warning: Mutex::default() }
     }
@@ -80,13 +77,29 @@ impl Drops {
 
     /// Counts elements that are dropped.
     pub(super) fn count(&self, elements: usize, reason: &str) {
+        let warning = self.add(elements);
+        if warning.last.is_none_or(|last| last.elapsed() >= QUIET) {
+            self.warn(warning, reason);
+        }
+    }
+
+    /// Counts the elements that are left at the end, and warns of all that no warning has had.
+    fn end(&self, elements: usize, reason: &str) {
+        let warning = self.add(elements);
+        if warning.unreported > 0 {
+            self.warn(warning, reason);
+        }
+    }
+
+    fn add(&self, elements: usize) -> MutexGuard<'_, Warning> {
         let elements = elements as u64;
         self.dropped.inc_by(elements);
         let mut warning = self.warning.lock();
         warning.unreported += elements;
-        if warning.last.is_some_and(|last| last.elapsed() < QUIET) {
-            return;
-        }
+        warning
+    }
+
+    fn warn(&self, mut warning: MutexGuard<'_, Warning>, reason: &str) {
         let dropped = mem::take(&mut warning.unreported);
         let cause = warning.cause.take().unwrap_or_default();
         warning.last = Some(Instant::now());
@@ -98,31 +111,56 @@ impl Drops {
 /// Room in the queue of an exporter.
 #[derive(Debug)]
 pub(super) struct Room {
-    taken: AtomicUsize,
+    taken: Mutex<TakenBatch>,
     drops: Arc<Drops>,
+}
+
+#[derive(Debug, Default)]
+struct TakenBatch {
+    elements: usize,
+    /// True once the export has ended.
+    is_closed: bool,
 }
 
 impl Room {
     pub(super) fn new(drops: Arc<Drops>) -> Self {
-        Self { taken: AtomicUsize::new(0), drops }
+        Self { taken: Mutex::default(), drops }
     }
 
     /// Takes the room of one element. Returns false, and counts the element, if there is none.
     pub(super) fn take(&self) -> bool {
-        if self.taken.fetch_add(1, Ordering::Relaxed) < QUEUE {
+        let mut taken = self.taken.lock();
+        let has_room = taken.elements < QUEUE && !taken.is_closed;
+        if has_room {
+            taken.elements += 1;
             return true;
         }
-        self.taken.fetch_sub(1, Ordering::Relaxed);
+        drop(taken);
         self.drops.count(1, "the queue is full");
         false
     }
 
-    /// Returns the room of elements whose export has ended, and counts those that were not taken.
+    /// Returns the room of elements whose export has ended, and counts those that were not taken. After
+    /// [`Self::close`] they are counted already.
     pub(super) fn exported<E: Display>(&self, elements: usize, result: &Result<(), E>) {
-        self.taken.fetch_sub(elements, Ordering::Relaxed);
+        let mut taken = self.taken.lock();
+        if taken.is_closed {
+            return;
+        }
+        taken.elements = taken.elements.saturating_sub(elements);
+        drop(taken);
         if let Err(error) = result {
             self.drops.count(elements, &error.to_string());
         }
+    }
+
+    /// Ends the export: counts the elements that no collector has taken by now.
+    pub(super) fn close(&self) {
+        let mut taken = self.taken.lock();
+        taken.is_closed = true;
+        let left = mem::take(&mut taken.elements);
+        drop(taken);
+        self.drops.end(left, "the gateway has stopped");
     }
 }
 
@@ -132,7 +170,7 @@ mod tests {
 
     #[test]
     fn what_has_no_room_is_counted_until_the_exporter_has_made_some() {
-        let drops = Arc::new(Drops::of("traces"));
+        let drops = Arc::new(Drops::new("traces"));
         let before = drops.dropped.get();
         let room = Room::new(drops.clone());
         assert!((0..QUEUE).all(|_| room.take()));
@@ -142,5 +180,19 @@ mod tests {
         assert!(room.take() && room.take() && !room.take());
         room.exported(3, &Err("status 500"));
         assert_eq!(drops.dropped.get(), before + 5);
+    }
+
+    #[test]
+    fn what_is_left_at_the_end_is_counted_once() {
+        let drops = Arc::new(Drops::new("logs"));
+        let before = drops.dropped.get();
+        let room = Room::new(drops.clone());
+        assert!((0..5).all(|_| room.take()));
+        room.exported(2, &Ok::<_, String>(()));
+        room.close();
+        assert_eq!(drops.dropped.get(), before + 3);
+        room.exported(3, &Err("too late"));
+        assert_eq!(drops.dropped.get(), before + 3, "they are counted already");
+        assert!(!room.take());
     }
 }

@@ -1,14 +1,9 @@
 //! The metrics of all servers, for `GET /metrics`.
 //!
-//! The values of labels are the names of configured clients, of tools in the catalog, and of closed
-//! sets, so a server cannot make more of them than it has tools.
+//! The values of labels are the names of configured clients, of tools that were called, of which each server has only
+//! so many, and of closed sets. The series of a tool stays when the server renames the tool: its failures still count.
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    fmt,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use prometheus_client::{
     collector::Collector,
@@ -21,7 +16,6 @@ use super::{
     Metrics,
     processes::{Processes, UsageByProcess},
 };
-use airlock_catalog::Catalog;
 use airlock_core::tool::ClientName;
 use airlock_mcp_client::ProcessUsage;
 
@@ -30,7 +24,6 @@ type Servers = BTreeMap<ClientName, Option<Control>>;
 
 /// Metrics of all MCP servers, to be registered once.
 pub struct UpstreamMetrics {
-    catalog: Arc<Catalog>,
     servers: Box<dyn Fn() -> Servers + Send + Sync>,
     /// Metrics of a server that is disabled.
     zero: Metrics,
@@ -38,7 +31,7 @@ pub struct UpstreamMetrics {
 }
 
 /// One server at the moment of a scrape.
-struct Row<'s> {
+struct ServerRow<'s> {
     client: &'s str,
     metrics: &'s Metrics,
     instances: Vec<InstanceRow>,
@@ -96,21 +89,20 @@ type Labels<'s> = Vec<(&'static str, &'s str)>;
 
 impl UpstreamMetrics {
     /// Creates the metrics of the servers that `servers` returns at each scrape, `None` for those that
-    /// the configuration disables. Of the tools, those that are in the catalog are shown.
+    /// the configuration disables.
     pub fn new(
-        catalog: Arc<Catalog>,
         servers: impl Fn() -> BTreeMap<ClientName, Option<Control>> + Send + Sync + 'static,
     ) -> Self {
         let zero = Metrics::new();
-        Self { catalog, servers: Box::new(servers), zero, processes: Processes::default() }
+        Self { servers: Box::new(servers), zero, processes: Processes::default() }
     }
 
-    fn rows<'s>(&'s self, servers: &'s Servers) -> Vec<Row<'s>> {
+    fn rows<'s>(&'s self, servers: &'s Servers) -> Vec<ServerRow<'s>> {
         let rows = servers.iter().map(|(client, control)| {
             let client = client.as_str();
             let Some(server) = control.as_ref().map(Control::server) else {
                 let instances = vec![InstanceRow::disabled()];
-                return Row { client, metrics: &self.zero, instances, quarantined: 0 };
+                return ServerRow { client, metrics: &self.zero, instances, quarantined: 0 };
             };
             let instances = server.instances();
             let is_sole = instances.len() == 1;
@@ -118,48 +110,59 @@ impl UpstreamMetrics {
             let rows =
                 instances.iter().map(|instance| InstanceRow::new(instance, is_sole, metrics));
             let quarantined = server.quarantine().len();
-            Row { client, metrics, instances: rows.collect(), quarantined }
+            ServerRow { client, metrics, instances: rows.collect(), quarantined }
         });
         rows.collect()
     }
-
-    fn encode_calls(&self, encoder: &mut DescriptorEncoder<'_>, rows: &[Row<'_>]) -> fmt::Result {
-        let snapshot = self.catalog.snapshot();
-        let tools = snapshot.clients().flat_map(|client| client.tools.iter());
-        let known: HashSet<_> = tools.map(|tool| &tool.name).collect();
-        let name = "airlock_tool_calls";
-        let help = "Tool calls that have ended: outcome is ok, or the code of the error.";
-        let calls = rows.iter().flat_map(|row| {
-            row.metrics
-                .calls()
-                .into_iter()
-                .map(move |(tool, outcome, calls)| (row.client, tool, outcome.name(), calls))
-        });
-        let calls: Vec<_> = calls
-            .filter(|(_, tool, ..)| tool.as_ref().is_none_or(|tool| known.contains(tool)))
-            .collect();
-        let calls = calls.iter().map(|(client, tool, outcome, calls)| {
-            let tool = tool.as_ref().map(|tool| ("tool", tool.as_str()));
-            let labels = [("client", *client)].into_iter().chain(tool);
-            (labels.chain([("outcome", *outcome)]).collect::<Vec<_>>(), calls.clone())
-        });
-        encode_family(encoder, name, help, calls)
-    }
 }
 
-fn encode_operations(encoder: &mut DescriptorEncoder<'_>, rows: &[Row<'_>]) -> fmt::Result {
+fn encode_calls(encoder: &mut DescriptorEncoder<'_>, rows: &[ServerRow<'_>]) -> fmt::Result {
+    let name = "airlock_tool_calls";
+    let help = "Tool calls that have ended: outcome is ok, or the code of the error.";
+    let calls = rows.iter().flat_map(|row| {
+        row.metrics
+            .calls()
+            .into_iter()
+            .map(move |(tool, outcome, calls)| (row.client, tool, outcome.name(), calls))
+    });
+    let calls: Vec<_> = calls.collect();
+    let calls = calls.iter().map(|(client, tool, outcome, calls)| {
+        let tool = tool.as_ref().map(|tool| ("tool", tool.as_str()));
+        let labels = [("client", *client)].into_iter().chain(tool);
+        (labels.chain([("outcome", *outcome)]).collect::<Vec<_>>(), calls.clone())
+    });
+    encode_family(encoder, name, help, calls)
+}
+
+fn encode_operations(encoder: &mut DescriptorEncoder<'_>, rows: &[ServerRow<'_>]) -> fmt::Result {
     let name = "mcp_client_operation_duration_seconds";
-    let help = "Time of a request over a connection of an instance, from its sending to its response or failure.";
+    let help = "Time of a request to an MCP server, from its sending to its response or failure.";
     let times = rows.iter().flat_map(|row| {
-        let times = row.metrics.operations.times();
-        times.map(move |(method, times)| {
-            ([("client", row.client), ("mcp_method_name", method)], times)
+        let times = row.metrics.operations.times().into_iter();
+        times.map(move |((method, error_type), times)| {
+            let labels = [("client", row.client), ("mcp_method_name", method)];
+            (with_error(labels, error_type), times)
         })
+    });
+    encode_family(encoder, name, help, times)?;
+    let name = "mcp_client_session_duration_seconds";
+    let help = "Time of a connection to an MCP server that has ended, with its start.";
+    let times = rows.iter().flat_map(|row| {
+        let times = row.metrics.operations.session_times().into_iter();
+        times.map(move |(error_type, times)| (with_error(row.labels(), error_type), times))
     });
     encode_family(encoder, name, help, times)
 }
 
-fn encode_quarantine(encoder: &mut DescriptorEncoder<'_>, rows: &[Row<'_>]) -> fmt::Result {
+/// Adds the error to labels, if there is one.
+fn with_error<'s, const N: usize>(
+    labels: [(&'static str, &'s str); N],
+    error_type: Option<&'static str>,
+) -> Labels<'s> {
+    labels.into_iter().chain(error_type.map(|error| ("error_type", error))).collect()
+}
+
+fn encode_quarantine(encoder: &mut DescriptorEncoder<'_>, rows: &[ServerRow<'_>]) -> fmt::Result {
     encode_family(
         encoder,
         "airlock_upstream_quarantined_tools",
@@ -181,7 +184,7 @@ impl UpstreamMetrics {
     fn encode_processes(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
-        rows: &[Row<'_>],
+        rows: &[ServerRow<'_>],
     ) -> fmt::Result {
         let running = rows.iter().flat_map(|row| &row.instances);
         let running: Vec<_> = running.filter_map(|instance| instance.process).collect();
@@ -206,7 +209,7 @@ impl UpstreamMetrics {
     }
 }
 
-impl Row<'_> {
+impl ServerRow<'_> {
     fn labels(&self) -> [(&'static str, &str); 1] {
         [("client", self.client)]
     }
@@ -247,7 +250,7 @@ impl Collector for UpstreamMetrics {
         let encoder = &mut encoder;
         let servers = (self.servers)();
         let rows = self.rows(&servers);
-        self.encode_calls(encoder, &rows)?;
+        encode_calls(encoder, &rows)?;
         encode_family(
             encoder,
             "airlock_tool_call_duration_seconds",
@@ -260,8 +263,8 @@ impl Collector for UpstreamMetrics {
             "Time for which a tool call waited until it could be sent to its MCP server.",
             rows.iter().map(|row| (row.labels(), row.metrics.waits.clone())),
         )?;
-        let states = rows.iter().flat_map(Row::by_state);
-        let instances = rows.iter().flat_map(Row::by_instance);
+        let states = rows.iter().flat_map(ServerRow::by_state);
+        let instances = rows.iter().flat_map(ServerRow::by_instance);
         encode_family(
             encoder,
             "airlock_upstream_state",
@@ -329,35 +332,28 @@ fn encode_family<L: EncodeLabelSet, M: EncodeMetric + TypedMetric>(
 #[cfg(test)]
 mod tests {
     use prometheus_client::{encoding::prometheus_text, registry::Registry};
-    use serde_json::json;
     use tokio::runtime::Handle;
     use tokio_util::sync::CancellationToken;
 
     use super::{super::CallOutcome, *};
     use crate::server::Server;
-    use airlock_core::tool::{HostCode, Policy, ToolName};
+    use airlock_core::tool::{HostCode, ToolName};
     use airlock_mcp_client::{Process, Settings};
 
     fn client(name: &str) -> ClientName {
         ClientName::parse(name).expect("a good name")
     }
 
-    /// Returns the text of a scrape: of the clients `up`, whose tool `echo` is in the catalog, and `off`,
-    /// which is disabled.
+    /// Returns the text of a scrape: of the clients `up`, and `off`, which is disabled.
     fn scraped(count: impl FnOnce(&Metrics)) -> String {
         let up = client("up");
-        let catalog = Catalog::new();
-        catalog.add_client(&up, airlock_catalog::SourceKind::Server("stdio"), Policy::default());
         let settings = Settings::new(up.clone(), Process::default());
         let server = Server::new(&settings, Handle::current(), None, None);
-        let tools = json!([{"name": "echo", "inputSchema": {}}]);
-        let tools = serde_json::from_value(tools).expect("definitions");
-        catalog.blocking_publish(&up, tools, server.clone());
         count(server.metrics());
         let (control, _commands) =
             Control::new(server, CancellationToken::new(), Handle::current());
         let servers = BTreeMap::from([(up, Some(control)), (client("off"), None)]);
-        let metrics = UpstreamMetrics::new(catalog, move || servers.clone());
+        let metrics = UpstreamMetrics::new(move || servers.clone());
         let mut registry = Registry::default();
         registry.register_collector(Box::new(metrics));
         let mut text = String::new();
@@ -366,7 +362,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_counters_of_known_tools_are_written_in_the_text_format() {
+    async fn counters_are_written_in_the_text_format_and_those_of_tools_stay() {
         let text = scraped(|metrics| {
             for (tool, calls) in [("echo", 3), ("gone", 7)] {
                 let tool = ToolName::new(&client("up"), tool);
@@ -387,6 +383,7 @@ mod tests {
         # TYPE airlock_tool_calls_total counter
         airlock_tool_calls_total{client="up",outcome="busy"} 1
         airlock_tool_calls_total{client="up",tool="up-echo",outcome="ok"} 3
+        airlock_tool_calls_total{client="up",tool="up-gone",outcome="ok"} 7
         # HELP airlock_tool_call_duration_seconds Time from the admission of a tool call to its end. Calls refused as busy are left out.
         # TYPE airlock_tool_call_duration_seconds histogram
         airlock_tool_call_duration_seconds_bucket{client="off",le="0.25"} 0
@@ -419,8 +416,10 @@ mod tests {
         # TYPE airlock_upstream_in_flight gauge
         airlock_upstream_in_flight{client="off"} 0
         airlock_upstream_in_flight{client="up"} 0
-        # HELP mcp_client_operation_duration_seconds Time of a request over a connection of an instance, from its sending to its response or failure.
+        # HELP mcp_client_operation_duration_seconds Time of a request to an MCP server, from its sending to its response or failure.
         # TYPE mcp_client_operation_duration_seconds histogram
+        # HELP mcp_client_session_duration_seconds Time of a connection to an MCP server that has ended, with its start.
+        # TYPE mcp_client_session_duration_seconds histogram
         # HELP airlock_upstream_quarantined_tools Tools whose present definitions the operator has not accepted.
         # TYPE airlock_upstream_quarantined_tools gauge
         airlock_upstream_quarantined_tools{client="off"} 0

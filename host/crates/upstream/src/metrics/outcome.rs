@@ -42,7 +42,7 @@ impl CallOutcome {
         }
     }
 
-    pub(super) fn of(result: &Result<ToolOutput, CallError>) -> Self {
+    pub(super) fn new(result: &Result<ToolOutput, CallError>) -> Self {
         match result.as_ref().map_err(CallError::code) {
             Ok(_) => Self::Ok,
             Err(code) if COUNTED.contains(&code) => Self::Failed(code),
@@ -84,8 +84,8 @@ mod tests {
         assert_eq!(counted.collect::<Vec<_>>(), [(CallOutcome::Other, 2)]);
         for error in [CallError::busy(), CallError::cancelled()] {
             let code = error.code();
-            assert_eq!(CallOutcome::of(&Err(error)).name(), code.as_str());
+            assert_eq!(CallOutcome::new(&Err(error)).name(), code.as_str());
         }
-        assert_eq!(CallOutcome::of(&Err(CallError::not_found("a"))), CallOutcome::Other);
+        assert_eq!(CallOutcome::new(&Err(CallError::not_found("a"))), CallOutcome::Other);
     }
 }

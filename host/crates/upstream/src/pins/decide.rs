@@ -182,7 +182,7 @@ mod tests {
     fn tool(name: &str, description: &str) -> (ToolDefinition, Definition) {
         let tool = json!({"name": name, "description": description, "inputSchema": {}});
         let tool: ToolDefinition = serde_json::from_value(tool).expect("a definition");
-        let definition = Definition::of(&tool).expect("not deep");
+        let definition = Definition::new(&tool).expect("not deep");
         (tool, definition)
     }
 
@@ -254,7 +254,7 @@ mod tests {
         let schema = json!({"type": "object", "required": required});
         let tool = json!({"name": "a", "description": text, "inputSchema": schema});
         let tool: ToolDefinition = serde_json::from_value(tool).expect("a definition");
-        let definition = Definition::of(&tool).expect("not deep");
+        let definition = Definition::new(&tool).expect("not deep");
         (tool, definition)
     }
 

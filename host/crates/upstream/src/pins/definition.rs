@@ -21,7 +21,7 @@ pub struct Definition {
 impl Definition {
     /// Creates the definition of a tool. Fails if its text could not be read again, because it is
     /// nested too deeply.
-    pub(super) fn of(tool: &ToolDefinition) -> Result<Self, serde_json::Error> {
+    pub(super) fn new(tool: &ToolDefinition) -> Result<Self, serde_json::Error> {
         let value = serde_json::to_value(tool)?;
         let text = value.to_string();
         serde_json::from_str::<ToolDefinition>(&text)?;
@@ -30,7 +30,7 @@ impl Definition {
 
     /// Reads the text of a definition.
     pub(super) fn parse(text: &str) -> Result<Self, serde_json::Error> {
-        Self::of(&serde_json::from_str(text)?)
+        Self::new(&serde_json::from_str(text)?)
     }
 
     /// Returns the definition as JSON, with its members in the order in which the server sent them.
@@ -103,12 +103,12 @@ impl Listing {
     }
 
     /// Computes the digests on a blocking thread, which takes about 0.1 s for the largest lists.
-    pub(crate) async fn of(list: Vec<ToolDefinition>) -> Self {
+    pub(crate) async fn new(list: Vec<ToolDefinition>) -> Self {
         // Without a result, the list has no readers any more.
-        on_blocking_thread(|| Self::of_blocking(list)).await.unwrap_or_default()
+        on_blocking_thread(|| Self::new_blocking(list)).await.unwrap_or_default()
     }
 
-    fn of_blocking(list: Vec<ToolDefinition>) -> Self {
+    fn new_blocking(list: Vec<ToolDefinition>) -> Self {
         let mut listing = Self::default();
         let mut digests = BTreeMap::new();
         let mut names = BTreeSet::new();
@@ -118,7 +118,7 @@ impl Listing {
                 listing.left_out.push(format!("a second tool named {name:?}"));
                 continue;
             }
-            match Definition::of(&tool) {
+            match Definition::new(&tool) {
                 Ok(definition) => {
                     digests.insert(name.clone(), definition.digest.clone());
                     listing.tools.push((tool, definition));
@@ -180,8 +180,8 @@ mod tests {
         })
     }
 
-    fn of(value: Value) -> Definition {
-        Definition::of(&serde_json::from_value(value).expect("a definition")).expect("not deep")
+    fn definition(value: Value) -> Definition {
+        Definition::new(&serde_json::from_value(value).expect("a definition")).expect("not deep")
     }
 
     /// Returns the pointers of all values in a value, except the name.
@@ -218,7 +218,7 @@ mod tests {
         let mut all = Vec::new();
         pointers(&full(), "", &mut all);
         assert!(all.len() > 30, "{all:?}");
-        let before = of(full());
+        let before = definition(full());
         for pointer in all {
             let mut changed = full();
             let place = changed.pointer_mut(&pointer).expect("it is there");
@@ -235,14 +235,14 @@ mod tests {
                 }
                 _ => json!(7),
             };
-            assert_ne!(of(changed).digest(), before.digest(), "{pointer}");
+            assert_ne!(definition(changed).digest(), before.digest(), "{pointer}");
         }
         for member in full().as_object().expect("an object").keys() {
             let mut changed = full();
             changed.as_object_mut().expect("an object").shift_remove(member);
             let Ok(tool) = serde_json::from_value::<ToolDefinition>(changed) else { continue };
             assert_ne!(
-                Definition::of(&tool).expect("not deep").digest(),
+                Definition::new(&tool).expect("not deep").digest(),
                 before.digest(),
                 "{member}"
             );
@@ -251,16 +251,16 @@ mod tests {
 
     #[test]
     fn the_order_of_members_does_not_count_and_that_of_elements_does() {
-        assert_eq!(of(reversed(full())).digest(), of(full()).digest());
-        assert_ne!(of(reversed(full())).text(), of(full()).text());
+        assert_eq!(definition(reversed(full())).digest(), definition(full()).digest());
+        assert_ne!(definition(reversed(full())).text(), definition(full()).text());
         let mut changed = full();
         changed["inputSchema"]["properties"]["b"]["enum"] = json!([2.5, 1]);
-        assert_ne!(of(changed).digest(), of(full()).digest());
+        assert_ne!(definition(changed).digest(), definition(full()).digest());
     }
 
     #[test]
     fn the_digest_is_stable() {
-        let tool = of(json!({"name": "t", "inputSchema": {}}));
+        let tool = definition(json!({"name": "t", "inputSchema": {}}));
         insta::assert_snapshot!(tool.text(), @r#"{"name":"t","description":"","inputSchema":{},"annotations":{}}"#);
         insta::assert_snapshot!(tool.digest(), @"sha256:4c6dfdde0f518f703a27dc270d171c53347bd60909258c3481ded2401de42a3f");
     }
@@ -277,12 +277,12 @@ mod tests {
     fn nested(depth: usize) -> Listing {
         let schema = (0..depth).fold(json!({}), |schema, _| json!({"items": schema}));
         let tool = json!({"name": "t", "inputSchema": schema});
-        Listing::of_blocking(vec![serde_json::from_value(tool).expect("a definition")])
+        Listing::new_blocking(vec![serde_json::from_value(tool).expect("a definition")])
     }
 
     #[test]
     fn of_two_tools_with_one_name_the_first_is_kept() {
-        let listing = Listing::of_blocking(vec![described("first"), described("second")]);
+        let listing = Listing::new_blocking(vec![described("first"), described("second")]);
         assert_eq!(listing.tools.len(), 1);
         assert_eq!(listing.tools[0].0.description, "first");
         assert_eq!(listing.left_out, [r#"a second tool named "t""#]);
@@ -313,17 +313,17 @@ mod tests {
     proptest! {
         #[test]
         fn a_definition_survives_its_text(schema in json_value(), extra in json_value(), description in ".{0,16}") {
-            let before = of(json!({"name": "t", "description": description, "inputSchema": schema, "x": extra}));
+            let before = definition(json!({"name": "t", "description": description, "inputSchema": schema, "x": extra}));
             let after = Definition::parse(before.text()).expect("its own text");
             prop_assert_eq!(&after, &before);
-            let other_order = of(reversed(before.value()));
+            let other_order = definition(reversed(before.value()));
             prop_assert_eq!(other_order.digest(), before.digest());
         }
 
         #[test]
         fn two_schemas_have_one_digest_only_if_they_are_equal(one in json_value(), other in json_value()) {
-            let first = of(json!({"name": "t", "inputSchema": one}));
-            let second = of(json!({"name": "t", "inputSchema": other}));
+            let first = definition(json!({"name": "t", "inputSchema": one}));
+            let second = definition(json!({"name": "t", "inputSchema": other}));
             prop_assert_eq!(first.digest() == second.digest(), canonical(one) == canonical(other));
         }
     }

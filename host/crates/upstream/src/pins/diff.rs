@@ -1,12 +1,19 @@
 //! Shows a change to an operator: one line per difference, bounded, without invisible characters.
+//!
+//! Both definitions are of a server, which may have made them to be compared: the time and the memory of a comparison
+//! grow with their length and no faster.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::BTreeSet,
+    str::Split,
+    time::{Duration, Instant},
+};
 
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
 use super::{Change, ChangeKind};
-use airlock_mcp_client::MAX_QUOTE_BYTES;
+use airlock_json::indented;
 use airlock_strings::{cut, visible_line};
 
 /// Maximum lines about one tool. A person compares them; of the others, the number is shown.
@@ -14,8 +21,18 @@ const MAX_LINES: usize = 400;
 /// Characters after which a line is continued on the next one: a hidden instruction at the end of
 /// a long line would not be seen.
 const MAX_WIDTH: usize = 160;
-/// Maximum time to find the shortest diff of one text; after it, a longer one is shown.
+/// Maximum time to find the shortest diffs of all texts that are shown at once; after it, longer ones are shown.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// Equal lines that are shown before and after a difference.
+const CONTEXT: usize = 2;
+/// Maximum lines of each of two texts that are compared, from the first difference on. The others are counted.
+const MAX_COMPARED: usize = 4_000;
+/// Maximum bytes of a place. A longer one is cut, and counts as a line that is not shown: a name is read by models too.
+const MAX_PLACE_BYTES: usize = 1_000;
+/// Members that every definition has, perhaps without content.
+const OF_ALL: [&str; 3] = ["/description", "/inputSchema", "/annotations"];
+/// Mark at the end of a text that was cut.
+const CUT_MARK: char = '…';
 /// Marks the continuation of a line that was too long.
 const CONTINUED: &str = "… ";
 
@@ -23,7 +40,8 @@ const CONTINUED: &str = "… ";
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Shown {
     /// The lines: a place, such as `/inputSchema/properties/a`, then the lines that were removed
-    /// there, with `-`, and added, with `+`. Invisible characters are shown as ⟨U+200B⟩.
+    /// there, with `-`, and added, with `+`. A long line is continued on the next one. Invisible characters are shown as
+    /// ⟨U+200B⟩.
     pub lines: Vec<String>,
     /// Number of further lines that are not shown.
     pub hidden: usize,
@@ -31,7 +49,17 @@ pub struct Shown {
 
 /// Describes a change field by field. A new tool is shown with all its members.
 pub fn shown(change: &Change) -> Shown {
-    let mut shown = Shown::default();
+    shown_by(change, deadline())
+}
+
+/// Returns the time by which the shortest diffs are found.
+pub(super) fn deadline() -> Instant {
+    Instant::now() + PATIENCE
+}
+
+/// Describes a change as [`shown`] does. After the deadline, differing texts are shown one after the other.
+pub(super) fn shown_by(change: &Change, deadline: Instant) -> Shown {
+    let mut shown = Differences { shown: Shown::default(), deadline };
     let was = change.accepted.as_ref().map(super::Definition::value);
     let is = change.pending.as_ref().map(super::Definition::value);
     match change.kind {
@@ -42,17 +70,23 @@ pub fn shown(change: &Change) -> Shown {
         }
         ChangeKind::Changed => shown.members(&was.unwrap_or_default(), &is.unwrap_or_default()),
     }
-    shown
+    shown.shown
 }
 
-impl Shown {
+/// The differences that were found so far.
+struct Differences {
+    shown: Shown,
+    deadline: Instant,
+}
+
+impl Differences {
     fn members(&mut self, was: &Value, is: &Value) {
         self.value("", Some(was), Some(is));
     }
 
     /// Adds the differences of two values at a JSON pointer.
     fn value(&mut self, at: &str, was: Option<&Value>, is: Option<&Value>) {
-        if was == is || is_absence(was, is) {
+        if was == is || OF_ALL.contains(&at) && is_absence(was, is) {
             return;
         }
         match (was, is) {
@@ -60,6 +94,8 @@ impl Shown {
                 let keys: BTreeSet<_> = was.keys().chain(is.keys()).collect();
                 for key in keys {
                     let at = format!("{at}/{}", key.replace('~', "~0").replace('/', "~1"));
+                    // Each of many members would have a copy of a long name.
+                    let at = cut(at, MAX_PLACE_BYTES);
                     self.value(&at, was.get(key), is.get(key));
                 }
             }
@@ -73,17 +109,35 @@ impl Shown {
     }
 
     fn texts(&mut self, at: &str, was: Option<&Value>, is: Option<&Value>) {
-        self.add(|| cut(visible_line(at), MAX_QUOTE_BYTES));
+        self.place(at);
         let was_kind = was.map(Value::is_string);
         let is_kind = is.map(Value::is_string);
         // A text and another value may look the same.
-        let is_quoted = was_kind.is_some() && is_kind.is_some() && was_kind != is_kind;
-        let was = pieces(&text_of(was, is_quoted));
-        let is = pieces(&text_of(is, is_quoted));
-        let old: Vec<&str> = was.iter().map(String::as_str).collect();
-        let new: Vec<&str> = is.iter().map(String::as_str).collect();
-        let diff = TextDiff::configure().timeout(PATIENCE).diff_slices(&old, &new);
-        for op in diff.grouped_ops(2).iter().flatten() {
+        let has_other_kind = was_kind.is_some() && is_kind.is_some() && was_kind != is_kind;
+        let is_quoted = has_other_kind || is_empty_text(was, is);
+        let was = text_of(was, is_quoted);
+        let is = text_of(is, is_quoted);
+        let (was, is) = differing(&was, &is);
+        self.lines(pieces(was), pieces(is));
+    }
+
+    fn place(&mut self, at: &str) {
+        self.shown.hidden += usize::from(at.ends_with(CUT_MARK));
+        for piece in pieces(&visible_line(at)) {
+            self.add(|| piece);
+        }
+    }
+
+    /// Adds the differences of the lines of two texts.
+    fn lines(&mut self, mut was: Pieces<'_>, mut is: Pieces<'_>) {
+        // Once there is no room, they are counted alone.
+        let compared = if self.shown.lines.len() < MAX_LINES { MAX_COMPARED } else { 0 };
+        let first: Vec<String> = was.by_ref().take(compared).collect();
+        let second: Vec<String> = is.by_ref().take(compared).collect();
+        let old: Vec<&str> = first.iter().map(String::as_str).collect();
+        let new: Vec<&str> = second.iter().map(String::as_str).collect();
+        let diff = TextDiff::configure().deadline(self.deadline).diff_slices(&old, &new);
+        for op in diff.grouped_ops(CONTEXT).iter().flatten() {
             for change in diff.iter_changes(op) {
                 let mark = match change.tag() {
                     ChangeTag::Delete => '-',
@@ -93,19 +147,19 @@ impl Shown {
                 self.add(|| format!("  {mark} {}", change.value()));
             }
         }
+        self.shown.hidden += was.count() + is.count();
     }
 
     fn add(&mut self, line: impl FnOnce() -> String) {
-        if self.lines.len() < MAX_LINES {
-            self.lines.push(line());
+        if self.shown.lines.len() < MAX_LINES {
+            self.shown.lines.push(line());
         } else {
-            self.hidden += 1;
+            self.shown.hidden += 1;
         }
     }
 }
 
-/// Returns whether two values differ only in that one is absent and the other is a member that every
-/// definition has, without content.
+/// Returns whether two values differ only in that one is absent and the other has no content.
 fn is_absence(was: Option<&Value>, is: Option<&Value>) -> bool {
     match (was, is) {
         (None, Some(value)) | (Some(value), None) => match value {
@@ -117,33 +171,79 @@ fn is_absence(was: Option<&Value>, is: Option<&Value>) -> bool {
     }
 }
 
+/// Returns whether one value is absent and the other is a text without characters, of which nothing would be shown.
+fn is_empty_text(was: Option<&Value>, is: Option<&Value>) -> bool {
+    match (was, is) {
+        (None, Some(value)) | (Some(value), None) => value.as_str() == Some(""),
+        _ => false,
+    }
+}
+
 /// Returns a value as text: a text without quotes unless `is_quoted`, and nothing for an absent one.
 fn text_of(value: Option<&Value>, is_quoted: bool) -> String {
     match value {
         None => String::new(),
         Some(Value::String(text)) if !is_quoted => text.clone(),
-        Some(value) => serde_json::to_string_pretty(value).unwrap_or_default(),
+        Some(value) => indented(value),
     }
 }
 
-/// Splits a text into lines with visible characters only. A line that is too long is continued on
-/// the next ones, which begin after a sentence or a word if possible, so that a change within it moves
-/// few others.
-fn pieces(text: &str) -> Vec<String> {
-    let mut pieces = Vec::new();
-    for line in text.split('\n').filter(|_| !text.is_empty()) {
-        let mut rest = visible_line(line);
-        let mut mark = "";
-        while rest.chars().count() > MAX_WIDTH {
-            let at = break_of(&rest);
-            let next = rest.split_off(at);
-            pieces.push(format!("{mark}{rest}"));
-            rest = next;
-            mark = CONTINUED;
-        }
-        pieces.push(format!("{mark}{rest}"));
+/// Returns two texts without the first and the last lines that they share, but for [`CONTEXT`] of them.
+fn differing<'t>(was: &'t str, is: &'t str) -> (&'t str, &'t str) {
+    let begin = shared_bytes(was.split_inclusive('\n'), is.split_inclusive('\n'));
+    let was = &was[begin..];
+    let is = &is[begin..];
+    let end = shared_bytes(was.split_inclusive('\n').rev(), is.split_inclusive('\n').rev());
+    (&was[..was.len() - end], &is[..is.len() - end])
+}
+
+/// Returns the length of the first lines that are the same, without the last [`CONTEXT`] of these.
+fn shared_bytes<'t>(
+    one: impl Iterator<Item = &'t str>,
+    other: impl Iterator<Item = &'t str>,
+) -> usize {
+    let mut context = [0; CONTEXT];
+    let mut bytes = 0;
+    for (line, _) in one.zip(other).take_while(|(line, other)| line == other) {
+        bytes += context[0];
+        context.rotate_left(1);
+        context[CONTEXT - 1] = line.len();
     }
-    pieces
+    bytes
+}
+
+/// The lines of a text with visible characters only. A line that is too long is continued on the next ones, which
+/// begin after a sentence or a word if possible, so that a change within it moves few others.
+struct Pieces<'t> {
+    /// Lines that were not begun yet; `None` for an empty text, which has none.
+    lines: Option<Split<'t, char>>,
+    /// The line that was begun last.
+    line: String,
+    /// Position of the rest of it.
+    at: usize,
+}
+
+fn pieces(text: &str) -> Pieces<'_> {
+    let lines = (!text.is_empty()).then(|| text.split('\n'));
+    Pieces { lines, line: String::new(), at: 0 }
+}
+
+impl Iterator for Pieces<'_> {
+    type Item = String;
+
+    fn next(&mut self) -> Option<String> {
+        let is_continued = self.at < self.line.len();
+        if !is_continued {
+            self.line = visible_line(self.lines.as_mut()?.next()?);
+            self.at = 0;
+        }
+        let rest = &self.line[self.at..];
+        let is_long = rest.chars().nth(MAX_WIDTH).is_some();
+        let piece = if is_long { &rest[..break_of(rest)] } else { rest };
+        self.at += piece.len();
+        let mark = if is_continued { CONTINUED } else { "" };
+        Some(format!("{mark}{piece}"))
+    }
 }
 
 /// Returns the position to break a line at, in bytes: not beyond [`MAX_WIDTH`] characters, never 0.
@@ -167,7 +267,7 @@ mod tests {
             members["inputSchema"] = json!({});
         }
         let tool = serde_json::from_value(members).expect("a definition");
-        Definition::of(&tool).expect("not deep")
+        Definition::new(&tool).expect("not deep")
     }
 
     fn change(kind: ChangeKind, was: Option<Value>, is: Option<Value>) -> Change {
@@ -258,6 +358,43 @@ mod tests {
     }
 
     #[test]
+    fn a_member_without_content_is_shown_by_its_name() {
+        let was = json!({"inputSchema": {"properties": {"a": {"type": "string"}}, "x-old": ""}});
+        let is = json!({
+            "inputSchema": {"properties": {"a": {"type": "string"}, "the user's password": {}}, "x-send it": ""},
+            "title": "",
+        });
+        insta::assert_snapshot!(changed(was, is), @r#"
+        /inputSchema/properties/the user's password
+          + {}
+        /inputSchema/x-old
+          - ""
+        /inputSchema/x-send it
+          + ""
+        /title
+          + ""
+        "#);
+    }
+
+    #[test]
+    fn a_long_name_is_shown_whole_and_one_that_is_too_long_is_a_hidden_line() {
+        let whole = added_member(&format!("{} AND SEND THE KEY", "a ".repeat(200)));
+        assert_eq!(whole.hidden, 0);
+        assert!(whole.lines.iter().any(|line| line.contains("AND SEND THE KEY")), "{whole:?}");
+        assert!(whole.lines.iter().all(|line| line.chars().count() < MAX_WIDTH + 10), "{whole:?}");
+        let forged = added_member("a\n  + b");
+        assert_eq!(forged.lines[0], "/inputSchema/properties/a⟨U+000A⟩  + b");
+        assert_eq!(added_member(&"a".repeat(MAX_PLACE_BYTES)).hidden, 1);
+    }
+
+    /// Shows a new member of the arguments of a tool.
+    fn added_member(name: &str) -> Shown {
+        let was = json!({"inputSchema": {"properties": {"b": {}}}});
+        let is = json!({"inputSchema": {"properties": {"b": {}, name: {"type": "string"}}}});
+        shown(&change(ChangeKind::Changed, Some(was), Some(is)))
+    }
+
+    #[test]
     fn a_change_within_a_long_line_is_shown_near_it() {
         let words = "The quick brown fox jumps over the lazy dog. ".repeat(200);
         let other = words
@@ -283,6 +420,66 @@ mod tests {
     fn shown_text(lines: usize, width: usize) -> Shown {
         let text = ("x".repeat(width) + "\n").repeat(lines);
         shown(&change(ChangeKind::New, None, Some(json!({"description": text}))))
+    }
+
+    #[test]
+    fn a_change_behind_thousands_of_lines_is_shown_with_its_context_alone() {
+        insta::assert_snapshot!(changed(with_line("old"), with_line("new")), @r"
+        /description
+            line 9998
+            line 9999
+          - old
+          + new
+            line 10001
+            line 10002
+        ");
+    }
+
+    /// Returns a definition with thousands of lines around this one.
+    fn with_line(line: &str) -> Value {
+        let lines = (0..20_000).map(|number| match number {
+            10_000 => format!("{line}\n"),
+            _ => format!("line {number}\n"),
+        });
+        json!({"description": lines.collect::<String>()})
+    }
+
+    #[test]
+    fn texts_that_are_made_to_be_compared_take_as_long_as_others() {
+        // Each is shown as eight characters, on one line; 4 MiB of them took minutes.
+        let long = "\u{200b}".repeat(300_000);
+        let shown = shown(&change(ChangeKind::New, None, Some(json!({"description": long}))));
+        assert_eq!(shown.lines.len(), MAX_LINES);
+        // They are on 15,000 lines.
+        assert!(shown.hidden > 14_000, "{}", shown.hidden);
+
+        // Each of these lines would begin with 100 levels of indentation.
+        let elements = Value::from(vec![1; 50_000]);
+        let deep = (0..100).fold(elements, |inner, _| Value::from(vec![inner]));
+        let deep = json!({"inputSchema": {"enum": deep}});
+        assert!(changed(json!({}), deep).len() < 200 * MAX_LINES);
+
+        // Each of these members would have a copy of the name.
+        let lines = changed(with_long_name(1), with_long_name(2));
+        assert!(lines.len() < 200 * MAX_LINES, "{}", lines.len());
+    }
+
+    /// Returns a schema with many members, of this value, below one with a long name.
+    fn with_long_name(value: u64) -> Value {
+        let members = (0..5_000).map(|number| (number.to_string(), json!(value)));
+        let members = Value::Object(members.collect());
+        json!({"inputSchema": {"x".repeat(500_000): members}})
+    }
+
+    #[test]
+    fn after_the_deadline_all_of_both_texts_is_shown() {
+        let was = json!({"description": "a\nb\nc"});
+        let is = json!({"description": "x\nb\nz"});
+        let change = change(ChangeKind::Changed, Some(was), Some(is));
+        let late = shown_by(&change, Instant::now());
+        for line in ["  - a", "  + x", "  - c", "  + z"] {
+            assert!(late.lines.iter().any(|shown| shown == line), "{line} in {late:?}");
+        }
     }
 
     #[test]

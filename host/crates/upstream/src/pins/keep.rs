@@ -1,4 +1,5 @@
-//! Keeps the accepted definitions: reads `airlock.lock`, and reads and writes the store.
+//! Keeps the accepted definitions: reads `airlock.lock`, and reads and writes the store. Writes `airlock.lock` when an
+//! operator accepts changes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 use tracing::warn;
 
-use super::{Definition, decide::Pinned, definition::on_blocking_thread};
+use super::{AcceptError, Definition, decide::Pinned, definition::on_blocking_thread};
 use airlock_catalog::MAX_TOOLS_PER_CLIENT;
 use airlock_core::tool::{ClientName, ToolDefinition};
 use airlock_lock::{FileVersion, Lock, LockError, LockedTool, file_version};
@@ -59,6 +60,8 @@ pub(super) struct Keep {
     read: Mutex<Option<(FileVersion, Arc<Lock>)>>,
     /// True once the lock file was seen; it must not disappear after that.
     was_seen: AtomicBool,
+    /// Held while the lock file is written, so that of two acceptances none is lost.
+    writing: Mutex<()>,
     store: LazyDatabase,
     first_use: OnceCell<FirstUse>,
 }
@@ -75,8 +78,9 @@ impl Keep {
     pub(super) fn new(lock: Option<PathBuf>, store: LazyDatabase) -> Self {
         let read = Mutex::default();
         let was_seen = AtomicBool::new(false);
+        let writing = Mutex::default();
         let first_use = OnceCell::new();
-        Self { lock, read, was_seen, store, first_use }
+        Self { lock, read, was_seen, writing, store, first_use }
     }
 
     /// Returns the version of the lock file; `None` if there is none.
@@ -123,6 +127,30 @@ impl Keep {
         Ok(Some(lock))
     }
 
+    /// Writes the accepted definitions of a client to the lock file; all else in the file stays. Fails unless the file
+    /// has `base` for the client, or does not list it if that is `None`. Blocks.
+    pub(super) fn accept(
+        &self,
+        client: &ClientName,
+        base: Option<&Definitions>,
+        tools: Vec<LockedTool>,
+    ) -> Result<(), AcceptError> {
+        let path = self.lock.as_ref().ok_or(AcceptError::NoFile)?;
+        let _writing = self.writing.lock();
+        let mut lock = match Lock::load(path)? {
+            Some(lock) => lock,
+            None if self.was_seen.load(Ordering::Relaxed) => {
+                return Err(LockError::Gone { path: path.clone() }.into());
+            }
+            None => Lock::default(),
+        };
+        if !is_as_locked(base, lock.upstream(client)) {
+            return Err(AcceptError::Changed);
+        }
+        lock.accept_upstream(client, tools);
+        Ok(lock.save(path)?)
+    }
+
     /// Returns the pins of a client that is trusted on first use as they are: the `locked` definitions, or
     /// else those of the first list; `None` if there was none yet.
     pub(super) async fn known(
@@ -131,7 +159,7 @@ impl Keep {
         locked: Option<Definitions>,
     ) -> Result<Option<Pinned>, PinError> {
         let place = self.first_use().await?;
-        let kept = Kept::read(place.all(client).await?).await?;
+        let kept = StoredPins::read(place.all(client).await?).await?;
         let is_locked = locked.is_some();
         let accepted = locked.unwrap_or(kept.trusted);
         let is_known = is_locked || !accepted.is_empty();
@@ -149,7 +177,7 @@ impl Keep {
         list: &[(ToolDefinition, Definition)],
     ) -> Result<Pinned, PinError> {
         let place = self.first_use().await?;
-        let mut kept = Kept::read(place.all(client).await?).await?;
+        let mut kept = StoredPins::read(place.all(client).await?).await?;
         let is_locked = locked.is_some();
         let mut is_first_use = false;
         let accepted = match locked {
@@ -157,7 +185,7 @@ impl Keep {
             // An empty list says nothing about the tools of a server.
             None if kept.trusted.is_empty() && !list.is_empty() => {
                 is_first_use = true;
-                kept = Kept::read(place.pin_first(client, texts(list.iter())).await?).await?;
+                kept = StoredPins::read(place.pin_first(client, texts(list.iter())).await?).await?;
                 std::mem::take(&mut kept.trusted)
             }
             None => std::mem::take(&mut kept.trusted),
@@ -172,7 +200,7 @@ impl Keep {
         let new = later.iter().filter(|(tool, _)| !kept.later.contains_key(&tool.name));
         let add = texts(new.take(room).copied());
         if !add.is_empty() || !forget.is_empty() {
-            kept = Kept::read(place.pin_later(client, add, forget).await?).await?;
+            kept = StoredPins::read(place.pin_later(client, add, forget).await?).await?;
         }
         Ok(Pinned { accepted, later: kept.later, is_locked, is_first_use })
     }
@@ -203,18 +231,18 @@ impl Keep {
 }
 
 /// The pins of one client in the store.
-struct Kept {
+struct StoredPins {
     trusted: Definitions,
     later: Definitions,
 }
 
-impl Kept {
+impl StoredPins {
     /// Parses pins on a blocking thread.
     async fn read(pins: Vec<UpstreamPin>) -> Result<Self, PinError> {
-        on_blocking_thread(|| Self::of(pins)).await.ok_or(PinError::Interrupted)?
+        on_blocking_thread(|| Self::parse(pins)).await.ok_or(PinError::Interrupted)?
     }
 
-    fn of(pins: Vec<UpstreamPin>) -> Result<Self, PinError> {
+    fn parse(pins: Vec<UpstreamPin>) -> Result<Self, PinError> {
         let mut kept = Self { trusted: BTreeMap::new(), later: BTreeMap::new() };
         for pin in pins {
             let definition = Definition::parse(&pin.definition).map_err(PinError::Damaged)?;
@@ -282,6 +310,20 @@ fn texts<'l>(
     list.take(MAX_TOOLS_PER_CLIENT)
         .map(|(tool, definition)| (tool.name.clone(), definition.text().to_owned()))
         .collect()
+}
+
+/// Returns whether the definitions of a client are those of the lock file.
+fn is_as_locked(base: Option<&Definitions>, locked: Option<&[LockedTool]>) -> bool {
+    match (base, locked) {
+        (None, None) => true,
+        (Some(base), Some(locked)) => {
+            base.len() == locked.len()
+                && locked.iter().all(|tool| {
+                    base.get(&tool.name).is_some_and(|known| known.digest() == tool.digest)
+                })
+        }
+        _ => false,
+    }
 }
 
 /// Reads the definitions of the lock file. Fails if a digest is not that of the definition beside

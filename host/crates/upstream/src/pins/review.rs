@@ -1,10 +1,15 @@
 //! A list as an operator decides about it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Instant,
+};
 
 use serde::Serialize;
+use serde_json::json;
 
-use super::{Change, ChangeKind, Definition};
+use super::{Change, ChangeKind, Definition, diff};
+use airlock_json::{RawObject, object};
 use airlock_lock::{LockedTool, digest};
 use airlock_mcp_client::Pinning;
 use airlock_strings::cut;
@@ -31,7 +36,7 @@ pub struct Quarantined {
 
 impl Quarantined {
     /// Describes a change without its texts.
-    pub fn of(change: &Change) -> Self {
+    pub fn new(change: &Change) -> Self {
         let pending = change.pending.as_ref();
         let accepted = change.accepted.as_ref();
         Self {
@@ -42,6 +47,33 @@ impl Quarantined {
             accepted_digest: accepted.map(|definition| definition.digest().to_owned()),
         }
     }
+}
+
+/// Describes changes with both definitions and the lines in which they differ, as the text of a JSON array. The
+/// definitions are written as the server sent them. The time for all of it is bounded.
+pub fn documents<'c>(changes: impl Iterator<Item = &'c Change>) -> String {
+    let deadline = diff::deadline();
+    let documents: Vec<_> = changes.map(|change| document(change, deadline)).collect();
+    format!("[{}]", documents.join(","))
+}
+
+fn document(change: &Change, deadline: Instant) -> String {
+    let shown = diff::shown_by(change, deadline);
+    let Quarantined { tool, kind, was, digest, accepted_digest } = Quarantined::new(change);
+    let described = json!({
+        "tool": tool,
+        "kind": kind,
+        "was": was,
+        "digest": digest,
+        "accepted_digest": accepted_digest,
+        "offered": change.is_offered,
+        "diff": shown.lines,
+        "hidden": shown.hidden,
+    });
+    let mut out = RawObject::from(&object(described));
+    out.set("accepted", change.accepted.as_ref().map_or("null", Definition::text));
+    out.set("pending", change.pending.as_ref().map_or("null", Definition::text));
+    out.to_text()
 }
 
 /// The accepted definitions of a server and the differences of its last list.

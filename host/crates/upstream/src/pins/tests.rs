@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 use serde_json::json;
 
 use super::{definition::DIGESTS, *};
-use airlock_lock::{FILE_NAME as LOCK_FILE, Lock};
+use airlock_lock::{FILE_NAME as LOCK_FILE, Lock, LockError};
 use airlock_mcp_client::Process;
 
 struct Home(tempfile::TempDir);
@@ -72,7 +72,7 @@ async fn no_digest_of_a_list_is_computed_on_a_thread_of_the_servers() {
         home.accept(&pins, &[]);
     }
     let before = DIGESTS.get();
-    Definition::of(&list(&[("a", "1")])[0]).expect("not deep");
+    Definition::new(&list(&[("a", "1")])[0]).expect("not deep");
     assert_eq!(DIGESTS.get() - before, 1, "they are counted");
 }
 
@@ -245,7 +245,7 @@ async fn the_changes_of_instances_that_are_held_out_are_bounded_and_not_masked()
 async fn compared(pins: &ClientPins, lists: Vec<Vec<ToolDefinition>>) -> Vec<Vec<Change>> {
     let mut listings = Vec::new();
     for list in lists {
-        listings.push(Arc::new(Listing::of(list).await));
+        listings.push(Arc::new(Listing::new(list).await));
     }
     pins.compare(listings).await
 }
@@ -284,6 +284,61 @@ async fn the_digest_of_a_review_changes_with_any_definition() {
         assert!(seen.insert(pins.review().expect("a list").digest()), "{tools:?}");
     }
     assert!(pins.review().expect("a list").accept(Some(&["x".to_owned()].into())).is_err());
+}
+
+#[tokio::test]
+async fn an_acceptance_is_written_only_if_all_is_as_it_was_shown() {
+    let home = Home::new();
+    let pins = home.pins(Pinning::TrustOnFirstUse);
+    screened(&pins, &[("a", "1"), ("b", "1")]).await;
+    screened(&pins, &[("a", "2"), ("b", "2")]).await;
+    let review = pins.review().expect("a list").digest();
+    let one = Acceptance { review: review.clone(), tools: Some(["a".to_owned()].into()) };
+    let unrecorded = pins.accept(&one, async { false }).await;
+    assert!(matches!(unrecorded, Err(AcceptError::NotRecorded)), "{unrecorded:?}");
+    let unknown = Acceptance { tools: Some(["x".to_owned()].into()), ..one.clone() };
+    let unknown = pins.accept(&unknown, async { true }).await;
+    assert!(matches!(unknown, Err(AcceptError::NoSuchChange(_))), "{unknown:?}");
+    let other = Acceptance { review: "sha256:00".to_owned(), tools: None };
+    let other = pins.accept(&other, async { true }).await;
+    assert!(matches!(other, Err(AcceptError::Changed)), "{other:?}");
+    assert!(!home.path(LOCK_FILE).exists(), "nothing was written");
+
+    assert_eq!(pins.accept(&one, async { true }).await.expect("accepted"), ["a"]);
+    let again = pins.accept(&one, async { true }).await;
+    assert!(matches!(again, Err(AcceptError::Changed)), "the file is newer: {again:?}");
+    assert_eq!(screened(&pins, &[("a", "2"), ("b", "2")]).await, "a=2 b=1");
+    let review = pins.review().expect("a list").digest();
+    let all = Acceptance { review, tools: None };
+    screened(&pins, &[("a", "2"), ("b", "3")]).await;
+    let changed = pins.accept(&all, async { true }).await;
+    assert!(matches!(changed, Err(AcceptError::Changed)), "{changed:?}");
+    let review = pins.review().expect("a list").digest();
+    let all = Acceptance { review, tools: None };
+    assert_eq!(pins.accept(&all, async { true }).await.expect("accepted"), ["b"]);
+    assert_eq!(screened(&pins, &[("a", "2"), ("b", "3")]).await, "a=2 b=3");
+    fs::remove_file(home.path(LOCK_FILE)).expect("it is there");
+    let review = pins.review().expect("a list").digest();
+    let gone = pins.accept(&Acceptance { review, tools: None }, async { true }).await;
+    assert!(matches!(gone, Err(AcceptError::Lock(LockError::Gone { .. }))), "{gone:?}");
+    assert!(!home.path(LOCK_FILE).exists());
+}
+
+#[tokio::test]
+async fn a_change_is_described_with_both_definitions_as_they_were_sent() {
+    let home = Home::new();
+    let pins = home.pins(Pinning::TrustOnFirstUse);
+    screened(&pins, &[("a", "1")]).await;
+    screened(&pins, &[("a", "2")]).await;
+    let review = pins.review().expect("a list");
+    let changes = documents(review.changes.iter());
+    let changes: Vec<serde_json::Value> = serde_json::from_str(&changes).expect("JSON");
+    let [change] = changes.as_slice() else { panic!("{changes:?}") };
+    assert_eq!((&change["tool"], &change["kind"]), (&json!("a"), &json!("changed")), "{change}");
+    assert_eq!(change["accepted"]["description"], "1", "{change}");
+    assert_eq!(change["pending"]["description"], "2", "{change}");
+    assert_eq!(change["diff"], json!(["/description", "  - 1", "  + 2"]), "{change}");
+    assert_eq!((&change["hidden"], &change["offered"]), (&json!(0), &json!(true)), "{change}");
 }
 
 #[test]

@@ -53,14 +53,14 @@ pub(crate) enum ParkedRequest<C, A> {
 
 /// Requests of one server that wait for answers. `C` is a running call, and `A` an instance that has asked.
 pub(crate) struct Parked<C, A> {
-    entries: Arc<Mutex<Entries<C, A>>>,
+    entries: Arc<Mutex<ParkedEntries<C, A>>>,
     runtime: Handle,
 }
 
 /// Requests by their tokens.
-type Entries<C, A> = HashMap<String, Entry<C, A>>;
+type ParkedEntries<C, A> = HashMap<String, ParkedEntry<C, A>>;
 
-struct Entry<C, A> {
+struct ParkedEntry<C, A> {
     bound: Bound,
     request: ParkedRequest<C, A>,
     until: Instant,
@@ -111,7 +111,7 @@ impl<C: Send + 'static, A: Send + 'static> Parked<C, A> {
                 drop(expired);
             }
         }));
-        entries.insert(token.clone(), Entry { bound, request, until, _expiry: expiry });
+        entries.insert(token.clone(), ParkedEntry { bound, request, until, _expiry: expiry });
         drop(entries);
         drop(ended);
         Ok(token)
@@ -133,7 +133,7 @@ impl<C: Send + 'static, A: Send + 'static> Parked<C, A> {
     }
 }
 
-fn lock<C, A>(entries: &Mutex<Entries<C, A>>) -> MutexGuard<'_, Entries<C, A>> {
+fn lock<C, A>(entries: &Mutex<ParkedEntries<C, A>>) -> MutexGuard<'_, ParkedEntries<C, A>> {
     entries.lock()
 }
 

@@ -118,25 +118,25 @@ pub(super) async fn read(link: &Link, kind: OfferKind) -> Result<ListedOffers, A
     }
 }
 
-async fn page(link: &Link, kind: OfferKind, cursor: Option<String>) -> Result<Page, AskError> {
+async fn page(link: &Link, kind: OfferKind, cursor: Option<String>) -> Result<OfferPage, AskError> {
     let mut request = Request::new(kind.method).in_pages();
     if let Some(cursor) = cursor {
         request = request.with("cursor", Value::from(cursor).to_string());
     }
     let text = link.ask(request).text().await?;
-    Page::read(&text, kind)
+    OfferPage::read(&text, kind)
 }
 
 /// One page, whose items are JSON text that may be invalid, each for itself.
 #[derive(Debug, Default)]
-struct Page {
+struct OfferPage {
     /// `None` if the member is no list.
     items: Option<Vec<String>>,
     cursor: Option<String>,
     ttl: Option<Duration>,
 }
 
-impl Page {
+impl OfferPage {
     fn read(text: &[u8], kind: OfferKind) -> Result<Self, AskError> {
         let Ok(text) = std::str::from_utf8(text) else {
             return Err(AskError::Unreadable("it is not UTF-8"));
@@ -167,7 +167,7 @@ impl Page {
 
 impl ListedOffers {
     /// Adds a page. Returns the cursor of the next page; `None` if no further page is to be read.
-    fn add(&mut self, page: &Page, kind: OfferKind, scrubber: &Scrubber) -> Option<String> {
+    fn add(&mut self, page: &OfferPage, kind: OfferKind, scrubber: &Scrubber) -> Option<String> {
         self.pages += 1;
         self.ttl = [self.ttl, page.ttl].into_iter().flatten().min();
         let Some(items) = &page.items else {
@@ -296,9 +296,9 @@ mod tests {
 
     use super::*;
 
-    fn page(items: &Value, cursor: Option<&str>) -> Page {
+    fn page(items: &Value, cursor: Option<&str>) -> OfferPage {
         let text = json!({"result": {"resources": items, "nextCursor": cursor, "ttlMs": 5}});
-        Page::read(text.to_string().as_bytes(), OfferKind::RESOURCES).expect("a page")
+        OfferPage::read(text.to_string().as_bytes(), OfferKind::RESOURCES).expect("a page")
     }
 
     fn add(listed: &mut ListedOffers, items: &Value, cursor: Option<&str>) -> Option<String> {

@@ -127,14 +127,14 @@ pub(super) enum Unavailable {
 }
 
 /// Permits of a running call with its place at an instance.
-struct Held {
+struct InstancePermits {
     _permits: Arc<Permits>,
     _occupied: Occupied,
 }
 
 /// Combines the permits of a call with its place at an instance.
 pub(super) fn held(permits: Arc<Permits>, occupied: Occupied) -> HeldPermits {
-    Arc::new(Held { _permits: permits, _occupied: occupied })
+    Arc::new(InstancePermits { _permits: permits, _occupied: occupied })
 }
 
 /// Shuts down the connection of a call in the background. The caller does not wait for it, and the
@@ -186,7 +186,11 @@ impl Shared {
             && let Some(way) = self.way(at, &tried).await
         {
             tried.push(way.occupied.instance().number());
-            match attempt(way, permits.clone(), deadline, &work).await {
+            let attempting = attempt(way, permits.clone(), deadline, |link, held| {
+                link.observe(self.metrics.clone());
+                work(link, held)
+            });
+            match attempting.await {
                 Attempted::Sent(linked) => return linked,
                 Attempted::Unsent(linked) => last = linked,
             }

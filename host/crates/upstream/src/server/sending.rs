@@ -50,7 +50,7 @@ pub(super) struct Sending {
 }
 
 /// End of one attempt to send a call.
-enum Attempt {
+enum AttemptEnd {
     /// The call has ended.
     Ended(CallResponse),
     /// The call may be sent to another instance. The error counts if there is none.
@@ -82,7 +82,7 @@ impl Shared {
         }
         if let Some(users) = &self.users {
             let permits: HeldPermits = permits;
-            return send_for_user(users, sending, &permits).await;
+            return self.send_for_user(users, sending, &permits).await;
         }
         let mut tried = Vec::new();
         let mut failed: Option<CallError> = None;
@@ -91,11 +91,11 @@ impl Shared {
             tried.push(way.occupied.instance().number());
             match self.attempt(way, &tried, has_repeated, sending, &permits).await {
                 // An earlier attempt may have run.
-                Attempt::Ended(Err(error)) if error.has_not_begun() => {
+                AttemptEnd::Ended(Err(error)) if error.has_not_begun() => {
                     return Err(failed.filter(|failed| !failed.has_not_begun()).unwrap_or(error));
                 }
-                Attempt::Ended(response) => return response,
-                Attempt::Repeatable { error, may_have_run } => {
+                AttemptEnd::Ended(response) => return response,
+                AttemptEnd::Repeatable { error, may_have_run } => {
                     has_repeated |= may_have_run;
                     // The caller must know that the call may have run, whatever comes later.
                     if failed.as_ref().is_none_or(CallError::has_not_begun) {
@@ -116,7 +116,7 @@ impl Shared {
         has_repeated: bool,
         sending: &Sending,
         permits: &Arc<Permits>,
-    ) -> Attempt {
+    ) -> AttemptEnd {
         let tool = sending.call.tool();
         let Way { occupied, access } = way;
         let instance = occupied.instance().clone();
@@ -124,10 +124,11 @@ impl Shared {
         let awaited = instance.awaited(sending.deadline.into(), Some(sending.is_parked.clone()));
         let attempt = match access {
             Access::Down | Access::OnDemand => {
-                Attempt::unsent(unavailable(&tool.name, Unavailable::NotConnected))
+                AttemptEnd::unsent(unavailable(&tool.name, Unavailable::NotConnected))
             }
             Access::PerCall(own) => {
                 let asking = instance.run_alone(&own, &held, async |link| {
+                    link.observe(self.metrics.clone());
                     let asked = ask(&link, sending, None).await;
                     instance.record(&asked);
                     read(tool, &link, asked)
@@ -135,17 +136,17 @@ impl Shared {
                 let asked = asking.await;
                 match asked {
                     Err(error) => {
-                        Attempt::unsent(unavailable(&tool.name, Unavailable::NotStarted(error)))
+                        AttemptEnd::unsent(unavailable(&tool.name, Unavailable::NotStarted(error)))
                     }
                     Ok(Some(Err(error))) if error.has_not_begun() && !sending.taker.has_asked() => {
-                        Attempt::unsent(error)
+                        AttemptEnd::unsent(error)
                     }
                     Ok(Some(response)) => {
-                        Attempt::Ended(responded(response, Some(Asker { instance, used: None })))
+                        AttemptEnd::Ended(responded(response, Some(Asker { instance, used: None })))
                     }
                     Ok(None) => {
                         let cause = Unavailable::ConnectionLost(Cause::from(AskError::Lost));
-                        Attempt::Ended(Err(unavailable(&tool.name, cause)))
+                        AttemptEnd::Ended(Err(unavailable(&tool.name, cause)))
                     }
                 }
             }
@@ -168,7 +169,7 @@ impl Shared {
         tried: &[usize],
         has_repeated: bool,
         sending: &Sending,
-    ) -> Attempt {
+    ) -> AttemptEnd {
         let tool = sending.call.tool();
         let asked = ask(&used.link, sending, Some(held)).await;
         instance.record(&asked);
@@ -181,7 +182,7 @@ impl Shared {
             }
             asked => {
                 let response = read(tool, &used.link, asked);
-                return Attempt::Ended(responded(
+                return AttemptEnd::Ended(responded(
                     response,
                     Some(Asker { instance: instance.clone(), used: Some(used) }),
                 ));
@@ -189,19 +190,19 @@ impl Shared {
         };
         let may_have_run = !error.is_unsent();
         if may_have_run && has_repeated {
-            return Attempt::Ended(responded(read(tool, &used.link, Err(error)), None));
+            return AttemptEnd::Ended(responded(read(tool, &used.link, Err(error)), None));
         }
         let is_full = error.is_full();
         let has_other = sending.asker.is_none() && self.has_choice(tried);
         if is_full || has_other {
             return match read(tool, &used.link, Err(error)) {
-                Err(error) if has_other => Attempt::Repeatable { error, may_have_run },
-                response => Attempt::Ended(responded(response, None)),
+                Err(error) if has_other => AttemptEnd::Repeatable { error, may_have_run },
+                response => AttemptEnd::Ended(responded(response, None)),
             };
         }
         used.link.request_check();
         let Some(next) = instance.replacement(&used.link).await else {
-            return Attempt::Ended(responded(read(tool, &used.link, Err(error)), None));
+            return AttemptEnd::Ended(responded(read(tool, &used.link, Err(error)), None));
         };
         let asked = ask(&next.link, sending, Some(held)).await;
         instance.record(&asked);
@@ -209,14 +210,70 @@ impl Shared {
         if may_have_run {
             response = repeated(read(tool, &used.link, Err(error)), response);
         }
-        Attempt::Ended(responded(
+        AttemptEnd::Ended(responded(
             response,
             Some(Asker { instance: instance.clone(), used: Some(next) }),
         ))
     }
+
+    /// Sends a call over the connection of its caller's user, and once more over another one if the
+    /// connection is of no use and the call may be repeated.
+    async fn send_for_user(
+        &self,
+        users: &Users,
+        sending: &Sending,
+        permits: &HeldPermits,
+    ) -> CallResponse {
+        let tool = sending.call.tool();
+        let chain = sending.call.chain();
+        let caller = UserCaller { tenant: chain.tenant(), token: chain.view().token() };
+        let mut may_retry = true;
+        loop {
+            let user = match users.link(caller).await {
+                Ok(user) => user,
+                // A kept token may have been revoked. A stored login was read just now.
+                Err(NoUserLink::LoginNeeded(Some(refused)))
+                    if may_retry && users.has_other(caller, Some(&refused)).await =>
+                {
+                    may_retry = false;
+                    continue;
+                }
+                Err(reason) => return Err(no_user_link(users, &tool.name, caller, reason).await),
+            };
+            user.link().observe(self.metrics.clone());
+            let asked = ask(user.link(), sending, Some(permits)).await;
+            let error = match asked {
+                Err(error) if ends_connection(&error) => error,
+                asked => {
+                    users.report(None);
+                    let response = read(tool, user.link(), asked);
+                    user.done();
+                    return responded(response, None);
+                }
+            };
+            users.replace(&user);
+            let needs_login = matches!(error, AskError::Send(SendError::LoginNeeded(_)));
+            // The user may have logged in again since the connection was opened.
+            let is_repeatable = if needs_login {
+                users.has_other(caller, user.token()).await
+            } else {
+                may_repeat(&error, tool)
+            };
+            if may_retry && is_repeatable && !sending.taker.has_asked() {
+                may_retry = false;
+                continue;
+            }
+            return if needs_login {
+                Err(users.login_required(&tool.name, caller.tenant).await)
+            } else {
+                users.report(Some(with_causes(&error)));
+                responded(read(tool, user.link(), Err(error)), None)
+            };
+        }
+    }
 }
 
-impl Attempt {
+impl AttemptEnd {
     fn unsent(error: CallError) -> Self {
         Self::Repeatable { error, may_have_run: false }
     }
@@ -236,56 +293,6 @@ fn responded(
     asker: Option<Asker>,
 ) -> CallResponse {
     response.map(|response| Responded { response, asker })
-}
-
-/// Sends a call over the connection of its caller's user, and once more over another one if the
-/// connection is of no use and the call may be repeated.
-async fn send_for_user(users: &Users, sending: &Sending, permits: &HeldPermits) -> CallResponse {
-    let tool = sending.call.tool();
-    let chain = sending.call.chain();
-    let caller = UserCaller { tenant: chain.tenant(), token: chain.view().token() };
-    let mut may_retry = true;
-    loop {
-        let user = match users.link(caller).await {
-            Ok(user) => user,
-            // A kept token may have been revoked. A stored login was read just now.
-            Err(NoUserLink::LoginNeeded(Some(refused)))
-                if may_retry && users.has_other(caller, Some(&refused)).await =>
-            {
-                may_retry = false;
-                continue;
-            }
-            Err(reason) => return Err(no_user_link(users, &tool.name, caller, reason).await),
-        };
-        let asked = ask(user.link(), sending, Some(permits)).await;
-        let error = match asked {
-            Err(error) if ends_connection(&error) => error,
-            asked => {
-                users.report(None);
-                let response = read(tool, user.link(), asked);
-                user.done();
-                return responded(response, None);
-            }
-        };
-        users.replace(&user);
-        let needs_login = matches!(error, AskError::Send(SendError::LoginNeeded(_)));
-        // The user may have logged in again since the connection was opened.
-        let is_repeatable = if needs_login {
-            users.has_other(caller, user.token()).await
-        } else {
-            may_repeat(&error, tool)
-        };
-        if may_retry && is_repeatable && !sending.taker.has_asked() {
-            may_retry = false;
-            continue;
-        }
-        return if needs_login {
-            Err(users.login_required(&tool.name, caller.tenant).await)
-        } else {
-            users.report(Some(with_causes(&error)));
-            responded(read(tool, user.link(), Err(error)), None)
-        };
-    }
 }
 
 /// Returns whether an error means that the connection is of no use for later calls.

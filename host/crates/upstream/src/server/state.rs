@@ -31,7 +31,7 @@ use airlock_core::{
     tenant::{Pool, Tenant},
     tool::{CallError, Cause, ToolOutput},
 };
-use airlock_mcp_client::{HeldPermits, Link, RequestObserver, Settings};
+use airlock_mcp_client::{HeldPermits, Link, Settings};
 use airlock_telemetry::{Span, TraceFuture as _};
 
 /// End of the task of a call.
@@ -128,12 +128,9 @@ impl Server {
         *quarantine = tools;
     }
 
-    /// Returns the observer that times the requests over a connection of an instance.
-    pub(crate) fn request_observer(&self) -> RequestObserver {
-        let metrics = self.shared.metrics.clone();
-        Arc::new(move |method: &'static str, took: Duration| {
-            metrics.operations.observe(method, took);
-        })
+    /// Observes a connection to the server.
+    pub(crate) fn observe(&self, link: &Link) {
+        link.observe(self.shared.metrics.clone());
     }
 
     /// Returns the state of relaying.

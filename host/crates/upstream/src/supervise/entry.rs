@@ -158,7 +158,7 @@ impl ClientEntry {
             instance.settled().cancel();
             return outcome;
         }
-        let listing = Arc::new(Listing::of(tools).await);
+        let listing = Arc::new(Listing::new(tools).await);
         if self.pins.is_first_use().await {
             self.take_listing(instance, &listing);
             self.first_lists().await;
@@ -204,7 +204,7 @@ impl ClientEntry {
         if self.is_sole() {
             return false;
         }
-        let listing = Arc::new(Listing::of(tools.to_vec()).await);
+        let listing = Arc::new(Listing::new(tools.to_vec()).await);
         let compared = self.pins.compare(vec![listing]).await;
         compared.iter().any(|changes| differing(changes) > 0)
     }

@@ -156,7 +156,7 @@ impl Supervisor {
         let inbox = link.inbox().clone();
         let server = self.server.clone();
         let instance = self.instance.clone();
-        link.observe(server.request_observer());
+        server.observe(&link);
         let _process = process.map(|process| instance.runs(process));
         let pins = self.pins.clone();
         let entry = self.entry.clone();

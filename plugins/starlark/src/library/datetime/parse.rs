@@ -5,11 +5,11 @@ use super::calendar::{Day, MICROS, MICROS_A_DAY};
 use super::show::{MONTHS, WEEKDAYS};
 
 /// Reads a text from its start.
-struct Reader<'a> {
+struct TextReader<'a> {
     rest: &'a str,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> TextReader<'a> {
     /// Takes `least..=most` digits.
     fn digits(&mut self, least: usize, most: usize) -> Option<i64> {
         let count = self.rest.bytes().take(most).take_while(u8::is_ascii_digit).count();
@@ -82,7 +82,7 @@ impl<'a> Reader<'a> {
 
 /// Reads ISO 8601 as `fromisoformat` does; `None` if it is none. With `date_only` there is no time.
 pub(super) fn iso(text: &str, date_only: bool) -> Option<DateTime> {
-    let mut reader = Reader { rest: text };
+    let mut reader = TextReader { rest: text };
     let year = reader.digits(4, 4)?;
     let dash = reader.skip("-");
     let day = if reader.skip("W") {
@@ -138,7 +138,7 @@ fn of_week(year: i64, week: i64, weekday: i64) -> Option<Day> {
 }
 
 /// The parts that a format names.
-struct Parts {
+struct DateParts {
     year: i64,
     month: i64,
     day: i64,
@@ -153,7 +153,7 @@ struct Parts {
 
 /// Reads a text by a template with `%` codes.
 pub(super) fn strptime(text: &str, format: &str) -> Result<DateTime, String> {
-    let mut parts = Parts {
+    let mut parts = DateParts {
         year: 1900,
         month: 1,
         day: 1,
@@ -165,7 +165,7 @@ pub(super) fn strptime(text: &str, format: &str) -> Result<DateTime, String> {
         afternoon: None,
         offset: None,
     };
-    let mut reader = Reader { rest: text };
+    let mut reader = TextReader { rest: text };
     let mismatch = format!("time data '{text}' does not match format '{format}'");
     if fill(&mut parts, &mut reader, format)?.is_none() {
         return Err(mismatch);
@@ -189,7 +189,11 @@ pub(super) fn strptime(text: &str, format: &str) -> Result<DateTime, String> {
 }
 
 /// Reads the codes of a template; `None` inside if the text does not match.
-fn fill(parts: &mut Parts, reader: &mut Reader<'_>, format: &str) -> Result<Option<()>, String> {
+fn fill(
+    parts: &mut DateParts,
+    reader: &mut TextReader<'_>,
+    format: &str,
+) -> Result<Option<()>, String> {
     let mut codes = format.chars();
     while let Some(c) = codes.next() {
         if c.is_whitespace() {
@@ -230,7 +234,7 @@ fn fill(parts: &mut Parts, reader: &mut Reader<'_>, format: &str) -> Result<Opti
 
 /// Reads one code; `None` for an unknown one, and inside if the text does not match.
 #[expect(clippy::option_option, reason = "an unknown code and a text that does not match differ")]
-fn field(parts: &mut Parts, reader: &mut Reader<'_>, code: char) -> Option<Option<()>> {
+fn field(parts: &mut DateParts, reader: &mut TextReader<'_>, code: char) -> Option<Option<()>> {
     let read = match code {
         'Y' => reader.digits(4, 4).map(|year| parts.year = year),
         'm' => reader.digits(1, 2).map(|month| parts.month = month),

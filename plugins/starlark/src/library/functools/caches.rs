@@ -106,7 +106,7 @@ impl<'v> StarlarkValue<'v> for Same {
 
 /// Calls that found a result, and those that did not.
 #[derive(Debug, Default)]
-struct Counts {
+struct CacheCounts {
     hits: usize,
     misses: usize,
 }
@@ -124,7 +124,7 @@ pub(super) struct Cached<'v> {
     kept: Option<usize>,
     #[allocative(skip)]
     #[trace(unsafe_ignore)]
-    counts: Arc<Mutex<Counts>>,
+    counts: Arc<Mutex<CacheCounts>>,
 }
 
 impl<'v> Cached<'v> {
@@ -133,7 +133,7 @@ impl<'v> Cached<'v> {
         Self { function, results, kept, counts: Arc::default() }
     }
 
-    fn counts(&self) -> MutexGuard<'_, Counts> {
+    fn counts(&self) -> MutexGuard<'_, CacheCounts> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -222,10 +222,10 @@ pub(crate) fn method<'v>(
         .ok_or_else(|| misuse(format!("a function without `lru_cache` has no `{name}`")))?;
     if name == "cache_clear" {
         DictMut::from_value(cached.results)?.aref.clear();
-        *cached.counts() = Counts::default();
+        *cached.counts() = CacheCounts::default();
         return Ok(Value::new_none());
     }
-    let Counts { hits, misses } = *cached.counts();
+    let CacheCounts { hits, misses } = *cached.counts();
     let size = DictRef::from_value(cached.results).map_or(0, |dict| dict.len());
     let kept = cached.kept.map_or(Value::new_none(), |kept| heap.alloc(kept));
     let fields = [("hits", heap.alloc(hits)), ("misses", heap.alloc(misses)), ("maxsize", kept)];

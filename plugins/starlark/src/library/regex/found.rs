@@ -23,12 +23,12 @@ use super::template::{Part, Template};
 #[derive(Debug, Clone, ProvidesStaticType, NoSerialize, Allocative, StarlarkPagablePanic)]
 pub(crate) struct Match {
     #[allocative(skip)]
-    found: Arc<Found>,
+    found: Arc<RegexMatch>,
 }
 starlark_simple_value!(Match);
 
 #[derive(Debug)]
-struct Found {
+struct RegexMatch {
     pattern: Pattern,
     text: String,
     /// Each group's first byte and end.
@@ -71,7 +71,7 @@ impl Match {
     pub(super) fn new(pattern: &Pattern, text: &str, captures: &Captures<'_>) -> Self {
         let groups = captures.iter().map(|group| group.map(|group| (group.start(), group.end())));
         let groups = groups.collect();
-        Self { found: Arc::new(Found { pattern: pattern.clone(), text: text.into(), groups }) }
+        Self { found: Arc::new(RegexMatch { pattern: pattern.clone(), text: text.into(), groups }) }
     }
 
     fn text(&self, at: usize) -> Option<&str> {

@@ -1,6 +1,6 @@
 //! Addresses relative to others.
 
-use super::{Parts, split};
+use super::{UrlParts, split};
 
 /// Schemes whose addresses may be relative. Sorted.
 const RELATIVE: &[&str] = &[
@@ -64,7 +64,7 @@ fn resolve(base: &str, path: &str) -> String {
 }
 
 /// Returns the address of which these are the parts, with this path.
-fn unsplit(parts: &Parts<'_>, path: &str) -> String {
+fn unsplit(parts: &UrlParts<'_>, path: &str) -> String {
     let mut out = String::new();
     if !parts.scheme.is_empty() {
         out.extend([&*parts.scheme, ":"]);

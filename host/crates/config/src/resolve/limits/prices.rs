@@ -15,10 +15,8 @@ use super::{
 use crate::{
     file::{self, Dollars},
     key_path::KeyPath,
-    resolve::{
-        refused::NamedPart,
-        resolved::{Problems, Resolved},
-    },
+    refused::NamedPart,
+    resolve::resolved::{Problems, Resolved},
 };
 
 /// Highest price of a token, in US dollars.

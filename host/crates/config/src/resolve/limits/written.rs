@@ -27,7 +27,7 @@ pub(super) struct WrittenLimits<'f> {
     pub(super) calendar_aligned: bool,
 }
 
-/// Whose limits they are, and what they count.
+/// Owner of limits, and the calls or requests that they count.
 pub(super) struct Subject {
     pub(super) owner: Owner,
     owner_name: Option<String>,

@@ -1,9 +1,9 @@
 //! `management.oidc`.
 
-use super::super::{file_env::FileEnv, resolved::Resolved};
+use super::super::{file_env::FileEnv, resolved::Resolved, same_variants::SameVariants as _};
 use crate::{file, key_path::KeyPath};
 use airlock_identity::LoginSettings;
-use airlock_server::{OidcRole, OidcSettings};
+use airlock_operator_api::{OidcRole, OidcSettings};
 
 /// Scopes to ask for, unless the file says otherwise.
 const SCOPES: [&str; 3] = ["openid", "profile", "email"];
@@ -60,7 +60,7 @@ fn roles(rows: Vec<file::OidcRole>) -> Resolved<Vec<OidcRole>> {
         Some(OidcRole {
             claim: row.claim,
             values: row.values,
-            role: row.role.into(),
+            role: row.role.same(),
             sees_payloads: row.sees_payloads,
         })
     })

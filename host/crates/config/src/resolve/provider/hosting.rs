@@ -126,8 +126,8 @@ fn place(
 }
 
 fn is_version(version: &str) -> bool {
-    let is_valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
-    (1..=MAX_VERSION_BYTES).contains(&version.len()) && version.chars().all(is_valid)
+    (1..=MAX_VERSION_BYTES).contains(&version.len())
+        && version.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.'))
 }
 
 /// Returns the endpoint of a cloud: the one that is written, without a path of an API, or else the

@@ -10,10 +10,10 @@ use crate::{
     env_text::EnvText,
     file::{self, Amount, ProxyKind, Ranged},
     key_path::KeyPath,
+    refused::InvalidValue,
     resolve::{
         endpoint,
         file_env::FileEnv,
-        refused::InvalidValue,
         resolved::{Problems, Resolved},
     },
 };

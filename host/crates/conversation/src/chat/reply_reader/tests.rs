@@ -6,6 +6,8 @@ use serde_json::json;
 use super::*;
 use crate::{Reasoning, Reply, Seal, Wire, chat::write_reply};
 
+mod bounds;
+
 fn read(chunks: &[Value]) -> Vec<Delta> {
     let mut reader = ReplyReader::default();
     let mut deltas = Vec::new();
@@ -468,91 +470,6 @@ fn errors_are_reported_in_openais_form() {
     }
     let fine = json!({"error": null, "choices": [{}]});
     assert!(ReplyReader::default().chunk(object(fine)).is_ok());
-}
-
-#[test]
-fn choices_calls_and_names_are_bounded() {
-    let choices = |count: usize| {
-        let choices: Vec<_> = (0..count).map(|index| json!({"index": index})).collect();
-        ReplyReader::default().chunk(object(json!({"choices": choices}))).is_ok()
-    };
-    let calls = |count: usize| {
-        let calls: Vec<_> = (0..count).map(|index| json!({"index": index})).collect();
-        let chunk = json!({"choices": [{"delta": {"tool_calls": calls}}]});
-        ReplyReader::default().chunk(object(chunk)).is_ok()
-    };
-    let name = |length: usize| {
-        let call = json!({"index": 0, "function": {"name": "x".repeat(length)}});
-        let chunk = json!({"choices": [{"delta": {"tool_calls": [call]}}]});
-        let deltas = read(&[chunk]);
-        deltas.iter().find_map(|delta| match delta {
-            Delta::Call { name, .. } => Some(name.len()),
-            _ => None,
-        })
-    };
-    assert_eq!([choices(MAX_CHOICES), choices(MAX_CHOICES + 1)], [true, false]);
-    assert_eq!([calls(MAX_CALLS), calls(MAX_CALLS + 1)], [true, false]);
-    assert_eq!([name(1_024), name(1_025)], [Some(1_024); 2]);
-    let mut reader = ReplyReader::default();
-    for index in 0..=MAX_CHOICES {
-        let read = reader.chunk(object(json!({"choices": [{"index": index}]})));
-        assert_eq!(read.is_ok(), index < MAX_CHOICES, "{index}");
-    }
-}
-
-#[test]
-fn the_pieces_of_a_chunk_are_bounded() {
-    let part = json!({"type": "text", "text": "x"});
-    let thinking = |count: usize| json!([{"type": "thinking", "thinking": vec![&part; count]}]);
-    let members = |count: usize| -> Object {
-        (0..count).map(|index| (format!("x{index}"), json!([]))).collect()
-    };
-    for (delta, is_good) in [
-        (json!({"content": vec![0; MAX_PIECES]}), true),
-        (json!({"content": vec![0; MAX_PIECES + 1]}), false),
-        (json!({"content": thinking(MAX_PIECES - 1)}), true),
-        (json!({"content": thinking(MAX_PIECES)}), false),
-        (json!({"citations": vec![0; MAX_PIECES], "refusal": "x"}), false),
-        (members(MAX_PIECES).into(), true),
-        (members(MAX_PIECES + 1).into(), false),
-    ] {
-        for name in ["delta", "message"] {
-            let mut choice = Object::new();
-            choice.insert(name.to_owned(), delta.clone());
-            let chunk = object(json!({"choices": [choice]}));
-            assert_eq!(ReplyReader::default().chunk(chunk).is_ok(), is_good);
-        }
-    }
-}
-
-#[test]
-fn what_is_kept_beyond_its_chunk_is_counted() {
-    let large = "x".repeat(1_000);
-    let call = |call: Value| json!({"choices": [{"delta": {"tool_calls": [call]}}]});
-    let block = json!({"type": "thinking", "thinking": large, "signature": ""});
-    for chunk in [
-        call(json!({"index": 0, "x": large})),
-        call(json!({"index": 0, "function": {"arguments": large}})),
-        json!({"choices": [{"delta": {"thinking_blocks": [block]}}]}),
-        json!({"choices": [], "usage": {"prompt_tokens": 1, "x": large}}),
-    ] {
-        let mut reader = ReplyReader::default();
-        reader.chunk(object(chunk.clone())).expect("a good chunk");
-        assert!(reader.held_bytes() >= large.len(), "{chunk}: {}", reader.held_bytes());
-    }
-    let mut reader = ReplyReader::default();
-    let chunk = json!({"choices": [{"delta": {"content": large}}], "usage": {"prompt_tokens": 1}});
-    reader.chunk(object(chunk)).expect("a good chunk");
-    assert!(reader.held_bytes() < large.len(), "{}", reader.held_bytes());
-}
-
-#[test]
-fn a_head_of_excessive_length_is_left_out() {
-    let deltas = read(&[
-        json!({"id": "x".repeat(MAX_HEAD + 1), "model": "x".repeat(MAX_HEAD), "choices": [{}]}),
-    ]);
-    let Some(Delta::Begin(begin)) = deltas.first() else { panic!("it begins") };
-    assert_eq!((begin.id.len(), begin.model.len()), (0, MAX_HEAD));
 }
 
 #[test]

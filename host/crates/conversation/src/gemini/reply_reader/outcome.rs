@@ -46,7 +46,6 @@ impl TokenCounts {
     pub(super) fn to_usage(self) -> Option<Usage> {
         let Self { prompt, tools, cached, candidates, thoughts } = self;
         prompt.or(tools).or(candidates).or(thoughts)?;
-        let sum = |a: Option<u64>, b: Option<u64>| a.unwrap_or(0).saturating_add(b.unwrap_or(0));
         Some(Usage {
             input: sum(prompt, tools),
             cache_reads: cached,
@@ -55,6 +54,11 @@ impl TokenCounts {
             ..Usage::default()
         })
     }
+}
+
+/// Adds two counts, of which an absent one is zero.
+fn sum(a: Option<u64>, b: Option<u64>) -> u64 {
+    a.unwrap_or(0).saturating_add(b.unwrap_or(0))
 }
 
 /// Returns the status of a reply that failed; `None` if the reason is that of an end.

@@ -213,8 +213,7 @@ impl ContentsWriter {
     /// Marks calls that another model wrote. Gemini requires a signature of the first call in each
     /// content after the last message of the user; it does not check older ones.
     fn sign_foreign_calls(&mut self) {
-        let is_before = |turn: &ContentTurn| turn.kind == TurnKind::User || !turn.media.is_empty();
-        for turn in self.turns.iter_mut().rev().take_while(|turn| !is_before(turn)) {
+        for turn in self.turns.iter_mut().rev().take_while(|turn| !turn.is_of_user()) {
             let first = turn.parts.iter_mut().find(|part| part.contains_key(FUNCTION_CALL));
             if let Some(call) = first {
                 call.entry(THOUGHT_SIGNATURE).or_insert_with(|| NO_SIGNATURE.into());
@@ -224,6 +223,11 @@ impl ContentsWriter {
 }
 
 impl ContentTurn {
+    /// Returns whether the user wrote it, or the client sent media in it.
+    fn is_of_user(&self) -> bool {
+        self.kind == TurnKind::User || !self.media.is_empty()
+    }
+
     fn into_content(mut self) -> Value {
         let role = if self.kind == TurnKind::Model { "model" } else { "user" };
         self.parts.append(&mut self.media);

@@ -107,6 +107,7 @@ fn a_refusal_counts_for_callers_that_approve_and_for_calls_that_a_person_has_app
             arguments: arguments.into(),
             covers_nested: false,
             by_operators: false,
+            decided_by: None,
         };
         let admitted = model.admit_approved("a-free", arguments, &approved);
         assert_eq!(admitted.is_ok(), is_admitted, "{arguments}");

@@ -31,7 +31,7 @@ struct ClaimedTemplate<'v> {
 }
 
 impl<'v> Claims<'v> {
-    pub(super) fn of(view: &'v RelayView) -> Self {
+    pub(super) fn new(view: &'v RelayView) -> Self {
         let mut by_head: HashMap<_, Vec<_>> = HashMap::new();
         for (client, granted) in view.clients.iter() {
             for text in granted.offers.templates.iter().map(Offer::key) {

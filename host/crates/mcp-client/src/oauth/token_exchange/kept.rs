@@ -26,12 +26,12 @@ const LAST_PAUSE: Duration = Duration::from_mins(1);
 /// The outcomes of exchanges.
 #[derive(Default)]
 pub(super) struct KeptOutcomes {
-    outcomes: Mutex<HashMap<ExchangeKey, Kept>>,
+    outcomes: Mutex<HashMap<ExchangeKey, KeptToken>>,
     /// One entry for each client whose last exchange failed.
     pauses: Mutex<HashMap<ClientName, Pause>>,
 }
 
-struct Kept {
+struct KeptToken {
     outcome: KeptOutcome,
     since: Instant,
     until: Instant,
@@ -82,7 +82,7 @@ impl KeptOutcomes {
                 outcomes.remove(&first);
             }
         }
-        outcomes.insert(key, Kept { outcome, since: now, until });
+        outcomes.insert(key, KeptToken { outcome, since: now, until });
     }
 
     /// Keeps a failure that is about a caller's token, for [`REFUSED`].

@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// Result of a tool, for a guest.
-pub(super) type Answer = Result<ToolOutput, ToolError>;
+pub(super) type GuestResult = Result<ToolOutput, ToolError>;
 
 /// Links the imports of a script executor.
 pub(crate) fn link_executor(linker: &mut Linker<State<ScriptSide>>) -> wasmtime::Result<()> {
@@ -59,7 +59,7 @@ fn link_script_calls(linker: &mut Linker<State<ScriptSide>>) -> wasmtime::Result
             Box::new(async move {
                 let requests = requests.into_iter().map(call_from_guest).collect();
                 let answers = script::call_batch(store, requests).await?;
-                Ok((answers.into_iter().map(answer_for_guest).collect::<Vec<Answer>>(),))
+                Ok((answers.into_iter().map(answer_for_guest).collect::<Vec<GuestResult>>(),))
             })
         },
     )
@@ -101,6 +101,6 @@ fn call_from_guest(request: CallRequest) -> ScriptCall {
 }
 
 /// Converts the result of a tool for a guest.
-pub(super) fn answer_for_guest(answer: Result<tool::ToolOutput, CallError>) -> Answer {
+pub(super) fn answer_for_guest(answer: Result<tool::ToolOutput, CallError>) -> GuestResult {
     answer.map(convert::output_for_guest).map_err(convert::error_for_guest)
 }

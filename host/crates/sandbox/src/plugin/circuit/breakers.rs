@@ -70,11 +70,11 @@ pub(super) enum Change {
 #[derive(Debug, Default)]
 pub(super) struct Breakers {
     widespread: Widespread,
-    scoped: HashMap<Scope, Entry>,
+    scoped: HashMap<Scope, BreakerEntry>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct BreakerEntry {
     breaker: Breaker,
     /// Time of its last change.
     changed: Instant,
@@ -166,6 +166,12 @@ impl Breakers {
         ])
     }
 
+    /// Returns whether the cool-down of a breaker lasts.
+    pub(super) fn is_open(&self, now: Instant) -> bool {
+        let mut until = self.scoped.values().filter_map(|kept| kept.breaker.open_until());
+        self.widespread.open(now).is_some() || until.any(|until| until > now)
+    }
+
     /// Ends every cool-down, for tests.
     #[cfg(test)]
     pub(super) fn end_cool_downs(&mut self) {
@@ -192,7 +198,8 @@ impl Breakers {
     ) -> Option<Change> {
         if verdict == Verdict::Fails && !self.scoped.contains_key(&scope) {
             self.make_room(now, &scope);
-            self.scoped.insert(scope.clone(), Entry { breaker: Breaker::closed(), changed: now });
+            self.scoped
+                .insert(scope.clone(), BreakerEntry { breaker: Breaker::closed(), changed: now });
         }
         let kept = self.scoped.get_mut(&scope)?;
         let transition = kept.breaker.record(now, is_trial, verdict);

@@ -58,12 +58,12 @@ impl From<kv::KvError> for KvError {
 }
 
 type Handle = Resource<OpenStore>;
-type Answer<T> = wasmtime::Result<Result<T, KvError>>;
+type KvResult<T> = wasmtime::Result<Result<T, KvError>>;
 
 /// Opens a store: that of the caller's tenant, or the one of all tenants if the operator shares it.
 /// Fails if it was not requested or not granted, or if the tool declares no effect on it and it is
 /// no cache.
-pub(crate) fn open(store: &mut Store<'_, PluginSide>, name: &str) -> Answer<Handle> {
+pub(crate) fn open(store: &mut Store<'_, PluginSide>, name: &str) -> KvResult<Handle> {
     charge_call(store, BASE_FUEL, name.len())?;
     let state = store.data_mut();
     let mut stores = state.call.guest.grants.stores.iter();
@@ -95,7 +95,7 @@ pub(crate) async fn get(
     mut store: Store<'_, PluginSide>,
     handle: Handle,
     key: String,
-) -> Answer<Option<kv::Entry>> {
+) -> KvResult<Option<kv::Entry>> {
     let open = begin(&mut store, &handle, key.len())?;
     let found = open.get(&key).await;
     if let Ok(Some(entry)) = &found {
@@ -110,7 +110,7 @@ pub(crate) async fn get_many(
     mut store: Store<'_, PluginSide>,
     handle: Handle,
     keys: Vec<String>,
-) -> Answer<Vec<Option<kv::Entry>>> {
+) -> KvResult<Vec<Option<kv::Entry>>> {
     let open = begin(&mut store, &handle, keys.iter().map(String::len).sum())?;
     charge(&mut store, KEY_FUEL.saturating_mul(keys.len() as u64))?;
     let max_bytes = store.data().call.limits.copied_bytes;
@@ -130,7 +130,7 @@ pub(crate) async fn set(
     value: Vec<u8>,
     if_version: Option<u64>,
     ttl: Option<Duration>,
-) -> Answer<u64> {
+) -> KvResult<u64> {
     let open = begin(&mut store, &handle, key.len() + value.len())?;
     if !may_write(&mut store, &handle)? {
         return Ok(Err(KvError::Denied));
@@ -144,7 +144,7 @@ pub(crate) async fn delete(
     handle: Handle,
     key: String,
     if_version: Option<u64>,
-) -> Answer<bool> {
+) -> KvResult<bool> {
     let open = begin(&mut store, &handle, key.len())?;
     if !may_write(&mut store, &handle)? {
         return Ok(Err(KvError::Denied));
@@ -159,7 +159,7 @@ pub(crate) async fn keys(
     prefix: String,
     cursor: Option<String>,
     limit: u32,
-) -> Answer<kv::Page> {
+) -> KvResult<kv::Page> {
     let open = begin(&mut store, &handle, prefix.len())?;
     let page = open.keys(&prefix, cursor.as_deref(), limit).await;
     if let Ok(page) = &page {

@@ -45,7 +45,7 @@ pub(super) struct BadArguments(String);
 pub(super) fn read(parameters: &[Field], json: &str) -> Result<Vec<Val>, BadArguments> {
     let value = serde_json::from_str(json)
         .map_err(|error| BadArguments(format!("the arguments are not JSON: {error}")))?;
-    let mut reader = Reader { bytes_left: MAX_BYTES };
+    let mut reader = ArgumentReader { bytes_left: MAX_BYTES };
     Ok(reader
         .fields(value, parameters, &ArgumentPath::Root)?
         .into_iter()
@@ -53,11 +53,11 @@ pub(super) fn read(parameters: &[Field], json: &str) -> Result<Vec<Val>, BadArgu
         .collect())
 }
 
-struct Reader {
+struct ArgumentReader {
     bytes_left: usize,
 }
 
-impl Reader {
+impl ArgumentReader {
     /// Counts host memory before it is allocated. Fails if the arguments take too much.
     fn take(&mut self, bytes: usize) -> Result<(), BadArguments> {
         let left = self.bytes_left.checked_sub(bytes);

@@ -48,9 +48,9 @@ pub(super) struct Docs {
 struct World {
     /// Imports; with version 0 also exports.
     #[serde(default)]
-    funcs: BTreeMap<String, Function>,
+    funcs: BTreeMap<String, FunctionDocs>,
     #[serde(default)]
-    func_exports: BTreeMap<String, Function>,
+    func_exports: BTreeMap<String, FunctionDocs>,
     /// Imports; with version 0 also exports.
     #[serde(default)]
     interfaces: BTreeMap<String, Interface>,
@@ -61,13 +61,13 @@ struct World {
 #[derive(Debug, Deserialize)]
 struct Interface {
     #[serde(default)]
-    funcs: BTreeMap<String, Function>,
+    funcs: BTreeMap<String, FunctionDocs>,
 }
 
 /// Documentation of one function. Version 0 has only the text.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum Function {
+enum FunctionDocs {
     Text(Option<String>),
     Item {
         #[serde(default)]
@@ -78,7 +78,7 @@ enum Function {
 impl Docs {
     /// Reads the section of the component itself, not those of modules inside it. Returns empty
     /// documentation if there is none.
-    pub(super) fn of(wasm: &[u8]) -> Result<Self, BadDocs> {
+    pub(super) fn read(wasm: &[u8]) -> Result<Self, BadDocs> {
         let Some(section) = section(wasm, SECTION)? else { return Ok(Self::default()) };
         if section.len() > MAX_BYTES {
             return Err(BadDocs::TooLarge { found: section.len() });
@@ -101,7 +101,7 @@ impl Docs {
                 .find_map(|world| world.func_exports.get(name).or_else(|| world.funcs.get(name))),
             Some(path) => self.interface(path).and_then(|interface| interface.funcs.get(name)),
         };
-        let (Function::Text(docs) | Function::Item { docs }) = text?;
+        let (FunctionDocs::Text(docs) | FunctionDocs::Item { docs }) = text?;
         docs.as_deref().map(str::trim).filter(|docs| !docs.is_empty())
     }
 
@@ -134,7 +134,7 @@ mod tests {
     }
 
     fn docs(json: &str) -> Result<Docs, BadDocs> {
-        Docs::of(&component(&[&[&[1], json.as_bytes()].concat()]))
+        Docs::read(&component(&[&[&[1], json.as_bytes()].concat()]))
     }
 
     #[test]
@@ -168,7 +168,7 @@ mod tests {
     fn version_0_has_texts_alone_and_exports_among_the_imports() {
         let section =
             [&[0], br#"{"worlds":{"w":{"funcs":{"f":"one","g":null},"interfaces":{"i":{"funcs":{"h":"two"}}}}}}"#.as_slice()];
-        let docs = Docs::of(&component(&[&section.concat()])).expect("good documentation");
+        let docs = Docs::read(&component(&[&section.concat()])).expect("good documentation");
         assert_eq!(docs.function(None, "f"), Some("one"));
         assert_eq!(docs.function(None, "g"), None);
         assert_eq!(docs.function(Some("i"), "h"), Some("two"));
@@ -176,19 +176,21 @@ mod tests {
 
     #[test]
     fn a_missing_section_is_no_documentation_and_a_bad_one_is_an_error() {
-        assert!(Docs::of(&component(&[])).expect("nothing to read").function(None, "f").is_none());
+        assert!(
+            Docs::read(&component(&[])).expect("nothing to read").function(None, "f").is_none()
+        );
         let deep = format!("{{\"worlds\":{}", "{\"a\":".repeat(100_000));
         let wrong_type = r#"{"interfaces": {"api": {"funcs": {"f": 7}}}}"#;
         for bad in ["", "{", "7", "null", "\u{0}", r#"{"worlds": []}"#, wrong_type, &deep] {
             assert!(matches!(docs(bad), Err(BadDocs::Json(_))), "{}", &bad[..bad.len().min(50)]);
         }
         assert!(
-            matches!(Docs::of(&component(&[&[1, b'{', 0xff, b'}']])), Err(BadDocs::Json(_))),
+            matches!(Docs::read(&component(&[&[1, b'{', 0xff, b'}']])), Err(BadDocs::Json(_))),
             "not UTF-8"
         );
-        assert!(matches!(Docs::of(&component(&[b"{}"])), Err(BadDocs::Version(Some(b'{')))));
-        assert!(matches!(Docs::of(&component(&[b""])), Err(BadDocs::Version(None))));
-        assert!(matches!(Docs::of(b"\0asm"), Err(BadDocs::Component(_))));
+        assert!(matches!(Docs::read(&component(&[b"{}"])), Err(BadDocs::Version(Some(b'{')))));
+        assert!(matches!(Docs::read(&component(&[b""])), Err(BadDocs::Version(None))));
+        assert!(matches!(Docs::read(b"\0asm"), Err(BadDocs::Component(_))));
     }
 
     #[test]
@@ -199,6 +201,6 @@ mod tests {
 
     fn padded(bytes: usize) -> Result<Docs, BadDocs> {
         let json = format!("{{}}{}", " ".repeat(bytes - 3));
-        Docs::of(&component(&[&[&[1], json.as_bytes()].concat()]))
+        Docs::read(&component(&[&[&[1], json.as_bytes()].concat()]))
     }
 }

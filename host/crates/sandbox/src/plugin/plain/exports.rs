@@ -88,7 +88,7 @@ pub(super) struct Exports {
 
 /// Examines all exports. An export that cannot be called is left out. A component is refused only
 /// if its size suggests an attack.
-pub(super) fn of(component: &Component) -> Result<Exports, BadComponent> {
+pub(super) fn examine(component: &Component) -> Result<Exports, BadComponent> {
     let ty = component.component_type();
     // The meaning of these interfaces is fixed elsewhere, and models must not call them.
     let mut exports = ty.exports(component.engine());

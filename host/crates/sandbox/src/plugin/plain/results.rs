@@ -38,7 +38,7 @@ pub(super) fn tool_result(
     limit: usize,
     scrubber: &Scrubber,
 ) -> Result<Result<ToolOutput, ToolError>, BadResult> {
-    let mut writer = Writer { bytes_left: limit };
+    let mut writer = ByteCounter { bytes_left: limit };
     let (shape, val) = match (shape, returned) {
         (Some(Shape::Result { ok, .. }), Some(Val::Result(Ok(payload)))) => {
             (ok.as_deref(), payload.map(|payload| *payload))
@@ -64,11 +64,11 @@ pub(super) fn tool_result(
 /// Counts the least number of bytes that values take as JSON. A JSON document takes many times its
 /// text in memory, so a result that is too large is refused while it is converted. The plugin that
 /// runs the call checks the exact size.
-struct Writer {
+struct ByteCounter {
     bytes_left: usize,
 }
 
-impl Writer {
+impl ByteCounter {
     fn take(&mut self, bytes: usize) -> Result<(), BadResult> {
         self.bytes_left = self.bytes_left.checked_sub(bytes).ok_or(BadResult::TooLarge)?;
         Ok(())

@@ -225,9 +225,9 @@ mod tests {
             let recorder = UseRecorder::default();
             let call = recorder.of_call(&client, "run");
             with_recorder(Some(&VirtualClock::default()), Some(&call), read);
-            assert!(recorder.of(&client).is_empty());
+            assert!(recorder.uses(&client).is_empty());
             with_recorder(None, Some(&call), read);
-            assert_eq!(recorder.of(&client)["run"], [Use::Clocks].into());
+            assert_eq!(recorder.uses(&client)["run"], [Use::Clocks].into());
         }
     }
 

@@ -16,7 +16,7 @@ pub(super) struct Ticket(u64);
 pub(super) struct Queue<W> {
     flows: HashMap<Flow, VecDeque<(Ticket, W)>>,
     /// Tenants with a waiting call.
-    tenants: HashMap<Tenant, Turn>,
+    tenants: HashMap<Tenant, TenantTurn>,
     length: usize,
     /// Counter of arrivals and turns.
     clock: u64,
@@ -24,7 +24,7 @@ pub(super) struct Queue<W> {
 
 /// State of a tenant with a waiting call.
 #[derive(Debug)]
-struct Turn {
+struct TenantTurn {
     waiting: usize,
     /// Value of the clock when the tenant was last served, or joined the queue.
     since: u64,
@@ -59,8 +59,10 @@ impl<W> Queue<W> {
     /// the round.
     pub(super) fn push(&mut self, flow: &Flow, waiter: W) -> Ticket {
         let now = self.tick();
-        let turn =
-            self.tenants.entry(flow.tenant.clone()).or_insert(Turn { waiting: 0, since: now });
+        let turn = self
+            .tenants
+            .entry(flow.tenant.clone())
+            .or_insert(TenantTurn { waiting: 0, since: now });
         turn.waiting += 1;
         self.length += 1;
         self.flows.entry(flow.clone()).or_default().push_back((Ticket(now), waiter));

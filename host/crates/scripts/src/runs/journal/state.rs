@@ -50,7 +50,7 @@ struct TextBytes {
 /// A call, and its answer if an earlier epoch has one.
 struct KnownCall {
     call: Call,
-    /// The stored text, until the script has come to the call.
+    /// The stored text, until the script has come to the call; of a denied call, the reason.
     answer: Option<String>,
     /// False for a call that was refused, or only asked for.
     was_sent: bool,
@@ -111,7 +111,9 @@ impl JournalState {
                 Some(StoredAnswer::NotKept) if *is_repeatable => JournalRecord::Again,
                 _ => return Err(failure::unreadable(position)),
             },
-            Stage::Denied => JournalRecord::Answered(CallAnswer::denied()),
+            Stage::Denied => {
+                JournalRecord::Answered(StoredAnswer::of_denial(known.answer.as_deref()))
+            }
             Stage::Approved { until_ms, .. } | Stage::Retried { until_ms, .. }
                 if until_ms <= now_ms =>
             {
@@ -325,10 +327,11 @@ impl From<Vec<StoredCall>> for JournalState {
         let mut state = Self::default();
         for StoredCall { position, call, answer } in calls {
             state.stored.answers += answer.as_ref().map_or(0, String::len);
+            let is_denied = matches!(call.stage, Stage::Denied);
             state.put(position, call);
             if let Some(known) = state.calls.get_mut(&position) {
                 // Whether it was refused or has failed is not stored.
-                known.was_sent |= answer.is_some();
+                known.was_sent |= answer.is_some() && !is_denied;
                 known.has_succeeded = answer.as_deref().is_some_and(CallAnswer::is_success);
                 known.answer = answer;
             }
@@ -342,7 +345,7 @@ fn approved(called: &Called, covers_nested: bool) -> Approved {
     let tool = tool.clone();
     let arguments = arguments.clone();
     let definition = definition.clone();
-    Approved { tool, definition, arguments, covers_nested, by_operators: false }
+    Approved { tool, definition, arguments, covers_nested, by_operators: false, decided_by: None }
 }
 
 fn shown(position: Position, called: &Called) -> RunCall {

@@ -165,6 +165,28 @@ async fn calls_whose_approvals_expire_before_their_intents_are_stored_wait_again
 }
 
 #[tokio::test]
+async fn a_denied_call_has_the_reason_of_its_denial_and_was_not_sent() {
+    for (reason, end) in [(Some("too much"), "made: too much"), (None, "made")] {
+        let (_directory, runs, journal) = begun();
+        let id = journal.id().expect("it is stored").to_owned();
+        let stop = journal.suspend(vec![(at(1), called())], &[]).await;
+        assert!(stop.suspension().is_some(), "{stop:?}");
+        drop(journal);
+        let denial = crate::runs::Decisions::default().deny(at(1), reason);
+        assert_eq!(denial.reason(), reason);
+        runs.own(&TENANT).decide(&id, denial, &Actor::Gateway).await.expect("it is suspended");
+        let journal = Journal::claim(&runs, &TENANT, &id).await.expect("it is suspended").0;
+        let found = journal.find(at(1), &made("a-b", "{}"));
+        let Ok(JournalRecord::Answered(CallAnswer::Error(failure))) = found else {
+            panic!("it is denied");
+        };
+        assert!(failure.message().ends_with(end), "{}", failure.message());
+        let stored = runs.own(&TENANT).get(&id).await.expect("it is there");
+        assert_eq!(JournalState::from(stored.calls).failed().count(), 0);
+    }
+}
+
+#[tokio::test]
 async fn steps_are_stored_although_the_call_is_dropped() {
     let (_directory, runs, journal) = begun();
     let id = journal.id().expect("it is stored").to_owned();
@@ -172,7 +194,7 @@ async fn steps_are_stored_although_the_call_is_dropped() {
         let mut intended = std::pin::pin!(journal.intend(at(1), called()));
         assert!(poll!(&mut intended).is_pending());
     }
-    journal.end(|| RunOutcome::of(RunEnding::Cancelled)).await;
+    journal.end(|| RunOutcome::without_result(RunEnding::Cancelled)).await;
     let stored = runs.own(&TENANT).get(&id).await.expect("the beginning of the run is stored");
     assert_eq!(stored.lease.phase, Phase::Ended);
     assert_eq!(stored.calls[0].call.stage, Stage::Sent { attempt: 1 });
@@ -251,7 +273,7 @@ async fn a_run_whose_suspension_is_refused_ends_although_the_script_is_dropped()
         let mut suspended = std::pin::pin!(journal.suspend(vec![(at(2), called())], &[]));
         assert!(poll!(&mut suspended).is_pending());
     }
-    journal.end(|| RunOutcome::of(RunEnding::Cancelled)).await;
+    journal.end(|| RunOutcome::without_result(RunEnding::Cancelled)).await;
     let stored = runs.own(&TENANT).get(&id).await.expect("it is there");
     assert_eq!(stored.lease.phase, Phase::Ended);
     assert!(stored.outcome.is_some());
@@ -264,7 +286,7 @@ async fn a_run_that_is_suspended_is_not_ended_after_it() {
         let mut suspended = std::pin::pin!(journal.suspend(vec![(at(1), called())], &[]));
         assert!(poll!(&mut suspended).is_pending());
     }
-    journal.end(|| RunOutcome::of(RunEnding::Cancelled)).await;
+    journal.end(|| RunOutcome::without_result(RunEnding::Cancelled)).await;
     let stored = runs.own(&TENANT).get(journal.id().expect("stored")).await.expect("it is there");
     assert_eq!(stored.lease.phase, Phase::Suspended);
 }

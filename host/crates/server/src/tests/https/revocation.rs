@@ -5,7 +5,7 @@ use rcgen::{
 };
 
 use super::*;
-use crate::TlsProblem;
+use airlock_ingress::TlsProblem;
 
 /// Returns a list of an authority that ends in this year, with the certificates that have these numbers.
 fn list(authority: &Authority, year: i32, revoked: &[u64]) -> String {

@@ -84,10 +84,14 @@ async fn a_run_counts_for_the_bytes_of_its_texts_in_every_way_to_store_them(home
     assert_eq!(bytes(&runs, "r").await, begun);
     runs.step("r", 1, vec![RunStep::Answer(at(2), 1, "\"ßß\"".into())]).await.expect("stored");
     assert_eq!(bytes(&runs, "r").await, begun + 6);
-    runs.decide("r", None, vec![(at(3), RunDecision::Deny)]).await.expect("it waits");
-    assert_eq!(bytes(&runs, "r").await, begun + 6);
-    runs.cancel("r", "\"ß\"").await.expect("it is suspended");
+    let denial = RunDecision::Deny(Some("\"ß\"".to_owned()));
+    runs.decide("r", None, vec![(at(3), denial)]).await.expect("it waits");
     assert_eq!(bytes(&runs, "r").await, begun + 6 + 4);
+    let run = runs.get("r").await.expect("it is there");
+    let denied = &run.calls[2];
+    assert_eq!((denied.call.stage, denied.answer.as_deref()), (Stage::Denied, Some("\"ß\"")));
+    runs.cancel("r", "\"ß\"").await.expect("it is suspended");
+    assert_eq!(bytes(&runs, "r").await, begun + 6 + 4 + 4);
 }
 
 async fn expired_runs_of_every_owner_are_removed(home: TestHome) {

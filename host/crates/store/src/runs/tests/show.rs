@@ -98,7 +98,7 @@ async fn arguments_of_calls_to_decide_about_are_whole_and_others_are_cut(home: T
     ];
     runs.step("r", 1, steps).await.expect("stored");
     assert_eq!(lengths(&runs).await, [MAX, MAX + 1, 2 * MAX, 2 * MAX]);
-    runs.decide("r", None, vec![(at(4), RunDecision::Deny)]).await.expect("it waits");
+    runs.decide("r", None, vec![(at(4), RunDecision::Deny(None))]).await.expect("it waits");
     runs.claim("r").await.expect("it is suspended");
     assert_eq!(
         lengths(&runs).await,

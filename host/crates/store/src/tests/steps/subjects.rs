@@ -324,8 +324,8 @@ fn begin(script: &str, tools: u8) -> RunStep {
 /// Claims a run, decides about its calls, or answers one.
 async fn run_on(runs: &Runs, id: &str, decides: bool, answer: &str) -> String {
     if decides {
-        let decisions =
-            vec![(at(2), RunDecision::Deny), (at(3), RunDecision::Skip(answer.to_owned()))];
+        let denial = RunDecision::Deny(Some(answer.to_owned()));
+        let decisions = vec![(at(2), denial), (at(3), RunDecision::Skip(answer.to_owned()))];
         return shown(runs.decide(id, None, decisions).await);
     }
     let claimed = match runs.claim(id).await {

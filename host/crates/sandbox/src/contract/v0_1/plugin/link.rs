@@ -24,7 +24,7 @@ use crate::{
             types::{Content, ToolDescriptor, ToolError},
         },
         convert::error_for_guest,
-        link::{Answer, answer_for_guest, link_log},
+        link::{GuestResult, answer_for_guest, link_log},
     },
     plugin::{
         imports::{
@@ -284,7 +284,7 @@ fn link_tools(linker: &mut Linker<State<PluginSide>>) -> wasmtime::Result<()> {
             Box::new(async move {
                 let requests = requests.into_iter().map(request_from_guest).collect();
                 let answers = tools::call_batch(store, requests).await?;
-                Ok((answers.into_iter().map(answer_for_guest).collect::<Vec<Answer>>(),))
+                Ok((answers.into_iter().map(answer_for_guest).collect::<Vec<GuestResult>>(),))
             })
         },
     )

@@ -162,5 +162,7 @@ fn the_operator_sees_the_breaker_that_refuses_the_most() {
 }
 
 fn described(breakers: &Breakers, now: Instant) -> String {
-    Value::Object(breakers.describe(now)).to_string()
+    let described = breakers.describe(now);
+    assert_eq!(described["state"] == "open", breakers.is_open(now));
+    Value::Object(described).to_string()
 }

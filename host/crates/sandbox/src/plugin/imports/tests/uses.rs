@@ -18,7 +18,7 @@ async fn uses(
     let grants = Grants { recorder: Some(recorder.clone()), ..grants };
     let chain = Some(tools::chain());
     with(narrowed(grants, effects), chain, database, body).await.expect("it ends well");
-    recorder.of(&ClientName::parse("test").expect("a name")).remove("run").unwrap_or_default()
+    recorder.uses(&ClientName::parse("test").expect("a name")).remove("run").unwrap_or_default()
 }
 
 fn only<const N: usize>(uses: [Use; N]) -> BTreeSet<Use> {

@@ -19,7 +19,7 @@ use super::{FilesystemHost, MAX_LISTED_BYTES, OpenPermit};
 use crate::plugin::wasi::{blocking, listing};
 
 /// A listing that the guest has open.
-struct Listing {
+struct OpenListing {
     entries: vec::IntoIter<DirectoryEntry>,
     bytes: usize,
     _memory: Reservation,
@@ -48,7 +48,7 @@ impl FilesystemHost<'_> {
             .memory
             .take(&self.files.tenant, bytes)
             .ok_or(ErrorCode::InsufficientMemory)?;
-        let listing = self.wasi.table.push(Listing {
+        let listing = self.wasi.table.push(OpenListing {
             entries: entries.into_iter(),
             bytes,
             _memory: memory,
@@ -65,12 +65,13 @@ impl HostDirectoryEntryStream for FilesystemHost<'_> {
         &mut self,
         listing: Resource<DirectoryEntryStream>,
     ) -> FsResult<Option<DirectoryEntry>> {
-        let listing = self.wasi.table.get_mut(&Resource::<Listing>::new_borrow(listing.rep()))?;
+        let listing =
+            self.wasi.table.get_mut(&Resource::<OpenListing>::new_borrow(listing.rep()))?;
         Ok(listing.entries.next())
     }
 
     fn drop(&mut self, listing: Resource<DirectoryEntryStream>) -> wasmtime::Result<()> {
-        let listing = self.wasi.table.delete(Resource::<Listing>::new_own(listing.rep()))?;
+        let listing = self.wasi.table.delete(Resource::<OpenListing>::new_own(listing.rep()))?;
         self.files.listed_bytes -= listing.bytes;
         Ok(())
     }

@@ -20,7 +20,7 @@ async fn uses(host: &Host, body: impl AsyncFnOnce(&mut Call)) -> Vec<Use> {
     let recorder = UseRecorder::default();
     let mut call = host.recorded_call(Some(&recorder.of_call(&client, "run")));
     body(&mut call).await;
-    recorder.of(&client).remove("run").unwrap_or_default().into_iter().collect()
+    recorder.uses(&client).remove("run").unwrap_or_default().into_iter().collect()
 }
 
 fn reads(name: &str) -> Use {

@@ -1,0 +1,35 @@
+//! `plugins`.
+
+use super::resolved::Resolved;
+use crate::file;
+use airlock_plugin::{PublisherKey, Publishers};
+
+/// Maximum length of the name of a publisher, in bytes.
+const MAX_NAME_BYTES: usize = 64;
+
+/// Resolves the publishers. A required signature needs one of them.
+pub(super) fn resolve(plugins: file::Plugins) -> Resolved<Publishers> {
+    let file::Plugins { publishers, require_signature } = plugins;
+    Resolved::new(|problems| {
+        if require_signature && publishers.is_empty() {
+            problems.refuse(
+                "require_signature",
+                "requires `publishers`: without one, no plugin could be loaded",
+            );
+        }
+        let keys = Resolved::members(publishers, |problems, name, key| {
+            if !is_name(name) {
+                problems.refuse_whole(format_args!(
+                    "expected a name of 1 to {MAX_NAME_BYTES} letters, digits, `.`, `_` or `-`"
+                ));
+            }
+            problems.accept_whole(PublisherKey::parse(&key))
+        });
+        Publishers::new(problems.take("publishers", keys), require_signature)
+    })
+}
+
+fn is_name(name: &str) -> bool {
+    (1..=MAX_NAME_BYTES).contains(&name.len())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+}

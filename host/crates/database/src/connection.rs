@@ -1,0 +1,127 @@
+//! A connection of a lane: to a file, or to a server.
+
+use std::time::Duration;
+
+use crate::sql::{
+    Sql, SqlError, Subject,
+    postgres::{OPERATION, PgConnection},
+    sqlite::SqliteConnection,
+};
+
+/// Longest time of a copy.
+const COPY: Duration = Duration::from_hours(12);
+/// Longest time of a read of the call log: a second longer than its readers wait.
+const LOG_READ: Duration = Duration::from_secs(11);
+
+/// A connection, which one operation uses at a time.
+pub enum Connection {
+    /// To a file.
+    Sqlite(Box<SqliteConnection>),
+    /// To a server.
+    Postgres(Box<PgConnection>),
+}
+
+impl Connection {
+    /// Returns whether the database was deleted or replaced.
+    pub(crate) fn is_gone(&self) -> bool {
+        match self {
+            Self::Sqlite(file) => file.is_gone(),
+            Self::Postgres(_) => false,
+        }
+    }
+
+    /// Runs a read. With `is_snapshot`, all its statements see the same state.
+    pub fn read<T>(
+        &mut self,
+        is_snapshot: bool,
+        job: impl FnOnce(&Sql<'_>) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        self.read_within(OPERATION, is_snapshot, job)
+    }
+
+    /// Runs a read of the call log as [`Self::read`] with `is_snapshot`. An operator chooses what it reads, and it
+    /// would keep the connection from others.
+    pub fn read_log<T>(
+        &mut self,
+        job: impl FnOnce(&Sql<'_>) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        match self {
+            Self::Sqlite(file) => file.read_within(LOG_READ, job),
+            Self::Postgres(server) => server.read_within(LOG_READ, true, job),
+        }
+    }
+
+    /// Runs a change of `subjects` in one transaction. An error or a refusal of `job` rolls it back.
+    pub fn write<T, E>(
+        &mut self,
+        subjects: &[Subject],
+        job: impl FnOnce(&Sql<'_>) -> Result<Result<T, E>, SqlError>,
+    ) -> Result<Result<T, E>, SqlError> {
+        self.write_within(OPERATION, subjects, job)
+    }
+
+    /// Runs a change as [`Self::write`], which waits for each subject at most for `lock_wait`. In a file, one
+    /// transaction changes everything at a time.
+    pub fn write_soon<T, E>(
+        &mut self,
+        lock_wait: Duration,
+        subjects: &[Subject],
+        job: impl FnOnce(&Sql<'_>) -> Result<Result<T, E>, SqlError>,
+    ) -> Result<Result<T, E>, SqlError> {
+        match self {
+            Self::Sqlite(file) => file.write(job),
+            Self::Postgres(server) => server.write_soon(lock_wait, subjects, job),
+        }
+    }
+
+    /// Runs a read as [`Self::read`] with `is_snapshot`, which may take long.
+    pub fn copy_read<T>(
+        &mut self,
+        job: impl FnOnce(&Sql<'_>) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        self.read_within(COPY, true, job)
+    }
+
+    /// Runs a change as [`Self::write`], which may take long.
+    pub fn copy_write<T, E>(
+        &mut self,
+        subjects: &[Subject],
+        job: impl FnOnce(&Sql<'_>) -> Result<Result<T, E>, SqlError>,
+    ) -> Result<Result<T, E>, SqlError> {
+        self.write_within(COPY, subjects, job)
+    }
+
+    /// Runs a read. A server has `time` for it; a file takes as long as it takes.
+    fn read_within<T>(
+        &mut self,
+        time: Duration,
+        is_snapshot: bool,
+        job: impl FnOnce(&Sql<'_>) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        match self {
+            Self::Sqlite(file) => file.read(is_snapshot, job),
+            Self::Postgres(server) => server.read_within(time, is_snapshot, job),
+        }
+    }
+
+    /// Runs a change as [`Self::read_within`] runs a read.
+    fn write_within<T, E>(
+        &mut self,
+        time: Duration,
+        subjects: &[Subject],
+        job: impl FnOnce(&Sql<'_>) -> Result<Result<T, E>, SqlError>,
+    ) -> Result<Result<T, E>, SqlError> {
+        match self {
+            Self::Sqlite(file) => file.write(job),
+            Self::Postgres(server) => server.write_within(time, subjects, job),
+        }
+    }
+
+    /// Makes the traces of deleted rows leave the log of a file.
+    pub fn truncate_log(&self) -> Result<(), SqlError> {
+        match self {
+            Self::Sqlite(file) => file.truncate_log(),
+            Self::Postgres(_) => Ok(()),
+        }
+    }
+}

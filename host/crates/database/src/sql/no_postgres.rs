@@ -1,0 +1,119 @@
+//! Stands for the statements on a server in a build without `PostgreSQL`: the same types, which have
+//! no values.
+
+use std::{convert::Infallible, io, ops::ControlFlow, sync::Arc, time::Duration};
+
+use super::{ColumnValue, Param, Row, Sql, SqlError, Subject};
+use crate::{location::ServerUrl, settings::Settings};
+
+/// Longest time of one operation.
+pub const OPERATION: Duration = Duration::ZERO;
+/// Longest time of a migration.
+pub(crate) const MIGRATION: Duration = Duration::ZERO;
+
+/// A row of a server.
+pub struct PgRow(Infallible);
+
+/// Reads a column.
+pub(super) fn value(row: &PgRow, _: usize) -> Result<ColumnValue<'_>, SqlError> {
+    match row.0 {}
+}
+
+/// An open connection.
+pub(crate) struct PgSession(Infallible);
+
+impl PgSession {
+    pub(crate) fn script(&self, _: &str) -> Result<Option<i64>, SqlError> {
+        match self.0 {}
+    }
+
+    pub(crate) fn run(&self, _: &str, _: &[Param<'_>]) -> Result<u64, SqlError> {
+        match self.0 {}
+    }
+
+    pub(crate) fn run_each(&self, _: &str, _: &[Vec<Param<'_>>]) -> Result<Vec<u64>, SqlError> {
+        match self.0 {}
+    }
+
+    pub(crate) fn each<B>(
+        &self,
+        _: &str,
+        _: &[Param<'_>],
+        _: impl FnMut(&Row<'_>) -> Result<ControlFlow<B>, SqlError>,
+    ) -> Result<Option<B>, SqlError> {
+        match self.0 {}
+    }
+
+    pub(crate) fn try_lock(&self, _: Subject) -> Result<bool, SqlError> {
+        match self.0 {}
+    }
+
+    pub(crate) fn share_lock(&self, _: Subject) -> Result<(), SqlError> {
+        match self.0 {}
+    }
+
+    pub(crate) fn requests(&self) -> u32 {
+        match self.0 {}
+    }
+}
+
+/// A server.
+pub(crate) struct Server(Infallible);
+
+impl Server {
+    pub(crate) fn new(url: ServerUrl, _: &Settings) -> io::Result<Self> {
+        url.into_never()
+    }
+}
+
+/// A connection of a lane.
+pub struct PgConnection(Arc<Server>);
+
+impl PgConnection {
+    pub(crate) fn new(server: Arc<Server>) -> Self {
+        Self(server)
+    }
+
+    pub(crate) fn read<T>(
+        &mut self,
+        _: bool,
+        _: impl FnOnce(&Sql<'_>) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        match self.0.0 {}
+    }
+
+    pub(crate) fn read_within<T>(
+        &mut self,
+        _: Duration,
+        _: bool,
+        _: impl FnOnce(&Sql<'_>) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        match self.0.0 {}
+    }
+
+    pub(crate) fn write_within<T, E>(
+        &mut self,
+        _: Duration,
+        _: &[Subject],
+        _: impl FnOnce(&Sql<'_>) -> Result<Result<T, E>, SqlError>,
+    ) -> Result<Result<T, E>, SqlError> {
+        match self.0.0 {}
+    }
+
+    pub(crate) fn write_soon<T, E>(
+        &mut self,
+        _: Duration,
+        _: &[Subject],
+        _: impl FnOnce(&Sql<'_>) -> Result<Result<T, E>, SqlError>,
+    ) -> Result<Result<T, E>, SqlError> {
+        match self.0.0 {}
+    }
+
+    pub(crate) fn listen(&mut self, _: Duration) -> Result<(), SqlError> {
+        match self.0.0 {}
+    }
+
+    pub(crate) fn wait_for_notification<F: Future>(&self, _: F, _: Duration) -> Result<bool, F> {
+        match self.0.0 {}
+    }
+}

@@ -1,0 +1,198 @@
+//! Statements on a file of `SQLite`, and the connection of a lane.
+
+use std::{
+    ops::ControlFlow,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use rusqlite::{
+    Connection, Statement, ToSql, TransactionBehavior,
+    types::{ToSqlOutput, ValueRef},
+};
+
+use super::{
+    Sql,
+    error::SqlError,
+    param::Param,
+    row::{ColumnValue, Row},
+};
+use crate::{columns::milliseconds_since_1970, open::FileId, settings::Clock};
+
+/// Statements that a connection keeps prepared: more than there are texts.
+const PREPARED: usize = 256;
+/// Instructions of a statement between two looks at the time, which are well below a millisecond.
+const STEPS: i32 = 10_000;
+
+/// A connection of a lane.
+pub struct SqliteConnection {
+    connection: Connection,
+    path: Arc<Path>,
+    /// Identity of the file when it was opened.
+    file: Option<FileId>,
+    clock: Clock,
+}
+
+impl SqliteConnection {
+    pub(crate) fn new(connection: Connection, path: &Path, clock: Clock) -> Self {
+        connection.set_prepared_statement_cache_capacity(PREPARED);
+        Self { connection, path: path.into(), file: FileId::at(path), clock }
+    }
+
+    /// Returns whether the file was deleted or replaced. `SQLite` would continue in the file without
+    /// a name, whose contents are lost when the process ends.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.file.is_some() && FileId::at(&self.path) != self.file
+    }
+
+    /// Runs a read. Each statement sees the changes before it; with `is_snapshot`, all see those
+    /// before the first one.
+    pub(crate) fn read<T>(
+        &self,
+        is_snapshot: bool,
+        job: impl FnOnce(&Sql<'_>) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        // Reads only, so dropping it without a commit loses nothing.
+        let _transaction =
+            if is_snapshot { Some(self.connection.unchecked_transaction()?) } else { None };
+        job(&self.sql(&self.connection))
+    }
+
+    /// Runs a read whose statements see the same state, for at most `time`: a statement that takes longer fails.
+    pub(crate) fn read_within<T>(
+        &mut self,
+        time: Duration,
+        job: impl FnOnce(&Sql<'_>) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        let end = Instant::now() + time;
+        self.connection.progress_handler(STEPS, Some(move || Instant::now() >= end))?;
+        let done = self.read(true, job);
+        self.connection.progress_handler(0, None::<fn() -> bool>)?;
+        done
+    }
+
+    /// Runs a change in one transaction, which an error or a refusal of `job` rolls back.
+    pub(crate) fn write<T, E>(
+        &mut self,
+        job: impl FnOnce(&Sql<'_>) -> Result<Result<T, E>, SqlError>,
+    ) -> Result<Result<T, E>, SqlError> {
+        // Immediate, because a transaction that begins with a read could not wait for another
+        // process before its first change.
+        let transaction =
+            self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        // After the wait for other processes, as on a server.
+        let now = milliseconds_since_1970(&self.clock);
+        let done = job(&Sql::on_sqlite(SqliteSession::new(&transaction), now))?;
+        if done.is_ok() {
+            transaction.commit()?;
+        }
+        Ok(done)
+    }
+
+    /// Returns a number that differs from the last one if another connection has changed the file.
+    pub(crate) fn data_version(&self) -> Result<i64, SqlError> {
+        Ok(self.connection.pragma_query_value(None, "data_version", |row| row.get(0))?)
+    }
+
+    /// Copies the write-ahead log into the file, and empties it. A reader may prevent that.
+    pub(crate) fn truncate_log(&self) -> Result<(), SqlError> {
+        Ok(self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?)
+    }
+
+    fn sql<'c>(&self, connection: &'c Connection) -> Sql<'c> {
+        Sql::on_sqlite(SqliteSession::new(connection), milliseconds_since_1970(&self.clock))
+    }
+}
+
+/// A connection during one operation.
+#[derive(Clone, Copy)]
+pub(crate) struct SqliteSession<'c>(&'c Connection);
+
+impl<'c> SqliteSession<'c> {
+    pub(crate) fn new(connection: &'c Connection) -> Self {
+        Self(connection)
+    }
+
+    pub(super) fn run(self, text: &str, params: &[Param<'_>]) -> Result<u64, SqlError> {
+        let mut statement = self.0.prepare_cached(text)?;
+        bind(&mut statement, params)?;
+        Ok(statement.raw_execute()? as u64)
+    }
+
+    pub(super) fn script(self, text: &str) -> Result<(), SqlError> {
+        Ok(self.0.execute_batch(text)?)
+    }
+
+    pub(super) fn each<B>(
+        self,
+        text: &str,
+        params: &[Param<'_>],
+        mut read: impl FnMut(&Row<'_>) -> Result<ControlFlow<B>, SqlError>,
+    ) -> Result<Option<B>, SqlError> {
+        let mut statement = self.0.prepare_cached(text)?;
+        bind(&mut statement, params)?;
+        let mut rows = statement.raw_query();
+        while let Some(row) = rows.next()? {
+            if let ControlFlow::Break(value) = read(&Row::Sqlite(row))? {
+                return Ok(Some(value));
+            }
+        }
+        Ok(None)
+    }
+
+    pub(super) fn overwrite_deleted(self) -> Result<(), SqlError> {
+        Ok(self.0.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))?)
+    }
+}
+
+fn bind(statement: &mut Statement<'_>, params: &[Param<'_>]) -> rusqlite::Result<()> {
+    for (index, param) in params.iter().enumerate() {
+        statement.raw_bind_parameter(index + 1, param)?;
+    }
+    Ok(())
+}
+
+impl ToSql for Param<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Null => ValueRef::Null,
+            Self::Number(number) => ValueRef::Integer(*number),
+            Self::Text(text) => ValueRef::Text(text.as_bytes()),
+            Self::Bytes(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}
+
+/// Reads a column. There are no columns of other types: a number with a fraction reads as `NULL`.
+pub(super) fn value<'r>(
+    row: &'r rusqlite::Row<'_>,
+    column: usize,
+) -> Result<ColumnValue<'r>, SqlError> {
+    Ok(match row.get_ref(column)? {
+        ValueRef::Null | ValueRef::Real(_) => ColumnValue::Null,
+        ValueRef::Integer(number) => ColumnValue::Number(number),
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => ColumnValue::Bytes(bytes),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::sql::first;
+
+    #[test]
+    fn a_read_that_takes_too_long_ends_and_the_next_one_works() {
+        let connection = Connection::open_in_memory().expect("it opens");
+        let clock: Clock = Arc::new(SystemTime::now);
+        let mut file = SqliteConnection::new(connection, Path::new("/nowhere"), clock);
+        let endless = "WITH RECURSIVE number(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number) \
+                       SELECT count(*) FROM number";
+        let ended = file.read_within(Duration::ZERO, |sql| sql.one(endless, &[], first::<i64>));
+        ended.expect_err("it has no time");
+        let next = file.read(true, |sql| sql.one("SELECT 7", &[], first::<i64>));
+        assert_eq!(next.expect("it has all the time that it needs"), 7);
+    }
+}

@@ -1,0 +1,214 @@
+//! Calls that wait for a person: list, approve, deny, resume.
+//!
+//! A call that waits is named by its own identifier, and the calls of a script by the run and the state in which it
+//! was shown, such as `run_….3`: nothing is decided about calls that were not shown.
+
+use airlock_agent::approvals;
+use airlock_core::{
+    act::{Act, ActKind},
+    door::log_failure,
+    run::{Phase, Stage, denial_reason},
+    tool::CallError,
+};
+use airlock_scripts::runs::{self, Decisions, EXECUTE, Runs};
+use airlock_store::{
+    approvals::{Approvals, DecisionOutcome},
+    runs::ShownRun,
+};
+
+use super::{CallReply, CallToApprove, GatewayRequest, Operation, PendingApproval, RequestError};
+
+/// Calls that are read from the list at a time.
+const PAGE: u32 = 100;
+/// Start of the identifier of a run.
+const RUN: &str = "run_";
+
+/// A decision of a person.
+#[derive(Clone, Copy)]
+struct PersonDecision<'d> {
+    approves: bool,
+    /// Reason of a denial, for the records and for the caller or the script.
+    reason: Option<&'d str>,
+}
+
+impl GatewayRequest {
+    /// Returns the calls that wait for an approval: those of the sender, and of all callers for the operator;
+    /// and the calls of the sender's scripts.
+    pub async fn pending(&self) -> Result<Vec<PendingApproval>, RequestError> {
+        let operation = self.begin()?;
+        let mut pending = operation.waiting_calls().await?;
+        pending.extend(operation.waiting_scripts().await?);
+        Ok(pending)
+    }
+
+    /// Approves calls that wait, as [`PendingApproval::id`] names them. Nothing runs: the caller repeats the
+    /// call, or [resumes](Self::resume) it. A call that two operators approve waits for the other one then. Fails if they do not wait any more, or if the sender may not decide
+    /// about them.
+    pub async fn approve(&self, id: &str) -> Result<(), RequestError> {
+        self.begin()?.decide(id, PersonDecision { approves: true, reason: None }).await
+    }
+
+    /// Denies calls that wait, as [`Self::approve`] approves them. `reason` is in the records of the
+    /// gateway, and the caller of the call or the script receives it: on one line, without hidden characters, and cut
+    /// to 1,000 bytes.
+    pub async fn deny(&self, id: &str, reason: &str) -> Result<(), RequestError> {
+        let reason = denial_reason(reason);
+        let reason = Some(reason.as_str()).filter(|reason| !reason.is_empty());
+        self.begin()?.decide(id, PersonDecision { approves: false, reason }).await
+    }
+
+    /// Makes a call of the sender that has waited, or resumes its script, with the decisions that were made
+    /// since. Calls without a decision go on waiting. A script goes on to its end if the future is dropped: what
+    /// a person has approved is not left half done.
+    pub async fn resume(&self, id: &str) -> Result<CallReply, RequestError> {
+        let operation = self.begin()?;
+        if id.starts_with(RUN) {
+            return operation.resume_script(run_of(id)).await;
+        }
+        let list = operation.gateway.approvals();
+        let own = list.database().await?.approvals(operation.tenant().scope());
+        let call = own.find(id).await?.ok_or_else(|| RequestError::not_waiting(id))?;
+        let tool = approvals::tool_of(&call);
+        operation.call(&tool, approvals::arguments_of(&call)).await
+    }
+}
+
+impl Operation {
+    /// Returns the calls about which the sender may decide, or of which it waits for the decision.
+    async fn listed(&self) -> Result<Approvals, RequestError> {
+        let list = self.gateway.approvals();
+        let database = list.database().await?;
+        Ok(if self.is_operator {
+            database.all_approvals()
+        } else {
+            database.approvals(self.tenant().scope())
+        })
+    }
+
+    async fn waiting_calls(&self) -> Result<Vec<PendingApproval>, RequestError> {
+        let listed = self.listed().await?;
+        let mut pending = Vec::new();
+        let mut offset = 0;
+        loop {
+            let page = listed.list(PAGE, offset).await?;
+            offset += u32::try_from(page.calls.len()).unwrap_or(PAGE);
+            let undecided = page.calls.iter().filter(|call| call.approved.is_none());
+            pending.extend(undecided.map(PendingApproval::of_call));
+            if !page.has_more || page.calls.is_empty() {
+                return Ok(pending);
+            }
+        }
+    }
+
+    async fn waiting_scripts(&self) -> Result<Vec<PendingApproval>, RequestError> {
+        let Some(runs) = &self.parts.runs else { return Ok(Vec::new()) };
+        let tenant = self.tenant();
+        let own = runs.own(&tenant);
+        let mut pending = Vec::new();
+        for run in own.list().await? {
+            if run.lease.phase != Phase::Suspended || run.pending == 0 {
+                continue;
+            }
+            let shown = own.show(&run.id).await;
+            let shown = shown.map_err(|error| RequestError::of_run(&run.id, error))?;
+            pending.push(PendingApproval::of_run(&shown, tenant.to_string()));
+        }
+        Ok(pending)
+    }
+
+    async fn decide(&self, id: &str, decision: PersonDecision<'_>) -> Result<(), RequestError> {
+        if id.starts_with(RUN) {
+            return self.decide_about_script(id, decision).await;
+        }
+        let listed = self.listed().await?;
+        let call = listed.find(id).await?.ok_or_else(|| RequestError::not_waiting(id))?;
+        if !self.is_operator && approvals::is_for_operators(&call) {
+            return Err(RequestError::OperatorRequired);
+        }
+        let actor = self.actor();
+        let PersonDecision { approves, reason } = decision;
+        let decision = approvals::Decision { approves, actor: &actor, reason };
+        let list = self.gateway.approvals();
+        match list.decide_and_record(&listed, &call, &decision).await? {
+            DecisionOutcome::Decided | DecisionOutcome::First => Ok(()),
+            DecisionOutcome::SameActor => Err(RequestError::OperatorRequired),
+            DecisionOutcome::NotWaiting => Err(RequestError::not_waiting(id)),
+        }
+    }
+
+    /// Decides about the calls of a script that were shown as pending.
+    async fn decide_about_script(
+        &self,
+        id: &str,
+        PersonDecision { approves, reason }: PersonDecision<'_>,
+    ) -> Result<(), RequestError> {
+        if approves && !self.is_operator && self.waits_for_operators() {
+            return Err(RequestError::OperatorRequired);
+        }
+        let run = run_of(id);
+        let tenant = self.tenant();
+        let own = self.runs(id)?.own(&tenant);
+        let shown = own.show(run).await.map_err(|error| RequestError::of_run(id, error))?;
+        let mut decisions = Decisions::default();
+        for call in &shown.calls {
+            if matches!(call.call.stage, Stage::Pending { .. }) {
+                decisions = if approves {
+                    decisions.approve(call.position)
+                } else {
+                    decisions.deny(call.position, reason)
+                };
+            }
+        }
+        let decisions = decisions.shown_in(run, id).filter(|decisions| !decisions.is_empty());
+        let decisions = decisions.ok_or_else(|| RequestError::not_waiting(id))?;
+        let actor = self.actor();
+        let decided = own.decide(run, decisions, &actor).await;
+        decided.map_err(|error| RequestError::of_run(id, error))?;
+        let kind = if approves { ActKind::ApprovalGranted } else { ActKind::ApprovalDenied };
+        self.gateway.approvals().acts().record(|| {
+            let act = Act::new(kind, actor, run).with("run", run);
+            match reason {
+                Some(reason) => act.with("reason", reason),
+                None => act,
+            }
+        });
+        Ok(())
+    }
+
+    /// Resumes a script until it ends or stops again.
+    async fn resume_script(self, run: &str) -> Result<CallReply, RequestError> {
+        let tenant = self.tenant();
+        let head = self.runs(run)?.own(&tenant).head(run).await;
+        let head = head.map_err(|error| RequestError::of_run(run, error))?;
+        let resumed = runs::resume(&self.caller(), run, &head.script)?;
+        let running = tokio::spawn(async move {
+            let ran = resumed.run().await;
+            log_failure(EXECUTE, ran.as_ref().err());
+            self.reply(ran)
+        });
+        running.await.unwrap_or_else(|_| Err(CallError::cancelled().into()))
+    }
+
+    /// Returns the stored runs. Fails if none are kept.
+    fn runs(&self, id: &str) -> Result<&Runs, RequestError> {
+        self.parts.runs.as_ref().ok_or_else(|| RequestError::not_waiting(id))
+    }
+}
+
+impl PendingApproval {
+    /// Describes the pending calls of a run as it is now.
+    fn of_run(shown: &ShownRun, caller: String) -> Self {
+        let ShownRun { run, calls } = shown;
+        let pending = calls.iter().filter(|call| matches!(call.call.stage, Stage::Pending { .. }));
+        let calls = pending.map(|call| CallToApprove {
+            tool: call.call.called.tool.to_string(),
+            arguments: call.call.called.arguments.to_string(),
+        });
+        Self { id: format!("{}.{}", run.id, run.lease.epoch), caller, calls: calls.collect() }
+    }
+}
+
+/// Returns the identifier of the run that `id` names, with or without the state in which it was shown.
+fn run_of(id: &str) -> &str {
+    id.split_once('.').map_or(id, |(run, _)| run)
+}

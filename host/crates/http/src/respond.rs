@@ -1,0 +1,407 @@
+//! Responses: JSON, streams, and errors in the forms of OpenAI and Anthropic.
+
+use std::{fmt, mem, time::Duration};
+
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header};
+use serde_json::{Value, json};
+use tracing::warn;
+use uuid::Uuid;
+
+use super::alias;
+use airlock_agent::{AgentError, EXTENSION, Failure, RespondingProvider};
+use airlock_conversation::read::Untranslatable;
+use airlock_core::replica::ReplicaId;
+use airlock_ingress::{Parts, Payload};
+use airlock_model::{Object, object};
+use airlock_strings::{cut, with_causes};
+
+/// Maximum bytes of a path that an error repeats: the longest path of an API, with an identifier.
+const SHOWN_BYTES: usize = 128;
+
+/// Maximum number of names in a header that selects tools. A header of 60 KB has 12,000 short ones, and
+/// the set of them, which each request makes anew, takes 30 times the memory that its head is charged
+/// for.
+const MAX_NAMES: usize = 1_000;
+
+/// Maximum bytes of a text of the caller that an error repeats: enough to find it in the request.
+const EXCERPT_BYTES: usize = 64;
+
+/// Header with the name of the provider that responded.
+const PROVIDER: HeaderName = HeaderName::from_static("x-airlock-provider");
+/// Header with the cost of all requests to models, in millionths of a US dollar.
+const COST: HeaderName = HeaderName::from_static("x-airlock-cost-usd-micros");
+
+/// A response.
+pub type Reply = Response<Payload>;
+
+/// Returns the beginning of a text of the caller, for an error.
+pub fn excerpt(text: &str) -> String {
+    // Copies slightly more than the limit, so that `cut` detects the overflow.
+    cut(text[..text.floor_char_boundary(EXCERPT_BYTES + 4)].to_owned(), EXCERPT_BYTES)
+}
+
+/// Returns status 200 with a JSON body.
+pub fn json(body: &Value) -> Reply {
+    with_status(StatusCode::OK, body.to_string())
+}
+
+/// Returns status 200 with a body that is JSON text.
+pub fn json_text(body: String) -> Reply {
+    with_status(StatusCode::OK, body)
+}
+
+/// Returns status 200 with a stream of server-sent events.
+pub fn events(parts: Parts) -> Reply {
+    let mut reply = Response::new(Payload::Stream(parts));
+    let headers = reply.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    // nginx would buffer the events otherwise.
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    reply
+}
+
+/// Keeps a value until a streamed response has ended.
+pub fn holding(reply: Reply, held: impl Send + 'static) -> Reply {
+    reply.map(|payload| match payload {
+        Payload::Stream(parts) => Payload::Stream(Box::pin(parts.inspect(move |_| {
+            let _ = &held;
+        }))),
+        whole @ Payload::Whole(_) => whole,
+    })
+}
+
+/// Adds the headers with the name of the provider that responded and with the cost, if they are known: a stream has
+/// no cost when it begins.
+pub fn answered_by(answering: &RespondingProvider, mut reply: Reply) -> Reply {
+    let provider = answering.provider().and_then(|name| HeaderValue::try_from(name).ok());
+    if let Some(provider) = provider {
+        reply.headers_mut().insert(PROVIDER, provider);
+    }
+    if let Some(cost) = answering.cost() {
+        reply.headers_mut().insert(COST, cost.into());
+    }
+    reply
+}
+
+fn with_status(status: StatusCode, body: String) -> Reply {
+    let mut reply = Response::new(Payload::Whole(Bytes::from(body)));
+    *reply.status_mut() = status;
+    reply.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    reply
+}
+
+/// Reads a header that may occur several times. Returns the values joined by `,`, as HTTP defines
+/// it; `None` if the header is absent. Fails if a value is not UTF-8.
+pub fn joined(headers: &HeaderMap, name: &'static str) -> Result<Option<String>, ApiError> {
+    let mut joined: Option<String> = None;
+    for value in headers.get_all(name) {
+        let value = std::str::from_utf8(value.as_bytes()).map_err(|_| {
+            ApiError::bad_request("bad_header", format!("header `{name}` is not UTF-8"))
+        })?;
+        match &mut joined {
+            Some(joined) => {
+                joined.push(',');
+                joined.push_str(value);
+            }
+            None => joined = Some(value.to_owned()),
+        }
+    }
+    Ok(joined)
+}
+
+/// Reads a header that lists names, as [`joined`]. Fails if there are more than [`MAX_NAMES`].
+pub fn names(headers: &HeaderMap, name: &'static str) -> Result<Option<String>, ApiError> {
+    let joined = joined(headers, name)?;
+    check_names(joined.as_deref()).map_err(|problem| {
+        ApiError::bad_request("bad_header", format!("header `{name}` {problem}"))
+    })?;
+    Ok(joined)
+}
+
+/// Checks a list of names, separated by `,`. Fails with the problem if there are more than
+/// [`MAX_NAMES`].
+pub fn check_names(names: Option<&str>) -> Result<(), String> {
+    match names.map_or(0, |names| names.split(',').count()) {
+        0..=MAX_NAMES => Ok(()),
+        found => Err(format!("has {found} names, expected at most {MAX_NAMES}")),
+    }
+}
+
+/// Returns a text of visible ASCII characters as the value of a header.
+fn header_text(text: String) -> HeaderValue {
+    HeaderValue::try_from(text).expect("identifiers and names of methods are header text")
+}
+
+/// Identifier of a request of a model, which a header of the response has, and errors of Anthropic's API. It
+/// names the gateway that handles the request.
+#[derive(Debug, Clone)]
+pub struct RequestId(Uuid);
+
+impl RequestId {
+    /// Returns a new one.
+    pub fn generate() -> Self {
+        Self(ReplicaId::handle())
+    }
+
+    /// Returns it as a UUID.
+    pub fn uuid(&self) -> Uuid {
+        self.0
+    }
+
+    /// Returns it as the value of a header.
+    pub fn to_header(&self) -> HeaderValue {
+        header_text(self.to_string())
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "req_{}", self.0.simple())
+    }
+}
+
+/// An error response.
+#[derive(Debug)]
+pub struct ApiError(Box<Fields>);
+
+#[derive(Debug)]
+struct Fields {
+    status: StatusCode,
+    error: Object,
+    headers: HeaderMap,
+    /// The `airlock` object: the work that was done before the error.
+    airlock: Option<Object>,
+    /// Bifrost's `extra_fields`; `None` if there are none.
+    extras: Option<Object>,
+}
+
+impl ApiError {
+    /// Creates an error in the form of OpenAI's errors: `kind` is its type.
+    pub fn new(status: StatusCode, kind: &str, code: &str, message: impl Into<String>) -> Self {
+        let error =
+            object(json!({"message": message.into(), "type": kind, "param": null, "code": code}));
+        let headers = HeaderMap::new();
+        Self(Box::new(Fields { status, error, headers, airlock: None, extras: None }))
+    }
+
+    /// Creates the error of a request that is not valid.
+    pub fn bad_request(code: &str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid_request_error", code, message)
+    }
+
+    /// Creates the error of a request without a valid credential.
+    pub fn unauthorized(message: &str) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "authentication_error", "invalid_api_key", message)
+    }
+
+    /// Creates the error of a request whose sender may not send it.
+    pub fn forbidden(code: &str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "permission_error", code, message)
+    }
+
+    /// Creates the error of a failure whose reason is in the log alone.
+    pub fn internal() -> Self {
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "server_error",
+            "internal_error",
+            "the gateway failed; its log has the reason",
+        )
+    }
+
+    /// Creates the error of a path that is no route, with the one that is most likely meant.
+    pub fn no_such_path(path: &str) -> Self {
+        let meant =
+            alias::meant(path).map(|meant| format!(" did you mean {meant}?")).unwrap_or_default();
+        let path = cut(path.to_owned(), SHOWN_BYTES);
+        let message = format!(
+            "there is nothing at {path:?};{meant} the paths for clients are /v1/chat/completions, /v1/responses, \
+             /v1/messages, /v1/models, /v1/mcp/tool/execute, /v1/runs and /mcp"
+        );
+        Self::new(StatusCode::NOT_FOUND, "invalid_request_error", "unknown_url", message)
+    }
+
+    /// Creates the error of a method that a path does not take.
+    pub fn wrong_method(allowed: &[Method]) -> Self {
+        let allowed = allowed.iter().map(Method::as_str).collect::<Vec<_>>().join(", ");
+        let message = format!("this path allows only {allowed}");
+        let error = Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "invalid_request_error",
+            "method_not_allowed",
+            message,
+        );
+        error.with_header(header::ALLOW, header_text(allowed))
+    }
+
+    /// Status of the response.
+    pub fn status(&self) -> StatusCode {
+        self.0.status
+    }
+
+    /// Headers of the response besides those of its body.
+    pub fn headers(&self) -> &HeaderMap {
+        &self.0.headers
+    }
+
+    /// Sets `param`, the invalid member of the request.
+    pub fn about(mut self, param: &str) -> Self {
+        self.0.error.insert("param".to_owned(), param.into());
+        self
+    }
+
+    /// Adds a header to the response.
+    pub fn with_header(mut self, name: header::HeaderName, value: HeaderValue) -> Self {
+        self.0.headers.insert(name, value);
+        self
+    }
+
+    /// Asks the client not to repeat the request, which would run its tools again. Clients repeat requests
+    /// with statuses such as 429 and 502 by themselves.
+    pub fn not_repeated(self) -> Self {
+        let name = header::HeaderName::from_static("x-should-retry");
+        self.with_header(name, HeaderValue::from_static("false"))
+    }
+
+    /// Sets the `airlock` object: the work that was done before the error.
+    pub fn with_airlock(mut self, airlock: Object) -> Self {
+        self.0.airlock = Some(airlock);
+        self
+    }
+
+    /// Sets Bifrost's `extra_fields`.
+    pub fn with_extra_fields(mut self, fields: Object) -> Self {
+        self.0.extras = Some(fields);
+        self
+    }
+
+    /// Returns the response in the form of OpenAI's errors.
+    pub fn into_reply(mut self) -> Reply {
+        let headers = mem::take(&mut self.0.headers);
+        let mut reply = with_status(self.0.status, Value::from(self.into_body()).to_string());
+        reply.headers_mut().extend(headers);
+        reply
+    }
+
+    /// Returns the response in the form of Anthropic's errors. `request_id` is repeated in it.
+    pub fn into_anthropic_reply(mut self, request_id: &RequestId) -> Reply {
+        let headers = mem::take(&mut self.0.headers);
+        let status = self.0.status;
+        let body = self.into_anthropic_body(request_id);
+        let mut reply = with_status(status, Value::from(body).to_string());
+        reply.headers_mut().extend(headers);
+        reply
+    }
+
+    /// Returns the body in the form of Anthropic's errors. Their type depends on the status alone; the
+    /// gateway's own members, and `airlock` if work was done, are members of `error`, because
+    /// Anthropic's clients keep nothing else of a stream's error.
+    pub fn into_anthropic_body(self, request_id: &RequestId) -> Object {
+        let Fields { status, error, airlock, .. } = *self.0;
+        let mut out = object(json!({"type": anthropic_type(status)}));
+        out.extend(error.into_iter().filter(|(name, value)| name != "type" && !value.is_null()));
+        out.extend(airlock.map(|airlock| (EXTENSION.to_owned(), airlock.into())));
+        let id = request_id.to_string().into();
+        let members = [("type", "error".into()), ("error", out.into()), ("request_id", id)];
+        members.map(|(name, value)| (name.to_owned(), value)).into_iter().collect()
+    }
+
+    /// Returns the body: `error`, and `airlock` if work was done.
+    pub fn into_body(self) -> Object {
+        let Fields { error, airlock, extras, .. } = *self.0;
+        let mut body = Object::from_iter([("error".to_owned(), error.into())]);
+        body.extend(extras.map(|fields| ("extra_fields".to_owned(), fields.into())));
+        body.extend(airlock.map(|airlock| (EXTENSION.to_owned(), airlock.into())));
+        body
+    }
+}
+
+/// Returns the type of Anthropic's errors with this status.
+fn anthropic_type(status: StatusCode) -> &'static str {
+    match status.as_u16() {
+        401 => "authentication_error",
+        402 => "billing_error",
+        403 => "permission_error",
+        404 => "not_found_error",
+        413 => "request_too_large",
+        429 => "rate_limit_error",
+        503 | 529 => "overloaded_error",
+        504 => "timeout_error",
+        500.. => "api_error",
+        _ => "invalid_request_error",
+    }
+}
+
+impl From<AgentError> for ApiError {
+    fn from(error: AgentError) -> Self {
+        let status = error.error.status();
+        let said = error.error.said();
+        let is_refused = matches!(error.error, Failure::Refused(_));
+        // A refusal is the operator's own will, and a caller could repeat it without end.
+        let is_failed = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
+        if is_failed && !is_refused {
+            warn!(
+                status = status.as_u16(),
+                error = with_causes(&error.error),
+                said,
+                "a request to a model failed"
+            );
+        }
+        let wait = error.error.retry_after();
+        let headers = wait.map(|wait| (header::RETRY_AFTER, retry_after(wait)));
+        Self(Box::new(Fields {
+            status: error.error.status(),
+            error: error.error.to_object(),
+            headers: headers.into_iter().collect(),
+            extras: error.error.extra_fields(),
+            airlock: error.airlock,
+        }))
+    }
+}
+
+impl From<Untranslatable> for ApiError {
+    fn from(error: Untranslatable) -> Self {
+        Self::bad_request(error.code, error.message).about(&error.param)
+    }
+}
+
+/// Returns the value of `Retry-After` for a wait: whole seconds, and never too early.
+pub fn retry_after(wait: Duration) -> HeaderValue {
+    let seconds = wait.as_millis().div_ceil(1_000);
+    HeaderValue::from(u64::try_from(seconds).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_gives_an_error_its_type_in_anthropics_form() {
+        for (status, kind) in [
+            (400, "invalid_request_error"),
+            (401, "authentication_error"),
+            (403, "permission_error"),
+            (404, "not_found_error"),
+            (405, "invalid_request_error"),
+            (413, "request_too_large"),
+            (429, "rate_limit_error"),
+            (500, "api_error"),
+            (502, "api_error"),
+            (503, "overloaded_error"),
+            (504, "timeout_error"),
+            (529, "overloaded_error"),
+        ] {
+            let status = StatusCode::from_u16(status).expect("a status");
+            let error = ApiError::new(status, "server_error", "of_the_gateway", "no")
+                .with_airlock(object(json!({"rounds": 1})));
+            let expected = json!({"type": "error", "error": {
+                "type": kind, "message": "no", "code": "of_the_gateway", "airlock": {"rounds": 1},
+            }, "request_id": "req_00000000000000000000000000000001"});
+            let id = RequestId(Uuid::from_u128(1));
+            assert_eq!(Value::from(error.into_anthropic_body(&id)), expected);
+        }
+    }
+}

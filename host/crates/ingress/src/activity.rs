@@ -1,0 +1,580 @@
+//! Tracks the requests and responses of one connection, and ends the connection after too long a
+//! time in one state.
+//!
+//! hyper only times the head of an HTTP/1 request. An HTTP/2 connection may send pings for ever,
+//! never read its responses, or begin requests and reset them at once; none of that counts as use
+//! here.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use parking_lot::{Mutex, MutexGuard};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep_until},
+};
+
+/// Maximum number of aborted requests of a connection in excess of those that got a response.
+/// Resetting streams as fast as they are opened costs a client nothing and the gateway one call
+/// each (CVE-2023-44487). It is twice the number of streams that a connection may have.
+const MAX_BROKEN_OFF: usize = 128;
+
+/// Maximum time of a connection in each state.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ConnectionTimeouts {
+    /// From the start of the connection to the end of the first request's head.
+    pub(super) first_head: Duration,
+    /// Without any request.
+    pub(super) idle: Duration,
+    /// From the moment a response is ready until all of it is sent.
+    pub(super) write: Duration,
+}
+
+/// Reason that the gateway closes a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CloseReason {
+    /// It never sent a request.
+    Silent,
+    /// It sent no request for longer than the idle time.
+    Idle,
+    /// It could be interrupted, and a new connection needed its room.
+    Evicted,
+    /// The client did not read a response in time.
+    Unread,
+    /// The client aborted too many requests.
+    BrokenOff,
+}
+
+/// Position in the order of eviction: the lowest is evicted first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EvictionRank {
+    /// No request is running and every response is sent, since this time.
+    Idle(Instant),
+    /// Every running request may be interrupted, and the oldest unsent response was ready at this
+    /// time.
+    Unsent(Instant),
+    /// Bodies of requests arrive, or their senders are not known yet, and nothing else is running,
+    /// since this time.
+    Reading(Instant),
+    /// Streams wait for notifications, and nothing else is running, since this time.
+    Waiting(Instant),
+}
+
+impl EvictionRank {
+    /// Returns the rank without its time.
+    pub(super) fn class(self) -> u8 {
+        match self {
+            Self::Idle(_) => 0,
+            Self::Unsent(_) => 1,
+            Self::Reading(_) => 2,
+            Self::Waiting(_) => 3,
+        }
+    }
+}
+
+/// State in which a running request may be interrupted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parking {
+    /// Its body arrives, or its sender is not known yet.
+    Reading,
+    /// It is a stream that waits for notifications.
+    Waiting,
+}
+
+/// State of one connection's requests.
+pub struct Activity {
+    state: Mutex<ActivityState>,
+    changed: Notify,
+}
+
+struct ActivityState {
+    has_asked: bool,
+    /// Requests whose responses are not ready yet.
+    running: usize,
+    /// The unsent responses and parts of responses, the oldest first.
+    unsent: VecDeque<UnsentPart>,
+    next_answer: u64,
+    next_request: u64,
+    /// Start of the time without running requests and unsent responses.
+    idle_since: Instant,
+    broken_off: usize,
+    is_evicted: bool,
+    /// The running requests that may be interrupted, by number.
+    parked: BTreeMap<u64, EvictionRank>,
+    next_parked: u64,
+    /// The wait for the end of the connection; `None` if another wait must see every change.
+    watch: Option<EndWatch>,
+}
+
+/// A wait for the end of the connection.
+#[derive(Clone, Copy)]
+struct EndWatch {
+    waits: ConnectionTimeouts,
+    /// Time at which it looks at the state again; `None` if it waits for a change.
+    until: Option<Instant>,
+}
+
+/// A response, or a part of one, that its client has not read.
+struct UnsentPart {
+    number: u64,
+    /// Time when it was ready.
+    since: Instant,
+    /// Number of its request, if that is still running.
+    streamed: Option<u64>,
+}
+
+impl Activity {
+    /// Creates the state of a connection that starts now.
+    pub fn new() -> Arc<Self> {
+        let state = ActivityState {
+            has_asked: false,
+            running: 0,
+            unsent: VecDeque::new(),
+            next_answer: 0,
+            next_request: 0,
+            idle_since: Instant::now(),
+            broken_off: 0,
+            is_evicted: false,
+            parked: BTreeMap::new(),
+            next_parked: 0,
+            watch: None,
+        };
+        Arc::new(Self { state: Mutex::new(state), changed: Notify::new() })
+    }
+
+    /// Records the start of a request.
+    pub fn begin(self: &Arc<Self>) -> RunningRequest {
+        let number = self.change(|state| {
+            state.has_asked = true;
+            state.running += 1;
+            state.next_request += 1;
+            state.next_request
+        });
+        RunningRequest { activity: self.clone(), number, is_answered: false }
+    }
+
+    /// Notes that a running request may be interrupted, until the result is dropped.
+    pub(super) fn park(self: &Arc<Self>, parking: Parking) -> ParkedRequest {
+        let number = self.change(|state| {
+            let rank = match parking {
+                Parking::Reading => EvictionRank::Reading,
+                Parking::Waiting => EvictionRank::Waiting,
+            };
+            state.next_parked += 1;
+            state.parked.insert(state.next_parked, rank(Instant::now()));
+            state.next_parked
+        });
+        ParkedRequest { activity: self.clone(), number }
+    }
+
+    /// Returns the eviction rank of the connection; `None` while a request is running that may not be
+    /// interrupted, or after eviction.
+    pub fn rank(&self) -> Option<EvictionRank> {
+        let state = self.state();
+        if state.is_evicted { None } else { state.rank() }
+    }
+
+    /// Marks the connection as evicted unless it has no rank. Returns whether it is evicted.
+    pub(super) fn evict(&self) -> bool {
+        self.change(|state| {
+            state.is_evicted |= state.rank().is_some();
+            state.is_evicted
+        })
+    }
+
+    /// Waits until the connection must be closed.
+    pub(super) async fn end(&self, waits: &ConnectionTimeouts) -> CloseReason {
+        loop {
+            let changed = self.changed.notified();
+            let due = self.state().watch(waits);
+            match due {
+                Some((at, reason)) if at <= Instant::now() => return reason,
+                Some((at, _)) => tokio::select! {
+                    () = changed => {}
+                    () = sleep_until(at) => {}
+                },
+                None => changed.await,
+            }
+        }
+    }
+
+    /// Waits until no request is running, except for those whose streams are unread for longer than
+    /// `write`.
+    pub(super) async fn answered(&self, write: Duration) {
+        loop {
+            let changed = self.changed.notified();
+            let (running, unread, next) = {
+                let mut state = self.state();
+                state.watch = None;
+                state.unread(write)
+            };
+            if running <= unread {
+                return;
+            }
+            match next {
+                Some(at) => tokio::select! {
+                    () = changed => {}
+                    () = sleep_until(at) => {}
+                },
+                None => changed.await,
+            }
+        }
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut ActivityState) -> T) -> T {
+        let mut state = self.state();
+        let was_idle = state.is_idle();
+        let changed = change(&mut state);
+        if state.is_idle() && !was_idle {
+            state.idle_since = Instant::now();
+        }
+        let is_awaited = state.is_awaited();
+        drop(state);
+        // `notify_one` stores the notification if the waiting task does not wait at this moment.
+        if is_awaited {
+            self.changed.notify_one();
+        }
+        changed
+    }
+
+    fn state(&self) -> MutexGuard<'_, ActivityState> {
+        self.state.lock()
+    }
+}
+
+impl ActivityState {
+    fn is_idle(&self) -> bool {
+        self.running == 0 && self.unsent.is_empty()
+    }
+
+    /// Notes a response, or a part of one, that is ready now. Returns its number.
+    fn await_sending(&mut self, streamed: Option<u64>) -> u64 {
+        let number = self.next_answer;
+        self.next_answer += 1;
+        self.unsent.push_back(UnsentPart { number, since: Instant::now(), streamed });
+        number
+    }
+
+    /// Returns the time when the oldest unsent response was ready.
+    fn oldest_unsent(&self) -> Option<Instant> {
+        self.unsent.front().map(|unsent| unsent.since)
+    }
+
+    /// Returns the number of running requests, the number of those whose streams are unread for
+    /// longer than `write`, and the time when this may change by itself.
+    fn unread(&self, write: Duration) -> (usize, usize, Option<Instant>) {
+        let now = Instant::now();
+        let (late, in_time): (Vec<_>, Vec<_>) =
+            self.unsent.iter().partition(|unsent| unsent.since + write <= now);
+        let unread: BTreeSet<u64> = late.iter().filter_map(|unsent| unsent.streamed).collect();
+        (self.running, unread.len(), in_time.first().map(|unsent| unsent.since + write))
+    }
+
+    /// `None` while a request is running that may not be interrupted. An unsent response alone does
+    /// not protect a connection: a client that never reads its responses, not even a refusal for a
+    /// missing key, would keep its place until `write` is over.
+    fn rank(&self) -> Option<EvictionRank> {
+        (self.running <= self.parked.len()).then(|| {
+            let unsent = self.oldest_unsent().map(EvictionRank::Unsent);
+            let rank = unsent.or_else(|| self.parked.values().max().copied());
+            rank.unwrap_or(EvictionRank::Idle(self.idle_since))
+        })
+    }
+
+    /// Returns the time like [`Self::due`], and notes the wait for it.
+    fn watch(&mut self, waits: &ConnectionTimeouts) -> Option<(Instant, CloseReason)> {
+        let due = self.due(waits);
+        self.watch = Some(EndWatch { waits: *waits, until: due.map(|(at, _)| at) });
+        due
+    }
+
+    /// Returns whether the waiting task must see this state now. The wait for the end of the
+    /// connection need not if the end is due later than before: it looks again at the earlier time.
+    /// Every request changes the state several times, and each notification costs one more poll of
+    /// the whole connection.
+    fn is_awaited(&self) -> bool {
+        let Some(EndWatch { waits, until }) = &self.watch else { return true };
+        self.due(waits).is_some_and(|(at, _)| until.is_none_or(|until| at < until))
+    }
+
+    /// Removes a response, or a part of one, that is sent.
+    fn sent(&mut self, number: u64) {
+        // Most are sent in their order.
+        if let Some(at) = self.unsent.iter().position(|unsent| unsent.number == number) {
+            self.unsent.remove(at);
+        }
+    }
+
+    /// Returns the time when the connection must be closed in its current state, and the reason.
+    fn due(&self, waits: &ConnectionTimeouts) -> Option<(Instant, CloseReason)> {
+        if self.broken_off > MAX_BROKEN_OFF {
+            return Some((self.idle_since, CloseReason::BrokenOff));
+        }
+        if self.is_evicted {
+            return Some((self.idle_since, CloseReason::Evicted));
+        }
+        if let Some(since) = self.oldest_unsent() {
+            return Some((since + waits.write, CloseReason::Unread));
+        }
+        match (self.is_idle(), self.has_asked) {
+            (true, true) => Some((self.idle_since + waits.idle, CloseReason::Idle)),
+            (true, false) => Some((self.idle_since + waits.first_head, CloseReason::Silent)),
+            (false, _) => None,
+        }
+    }
+}
+
+/// A request that is being handled. Dropping it without a response counts it as aborted.
+pub struct RunningRequest {
+    activity: Arc<Activity>,
+    /// Its number on the connection.
+    number: u64,
+    is_answered: bool,
+}
+
+impl RunningRequest {
+    /// Records that a streamed response has begun. The request stays in the state of running until
+    /// it is dropped, and a client that ends it early has not aborted it.
+    pub(super) fn begin_answer(&mut self) {
+        self.is_answered = true;
+        self.activity.change(|state| state.broken_off = state.broken_off.saturating_sub(1));
+    }
+
+    /// Records that the client must read: a part of the response is ready and remains to be sent, or
+    /// there is no room for the next one.
+    pub(super) fn send_part(&self) -> SendingResponse {
+        let number = self.activity.change(|state| state.await_sending(Some(self.number)));
+        SendingResponse { activity: self.activity.clone(), number }
+    }
+
+    /// Records that the response is ready and remains to be sent.
+    pub(super) fn answer(mut self) -> SendingResponse {
+        self.is_answered = true;
+        let number = self.activity.change(|state| {
+            state.broken_off = state.broken_off.saturating_sub(1);
+            state.await_sending(None)
+        });
+        SendingResponse { activity: self.activity.clone(), number }
+    }
+}
+
+impl Drop for RunningRequest {
+    fn drop(&mut self) {
+        self.activity.change(|state| {
+            state.running -= 1;
+            state.broken_off += usize::from(!self.is_answered);
+        });
+    }
+}
+
+/// A running request that may be interrupted.
+pub struct ParkedRequest {
+    activity: Arc<Activity>,
+    number: u64,
+}
+
+impl Drop for ParkedRequest {
+    fn drop(&mut self) {
+        self.activity.change(|state| state.parked.remove(&self.number));
+    }
+}
+
+/// A response that is being sent. Dropping it records that it is sent, or never will be.
+pub(super) struct SendingResponse {
+    activity: Arc<Activity>,
+    number: u64,
+}
+
+impl Drop for SendingResponse {
+    fn drop(&mut self) {
+        self.activity.change(|state| state.sent(self.number));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::atomic::{AtomicUsize, Ordering},
+        task::{Context, Wake},
+    };
+
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    const WAITS: ConnectionTimeouts = ConnectionTimeouts {
+        first_head: Duration::from_secs(1),
+        idle: Duration::from_secs(10),
+        write: Duration::from_secs(100),
+    };
+
+    /// Returns the seconds until the connection is closed, and the reason.
+    async fn end(activity: &Activity) -> (u64, CloseReason) {
+        let started = Instant::now();
+        let reason = activity.end(&WAITS).await;
+        (started.elapsed().as_secs(), reason)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_state_has_its_timeout_and_a_running_request_has_none() {
+        let activity = Activity::new();
+        assert_eq!(end(&activity).await, (1, CloseReason::Silent));
+        let running = activity.begin();
+        assert!(tokio::time::timeout(Duration::from_hours(1), end(&activity)).await.is_err());
+        let sending = running.answer();
+        assert_eq!(end(&activity).await, (100, CloseReason::Unread));
+        drop(sending);
+        assert_eq!(end(&activity).await, (10, CloseReason::Idle));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_oldest_unsent_response_sets_the_deadline() {
+        let activity = Activity::new();
+        let _old = activity.begin().answer();
+        tokio::time::advance(Duration::from_mins(1)).await;
+        drop(activity.begin().answer());
+        let _new = activity.begin().answer();
+        let _running = activity.begin();
+        assert_eq!(end(&activity).await, (40, CloseReason::Unread));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pending_wait_for_the_end_follows_every_change() {
+        let activity = Activity::new();
+        let (watch, ()) = tokio::join!(end(&activity), async {
+            tokio::task::yield_now().await;
+            drop(activity.begin().answer());
+        });
+        assert_eq!(watch, (10, CloseReason::Idle));
+    }
+
+    /// Counts wake-ups.
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_wakes_the_connection_only_if_its_end_is_due_earlier() {
+        let activity = Activity::new();
+        let woken = Arc::new(Woken::default());
+        let waits = ConnectionTimeouts { write: Duration::from_secs(5), ..WAITS };
+        let waker = woken.clone().into();
+        let mut context = Context::from_waker(&waker);
+        let mut ending = Box::pin(activity.end(&waits));
+        let mut woken_by = |change: &mut dyn FnMut()| {
+            assert!(ending.as_mut().poll(&mut context).is_pending());
+            let before = woken.0.load(Ordering::Relaxed);
+            change();
+            woken.0.load(Ordering::Relaxed) - before
+        };
+        let mut running = None;
+        assert_eq!(woken_by(&mut || running = Some(activity.begin())), 0, "it was due in 1 s");
+        assert_eq!(
+            woken_by(&mut || drop(running.take().map(RunningRequest::answer))),
+            0,
+            "now in 10 s"
+        );
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert_eq!(woken_by(&mut || running = Some(activity.begin())), 0);
+        let mut sending = None;
+        assert_eq!(
+            woken_by(&mut || sending = running.take().map(RunningRequest::answer)),
+            1,
+            "in 5 s"
+        );
+        assert_eq!(woken_by(&mut || sending = None), 0);
+        assert_eq!(woken_by(&mut || assert!(activity.evict())), 1, "now");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_is_evicted_unless_a_request_is_running() {
+        let activity = Activity::new();
+        let first = activity.begin();
+        assert!(!activity.evict() && activity.rank().is_none());
+        let _unsent = first.answer();
+        let second = activity.begin();
+        assert!(!activity.evict() && activity.rank().is_none(), "the second request is running");
+        drop(second);
+        assert!(activity.rank().is_some() && activity.evict() && activity.rank().is_none());
+        assert_eq!(end(&activity).await, (0, CloseReason::Evicted));
+        let idle = Activity::new();
+        assert!(idle.rank().is_some() && idle.evict() && idle.rank().is_none());
+        assert_eq!(end(&idle).await, (0, CloseReason::Evicted));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_connection_ranks_before_one_with_unsent_responses() {
+        let activity = Activity::new();
+        let started = Instant::now();
+        let old = activity.begin().answer();
+        tokio::time::advance(Duration::from_secs(1)).await;
+        let later = Instant::now();
+        let new = activity.begin().answer();
+        assert_eq!(activity.rank(), Some(EvictionRank::Unsent(started)));
+        drop(old);
+        assert_eq!(activity.rank(), Some(EvictionRank::Unsent(later)));
+        drop(new);
+        assert_eq!(activity.rank(), Some(EvictionRank::Idle(later)));
+        let order = [
+            EvictionRank::Idle(started),
+            EvictionRank::Idle(later),
+            EvictionRank::Unsent(started),
+            EvictionRank::Unsent(later),
+        ];
+        assert!(order.is_sorted());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn too_many_aborted_requests_end_the_connection_unless_as_many_are_answered() {
+        let activity = Activity::new();
+        for _ in 0..1_000 {
+            drop(activity.begin());
+            drop(activity.begin().answer());
+        }
+        for _ in 0..MAX_BROKEN_OFF {
+            drop(activity.begin());
+        }
+        let _running = activity.begin();
+        assert!(activity.end(&WAITS).now_or_never().is_none());
+        drop(activity.begin());
+        assert_eq!(end(&activity).await, (0, CloseReason::BrokenOff));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answered_waits_for_running_requests_and_not_for_unsent_responses() {
+        let activity = Activity::new();
+        let _unsent = activity.begin().answer();
+        let running = activity.begin();
+        assert!(activity.answered(WAITS.write).now_or_never().is_none());
+        drop(running);
+        activity.answered(WAITS.write).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answered_waits_for_streams_that_are_read_and_not_for_unread_ones() {
+        let activity = Activity::new();
+        let started = Instant::now();
+        let mut unread = activity.begin();
+        let mut read = activity.begin();
+        unread.begin_answer();
+        read.begin_answer();
+        let _parts = [unread.send_part(), unread.send_part()];
+        tokio::time::advance(Duration::from_secs(40)).await;
+        let part = read.send_part();
+        assert_eq!(end(&activity).await, (60, CloseReason::Unread));
+        assert!(activity.answered(WAITS.write).now_or_never().is_none(), "the other is in time");
+        drop(part);
+        assert!(activity.answered(WAITS.write).now_or_never().is_none(), "the other is read");
+        let _part = read.send_part();
+        activity.answered(WAITS.write).await;
+        assert_eq!(started.elapsed().as_secs(), 200, "neither is read");
+    }
+}

@@ -1,0 +1,46 @@
+//! Sockets and connections: accepts, bounds, serves and drains them.
+//!
+//! ```text
+//! socket ─accept─▶ place of a connection ─TLS─▶ requests, each with a seat ─▶ service
+//! ```
+//!
+//! A connection has a place, or is closed at once. What it does is its activity, by which it is closed after
+//! too long a time in one state, or evicted for another one. Each request is handed to the [`HttpService`] of
+//! the caller, with the [`Ingress`] that it came by and its [`Seat`] as an extension; the response is sent part
+//! by part, and its memory is charged until it is sent.
+//!
+//! | module | purpose |
+//! |---|---|
+//! | `listen` | accepts, serves and drains |
+//! | `connections` | the places: their number, the share of a peer and of a tenant, eviction |
+//! | `activity` | the requests and responses of one connection |
+//! | `peer` | the remote end, for the limits of each |
+//! | `ingress` | the way that a request came in, with its address and certificate |
+//! | `request_body`, `response` | the bodies of requests and of responses |
+//! | `version` | HTTP/1 or HTTP/2, by the first bytes of a connection |
+//! | `tls` | the listener's certificate, and those of callers |
+//! | [`socket`] | the Unix socket |
+//!
+//! This crate knows no API, no credential but that of the Unix socket, and no path.
+
+mod activity;
+mod connections;
+mod ingress;
+mod listen;
+mod peer;
+mod request_body;
+mod response;
+pub mod socket;
+mod tls;
+mod version;
+
+pub use self::{
+    activity::{Activity, EvictionRank, ParkedRequest, Parking, RunningRequest},
+    connections::{ConnectionSlot, Connections, SOCKET_CONNECTIONS, Seat, Seats, ShareInUse},
+    ingress::{Ingress, PeerAddress, PeerCertificate, ShownCertificate},
+    listen::{ConnectionSettings, HttpService, MIN_HEADER_BYTES, RequestHandler, serve},
+    peer::Peer,
+    request_body::{BodyError, RequestBody},
+    response::{ChargedReply, Parts, Payload, ResponseBody, send},
+    tls::{BadTls, ClientAuth, ListenerTls, TlsProblem, TlsSettings, Untimely},
+};

@@ -1,0 +1,495 @@
+//! Sockets: accepts, bounds and drains connections.
+
+use std::{
+    convert::Infallible,
+    fmt,
+    future::{Future, pending},
+    io,
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
+
+use http::Request;
+use hyper::{
+    body::Incoming,
+    rt::Executor,
+    server::conn::{http1, http2},
+    service::service_fn,
+};
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    server::graceful::GracefulConnection,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream, UnixStream},
+    time::{sleep, timeout},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::{debug, info, warn};
+
+use super::{
+    activity::{Activity, CloseReason, ConnectionTimeouts},
+    connections::{ConnectionSlot, Connections, SOCKET_CONNECTIONS},
+    ingress::Ingress,
+    peer::Peer,
+    request_body::RequestBody,
+    response::{ChargedReply, send},
+    socket::SocketListener,
+    tls::{self, CallerChain, Handshake, ListenerTls},
+    version::{HttpVersion, read_version},
+};
+
+/// Maximum number of requests in flight on one HTTP/2 connection. RFC 9113, section 6.5.2,
+/// recommends at least 100 for browsers; here, requests run for minutes, and connections are
+/// bounded apart.
+const MAX_STREAMS: u32 = 64;
+/// Maximum number of streams on one HTTP/2 connection that the gateway resets because of client
+/// errors before it closes the connection (CVE-2025-8671). Streams that the client resets before
+/// they are accepted are bounded by `h2`, to 20. As many errors are no accident.
+const MAX_LOCAL_RESETS: usize = 128;
+/// Pause after `accept` fails, which it usually does for lack of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Time for a graceful shutdown of a connection without a running request. Over HTTP/2 the shutdown
+/// needs the client.
+const GOODBYE: Duration = Duration::from_millis(100);
+
+/// Idle time of a connection while the gateway drains, and of one in a reserved place. An idle HTTP/2
+/// client that does not close its connection would delay the end for the whole `drain_timeout`.
+const LAST_IDLE: Duration = Duration::from_secs(1);
+
+/// Minimum of [`ConnectionSettings::max_header_bytes`]: hyper panics with less for HTTP/1.
+pub const MIN_HEADER_BYTES: usize = 8 * 1024;
+
+/// Bounds on connections, and on the heads of their requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConnectionSettings {
+    /// Maximum number of open connections.
+    pub max_connections: usize,
+    /// Maximum number of open connections of one peer.
+    pub max_connections_per_peer: usize,
+    /// Largest request head; at least [`MIN_HEADER_BYTES`].
+    pub max_header_bytes: usize,
+    /// Time for the head of a request to arrive.
+    pub read_timeout: Duration,
+    /// Time for a client to read a response.
+    pub write_timeout: Duration,
+    /// Time that a connection may stay open without a request.
+    pub idle_timeout: Duration,
+    /// Time for requests in flight to end after the drain has begun.
+    pub drain_timeout: Duration,
+}
+
+/// Handles the requests that begin with the same settings.
+pub trait RequestHandler: Send + Sync + 'static {
+    /// Returns the bounds on connections.
+    fn connections(&self) -> ConnectionSettings;
+
+    /// Returns the TLS of the listener, which was loaded; `None` for plain HTTP.
+    fn tls(&self) -> Option<&ListenerTls>;
+
+    /// Handles one request. A panic would end its connection.
+    fn handle(
+        &self,
+        request: Request<RequestBody>,
+        ingress: Ingress,
+    ) -> impl Future<Output = ChargedReply> + Send;
+}
+
+/// The service that gets the requests of all connections.
+pub trait HttpService: Send + Sync + 'static {
+    /// Handles the requests of one moment.
+    type Handler: RequestHandler;
+
+    /// Returns the handler of requests and connections that begin now.
+    fn current(&self) -> Arc<Self::Handler>;
+
+    /// Waits until `connections` and all other work of requests have ended, at most the drain timeout.
+    fn drain(
+        &self,
+        connections: impl Future<Output = ()> + Send,
+    ) -> impl Future<Output = ()> + Send;
+}
+
+/// Serves until `shutdown` completes, over `listener` and over `socket`. Then it stops accepting connections,
+/// removes the path of the socket and drains the service. Dropping the future stops the requests in flight at
+/// once. Errors of connections are logged.
+pub async fn serve<S: HttpService>(
+    listener: TcpListener,
+    socket: Option<SocketListener>,
+    service: Arc<S>,
+    shutdown: impl Future<Output = ()>,
+) {
+    let tasks = Tasks::default();
+    let _stop = tasks.stop.clone().drop_guard();
+    let ConnectionSettings { max_connections, max_connections_per_peer, .. } =
+        service.current().connections();
+    let server = Server {
+        served: Arc::new(Served {
+            service: service.clone(),
+            tasks: tasks.clone(),
+            draining: CancellationToken::new(),
+            failed_handshakes: tls::FailedHandshakes::default(),
+        }),
+        connections: Connections::new(max_connections, max_connections_per_peer),
+        socket_connections: Connections::new(SOCKET_CONNECTIONS, SOCKET_CONNECTIONS),
+        service,
+        tasks,
+    };
+    let mut shutdown = pin!(shutdown);
+    loop {
+        tokio::select! {
+            biased;
+            () = &mut shutdown => break,
+            // Before the other: a flood of connections must not delay an administrator.
+            accepted = accept_local(socket.as_ref(), &server.socket_connections) => {
+                server.begin(accepted);
+            }
+            accepted = accept(&listener, || server.places()) => server.begin_remote(accepted),
+        }
+    }
+    drop(listener);
+    drop(socket);
+    server.drain().await;
+}
+
+struct Server<S> {
+    service: Arc<S>,
+    served: Arc<Served<S>>,
+    connections: Arc<Connections>,
+    /// Connections through the Unix socket. They have their own places, so that those of remote
+    /// peers, of any number, cannot lock an administrator out.
+    socket_connections: Arc<Connections>,
+    tasks: Tasks,
+}
+
+/// The parts of a server that its connections share.
+struct Served<S> {
+    service: Arc<S>,
+    /// Tasks that hyper starts.
+    tasks: Tasks,
+    draining: CancellationToken,
+    failed_handshakes: tls::FailedHandshakes,
+}
+
+impl<S: HttpService> Server<S> {
+    /// Returns the places of connections over TCP, with the limits of this moment.
+    fn places(&self) -> &Arc<Connections> {
+        let ConnectionSettings { max_connections, max_connections_per_peer, .. } =
+            self.service.current().connections();
+        self.connections.set_limits(max_connections, max_connections_per_peer);
+        &self.connections
+    }
+
+    fn begin<C>(&self, accepted: Accepted<C>)
+    where
+        C: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        self.tasks.execute(self.served.clone().serve(accepted, CallerChain::default()));
+    }
+
+    /// Begins a connection over TCP: with TLS if the listener has it.
+    fn begin_remote(&self, accepted: Accepted<TcpStream>) {
+        let handler = self.service.current();
+        let Some(tls) = handler.tls() else { return self.begin(accepted) };
+        self.tasks.execute(self.served.clone().serve_tls(accepted, tls.clone()));
+    }
+
+    async fn drain(self) {
+        info!(connections = self.tasks.tracker.len(), "draining");
+        self.tasks.tracker.close();
+        self.served.draining.cancel();
+        self.service.drain(self.tasks.tracker.wait()).await;
+        self.tasks.stop.cancel();
+        self.tasks.tracker.wait().await;
+    }
+}
+
+impl<S: HttpService> Served<S> {
+    /// Makes the handshake of a connection, which has the time of the first request's head, and serves
+    /// its requests. It counts as a connection without a request until then, so it may be evicted.
+    async fn serve_tls(self: Arc<Self>, accepted: Accepted<TcpStream>, tls: ListenerTls) {
+        // It was loaded before the first connection.
+        let Some(acceptor) = tls.acceptor() else { return };
+        let Accepted { stream, ingress, slot } = accepted;
+        let waits = waits(&self.service.current().connections(), &slot);
+        // Boxed, like the stream: the task would keep room for both for as long as the connection lives.
+        let handshake = Box::pin(tls::accept(acceptor, stream));
+        let shaken = tokio::select! {
+            shaken = handshake => shaken,
+            reason = slot.activity.end(&waits) => {
+                debug!(?reason, "the gateway closes a connection before the end of its handshake");
+                return;
+            }
+            () = self.draining.cancelled() => return,
+        };
+        match shaken {
+            // The handshake may have used lists that were replaced meanwhile.
+            Ok(Handshake { chain, .. }) if tls.time_left(&chain).is_none() => {
+                debug!("the certificate of a caller is revoked, so its connection is closed");
+            }
+            Ok(Handshake { stream, certificate, chain }) => {
+                let ingress = ingress.with_certificate(certificate);
+                let accepted = Accepted { stream: Box::new(stream), ingress, slot };
+                self.serve(accepted, chain).await;
+            }
+            Err(error) => self.failed_handshakes.report(&error),
+        }
+    }
+
+    /// Serves the requests of a connection until its end.
+    async fn serve<C>(self: Arc<Self>, accepted: Accepted<C>, chain: CallerChain)
+    where
+        C: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let Accepted { stream, ingress, slot } = accepted;
+        let opened = self.service.current();
+        let settings = opened.connections();
+        let tls = opened.tls().cloned();
+        // A connection may last for hours, and would keep the parts of settings that are long replaced.
+        drop(opened);
+        let waits = waits(&settings, &slot);
+        let mut certificate_ended = pin!(tls::certificate_ended(tls.as_ref(), ingress, &chain));
+        let begun = tokio::select! {
+            biased;
+            () = &mut certificate_ended => {
+                debug!("the certificate of a caller without a request has expired or is revoked, so its connection is closed");
+                return;
+            }
+            begun = read_version(stream) => begun,
+            reason = slot.activity.end(&waits) => {
+                debug!(?reason, "the gateway closes a connection before its first request");
+                return;
+            }
+            () = self.draining.cancelled() => return,
+        };
+        let (version, stream) = match begun {
+            Ok(begun) => begun,
+            Err(error) => return ended(Err(error)),
+        };
+        let stream = TokioIo::new(stream);
+        let service = self.service.clone();
+        let activity = slot.activity.clone();
+        let seats = slot.seats();
+        let handled = service_fn(move |mut request: Request<Incoming>| {
+            // Begun here and not inside the future: HTTP/2 runs the future as its own task, which
+            // may be dropped before its first poll.
+            let handler = service.current();
+            let running = activity.begin();
+            let seat = seats.seat();
+            request.extensions_mut().insert(seat.clone());
+            let request = request.map(RequestBody::from);
+            // Boxed: hyper keeps the room of a request's future for as long as the connection lives.
+            Box::pin(async move {
+                let answer = handler.handle(request, ingress).await;
+                Ok::<_, Infallible>(send(answer, running, Some(seat)))
+            })
+        });
+        let times = ConnectionTimes { waits, drain: settings.drain_timeout };
+        // Boxed: a task would keep room for a connection once for each future that it is moved into.
+        match version {
+            HttpVersion::Http1 => {
+                let builder = http1_builder(&settings);
+                let connection = Box::pin(builder.serve_connection(stream, handled));
+                drop(builder);
+                self.run(connection, certificate_ended, &slot.activity, times).await;
+            }
+            HttpVersion::Http2 => {
+                let builder = http2_builder(&settings, self.tasks.clone());
+                let connection = Box::pin(builder.serve_connection(stream, handled));
+                drop(builder);
+                self.run(connection, certificate_ended, &slot.activity, times).await;
+            }
+        }
+    }
+
+    /// Runs a connection until its end, or until the gateway closes it.
+    async fn run<C>(
+        &self,
+        mut connection: Pin<Box<C>>,
+        certificate_ended: impl Future<Output = ()>,
+        activity: &Activity,
+        times: ConnectionTimes,
+    ) where
+        C: GracefulConnection<Error = hyper::Error>,
+    {
+        let ConnectionTimes { waits, drain } = times;
+        let last_waits = ConnectionTimeouts { first_head: LAST_IDLE, idle: LAST_IDLE, ..waits };
+        let reason = tokio::select! {
+            biased;
+            // Before the first request is read.
+            () = certificate_ended => {
+                debug!("the certificate of the caller has expired or is revoked, so the gateway closes its connection");
+                connection.as_mut().graceful_shutdown();
+                tokio::select! {
+                    result = &mut connection => return ended(result),
+                    reason = activity.end(&last_waits) => reason,
+                    // A stream has no end of its own.
+                    () = sleep(drain) => return,
+                }
+            }
+            result = &mut connection => return ended(result),
+            reason = activity.end(&waits) => reason,
+            () = self.draining.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                tokio::select! {
+                    result = &mut connection => return ended(result),
+                    reason = activity.end(&last_waits) => reason,
+                }
+            }
+        };
+        debug!(?reason, "the gateway closes a connection");
+        connection.as_mut().graceful_shutdown();
+        tokio::select! {
+            result = &mut connection => ended(result),
+            () = goodbye(reason, activity, waits.write, drain) => {}
+        }
+    }
+}
+
+/// Times of one connection.
+#[derive(Clone, Copy)]
+struct ConnectionTimes {
+    waits: ConnectionTimeouts,
+    /// Time for requests in flight to end.
+    drain: Duration,
+}
+
+fn waits(settings: &ConnectionSettings, slot: &ConnectionSlot) -> ConnectionTimeouts {
+    ConnectionTimeouts {
+        first_head: settings.read_timeout,
+        idle: if slot.is_reserved() { LAST_IDLE } else { settings.idle_timeout },
+        write: settings.write_timeout,
+    }
+}
+
+/// A listener of one kind of sockets.
+trait Listen {
+    type Stream;
+
+    /// Waits for the next connection. Dropping the future loses none.
+    fn next(&self) -> impl Future<Output = io::Result<(Self::Stream, Ingress)>> + Send;
+}
+
+impl Listen for TcpListener {
+    type Stream = TcpStream;
+
+    async fn next(&self) -> io::Result<(TcpStream, Ingress)> {
+        let (stream, address) = self.accept().await?;
+        // Responses are written whole, so Nagle's algorithm only adds latency.
+        let _ = stream.set_nodelay(true);
+        Ok((stream, Ingress::Remote { address: Some(address.ip()), certificate: None }))
+    }
+}
+
+impl Listen for SocketListener {
+    type Stream = UnixStream;
+
+    async fn next(&self) -> io::Result<(UnixStream, Ingress)> {
+        Ok((self.accept().await?, Ingress::Socket(self.token())))
+    }
+}
+
+/// A connection that has a place.
+struct Accepted<S> {
+    stream: S,
+    ingress: Ingress,
+    slot: ConnectionSlot,
+}
+
+/// Waits for a connection that gets one of the places. Others are closed at once.
+async fn accept<'p, L: Listen>(
+    listener: &L,
+    places: impl Fn() -> &'p Arc<Connections>,
+) -> Accepted<L::Stream> {
+    loop {
+        let (stream, ingress) = match listener.next().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                warn!(%error, "a connection could not be accepted");
+                sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        if let Some(slot) = places().admit(Peer::new(ingress.address())) {
+            return Accepted { stream, ingress, slot };
+        }
+    }
+}
+
+/// Waits for a connection through the Unix socket, for ever if there is none.
+async fn accept_local(
+    socket: Option<&SocketListener>,
+    places: &Arc<Connections>,
+) -> Accepted<UnixStream> {
+    match socket {
+        Some(socket) => accept(socket, || places).await,
+        None => pending().await,
+    }
+}
+
+fn http1_builder(settings: &ConnectionSettings) -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(settings.read_timeout)
+        .max_buf_size(settings.max_header_bytes);
+    builder
+}
+
+fn http2_builder(settings: &ConnectionSettings, tasks: Tasks) -> http2::Builder<Tasks> {
+    let mut builder = http2::Builder::new(tasks);
+    let head_bytes = u32::try_from(settings.max_header_bytes).unwrap_or(u32::MAX);
+    builder
+        .timer(TokioTimer::new())
+        .max_header_list_size(head_bytes)
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_local_error_reset_streams(MAX_LOCAL_RESETS)
+        .keep_alive_interval(settings.read_timeout)
+        .keep_alive_timeout(settings.read_timeout);
+    builder
+}
+
+/// Completes when a connection that is being closed has used up its time.
+async fn goodbye(
+    reason: CloseReason,
+    activity: &Activity,
+    write_timeout: Duration,
+    drain_timeout: Duration,
+) {
+    match reason {
+        CloseReason::Silent | CloseReason::Idle | CloseReason::Evicted => sleep(GOODBYE).await,
+        // Other requests on the same connection still get their responses.
+        CloseReason::Unread => {
+            let _ = timeout(drain_timeout, activity.answered(write_timeout)).await;
+        }
+        CloseReason::BrokenOff => {}
+    }
+}
+
+fn ended<E: fmt::Display>(result: Result<(), E>) {
+    if let Err(error) = result {
+        debug!(%error, "connection ended with an error");
+    }
+}
+
+/// Tasks of the server: one per connection, and those that hyper spawns for HTTP/2. All of them end
+/// with the server.
+#[derive(Clone, Default)]
+struct Tasks {
+    tracker: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl<F> Executor<F> for Tasks
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    fn execute(&self, task: F) {
+        let stop = self.stop.clone();
+        // Boxed: the future that stops the task would keep room for it three times.
+        let task = Box::pin(task);
+        self.tracker.spawn(async move { stop.run_until_cancelled_owned(task).await });
+    }
+}

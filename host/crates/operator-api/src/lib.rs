@@ -1,0 +1,62 @@
+//! The API of operators: the management API, the calls that wait for their decisions, and what they see of a running
+//! gateway.
+//!
+//! An operator has a token, the session of a browser, or the token of the Unix socket. Each handler takes an
+//! [`OperatorApi`], and an operator whose right was checked, or checks it. Settings are changed and read by the
+//! [`Management`] of the gateway; the plugins and the MCP servers are behind traits too. Callers without a token of
+//! an operator see their own part of the clients and of the calls that wait.
+//!
+//! | module | purpose |
+//! |---|---|
+//! | [`operator`], [`operator_login`] | who operates: tokens, sessions, logins at an identity provider |
+//! | [`management`] | hands requests to the part of the gateway that changes its settings |
+//! | [`admin`], [`explain`] | clients and their tools; which rules hide tools from a request |
+//! | [`approvals`] | calls that wait for a decision |
+//! | [`reload`], [`upstreams`] | plugins and the configuration; operations on MCP servers |
+//! | [`console`] | events, live calls, runs, calls of an operator, dry connections, reports |
+//! | [`admin_page`] | the files of the page |
+//! | `hooks`, `settings` | the parts of the gateway that operators use; settings |
+//!
+//! This crate has no routes: the server finds the handler of a path, and charges and counts the request.
+
+pub mod admin;
+pub mod admin_page;
+mod api;
+pub mod approvals;
+pub mod console;
+mod definitions;
+mod dry_run;
+mod event_bus;
+pub mod explain;
+mod hooks;
+mod live_calls;
+pub mod management;
+pub mod operator;
+mod operator_events;
+pub mod operator_login;
+mod operator_runs;
+pub mod reload;
+mod replays;
+mod reports;
+mod settings;
+mod tries;
+pub mod upstreams;
+
+pub use self::{
+    api::OperatorApi,
+    dry_run::{DryRunError, DryRuns},
+    event_bus::{EventBus, Topic},
+    hooks::{
+        DefinitionsToAccept, Management, ManagementRefusal, ManagementRequest, NotAccepted,
+        NotDone, NotReloaded, OperatorHooks, Reload, Upstreams,
+    },
+    live_calls::LiveCalls,
+    operator_login::{
+        BegunLogin, OpenedSession, OperatorLoginRefusal, OperatorLogins, OperatorSession,
+    },
+    replays::{NotReplayed, Replays},
+    settings::{ConfiguredOperator, ManagementSettings, OidcRole, OidcSettings, OperatorSettings},
+};
+
+#[cfg(test)]
+mod tests;

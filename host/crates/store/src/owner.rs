@@ -1,7 +1,0 @@
-//! The owner of what is stored, and the room that it takes.
-
-pub(crate) mod room;
-
-/// Identifier of an owner, to whom stored data belongs: a digest. For any other owner, the data
-/// does not exist.
-pub type OwnerId = [u8; 32];
