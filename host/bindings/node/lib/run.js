@@ -133,8 +133,8 @@ function checkLimits(limits) {
 
 function numbers(given) {
   const ids = Array.isArray(given) ? given : [given];
-  const wrong = ids.find((id) => !Number.isInteger(id) || id < 0 || id >= 2 ** 32);
-  if (wrong !== undefined) throw new AirlockError(`no call ${String(wrong)} of the run waits for a decision`);
+  const at = ids.findIndex((id) => !Number.isInteger(id) || id < 0 || id >= 2 ** 32);
+  if (at !== -1) throw new AirlockError(`no call ${String(ids[at])} of the run waits for a decision`);
   return ids;
 }
 

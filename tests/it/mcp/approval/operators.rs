@@ -20,7 +20,7 @@ async fn with_wait_an_operator_decides_although_the_client_could_ask_its_user() 
         let operator =
             json!({"name": "tests", "role": "approver", "token": OPERATOR, "sees_payloads": true});
         let setup = setup.set("/management/operators", json!([operator]));
-        setup.set("/mcp_server/approval", "wait")
+        setup.set("/mcp_server/approval", "wait").set("/records/call_log/enabled", true)
     })
     .await;
     let gateway = &noting.gateway;
