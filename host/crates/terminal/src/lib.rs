@@ -1,4 +1,4 @@
-//! What commands share: their output and outcome, questions and signals, spinners, and a gateway for the time of one
+//! Parts that all commands use: output and outcome, questions and signals, spinners, and a gateway for the time of one
 //! command.
 //!
 //! | module | purpose |
