@@ -2,9 +2,9 @@
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 # First-party plugins.
-PLUGINS := text files fetch notes unruly
+PLUGINS := text files fetch notes policy secrets unruly
 # Workspaces beside the gateway's, by their manifests. Their artifacts go below the gateway's, so that one directory holds all.
-WORKSPACES := plugins/starlark/Cargo.toml plugins/python/Cargo.toml plugins/examples/rust/Cargo.toml
+WORKSPACES := plugins/starlark/Cargo.toml plugins/python/Cargo.toml plugins/examples/rust/Cargo.toml plugins/examples/guard/Cargo.toml
 OTHERS := $(TARGET_DIR)/others
 # Parts of `make bench`, and their options: `--json`, or `--against PROGRAM` for those that can compare two builds.
 BENCH := overhead code_mode runner chat mcp upstream store limits
@@ -28,7 +28,7 @@ RELEASE := $(or $(PROGRAM),$(if $(TARGET),$(TARGET_DIR)/$(TARGET)/release/airloc
 # Date of the files in packages, so that the same sources make the same bytes: 1 January 2026.
 SOURCE_DATE_EPOCH := 1767225600
 
-.PHONY: help demo check test bench bench-python bench-tokens hostile chaos lint lint-gateway lint-library docs-links plugins packages dist test-dist test-libraries test-packages test-browser screenshots wasm peers
+.PHONY: help demo check test bench bench-python bench-tokens hostile lab chaos lint lint-gateway lint-library docs-links plugins packages dist test-dist test-libraries test-packages test-browser screenshots wasm peers
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +73,10 @@ bench-tokens: wasm ## prints the tokens of tool definitions against those of cod
 hostile: wasm ## runs every hostile guest beside a good neighbour; HOSTILE=--json for one document
 	@echo "hostile: building" >&2
 	@cargo bench --quiet --profile dev --workspace --bench hostile -- $(HOSTILE)
+
+lab: wasm ## runs attacks on a model that obeys every order, under each configuration; what is not stopped comes first; LAB=--json for one document, LAB="--case NAME" for one case
+	@echo "lab: building" >&2
+	@cargo bench --quiet --profile dev --workspace --bench lab -- $(LAB)
 
 chaos: wasm ## runs 60 MCP servers that misbehave at random beside five good ones, for CHAOS_SECONDS (600); CHAOS=--json; CHAOS=--kills kills gateways and their store instead
 	@echo "chaos: building" >&2
@@ -133,7 +137,7 @@ test-dist: dist ## installs each package on a clean root, and runs the first min
 		--plugins $(TARGET_DIR)/plugins --packages $(TARGET_DIR)/dist
 
 test-libraries: packages ## installs the wheel and the npm package on clean roots, by pip, uv and npm; needs root
-	@tests/dist/libraries.py $(TARGET)/packages
+	@tests/dist/libraries.py $(TARGET_DIR)/packages
 
 test-packages: ## tests the SDKs for JavaScript and Python and the modules of the admin page, without a gateway or network
 	@node --test host/crates/admin-page/tests/*.test.mjs

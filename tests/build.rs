@@ -10,6 +10,8 @@ use airlock_guest_build::Guests;
 
 /// First-party plugins, in `plugins`.
 const PLUGINS: [&str; 5] = ["text", "files", "fetch", "notes", "unruly"];
+/// Guards that are shipped, in `plugins`.
+const GUARDS: [&str; 2] = ["policy", "secrets"];
 /// Executors of scripts, in `plugins`.
 const EXECUTORS: [&str; 2] = ["starlark", "python"];
 /// Guests that misbehave or do not implement the contract, in `tests/guests`.
@@ -27,6 +29,10 @@ fn compile(guests: &Guests) -> Result<(), String> {
         components.push(guests.component(&own.join(name))?);
     }
     components.push(guests.component_with_wasi(&own.join("noop"), "noop_with_wasi")?);
+    components.push(guests.guard(&own.join("warden"))?);
+    for name in GUARDS {
+        components.push(guests.guard(&guests.root().join("plugins").join(name))?);
+    }
     for name in EXECUTORS {
         components.push(guests.executor(name)?);
     }

@@ -201,7 +201,7 @@ fn misfit(
 
 /// Returns serde's message without "at line 1 column 20". The model passes the arguments as a value
 /// and cannot use a position.
-fn without_position(error: &serde_json::Error) -> String {
+pub(crate) fn without_position(error: &serde_json::Error) -> String {
     let message = error.to_string();
     let position = format!(" at line {} column {}", error.line(), error.column());
     message.strip_suffix(&position).unwrap_or(&message).to_owned()

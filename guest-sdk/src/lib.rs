@@ -72,8 +72,9 @@
 //! - [`kv`] stores data that outlives a call; [`config`] is the configuration that the operator
 //!   wrote for the plugin; [`secrets`] checks that a secret is granted, or reads its value.
 //!
-//! The features `log` and `tracing` forward the lines of these crates to the host. No feature is on
-//! by default. The SDK itself uses no files, clock or standard streams on WebAssembly, so a plugin
+//! The features `log` and `tracing` forward the lines of these crates to the host. With the feature
+//! `guard`, the module of this name is for components of another kind, which decide about the calls of
+//! all tools. No feature is on by default. The SDK itself uses no files, clock or standard streams on WebAssembly, so a plugin
 //! that needs none compiles for `wasm32-unknown-unknown` too, and then imports no WASI.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -86,7 +87,10 @@ mod bindings;
 pub mod config;
 mod content;
 mod context;
+mod descriptor;
 mod error;
+#[cfg(feature = "guard")]
+pub mod guard;
 mod host;
 pub mod http;
 pub mod kv;
@@ -106,25 +110,35 @@ pub use airlock_guest_macros::{data, plugin, tool};
 pub use arguments::within;
 pub use content::{Block, Content, Contents, Embedded, Link, Media};
 pub use context::Context;
+pub use descriptor::{Annotations, Descriptor};
 pub use error::{Error, ErrorKind};
 pub use output::{IntoOutput, Output, Structured};
 pub use schemars;
 pub use serde;
 pub use serde_json;
-pub use tool::{Annotations, Descriptor, Tool};
+pub use tool::Tool;
 
 /// Items for the code that the macros generate; not part of the public interface.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::arguments::{in_range, is_argument, parse};
     pub use crate::bindings::export;
+    pub use crate::descriptor::descriptor;
     pub use crate::output::Fallible;
     pub use crate::plugin::{Entry, Plugin, is_first_of_its_name};
-    pub use crate::tool::descriptor;
     pub use {schemars, serde};
 
     /// Path under which the exports that `plugin!` writes find the bindings.
     pub mod bindings {
         pub use crate::bindings::*;
+    }
+
+    #[cfg(feature = "guard")]
+    pub use crate::guard::bindings::export as export_guard;
+
+    /// Path under which the exports that `guard!` writes find the bindings.
+    #[cfg(feature = "guard")]
+    pub mod guard {
+        pub use crate::guard::bindings::*;
     }
 }

@@ -34,6 +34,7 @@
 pub(crate) mod facade;
 #[cfg(any(feature = "log", feature = "tracing"))]
 mod forwarded;
+mod level;
 #[cfg(feature = "tracing")]
 pub(crate) mod subscriber;
 
@@ -43,33 +44,18 @@ use crate::host::log as host;
 
 #[cfg(any(feature = "log", feature = "tracing"))]
 pub use forwarded::set_forwarded_level;
+pub use level::Level;
 
 #[doc(inline)]
 pub use crate::{
     __debug as debug, __error as error, __info as info, __trace as trace, __warn as warn,
 };
 
-/// Importance of a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Level {
-    /// Every step.
-    Trace,
-    /// Details for finding a fault.
-    Debug,
-    /// Normal events.
-    Info,
-    /// A problem that the plugin has handled.
-    Warn,
-    /// A failure.
-    Error,
-}
-
 /// Writes one line; the macros call it. It reports no failure.
 pub fn write(level: Level, message: impl Display, fields: &[(&str, &dyn Display)]) {
     let fields: Vec<(String, String)> =
         fields.iter().map(|(name, value)| ((*name).to_owned(), value.to_string())).collect();
-    host::write(to_host(level), &message.to_string(), &fields);
+    host::write(level.to_host(), &message.to_string(), &fields);
 }
 
 /// Writes the text and the location of a panic.
@@ -80,27 +66,6 @@ pub(crate) fn write_panic(panic: &std::panic::PanicHookInfo<'_>) {
     match panic.location() {
         Some(location) => write(Level::Error, message, &[("location", &location)]),
         None => write(Level::Error, message, &[]),
-    }
-}
-
-fn to_host(level: Level) -> host::Level {
-    match level {
-        Level::Trace => host::Level::Trace,
-        Level::Debug => host::Level::Debug,
-        Level::Info => host::Level::Info,
-        Level::Warn => host::Level::Warn,
-        Level::Error => host::Level::Error,
-    }
-}
-
-#[cfg(not(target_family = "wasm"))]
-pub(crate) fn from_host(level: host::Level) -> Level {
-    match level {
-        host::Level::Trace => Level::Trace,
-        host::Level::Debug => Level::Debug,
-        host::Level::Info => Level::Info,
-        host::Level::Warn => Level::Warn,
-        host::Level::Error => Level::Error,
     }
 }
 

@@ -46,81 +46,27 @@
 
 pub(crate) mod imports;
 mod requested;
+mod state;
 mod store;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use self::imports::context::CallContext;
 use self::requested::Requested;
+use self::state::{CURRENT, CallContext, Secret, Server, State};
+pub use self::state::{Line, Progress};
 use self::store::Contents;
 use crate::http::{HttpError, Request, Response};
-use crate::{Content, Context, Error, Output, Tool, kv, log, runtime};
-
-type Server = Rc<dyn Fn(&Request) -> Result<Response, HttpError>>;
-type Function = Rc<dyn Fn(Value) -> Result<Output, Error>>;
-
-thread_local! {
-    /// The host whose functions the code of this thread calls.
-    static CURRENT: RefCell<Option<Rc<State>>> = const { RefCell::new(None) };
-}
+use crate::{Content, Context, Error, Output, Tool, kv, runtime};
 
 /// A host for tests; see the [module](self).
 #[derive(Debug)]
 #[must_use = "a host does nothing until a tool is called on it"]
 pub struct Host(CallContext);
-
-/// One report of a tool's progress.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct Progress {
-    /// Work that is done.
-    pub done: f64,
-    /// All work, if it is known.
-    pub total: Option<f64>,
-    /// Message for people.
-    pub message: Option<String>,
-}
-
-/// One line of the log.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Line {
-    /// Importance of the line.
-    pub level: log::Level,
-    /// The message, formatted.
-    pub message: String,
-    /// Names and values, in their order.
-    pub fields: Vec<(String, String)>,
-}
-
-/// The grants and the records of a host.
-#[derive(Default)]
-struct State {
-    /// The requests of the crate's `plugin.toml`; `None` if it has none.
-    requested: Option<Requested>,
-    config: RefCell<Map<String, Value>>,
-    server: RefCell<Option<Server>>,
-    stores: RefCell<BTreeMap<String, Rc<RefCell<Contents>>>>,
-    secrets: RefCell<BTreeMap<String, Secret>>,
-    tools: RefCell<BTreeMap<String, Function>>,
-    remaining: RefCell<Option<Duration>>,
-    progress: RefCell<Vec<Progress>>,
-    lines: RefCell<Vec<Line>>,
-    parts: RefCell<Vec<Content>>,
-}
-
-/// A granted secret.
-struct Secret {
-    value: Vec<u8>,
-    is_revealed: bool,
-}
 
 impl Host {
     /// Creates a host that grants nothing.
@@ -155,7 +101,11 @@ impl Host {
         if let Some(requested) = &self.state().requested {
             requested.expect_http();
         }
-        self.state().server.replace(Some(Rc::new(move |request| server(request).into())));
+        let server: Server = Rc::new(move |request| {
+            let response: Result<Response, HttpError> = server(&request.clone().into()).into();
+            response.map(Response::into_host).map_err(HttpError::into_host)
+        });
+        self.state().server.replace(Some(server));
         self
     }
 
@@ -282,17 +232,6 @@ impl Default for Host {
     }
 }
 
-impl fmt::Debug for State {
-    /// Leaves out the grants: closures cannot be shown, and secrets must not be.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("State")
-            .field("progress", &self.progress)
-            .field("lines", &self.lines)
-            .field("parts", &self.parts)
-            .finish_non_exhaustive()
-    }
-}
-
 /// Puts the previous host back when it is dropped, even if the test's code panics.
 struct Restored(Option<Rc<State>>);
 
@@ -300,11 +239,6 @@ impl Drop for Restored {
     fn drop(&mut self) {
         CURRENT.set(self.0.take());
     }
-}
-
-/// Returns the host of this thread; `None` outside of [`Host::run`].
-fn current() -> Option<Rc<State>> {
-    CURRENT.with_borrow(Clone::clone)
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ mod key;
 mod manager;
 mod mcp;
 mod operator;
+mod plan;
 mod precompile;
 mod purge;
 mod replay;
@@ -43,7 +44,7 @@ use crate::telemetry::{self, LogFormat};
 use airlock_compile::COMPILE_COMMAND;
 use airlock_config::environment;
 use airlock_plugin_cli as plugin;
-use airlock_terminal::{outcome::Done, output};
+use airlock_terminal::{outcome::CommandOutcome, output};
 
 /// Longest time at the end for operations that cannot be stopped. One on the store takes less.
 const LAST_BLOCKING: Duration = Duration::from_secs(10);
@@ -83,6 +84,7 @@ enum AirlockCommand {
     Tools(tools::ToolsArgs),
     Call(call::CallArgs),
     Run(run::RunArgs),
+    Plan(plan::PlanArgs),
     Runs(runs::RunsArgs),
     Approvals(approvals::ApprovalsArgs),
     Audit(audit::AuditArgs),
@@ -113,7 +115,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match run(cli) {
         Ok(done) => done.into(),
         // The reader has all that it wanted, as in `airlock runs list | head -1`.
-        Err(error) if error.is::<output::Closed>() => ExitCode::FAILURE,
+        Err(error) if error.is::<output::StdoutClosed>() => ExitCode::FAILURE,
         // Of arguments that only the command can check.
         Err(error) if error.is::<clap::Error>() => {
             error.downcast_ref().map_or(ExitCode::FAILURE, misused)
@@ -145,7 +147,7 @@ fn misused(usage: &clap::Error) -> ExitCode {
     u8::try_from(usage.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
-fn run(cli: Cli) -> anyhow::Result<Done> {
+fn run(cli: Cli) -> anyhow::Result<CommandOutcome> {
     // Before any thread is started: the command limits the resources of the whole process.
     if let AirlockCommand::CompileComponent(args) = &cli.command {
         return Ok(compile::run(args));
@@ -177,7 +179,7 @@ fn raise_descriptor_limit() {
 }
 
 impl AirlockCommand {
-    async fn run(self) -> anyhow::Result<Done> {
+    async fn run(self) -> anyhow::Result<CommandOutcome> {
         match self {
             Self::Serve(args) => serve::run(&args).await,
             Self::Mcp(args) => mcp::run(&args).await,
@@ -187,6 +189,7 @@ impl AirlockCommand {
             Self::Tools(args) => tools::run(&args).await,
             Self::Call(args) => Box::pin(call::run(&args)).await,
             Self::Run(args) => run::run(&args).await,
+            Self::Plan(args) => Box::pin(plan::run(&args)).await,
             Self::Runs(args) => Box::pin(runs::run(&args)).await,
             Self::Approvals(args) => approvals::run(&args).await,
             Self::Audit(args) => audit::run(&args),

@@ -28,11 +28,13 @@
 //! | [`catalog`] | the registry: every tool under one name, and the view of a request |
 //! | `core` | [`door`]: the policy decision; [`tool`]: tools as plain data; tenants, secrets, limits, the protocol of a run |
 //! | `upstream` | MCP servers as sources of tools: supervision, pins, relay, status |
-//! | `mcp-client` | the protocol towards one MCP server: link, handshake, transports, logins |
+//! | `mcp-client` | the protocol towards one MCP server: link, handshake, transports |
+//! | `mcp-oauth` | the credentials at one MCP server over HTTP: logins, exchanged tokens, headers; its settings |
 //! | `scripts` | code mode: runs a script against the tools; journals, resuming, replay |
 //! | [`runner`] | untrusted scripts inside a program, with its functions as tools; no gateway |
 //! | `executors` | the executors of scripts, embedded |
 //! | `plugin` | plugins: their rights and accepted state; loads and reloads them |
+//! | `guards` | components of the operator that decide about the arguments and results of calls |
 //! | `audit` | the log that a third party can check: lines, tree, signed checkpoints, proofs, exports |
 //! | `lock` | `airlock.lock`: the accepted plugins and definitions |
 //! | `compile` | components to native code, in a child process; its cache |

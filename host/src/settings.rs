@@ -30,10 +30,10 @@ pub mod providers {
 pub mod upstream {
     pub use airlock_core::{secret::Secret, tool::QuestionKinds};
     pub use airlock_mcp_client::{
-        Bounds, Confinement, Connector, Docker, ExtraHeaders, Framing, HttpServer, HttpSettings,
-        HttpTransport, Lifecycle, Network, Oauth, Pinning, Process, ProcessLimits, Protocol,
-        Renewal, Restart, Settings, Timeouts,
+        Bounds, Confinement, Connector, Docker, Framing, HttpServer, HttpTransport, Lifecycle,
+        Network, Pinning, Process, ProcessLimits, Protocol, Renewal, Restart, Settings, Timeouts,
     };
+    pub use airlock_mcp_oauth::{ExtraHeaders, HttpSettings, Oauth};
     pub use airlock_tls::{IdentitySource, KeySource};
 }
 
@@ -45,6 +45,11 @@ pub mod plugin {
         FilesGrant, Grant, HttpGrant, KvGrant, PartialQuota, Profile, PublisherKey, Publishers,
         SecretGrant, Settings,
     };
+}
+
+/// Types of `Config::guards`.
+pub mod guards {
+    pub use airlock_guards::{BadPattern, Hooks, Scope, Settings, ToolPattern};
 }
 
 /// Types of `Config::agent`.
@@ -130,6 +135,8 @@ mod tests {
             absent_owners,
             oauth,
             publishers,
+            guards,
+            sinks,
             store,
             store_seal,
             records,
@@ -159,6 +166,8 @@ mod tests {
         let _: Vec<AbsentOwner> = absent_owners;
         let _: Option<super::oauth::VerifierSettings> = oauth;
         let _: super::plugin::Publishers = publishers;
+        let _: Vec<super::guards::Settings> = guards;
+        let _: door::SinkRules = sinks;
         let _: super::store::Location = store;
         let _: Option<StoreSeal> = store_seal;
         let _: super::records::RecordSettings = records;

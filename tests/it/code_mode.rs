@@ -104,7 +104,9 @@ async fn a_tool_outside_the_view_does_not_exist_however_it_is_called() {
             (&json!("error"), &json!("script_runtime")),
             "{what}: {run:#}"
         );
-        assert_eq!(names(&run), ["server-echo"], "{what}: something ran that should not have");
+        // A call that the source shows is refused before the first is made.
+        let made = if what == "plain" { &[][..] } else { &["server-echo"][..] };
+        assert_eq!(names(&run), made, "{what}: something ran that should not have");
         assert!(!notes.exists(), "{what}: the tool ran");
     }
     let seen = setup.script("result = dir(server)").await;

@@ -7,8 +7,12 @@ use airlock_tests::root;
 use sha2::{Digest as _, Sha256};
 
 /// The released WIT files. `wit/executor` is private to the gateway.
-const FILES: [&str; 3] =
-    ["types/0.1.0/types.wit", "host/0.1.0/host.wit", "plugin/0.1.0/plugin.wit"];
+const FILES: [&str; 4] = [
+    "types/0.1.0/types.wit",
+    "host/0.1.0/host.wit",
+    "plugin/0.1.0/plugin.wit",
+    "guard/0.1.0/guard.wit",
+];
 
 /// JSON Schemas of the custom sections of a component.
 const SCHEMAS: [&str; 3] = [
@@ -157,7 +161,7 @@ fn entries(directory: &str) -> Vec<String> {
 
 #[test]
 fn every_version_of_a_package_is_recorded_and_stands_in_the_directory_of_its_number() {
-    let of_packages = ["types", "host", "plugin"].iter().flat_map(|package| {
+    let of_packages = ["types", "host", "plugin", "guard"].iter().flat_map(|package| {
         entries(package)
             .into_iter()
             .map(move |version| format!("{package}/{version}/{package}.wit"))

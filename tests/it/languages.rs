@@ -1,6 +1,8 @@
 //! Plugins in Rust, JavaScript and Python: written from the templates, built by the command line,
 //! called through the gateway.
 
+mod findings;
+
 use std::{fs, path::Path};
 
 use airlock::{
@@ -8,7 +10,7 @@ use airlock::{
     config::Config,
     door::{Budget, Caller, Event, Hearing, Origin, Progress},
 };
-use airlock_tests::{Airlock, Client, Finished, Service, Setup, languages};
+use airlock_tests::{Airlock, Client, Finished, Service, Setup, guests, languages};
 use serde_json::{Value, json};
 
 /// Returns a gateway with the plugin as its only source.
@@ -209,6 +211,29 @@ async fn a_new_plugin_in_rust_can_be_built_and_called() {
     let bytes = fs::read(&component).expect("the component");
     let manifests = bytes.windows(16).filter(|window| window == b"airlock:manifest").count();
     assert_eq!(manifests, 2, "sections that hold a manifest");
+}
+
+#[tokio::test]
+async fn a_new_guard_can_be_built_checked_and_configured() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let new = Airlock::new().arg("plugin").arg("new").arg("my-guard").arg("--guard");
+    let new = new.current_dir(place.path()).run().await.ok();
+    assert!(new.stdout.contains("  cd my-guard\n  cargo test\n  airlock plugin build\n"), "{new}");
+    let directory = place.path().join("my-guard");
+    let built = languages::build(&directory).await.ok().json();
+    assert_eq!((&built["ok"], &built["tools"]), (&json!(true), &json!([])), "{built:#}");
+    let component = directory.join("my-guard.wasm");
+    let check = Airlock::new().arg("plugin").arg("check").arg(&component).arg("--json");
+    let checked = check.run().await.ok().json();
+    let checks = checked["checks"].as_array().expect("a list");
+    assert!(checks.iter().all(|check| check["outcome"] == "pass"), "{checked:#}");
+    let setup = Setup::new()
+        .client(Client::wasm("text", guests::TEXT))
+        .set("/guards", json!([{"name": "mine", "component": component}]));
+    let denied = setup.call("text-word_count", &json!({"text": "a b"})).await;
+    let reason = "mail goes to example.com alone (foreign_domain)";
+    let message = denied["error"]["message"].as_str().expect("a message");
+    assert!(message.contains(reason), "{denied:#}");
 }
 
 /// Returns the imports of a component.
@@ -416,58 +441,6 @@ async fn the_schema_of_the_configuration_comes_from_the_code_and_no_path_of_the_
         let is_in = wasm.windows(path.len().max(1)).any(|found| found == path.as_bytes());
         assert!(!is_in, "{path}");
     }
-}
-
-#[tokio::test]
-async fn errors_and_warnings_of_rustc_reach_the_author() {
-    let place = tempfile::tempdir().expect("a temporary directory");
-    let _ = new(place.path(), "faulty", "rust").await.ok();
-    let directory = place.path().join("faulty");
-    let source = directory.join("src/lib.rs");
-    let good = fs::read_to_string(&source).expect("it is there");
-    fs::write(&source, good.replace("4.0, Sky::Snow", "4.0, Sky::Sleet")).expect("a file");
-    let failed = languages::build(&directory).await.failed().json();
-    let output = failed["output"].to_string();
-    assert!(output.contains("no variant") && output.contains("src/lib.rs:"), "{failed:#}");
-    let shown = languages::build_for_people(&directory).await.failed();
-    assert!(shown.stderr.contains("no variant") && shown.stderr.contains("src/lib.rs:"), "{shown}");
-
-    let search = "struct Query {\n    text: String,\n}\n\n/// Searches.\n#[tool]\nfn search(query: Query) -> String {\n    query.text\n}\n\n";
-    fs::write(&source, good.replace("plugin!(", &format!("{search}plugin!("))).expect("a file");
-    let shown = languages::build_for_people(&directory).await.failed();
-    let error = "`Query` cannot be the argument of a tool";
-    let first = shown.stderr.split("error[E0277]: ").nth(1).expect("an error of the type");
-    assert!(first.starts_with(error), "{shown}");
-    assert!(first.contains("write `#[data]` above the definition of each struct"), "{shown}");
-
-    let warns = good.replace("log::info!(", "let unread = 1;\n    log::info!(");
-    fs::write(&source, warns).expect("a file");
-    let built = languages::build(&directory).await.ok().json();
-    assert!(built["output"].to_string().contains("unused variable: `unread`"), "{built:#}");
-    let shown = languages::build_for_people(&directory).await.ok();
-    assert!(shown.stderr.contains("unused variable: `unread`"), "{shown}");
-}
-
-#[tokio::test]
-async fn an_import_that_is_not_requested_is_a_finding_of_build_and_check() {
-    let place = tempfile::tempdir().expect("a temporary directory");
-    let _ = new(place.path(), "eager", "rust").await.ok();
-    let directory = place.path().join("eager");
-    let source = directory.join("src/lib.rs");
-    let good = fs::read_to_string(&source).expect("it is there");
-    let asks = "let _ = airlock_guest::http::Request::get(\"https://example.com\").send();\n    log::info!(";
-    fs::write(&source, good.replace("log::info!(", asks)).expect("a file");
-    let built = languages::build(&directory).await.ok().json();
-    let finding = &built["findings"][0];
-    assert_eq!(finding["at"], "airlock:host/http@0.1.0", "{built:#}");
-    assert!(finding["found"].as_str().is_some_and(|found| found.contains("`send`")), "{built:#}");
-    let checked = Airlock::new().arg("plugin").arg("check").current_dir(&directory).run().await;
-    let checked = checked.failed();
-    assert!(
-        checked.stdout.contains("FAIL  it imports only what plugin.toml requests"),
-        "{checked}"
-    );
-    assert!(checked.stdout.contains("write: [request.http.NAME]"), "{checked}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod bridge;
 mod calls;
 mod changes;
 mod http2;
-mod pipe;
+pub(crate) mod pipe;
 mod questions;
 mod readers;
 mod refusals;

@@ -1,7 +1,9 @@
 //! MCP servers of other authors, as they are installed from npm and PyPI. The modules compare each
 //! server through the gateway with the same server called directly.
 
+mod documented;
 mod npm;
+mod page;
 mod pypi;
 mod server;
 mod sse;

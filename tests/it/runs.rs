@@ -6,6 +6,7 @@ mod crashes;
 mod decisions;
 mod openai;
 mod operators;
+mod wrong_calls;
 
 use std::{fs, path::PathBuf};
 

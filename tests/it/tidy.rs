@@ -15,10 +15,14 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     // Each end of MCP knows the wire and not the other end.
     ("mcp-client", &["mcp-server", "plugin", "upstream"]),
     ("mcp-server", &["mcp-client", "plugin", "upstream"]),
+    // Logins know no connection.
+    ("mcp-oauth", &["mcp-client", "mcp-server", "process", "upstream"]),
     // Sources of tools do not know each other.
     ("upstream", &["plugin", "scripts"]),
     ("plugin", &["mcp-client", "scripts", "upstream"]),
     ("scripts", &["mcp-client", "plugin", "upstream"]),
+    // Guards know a call, and not where it comes from.
+    ("guards", &["agent", "mcp-server", "scripts", "server", "upstream"]),
     // Who asks does not know where tools come from.
     ("agent", &["plugin", "sandbox", "scripts", "upstream"]),
     ("server", &["config", "management", "plugin", "sandbox", "upstream"]),
@@ -78,6 +82,7 @@ const PLACES: &[(&str, &[&str])] = &[
     ("tokio-postgres", &["database"]),
     ("hyper", &["egress", "http", "ingress", "server"]),
     ("bollard", &["mcp-client"]),
+    ("rmcp", &["mcp-oauth"]),
     ("landlock", &["process"]),
     ("opentelemetry", &["telemetry"]),
     ("opentelemetry-otlp", &["telemetry"]),
@@ -178,8 +183,11 @@ fn the_executors_have_the_lints_of_the_workspace() {
     for kind in ["rust", "clippy"] {
         let ours = table("Cargo.toml", &format!("[workspace.lints.{kind}]"));
         assert!(!ours.is_empty());
-        for executor in ["plugins/starlark/Cargo.toml", "plugins/python/Cargo.toml"] {
-            assert_eq!(table(executor, &format!("[lints.{kind}]")), ours, "{executor}");
+        for (executor, lints) in [
+            ("plugins/starlark/Cargo.toml", "workspace.lints"),
+            ("plugins/python/Cargo.toml", "lints"),
+        ] {
+            assert_eq!(table(executor, &format!("[{lints}.{kind}]")), ours, "{executor}");
         }
     }
 }
@@ -191,6 +199,7 @@ fn profiles_are_in_one_file() {
         "Cargo.toml",
         "plugins/python/Cargo.toml",
         "plugins/starlark/Cargo.toml",
+        "plugins/starlark/library/Cargo.toml",
         "tests/benches/native_script/Cargo.toml",
     ] {
         let text = fs::read_to_string(root().join(manifest)).expect("a manifest");

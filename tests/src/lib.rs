@@ -18,6 +18,7 @@
 //! - [`mod@bench`] is what the benchmarks share
 //! - [`commitment()`] is how a record proves what a call was about
 //! - [`misdeeds`] lists attacks by guests, and how each must end
+//! - [`lab`] has the attacks of the lab, and the model that obeys them
 
 #![allow(clippy::missing_panics_doc, reason = "a harness tells of failure by panicking")]
 
@@ -29,6 +30,7 @@ pub mod component;
 mod embedded;
 mod gateway;
 pub mod guests;
+pub mod lab;
 pub mod languages;
 pub mod mcp;
 pub mod misdeeds;

@@ -170,6 +170,11 @@ impl Client {
         Self(json!({"name": name, "connection_type": connection_type, "tools_to_execute": ["*"]}))
     }
 
+    /// Creates a source from its element of the configuration.
+    pub fn from_element(element: Value) -> Self {
+        Self(element)
+    }
+
     /// Creates a source that is a plugin.
     pub fn wasm(name: &str, component: impl AsRef<Path>) -> Self {
         Self::new(name, "wasm")

@@ -10,6 +10,8 @@ use syn::meta::ParseNestedMeta;
 use syn::spanned::Spanned;
 use syn::{Attribute, Error, Expr, ExprRange, Lit, RangeLimits, Token, Type};
 
+use crate::tokens::option;
+
 /// Options of one field.
 #[derive(Default)]
 pub(crate) struct Options {
@@ -148,8 +150,8 @@ fn render_range(
         #[serde(deserialize_with = #path)]
         #[schemars(range(#(#bounds),*))]
     });
-    let min = crate::tool::option(start.as_ref());
-    let max = crate::tool::option(end.as_ref());
+    let min = option(start.as_ref());
+    let max = option(end.as_ref());
     let check = quote_spanned! {range.span()=>
         ::airlock_guest::__private::in_range(__value, #min, #max)
             .map_err(<__D::Error as ::airlock_guest::__private::serde::de::Error>::custom)?;

@@ -4,6 +4,7 @@
 mod data;
 mod field;
 mod plugin;
+mod tokens;
 mod tool;
 
 use proc_macro::TokenStream;

@@ -9,6 +9,7 @@ use syn::spanned::Spanned;
 use syn::{Error, Item, ItemFn};
 
 use crate::field;
+use crate::tokens::option;
 use options::Options;
 use signature::{Answer, Input, Signature};
 
@@ -195,12 +196,4 @@ fn render_answer(answer: &Answer, call: &TokenStream) -> (TokenStream, TokenStre
             quote_spanned!(ty.span()=> <#ty as ::airlock_guest::__private::Fallible>::into_output(#call)),
         ),
     }
-}
-
-/// Renders an `Option` with its path.
-pub(crate) fn option(value: Option<&impl ToTokens>) -> TokenStream {
-    value.map_or_else(
-        || quote!(::core::option::Option::None),
-        |value| quote!(::core::option::Option::Some(#value)),
-    )
 }

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use crate::KeyPath;
+use crate::key_path::KeyPath;
 
 /// The most faults that are reported. A hostile manifest could have one for every few bytes.
 pub(crate) const MAX_FAULTS: usize = 50;

@@ -4,11 +4,12 @@
 mod url;
 
 pub(crate) use self::url::defect as url_defect;
-use crate::keys::ANY;
 
+/// Leaves the choice of hosts or directories to the operator.
+pub(crate) const ANY: &str = "*";
 /// Maximum length of a reason, in characters: people read it before they grant anything.
 const MAX_REASON: usize = 300;
-/// Maximum length of a version, in bytes.
+/// Maximum length of a version, in bytes, as in the schema.
 const MAX_VERSION: usize = 128;
 /// Maximum digits of a number in a version, a size or a time. The next power of ten has no use, and
 /// a number of them in any unit fits into 64 bits.
@@ -19,7 +20,7 @@ const SIZE_UNITS: [&str; 4] = ["B", "KiB", "MiB", "GiB"];
 const TIME_UNITS: [&str; 4] = ["ms", "s", "m", "h"];
 /// Maximum length of a requested tool name, in bytes; longer than any name in the catalog.
 const MAX_TOOL_NAME: usize = 128;
-/// Maximum length of a text in a message, in bytes.
+/// Maximum length of a text in a message, in bytes: a hostile manifest could have one of any length.
 const MAX_SHOWN: usize = 64;
 
 /// Form of a text.

@@ -1,7 +1,9 @@
 //! The table of keys: every key of a manifest and the values that it may have.
 
-use crate::SCHEMA;
 use crate::form::Form;
+
+/// Required value of the key `schema`.
+pub const SCHEMA: &str = "airlock.plugin/1";
 
 /// Valid values of a key.
 pub(crate) enum Kind {
@@ -49,8 +51,6 @@ const fn optional(name: &'static str, kind: Kind) -> Key {
 /// Kinds of effects on the world outside a call.
 pub(crate) const EFFECTS: [&str; 7] =
     ["read_files", "write_files", "http", "secret", "read_kv", "write_kv", "call_tools"];
-/// Leaves the choice of hosts or directories to the operator.
-pub(crate) const ANY: &str = "*";
 
 const TEXT: Kind = Kind::Text(Form::Any);
 const TEXTS: Kind = Kind::List(&TEXT);

@@ -22,16 +22,12 @@ pub use self::{
     fault::{BadManifest, Fault, Faults, Position},
     form::{Form, Read},
     key_path::{KeyPath, Step},
-    keys::key_paths,
-    source::{FILE, Source, read},
+    keys::{SCHEMA, key_paths},
+    source::{FILE, MAX_BYTES, Source, read},
 };
 
 /// Name of the custom section that holds the manifest.
 pub const SECTION: &str = "airlock:manifest";
-/// Required value of the key `schema`.
-pub const SCHEMA: &str = "airlock.plugin/1";
-/// Maximum size of a manifest in its embedded form, in bytes.
-pub const MAX_BYTES: usize = 256 << 10;
 
 /// Checks a manifest in its embedded form. `read` checks the texts whose form only the gateway
 /// knows.

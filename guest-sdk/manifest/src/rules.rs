@@ -5,10 +5,9 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use crate::KeyPath;
 use crate::fault::{Fault, Faults};
-use crate::form::{is_name, is_slot_name, shown};
-use crate::keys::ANY;
+use crate::form::{ANY, is_name, is_slot_name, shown};
+use crate::key_path::KeyPath;
 
 /// Name of the scratch directory in the guest, which no granted directory may have.
 const SCRATCH: &str = "tmp";

@@ -2,18 +2,18 @@
 
 use serde_json::{Map, Value};
 
-use crate::KeyPath;
 use crate::fault::{Fault, Faults};
-use crate::form::{Form, Read, is_name, shown, url_defect};
-use crate::keys::{ANY, EFFECTS, Key, Kind, MANIFEST};
+use crate::form::{ANY, Form, Read, is_name, shown, url_defect};
+use crate::key_path::KeyPath;
+use crate::keys::{EFFECTS, Key, Kind, MANIFEST};
 
-/// Maximum number of requests of one kind.
+/// Maximum number of requests of one kind: an operator decides about each.
 const MAX_NAMED: usize = 32;
-/// Maximum number of elements of a list.
+/// Maximum number of elements of a list, as in the schema: the rules compare them with each other.
 const MAX_ELEMENTS: usize = 256;
 /// Maximum number of tools: no catalog takes more from one source.
 const MAX_TABLES: usize = 2_000;
-/// Maximum length of the name of a request, in bytes.
+/// Maximum length of the name of a request, in bytes, as in the schema.
 const MAX_NAME: usize = 64;
 /// Least similarity of a suggested key (Jaro-Winkler, 0 to 1).
 const SIMILAR: f64 = 0.75;

@@ -12,13 +12,14 @@ use serde_json::{Number, Value, json};
 use toml::de::{DeTable, DeValue};
 
 use crate::fault::{BadManifest, Fault, Faults, MAX_FAULTS, Position};
-use crate::key_path::Step;
-use crate::{KeyPath, MAX_BYTES};
+use crate::key_path::{KeyPath, Step};
 
 /// Name of the file next to a plugin's sources.
 pub const FILE: &str = "plugin.toml";
+/// Maximum size of a manifest in its embedded form, in bytes: it is parsed before anyone has accepted the component.
+pub const MAX_BYTES: usize = 256 << 10;
 
-/// Most bytes of plugin.toml, and of the schema that it names.
+/// Most bytes of plugin.toml, and of the schema that it names: four times [`MAX_BYTES`], for comments.
 const MAX_FILE: u64 = 1 << 20;
 /// Requests that only WASI can fulfil, by their keys in `request`.
 const OF_WASI: [&str; 3] = ["clocks", "files", "scratch"];

@@ -1,22 +1,14 @@
 //! The imports of the contract, for native builds: the same names and types as the generated ones.
 //! Without a host, reading finds nothing and everything else is unavailable.
 
-use super::{Line, Progress, State, current};
-use crate::wire;
-
-/// Reason of every refusal without a host.
-const NO_HOST: &str =
-    "there is no host outside a gateway; tests have `airlock_guest::testing::Host`";
-
 pub(crate) mod log {
-    use super::{Line, current};
-    use crate::log::from_host;
+    use crate::testing::state::{Line, current};
 
     pub(crate) use crate::bindings::airlock::host::log::Level;
 
     pub(crate) fn write(level: Level, message: &str, fields: &[(String, String)]) {
-        let line =
-            Line { level: from_host(level), message: message.to_owned(), fields: fields.to_vec() };
+        let level = crate::log::Level::from_host(level);
+        let line = Line { level, message: message.to_owned(), fields: fields.to_vec() };
         if let Some(state) = current() {
             state.lines.borrow_mut().push(line);
         } else {
@@ -27,14 +19,11 @@ pub(crate) mod log {
 }
 
 pub(crate) mod context {
-    use std::rc::Rc;
-
-    use super::{Progress, State, wire};
     use crate::bindings::airlock::types::types::Content;
+    use crate::testing::state::Progress;
+    use crate::wire;
 
-    /// A handle on the running call.
-    #[derive(Debug)]
-    pub(crate) struct CallContext(pub(in crate::testing) Rc<State>);
+    pub(crate) use crate::testing::state::CallContext;
 
     impl CallContext {
         #[expect(clippy::unused_self, reason = "a method in the contract")]
@@ -59,7 +48,7 @@ pub(crate) mod context {
 }
 
 pub(crate) mod config {
-    use super::current;
+    use crate::testing::state::current;
 
     pub(crate) fn get(key: &str) -> Option<String> {
         current()?.config.borrow().get(key).map(ToString::to_string)
@@ -72,7 +61,7 @@ pub(crate) mod config {
 }
 
 pub(crate) mod secrets {
-    use super::current;
+    use crate::testing::state::current;
 
     pub(crate) fn exists(name: &str) -> bool {
         current().is_some_and(|state| state.secrets.borrow().contains_key(name))
@@ -80,7 +69,7 @@ pub(crate) mod secrets {
 }
 
 pub(crate) mod secrets_reveal {
-    use super::{NO_HOST, current};
+    use crate::testing::state::{NO_HOST, current};
 
     pub(crate) use crate::bindings::airlock::host::secrets_reveal::SecretError;
 
@@ -95,10 +84,10 @@ pub(crate) mod secrets_reveal {
 }
 
 pub(crate) mod kv {
-    use super::{NO_HOST, current};
+    use crate::testing::state::{NO_HOST, current};
 
-    pub(crate) use super::super::store::Store;
     pub(crate) use crate::bindings::airlock::host::kv::{Entry, KvError};
+    pub(crate) use crate::testing::store::Store;
 
     pub(crate) fn open(name: &str) -> Result<Store, KvError> {
         let state = current().ok_or_else(|| KvError::Unavailable(NO_HOST.to_owned()))?;
@@ -109,9 +98,9 @@ pub(crate) mod kv {
 pub(crate) mod tools {
     use serde_json::{Value, json};
 
-    use super::{NO_HOST, State, current, wire};
     use crate::bindings::airlock::types::types::{ToolDescriptor, ToolError, ToolOutput};
-    use crate::{Descriptor, Error};
+    use crate::testing::state::{NO_HOST, State, current};
+    use crate::{Descriptor, Error, wire};
 
     pub(crate) use crate::bindings::airlock::host::tools::{CallRequest, ToolPage, ToolSummary};
 
@@ -173,33 +162,30 @@ pub(crate) mod tools {
 }
 
 pub(crate) mod http {
-    use super::{NO_HOST, State, current};
-    use crate::http::{HttpError, HttpErrorKind, Request as Sent};
+    use crate::bindings::airlock::host::http::{HttpError, HttpErrorKind};
+    use crate::testing::state::{NO_HOST, Server, State, current};
 
-    pub(crate) use crate::bindings::airlock::host::http::{
-        Header, HttpError as Failure, Redirects, Request, Response,
-    };
+    pub(crate) use crate::bindings::airlock::host::http::{Header, Redirects, Request, Response};
 
     /// Largest number of secrets that one request names.
     const CREDENTIALS_MAX: usize = 8;
 
-    pub(crate) fn send(request: &Request) -> Result<Response, Failure> {
+    pub(crate) fn send(request: &Request) -> Result<Response, HttpError> {
         let state = current().ok_or_else(|| failure(HttpErrorKind::Unavailable, NO_HOST))?;
         let server = permit(&state, request)?;
-        let mut response = server(&Sent::from(request.clone())).map_err(HttpError::into_host)?;
+        let mut response = server(request)?;
         if response.final_url.is_empty() {
             response.final_url.clone_from(&request.url);
         }
         let max = request.max_response_bytes.unwrap_or(u64::MAX);
         if response.body.len() as u64 > max {
             let message = format!("the response is larger than {max} bytes");
-            let error = HttpError::new(HttpErrorKind::TooLarge, message);
-            return Err(error.with_request_sent(true).into_host());
+            return Err(HttpError { kind: HttpErrorKind::TooLarge, message, request_sent: true });
         }
-        Ok(response.into_host())
+        Ok(response)
     }
 
-    fn permit(state: &State, request: &Request) -> Result<super::super::Server, Failure> {
+    fn permit(state: &State, request: &Request) -> Result<Server, HttpError> {
         const DENIED: &str = "the request is not permitted";
         if request.credentials.len() > CREDENTIALS_MAX {
             let message = format!("a request has at most {CREDENTIALS_MAX} credentials");
@@ -217,7 +203,7 @@ pub(crate) mod http {
         server.ok_or_else(|| failure(HttpErrorKind::Denied, DENIED))
     }
 
-    fn failure(kind: HttpErrorKind, message: &str) -> Failure {
-        HttpError::new(kind, message).into_host()
+    fn failure(kind: HttpErrorKind, message: &str) -> HttpError {
+        HttpError { kind, message: message.to_owned(), request_sent: false }
     }
 }

@@ -7,11 +7,12 @@ use std::rc::Rc;
 
 use crate::bindings::airlock::host::kv::{Entry, KeyPage, KvError};
 
+/// Longest key and longest value, in bytes, as the host has them (`host.wit`).
 const MAX_KEY_BYTES: usize = 512;
 const MAX_VALUE_BYTES: usize = 1 << 20;
 /// Most bytes of the values of one reading: those that the host copies at once by default.
 const MAX_READ_BYTES: usize = 8 << 20;
-/// Largest number of keys in one page and in one reading.
+/// Largest number of keys in one page and in one reading, as the host has it (`host.wit`).
 const MAX_KEYS: usize = 1_000;
 /// Bytes that an entry counts besides its key and its value.
 const ENTRY_BYTES: usize = 64;

@@ -15,6 +15,8 @@ use toml::{Table, Value};
 const MEMBERS: [&str; 3] = ["guest-sdk", "guest-sdk/macros", "guest-sdk/manifest"];
 /// Packages of the contract that plugins are built with.
 const CONTRACT: [&str; 3] = ["wit/host", "wit/plugin", "wit/types"];
+/// Package of the contract that guards are built with. Only the SDK for Rust has guards.
+const GUARDS: &str = "wit/guard";
 /// The page about the contract.
 const PAGE: &str = "wit/README.md";
 /// Tables of a manifest that name dependencies.
@@ -62,10 +64,11 @@ fn write(root: &Path) -> Result<(), String> {
     for directory in CONTRACT {
         contract.extend(files(root, directory)?);
     }
+    let guards = files(root, GUARDS)?;
     let sdk = sdk.iter().map(|file| entry("sdk/", file));
     // In the repository, this directory is a link to the contract.
-    let sdk: String =
-        sdk.chain(contract.iter().map(|file| entry("sdk/guest-sdk/", file))).collect();
+    let linked = contract.iter().chain(&guards).map(|file| entry("sdk/guest-sdk/", file));
+    let sdk: String = sdk.chain(linked).collect();
     let wit: String = contract.iter().map(|file| entry("", file)).collect();
     let text = format!(
         "/// The SDK, a workspace of its own.\npub(super) const SDK: &[(&str, &str)] = &[\n    (\"sdk/Cargo.toml\", {workspace:?}),\n{sdk}];\n\n\

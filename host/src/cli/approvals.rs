@@ -14,8 +14,8 @@ use airlock_store::{
 };
 use airlock_strings::visible_line;
 use airlock_terminal::{
-    outcome::Done,
-    output::{self, Coded},
+    outcome::CommandOutcome,
+    output::{self, CodedFailure},
     session::ConfigOfGroup,
 };
 
@@ -80,7 +80,7 @@ struct OneApprovalArgs {
     json: bool,
 }
 
-pub(super) async fn run(args: &ApprovalsArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &ApprovalsArgs) -> anyhow::Result<CommandOutcome> {
     match &args.command {
         ApprovalsCommand::List(args) => list(args).await,
         ApprovalsCommand::Approve(args) => decide(args, true).await,
@@ -226,7 +226,7 @@ impl<'a> WaitingCalls<'a> {
     }
 }
 
-async fn list(args: &ApprovalListArgs) -> anyhow::Result<Done> {
+async fn list(args: &ApprovalListArgs) -> anyhow::Result<CommandOutcome> {
     let (place, first) = WaitingCalls::open(&args.gateway).await?;
     if args.json {
         let mut calls = Vec::new();
@@ -237,16 +237,16 @@ async fn list(args: &ApprovalListArgs) -> anyhow::Result<Done> {
             })
             .await?;
         output::visible_document(&json!({"ok": true, "approvals": calls}))?;
-        return Ok(Done::Yes);
+        return Ok(CommandOutcome::Success);
     }
     if first.calls.is_empty() {
         output::hint("no call waits for an approval");
     }
     place.for_each(first, |call| output::line(&output::for_stdout(&shown(&call)))).await?;
-    Ok(Done::Yes)
+    Ok(CommandOutcome::Success)
 }
 
-async fn decide(args: &OneApprovalArgs, approves: bool) -> anyhow::Result<Done> {
+async fn decide(args: &OneApprovalArgs, approves: bool) -> anyhow::Result<CommandOutcome> {
     let (place, first) = WaitingCalls::open(&args.gateway).await?;
     let mut calls = place.undecided(first, &args.call).await?;
     let name = output::one_line(&args.call, 64);
@@ -257,12 +257,12 @@ async fn decide(args: &OneApprovalArgs, approves: bool) -> anyhow::Result<Done> 
             let message = format!(
                 "no call {name} waits at the gateway; `airlock approvals list{option}` shows those that do"
             );
-            return Err(Coded::new("approval_not_found", message).into());
+            return Err(CodedFailure::new("approval_not_found", message).into());
         }
         several => {
             let count = several.len();
             let message = format!("{count} calls begin with {name}; give more of the identifier");
-            return Err(Coded::new("approval_ambiguous", message).into());
+            return Err(CodedFailure::new("approval_ambiguous", message).into());
         }
     };
     call["state"] = place.decide(&call, approves).await?;
@@ -276,15 +276,15 @@ async fn decide(args: &OneApprovalArgs, approves: bool) -> anyhow::Result<Done> 
     } else {
         output::line(&output::for_stdout(&format!("{word}:\n{}", shown(&call))))?;
     }
-    Ok(Done::Yes)
+    Ok(CommandOutcome::Success)
 }
 
 /// Returns the refusal of an approval in the store of a call that two operators approve.
-fn two_operators(id: &str) -> Coded {
+fn two_operators(id: &str) -> CodedFailure {
     let message = format!(
         "two operators approve {id}, each at the running gateway with a token or a login of its own: a command on the store is that of no person"
     );
-    Coded::new("operator_required", message)
+    CodedFailure::new("operator_required", message)
 }
 
 /// Returns the path of a page of calls, after the first `offset`.
@@ -333,7 +333,11 @@ fn shown(call: &Value) -> String {
         ],
     };
     let lines = arguments.into_iter().map(|line| format!("  {line}"));
-    [head].into_iter().chain(lines).collect::<Vec<_>>().join("\n")
+    let sources: Vec<_> = call["sources"].as_array().into_iter().flatten().map(text).collect();
+    let read = visible_line(&sources.join(", "));
+    let read =
+        (!read.is_empty()).then(|| format!("  (made after reading untrusted content from {read})"));
+    [head].into_iter().chain(read).chain(lines).collect::<Vec<_>>().join("\n")
 }
 
 fn text(value: &Value) -> &str {

@@ -12,7 +12,7 @@ use std::{fs, ops::ControlFlow, path::Path};
 use anyhow::Context as _;
 
 use airlock_audit::{Checkpoint, PublicKey, read::each_checkpoint};
-use airlock_terminal::outcome::Done;
+use airlock_terminal::outcome::CommandOutcome;
 
 /// Check the audit log of a gateway, and make proofs and exports of it
 ///
@@ -38,7 +38,7 @@ enum AuditCommand {
     Key(checkpoint::PublicKeyArgs),
 }
 
-pub(super) fn run(args: &AuditArgs) -> anyhow::Result<Done> {
+pub(super) fn run(args: &AuditArgs) -> anyhow::Result<CommandOutcome> {
     match &args.command {
         AuditCommand::Verify(args) => verify::run(args),
         AuditCommand::Prove(args) => prove::run(args),

@@ -13,9 +13,9 @@ use airlock_core::{
 use airlock_gateway::Gateway;
 use airlock_scripts::runs::EXECUTE;
 use airlock_terminal::{
-    outcome::Done,
+    outcome::CommandOutcome,
     output::{self, Failure},
-    record::{Account, NestedCall, millis},
+    record::{LedgerReport, NestedCall, millis},
     session::{self, ConfigFile, ExecutorLoad},
     tool_call::{client_of, reachable, show},
 };
@@ -58,7 +58,7 @@ struct CallReport<'a> {
     calls: Vec<NestedCall>,
 }
 
-pub(super) async fn run(args: &CallArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &CallArgs) -> anyhow::Result<CommandOutcome> {
     let arguments = if args.arguments == "-" { input::stdin()? } else { args.arguments.clone() };
     let config = args.config.load()?;
     session::with_gateway(
@@ -83,7 +83,7 @@ pub(super) async fn run(args: &CallArgs) -> anyhow::Result<Done> {
             if let (Some(suspension), false) = (suspension, args.json) {
                 output::hint(&next_step(&args.config.option(), suspension));
             }
-            Ok(if suspension.is_some() { Done::Waits } else { result.is_ok().into() })
+            Ok(if suspension.is_some() { CommandOutcome::Waiting } else { result.is_ok().into() })
         },
     )
     .await
@@ -124,7 +124,7 @@ fn report<'a>(
     caller: &Caller,
     result: &Result<ToolOutput, CallError>,
 ) -> CallReport<'a> {
-    let account = Account::read(caller.ledger());
+    let account = LedgerReport::read(caller.ledger());
     let output = result.as_ref().ok();
     CallReport {
         name,

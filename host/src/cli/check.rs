@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use airlock_compile::Compiling;
 use airlock_config::{Config, ConfigError, Problem, Source};
 use airlock_core::tool::ClientName;
 use airlock_mcp_client::NetworkIsolation;
 use airlock_plugin::Drift;
 use airlock_plugin_cli::accept_command;
-use airlock_terminal::{outcome::Done, output, session::ConfigFile};
+use airlock_terminal::{outcome::CommandOutcome, output, session::ConfigFile};
 
 /// Check a configuration without starting anything
 ///
@@ -17,7 +18,7 @@ use airlock_terminal::{outcome::Done, output, session::ConfigFile};
 /// directories that it names exist, and that the definitions of MCP servers in `airlock.lock` can be
 /// used. Reports every plugin that the gateway would not load: one whose grants do not
 /// suffice, one with a secret without a value, and one that is not the component that `airlock.lock`
-/// pins. No plugin is run. Warns of commands of MCP servers that are not in PATH, of clients of which
+/// pins. No plugin is run. Guards are asked whether they accept their settings. Warns of commands of MCP servers that are not in PATH, of clients of which
 /// no tool is offered, and of plugins that are not pinned because there is no `airlock.lock`. A warning
 /// is no error: the gateway may have another PATH. For servers without a network, it prints what this
 /// machine can keep from them.
@@ -32,7 +33,7 @@ pub(super) struct CheckArgs {
     json: bool,
 }
 
-pub(super) async fn run(args: &CheckArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &CheckArgs) -> anyhow::Result<CommandOutcome> {
     let file = args.config.path.display().to_string();
     let mut isolated = Vec::new();
     let mut generated = BTreeSet::new();
@@ -67,7 +68,7 @@ pub(super) async fn run(args: &CheckArgs) -> anyhow::Result<Done> {
     if !unpinned.is_empty() {
         output::hint(&advice(&unpinned, &args.config));
     }
-    Ok(Done::Yes)
+    Ok(CommandOutcome::Success)
 }
 
 /// Checks the files that the valid parts of a configuration name, and that its lock file permits
@@ -84,6 +85,7 @@ async fn check(
             Err(ConfigError::Invalid { problems: more, .. }) => problems.extend(more),
             Err(error @ ConfigError::Unreadable { .. }) => return Err(error),
         }
+        problems.extend(config.check_guards(Compiling::in_child()).await);
         problems.extend(config.check_pins(|drift| remedy(drift, file)).await);
         problems.extend(config.check_accepted());
     }

@@ -10,7 +10,7 @@ use super::{
     input,
     running::{ApiRequest, RunningGateway, segment},
 };
-use airlock_terminal::{outcome::Done, output, session::ConfigOfGroup};
+use airlock_terminal::{outcome::CommandOutcome, output, session::ConfigOfGroup};
 
 /// Path of one client in the management API, with a slash and its name after it.
 const PATH: &str = "/api/mcp/client";
@@ -81,7 +81,7 @@ struct OneArgs {
     json: bool,
 }
 
-pub(super) async fn run(args: &ClientArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &ClientArgs) -> anyhow::Result<CommandOutcome> {
     match &args.command {
         ClientCommand::Add(args) => add(args).await,
         ClientCommand::Enable(args) => set_disabled(args, false).await,
@@ -90,7 +90,7 @@ pub(super) async fn run(args: &ClientArgs) -> anyhow::Result<Done> {
     }
 }
 
-async fn add(args: &AddArgs) -> anyhow::Result<Done> {
+async fn add(args: &AddArgs) -> anyhow::Result<CommandOutcome> {
     let element = match &args.file {
         Some(file) => {
             let text = input::file(Path::new(file))?;
@@ -132,7 +132,7 @@ fn element(args: &AddArgs) -> anyhow::Result<Value> {
     Ok(element.into())
 }
 
-async fn set_disabled(args: &OneArgs, is_disabled: bool) -> anyhow::Result<Done> {
+async fn set_disabled(args: &OneArgs, is_disabled: bool) -> anyhow::Result<CommandOutcome> {
     let path = format!("{PATH}/{}", segment(&args.name));
     let body = Some(json!({"disabled": is_disabled}));
     let changed =
@@ -145,7 +145,7 @@ async fn set_disabled(args: &OneArgs, is_disabled: bool) -> anyhow::Result<Done>
     )
 }
 
-async fn remove(args: &OneArgs) -> anyhow::Result<Done> {
+async fn remove(args: &OneArgs) -> anyhow::Result<CommandOutcome> {
     let path = format!("{PATH}/{}", segment(&args.name));
     let request = ApiRequest { method: Method::DELETE, path: &path, body: None };
     let removed = args.gateway.manage(request).await?;

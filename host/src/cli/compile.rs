@@ -1,7 +1,7 @@
 //! The hidden command that compiles one component in a process of its own.
 
 use airlock_compile::{CompileForm, CompileJob, compile_component};
-use airlock_terminal::outcome::Done;
+use airlock_terminal::outcome::CommandOutcome;
 
 /// Arguments of the command.
 #[derive(Debug, clap::Args)]
@@ -13,7 +13,7 @@ pub(super) struct CompileArgs {
 }
 
 /// Reads a component from standard input and writes native code to standard output.
-pub(super) fn run(args: &CompileArgs) -> Done {
+pub(super) fn run(args: &CompileArgs) -> CommandOutcome {
     let CompileArgs { form, settings, cpu_seconds, memory_bytes } = args;
     let job = CompileJob {
         form: *form,

@@ -1,7 +1,7 @@
 //! `airlock demo`.
 
 use crate::demo;
-use airlock_terminal::{outcome::Done, spinner};
+use airlock_terminal::{outcome::CommandOutcome, spinner};
 
 /// Show what Airlock does, in a minute and without a model
 ///
@@ -17,12 +17,12 @@ pub(super) struct DemoArgs {
     json: bool,
 }
 
-pub(super) async fn run(args: &DemoArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &DemoArgs) -> anyhow::Result<CommandOutcome> {
     Ok(demo::run(args.json, spinner::compiling).await?.into())
 }
 
 /// The MCP server that the demo connects to, on standard input and output.
-pub(super) async fn mcp_server() -> anyhow::Result<Done> {
+pub(super) async fn mcp_server() -> anyhow::Result<CommandOutcome> {
     demo::mcp_server::run().await?;
-    Ok(Done::Yes)
+    Ok(CommandOutcome::Success)
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::running::{ApiRequest, RunningGateway};
 use airlock_config::read_file;
-use airlock_terminal::{outcome::Done, output};
+use airlock_terminal::{outcome::CommandOutcome, output};
 
 /// Path of the comparison in the management API.
 const PATH: &str = "/api/config/diff";
@@ -34,7 +34,7 @@ pub(super) struct DiffArgs {
     json: bool,
 }
 
-pub(super) async fn run(args: &DiffArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &DiffArgs) -> anyhow::Result<CommandOutcome> {
     let file = read_file(&args.file)?;
     let request = ApiRequest { body: Some(file), ..ApiRequest::post(PATH) };
     let preview = args.gateway.send(&request).await?;

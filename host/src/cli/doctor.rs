@@ -39,7 +39,7 @@ use self::{
     finding::{Finding, Status},
 };
 use airlock_config::Config;
-use airlock_terminal::{outcome::Done, output, session::ConfigFile};
+use airlock_terminal::{outcome::CommandOutcome, output, session::ConfigFile};
 
 /// Longest part of a finding that is shown to people, in characters.
 const WIDTH: usize = 1_000;
@@ -69,7 +69,7 @@ pub(super) struct DoctorArgs {
     json: bool,
 }
 
-pub(super) async fn run(args: &DoctorArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &DoctorArgs) -> anyhow::Result<CommandOutcome> {
     let (config, mut findings) = configuration::read(&args.config).await;
     findings.extend(checkup::run(checks(config, args)).await);
     let is_good = findings.iter().all(|finding| finding.status != Status::Error);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use super::running::RunningGateway;
-use airlock_terminal::{outcome::Done, output};
+use airlock_terminal::{outcome::CommandOutcome, output};
 
 /// Path that says whether the gateway takes requests.
 const READY: &str = "/ready";
@@ -30,7 +30,7 @@ pub(super) struct HealthArgs {
     json: bool,
 }
 
-pub(super) async fn run(args: &HealthArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &HealthArgs) -> anyhow::Result<CommandOutcome> {
     let asked = tokio::time::timeout(args.timeout, args.gateway.get(READY)).await;
     let ready = asked.with_context(|| {
         let limit = humantime::format_duration(args.timeout);

@@ -14,8 +14,8 @@ use super::input;
 use airlock_config::ConfigError;
 use airlock_config_import::{Imported, Outcome, import};
 use airlock_terminal::{
-    outcome::Done,
-    output::{self, Coded, Failure},
+    outcome::CommandOutcome,
+    output::{self, CodedFailure, Failure},
 };
 
 /// Translate the configuration of Bifrost or of a desktop agent
@@ -40,7 +40,7 @@ pub(super) struct ImportArgs {
     json: bool,
 }
 
-pub(super) fn run(args: &ImportArgs) -> anyhow::Result<Done> {
+pub(super) fn run(args: &ImportArgs) -> anyhow::Result<CommandOutcome> {
     let name = args.file.display().to_string();
     if args.output.symlink_metadata().is_ok() {
         return Err(exists_already(&args.output));
@@ -89,7 +89,7 @@ fn exists_already(path: &Path) -> anyhow::Error {
 }
 
 /// Reports a file without any server or provider. Nothing is written.
-fn nothing(args: &ImportArgs, name: &str, imported: &Imported) -> anyhow::Result<Done> {
+fn nothing(args: &ImportArgs, name: &str, imported: &Imported) -> anyhow::Result<CommandOutcome> {
     let message = format!(
         "nothing was taken: {name}, read as the configuration of {}, has no server and no provider that the gateway can \
          use; {} was not written",
@@ -104,10 +104,10 @@ fn nothing(args: &ImportArgs, name: &str, imported: &Imported) -> anyhow::Result
             "settings": imported.lines,
             "error": Failure::new("nothing_taken", message),
         }))?;
-        return Ok(Done::No);
+        return Ok(CommandOutcome::Failure);
     }
     show_lines(imported)?;
-    Err(Coded::new("nothing_taken", message).into())
+    Err(CodedFailure::new("nothing_taken", message).into())
 }
 
 fn show_lines(imported: &Imported) -> anyhow::Result<()> {

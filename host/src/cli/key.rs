@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use self::limits::LimitArgs;
 use super::running::{ApiRequest, RunningGateway, segment};
-use airlock_terminal::{outcome::Done, output, session::ConfigOfGroup};
+use airlock_terminal::{outcome::CommandOutcome, output, session::ConfigOfGroup};
 
 /// Path of the keys in the management API.
 const PATH: &str = "/api/governance/virtual-keys";
@@ -109,7 +109,7 @@ struct RevokeArgs {
     json: bool,
 }
 
-pub(super) async fn run(args: &KeyArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &KeyArgs) -> anyhow::Result<CommandOutcome> {
     match &args.command {
         KeyCommand::New(args) => new(args).await,
         KeyCommand::List(args) => list(args).await,
@@ -118,7 +118,7 @@ pub(super) async fn run(args: &KeyArgs) -> anyhow::Result<Done> {
     }
 }
 
-async fn new(args: &NewArgs) -> anyhow::Result<Done> {
+async fn new(args: &NewArgs) -> anyhow::Result<CommandOutcome> {
     let rows: Vec<Value> = args.tools.iter().map(|text| row(text)).collect::<Result<_, _>>()?;
     let mut body = Map::from_iter([
         ("name".to_owned(), json!(args.name)),
@@ -151,7 +151,7 @@ fn row(text: &str) -> anyhow::Result<Value> {
     Ok(json!({"mcp_client_name": client, "tools_to_execute": tools}))
 }
 
-async fn list(args: &ListArgs) -> anyhow::Result<Done> {
+async fn list(args: &ListArgs) -> anyhow::Result<CommandOutcome> {
     let listed = args.gateway.manage_list(PATH, "virtual_keys").await?;
     let none = "there is no virtual key; `airlock key new NAME --tools CLIENT` makes one";
     output::list(&listed, args.json, "virtual_keys", none, shown)
@@ -168,7 +168,7 @@ fn shown(key: &Value) -> String {
     format!("{name}  opens {opens}{state}{expires}")
 }
 
-async fn rotate(args: &RotateArgs) -> anyhow::Result<Done> {
+async fn rotate(args: &RotateArgs) -> anyhow::Result<CommandOutcome> {
     let path = format!("{PATH}/{}/rotate", segment(&args.key));
     let body = args.cooldown.as_ref().map(|time| json!({"cooldown": time}));
     let rotated = args.gateway.manage(ApiRequest { body, ..ApiRequest::post(&path) }).await?;
@@ -176,11 +176,11 @@ async fn rotate(args: &RotateArgs) -> anyhow::Result<Done> {
 }
 
 /// Prints a key with its value.
-fn show_value(shown: &Value, as_json: bool) -> anyhow::Result<Done> {
+fn show_value(shown: &Value, as_json: bool) -> anyhow::Result<CommandOutcome> {
     output::credential(shown, as_json, "the value is shown only now", "/virtual_key/value")
 }
 
-async fn revoke(args: &RevokeArgs) -> anyhow::Result<Done> {
+async fn revoke(args: &RevokeArgs) -> anyhow::Result<CommandOutcome> {
     let path = format!("{PATH}/{}", segment(&args.key));
     let request = ApiRequest { method: Method::DELETE, path: &path, body: None };
     let revoked = args.gateway.manage(request).await?;

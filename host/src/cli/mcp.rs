@@ -22,7 +22,7 @@ use airlock_mcp_server::{
 };
 use airlock_terminal::{
     connection::{self, GatewayTrust},
-    outcome::Done,
+    outcome::CommandOutcome,
     session::ConfigFile,
     signals::Signals,
     spinner,
@@ -73,7 +73,7 @@ fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
     Ok((name, value))
 }
 
-pub(super) async fn run(args: &McpArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &McpArgs) -> anyhow::Result<CommandOutcome> {
     match &args.connect {
         Some(url) => Box::pin(connect(args, url)).await,
         None => Box::pin(export_and_serve(args)).await,
@@ -81,7 +81,7 @@ pub(super) async fn run(args: &McpArgs) -> anyhow::Result<Done> {
 }
 
 /// Forwards messages to a running gateway.
-async fn connect(args: &McpArgs, url: &Url) -> anyhow::Result<Done> {
+async fn connect(args: &McpArgs, url: &Url) -> anyhow::Result<CommandOutcome> {
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
         bail!("found --connect {url}; expected an http or https URL");
     }
@@ -116,11 +116,11 @@ async fn connect(args: &McpArgs, url: &Url) -> anyhow::Result<Done> {
         }
     }
     let _ = tokio::time::timeout(FLUSH, written).await;
-    Ok(Done::Yes)
+    Ok(CommandOutcome::Success)
 }
 
 /// Serves a gateway of its own, and exports what it does.
-async fn export_and_serve(args: &McpArgs) -> anyhow::Result<Done> {
+async fn export_and_serve(args: &McpArgs) -> anyhow::Result<CommandOutcome> {
     let config = args.config.load()?;
     let mut export = Export::start(&config.telemetry)?;
     let served = serve(args, config, &mut export).await;
@@ -128,7 +128,11 @@ async fn export_and_serve(args: &McpArgs) -> anyhow::Result<Done> {
     served
 }
 
-async fn serve(args: &McpArgs, config: Config, export: &mut Export) -> anyhow::Result<Done> {
+async fn serve(
+    args: &McpArgs,
+    config: Config,
+    export: &mut Export,
+) -> anyhow::Result<CommandOutcome> {
     let scope = match &args.client {
         None => Scope::All,
         Some(name) => {
@@ -177,5 +181,5 @@ async fn serve(args: &McpArgs, config: Config, export: &mut Export) -> anyhow::R
     }
     let _ = tokio::time::timeout(FLUSH, written).await;
     gateway.stop().await;
-    Ok(Done::Yes)
+    Ok(CommandOutcome::Success)
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::running::{ApiRequest, RunningGateway, segment};
 use airlock_core::operator::Role;
-use airlock_terminal::{outcome::Done, output, session::ConfigOfGroup};
+use airlock_terminal::{outcome::CommandOutcome, output, session::ConfigOfGroup};
 
 /// Add, list and revoke operators of a gateway
 ///
@@ -77,7 +77,7 @@ struct RevokeArgs {
     json: bool,
 }
 
-pub(super) async fn run(args: &OperatorArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &OperatorArgs) -> anyhow::Result<CommandOutcome> {
     match &args.command {
         OperatorCommand::Add(args) => add(args).await,
         OperatorCommand::List(args) => list(args).await,
@@ -85,7 +85,7 @@ pub(super) async fn run(args: &OperatorArgs) -> anyhow::Result<Done> {
     }
 }
 
-async fn add(args: &AddArgs) -> anyhow::Result<Done> {
+async fn add(args: &AddArgs) -> anyhow::Result<CommandOutcome> {
     let mut body = json!({
         "name": args.name,
         "role": args.role.name(),
@@ -112,7 +112,7 @@ fn payload_hint(role: Role, sees_payloads: bool) -> Option<&'static str> {
     )
 }
 
-async fn list(args: &ListArgs) -> anyhow::Result<Done> {
+async fn list(args: &ListArgs) -> anyhow::Result<CommandOutcome> {
     let listed = args.gateway.manage(ApiRequest::get("/api/operators")).await?;
     let none = "there is no operator; `airlock operator add NAME --role admin` adds one";
     output::list(&listed, args.json, "operators", none, shown)
@@ -126,7 +126,7 @@ fn shown(operator: &Value) -> String {
     format!("{name}  {role}{payloads}{expires}  ({source})")
 }
 
-async fn revoke(args: &RevokeArgs) -> anyhow::Result<Done> {
+async fn revoke(args: &RevokeArgs) -> anyhow::Result<CommandOutcome> {
     let path = format!("/api/operators/{}", segment(&args.name));
     let request = ApiRequest { method: Method::DELETE, path: &path, body: None };
     let revoked = args.gateway.manage(request).await?;

@@ -8,9 +8,9 @@ use airlock_authoring::Component;
 use airlock_compile::{CodeCache, CompileHook, Compiling, compiling};
 use airlock_config::{Config, environment};
 use airlock_core::door::ScriptLanguage;
-use airlock_sandbox::Sandbox;
+use airlock_sandbox::{self as sandbox, Limits, Sandbox};
 use airlock_strings::visible_line;
-use airlock_terminal::{outcome::Done, output, spinner};
+use airlock_terminal::{outcome::CommandOutcome, output, spinner};
 
 /// Compile the executors of scripts, and plugins, for this machine
 ///
@@ -23,12 +23,12 @@ use airlock_terminal::{outcome::Done, output, spinner};
     after_help = "Example:\n  AIRLOCK_CACHE_DIR=/var/cache/airlock airlock precompile /usr/lib/airlock/plugins/*.wasm"
 )]
 pub(super) struct PrecompileArgs {
-    /// Components of plugins.
+    /// Components of plugins and guards.
     #[arg(value_name = "COMPONENT")]
     components: Vec<PathBuf>,
 }
 
-pub(super) async fn run(args: &PrecompileArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &PrecompileArgs) -> anyhow::Result<CommandOutcome> {
     // An empty configuration names the cache for compiled code.
     let mut settings = Config::parse("{}", "", &environment)?.sandbox;
     let cache = settings.cache.as_deref();
@@ -42,11 +42,23 @@ pub(super) async fn run(args: &PrecompileArgs) -> anyhow::Result<Done> {
     }
     for path in &args.components {
         let component = Component::read(path).await?;
-        component.compile(&spinner::compiling).await?;
         let name = visible_line(&path.display().to_string());
+        if sandbox::is_guard(&component.bytes)? {
+            guard(&sandbox, &name, component.bytes).await?;
+        } else {
+            component.compile(&spinner::compiling).await?;
+        }
         output::line(&format!("compiled {name}"))?;
     }
-    Ok(Done::Yes)
+    Ok(CommandOutcome::Success)
+}
+
+/// Compiles a guard.
+async fn guard(sandbox: &Sandbox, name: &str, wasm: Arc<[u8]>) -> anyhow::Result<()> {
+    let load = sandbox.guard(wasm.clone(), Limits::PLUGIN, "{}".into());
+    let on_compile: &CompileHook = &spinner::compiling;
+    compiling(Some(on_compile), name, &wasm, load).await?;
+    Ok(())
 }
 
 /// Compiles the executor of a language, if it is part of this build.

@@ -11,7 +11,7 @@ use airlock_core::{
 use airlock_gateway::{Gateway, NativeTool, command_line};
 use airlock_scripts::runs::{EXECUTE, RunEnding, RunOutcome, end};
 use airlock_store::runs::StoredRun;
-use airlock_terminal::{outcome::Done, output, session::ConfigFile, spinner};
+use airlock_terminal::{outcome::CommandOutcome, output, session::ConfigFile, spinner};
 
 /// Replay a run from its journal, offline, and compare
 ///
@@ -31,7 +31,7 @@ pub(super) struct ReplayArgs {
     json: bool,
 }
 
-pub(super) async fn run(args: &ReplayArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &ReplayArgs) -> anyhow::Result<CommandOutcome> {
     let config = args.config.load()?;
     let runs = kept(&config)?;
     let id = find(&runs, &args.run).await?.run.id;

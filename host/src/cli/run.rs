@@ -17,9 +17,9 @@ use airlock_core::{
 use airlock_gateway::{Gateway, command_line};
 use airlock_scripts::runs::EXECUTE;
 use airlock_terminal::{
-    outcome::Done,
+    outcome::CommandOutcome,
     output::{self, Failure},
-    record::{Account, NestedCall, millis},
+    record::{LedgerReport, NestedCall, millis},
     session::{self, ConfigFile, ExecutorLoad},
 };
 
@@ -79,7 +79,7 @@ struct RunReport {
     suspension: Option<String>,
 }
 
-pub(super) async fn run(args: &RunArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &RunArgs) -> anyhow::Result<CommandOutcome> {
     let report = match execute(args).await {
         Err(error) if args.json => RunReport::not_started(&error),
         report => report?,
@@ -90,10 +90,10 @@ pub(super) async fn run(args: &RunArgs) -> anyhow::Result<Done> {
         show(&report, &args.config.option(), &args.script)?;
     }
     Ok(match report.status {
-        RunStatus::Ok => Done::Yes,
+        RunStatus::Ok => CommandOutcome::Success,
         // The run waits only if it is kept.
-        RunStatus::NeedsApproval if report.run.is_some() => Done::Waits,
-        _ => Done::No,
+        RunStatus::NeedsApproval if report.run.is_some() => CommandOutcome::Waiting,
+        _ => CommandOutcome::Failure,
     })
 }
 
@@ -121,7 +121,7 @@ async fn execute(args: &RunArgs) -> anyhow::Result<RunReport> {
 }
 
 /// Returns the language of a script by the name of its file.
-fn language(script: &Path) -> Option<ScriptLanguage> {
+pub(super) fn language(script: &Path) -> Option<ScriptLanguage> {
     match script.extension()?.to_str()? {
         "star" => Some(ScriptLanguage::Starlark),
         "py" => Some(ScriptLanguage::Python),
@@ -131,7 +131,7 @@ fn language(script: &Path) -> Option<ScriptLanguage> {
 
 /// Explains why the meta-tool is missing. Without a tool for scripts there is no meta-tool to run
 /// them, and the error alone would report an unknown tool.
-fn explain(error: CallError, gateway: &Gateway) -> anyhow::Error {
+pub(super) fn explain(error: CallError, gateway: &Gateway) -> anyhow::Error {
     if error.code() != HostCode::NotFound {
         return error.into();
     }
@@ -156,7 +156,7 @@ async fn run_script(
         result = admitted.run() => result,
         () = cancelled => Err(CallError::cancelled()),
     };
-    Ok(RunReport::new(&result, Account::read(caller.ledger())))
+    Ok(RunReport::new(&result, LedgerReport::read(caller.ledger())))
 }
 
 impl RunReport {
@@ -175,7 +175,7 @@ impl RunReport {
         }
     }
 
-    fn new(result: &Result<ToolOutput, CallError>, account: Account) -> Self {
+    fn new(result: &Result<ToolOutput, CallError>, account: LedgerReport) -> Self {
         let structured = result.as_ref().ok().and_then(|output| output.structured.as_ref());
         let error = result.as_ref().err();
         let suspension = error.and_then(CallError::suspension);

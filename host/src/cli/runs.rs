@@ -20,8 +20,8 @@ use airlock_core::{
 use airlock_scripts::runs::{self, Decisions, EXECUTE, RunToken, Runs, document, summary};
 use airlock_store::runs::{RunError, ShownRun, StoredRun};
 use airlock_terminal::{
-    outcome::Done,
-    output::{self, Coded},
+    outcome::CommandOutcome,
+    output::{self, CodedFailure},
     session::{ConfigFile, ConfigOfGroup, ExecutorLoad, with_gateway},
 };
 
@@ -132,13 +132,13 @@ enum Action {
     Skip,
 }
 
-pub(super) async fn run(args: &RunsArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &RunsArgs) -> anyhow::Result<CommandOutcome> {
     match &args.command {
         RunsCommand::List(args) => list(args).await,
         RunsCommand::Show(args) => {
             let runs = kept(&args.config.load_of_gateway()?)?;
             show(&find(&runs, &args.run).await?, args.json)?;
-            Ok(Done::Yes)
+            Ok(CommandOutcome::Success)
         }
         RunsCommand::Cancel(args) => Box::pin(cancel(args)).await,
         RunsCommand::Approve(args) => Box::pin(decide(args, true)).await,
@@ -174,12 +174,12 @@ pub(super) async fn find(runs: &Runs, name: &str) -> anyhow::Result<ShownRun> {
     let name = output::one_line(name, 64);
     match found[..] {
         [one] => Ok(database.show_any_run(one).await?),
-        [] => Err(Coded::new(
+        [] => Err(CodedFailure::new(
             "run_not_found",
             format!("there is no run {name}; `airlock runs list` shows the runs"),
         )
         .into()),
-        _ => Err(Coded::new(
+        _ => Err(CodedFailure::new(
             "run_ambiguous",
             format!("{} runs begin with {name}; give more of the identifier", found.len()),
         )
@@ -187,7 +187,7 @@ pub(super) async fn find(runs: &Runs, name: &str) -> anyhow::Result<ShownRun> {
     }
 }
 
-async fn list(args: &RunListArgs) -> anyhow::Result<Done> {
+async fn list(args: &RunListArgs) -> anyhow::Result<CommandOutcome> {
     let runs = kept(&args.config.load_of_gateway()?)?;
     let database = runs.database().await?;
     let searched = if args.state.is_some() { SEARCHED } else { args.limit };
@@ -211,14 +211,14 @@ async fn list(args: &RunListArgs) -> anyhow::Result<Done> {
             }
         }
     }
-    Ok(Done::Yes)
+    Ok(CommandOutcome::Success)
 }
 
 fn has_state(summary: &Value, state: Option<&str>) -> bool {
     state.is_none_or(|state| summary["state"].as_str() == Some(state))
 }
 
-async fn cancel(args: &OneRunArgs) -> anyhow::Result<Done> {
+async fn cancel(args: &OneRunArgs) -> anyhow::Result<CommandOutcome> {
     let runs = kept(&args.config.load_of_gateway()?)?;
     let run = find(&runs, &args.run).await?;
     let own = runs.own(&Tenant::ANONYMOUS);
@@ -235,7 +235,7 @@ async fn cancel(args: &OneRunArgs) -> anyhow::Result<Done> {
     } else {
         output::line(&requested(id, runs.settings().bounds.lease))?;
     }
-    Ok(Done::Yes)
+    Ok(CommandOutcome::Success)
 }
 
 /// Describes a cancellation that another process has to act on, which looks for it when it renews its
@@ -245,7 +245,7 @@ fn requested(run: &str, lease: Duration) -> String {
     format!("{run}: cancellation requested; the process that runs it ends it within {seconds} s")
 }
 
-async fn decide(args: &DecideArgs, approves: bool) -> anyhow::Result<Done> {
+async fn decide(args: &DecideArgs, approves: bool) -> anyhow::Result<CommandOutcome> {
     let OneRunArgs { config, run, .. } = &args.one;
     let runs = kept(&config.load_of_gateway()?)?;
     let stored = find(&runs, run).await?;
@@ -280,7 +280,7 @@ async fn decide(args: &DecideArgs, approves: bool) -> anyhow::Result<Done> {
     Box::pin(resume(&args.one, decisions, &told.collect::<Vec<_>>())).await
 }
 
-async fn resolve(args: &ResolveArgs) -> anyhow::Result<Done> {
+async fn resolve(args: &ResolveArgs) -> anyhow::Result<CommandOutcome> {
     let OneRunArgs { config, run, .. } = &args.one;
     let stored = find(&kept(&config.load_of_gateway()?)?, run).await?.run;
     // As it is now: a command that is repeated finds another state.
@@ -299,7 +299,11 @@ async fn resolve(args: &ResolveArgs) -> anyhow::Result<Done> {
 }
 
 /// Stores decisions, prints the lines that describe them, and resumes the script in this process.
-async fn resume(args: &OneRunArgs, decisions: Decisions, told: &[String]) -> anyhow::Result<Done> {
+async fn resume(
+    args: &OneRunArgs,
+    decisions: Decisions,
+    told: &[String],
+) -> anyhow::Result<CommandOutcome> {
     let OneRunArgs { config, run, json } = args;
     let loaded = config.load_of_gateway()?;
     let runs = kept(&loaded)?;
@@ -332,7 +336,7 @@ async fn resume(args: &OneRunArgs, decisions: Decisions, told: &[String]) -> any
     if let (Some(suspension), false) = (suspension, *json) {
         output::hint(&next_step(&config.option(), suspension));
     }
-    Ok(if suspension.is_some() { Done::Waits } else { ended.is_ok().into() })
+    Ok(if suspension.is_some() { CommandOutcome::Waiting } else { ended.is_ok().into() })
 }
 
 /// Returns the command that resumes a suspended run.
@@ -371,7 +375,7 @@ fn explain(error: &RunError, run: &StoredRun) -> anyhow::Error {
         (RunError::Refused { .. }, _) => format!("{id} cannot be changed: {error}"),
         (RunError::Unavailable(_), _) => format!("{id}: {error}"),
     };
-    Coded::new(runs::code(error), message).into()
+    CodedFailure::new(runs::code(error), message).into()
 }
 
 fn show(run: &ShownRun, as_json: bool) -> anyhow::Result<()> {

@@ -1,7 +1,7 @@
 //! `airlock schema`.
 
 use airlock_config as config;
-use airlock_terminal::{outcome::Done, output};
+use airlock_terminal::{outcome::CommandOutcome, output};
 
 /// Print the JSON Schema of the configuration file
 ///
@@ -10,7 +10,7 @@ use airlock_terminal::{outcome::Done, output};
 #[command(after_help = "Example:\n  airlock schema > airlock.schema.json")]
 pub(super) struct SchemaArgs {}
 
-pub(super) fn run(_: &SchemaArgs) -> anyhow::Result<Done> {
+pub(super) fn run(_: &SchemaArgs) -> anyhow::Result<CommandOutcome> {
     output::document(&config::schema())?;
-    Ok(Done::Yes)
+    Ok(CommandOutcome::Success)
 }

@@ -16,7 +16,7 @@ use airlock_gateway::{Gateway, Reloader, command_line};
 use airlock_management::{NewKeyValue, SetupToken};
 use airlock_server::Settings;
 use airlock_terminal::{
-    outcome::Done,
+    outcome::CommandOutcome,
     output,
     session::ConfigFile,
     signals::{Hangups, Signals},
@@ -42,7 +42,7 @@ pub(super) struct ServeArgs {
     config: ConfigFile,
 }
 
-pub(super) async fn run(args: &ServeArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &ServeArgs) -> anyhow::Result<CommandOutcome> {
     let config = args.config.load()?;
     let mut export = Export::start(&config.telemetry)?;
     let served = Box::pin(serve(config, &mut export)).await;
@@ -50,7 +50,7 @@ pub(super) async fn run(args: &ServeArgs) -> anyhow::Result<Done> {
     served
 }
 
-async fn serve(mut config: Config, export: &mut Export) -> anyhow::Result<Done> {
+async fn serve(mut config: Config, export: &mut Export) -> anyhow::Result<CommandOutcome> {
     let signals = Signals::catch()?;
     let hangups = Hangups::catch()?;
     let manager = ServiceManager::from_environment();
@@ -73,7 +73,7 @@ async fn serve(mut config: Config, export: &mut Export) -> anyhow::Result<Done> 
     let setup_token = gateway.setup_token();
     let settings_read = command_line::settings_read(&gateway);
     tokio::select! {
-        served = gateway.serve() => Ok(served.map(|()| Done::Yes)?),
+        served = gateway.serve() => Ok(served.map(|()| CommandOutcome::Success)?),
         () = impatience(signals, stop, &manager) => bail!("stopped while requests were in flight"),
         never = reload_on(hangups, reloader, &manager) => match never {},
         never = manager.keep_alive() => match never {},

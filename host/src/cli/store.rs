@@ -5,7 +5,7 @@ mod copy;
 mod migrate;
 mod rekey;
 
-use airlock_terminal::{outcome::Done, session::ConfigOfGroup};
+use airlock_terminal::{outcome::CommandOutcome, session::ConfigOfGroup};
 
 /// Migrate the store of a configuration, copy it to another place, or seal its secrets anew
 ///
@@ -32,7 +32,7 @@ enum StoreCommand {
     Rekey(rekey::RekeyArgs),
 }
 
-pub(super) async fn run(args: &StoreArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &StoreArgs) -> anyhow::Result<CommandOutcome> {
     match &args.command {
         StoreCommand::Migrate(args) => migrate::run(args).await,
         StoreCommand::Copy(args) => copy::run(args).await,

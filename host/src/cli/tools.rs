@@ -13,7 +13,7 @@ use airlock_core::door::{
 use airlock_gateway::{Gateway, command_line};
 use airlock_strings::{nearest, visible, visible_line};
 use airlock_terminal::{
-    outcome::Done,
+    outcome::CommandOutcome,
     output,
     session::{self, ConfigFile, ExecutorLoad},
 };
@@ -61,7 +61,7 @@ pub(super) struct ToolsArgs {
     roles: Vec<String>,
 }
 
-pub(super) async fn run(args: &ToolsArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &ToolsArgs) -> anyhow::Result<CommandOutcome> {
     let config = args.config.load()?;
     let approval = config.agent.approval;
     session::with_gateway(
@@ -78,7 +78,7 @@ pub(super) async fn run(args: &ToolsArgs) -> anyhow::Result<Done> {
                 None if args.json => output::document(&document(gateway))?,
                 None => table(gateway, &args.config)?,
             }
-            Ok(Done::Yes)
+            Ok(CommandOutcome::Success)
         },
     )
     .await

@@ -25,7 +25,7 @@ use tokio::{
 
 use self::{sample::Sample, screen::Screen};
 use super::running::RunningGateway;
-use airlock_terminal::{outcome::Done, output, signals::Signals};
+use airlock_terminal::{outcome::CommandOutcome, output, signals::Signals};
 
 /// Time between two samples: more than the second for which a gateway shows the same metrics.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -54,7 +54,7 @@ pub(super) struct TopArgs {
     json: bool,
 }
 
-pub(super) async fn run(args: &TopArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &TopArgs) -> anyhow::Result<CommandOutcome> {
     if args.json {
         let sample = Sample::take(&args.gateway).await?;
         output::visible_document(&sample)?;
@@ -66,7 +66,7 @@ pub(super) async fn run(args: &TopArgs) -> anyhow::Result<Done> {
     } else {
         watch(&args.gateway).await?;
     }
-    Ok(Done::Yes)
+    Ok(CommandOutcome::Success)
 }
 
 /// Shows samples until a signal comes. Fails if there is no gateway at the beginning; later, it may be restarted.

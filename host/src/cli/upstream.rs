@@ -11,7 +11,7 @@ mod restart;
 mod reviews;
 mod show;
 
-use airlock_terminal::{outcome::Done, session::ConfigOfGroup};
+use airlock_terminal::{outcome::CommandOutcome, session::ConfigOfGroup};
 
 /// Show and restart MCP servers, log in at them, and accept changes of their tools
 ///
@@ -53,7 +53,7 @@ enum UpstreamCommand {
     Logout(logout::LogoutArgs),
 }
 
-pub(super) async fn run(args: &UpstreamArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &UpstreamArgs) -> anyhow::Result<CommandOutcome> {
     match &args.command {
         UpstreamCommand::Diff(args) => Box::pin(diff::run(args)).await,
         UpstreamCommand::Accept(args) => Box::pin(accept::run(args)).await,

@@ -117,6 +117,11 @@ impl Guests {
         self.place(directory, name, |guest| self.compile(guest, "wasm32-wasip2", &[]))
     }
 
+    /// Compiles a guard, which imports nothing, to `OUT_DIR`/<directory's name>.wasm, and returns that path.
+    pub fn guard(&self, directory: &Path) -> Result<PathBuf, String> {
+        self.place(directory, &name(directory), |guest| self.compile_module(guest))
+    }
+
     /// Compiles the script executor `plugins/<name>` to a component, which still has to be
     /// prepared.
     pub fn executor(&self, name: &str) -> Result<PathBuf, String> {

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use crate::hints::quoted_list;
+use crate::{SourceCall, WrongCall, hints::quoted_list};
 
 /// One tool as the script sees it: `namespace.name(…)`, or `name(…)` if it is a global function.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +86,13 @@ pub trait Catalogue: Send + Sync {
 
     /// Returns the names of all global functions.
     fn functions(&self) -> Vec<String>;
+
+    /// Returns those calls of a source that would fail if the script reached them. A list of tools without
+    /// schemas knows of none.
+    fn check(&self, calls: &[SourceCall]) -> Vec<WrongCall> {
+        let _ = calls;
+        Vec::new()
+    }
 }
 
 /// The tools of one run. Cheap to clone.
@@ -190,6 +197,11 @@ impl Bindings {
     /// Returns the names of the tools of a namespace.
     pub fn names(&self, namespace: &str) -> Vec<String> {
         self.0.catalogue.names(namespace)
+    }
+
+    /// Returns those calls of the script that would fail if it reached them, as [`Catalogue::check`].
+    pub fn check(&self, calls: &[SourceCall]) -> Vec<WrongCall> {
+        if calls.is_empty() { Vec::new() } else { self.0.catalogue.check(calls) }
     }
 
     /// Returns the names of all namespaces, each once.

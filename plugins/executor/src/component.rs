@@ -21,7 +21,7 @@ use self::wit::airlock::types::types::{
 use self::wit::exports::airlock::executor::executor;
 use crate::{
     Answer, Binding, Bindings, Catalogue, Failure, FailureKind, Language, Request, Script,
-    ToolError, Tools,
+    SourceCall, SourceValue, ToolError, Tools, WrongCall,
 };
 
 #[expect(
@@ -156,6 +156,44 @@ impl Catalogue for All {
 
     fn functions(&self) -> Vec<String> {
         bindings::functions()
+    }
+
+    fn check(&self, calls: &[SourceCall]) -> Vec<WrongCall> {
+        let calls: Vec<_> = calls.iter().map(source_call_for_host).collect();
+        bindings::check(&calls).into_iter().map(Into::into).collect()
+    }
+}
+
+fn source_call_for_host(call: &SourceCall) -> bindings::SourceCall {
+    let arguments = call.arguments.iter();
+    bindings::SourceCall {
+        namespace: call.namespace.clone(),
+        name: call.name.clone(),
+        arguments: arguments
+            .map(|(name, value)| bindings::SourceArgument {
+                name: name.clone(),
+                value: value_for_host(value),
+            })
+            .collect(),
+        is_open: call.is_open,
+        mistake: call.mistake.clone(),
+    }
+}
+
+fn value_for_host(value: &SourceValue) -> bindings::SourceValue {
+    match value {
+        SourceValue::Unknown => bindings::SourceValue::Unknown,
+        SourceValue::Known(json) => bindings::SourceValue::Known(json.clone()),
+        SourceValue::Part { call, keys } => {
+            bindings::SourceValue::Part(bindings::ResultPart { call: *call, keys: keys.clone() })
+        }
+    }
+}
+
+impl From<bindings::WrongCall> for WrongCall {
+    fn from(wrong: bindings::WrongCall) -> Self {
+        let bindings::WrongCall { call, message, hint, by_tool } = wrong;
+        Self { call, message, hint, by_tool }
     }
 }
 

@@ -6,6 +6,7 @@
 //! - [`Language`]: a [`Script`] and its [`Tools`] in, JSON or a [`Failure`] out
 //! - [`Bindings`]: the tools of a run by their names in the script, looked up when the script first
 //!   uses each
+//! - [`SourceCall`]: calls as the source shows them, which are looked at before the first is made
 //! - [`json`]: values of a script to JSON
 //! - [`traceback`], [`first_hint`]: a [`Failure`] as people and models read it
 //! - [`calendar`], [`floats`]: days, and numbers as text
@@ -24,6 +25,7 @@ mod heap;
 mod hints;
 pub mod json;
 mod lines;
+mod source_calls;
 #[cfg(not(target_arch = "wasm32"))]
 #[doc(hidden)]
 pub mod testing;
@@ -35,6 +37,7 @@ pub use failure::{Failure, FailureKind, traceback};
 pub use heap::reserve_heap;
 pub use hints::{Hint, first_hint, hint};
 pub use lines::Lines;
+pub use source_calls::{SourceCall, SourcePlace, SourceValue, WrongCall, refused_calls};
 pub use tools::{Answer, Request, ToolError, Tools};
 pub use warm_up::warm_up;
 

@@ -41,18 +41,13 @@ impl Files {
     }
 
     fn answer(request: Request) -> Result<Answer, ToolError> {
-        let argument = |name: &str| {
-            let arguments: serde_json::Value =
-                serde_json::from_str(&request.arguments).expect("arguments are JSON");
-            arguments[name].as_str().unwrap_or_default().to_owned()
-        };
         match request.tool.as_str() {
             "files-read_file" => Ok(Answer::Text(request.arguments)),
-            "files-number" => Ok(Answer::Text(argument("n"))),
+            "files-number" => Ok(Answer::Text(argument(&request, "n"))),
             "files-broken" => Ok(Answer::Json("{".into())),
             "files-fail_with" => Err(ToolError {
                 kind: "denied".into(),
-                message: argument("text"),
+                message: argument(&request, "text"),
                 ..ToolError::default()
             }),
             _ => Err(ToolError {
@@ -137,6 +132,13 @@ pub fn check_hints<L: Language>(scripts: &[(&str, &str)]) {
     }
 }
 
+/// Returns an argument that is a text; an empty one if it is not there.
+fn argument(request: &Request, name: &str) -> String {
+    let arguments: serde_json::Value =
+        serde_json::from_str(&request.arguments).expect("arguments are JSON");
+    arguments[name].as_str().unwrap_or_default().to_owned()
+}
+
 /// Checks what scripts may expect of every executor.
 pub fn check_language<L: Language>() {
     L::prepare();
@@ -151,9 +153,9 @@ pub fn check_language<L: Language>() {
 /// Printed lines arrive one by one, even if the script fails later.
 fn check_printing<L: Language>() {
     let lines = RefCell::new(Vec::new());
-    let print = |line: &str| lines.borrow_mut().push(line.to_owned());
     let source = "print('a', 1)\nprint('b\\nc')\nprint()\nprint('d', end='')\nprint('e', 2, sep='-', end='')\n1 // 0";
-    run::<L>(source, &Files::default(), &print).expect_err("it divides by zero");
+    run::<L>(source, &Files::default(), &|line: &str| lines.borrow_mut().push(line.to_owned()))
+        .expect_err("it divides by zero");
     assert_eq!(*lines.borrow(), ["a 1", "b", "c", "", "de-2"]);
 }
 

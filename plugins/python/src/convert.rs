@@ -33,11 +33,11 @@ pub(crate) fn inputs(json: &str) -> Result<BTreeMap<String, MontyObject>, String
 fn value(json: JsonValue<'_>) -> MontyObject {
     match json {
         JsonValue::Null => MontyObject::None,
-        JsonValue::Bool(it) => MontyObject::Bool(it),
-        JsonValue::Int(it) => MontyObject::Int(it),
-        JsonValue::BigInt(it) => MontyObject::BigInt(it),
-        JsonValue::Float(it) => MontyObject::Float(it),
-        JsonValue::Str(it) => MontyObject::String(it.into_owned()),
+        JsonValue::Bool(value) => MontyObject::Bool(value),
+        JsonValue::Int(number) => MontyObject::Int(number),
+        JsonValue::BigInt(number) => MontyObject::BigInt(number),
+        JsonValue::Float(number) => MontyObject::Float(number),
+        JsonValue::Str(text) => MontyObject::String(text.into_owned()),
         JsonValue::Array(items) => {
             // Nothing else holds what was just parsed, so that this does not clone.
             let items = Arc::unwrap_or_clone(items);
@@ -71,25 +71,31 @@ pub(crate) fn to_object<'v>(
 fn write(out: &mut Writer, value: &MontyObject) -> Result<(), Unfit> {
     match value {
         MontyObject::None => out.verbatim("null"),
-        MontyObject::Bool(it) => out.scalar(it),
-        MontyObject::Int(it) => out.scalar(it),
-        MontyObject::BigInt(it) => out.integer(&it.to_string()),
-        MontyObject::Float(it) if it.is_finite() => out.scalar(it),
+        MontyObject::Bool(value) => out.scalar(value),
+        MontyObject::Int(number) => out.scalar(number),
+        MontyObject::BigInt(number) => out.integer(&number.to_string()),
+        MontyObject::Float(number) if number.is_finite() => out.scalar(number),
         MontyObject::Float(_) => return Err(Unfit::NotFinite),
-        MontyObject::Repr(it) if it.starts_with("<function ") => {
-            return Err(Unfit::Function(it.split('\'').nth(1).unwrap_or_default().to_owned()));
+        MontyObject::Repr(repr) if repr.starts_with("<function ") => {
+            return Err(Unfit::Function(repr.split('\'').nth(1).unwrap_or_default().to_owned()));
         }
-        MontyObject::String(it) | MontyObject::Path(it) | MontyObject::Repr(it) => out.scalar(it),
+        MontyObject::String(text) | MontyObject::Path(text) | MontyObject::Repr(text) => {
+            out.scalar(text);
+        }
         MontyObject::List(items)
         | MontyObject::Tuple(items)
         | MontyObject::Set(items)
         | MontyObject::FrozenSet(items)
         | MontyObject::NamedTuple { values: items, .. } => return out.array(items, write),
         MontyObject::Dict(pairs) => return write_dict(out, pairs.into_iter()),
-        MontyObject::ClassInstance(it) => return write_dict(out, (&it.attrs).into_iter()),
+        MontyObject::ClassInstance(object) => {
+            return write_dict(out, (&object.attrs).into_iter());
+        }
         MontyObject::Cycle(..) => return Err(Unfit::Deep),
         MontyObject::Function { name, .. } => return Err(Unfit::uncalled(name.clone())),
-        MontyObject::BuiltinFunction(it) => return Err(Unfit::Function(it.to_string())),
+        MontyObject::BuiltinFunction(function) => {
+            return Err(Unfit::Function(function.to_string()));
+        }
         other => out.scalar(&text(other)),
     }
     Ok(())
@@ -111,26 +117,30 @@ fn write_dict<'v>(
 /// ISO 8601, and anything else as its `repr`.
 fn text(value: &MontyObject) -> Cow<'_, str> {
     match value {
-        MontyObject::String(it) | MontyObject::Path(it) | MontyObject::Repr(it) => it.into(),
+        MontyObject::String(text) | MontyObject::Path(text) | MontyObject::Repr(text) => {
+            text.into()
+        }
         MontyObject::Bool(true) => "true".into(),
         MontyObject::Bool(false) => "false".into(),
         MontyObject::None => "null".into(),
-        MontyObject::Date(it) => format!("{:04}-{:02}-{:02}", it.year, it.month, it.day).into(),
-        MontyObject::DateTime(it) => moment(it).into(),
+        MontyObject::Date(date) => {
+            format!("{:04}-{:02}-{:02}", date.year, date.month, date.day).into()
+        }
+        MontyObject::DateTime(time) => moment(time).into(),
         other => other.py_repr().into(),
     }
 }
 
 /// Formats a date and time like `isoformat`.
-fn moment(it: &MontyDateTime) -> String {
+fn moment(time: &MontyDateTime) -> String {
     let mut text = format!(
         "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}",
-        it.year, it.month, it.day, it.hour, it.minute, it.second
+        time.year, time.month, time.day, time.hour, time.minute, time.second
     );
-    if it.microsecond > 0 {
-        let _ = write!(text, ".{:06}", it.microsecond);
+    if time.microsecond > 0 {
+        let _ = write!(text, ".{:06}", time.microsecond);
     }
-    if let Some(offset) = it.offset_seconds {
+    if let Some(offset) = time.offset_seconds {
         let sign = if offset < 0 { '-' } else { '+' };
         let minutes = offset.unsigned_abs() / 60;
         let _ = write!(text, "{sign}{:02}:{:02}", minutes / 60, minutes % 60);

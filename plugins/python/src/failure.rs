@@ -2,14 +2,17 @@
 
 use std::fmt::Write as _;
 
-use airlock_executor::{Failure, FailureKind, ToolError, traceback};
+use airlock_executor::{
+    Failure, FailureKind, Script, SourcePlace, ToolError, refused_calls, traceback,
+};
 use monty_types::{CodeLoc, ExcType, MontyException, StackFrame};
 
 use crate::hints;
+use crate::lower::Lowered;
 use crate::lower::lacks::{self, Lack};
 use crate::lower::source::Text;
-use crate::lower::{Lowered, TOOL_ERROR};
-use crate::session::{self, Session};
+use crate::protocol::{TOOL_ERROR, TOOL_ERROR_TYPE};
+use crate::session::Session;
 
 /// Lines of a tool's message that are shown after its first, and their bytes.
 const MAX_DETAILS: usize = 10;
@@ -45,7 +48,7 @@ pub(crate) fn run_failure(
     session: &Session<'_>,
 ) -> Failure {
     let text = error.message().unwrap_or_default();
-    if error.exc_type() == session::TOOL_ERROR
+    if error.exc_type() == TOOL_ERROR_TYPE
         && let Some((tool, failure)) = session.raised(text)
     {
         let message = one_line(&format!("{tool}: {}", failure.message));
@@ -61,6 +64,21 @@ pub(crate) fn run_failure(
 /// not call it; `None` if there is no such place.
 pub(crate) fn refusal(file: &str, lowered: &Lowered<'_>) -> Option<Failure> {
     Some(lack_failure(file, &lowered.text, lowered.refused.first()?, &lowered.refused))
+}
+
+/// Returns the failure of a script that does not run because of its calls; `None` if none of them is wrong.
+pub(crate) fn wrong_calls(script: &Script, lowered: &Lowered<'_>) -> Option<Failure> {
+    let Script { name, source, bindings, .. } = script;
+    refused_calls(&lowered.calls, &bindings.check(&lowered.calls), |out, range| {
+        let before = &source[..range.start];
+        let line = u32::try_from(before.matches('\n').count()).map_or(u32::MAX, |line| line + 1);
+        let start = before.rsplit('\n').next().unwrap_or_default().chars().count();
+        let column = u32::try_from(start).map_or(u32::MAX, |column| column + 1);
+        let length = u32::try_from(source[range.clone()].chars().count()).unwrap_or(u32::MAX);
+        let _ = writeln!(out, "  File \"{name}\", line {line}");
+        point(out, lowered.text.line(line), column, column.saturating_add(length));
+        SourcePlace { line, column }
+    })
 }
 
 /// Creates the failure of a script that ran, and dropped a call of this tool before it was made.
@@ -186,8 +204,7 @@ fn renamed(mut message: String, source: &str) -> String {
             message = message.replace(own, known);
         }
     }
-    for (own, known) in
-        [(&*session::TOOL_ERROR.to_string(), TOOL_ERROR), ("monty", "the interpreter")]
+    for (own, known) in [(&*TOOL_ERROR_TYPE.to_string(), TOOL_ERROR), ("monty", "the interpreter")]
     {
         if !source.contains(own) {
             message = message.replace(own, known);

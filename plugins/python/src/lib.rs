@@ -20,6 +20,8 @@
 //!   changed script calls), `lower::names` (what the script binds), `lower::lacks` (what is missing),
 //!   `lower::unawaited` (what is never called or awaited), `lower::syntax` (the tree and the tokens of the
 //!   script) and `lower::source` (places in the changed text and in the script)
+//! - `protocol`: names and values by which a changed script asks its session
+//! - `source_calls`: the calls that the source shows, which are looked at before the first is made
 //! - `clock`: the moment that a run sees, if it sees one
 //! - `convert`: JSON to Python values and back
 //! - `failure`, `hints`: a failed script as people and models read it
@@ -32,8 +34,11 @@ mod convert;
 mod failure;
 mod hints;
 mod lower;
+mod protocol;
 mod run;
 mod session;
+#[path = "../../executor/syntax/calls.rs"]
+mod source_calls;
 mod tool;
 
 /// The language of this executor.

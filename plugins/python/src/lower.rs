@@ -25,7 +25,7 @@ mod unawaited;
 
 use std::collections::BTreeMap;
 
-use airlock_executor::{Bindings, Script};
+use airlock_executor::{Bindings, Script, SourceCall};
 use monty_types::MontyObject;
 use ruff_python_ast::Stmt;
 use ruff_python_ast::token::TokenKind;
@@ -34,29 +34,7 @@ use ruff_python_parser::parse_module;
 use self::lacks::Lack;
 use self::source::{Edit, Text};
 use self::syntax::Syntax;
-
-/// First argument of a call that the script awaits. The call is made when the script waits, at the
-/// same time as the others that it waits for.
-pub(crate) const LATER: MontyObject = MontyObject::Ellipsis;
-/// [`LATER`] as it is written into a call.
-const LATER_TEXT: &str = "...";
-/// The class of what an awaited call gives if its tool failed.
-pub(crate) const FAILED: &str = "_airlock_failed";
-/// Function that a changed script calls with an object of that class, to raise the failure.
-pub(crate) const RAISE: &str = "_airlock_raise";
-/// Function that a changed script calls with a caught exception. Returns an object with the
-/// exception's attributes, because the interpreter's exceptions have none.
-pub(crate) const CAUGHT: &str = "_airlock_caught";
-/// Function that a changed script calls with a caught exception, to write it for people. Returns
-/// `None` for those that the interpreter writes itself.
-pub(crate) const SHOWN: &str = "_airlock_shown";
-/// Function that a changed script calls for `format % value`, by way of the prelude's
-/// `_airlock_percent`.
-pub(crate) const PERCENT: &str = "_airlock_formatted";
-/// Start of the names under which a changed script finds the global functions and the inputs of its run.
-pub(crate) const GIVEN: &str = "_airlock_given_";
-/// The type that tools raise, as scripts write it.
-pub(crate) const TOOL_ERROR: &str = "ToolError";
+use crate::source_calls::source_calls;
 
 /// A script as the interpreter takes it.
 pub(crate) struct Lowered<'a> {
@@ -65,8 +43,10 @@ pub(crate) struct Lowered<'a> {
     /// Names and functions that a script may not have, or values that it never awaits, and tools that
     /// it names and does not call.
     pub(crate) refused: Vec<Lack>,
-    /// Whether the value of the script is that of its last statement, an expression.
+    /// True if the value of the script is that of its last statement, an expression.
     pub(crate) ends_with_value: bool,
+    /// The calls of tools that the source shows.
+    pub(crate) calls: Vec<SourceCall>,
 }
 
 impl<'a> Lowered<'a> {
@@ -85,12 +65,13 @@ impl<'a> Lowered<'a> {
         let (edits, prelude) = changes(&syntax, bindings);
         let refused = unawaited::find(&syntax, bindings);
         let ends_with_value = script.last_expression && ends_with_value(&syntax);
-        Self { text: Text::new(source, prelude, edits), refused, ends_with_value }
+        let calls = source_calls(syntax.body, bindings, &|name| inputs.contains_key(name));
+        Self { text: Text::new(source, prelude, edits), refused, ends_with_value, calls }
     }
 
     fn unchanged(source: &'a str, refused: Vec<Lack>) -> Self {
         let text = Text::new(source, String::new(), Vec::new());
-        Self { text, refused, ends_with_value: false }
+        Self { text, refused, ends_with_value: false, calls: Vec::new() }
     }
 
     /// Returns the program whose value is that of the script's `result`, which is `None` if the script

@@ -32,7 +32,7 @@ impl Language for Python {
         let inputs = inputs.map_err(Failure::unfit_inputs)?.unwrap_or_default();
         let lowered = Lowered::new(script, &inputs);
         let mut session = Session::new(script, inputs, tools);
-        let mut output = Output(Lines::new(print));
+        let mut output = InterpreterOutput(Lines::new(print));
         let ended = evaluate(script, &lowered, &mut session, &mut output);
         output.0.finish();
         let ended = ended?;
@@ -52,7 +52,7 @@ fn evaluate(
     script: &Script,
     lowered: &Lowered<'_>,
     session: &mut Session<'_>,
-    output: &mut Output<'_>,
+    output: &mut InterpreterOutput<'_>,
 ) -> Result<MontyObject, Failure> {
     if let Some(failure) = failure::refusal(&script.name, lowered) {
         return Err(failure);
@@ -61,6 +61,9 @@ fn evaluate(
     let limits = ResourceLimits::default().max_recursion_depth(MAX_FRAMES);
     let program = MontyRun::new(lowered.program(), &script.name, Vec::new(), options)
         .map_err(|error| failure::compile_failure(&error, lowered))?;
+    if let Some(failure) = failure::wrong_calls(script, lowered) {
+        return Err(failure);
+    }
     let ended = program
         .start(Vec::new(), ResourceTracker::new(limits), PrintWriter::Callback(output))
         .and_then(|progress| session.drive(progress, output));
@@ -68,9 +71,9 @@ fn evaluate(
 }
 
 /// The output of the interpreter.
-struct Output<'a>(Lines<'a>);
+struct InterpreterOutput<'a>(Lines<'a>);
 
-impl PrintWriterCallback for Output<'_> {
+impl PrintWriterCallback for InterpreterOutput<'_> {
     fn stdout_write(&mut self, output: Cow<'_, str>) -> Result<(), MontyException> {
         self.0.push(&output);
         Ok(())

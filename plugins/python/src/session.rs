@@ -12,13 +12,13 @@ use monty_types::{
 };
 
 use crate::clock::Clock;
-use crate::lower::{CAUGHT, FAILED, GIVEN, LATER, PERCENT, RAISE, SHOWN, percent};
+use crate::convert;
+use crate::lower::percent;
+use crate::protocol::{
+    CAUGHT, FAILED, GIVEN, LATER, PERCENT, RAISE, SHOWN, TOOL_ERROR, TOOL_ERROR_TYPE,
+};
 use crate::tool::{self, class, object};
-use crate::{convert, lower};
 
-/// The interpreter's type of a tool's failure, because scripts cannot have exceptions of their own.
-/// Nothing else raises it: what a run refuses is a [`REFUSED`].
-pub(crate) const TOOL_ERROR: ExcType = ExcType::OSError;
 /// The interpreter's type of a refusal.
 const REFUSED: ExcType = ExcType::RuntimeError;
 
@@ -39,12 +39,12 @@ pub(crate) struct Session<'a> {
     /// Calls that the script has made and not yet awaited, by the interpreter's numbers.
     later: BTreeMap<u32, (Arc<Binding>, Request)>,
     /// Failures of tools, in the order in which they were raised.
-    raised: Vec<Raised>,
+    raised: Vec<RaisedFailure>,
 }
 
 /// A failure of a tool that the script has seen.
 #[derive(Clone)]
-struct Raised {
+struct RaisedFailure {
     /// The tool as the script writes it.
     tool: String,
     failure: ToolError,
@@ -231,7 +231,7 @@ impl<'a> Session<'a> {
     /// Raises the failure of an awaited call.
     fn raise(&mut self, arguments: &[MontyObject]) -> ExtFunctionResult {
         let at = match arguments {
-            [MontyObject::ClassInstance(it)] => match it.attrs.iter().next() {
+            [MontyObject::ClassInstance(object)] => match object.attrs.iter().next() {
                 Some((_, MontyObject::Int(at))) => usize::try_from(*at).ok(),
                 _ => None,
             },
@@ -243,7 +243,7 @@ impl<'a> Session<'a> {
                 let raised = self.raised[at].clone();
                 let message = raised.failure.message.clone();
                 self.raised.push(raised);
-                error(TOOL_ERROR, message)
+                error(TOOL_ERROR_TYPE, message)
             }
             None => error(ExcType::TypeError, format!("{RAISE} takes a failure")),
         }
@@ -258,8 +258,8 @@ impl<'a> Session<'a> {
             Ok(value) => ExtFunctionResult::Return(value),
             Err(failure) => {
                 let message = failure.message.clone();
-                self.raised.push(Raised { tool: binding.to_string(), failure });
-                error(TOOL_ERROR, message)
+                self.raised.push(RaisedFailure { tool: binding.to_string(), failure });
+                error(TOOL_ERROR_TYPE, message)
             }
         }
     }
@@ -267,7 +267,9 @@ impl<'a> Session<'a> {
     /// Returns the names of a namespace's tools, sorted, for `dir`.
     fn listed(&self, arguments: &[MontyObject]) -> ExtFunctionResult {
         let namespace = match arguments {
-            [MontyObject::ClassInstance(it)] => tool::name_of(self.bindings, it.instance_id),
+            [MontyObject::ClassInstance(object)] => {
+                tool::name_of(self.bindings, object.instance_id)
+            }
             _ => None,
         };
         let Some(namespace) = namespace else {
@@ -292,9 +294,9 @@ impl<'a> Session<'a> {
     /// Writes a `ToolError` with its kind; `None` for any other value.
     fn shown(&self, arguments: &[MontyObject]) -> MontyObject {
         match arguments {
-            [MontyObject::Exception { exc_type, arg }] if *exc_type == TOOL_ERROR => {
+            [MontyObject::Exception { exc_type, arg }] if *exc_type == TOOL_ERROR_TYPE => {
                 let ToolError { kind, message, .. } = self.failure(arg.as_deref());
-                MontyObject::String(format!("{}: {message} (kind: {kind})", lower::TOOL_ERROR))
+                MontyObject::String(format!("{TOOL_ERROR}: {message} (kind: {kind})"))
             }
             _ => MontyObject::None,
         }
@@ -304,8 +306,8 @@ impl<'a> Session<'a> {
     /// tool failed, and none otherwise.
     fn caught(&self, arguments: &[MontyObject]) -> MontyObject {
         let (name, attributes) = match arguments {
-            [MontyObject::Exception { exc_type, arg }] if *exc_type == TOOL_ERROR => {
-                (lower::TOOL_ERROR.to_owned(), attributes(self.failure(arg.as_deref())))
+            [MontyObject::Exception { exc_type, arg }] if *exc_type == TOOL_ERROR_TYPE => {
+                (TOOL_ERROR.to_owned(), attributes(self.failure(arg.as_deref())))
             }
             [MontyObject::Exception { exc_type, .. }] => (exc_type.to_string(), Vec::new()),
             // Not bound by `except` any more.

@@ -3,9 +3,10 @@
 //! Starlark's standard functions, and others that models expect. None of them reaches outside the
 //! script; `breakpoint` and the interpreter's internals are left out.
 
-use airlock_executor::Request;
 use std::sync::OnceLock;
 
+use airlock_executor::Request;
+use airlock_starlark_library::{StringIo, misuse, register, text};
 use starlark::Error;
 use starlark::environment::{Globals, GlobalsBuilder, LibraryExtension};
 use starlark::eval::Evaluator;
@@ -16,9 +17,6 @@ use starlark::values::structs::AllocStruct;
 use starlark::values::tuple::{TupleRef, UnpackTuple};
 use starlark::values::{Heap, Value, ValueLike as _};
 
-use crate::library::io::StringIo;
-use crate::library::text;
-use crate::library::values::misuse;
 use crate::tool::{Callable, Session, ToolFailure};
 
 /// Calls of one block that the host has in flight at the same time. A smaller `limit` needs blocks of
@@ -31,11 +29,7 @@ pub(crate) fn globals() -> &'static Globals {
     static GLOBALS: OnceLock<Globals> = OnceLock::new();
     GLOBALS.get_or_init(|| {
         let extensions = [LibraryExtension::StructType, LibraryExtension::Partial];
-        GlobalsBuilder::extended_by(&extensions)
-            .with(crate::library::register)
-            .with(calls)
-            .with(output)
-            .build()
+        GlobalsBuilder::extended_by(&extensions).with(register).with(calls).with(output).build()
     })
 }
 

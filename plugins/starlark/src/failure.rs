@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use airlock_executor::{Bindings, Failure, FailureKind, traceback};
+use airlock_executor::{
+    Bindings, Failure, FailureKind, Script, SourceCall, SourcePlace, refused_calls, traceback,
+};
 use starlark::codemap::Span;
 use starlark::{Error, ErrorKind};
 
@@ -29,6 +31,17 @@ impl<'a> Source<'a> {
         let origin = self.map.origin(span.begin().get()..span.end().get())?;
         Some((Place::find(self.text, origin.start), origin.len()))
     }
+}
+
+/// Returns the failure of a script that does not run because of its calls; `None` if none of them is wrong.
+pub(crate) fn wrong_calls(script: &Script, calls: &[SourceCall]) -> Option<Failure> {
+    refused_calls(calls, &script.bindings.check(calls), |out, range| {
+        let place = Place::find(&script.source, range.start);
+        out.push_str(&place.snippet(&script.name, range.len()));
+        let [line, column] =
+            [place.line, place.column].map(|at| u32::try_from(at).unwrap_or(u32::MAX));
+        SourcePlace { line, column }
+    })
 }
 
 /// Converts `error` to a failure for the reader of the script.

@@ -11,9 +11,9 @@
 //! - `run`: a script from source to result
 //! - `tool`: tools as a script sees them: `files.read_file(path = "a")`
 //! - `lower`: Python that Starlark lacks, rewritten before the run
-//! - `library`: Python's library on Starlark's values
+//! - `airlock-starlark-library`, a crate of its own: Python's library on Starlark's values, and JSON to values and back
+//! - `source_calls`: the calls that the source shows, which are looked at before the first is made
 //! - `builtins`: the global functions, of this crate and of Starlark
-//! - `convert`: JSON to Starlark values and back
 //! - `hints`: hints for Python that Starlark lacks
 //! - `component`: the WIT world around the interpreter, in WebAssembly alone
 
@@ -21,23 +21,13 @@
 mod builtins;
 #[cfg(target_arch = "wasm32")]
 mod component;
-mod convert;
 mod failure;
 mod hints;
-#[expect(
-    unsafe_code,
-    reason = "the derives and iterators of Starlark values implement unsafe traits and functions"
-)]
-#[expect(
-    clippy::unnecessary_wraps,
-    clippy::elidable_lifetime_names,
-    reason = "Starlark's macros require results and the lifetime of values"
-)]
-#[expect(clippy::format_push_string, reason = "texts are short, and this reads best")]
-mod library;
 #[expect(clippy::format_push_string, reason = "texts are short, and this reads best")]
 mod lower;
 mod run;
+#[path = "../../executor/syntax/calls.rs"]
+mod source_calls;
 #[expect(
     unsafe_code,
     reason = "the derives that make a Starlark value implement unsafe marker traits"

@@ -26,7 +26,7 @@ mod scope;
 mod statements;
 mod strings;
 
-use airlock_executor::{Bindings, Script};
+use airlock_executor::{Bindings, Script, SourceCall};
 use ruff_python_ast::token::{Token, TokenKind};
 use ruff_python_ast::{ModModule, Stmt};
 use ruff_python_parser::Parsed;
@@ -37,6 +37,7 @@ pub(crate) use self::expressions::plain_name;
 use self::map::Map;
 use self::refused::Refusal;
 use self::scope::{Facts, Scopes};
+use crate::source_calls::source_calls;
 
 /// Prefix of every name that lowering adds.
 pub(crate) const OWN: &str = "__py_";
@@ -57,6 +58,8 @@ pub(crate) struct Lowered {
     pub(crate) map: Map,
     /// Whether the value of the script is that of its last statement, an expression.
     pub(crate) ends_with_value: bool,
+    /// The calls of tools that the source shows.
+    pub(crate) calls: Vec<SourceCall>,
 }
 
 /// Lowers a script that has these inputs. Fails with everything in it that cannot be run, in the order of
@@ -100,7 +103,8 @@ pub(crate) fn lower(
     lowering.module(body, &given, ends_with_value);
     let Lowering { out, map, mut refusals, .. } = lowering;
     if refusals.is_empty() {
-        return Ok(Lowered { text: out, map, ends_with_value });
+        let calls = source_calls(body, bindings, &|name| inputs.contains_key(name));
+        return Ok(Lowered { text: out, map, ends_with_value, calls });
     }
     refusals.sort_by_key(|refusal| refusal.range.start());
     Err(refusals)

@@ -1,6 +1,7 @@
 //! Runs one script from source to result.
 
 use airlock_executor::{Failure, Language, Script, Tools, reserve_heap, warm_up};
+use airlock_starlark_library::{Patterns, convert};
 use serde_json::{Map, Value as Json};
 use starlark::ErrorKind;
 use starlark::environment::Module;
@@ -9,8 +10,7 @@ use starlark::syntax::{AstModule, Dialect, DialectTypes};
 use starlark::values::Value;
 
 use crate::builtins;
-use crate::convert;
-use crate::failure::{Source, describe};
+use crate::failure::{self, Source, describe};
 use crate::tool::{self, Session};
 use crate::{Starlark, lower};
 
@@ -44,8 +44,11 @@ impl Language for Starlark {
     ) -> Result<Option<String>, Failure> {
         let Script { name, source, bindings, .. } = script;
         let inputs = read_inputs(script)?;
-        let lower::Lowered { text, map, ends_with_value } = lower::lower(script, &inputs)
+        let lower::Lowered { text, map, ends_with_value, calls } = lower::lower(script, &inputs)
             .map_err(|refusals| lower::refused::failure(name, source, &refusals))?;
+        if let Some(refusal) = failure::wrong_calls(script, &calls) {
+            return Err(refusal);
+        }
         let source = Source { file: name, text: source, map: &map };
         Module::with_temp_heap(|module| {
             tool::bind(bindings, &module);
@@ -83,12 +86,14 @@ fn evaluate<'v>(
     session: &Session<'_>,
 ) -> starlark::Result<Value<'v>> {
     let ast = AstModule::parse(name, text, &DIALECT)?;
+    let mut patterns = Patterns::default();
     let mut evaluator = Evaluator::new(module);
     evaluator
         .set_max_callstack_size(MAX_FRAMES)
         .map_err(ErrorKind::Internal)
         .map_err(starlark::Error::new_kind)?;
     evaluator.extra = Some(session);
+    evaluator.extra_mut = Some(&mut patterns);
     evaluator.eval_module(ast, builtins::globals())
 }
 

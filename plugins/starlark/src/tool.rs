@@ -10,6 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use airlock_executor::{Answer, Binding, Bindings, Lines, Request, ToolError, Tools};
+use airlock_starlark_library::{as_dict, convert, text};
 use allocative::Allocative;
 use starlark::environment::Module;
 use starlark::eval::{Arguments, Evaluator};
@@ -19,24 +20,19 @@ use starlark::values::{
 };
 use starlark::{Error, starlark_simple_value};
 
-use crate::library::regex::Patterns;
-use crate::library::text;
-use crate::library::values::as_dict;
-use crate::{convert, lower};
+use crate::lower;
 
 /// State of a run that its functions reach through the evaluator.
 #[derive(ProvidesStaticType)]
 pub(crate) struct Session<'a> {
     pub(crate) tools: &'a dyn Tools,
     lines: RefCell<Lines<'a>>,
-    /// Regular expressions that were compiled.
-    pub(crate) patterns: RefCell<Patterns>,
 }
 
 impl<'a> Session<'a> {
     pub(crate) fn new(tools: &'a dyn Tools, print: &'a dyn Fn(&str)) -> Self {
         let lines = RefCell::new(Lines::new(print));
-        Self { tools, lines, patterns: RefCell::default() }
+        Self { tools, lines }
     }
 
     pub(crate) fn from_evaluator<'e>(evaluator: &'e Evaluator<'_, '_, 'a>) -> &'e Self {
@@ -84,23 +80,12 @@ impl ToolFailure {
 /// The failure of a tool as a value: `error.kind`, `error.code`, `error.message`, `error.data`,
 /// `error.retry_after_ms`. As text it is its message.
 #[derive(Debug, ProvidesStaticType, NoSerialize, Allocative, StarlarkPagablePanic)]
-pub(crate) struct ErrorValue(#[allocative(skip)] ToolError);
+struct ErrorValue(#[allocative(skip)] ToolError);
 starlark_simple_value!(ErrorValue);
 
 impl fmt::Display for ErrorValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.message)
-    }
-}
-
-impl ErrorValue {
-    /// Iterates over names and values of the fields.
-    pub(crate) fn fields<'v>(
-        &self,
-        heap: Heap<'v>,
-    ) -> impl Iterator<Item = (&'static str, Value<'v>)> {
-        let names = ToolError::ATTRIBUTES.into_iter();
-        names.filter_map(move |name| Some((name, self.get_attr(name, heap)?)))
     }
 }
 

@@ -16,7 +16,7 @@ use tokio::{
 };
 
 /// A process of `airlock mcp`. Every line of its standard output must be a message.
-pub(super) struct Pipe {
+pub(crate) struct Pipe {
     child: Child,
     input: Option<ChildStdin>,
     output: Lines<BufReader<ChildStdout>>,
@@ -26,28 +26,28 @@ pub(super) struct Pipe {
 
 /// A process that has ended.
 #[derive(Debug)]
-pub(super) struct Ended {
+pub(crate) struct Ended {
     /// Exit code; `None` if a signal ended it.
-    pub(super) code: Option<i32>,
+    pub(crate) code: Option<i32>,
     /// Messages that were written after the last one that was read.
-    pub(super) rest: Vec<Value>,
+    pub(crate) rest: Vec<Value>,
     /// Standard error.
-    pub(super) said: String,
+    pub(crate) said: String,
 }
 
 impl Pipe {
     /// Starts a gateway of its own.
-    pub(super) fn serve(config: &Path) -> Self {
+    pub(crate) fn serve(config: &Path) -> Self {
         let config = config.to_str().expect("UTF-8");
         Self::start(&["--config", config], &[("AIRLOCK_LOG", "debug")])
     }
 
     /// Connects to a gateway that runs.
-    pub(super) fn connect(url: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+    pub(crate) fn connect(url: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         Self::start(&[&["--connect", url], arguments].concat(), environment)
     }
 
-    pub(super) fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+    pub(crate) fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let mut command = Command::new(binary("airlock-under-test"));
         command.arg("mcp").args(arguments).envs(environment.iter().copied()).env("NO_PROXY", "*");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -64,26 +64,26 @@ impl Pipe {
     }
 
     /// Writes bytes, which need be no message.
-    pub(super) async fn write(&mut self, bytes: impl AsRef<[u8]>) {
+    pub(crate) async fn write(&mut self, bytes: impl AsRef<[u8]>) {
         let input = self.input.as_mut().expect("it is open");
         input.write_all(bytes.as_ref()).await.expect("it is read");
         input.flush().await.expect("it is read");
     }
 
     /// Writes a message.
-    pub(super) async fn send(&mut self, message: Value) {
+    pub(crate) async fn send(&mut self, message: Value) {
         self.write(format!("{message}\n")).await;
     }
 
     /// Sends a request of the legacy era. Returns its identifier.
-    pub(super) async fn request(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) async fn request(&mut self, method: &str, params: Value) -> Value {
         let id = self.id();
         self.send(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
         id
     }
 
     /// Sends a request of the modern era. Returns its identifier.
-    pub(super) async fn modern(&mut self, method: &str, mut params: Value) -> Value {
+    pub(crate) async fn modern(&mut self, method: &str, mut params: Value) -> Value {
         let meta = &mut params["_meta"];
         meta["io.modelcontextprotocol/protocolVersion"] = MODERN.into();
         meta["io.modelcontextprotocol/clientCapabilities"] = json!({});
@@ -91,17 +91,17 @@ impl Pipe {
     }
 
     /// Sends a notification.
-    pub(super) async fn notify(&mut self, method: &str, params: Value) {
+    pub(crate) async fn notify(&mut self, method: &str, params: Value) {
         self.send(json!({"jsonrpc": "2.0", "method": method, "params": params})).await;
     }
 
     /// Cancels a request.
-    pub(super) async fn cancel(&mut self, id: &Value) {
+    pub(crate) async fn cancel(&mut self, id: &Value) {
         self.notify("notifications/cancelled", json!({"requestId": id})).await;
     }
 
     /// Begins the legacy era. Returns the result of `initialize`.
-    pub(super) async fn initialize(&mut self, capabilities: Value) -> Value {
+    pub(crate) async fn initialize(&mut self, capabilities: Value) -> Value {
         let params = json!({"protocolVersion": LEGACY, "capabilities": capabilities, "clientInfo": {"name": "test", "version": "1"}});
         let id = self.request("initialize", params).await;
         let result = self.result(&id).await;
@@ -110,19 +110,19 @@ impl Pipe {
     }
 
     /// Sends a legacy request and returns its result.
-    pub(super) async fn ask(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) async fn ask(&mut self, method: &str, params: Value) -> Value {
         let id = self.request(method, params).await;
         self.result(&id).await
     }
 
     /// Sends a modern request and returns its result.
-    pub(super) async fn ask_modern(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) async fn ask_modern(&mut self, method: &str, params: Value) -> Value {
         let id = self.modern(method, params).await;
         self.result(&id).await
     }
 
     /// Reads the next message; `None` at the end of the output. Panics if it does not come soon.
-    pub(super) async fn next(&mut self) -> Option<Value> {
+    pub(crate) async fn next(&mut self) -> Option<Value> {
         let line = tokio::time::timeout(wait::SOON, self.output.next_line()).await;
         let line = line.expect("a message, or the end").expect("UTF-8")?;
         let message: Value =
@@ -132,7 +132,7 @@ impl Pipe {
     }
 
     /// Reads the response to a request, which must be the next message.
-    pub(super) async fn response(&mut self, id: &Value) -> Value {
+    pub(crate) async fn response(&mut self, id: &Value) -> Value {
         let Some(message) = self.next().await else {
             panic!("it ended instead: {}", (&mut self.said).await.expect("no panic in it"))
         };
@@ -141,45 +141,45 @@ impl Pipe {
     }
 
     /// Reads the result of a request, which must be the next message.
-    pub(super) async fn result(&mut self, id: &Value) -> Value {
+    pub(crate) async fn result(&mut self, id: &Value) -> Value {
         let mut response = self.response(id).await;
         assert!(response.get("error").is_none(), "{response}");
         response["result"].take()
     }
 
     /// Reads the error of a request, which must be the next message.
-    pub(super) async fn error(&mut self, id: &Value) -> Value {
+    pub(crate) async fn error(&mut self, id: &Value) -> Value {
         let mut response = self.response(id).await;
         assert!(response.get("result").is_none(), "{response}");
         response["error"].take()
     }
 
     /// Reads a notification of a changed list, which must be the next message.
-    pub(super) async fn changed(&mut self) -> Value {
+    pub(crate) async fn changed(&mut self) -> Value {
         let message = self.next().await.expect("a notification");
         assert_eq!(message["method"], "notifications/tools/list_changed", "{message}");
         message
     }
 
     /// Closes the input.
-    pub(super) fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         drop(self.input.take());
     }
 
     /// Sends SIGTERM.
-    pub(super) fn terminate(&self) {
+    pub(crate) fn terminate(&self) {
         let id = self.child.id().expect("it runs");
         let id = Pid::from_raw(id.try_into().expect("a process id")).expect("not zero");
         kill_process(id, Signal::TERM).expect("it runs");
     }
 
     /// Returns whether it has ended by itself.
-    pub(super) fn has_ended(&mut self) -> bool {
+    pub(crate) fn has_ended(&mut self) -> bool {
         self.child.try_wait().expect("it can be awaited").is_some()
     }
 
     /// Closes the input and waits for the end, which must come soon.
-    pub(super) async fn end(mut self) -> Ended {
+    pub(crate) async fn end(mut self) -> Ended {
         self.close();
         let mut rest = Vec::new();
         while let Some(message) = self.next().await {
@@ -198,7 +198,7 @@ impl Pipe {
 
 impl Ended {
     /// Panics unless it ended with code 0 and wrote no further message. Returns standard error.
-    pub(super) fn ok(self) -> String {
+    pub(crate) fn ok(self) -> String {
         assert_eq!(self.code, Some(0), "{self:?}");
         assert_eq!(self.rest, [Value::Null; 0], "{}", self.said);
         self.said
@@ -206,7 +206,7 @@ impl Ended {
 }
 
 /// Returns the names of listed tools.
-pub(super) fn names(result: &Value) -> Vec<&str> {
+pub(crate) fn names(result: &Value) -> Vec<&str> {
     let tools = result["tools"].as_array().expect("a list");
     tools.iter().filter_map(|tool| tool["name"].as_str()).collect()
 }

@@ -4,13 +4,11 @@ use std::{fs, path::Path, process::Command};
 
 use airlock_tests::peers;
 use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
-    net::{TcpListener, TcpStream},
-    task::JoinSet,
-};
 
-use super::server::Server;
+use super::{page::Page, server::Server};
+
+/// A page with one sentence.
+const HTML: &str = "<html><head><title>Note</title></head><body><h1>Note</h1><p>Please remember the milk.</p></body></html>";
 
 #[tokio::test]
 async fn the_git_server_is_the_same_through_the_gateway() {
@@ -79,7 +77,7 @@ async fn the_time_server_is_the_same_through_the_gateway() {
 
 #[tokio::test]
 async fn the_fetch_server_reads_a_local_page_and_is_the_same_through_the_gateway() {
-    let page = Page::start().await;
+    let page = Page::start("text/html", HTML).await;
     let fetch = peers::python_server("fetch");
     // It would install packages of Node.js if it found npm.
     let own = fetch.parent().expect("it is in a directory").display().to_string();
@@ -93,44 +91,6 @@ async fn the_fetch_server_reads_a_local_page_and_is_the_same_through_the_gateway
     assert_eq!(seen.names(), ["fetch"]);
     assert!(seen.text(0).contains("remember the milk"), "{:#}", seen.results[0]);
     assert_ne!(seen.results[2]["isError"], false, "{:#}", seen.results[2]);
-}
-
-/// A web server with one page.
-struct Page {
-    url: String,
-    _serving: JoinSet<()>,
-}
-
-impl Page {
-    async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        let url = format!("http://{}/", listener.local_addr().expect("it is bound"));
-        let mut serving = JoinSet::new();
-        serving.spawn(async move {
-            let mut connections = JoinSet::new();
-            while let Ok((stream, _)) = listener.accept().await {
-                // The test sees what a broken connection leads to.
-                connections.spawn(async { drop(Self::respond(stream).await) });
-            }
-        });
-        Self { url, _serving: serving }
-    }
-
-    async fn respond(stream: TcpStream) -> std::io::Result<()> {
-        const HTML: &str = "<html><head><title>Note</title></head><body><h1>Note</h1><p>Please remember the milk.</p></body></html>";
-        let mut stream = BufReader::new(stream);
-        let mut line = String::new();
-        while stream.read_line(&mut line).await? > 2 {
-            line.clear();
-        }
-        let length = HTML.len();
-        let head = format!(
-            "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
-        );
-        stream.write_all(head.as_bytes()).await?;
-        stream.write_all(HTML.as_bytes()).await?;
-        stream.flush().await
-    }
 }
 
 #[tokio::test]

@@ -7,6 +7,8 @@ use syn::meta::ParseNestedMeta;
 use syn::parse::Parser;
 use syn::{Error, LitBool, LitStr, Token};
 
+use crate::tokens::option;
+
 /// Longest name that model providers accept.
 const NAME_MAX: usize = 64;
 
@@ -89,7 +91,7 @@ fn check_name(name: &str, span: Span) -> syn::Result<()> {
 impl Options {
     pub(super) fn annotations(&self) -> TokenStream {
         let fields = HINTS.map(|hint| Ident::new(hint, Span::call_site()));
-        let values = self.hints.map(|hint| super::option(hint.as_ref()));
+        let values = self.hints.map(|hint| option(hint.as_ref()));
         quote!(::airlock_guest::Annotations {
             #(#fields: #values,)*
             ..::core::default::Default::default()

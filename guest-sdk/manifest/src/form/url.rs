@@ -3,11 +3,11 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Maximum length of a URL or a pattern, in bytes.
+/// Maximum length of a URL or a pattern, in bytes, as in the schema.
 const MAX_BYTES: usize = 1 << 10;
-/// Maximum length of a DNS name, without a final dot.
+/// Maximum length of a DNS name, without a final dot (RFC 1035, section 2.3.4).
 const MAX_NAME: usize = 253;
-/// Maximum length of a part of a name.
+/// Maximum length of a part of a name (RFC 1035, section 2.3.4).
 const MAX_LABEL: usize = 63;
 
 /// Returns whether a text is a scheme, a host, and perhaps a port and a path without dot segments.

@@ -14,20 +14,14 @@ use airlock_binding::{
 };
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
-use pyo3::{
-    exceptions::PyException,
-    intern,
-    prelude::*,
-    sync::PyOnceLock,
-    types::{PyDict, PyTuple},
-};
+use pyo3::{exceptions::PyException, intern, prelude::*, sync::PyOnceLock, types::PyTuple};
 use serde_json::{Map, Value};
 use tokio::task::spawn_blocking;
 
 use crate::{
-    convert::{to_dict, to_json},
+    convert::to_json,
+    function::{CallForm, PreparedCall, attached, call_in_context, described, prepared},
     reply::reply,
-    tools::CallForm,
 };
 
 /// Exceptions that are kept until the end of the run. A script may catch thousands, and each has the
@@ -37,9 +31,6 @@ const MAX_RAISED: usize = 64;
 /// The parts of its caller that a run needs: the functions of its tools, a receiver of printed text, an event loop,
 /// a context, and the number of scripts in each other around it.
 pub(crate) type CallerPlace = (Py<PyTuple>, Option<Py<PyAny>>, Option<Py<PyAny>>, Py<PyAny>, u32);
-
-/// A function, and its keyword arguments.
-pub(crate) type PreparedCall<'py> = (Bound<'py, PyAny>, Bound<'py, PyDict>);
 
 /// The caller of one run.
 pub(crate) struct ScriptCaller {
@@ -255,45 +246,4 @@ impl CallTarget for ScriptCaller {
             called.await.unwrap_or_else(|_| Err(stopped_error()))
         })
     }
-}
-
-/// Returns the function of a tool, and its arguments.
-pub(crate) fn prepared<'py>(
-    py: Python<'py>,
-    forms: &[CallForm],
-    functions: &Py<PyTuple>,
-    tool: usize,
-    arguments: &Map<String, Value>,
-) -> PyResult<PreparedCall<'py>> {
-    let arguments = to_dict(py, arguments)?;
-    if let Some(convert) = &forms[tool].convert {
-        convert.call1(py, (&arguments,))?;
-    }
-    Ok((functions.bind(py).get_item(tool)?, arguments))
-}
-
-/// Calls a function in a copy of a context: one is entered by one thread at a time.
-pub(crate) fn call_in_context<'py>(
-    py: Python<'py>,
-    context: &Py<PyAny>,
-    function: Bound<'py, PyAny>,
-    arguments: &Bound<'py, PyDict>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let context = context.call_method0(py, intern!(py, "copy"))?;
-    let run = context.getattr(py, intern!(py, "run"))?;
-    run.bind(py).call((function,), Some(arguments))
-}
-
-/// Returns the name of the type of an exception, and its text.
-pub(crate) fn described(py: Python<'_>, error: &PyErr) -> (String, String) {
-    let kind = error.get_type(py).name().map_or_else(|_| "error".into(), |name| name.to_string());
-    let text = error.value(py).str().map_or_else(|_| String::new(), |text| text.to_string());
-    (kind, text)
-}
-
-/// Runs with the interpreter. Fails if the program ends.
-pub(crate) fn attached<T>(
-    run: impl FnOnce(Python<'_>) -> Result<T, FunctionError>,
-) -> Result<T, FunctionError> {
-    Python::try_attach(run).unwrap_or_else(|| Err(stopped_error()))
 }

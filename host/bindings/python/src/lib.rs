@@ -15,6 +15,7 @@
 //! | `gateway` | a gateway, and streamed chats |
 //! | `work` | work of a gateway, on the thread of its caller or beside an event loop |
 //! | `program` | the functions of the program that a gateway calls |
+//! | `function` | calls of functions: their form, their arguments, their exceptions |
 //! | `reply` | ends of calls on an event loop |
 //! | `drive` | polls a run on the thread of its caller, and checks for signals |
 //! | `spawn` | runs a script beside an event loop |
@@ -26,6 +27,7 @@
 mod caller;
 mod convert;
 mod drive;
+mod function;
 mod gateway;
 mod log;
 mod program;

@@ -17,10 +17,9 @@ use serde_json::{Map, Value};
 use tokio::task::spawn_blocking;
 
 use crate::{
-    caller::{PreparedCall, call_in_context, described, prepared},
     convert::{to_dict, to_json},
+    function::{CallForm, PreparedCall, call_in_context, described, prepared},
     reply::LoopCall,
-    tools::CallForm,
 };
 
 /// The functions of a program that makes a gateway.

@@ -9,8 +9,9 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 use crate::{
-    caller::{PreparedCall, ScriptCaller, attached},
+    caller::ScriptCaller,
     convert::to_json,
+    function::{PreparedCall, attached},
 };
 
 /// Takes the end of a call, on the thread of the event loop.

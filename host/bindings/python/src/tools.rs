@@ -8,7 +8,7 @@ use airlock_binding::{
 };
 use pyo3::prelude::*;
 
-use crate::raise::raise;
+use crate::{function::CallForm, raise::raise};
 
 /// A tool as the package describes it: name, description, JSON Schema as text, names for positional
 /// arguments, whether it needs an approval, is read-only, is `async def`, and what converts its arguments
@@ -20,13 +20,6 @@ type ToolFields = (String, String, String, Vec<String>, bool, bool, bool, Option
 pub(crate) struct ToolSet {
     pub(crate) pool: Arc<ToolPool>,
     pub(crate) forms: Arc<[CallForm]>,
-}
-
-/// Form in which a function is called.
-pub(crate) struct CallForm {
-    pub(crate) is_async: bool,
-    /// Converts the arguments in place, a dict; `None` if JSON has their types.
-    pub(crate) convert: Option<Py<PyAny>>,
 }
 
 #[pymethods]

@@ -35,7 +35,7 @@ pub(super) struct Allowance {
 
 /// Refusal of bytes that do not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Exceeded {
+pub(super) enum AllowanceExceeded {
     /// They do not fit into the conversation.
     Bytes {
         /// Total bytes, including the refused ones.
@@ -65,7 +65,7 @@ impl Allowance {
 
     /// Takes `bytes` from the conversation and the memory. Fails and takes nothing if they do not
     /// fit; fewer bytes may fit later.
-    pub(super) fn take(&self, bytes: usize) -> Result<(), Exceeded> {
+    pub(super) fn take(&self, bytes: usize) -> Result<(), AllowanceExceeded> {
         let taken = self
             .left_bytes
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
@@ -74,15 +74,15 @@ impl Allowance {
             Ok(())
         } else {
             self.left_bytes.fetch_add(bytes, Ordering::Relaxed);
-            Err(Exceeded::Memory)
+            Err(AllowanceExceeded::Memory)
         }
     }
 
     /// Fails if [`MIN_LEFT_BYTES`] do not fit.
-    pub(super) fn check(&self) -> Result<(), Exceeded> {
+    pub(super) fn check(&self) -> Result<(), AllowanceExceeded> {
         match self.left_bytes.load(Ordering::Relaxed) {
             MIN_LEFT_BYTES.. if self.held.has_room(MIN_LEFT_BYTES * RESULT_COPIES) => Ok(()),
-            MIN_LEFT_BYTES.. => Err(Exceeded::Memory),
+            MIN_LEFT_BYTES.. => Err(AllowanceExceeded::Memory),
             left => Err(self.exceeded(left, MIN_LEFT_BYTES)),
         }
     }
@@ -107,15 +107,15 @@ impl Allowance {
         Instant::now() >= self.deadline
     }
 
-    fn exceeded(&self, left: usize, bytes: usize) -> Exceeded {
-        Exceeded::Bytes {
+    fn exceeded(&self, left: usize, bytes: usize) -> AllowanceExceeded {
+        AllowanceExceeded::Bytes {
             found: (self.limit_bytes - left).saturating_add(bytes),
             limit: self.limit_bytes,
         }
     }
 }
 
-impl Exceeded {
+impl AllowanceExceeded {
     /// Converts the refusal into the error of a call. `was_made` is true if the tool may have run.
     pub(super) fn into_call_error(self, was_made: bool) -> CallError {
         let rest = if was_made {
@@ -142,11 +142,11 @@ impl Exceeded {
     }
 }
 
-impl From<Exceeded> for Failure {
-    fn from(exceeded: Exceeded) -> Self {
+impl From<AllowanceExceeded> for Failure {
+    fn from(exceeded: AllowanceExceeded) -> Self {
         match exceeded {
-            Exceeded::Bytes { found, limit } => Self::TooLarge { found, limit },
-            Exceeded::Memory => Self::NoMemory,
+            AllowanceExceeded::Bytes { found, limit } => Self::TooLarge { found, limit },
+            AllowanceExceeded::Memory => Self::NoMemory,
         }
     }
 }
@@ -164,11 +164,14 @@ mod tests {
             &MemoryBudget::unlimited(),
         );
         assert_eq!(allowance.take(900), Ok(()));
-        assert_eq!(allowance.take(1_101), Err(Exceeded::Bytes { found: 2_001, limit: 2_000 }));
+        assert_eq!(
+            allowance.take(1_101),
+            Err(AllowanceExceeded::Bytes { found: 2_001, limit: 2_000 })
+        );
         assert_eq!(allowance.check(), Ok(()));
         assert_eq!(allowance.take(1_100), Ok(()));
-        assert_eq!(allowance.take(1), Err(Exceeded::Bytes { found: 2_001, limit: 2_000 }));
-        assert_eq!(allowance.check(), Err(Exceeded::Bytes { found: 3_024, limit: 2_000 }));
+        assert_eq!(allowance.take(1), Err(AllowanceExceeded::Bytes { found: 2_001, limit: 2_000 }));
+        assert_eq!(allowance.check(), Err(AllowanceExceeded::Bytes { found: 3_024, limit: 2_000 }));
     }
 
     #[tokio::test]
@@ -180,14 +183,14 @@ mod tests {
         );
         assert_eq!(allowance.take(3_000), Ok(()));
         assert_eq!(memory.taken(), 3_000 * RESULT_COPIES);
-        assert_eq!(allowance.take(2_001), Err(Exceeded::Memory));
+        assert_eq!(allowance.take(2_001), Err(AllowanceExceeded::Memory));
         assert_eq!(allowance.check(), Ok(()));
         assert_eq!(memory.taken(), 3_000 * RESULT_COPIES, "a check takes nothing");
         assert_eq!(allowance.take(2_000), Ok(()));
-        assert_eq!(allowance.check(), Err(Exceeded::Memory));
+        assert_eq!(allowance.check(), Err(AllowanceExceeded::Memory));
         assert_eq!(
             allowance.take(3_001),
-            Err(Exceeded::Bytes { found: 8_001, limit: 8_000 }),
+            Err(AllowanceExceeded::Bytes { found: 8_001, limit: 8_000 }),
             "5,000 bytes were taken"
         );
         drop(allowance);

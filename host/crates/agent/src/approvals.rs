@@ -18,7 +18,7 @@ use airlock_core::{
     act::{Act, ActKind, Actor, Acts},
     door::{Entry, Origin},
     tenant::Tenant,
-    tool::{Annotations, Tool},
+    tool::{Annotations, SourceSet, Tool},
 };
 use airlock_json::raw;
 use airlock_store::{
@@ -43,6 +43,8 @@ const DECIDED_BY: &str = "decided_by";
 const DEFINITION: &str = "definition";
 /// Member of the text of a call with the number of operators who have to approve it; absent for one.
 const REQUIRED: &str = "approvals_required";
+/// Member of the text of a call with the sources that its author had read; absent for none.
+const SOURCES: &str = "sources";
 /// Value of [`DECIDED_BY`] for a call about which only operators decide.
 const OPERATORS: &str = "operators";
 
@@ -71,6 +73,8 @@ pub struct Call<'c> {
     pub origin: &'c str,
     /// True if only operators decide about it, and its caller does not.
     pub is_for_operators: bool,
+    /// Sources of untrusted content that its author had read before.
+    pub sources: &'c SourceSet,
 }
 
 impl Approvals {
@@ -260,13 +264,20 @@ impl ApprovalList for Approvals {
         &'a self,
         entry: &'a Entry,
         arguments: &'a str,
+        sources: &'a SourceSet,
         tenant: &'a Tenant,
         limit: Duration,
     ) -> BoxFuture<'a, ApprovalVerdict> {
         Box::pin(async move {
-            let origin = Origin::Model.name();
-            let call =
-                Call { entry, arguments, tenant, client: None, origin, is_for_operators: false };
+            let call = Call {
+                entry,
+                arguments,
+                tenant,
+                client: None,
+                origin: Origin::Model.name(),
+                is_for_operators: false,
+                sources,
+            };
             self.decision(&call, limit).await
         })
     }
@@ -283,6 +294,10 @@ impl Call<'_> {
         let definition = tool.digest();
         for part in [tool.name.as_str(), definition.as_str(), self.arguments, self.origin, client] {
             hasher.update(&part.len().to_be_bytes()).update(part.as_bytes());
+        }
+        // With other sources, the same call is another one.
+        for source in self.sources.names() {
+            hasher.update(&source.len().to_be_bytes()).update(source.as_bytes());
         }
         if self.entry.needs_two {
             hasher.update(REQUIRED.as_bytes());
@@ -309,6 +324,9 @@ impl Call<'_> {
         }
         if self.entry.needs_two {
             known[REQUIRED] = 2.into();
+        }
+        if !self.sources.is_empty() {
+            known[SOURCES] = json!(self.sources);
         }
         let known = known.to_string();
         format!("{},\"arguments\":{}}}", &known[..known.len() - 1], self.arguments)
@@ -422,6 +440,7 @@ pub fn document(call: &WaitingCall) -> Value {
         "decided_by": visible_member(call, DECIDED_BY),
         "origin": visible_member(call, "origin"),
         "effects": effects_of(call),
+        "sources": sources_of(call),
         "approvals_required": required(call),
         "approved_by": approved_by(call),
         "denied_by": call.decided_by.as_deref().filter(|_| call.approved == Some(false)),
@@ -435,6 +454,11 @@ pub fn document(call: &WaitingCall) -> Value {
 /// Returns the effects of the tool of a call; `None` if a gateway of an earlier version has stored the call.
 fn effects_of(call: &WaitingCall) -> Option<Value> {
     raw::member(&call.text, "effects").and_then(|effects| serde_json::from_str(effects).ok())
+}
+
+/// Returns the sources of untrusted content that the author of a call had read before.
+pub fn sources_of(call: &WaitingCall) -> SourceSet {
+    SourceSet::from_json(raw::member(&call.text, SOURCES))
 }
 
 /// Returns the operators who have approved a call; for one that is denied, there is none.

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use super::{Failure, conversation::Conversation};
 use airlock_core::{
     door::Caller,
-    model_control::{ControlledModelRequest, ModelControl, ModelOutcome, ModelRequest, TokenUsage},
+    model_control::{
+        ControlledModelRequest, ModelControl, ModelOutcome, ModelRequest, TokenUsage, ToolTokens,
+    },
     tool::HostCode,
 };
 use airlock_model::{ProviderWork, ReplyChunk, Route};
@@ -37,6 +39,7 @@ impl ControlledRequest {
         conversation: &Conversation,
         route: &Route<'_>,
         is_streamed: bool,
+        tool_tokens: Option<ToolTokens>,
     ) -> Result<Option<Box<Self>>, Failure> {
         let view = caller.view();
         let model = route.model();
@@ -50,6 +53,7 @@ impl ControlledRequest {
             choices: conversation.prompt.choices(),
             max_output_tokens: conversation.prompt.max_output_tokens(),
             is_streamed,
+            tool_tokens,
         };
         let controlled = control.begin(request).await.map_err(Failure::Refused)?;
         if !controlled.needs_outcome() {

@@ -10,7 +10,7 @@ use super::{
     names::CallableNames,
     round::{CallOutcome, PendingCall},
 };
-use crate::recall::chat::Rounds;
+use crate::{read_sources::read_sources, recall::chat::Rounds};
 use airlock_conversation::{
     Choice, Item, NativeItem, Object, Part, Reply, ToolCall, ToolResult, Wire, chat,
 };
@@ -36,16 +36,25 @@ impl Conversation {
     /// thread.
     pub(super) async fn begin(request: Request, caller: &Caller, settings: &Settings) -> Self {
         let prompt = request.prompt;
-        let tenant = caller.view().tenant().clone();
         let keeps = request.keeper.is_some();
         let offers = !settings.disable_auto_tool_inject || request.names_tools;
-        let bytes = prompt.tool_bytes();
+        let read = if caller.view().follows_sources() { prompt.body.text_len() } else { 0 };
+        let bytes = prompt.tool_bytes() + read;
+        if bytes <= threads::INLINE_BYTES {
+            return Self::with_tools(prompt, caller, offers, keeps);
+        }
+        let tenant = caller.view().tenant().clone();
         let caller = caller.clone();
-        threads::read(&tenant, bytes, move || Self::with_tools(prompt, &caller, offers, keeps))
-            .await
+        let reading =
+            threads::run(&tenant, move || Self::with_tools(prompt, &caller, offers, keeps));
+        // Boxed: the tools of most requests are few.
+        Box::pin(reading).await
     }
 
     fn with_tools(prompt: Prompt, caller: &Caller, offers: bool, keeps: bool) -> Self {
+        if caller.view().follows_sources() {
+            caller.has_read(&read_sources(&prompt, caller.view()));
+        }
         let unforced = prompt.unforced();
         let names = CallableNames::default();
         let mut this = Self { prompt, names, keeps, hidden: Vec::new(), unforced };

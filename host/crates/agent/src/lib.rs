@@ -23,10 +23,12 @@
 //! | `trace` | the record of the work, and the `airlock` object |
 //! | `record` | the door's call records as JSON |
 //! | `answer` | a response of the model, also with results of some calls and other calls that are pending |
+//! | `read_sources` | the sources of untrusted content in the messages of a caller |
 //! | `recall` | calls of the gateway's tools that the client does not send back |
 //! | `waiting` | calls that wait for a person's decision while their request stays open |
 //! | `approvals` | the list of pending approvals, in the database |
 //! | `observer` | receives what one request exchanges, its calls and its end |
+//! | `tokens` | estimated tokens of definitions, results and scripts |
 //! | `usage` | the sum of the usage of all responses |
 //! | `error` | errors that end a request, and their form for callers |
 //!
@@ -59,6 +61,7 @@ mod names;
 mod observer;
 mod parts;
 mod present;
+mod read_sources;
 pub mod recall;
 mod record;
 mod relay;
@@ -68,6 +71,7 @@ mod round;
 mod run;
 mod settings;
 mod span;
+mod tokens;
 mod trace;
 mod usage;
 mod waiting;
@@ -79,7 +83,7 @@ pub use self::{
     observer::RequestObserver,
     present::{Message, Presenter, ResultSource, raw_error},
     record::{describe, milliseconds},
-    request::Request,
+    request::{Request, TokenVisibility},
     results::content_owner,
     run::run,
     settings::{MAX_CALLS_READ, ResultsAsText, Settings},

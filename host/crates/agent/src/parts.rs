@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::present::Frame;
+use super::present::ResultFrame;
 use airlock_conversation::{self as conversation, Media, Part};
 use airlock_core::tool::{Content, ContentBlock, decode_base64};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -19,7 +19,7 @@ const MAX_IMAGES: usize = 20;
 /// them, in a frame. `None` if there is no image that a model can read.
 /// Any other image stays a note, as in the text of a result.
 pub(super) fn with_images<'c>(
-    frame: &Frame,
+    frame: &ResultFrame,
     content: impl IntoIterator<Item = &'c Content>,
 ) -> Option<Vec<Part>> {
     let mut parts = PartList::new(frame);
@@ -62,7 +62,7 @@ fn is_digit(byte: u8) -> bool {
 
 /// A list of content parts, as it grows.
 struct PartList<'a> {
-    frame: &'a Frame,
+    frame: &'a ResultFrame,
     /// Text before the result that is not in the list yet.
     lead: String,
     list: Vec<Part>,
@@ -72,7 +72,7 @@ struct PartList<'a> {
 }
 
 impl<'a> PartList<'a> {
-    fn new(frame: &'a Frame) -> Self {
+    fn new(frame: &'a ResultFrame) -> Self {
         Self { frame, lead: frame.lead(), list: Vec::new(), text: String::new(), images: 0 }
     }
 
@@ -129,7 +129,7 @@ mod tests {
     }
 
     fn parts(content: &[Content]) -> Value {
-        let parts = with_images(&Frame::default(), content);
+        let parts = with_images(&ResultFrame::default(), content);
         parts.map_or(Value::Null, |parts| chat::write_content(parts).expect("parts"))
     }
 
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn the_responses_api_has_the_same_parts_in_its_own_form() {
-        let parts = with_images(&Frame::default(), &[Content::text("a"), png("AAAA")]);
+        let parts = with_images(&ResultFrame::default(), &[Content::text("a"), png("AAAA")]);
         assert_eq!(
             responses::write_content(parts.expect("an image")),
             Ok(json!([
@@ -169,9 +169,9 @@ mod tests {
     fn a_result_without_an_image_that_a_model_reads_has_no_parts() {
         let large = "A".repeat(MAX_IMAGE_BYTES + 4);
         for content in [Content::text("x"), png(""), png("*"), png(&large), image("", "AAAA")] {
-            assert_eq!(with_images(&Frame::default(), &[content]), None);
+            assert_eq!(with_images(&ResultFrame::default(), &[content]), None);
         }
-        assert!(with_images(&Frame::default(), &[png(&large[4..])]).is_some());
+        assert!(with_images(&ResultFrame::default(), &[png(&large[4..])]).is_some());
     }
 
     #[test]

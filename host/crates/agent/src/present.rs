@@ -24,6 +24,8 @@ pub struct Message {
     /// The result with its images as content parts; `None` if there are no images, or the provider does
     /// not read them.
     pub(crate) parts: Option<Vec<Part>>,
+    /// Estimated tokens of the result that the model does not receive.
+    pub(crate) kept_out_tokens: u64,
 }
 
 /// The source of the result of one call.
@@ -49,7 +51,7 @@ pub struct Presenter<'a> {
 
 /// Texts around a result.
 #[derive(Debug, Default)]
-pub(super) struct Frame {
+pub(super) struct ResultFrame {
     heading: String,
     marks: Option<Marks>,
     remark: String,
@@ -129,12 +131,12 @@ impl Presenter<'_> {
         server: Option<&Provenance>,
     ) -> Message {
         let text = join(content.iter().copied());
-        let Presented { text, remark } = match (self.results, server) {
+        let Presented { text, remark, kept_out_tokens } = match (self.results, server) {
             (Some(results), Some(server)) => results.present(text, server, self.tenant),
-            _ => Presented { text, remark: String::new() },
+            _ => Presented::whole(text),
         };
         let is_preview = !remark.is_empty();
-        let frame = Frame { heading, marks: server.and_then(Provenance::marks), remark };
+        let frame = ResultFrame { heading, marks: server.and_then(Provenance::marks), remark };
         let parts = self.reads_images.then(|| {
             if is_preview {
                 let preview = Content::text(text.as_str());
@@ -144,14 +146,14 @@ impl Presenter<'_> {
                 parts::with_images(&frame, content.iter().copied())
             }
         });
-        Message { text: frame.around(&text), parts: parts.flatten() }
+        Message { text: frame.around(&text), parts: parts.flatten(), kept_out_tokens }
     }
 }
 
 impl Message {
     /// Creates a message of one text.
     pub fn plain(text: String) -> Self {
-        Self { text, parts: None }
+        Self { text, parts: None, kept_out_tokens: 0 }
     }
 
     /// Returns the content of a tool message of chat completions.
@@ -168,11 +170,11 @@ impl Message {
 
     /// Presents an error of the gateway itself.
     pub(super) fn refusal(name: &str, error: &CallError) -> Self {
-        Self { text: heading(name) + &error.to_text(), parts: None }
+        Self::plain(heading(name) + &error.to_text())
     }
 }
 
-impl Frame {
+impl ResultFrame {
     /// Returns the text before a result, with its line break or space; empty if there is none.
     pub(super) fn lead(&self) -> String {
         match &self.marks {
@@ -380,11 +382,14 @@ mod tests {
         let results = Results::new(SETTINGS);
         let presenter = presenter(Some(&results), Some(server(Trust::Trusted)));
         let exactly = ToolOutput::text("x".repeat(SETTINGS.max_inline_bytes));
-        assert_eq!(presenter.output(exactly).text.len(), SETTINGS.max_inline_bytes);
+        let exactly = presenter.output(exactly);
+        let whole = (exactly.text.len(), exactly.kept_out_tokens);
+        assert_eq!(whole, (SETTINGS.max_inline_bytes, 0));
         let text = Content::text("x".repeat(SETTINGS.max_inline_bytes + 1));
         let message =
             presenter.output(ToolOutput { content: vec![image(), text], ..ToolOutput::default() });
         assert!(message.text.len() < SETTINGS.max_inline_bytes, "{}", message.text);
+        assert!(message.kept_out_tokens > 250, "{}", message.kept_out_tokens);
         let remark = masked(message.text.lines().last().expect("a remark"));
         insta::assert_snapshot!(remark, @r#"This is a preview: the result has 4116 bytes of text, too many for the conversation. The whole is kept for 1m. To read more, call readContent with {"handle": "content_N", "offset": 1024}."#);
         let parts = content_of(message.parts);

@@ -72,9 +72,9 @@ pub struct Settings {
 
 /// The records of all tenants. Cheap to clone.
 #[derive(Clone)]
-pub struct Recall(Arc<Inner>);
+pub struct Recall(Arc<RecallState>);
 
-struct Inner {
+struct RecallState {
     settings: Settings,
     memory: Arc<ResultStore<Anchor, Arc<str>>>,
 }
@@ -124,7 +124,7 @@ impl Recall {
     /// Creates the place for records. Nothing is opened yet.
     pub fn new(settings: Settings) -> Self {
         let memory = ResultStore::new(settings.life_in_memory(), settings.memory_bytes);
-        Self(Arc::new(Inner { settings, memory: Arc::new(memory) }))
+        Self(Arc::new(RecallState { settings, memory: Arc::new(memory) }))
     }
 
     /// Returns the place with other settings. The records in memory stay, within the new bounds.
@@ -132,7 +132,7 @@ impl Recall {
     pub fn with_settings(&self, settings: Settings) -> Self {
         let memory = self.0.memory.clone();
         memory.set_bounds(settings.life_in_memory(), settings.memory_bytes);
-        Self(Arc::new(Inner { settings, memory }))
+        Self(Arc::new(RecallState { settings, memory }))
     }
 
     /// Returns the keeper for a request. `may_store` is false if the request asks that nothing of it

@@ -10,12 +10,12 @@ use airlock_core::{
 };
 
 /// Records by identifier and by parent call.
-pub(super) struct Index<'a> {
+pub(super) struct RecordIndex<'a> {
     by_id: HashMap<CallId, &'a CallRecord>,
     below: HashMap<CallId, Vec<&'a CallRecord>>,
 }
 
-impl<'a> Index<'a> {
+impl<'a> RecordIndex<'a> {
     pub(super) fn new(records: &'a [CallRecord]) -> Self {
         let mut index =
             Self { by_id: HashMap::with_capacity(records.len()), below: HashMap::new() };
@@ -51,7 +51,7 @@ impl<'a> Index<'a> {
 
 /// Describes every call below `parent`, each followed by the calls that it made in turn.
 pub fn describe(records: &[CallRecord], parent: CallId) -> Vec<Value> {
-    Index::new(records).describe_below(parent)
+    RecordIndex::new(records).describe_below(parent)
 }
 
 /// Renders one call. `tool_call_id` is the identifier in the model's request for the call.

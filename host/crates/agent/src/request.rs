@@ -39,9 +39,21 @@ pub struct Request {
     /// Members of the `airlock` object that do not depend on the calls, such as servers that are
     /// unavailable. A few, because they are not charged.
     pub notes: Object,
+    /// Whether the `airlock` object has the estimated tokens of the gateway's tools.
+    pub tokens: TokenVisibility,
     /// Budget to which the bytes are charged that the model and tools add to the body. They are
     /// released when the [`Run`](crate::Run) is dropped.
     pub budget: MemoryBudget,
     /// Receives what happens; `None` if nothing does.
     pub observer: Option<Arc<dyn RequestObserver>>,
+}
+
+/// Whether a caller receives the estimated tokens of the gateway's tools.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum TokenVisibility {
+    /// Only logs have them.
+    #[default]
+    Hidden,
+    /// The `airlock` object has them too.
+    Shown,
 }

@@ -25,6 +25,7 @@ use std::{collections::BTreeSet, mem, sync::Arc};
 
 use super::{
     AgentError, Completion, Event, Failure, MAX_CALLS_READ, Request, Run, Settings,
+    TokenVisibility,
     allowance::Allowance,
     answer::Answer,
     calls::{self, ToolCall},
@@ -32,10 +33,10 @@ use super::{
     conversation::Conversation,
     event::{Emitter, Reports},
     names::CallOwner,
-    relay::{Relay, RelayStyle},
+    relay::{Relay, RelayContext, RelayStyle},
     results::Results,
     round::{
-        self, CallOutcome, CallQuota, Listener, PendingCall, PendingReason, RoundConditions,
+        self, CallOutcome, CallQuota, PendingCall, PendingReason, RoundConditions, RoundListener,
         SortedCalls,
     },
     span::AgentSpan,
@@ -45,7 +46,7 @@ use super::{
 };
 use crate::recall::Keeper;
 use airlock_conversation::Wire;
-use airlock_core::door::Caller;
+use airlock_core::{door::Caller, model_control::ModelControl};
 use airlock_model::{ExchangeObserver, Models, ReplyChunk, Response, Route, Terms};
 use airlock_strings::with_causes;
 use airlock_telemetry::{Span, TraceFuture as _, names};
@@ -70,13 +71,14 @@ async fn work(
     settings: Settings,
     emitter: Emitter,
 ) {
-    let listener = Listener { emitter, reports: Reports::new(request.reports.take()) };
+    let listener = RoundListener { emitter, reports: Reports::new(request.reports.take()) };
     let observer = request.observer.clone();
     let route = models.route(&mut request.prompt.body);
     let has_responses = route.as_ref().is_ok_and(Route::has_responses);
+    let is_controlled = route.as_ref().is_ok_and(|route| control_of(route, &caller).is_some());
+    let begun = RequestBeginning { request, has_responses, is_controlled };
     // Boxed: a stream would keep its room until its end.
-    let beginning =
-        Box::pin(AgentLoop::begin(request, has_responses, &caller, &settings, &listener));
+    let beginning = Box::pin(AgentLoop::begin(begun, &caller, &settings, &listener));
     let mut agent = beginning.await;
     let traced = AgentSpan::begin(agent.conversation.offers());
     agent.span = traced.own().clone();
@@ -98,6 +100,12 @@ async fn work(
         Err(error) => Event::Failed(Box::new(error)),
     };
     listener.emitter.emit(last).await;
+}
+
+/// Returns the control that a request to a model is told to; `None` if none is.
+fn control_of<'r>(route: &'r Route<'_>, caller: &Caller) -> Option<&'r Arc<dyn ModelControl>> {
+    let membership = caller.view().membership();
+    route.control().filter(|control| control.applies(membership))
 }
 
 /// Fails if all calls of a round need a login of the caller's user.
@@ -137,11 +145,19 @@ enum LoopState {
     Ending { answer: Box<Answer>, pending: Vec<PendingCall>, ended: Vec<CallOutcome> },
 }
 
+/// A request before its loop.
+struct RequestBeginning {
+    request: Box<Request>,
+    has_responses: bool,
+    /// True if its requests to the model are controlled.
+    is_controlled: bool,
+}
+
 /// One request.
 struct AgentLoop<'a> {
     caller: &'a Caller,
     settings: &'a Settings,
-    listener: &'a Listener,
+    listener: &'a RoundListener,
     allowance: Allowance,
     quota: CallQuota,
     conversation: Conversation,
@@ -172,25 +188,29 @@ struct AgentLoop<'a> {
 impl<'a> AgentLoop<'a> {
     /// Prepares the loop. Boxed, because it is moved into each step.
     async fn begin(
-        mut request: Box<Request>,
-        has_responses: bool,
+        begun: RequestBeginning,
         caller: &'a Caller,
         settings: &'a Settings,
-        listener: &'a Listener,
+        listener: &'a RoundListener,
     ) -> Box<Self> {
+        let RequestBeginning { mut request, has_responses, is_controlled } = begun;
         let allowance = Allowance::new(settings, &request.budget);
         let quota = CallQuota::new(settings.calls_per_answer, request.max_tool_calls);
-        let Request { is_streamed, shows_rounds, .. } = *request;
+        let Request { is_streamed, shows_rounds, tokens, .. } = *request;
         let is_chat = request.wire == Wire::Chat;
         let has_notes = !request.notes.is_empty();
         let keeps_order = shows_rounds && !has_responses;
-        let trace = Trace::new(caller.ledger(), mem::take(&mut request.notes));
+        let mut trace = Trace::new(caller, mem::take(&mut request.notes));
         let results = request.results.take();
         let approver = request.approver.take();
         let keeper = request.keeper.clone();
         let observer =
             request.observer.take().map(|observer| -> Arc<dyn ExchangeObserver> { observer });
         let conversation = Conversation::begin(*request, caller, settings).await;
+        let shows_tokens = tokens == TokenVisibility::Shown;
+        if is_controlled || shows_tokens {
+            trace.count_tokens(&conversation, shows_tokens);
+        }
         let offers = conversation.offers();
         let style = RelayStyle {
             holds: offers || has_notes || shows_rounds,
@@ -278,9 +298,7 @@ impl<'a> AgentLoop<'a> {
         &self,
         route: &Route<'_>,
     ) -> Result<Option<Box<ControlledRequest>>, Failure> {
-        let membership = self.caller.view().membership();
-        let control = route.control().filter(|control| control.applies(membership));
-        let Some(control) = control else { return Ok(None) };
+        let Some(control) = control_of(route, self.caller) else { return Ok(None) };
         let conversation = &self.conversation;
         let begun = Box::pin(ControlledRequest::begin(
             control,
@@ -288,6 +306,7 @@ impl<'a> AgentLoop<'a> {
             conversation,
             route,
             self.is_streamed,
+            self.trace.tokens(),
         ));
         self.allowance.within(begun).await?
     }
@@ -337,8 +356,9 @@ impl<'a> AgentLoop<'a> {
             (Response::Chunks(chunks), _) => chunks,
         };
         let relay = relay.as_mut().expect("without one, no stream is asked for");
-        let names = &conversation.names;
-        relay.response(chunks, names, ids, allowance, &listener.emitter, controlled).await
+        let emitter = &listener.emitter;
+        let context = RelayContext { names: &conversation.names, allowance, emitter };
+        relay.response(chunks, ids, controlled, context).await
     }
 
     /// Divides the calls of a response. Fails if they do not fit into the conversation.
@@ -388,6 +408,7 @@ impl<'a> AgentLoop<'a> {
         };
         // Boxed: a request without calls of the gateway's tools needs no room for it.
         let ended = Box::pin(round::run(batch, &conditions)).await;
+        self.caller.end_turn();
         self.allowance.rounds += 1;
         self.trace.record(&ended);
         pending.extend(ended.iter().filter_map(CallOutcome::to_pending));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use airlock_core::door::ApprovalChoice;
+use airlock_core::door::{ApprovalChoice, ToolMode};
 
 /// Maximum number of calls that are read from one response; a response with more ends the request.
 /// Of the calls that are read, those beyond [`Settings::calls_per_answer`] are refused one by one,
@@ -34,6 +34,9 @@ pub struct Settings {
     pub approval: ApprovalChoice,
     /// Longest time that one call waits for an approval.
     pub approval_wait: Duration,
+    /// Way in which tools for scripts are offered, unless the request sets one; `None` for the meta-tools, with the
+    /// search from a number of tools on.
+    pub tool_mode: Option<ToolMode>,
 }
 
 /// Whether the text of a chat completion has the results of calls that ran, if other calls of the

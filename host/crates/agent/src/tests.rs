@@ -24,6 +24,7 @@ mod members;
 mod received;
 mod stories;
 mod streams;
+mod tokens;
 mod unknown;
 mod unseen;
 mod waiting;
@@ -38,6 +39,7 @@ pub(super) const SETTINGS: Settings = Settings {
     results_as_text: ResultsAsText::Auto,
     approval: airlock_core::door::ApprovalChoice::Return,
     approval_wait: std::time::Duration::from_secs(30),
+    tool_mode: None,
 };
 
 fn caller(filter: &Filter) -> Caller {
@@ -59,6 +61,7 @@ fn request() -> Request {
         keeper: None,
         approver: None,
         notes: Object::new(),
+        tokens: TokenVisibility::Hidden,
         budget: MemoryBudget::unlimited(),
         observer: None,
     }

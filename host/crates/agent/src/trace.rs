@@ -6,6 +6,8 @@
 //!  "rounds": 1,
 //!  "cost": {"usd_micros": 1250},
 //!  "depth_limit_reached": true,
+//!  "tokens": {"estimated": true, "definitions": 900, "results": 40, "scripts": 25,
+//!             "kept_out": {"definitions": 12000, "results": 0, "script_results": 310}},
 //!  "pending": [{"tool_call_id": "call_2", "name": "executeToolCode", "reason": "needs_approval",
 //!               "needs": {"name": "fs-write", "arguments": {}}}]}
 //! ```
@@ -18,7 +20,8 @@
 //! `depth_limit`; `needs` names the call inside a script that waits for approval, and
 //! `input_required` has the questions of a tool. `run` describes the run of a script that has
 //! stopped: its id, the calls that were made, and those that wait for a decision. The `airlock`
-//! object has the first such run too. `cost` is that of all requests to models, if a price of each is known.
+//! object has the first such run too. `cost` is that of all requests to models, if a price of each is known. `tokens`
+//! are those of the gateway's tools, if the request asks for them.
 
 use std::sync::Arc;
 
@@ -26,11 +29,14 @@ use serde_json::{Value, json};
 
 use super::{
     answer::ToolResult,
-    record::{self, Index},
+    conversation::Conversation,
+    record::{self, RecordIndex},
     round::{CallOutcome, PendingCall, PendingReason},
+    tokens::{TOKENS, TokenReport},
 };
 use airlock_core::{
-    door::{CallId, Ledger},
+    door::{CallId, Caller},
+    model_control::ToolTokens,
     tool::InputRequired,
 };
 use airlock_model::{Object, object};
@@ -58,12 +64,14 @@ pub fn input_required(asked: &InputRequired) -> Value {
 
 /// Record of the work for one request so far.
 pub(super) struct Trace<'a> {
-    ledger: &'a Ledger,
+    caller: &'a Caller,
     /// Members of the `airlock` object that do not depend on the calls.
     notes: Object,
     /// Calls of all rounds.
     tops: Vec<TopCall>,
     cost: RequestsCost,
+    /// `None` if the tokens of tools are not counted.
+    tokens: Option<TokenReport>,
 }
 
 /// Cost of the requests to models so far.
@@ -89,8 +97,19 @@ struct TopCall {
 }
 
 impl<'a> Trace<'a> {
-    pub(super) fn new(ledger: &'a Ledger, notes: Object) -> Self {
-        Self { ledger, notes, tops: Vec::new(), cost: RequestsCost::default() }
+    pub(super) fn new(caller: &'a Caller, notes: Object) -> Self {
+        Self { caller, notes, tops: Vec::new(), cost: RequestsCost::default(), tokens: None }
+    }
+
+    /// Counts the tokens of tools from now on, if the conversation offers tools. With `is_shown`, the `airlock`
+    /// object has them.
+    pub(super) fn count_tokens(&mut self, conversation: &Conversation, is_shown: bool) {
+        self.tokens = TokenReport::begin(conversation, self.caller, is_shown);
+    }
+
+    /// Returns the tokens of tools until now; `None` if they are not counted.
+    pub(super) fn tokens(&self) -> Option<ToolTokens> {
+        self.tokens.as_ref().map(|report| report.tokens(self.caller))
     }
 
     /// Adds the cost of a request to a model, in millionths of a US dollar; `None` if no price is known.
@@ -111,6 +130,9 @@ impl<'a> Trace<'a> {
     /// Records a round.
     pub(super) fn record(&mut self, round: &[CallOutcome]) {
         self.tops.extend(round.iter().map(TopCall::new));
+        if let Some(tokens) = &mut self.tokens {
+            tokens.add(round, self.caller);
+        }
     }
 
     /// Returns whether calls of any round have results.
@@ -126,13 +148,22 @@ impl<'a> Trace<'a> {
         })
     }
 
-    /// Returns the `airlock` object; `None` if there were no calls and there are no notes.
+    /// Returns the members of the `airlock` object that do not depend on the calls, and the tokens.
+    fn facts(&self) -> Object {
+        let mut facts = self.notes.clone();
+        if let Some(report) = self.tokens.as_ref().filter(|report| report.is_shown()) {
+            facts.insert(TOKENS.to_owned(), report.tokens(self.caller).to_json());
+        }
+        facts
+    }
+
+    /// Returns the `airlock` object; `None` if there were no calls and there is nothing else to describe.
     pub(super) fn extension(&self, rounds: u32, pending: &[PendingCall]) -> Option<Object> {
         if self.tops.is_empty() && pending.is_empty() {
-            return (!self.notes.is_empty()).then(|| self.notes.clone());
+            return Some(self.facts()).filter(|facts| !facts.is_empty());
         }
         let mut extension = object(json!({"calls": self.calls(), "rounds": rounds}));
-        extension.extend(self.notes.clone());
+        extension.extend(self.facts());
         if let Some(cost) = self.cost() {
             extension.insert("cost".to_owned(), json!({"usd_micros": cost}));
         }
@@ -154,8 +185,8 @@ impl<'a> Trace<'a> {
     }
 
     fn calls(&self) -> Vec<Value> {
-        let records = self.ledger.records();
-        let index = Index::new(&records);
+        let records = self.caller.ledger().records();
+        let index = RecordIndex::new(&records);
         let mut calls = Vec::new();
         for top in &self.tops {
             let record = top.id.and_then(|id| index.find(id));
@@ -226,6 +257,9 @@ impl PendingCall {
         };
         let mut out =
             json!({"tool_call_id": self.call.id, "name": self.call.name, "reason": reason});
+        if !self.sources.is_empty() {
+            out["sources"] = json!(self.sources);
+        }
         if let PendingReason::InputRequired(asked) = &self.reason {
             out[INPUT_REQUIRED] = input_required(asked);
         }

@@ -9,7 +9,7 @@ use super::allowance::Allowance;
 use airlock_core::{
     door::{Approved, Caller, Entry, Origin},
     tenant::Tenant,
-    tool::{CallError, ErrorKind, HostCode, ToolError},
+    tool::{CallError, ErrorKind, HostCode, SourceSet, ToolError},
 };
 
 /// A list of calls that wait for a person's decision.
@@ -20,6 +20,7 @@ pub trait ApprovalList: Send + Sync {
         &'a self,
         entry: &'a Entry,
         arguments: &'a str,
+        sources: &'a SourceSet,
         tenant: &'a Tenant,
         limit: Duration,
     ) -> BoxFuture<'a, ApprovalVerdict>;
@@ -61,11 +62,12 @@ impl Approver {
         let entry = found.ok_or_else(|| CallError::not_found(name))?;
         let tenant = caller.view().tenant();
         caller.report_wait(name);
-        let deciding = self.list.decide(entry, arguments, tenant, self.limit);
+        let sources = caller.context();
+        let deciding = self.list.decide(entry, arguments, &sources, tenant, self.limit);
         let verdict = timeout_at(allowance.deadline, deciding).await;
         match verdict.map_err(|_| CallError::cancelled())? {
             ApprovalVerdict::Approved(decided_by) => {
-                Ok(Approved::new(entry, arguments, decided_by))
+                Ok(Approved::new(entry, arguments, decided_by).with_sources(sources))
             }
             ApprovalVerdict::Denied(reason) => {
                 let error = declined(name, &denied(reason.as_deref()));

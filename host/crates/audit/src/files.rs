@@ -73,7 +73,7 @@ pub(crate) fn full_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
 /// A file of a log with lines.
 pub(crate) struct LineFile {
     pub(crate) path: PathBuf,
-    /// Whether it is the last one. Others end with a whole line.
+    /// True if it is the last one. Others end with a whole line.
     pub(crate) is_newest: bool,
     /// The newest one, which has another name by now if it is full.
     opened: Option<File>,
@@ -143,7 +143,7 @@ pub(crate) struct LineReader {
 pub(crate) struct RawLine<'b> {
     /// Without its line end.
     pub(crate) bytes: &'b [u8],
-    /// Whether it has a line end. The last one has none if its writer was stopped.
+    /// True if it has a line end. The last one has none if its writer was stopped.
     pub(crate) is_whole: bool,
 }
 

@@ -99,7 +99,7 @@ pub struct AuditLog {
     tree: Tree,
     /// Hash of the last line.
     last: Hash,
-    /// Whether the state of the file is unknown, because the system failed to store it.
+    /// True if the state of the file is unknown, because the system failed to store it.
     has_failed: bool,
     /// Held for as long as the log is open.
     _lock: File,
@@ -110,7 +110,7 @@ struct LogFile {
     path: PathBuf,
     file: File,
     bytes: u64,
-    /// Whether a write that has failed may have left a part of its text after these.
+    /// True if a write that has failed may have left a part of its text after these.
     is_torn: bool,
 }
 

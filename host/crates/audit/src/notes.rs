@@ -26,11 +26,11 @@ pub(crate) struct NoteReader<R> {
 }
 
 /// A checkpoint as it is in a file.
-pub(crate) struct Note {
+pub(crate) struct CheckpointNote {
     pub(crate) checkpoint: Result<Checkpoint, BadCheckpoint>,
     /// Position after the empty line that ends it.
     pub(crate) end: u64,
-    /// Whether the empty line is there. The last one has none if its writer was stopped.
+    /// True if the empty line is there. The last one has none if its writer was stopped.
     pub(crate) is_whole: bool,
 }
 
@@ -47,11 +47,15 @@ impl<R: BufRead> NoteReader<R> {
     }
 
     /// Reads the next checkpoint, which need not be valid; `None` at the end.
-    pub(crate) fn next_note(&mut self) -> io::Result<Option<Note>> {
+    pub(crate) fn next_note(&mut self) -> io::Result<Option<CheckpointNote>> {
         loop {
             let (note, is_whole) = self.read()?;
             if !note.trim_ascii().is_empty() {
-                return Ok(Some(Note { checkpoint: parse(&note), end: self.bytes, is_whole }));
+                return Ok(Some(CheckpointNote {
+                    checkpoint: parse(&note),
+                    end: self.bytes,
+                    is_whole,
+                }));
             }
             if !is_whole {
                 return Ok(None);
@@ -133,7 +137,7 @@ mod tests {
         Checkpoint::sign("gateway/one", &tree, &key)
     }
 
-    fn notes(file: &[u8]) -> Vec<Note> {
+    fn notes(file: &[u8]) -> Vec<CheckpointNote> {
         let mut reader = NoteReader::new(file);
         std::iter::from_fn(|| reader.next_note().expect("it is read")).collect()
     }

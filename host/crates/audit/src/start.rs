@@ -10,14 +10,14 @@ use crate::{
 
 /// The state of a log before the first line of a file.
 #[derive(Debug, Clone)]
-pub(crate) struct Start {
+pub(crate) struct LogStart {
     /// The lines in earlier files.
     pub(crate) tree: Tree,
     /// The key that signs at this point; its name is that of the log.
     pub(crate) key: PublicKey,
 }
 
-impl Start {
+impl LogStart {
     /// Reads the first line of a file. The error says what it does, as the end of a sentence.
     pub(crate) fn read(line: &Line<'_>) -> Result<Self, &'static str> {
         let members = line.members().ok_or("is not a JSON object")?;

@@ -15,14 +15,14 @@ use crate::{
     key::PublicKey,
     read::ReadError,
     rotation::KeyHistory,
-    start::Start,
+    start::LogStart,
     tree::{Hash, Tree, leaf_hash},
 };
 
 pub use self::finding::Finding;
 use self::{
-    chain::Chain,
-    claims::{Claim, Claims},
+    chain::HashChain,
+    claims::{CheckpointClaim, CheckpointClaims},
 };
 
 mod chain;
@@ -69,8 +69,8 @@ pub struct Report {
 pub fn verify(path: &Path, evidence: &Evidence) -> Result<Report, ReadError> {
     let mut findings = Vec::new();
     // Before the lines: a gateway that writes meanwhile adds lines first.
-    let claims = Claims::read(path, evidence, &mut findings)?;
-    let mut pass = Pass { claims, ..Pass::default() };
+    let claims = CheckpointClaims::read(path, evidence, &mut findings)?;
+    let mut pass = LogCheck { claims, ..LogCheck::default() };
     for mut file in files::line_files(path).map_err(ReadError::file(path))? {
         pass.read(&mut file).map_err(ReadError::file(&file.path))?;
     }
@@ -79,18 +79,18 @@ pub fn verify(path: &Path, evidence: &Evidence) -> Result<Report, ReadError> {
 
 /// One pass over the lines.
 #[derive(Default)]
-struct Pass {
-    chain: Chain,
+struct LogCheck {
+    chain: HashChain,
     first: u64,
     tree: Tree,
     keys: Option<KeyHistory>,
-    claims: Claims,
+    claims: CheckpointClaims,
     unsigned_since: Option<String>,
     incomplete_bytes: u64,
     findings: Vec<Finding>,
 }
 
-impl Pass {
+impl LogCheck {
     fn read(&mut self, file: &mut LineFile) -> io::Result<()> {
         let mut reader = file.open()?;
         let mut row = 0;
@@ -125,7 +125,7 @@ impl Pass {
 
     fn take(&mut self, line: &Line<'_>, leaf: Hash) {
         if self.tree.size() == self.first && self.keys.is_none() {
-            match Start::read(line) {
+            match LogStart::read(line) {
                 Ok(start) => self.begin(start),
                 Err(reason) => self.find(Finding::Start { line: line.number, reason }),
             }
@@ -139,11 +139,11 @@ impl Pass {
         }
     }
 
-    fn begin(&mut self, start: Start) {
+    fn begin(&mut self, start: LogStart) {
         self.first = start.tree.size();
         self.tree = start.tree;
         self.keys = Some(KeyHistory::new(start.key));
-        self.chain = Chain::at(self.first);
+        self.chain = HashChain::at(self.first);
         self.claims.compare(&self.tree);
     }
 
@@ -174,7 +174,7 @@ impl Pass {
         };
         let size = self.tree.size();
         let signed = matched(&valid);
-        judge(&valid, &Extent { first: self.first, size, removed, is_broken }, &mut findings);
+        judge(&valid, &LineRange { first: self.first, size, removed, is_broken }, &mut findings);
         findings.sort_by_key(Finding::line);
         Ok(Report {
             origin: keys.first().map(|key| key.name().to_owned()),
@@ -191,26 +191,26 @@ impl Pass {
 }
 
 /// The lines that there are.
-struct Extent {
+struct LineRange {
     first: u64,
     size: u64,
     /// Number of lines that are known to be missing between others.
     removed: u64,
-    /// Whether a line was found that is not at its place, or not as it was.
+    /// True if a line was found that is not at its place, or not as it was.
     is_broken: bool,
 }
 
 /// Returns the number of lines of the largest checkpoint that the log matches.
-fn matched(valid: &[Claim]) -> u64 {
+fn matched(valid: &[CheckpointClaim]) -> u64 {
     let matching = valid.iter().filter(|claim| claim.matches == Some(true));
     matching.map(|claim| claim.size).max().unwrap_or(0)
 }
 
 /// Compares the lines with what valid checkpoints claim.
-fn judge(valid: &[Claim], lines: &Extent, findings: &mut Vec<Finding>) {
+fn judge(valid: &[CheckpointClaim], lines: &LineRange, findings: &mut Vec<Finding>) {
     let signed = matched(valid);
     let mismatch = valid.iter().find(|claim| claim.matches == Some(false));
-    if let Some(Claim { file, size, .. }) = mismatch {
+    if let Some(CheckpointClaim { file, size, .. }) = mismatch {
         let before = valid.iter().filter(|claim| claim.matches == Some(true) && claim.size < *size);
         let from = before.map(|claim| claim.size).max().unwrap_or(lines.first);
         if signed >= *size {
@@ -219,7 +219,7 @@ fn judge(valid: &[Claim], lines: &Extent, findings: &mut Vec<Finding>) {
             findings.push(Finding::ChangedBetween { from, to: size.saturating_sub(1) });
         }
     }
-    if let Some(Claim { file, size, .. }) =
+    if let Some(CheckpointClaim { file, size, .. }) =
         valid.last().filter(|claim| claim.size > lines.size.saturating_add(lines.removed))
     {
         findings.push(Finding::Cut {

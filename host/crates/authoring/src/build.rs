@@ -12,7 +12,9 @@ mod world;
 
 use std::path::{Path, PathBuf};
 
-pub use self::{error::BuildError, finish::Finished, profile::BuildProfile, reporter::Reporter};
+pub use self::{
+    error::BuildError, finish::BuiltComponent, profile::BuildProfile, reporter::Reporter,
+};
 
 use self::project::Project;
 use crate::{Language, sdk};
@@ -28,7 +30,7 @@ pub async fn build(
     profile: BuildProfile,
     reporter: &mut dyn Reporter,
     on_compile: &CompileHook,
-) -> Result<Finished, BuildError> {
+) -> Result<BuiltComponent, BuildError> {
     let mut project = Project::find(directory)?;
     if let Some(warning) = sdk::warning(&project.directory, project.language) {
         reporter.output("airlock", &warning);

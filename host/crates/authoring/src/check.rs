@@ -1,71 +1,23 @@
 //! Checks of a plugin before it is published.
 
 mod limits;
+mod outcome;
 mod wasi;
 
 use std::{path::Path, sync::Arc};
 
-use serde::Serialize;
 use serde_json::Value;
 
-use crate::{Compiled, Finding, component, config_schema, file::directory_of, finding, quality};
+pub use self::outcome::{Check, CheckOutcome};
+use crate::{
+    CompiledComponent, Finding, component, config_schema, file::directory_of, finding, guard,
+    quality,
+};
 use airlock_core::tool::ToolDefinition;
 use airlock_json::schema::CompiledSchema;
 use airlock_plugin::{CompileHook, Manifest, Metadata, MetadataError, read_component};
 use airlock_sandbox::{self as sandbox, LoadError};
 use airlock_strings::with_causes;
-
-/// Outcome of one check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CheckOutcome {
-    /// Nothing was found.
-    Pass,
-    /// Something was found that an author may leave as it is.
-    Warn,
-    /// Something was found that the author must change.
-    Fail,
-}
-
-/// One check and its findings.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Check {
-    /// The statement that is checked.
-    #[serde(rename = "check")]
-    pub name: &'static str,
-    /// Its outcome.
-    pub outcome: CheckOutcome,
-    /// The findings; none if it passed.
-    pub details: Vec<Finding>,
-}
-
-impl Check {
-    pub(crate) fn pass(name: &'static str) -> Self {
-        Self { name, outcome: CheckOutcome::Pass, details: Vec::new() }
-    }
-
-    pub(crate) fn warn(name: &'static str, finding: impl Into<Finding>) -> Self {
-        Self { name, outcome: CheckOutcome::Warn, details: vec![finding.into()] }
-    }
-
-    pub(crate) fn fail(name: &'static str, finding: impl Into<Finding>) -> Self {
-        Self { name, outcome: CheckOutcome::Fail, details: vec![finding.into()] }
-    }
-
-    /// Passes if `found` is empty; else the outcome is `otherwise`.
-    pub(crate) fn unless<T: Into<Finding>>(
-        name: &'static str,
-        otherwise: CheckOutcome,
-        found: impl IntoIterator<Item = T>,
-    ) -> Self {
-        let details: Vec<_> = found.into_iter().map(Into::into).collect();
-        Self {
-            name,
-            outcome: if details.is_empty() { CheckOutcome::Pass } else { otherwise },
-            details,
-        }
-    }
-}
 
 /// Runs every check on a component, or on a plugin's directory: on its plugin.toml, and on the component
 /// if it is built. The component is compiled, which `on_compile` may show, and asked for its tools with
@@ -157,13 +109,16 @@ async fn checks_of(
             return Ok(vec![Check::fail(COMPONENT, with_causes(&error))]);
         }
     };
+    if sandbox::is_guard(&bytes)? {
+        return Ok(checks_of_guard(file, &bytes, &metadata, on_compile).await);
+    }
     let compiled = match component::compile(file, &bytes, on_compile).await {
         Ok(compiled) => compiled,
         Err(error) => return Ok(vec![Check::pass(MANIFEST), not_loaded(&error)]),
     };
     let mut checks = vec![Check::pass(COMPONENT), Check::pass(IMPORTS), Check::pass(CONTRACT)];
     checks.push(manifest(&metadata));
-    let Described { checks: described, tools, config } =
+    let DescribedTools { checks: described, tools, config } =
         describe(&compiled, &metadata, &bytes).await?;
     if let Some(manifest) = &metadata.manifest {
         checks.extend(current(file, manifest, config.as_ref()));
@@ -178,6 +133,18 @@ async fn checks_of(
     checks.push(schemas(&metadata, &tools));
     checks.extend(quality::checks(&tools, metadata.manifest.as_ref()));
     Ok(checks)
+}
+
+async fn checks_of_guard(
+    file: &Path,
+    bytes: &Arc<[u8]>,
+    metadata: &Metadata,
+    on_compile: &CompileHook,
+) -> Vec<Check> {
+    let mut checks = vec![Check::pass(COMPONENT), manifest(metadata)];
+    checks.extend(metadata.manifest.as_ref().and_then(|manifest| current(file, manifest, None)));
+    checks.extend(guard::checks(file, bytes, metadata, on_compile).await);
+    checks
 }
 
 /// Attributes a load error to the check that the component did not pass.
@@ -224,7 +191,7 @@ fn current(file: &Path, embedded: &Manifest, config: Option<&Value>) -> Option<C
 }
 
 /// Outcome of asking a component for its tools, and what the checks that follow need.
-struct Described {
+struct DescribedTools {
     checks: Vec<Check>,
     /// The tools that it describes; the embedded ones if it fails to describe any.
     tools: Vec<ToolDefinition>,
@@ -234,16 +201,16 @@ struct Described {
 
 /// Asks the component for its tools and compares them with the embedded ones.
 async fn describe(
-    compiled: &Compiled,
+    compiled: &CompiledComponent,
     metadata: &Metadata,
     wasm: &[u8],
-) -> Result<Described, LoadError> {
+) -> Result<DescribedTools, LoadError> {
     let has_embedded = sandbox::embedded_tools(wasm)?.is_some();
     let mut tools = match compiled.plugin.describe().await {
         Ok(tools) => tools,
         Err(error) => {
             let checks = vec![Check::fail(DESCRIBE, with_causes(&error))];
-            return Ok(Described { checks, tools: metadata.tools.clone(), config: None });
+            return Ok(DescribedTools { checks, tools: metadata.tools.clone(), config: None });
         }
     };
     let config = config_schema::take(&mut tools);
@@ -260,7 +227,7 @@ async fn describe(
         Check::unless(EMBEDDED, CheckOutcome::Fail, differences(&described.tools, &metadata.tools))
     };
     let checks = vec![Check::pass(DESCRIBE), compared];
-    Ok(Described { checks, tools: described.tools, config })
+    Ok(DescribedTools { checks, tools: described.tools, config })
 }
 
 fn differences(described: &[ToolDefinition], embedded: &[ToolDefinition]) -> Vec<String> {

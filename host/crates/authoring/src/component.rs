@@ -45,7 +45,7 @@ pub struct Origin {
 }
 
 /// A component compiled to native code, with nothing granted.
-pub struct Compiled {
+pub struct CompiledComponent {
     /// The compiled component.
     pub plugin: Plugin,
     /// Time that compilation took; `None` if the native code came from the cache.
@@ -146,7 +146,7 @@ impl Component {
 
     /// Records the tools as the gateway will offer them: the embedded ones, else those that the
     /// component describes when asked, else the functions of a plain component.
-    pub async fn learn(&mut self, compiled: &Compiled) -> Result<(), LoadError> {
+    pub async fn learn(&mut self, compiled: &CompiledComponent) -> Result<(), LoadError> {
         let tools = compiled.plugin.definitions(&self.bytes).await?;
         let Metadata { manifest, imports, .. } = self.metadata.clone();
         self.metadata = Metadata::new(&self.bytes, tools, manifest, imports);
@@ -154,7 +154,7 @@ impl Component {
     }
 
     /// Compiles it, or takes it from the cache of native code, and links it with everything denied.
-    pub async fn compile(&self, on_compile: &CompileHook) -> Result<Compiled, LoadError> {
+    pub async fn compile(&self, on_compile: &CompileHook) -> Result<CompiledComponent, LoadError> {
         compile(&self.path, &self.bytes, on_compile).await
     }
 }
@@ -198,7 +198,7 @@ pub(crate) async fn compile(
     path: &Path,
     bytes: &Arc<[u8]>,
     on_compile: &CompileHook,
-) -> Result<Compiled, LoadError> {
+) -> Result<CompiledComponent, LoadError> {
     compile_with(path, bytes, Compiling::in_child(), on_compile).await
 }
 
@@ -209,7 +209,7 @@ pub(crate) async fn compile_built(
     path: &Path,
     bytes: &Arc<[u8]>,
     on_compile: &CompileHook,
-) -> Result<Compiled, LoadError> {
+) -> Result<CompiledComponent, LoadError> {
     let compiling = Compiling::InProcess { reuses_functions: true };
     compile_with(path, bytes, compiling, on_compile).await
 }
@@ -219,14 +219,10 @@ async fn compile_with(
     bytes: &Arc<[u8]>,
     settings: Compiling,
     on_compile: &CompileHook,
-) -> Result<Compiled, LoadError> {
-    // An empty configuration names the cache for compiled code; nothing else in it matters here.
-    let config = Config::parse("{}", "", &environment)
-        .map_err(|error| CompileError::Failed(error.into()))?;
-    let sandbox = Sandbox::new(&sandbox::Settings { compiling: settings, ..config.sandbox })?;
+) -> Result<CompiledComponent, LoadError> {
+    let sandbox = sandbox_with(settings)?;
     let is_compiled = sandbox.is_compiled(bytes);
     let client = ClientName::parse("plugin").expect("a constant that fits");
-    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     let started = Instant::now();
     let load = sandbox.plugin(
         &client,
@@ -235,6 +231,29 @@ async fn compile_with(
         Limits::PLUGIN,
         HostResources::default(),
     );
-    let plugin = compiling(Some(on_compile), &name, bytes, load).await?;
-    Ok(Compiled { plugin, took: (!is_compiled).then(|| started.elapsed()) })
+    let plugin = compiling(Some(on_compile), &file_name(path), bytes, load).await?;
+    Ok(CompiledComponent { plugin, took: (!is_compiled).then(|| started.elapsed()) })
+}
+
+/// Compiles a guard, or takes it from the cache of native code, and links it. Fails if it imports anything. It has no
+/// settings yet, so it is not asked about them.
+pub(crate) async fn load_guard(
+    path: &Path,
+    bytes: &Arc<[u8]>,
+    on_compile: &CompileHook,
+) -> Result<(), LoadError> {
+    let sandbox = sandbox_with(Compiling::in_child())?;
+    let load = sandbox.guard(bytes.clone(), Limits::PLUGIN, "{}".into());
+    compiling(Some(on_compile), &file_name(path), bytes, load).await.map(drop)
+}
+
+fn sandbox_with(compiling: Compiling) -> Result<Sandbox, LoadError> {
+    // An empty configuration names the cache for compiled code; nothing else in it matters here.
+    let config = Config::parse("{}", "", &environment)
+        .map_err(|error| CompileError::Failed(error.into()))?;
+    Sandbox::new(&sandbox::Settings { compiling, ..config.sandbox })
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }

@@ -15,7 +15,7 @@ pub(crate) const TOOLS: &str = "tools";
 
 /// Condition under which a plugin imports an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Condition {
+enum ImportCondition {
     /// Every plugin may use it.
     Always,
     /// The plugin takes a configuration.
@@ -31,12 +31,12 @@ enum Condition {
 pub(crate) struct Interface {
     package: &'static str,
     pub(crate) name: &'static str,
-    condition: Condition,
+    condition: ImportCondition,
     /// Lines for plugin.toml that request it.
     pub(crate) request: &'static str,
 }
 
-const fn host(name: &'static str, condition: Condition, request: &'static str) -> Interface {
+const fn host(name: &'static str, condition: ImportCondition, request: &'static str) -> Interface {
     Interface { package: HOST, name, condition, request }
 }
 
@@ -45,28 +45,36 @@ const REQUEST_HTTP: &str = "[request.http.NAME] with `url` and `reason`";
 /// Interfaces whose import depends on plugin.toml. Other interfaces of WASI are imported by the
 /// runtimes of languages whether a plugin uses them or not, so nothing follows from them.
 const INTERFACES: [Interface; 10] = [
-    host("log", Condition::Always, ""),
-    host("context", Condition::Always, ""),
-    host("config", Condition::Config, "[config] with `from_code = true`"),
-    host("http", Condition::Request(&["http"]), REQUEST_HTTP),
-    host("kv", Condition::Request(&["kv"]), "[request.kv.NAME] with `max_bytes` and `reason`"),
+    host("log", ImportCondition::Always, ""),
+    host("context", ImportCondition::Always, ""),
+    host("config", ImportCondition::Config, "[config] with `from_code = true`"),
+    host("http", ImportCondition::Request(&["http"]), REQUEST_HTTP),
+    host(
+        "kv",
+        ImportCondition::Request(&["kv"]),
+        "[request.kv.NAME] with `max_bytes` and `reason`",
+    ),
     host(
         "secrets",
-        Condition::Request(&["secret"]),
+        ImportCondition::Request(&["secret"]),
         "[request.secret.NAME] with `inject`, `audience` and `reason`",
     ),
-    host("secrets-reveal", Condition::Reveal, "`reveal = true` in a [request.secret.NAME]"),
-    host("tools", Condition::Request(&["slot", "tools"]), "[request.slot.SLOT] with `reason`"),
+    host("secrets-reveal", ImportCondition::Reveal, "`reveal = true` in a [request.secret.NAME]"),
+    host(
+        "tools",
+        ImportCondition::Request(&["slot", "tools"]),
+        "[request.slot.SLOT] with `reason`",
+    ),
     Interface {
         package: "wasi:http",
         name: "outgoing-handler",
-        condition: Condition::Request(&["http"]),
+        condition: ImportCondition::Request(&["http"]),
         request: REQUEST_HTTP,
     },
     Interface {
         package: "wasi:http",
         name: "types",
-        condition: Condition::Request(&["http"]),
+        condition: ImportCondition::Request(&["http"]),
         request: REQUEST_HTTP,
     },
 ];
@@ -89,7 +97,7 @@ impl Interface {
     /// Describes the calls of a plugin that does not request the interface.
     pub(crate) fn without_request(&self) -> &'static str {
         match self.condition {
-            Condition::Config => "the configuration is always empty",
+            ImportCondition::Config => "the configuration is always empty",
             _ => "every call is denied",
         }
     }
@@ -97,19 +105,19 @@ impl Interface {
     /// Returns whether the manifest permits the import.
     pub(crate) fn is_requested(&self, manifest: &Manifest) -> bool {
         match self.condition {
-            Condition::Always => true,
-            Condition::Config => manifest.config_schema().is_some(),
-            Condition::Request(kinds) => {
+            ImportCondition::Always => true,
+            ImportCondition::Config => manifest.config_schema().is_some(),
+            ImportCondition::Request(kinds) => {
                 manifest.request.all().any(|request| kinds.contains(&kind(&request.to_string())))
             }
-            Condition::Reveal => manifest.request.secret.values().any(|secret| secret.reveal),
+            ImportCondition::Reveal => manifest.request.secret.values().any(|secret| secret.reveal),
         }
     }
 
     /// Returns whether a request, such as `http.api`, is of a kind that the interface needs.
     fn is_of(&self, request: &str) -> bool {
         match self.condition {
-            Condition::Request(kinds) => kinds.contains(&kind(request)),
+            ImportCondition::Request(kinds) => kinds.contains(&kind(request)),
             _ => false,
         }
     }
@@ -130,13 +138,14 @@ pub(crate) fn unused(manifest: &Manifest, imports: &[String]) -> Vec<String> {
         }
     }
     for (name, secret) in &manifest.request.secret {
-        let is_imported = imported.iter().any(|interface| interface.condition == Condition::Reveal);
+        let is_imported =
+            imported.iter().any(|interface| interface.condition == ImportCondition::Reveal);
         if secret.reveal && !is_imported {
             keys.push(format!("request.secret.{name}.reveal"));
         }
     }
     if manifest.config_schema().is_some()
-        && !imported.iter().any(|interface| interface.condition == Condition::Config)
+        && !imported.iter().any(|interface| interface.condition == ImportCondition::Config)
     {
         keys.push("config".to_owned());
     }

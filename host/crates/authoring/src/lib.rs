@@ -12,6 +12,7 @@ mod config_schema;
 pub mod example;
 mod file;
 mod finding;
+mod guard;
 pub mod install;
 mod interfaces;
 mod language;
@@ -22,9 +23,11 @@ mod template;
 mod vendored;
 
 pub use self::{
-    build::{BuildError, BuildProfile, Finished, Reporter, build},
+    build::{BuildError, BuildProfile, BuiltComponent, Reporter, build},
     check::{Check, CheckOutcome, check},
-    component::{Compiled, Component, ComponentError, Origin, signature_path, write_signature},
+    component::{
+        CompiledComponent, Component, ComponentError, Origin, signature_path, write_signature,
+    },
     finding::Finding,
     language::{Language, LanguageError},
     name::{BadPluginName, PluginName},

@@ -13,6 +13,8 @@ use crate::{
 
 /// Name of the examples, wherever they name themselves. The word has no other use in them.
 const EXAMPLE: &str = "skies";
+/// Name of the example of a guard.
+const GUARD_EXAMPLE: &str = "sentry";
 /// Path of the SDK, as seen from the example in this repository, and as seen from a plugin that
 /// carries its own copy.
 const SDK_PATH: (&str, &str) = ("../../../guest-sdk", "sdk/guest-sdk");
@@ -25,6 +27,7 @@ macro_rules! example {
 
 const RUST: &[SdkFile] =
     example!("rust": ".gitignore" "Cargo.lock" "Cargo.toml" "README.md" "plugin.toml" "src/lib.rs");
+const GUARD: &[SdkFile] = example!("guard": ".gitignore" "Cargo.lock" "Cargo.toml" "README.md" "plugin.toml" "src/lib.rs");
 const JAVASCRIPT: &[SdkFile] = example!("javascript": ".gitignore" "README.md" "package.json" "plugin.js" "plugin.test.js" "plugin.toml");
 const TYPESCRIPT: &[SdkFile] = example!("typescript": ".gitignore" "README.md" "package.json" "plugin.test.js" "plugin.toml" "plugin.ts" "tsconfig.json");
 const PYTHON: &[SdkFile] = example!("python": ".gitignore" "README.md" "app.py" "plugin.toml" "requirements.txt" "test_app.py");
@@ -40,6 +43,8 @@ pub enum Template {
     TypeScript,
     /// On `CPython`.
     Python,
+    /// A guard in Rust.
+    Guard,
 }
 
 /// Reason that no plugin is made of a template.
@@ -70,12 +75,13 @@ pub enum NewPluginError {
 }
 
 impl Template {
+    /// Those of plugins.
     #[cfg(test)]
     const ALL: [Self; 4] = [Self::Rust, Self::JavaScript, Self::TypeScript, Self::Python];
 
     /// Makes the directory of a new plugin with every file of it. Leaves nothing behind after a failure.
     pub fn write(self, name: &PluginName, directory: &Path) -> Result<(), NewPluginError> {
-        if self == Self::Rust && name.is_word_of_rust() {
+        if self.language() == Language::Rust && name.is_word_of_rust() {
             return Err(NewPluginError::Keyword(name.clone()));
         }
         fs::create_dir(directory).map_err(|source| match source.kind() {
@@ -97,12 +103,14 @@ impl Template {
             Self::JavaScript => JAVASCRIPT,
             Self::TypeScript => TYPESCRIPT,
             Self::Python => PYTHON,
+            Self::Guard => GUARD,
         };
+        let own = if self == Self::Guard { GUARD_EXAMPLE } else { EXAMPLE };
         // The name of a tool contains the client that the plugin becomes.
         let example_tool = format!("{EXAMPLE}-get_weather");
         let tool = format!("{}-get_weather", name.client());
         let example = example.iter().map(|(file, text)| {
-            let text = text.replace(&example_tool, &tool).replace(EXAMPLE, name.as_str());
+            let text = text.replace(&example_tool, &tool).replace(own, name.as_str());
             (*file, text.replace(SDK_PATH.0, SDK_PATH.1))
         });
         let example: Vec<_> = example.collect();
@@ -113,7 +121,7 @@ impl Template {
     /// Returns the language that a build takes the plugin for.
     fn language(self) -> Language {
         match self {
-            Self::Rust => Language::Rust,
+            Self::Rust | Self::Guard => Language::Rust,
             Self::JavaScript | Self::TypeScript => Language::JavaScript,
             Self::Python => Language::Python,
         }
@@ -172,6 +180,21 @@ mod tests {
             .expect("it is there")
             .1;
         assert!(manifest.contains("path = \"sdk/guest-sdk\""), "{manifest}");
+    }
+
+    #[test]
+    fn a_new_guard_carries_its_name_and_the_contract_of_guards() {
+        let files = generate(Template::Guard);
+        assert!(text_of(&files, "plugin.toml").contains("id = \"my-plugin\""));
+        assert!(text_of(&files, "Cargo.toml").contains("path = \"sdk/guest-sdk\""));
+        assert!(text_of(&files, "README.md").contains("\"component\": \"my-plugin.wasm\""));
+        for (file, text) in &files {
+            assert!(!text.contains(GUARD_EXAMPLE) && !text.contains("../../.."), "{file}");
+        }
+        assert!(has(Template::Guard, "sdk/guest-sdk/wit/guard/0.1.0/guard.wit"));
+        assert!(!has(Template::Python, "wit/guard/0.1.0/guard.wit"));
+        let keyword = Template::Guard.write(&"match".parse().expect("a name"), Path::new("none"));
+        assert!(matches!(keyword, Err(NewPluginError::Keyword(_))));
     }
 
     fn text_of<'f>(files: &'f [(&'static str, String)], name: &str) -> &'f str {

@@ -28,7 +28,7 @@ use tracing::{debug, warn};
 
 pub(super) use self::store::ResultStore;
 use self::store::{Group, Insertion, KeptResult, Key};
-use super::MAX_REASONS;
+use super::left_out::MAX_REASONS;
 use airlock_core::{
     door::Admitted,
     tool::{Allowlist, CacheRule, ClientName, ContentBlock, Tool, ToolOutput},

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tracing::{debug, info, warn};
 
-use super::{Snapshot, ToolSource, cache::CACHED};
+use super::cache::CACHED;
 use airlock_core::{
     door::{Admitted, Arguments, Chain, Origin},
     tool::{CallError, ErrorKind, HostCode, Policy, Tool, ToolOutput, Trust},
@@ -38,17 +38,6 @@ struct Comparison {
     tool: Weak<Tool>,
     fallback: Weak<Tool>,
     outcome: Result<(), String>,
-}
-
-/// A tool with a fallback, for operators.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FallbackState {
-    /// Name of the tool at its source.
-    pub tool: String,
-    /// Full name of the other tool.
-    pub fallback: String,
-    /// Reason that the other tool takes no calls; `None` if it would.
-    pub problem: Option<String>,
 }
 
 /// A call with a fallback.
@@ -87,7 +76,7 @@ impl Fallbacks {
 
     /// Checks that a fallback accepts all arguments of a tool. Keeps the outcome, because a source may
     /// announce large schemas and let many calls fail.
-    fn check(&self, fallback: &Arc<Tool>, tool: &Arc<Tool>) -> Result<(), String> {
+    pub(super) fn check(&self, fallback: &Arc<Tool>, tool: &Arc<Tool>) -> Result<(), String> {
         let compared = Comparison {
             tool: Arc::downgrade(tool),
             fallback: Arc::downgrade(fallback),
@@ -172,7 +161,7 @@ fn is_external(call: &Admitted) -> bool {
 }
 
 /// Returns whether a tool is the one with this full name. Another one may have it as its name on the wire.
-fn is_named(tool: &Tool, full_name: &str) -> bool {
+pub(super) fn is_named(tool: &Tool, full_name: &str) -> bool {
     let client = full_name.split_once('-').map(|(client, _)| client);
     tool.full_name.as_str() == full_name
         && tool.client.as_ref().is_some_and(|own| Some(own.as_str()) == client)
@@ -189,65 +178,19 @@ fn in_doubt(failed: CallError) -> CallError {
         .with_cause(failed)
 }
 
-impl Snapshot {
-    /// Returns the fallbacks of a client's tools, with their problems.
-    pub fn fallbacks(&self, client: &ToolSource) -> Vec<FallbackState> {
-        let states = client.policy.fallbacks.iter().map(|(tool, fallback)| FallbackState {
-            tool: tool.clone(),
-            fallback: fallback.clone(),
-            problem: self.fallback_problem(client, tool, fallback),
-        });
-        states.collect()
-    }
-
-    fn fallback_problem(&self, client: &ToolSource, tool: &str, fallback: &str) -> Option<String> {
-        if !client.is_listed {
-            return Some("the client has not listed its tools yet".to_owned());
-        }
-        let Some(own) = client.tools.iter().find(|own| is_meant(own, tool)) else {
-            return Some(format!("no tool of the client has the name {tool:?}"));
-        };
-        let (other, _) = fallback.split_once('-')?;
-        let Some(source) = self.clients.get(other) else {
-            return Some(format!("there is no client {other:?}, or it is disabled"));
-        };
-        if !source.is_listed {
-            return Some(format!("client {other:?} has not listed its tools yet"));
-        }
-        let Some(found) = source.tools.iter().find(|tool| is_named(tool, fallback)) else {
-            return Some(format!("there is no tool {fallback:?}"));
-        };
-        if source.unaccepted.contains(&found.original) {
-            return Some(format!("the definition of {fallback:?} is not accepted"));
-        }
-        if is_marked(source) && !is_marked(client) {
-            return Some(format!("client {other:?} is not trusted, as this client is"));
-        }
-        match &client.published {
-            Some(published) => published.fallbacks.check(found, own).err(),
-            None => accepts(found, own).err(),
-        }
-    }
-}
-
-/// Returns whether an entry of `tool_fallbacks` for `name` means a tool.
-fn is_meant(tool: &Tool, name: &str) -> bool {
-    tool.original == name || !tool.has_twin && tool.original.to_lowercase() == name.to_lowercase()
-}
-
-/// Returns whether models see the results of a client's tools marked as external.
-fn is_marked(client: &ToolSource) -> bool {
-    client.is_server() && client.policy.trust == Trust::Untrusted
-}
-
 /// Checks that a fallback accepts all arguments of a tool.
-fn accepts(fallback: &Tool, tool: &Tool) -> Result<(), String> {
+pub(super) fn accepts(fallback: &Tool, tool: &Tool) -> Result<(), String> {
     let schemas = (fallback.input_schema.to_value(), tool.input_schema.to_value());
     let (Ok(wider), Ok(narrower)) = schemas else {
         return Err("its input schema cannot be read".to_owned());
     };
     check_accepts_all(&wider, &narrower)
         .map_err(|problem| format!("its input schema accepts less: {problem}"))
+}
+
+/// Returns whether a result is one of a fallback.
+pub(super) fn is_marked(output: &ToolOutput) -> bool {
+    output.meta.as_ref().is_some_and(|meta| meta.contains_key(FALLBACK))
 }
 
 /// Removes the marks of the gateway from the result of a source, which could forge them.

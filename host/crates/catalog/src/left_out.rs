@@ -2,6 +2,10 @@
 
 use airlock_core::tool::BadTool;
 
+/// Maximum reasons of each kind that are kept of one client's tools: those that were left out,
+/// and those whose schemas are not checked. An operator reads them in the status.
+pub(super) const MAX_REASONS: usize = 100;
+
 /// A tool of a source's list that is not in the catalog, or all of its tools beyond the limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftOut {

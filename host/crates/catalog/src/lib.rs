@@ -4,11 +4,14 @@
 //! [`View`](airlock_core::door::View) of one request. The catalog is independent of the kinds of sources and makes no policy
 //! decisions: the [`door`](airlock_core::door) does.
 
+mod bare_names;
 mod cache;
 mod explain;
 mod fallback;
+mod fallback_state;
 mod internal;
 mod left_out;
+mod mode;
 mod naming;
 mod published;
 mod report;
@@ -29,9 +32,11 @@ use parking_lot::Mutex;
 use tokio::{sync::watch, time::Instant};
 
 pub use self::explain::{ExplainedClient, ExplainedTool, Explanation, Reason, Visibility};
-pub use self::fallback::FallbackState;
+pub use self::fallback_state::FallbackState;
 pub use self::internal::{BadInternalTool, check_internal, own_error, read_arguments};
 pub use self::left_out::{LeftOut, LeftOutCause};
+pub use self::mode::{ModeChoice, ModeReason};
+pub use self::naming::MAX_TOOLS_PER_CLIENT;
 pub use self::published::Observer;
 pub use self::report::{report_dropped, report_unchecked};
 pub use self::schemas::{UncheckedSchemas, check_members};
@@ -42,24 +47,20 @@ pub use self::writer::EntryWriter;
 use self::{
     cache::{ClientCache, ResultStore},
     fallback::Fallbacks,
+    left_out::MAX_REASONS,
     published::Published,
     report::report_mismatches,
     schemas::{Checks, Schemas},
     snapshot::Search,
-    writer::WriterNumber,
+    source::WriterNumber,
 };
 use airlock_core::{
-    door::{CallControl, CallPolicy, OwnTools, Provider, ScriptLanguage, ToolGroup},
+    door::{
+        CallControl, CallGuards, CallPolicy, OwnTools, Provider, ScriptLanguage, SinkRules,
+        ToolGroup,
+    },
     tool::{ClientName, Offers, Policy, Tool, ToolDefinition},
 };
-
-/// Maximum number of tools that one client may publish. Further tools are dropped, and the
-/// operator is told. Real servers have at most a few hundred; the catalog is searched, compared
-/// and listed whole.
-pub const MAX_TOOLS_PER_CLIENT: usize = 2_000;
-/// Maximum reasons of each kind that are kept of one client's tools: those that were left out,
-/// and those whose schemas are not checked. An operator reads them in the status.
-const MAX_REASONS: usize = 100;
 
 /// The valid tools of a list.
 struct Adopted {
@@ -152,6 +153,16 @@ impl Catalog {
     /// Sets the policy that narrows all calls of views from now on. Set it before the first request.
     pub fn set_call_policy(&self, policy: Arc<dyn CallPolicy>) {
         self.update(|next| next.call_policy = Some(policy));
+    }
+
+    /// Sets the guards of all calls of views from now on. Set them before the first request.
+    pub fn set_guards(&self, guards: Arc<dyn CallGuards>) {
+        self.update(|next| next.guards = Some(guards));
+    }
+
+    /// Sets the rules about sinks of all calls of views from now on. Set them before the first request.
+    pub fn set_sinks(&self, sinks: Arc<SinkRules>) {
+        self.update(|next| next.sinks = Some(sinks));
     }
 
     /// Replaces the groups of tools. Readers are notified only if they have changed.
@@ -441,7 +452,7 @@ impl Catalog {
         let _turn = self.writing.lock();
         let mut next = self.current.load().next();
         change(&mut next);
-        naming::assign_bare_names(&mut next.clients);
+        bare_names::assign_bare_names(&mut next.clients);
         self.current.store(Arc::new(next));
         self.changed.send_replace(());
     }

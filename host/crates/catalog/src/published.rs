@@ -8,7 +8,8 @@
 //!                                       └──────────→ show it to the observer ←──────┘
 //! ```
 //!
-//! If the source is away, another tool may take the call: see [`fallback`].
+//! If the source is away, another tool may take the call: see [`fallback`]. If a guard looks at the result, the observer
+//! sees what the guard leaves of it: its keys may be data.
 
 use std::sync::{Arc, OnceLock};
 
@@ -16,9 +17,9 @@ use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
 use super::{
-    MAX_REASONS,
     cache::{ClientCache, Lookup},
     fallback::{self, Fallbacks},
+    left_out::MAX_REASONS,
     schemas::Schemas,
 };
 use airlock_core::{
@@ -66,10 +67,13 @@ impl Published {
     ) -> Result<ToolOutput, CallError> {
         let tool = call.tool().clone();
         let tenant = call.chain().tenant().clone();
+        let is_withheld = call.chain().reporter().is_withheld();
         let mut output = work(call).await?;
         fallback::without_marks(&mut output);
         self.schemas.check_result(&tool, &tenant, &mut output).await?;
-        self.observe(&tenant, &tool, &output);
+        if !is_withheld {
+            self.observe(&tenant, &tool, &output);
+        }
         Ok(output)
     }
 
@@ -80,7 +84,9 @@ impl Published {
         };
         match cache.look_up(&call) {
             Lookup::Hit(output) => {
-                self.observe(call.chain().tenant(), call.tool(), &output);
+                if !call.chain().reporter().is_withheld() {
+                    self.observe(call.chain().tenant(), call.tool(), &output);
+                }
                 Ok(*output)
             }
             Lookup::Uncached => self.checked(call, |call| self.provider.call(call)).await,
@@ -140,6 +146,14 @@ impl Provider for Published {
     ) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
         // The arguments are those of the call that asked, which were checked.
         Box::pin(self.checked(call, |call| self.provider.resume(call, answers)))
+    }
+
+    /// Observes a result that was withheld from the observer until guards had decided about it.
+    fn observe_guarded(&self, tenant: &Tenant, tool: &Arc<Tool>, output: &ToolOutput) {
+        // The tool that took the call was observed.
+        if !fallback::is_marked(output) {
+            self.observe(tenant, tool, output);
+        }
     }
 
     fn server(&self) -> Option<&dyn McpServer> {

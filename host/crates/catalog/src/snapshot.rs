@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::{source::ToolSource, views::Views};
 use airlock_core::{
     door::{
-        CallControl, CallPolicy, Filter, GroupSlug, OwnTools, RelaySource, RelayView,
-        ScriptLanguage, Source, ToolGroup, ToolRules, ToolSwitch, View, VirtualKey,
+        CallControl, CallGuards, CallPolicy, Filter, GroupSlug, OwnTools, RelaySource, RelayView,
+        ScriptLanguage, SinkRules, Source, ToolGroup, ToolRules, ToolSwitch, View, VirtualKey,
     },
     tool::{ClientName, Offers, Policy},
 };
@@ -40,6 +40,10 @@ pub struct Snapshot {
     pub(super) control: Option<Arc<dyn CallControl>>,
     /// Narrows the calls of all views; `None` if the rules of the configuration alone decide.
     pub(super) call_policy: Option<Arc<dyn CallPolicy>>,
+    /// Decides about the arguments and the outcomes of calls of all views; `None` if there are no guards.
+    pub(super) guards: Option<Arc<dyn CallGuards>>,
+    /// Compares the calls of all views with what their authors have read; `None` if there are no sinks.
+    pub(super) sinks: Option<Arc<SinkRules>>,
     pub(super) views: Views,
 }
 
@@ -58,6 +62,8 @@ impl Snapshot {
             switch: self.switch.clone(),
             control: self.control.clone(),
             call_policy: self.call_policy.clone(),
+            guards: self.guards.clone(),
+            sinks: self.sinks.clone(),
             views: Views::default(),
         }
     }
@@ -79,7 +85,7 @@ impl Snapshot {
     }
 
     /// Returns the reader of resources, if the operator permits the resources of any client.
-    fn resource_reader(&self) -> Option<&OwnTools> {
+    pub(super) fn resource_reader(&self) -> Option<&OwnTools> {
         self.resource_reader
             .as_ref()
             .filter(|_| self.clients().any(|client| !client.policy.resources.is_empty()))
@@ -103,7 +109,9 @@ impl Snapshot {
         let mut view = View::new(sources, meta_tools, filter, key)
             .with_switch(self.switch.clone())
             .with_control(self.control.clone())
-            .with_policy(self.call_policy.clone());
+            .with_policy(self.call_policy.clone())
+            .with_guards(self.guards.clone())
+            .with_sinks(self.sinks.clone());
         if let Some(search) = &self.search {
             view = view.with_search(&search.own, search.above);
         }

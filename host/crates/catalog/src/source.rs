@@ -11,7 +11,6 @@ use super::{
     naming,
     published::{Published, SharedObserver},
     source_kind::SourceKind,
-    writer::WriterNumber,
 };
 use airlock_core::{
     door::Provider,
@@ -22,6 +21,9 @@ use airlock_strings::nearest;
 /// Maximum disagreements of one client's lists and tools that are described. A list of tools that
 /// were renamed disagrees in each line.
 const MAX_MISMATCHES: usize = 20;
+
+/// Number of a writer. Later writers have larger ones; 0 is no writer.
+pub(super) type WriterNumber = u64;
 
 /// A source of tools in its current state.
 #[derive(Clone)]

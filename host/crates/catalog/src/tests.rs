@@ -1,9 +1,12 @@
+use std::time::Duration;
+
 use futures_util::future::BoxFuture;
 use serde_json::json;
 
 use super::*;
 use airlock_core::{
-    door::Admitted,
+    door::{Admitted, Budget, Caller, Filter, FinishedCall, GuardedCall, Origin, ProposedCall},
+    tenant::Tenant,
     tool::{Allowlist, CallError, ToolOutput},
 };
 
@@ -94,4 +97,81 @@ fn a_snapshot_never_changes_and_a_disconnected_client_keeps_its_tools() {
     let after = catalog.snapshot();
     let client = after.clients().next().expect("one client");
     assert_eq!((client.tools.len(), client.state.reason()), (1, Some("gone")));
+}
+
+/// Returns a result with the key `secret`.
+struct Telling;
+
+impl Provider for Telling {
+    fn call(&self, _: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+        Box::pin(async { Ok(structured("secret")) })
+    }
+}
+
+fn structured(key: &str) -> ToolOutput {
+    ToolOutput { structured: Some(json!({key: 1})), ..ToolOutput::default() }
+}
+
+/// Keeps the results that it observes.
+#[derive(Default)]
+struct Watcher(Mutex<Vec<ToolOutput>>);
+
+impl Observer for Watcher {
+    fn observe(&self, _: &Tenant, _: &Arc<Tool>, output: &ToolOutput) {
+        self.0.lock().push(output.clone());
+    }
+
+    fn misfits(&self, _: &[Arc<Tool>]) -> Vec<(String, u64)> {
+        Vec::new()
+    }
+}
+
+/// Replaces each result.
+struct Hiding;
+
+impl CallGuards for Hiding {
+    fn before(&self, _: &ProposedCall<'_>) -> Result<GuardedCall, CallError> {
+        Ok(GuardedCall::default())
+    }
+
+    fn looks_before(&self, _: &ProposedCall<'_>) -> bool {
+        true
+    }
+
+    fn looks_after(&self, _: &ProposedCall<'_>) -> bool {
+        true
+    }
+
+    fn after(
+        &self,
+        _: FinishedCall,
+        _: Result<ToolOutput, CallError>,
+    ) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+        Box::pin(async { Ok(structured("hidden")) })
+    }
+}
+
+#[tokio::test]
+async fn the_observer_sees_a_result_as_the_guards_leave_it() {
+    let second = Duration::from_secs(1);
+    let budget =
+        Budget { deadline: second, script: second, nested_calls: 1, depth: 1, in_flight: 1 };
+    for (is_guarded, expected) in [(false, "secret"), (true, "hidden")] {
+        let catalog = Catalog::new();
+        let watcher = Arc::new(Watcher::default());
+        catalog.set_observer(watcher.clone());
+        if is_guarded {
+            catalog.set_guards(Arc::new(Hiding));
+        }
+        let fs = client("fs");
+        let policy = Policy { execute: Allowlist::All, code_mode: true, ..Policy::default() };
+        catalog.add_client(&fs, crate::SourceKind::Server("stdio"), policy);
+        let tools = json!([{"name": "a", "inputSchema": {}}]);
+        catalog.blocking_publish(&fs, definitions(tools), Arc::new(Telling));
+        let view = catalog.snapshot().view(&Filter::none(), None);
+        let caller = Caller::new(view, Origin::Caller, budget);
+        let call = caller.admit("fs-a", "{}").expect("the request is the approval");
+        assert_eq!(call.run().await.expect("it runs"), structured(expected));
+        assert_eq!(*watcher.0.lock(), [structured(expected)]);
+    }
 }

@@ -6,14 +6,13 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-use super::{Catalog, Snapshot, SourceKind, SourceState, published::Published};
+use super::{
+    Catalog, Snapshot, SourceKind, SourceState, published::Published, source::WriterNumber,
+};
 use airlock_core::{
     door::Provider,
     tool::{ClientName, Offers, ToolDefinition},
 };
-
-/// Number of a writer. Later writers have larger ones; 0 is no writer.
-pub(super) type WriterNumber = u64;
 
 /// Writes the entry of one client. Has an effect from [`EntryWriter::take`] until a later writer takes
 /// the entry, or until the entry is removed; before and afterwards, writes are ignored.

@@ -16,8 +16,9 @@ use crate::{error::CompileError, functions::FunctionCache};
 /// and reserves nothing.
 pub const CORE_INSTANCES_PER_COMPONENT: u32 = 32;
 /// Most bytes that the host keeps for one instance besides its memory and tables. Most of them are
-/// for functions: Python has 6,000 functions in 400 KB. Allocated as needed.
-const INSTANCE_BYTES: usize = 512 << 10;
+/// for functions that tables name, 32 bytes each: Python has 6,000 in 400 KB, and the executor of Starlark, compiled without
+/// link-time optimisation, 15,000. Allocated as needed.
+const INSTANCE_BYTES: usize = 1 << 20;
 /// Most memories of one component. The pool reserves address space for as many in every slot.
 pub const MEMORIES_PER_COMPONENT: u32 = 2;
 /// Most tables of one component. The pool reserves room for as many in every slot.

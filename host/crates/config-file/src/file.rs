@@ -5,7 +5,9 @@
 mod client;
 mod forms;
 mod governance;
+mod guard;
 mod http_client;
+mod information_flow;
 mod limits;
 mod management;
 mod mcp_server;
@@ -35,7 +37,9 @@ pub use self::{
     },
     forms::{Entries, NameOr},
     governance::{Environment, Governance, KeyRow, KeyValue, Role, VirtualKey},
+    guard::{Guard, GuardLimits, GuardPhase, GuardScope},
     http_client::{OAuthConfig, SubjectTokenKind, TlsConfig, TokenExchangeConfig},
+    information_flow::{InformationFlow, Sink, SinkDecision},
     limits::{
         Budget, CallRateLimit, Dollars, LimitScope, ModelConfig, PricingMatch, PricingOverride,
         PricingPatch, PricingScope, RateLimit,
@@ -56,7 +60,9 @@ pub use self::{
     store_key::StoreKey,
     team::{Customer, Team},
     telemetry::{Otlp, Telemetry},
-    tool_manager::{ApprovalChoice, BindingLevel, ResultsAsText, ScriptLanguage, ToolManager},
+    tool_manager::{
+        ApprovalChoice, BindingLevel, ResultsAsText, ScriptLanguage, ToolManager, ToolMode,
+    },
     virtual_mcp::{VirtualMcp, VirtualMcpTools},
 };
 
@@ -84,6 +90,9 @@ pub struct File {
     /// Signatures of plugins.
     #[serde(default)]
     pub plugins: Plugins,
+    /// Guards, in the order in which they are asked.
+    #[serde(default)]
+    pub guards: Vec<Guard>,
     /// The gateway as an MCP server: `/mcp`, and `airlock mcp`.
     #[serde(default)]
     pub mcp_server: McpServer,
@@ -128,4 +137,6 @@ pub struct Mcp {
     pub virtual_mcps: Vec<VirtualMcp>,
     /// Limits and settings of tool calls.
     pub tool_manager_config: ToolManager,
+    /// Calls that are refused or need an approval after results of untrusted sources were read.
+    pub information_flow: InformationFlow,
 }

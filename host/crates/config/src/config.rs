@@ -9,7 +9,7 @@ use std::{
 use super::{fingerprint::Fingerprint, vault::Vaults};
 use airlock_agent::{self as agent, results};
 use airlock_core::{
-    door::{Budget, Keys, ScriptLanguage, ToolGroup},
+    door::{Budget, Keys, ScriptLanguage, SinkRules, ToolGroup},
     secret::{self, Secret},
     tool::{ClientName, Policy},
 };
@@ -79,6 +79,10 @@ pub struct Config {
     pub store_seal: Option<StoreSeal>,
     /// `plugins`: publishers whose signatures count, and whether one is required.
     pub publishers: plugin::Publishers,
+    /// `guards`, in their order.
+    pub guards: Vec<airlock_guards::Settings>,
+    /// `mcp.information_flow`: calls that are refused or need an approval after untrusted content was read.
+    pub sinks: SinkRules,
     /// `records`: the call log and the audit log.
     pub records: RecordSettings,
     /// `telemetry`: the export of traces, metrics and log records. The command line starts it: `airlock serve` and
@@ -286,6 +290,7 @@ impl Config {
                 .into_iter()
                 .chain(self.lock.clone())
                 .chain(components)
+                .chain(self.guards.iter().map(|guard| guard.component.clone()))
                 .chain(self.server.management.socket.clone())
                 .chain(tls.into_iter().flat_map(TlsSettings::files).map(Path::to_owned))
                 .chain(self.outbound_certificates().map(Path::to_owned))

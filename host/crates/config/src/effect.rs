@@ -10,7 +10,7 @@ pub enum Effect {
 }
 
 /// Each key, or the key above all that change together.
-const KEYS: [(&str, Effect); 55] = [
+const KEYS: [(&str, Effect); 57] = [
     ("$schema", Effect::Live),
     ("server.listen", Effect::Restart),
     ("server.require_virtual_key", Effect::Live),
@@ -40,8 +40,12 @@ const KEYS: [(&str, Effect); 55] = [
     // The sandbox has instances for each depth.
     ("mcp.tool_manager_config.max_call_depth", Effect::Restart),
     ("mcp.tool_manager_config", Effect::Live),
+    // What was read before the first rule is not known.
+    ("mcp.information_flow", Effect::Restart),
     // What is loaded already was decided by it.
     ("plugins", Effect::Restart),
+    // Their components are loaded once.
+    ("guards", Effect::Restart),
     ("mcp_server.approval", Effect::Live),
     ("mcp_server.approval_rules", Effect::Live),
     ("mcp_server.approval_timeout", Effect::Live),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::config::Config;
 use airlock_agent::ResultsAsText;
-use airlock_core::units::Span;
+use airlock_core::{door::ToolMode, units::Span};
 use airlock_scripts::BindingLevel;
 
 impl Config {
@@ -36,6 +36,7 @@ impl Config {
                 ResultsAsText::Never => "never",
             },
             "tool_execution_timeout": shown(budget.deadline),
+            "tool_mode": agent.tool_mode.map_or("configured", ToolMode::name),
         })
     }
 }

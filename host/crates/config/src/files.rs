@@ -11,6 +11,7 @@ use super::{
     key_path::KeyPath,
     refused::NamedPart,
 };
+use airlock_compile::{Compiling, imports};
 use airlock_core::{
     secret,
     tool::{ClientName, ToolDefinition},
@@ -23,6 +24,7 @@ use airlock_plugin::{
     self as plugin, Drift, Grant, Metadata, Reason, Rights, UnassignedStore, read_component,
 };
 use airlock_replicas::ReplicaTls;
+use airlock_sandbox::{self as sandbox, LoadError, Sandbox};
 use airlock_store::{Settings, kv};
 use airlock_strings::{visible_line, with_causes};
 use airlock_tls::BadIdentity;
@@ -51,6 +53,10 @@ impl Config {
         for provider in &self.providers {
             problems.extend(check_provider(provider));
         }
+        for (index, guard) in self.guards.iter().enumerate() {
+            let key = KeyPath::parse("guards").element(index).member("component");
+            problems.extend(check_guard(key, &guard.component).await);
+        }
         let mut callable = Callable::new(self);
         for client in &self.clients {
             let plugin = match &client.source {
@@ -65,6 +71,36 @@ impl Config {
             let key = key_of_plugin(&client.name);
             problems.extend(check_plugin(&key, client.name.as_str(), plugin).await);
             problems.extend(check_grant(&key, &plugin.grant, &mut callable));
+        }
+        problems
+    }
+
+    /// Compiles the guards, and asks each whether it accepts its settings. Returns the problems that
+    /// [`Self::check_named_files`] does not return.
+    pub async fn check_guards(&self, compiling: Compiling) -> Vec<Problem> {
+        if self.guards.is_empty() {
+            return Vec::new();
+        }
+        let guards = KeyPath::parse("guards");
+        let settings = sandbox::Settings {
+            instances_per_depth: 1,
+            depths: 1,
+            compiling,
+            ..self.sandbox.clone()
+        };
+        let sandbox = match Sandbox::new(&settings) {
+            Ok(sandbox) => sandbox,
+            Err(error) => return vec![Problem { key: guards, message: with_causes(&error) }],
+        };
+        let mut problems = Vec::new();
+        for (index, guard) in self.guards.iter().enumerate() {
+            let key = guards.element(index);
+            if check_guard(key.member("component"), &guard.component).await.is_none()
+                && let Err(error) = airlock_guards::check(guard, &sandbox).await
+            {
+                let key = key.member(airlock_guards::faulty_key(&error));
+                problems.push(Problem { key, message: visible_line(&with_causes(&error)) });
+            }
         }
         problems
     }
@@ -245,6 +281,21 @@ fn missing_service_account(provider: &model::Settings, key: &KeyPath) -> Option<
     })
 }
 
+/// Checks the component of a guard, as far as that is possible without running it.
+async fn check_guard(key: KeyPath, component: &Path) -> Option<Problem> {
+    let absent = missing(key.clone(), component, Path::is_file, "file");
+    if absent.is_some() {
+        return absent;
+    }
+    let wasm = read_component(component).await;
+    let refused = match wasm.and_then(|wasm| Ok(imports(&wasm)?)) {
+        Ok(names) if names.is_empty() => return None,
+        Ok(names) => LoadError::GuardImports { names: names.into_iter().take(5).collect() },
+        Err(error) => error,
+    };
+    Some(Problem { key, message: visible_line(&with_causes(&refused)) })
+}
+
 async fn check_plugin(key: &KeyPath, client: &str, plugin: &plugin::Settings) -> Vec<Problem> {
     // A gateway checks one in the store when it reads it.
     let Some(component) = plugin.component.file() else { return Vec::new() };
@@ -266,11 +317,14 @@ fn check_grant<'c>(key: &KeyPath, grant: &'c Grant, callable: &mut Callable<'c>)
 
 /// Returns the reasons for which the gateway would not load a plugin. The component is not run.
 async fn refusal(key: &KeyPath, client: &str, component: &Path, grant: &Grant) -> Vec<Problem> {
-    let metadata = match read_component(component).await {
-        Ok(wasm) => Metadata::read(&wasm),
+    let wasm = match read_component(component).await {
+        Ok(wasm) => wasm,
         Err(error) => return vec![unusable(key, &error)],
     };
-    let manifest = match metadata {
+    if sandbox::is_guard(&wasm).unwrap_or(false) {
+        return vec![unusable(key, &LoadError::GuardAsPlugin)];
+    }
+    let manifest = match Metadata::read(&wasm) {
         Ok(metadata) => metadata.manifest,
         Err(error) => return vec![unusable(key, &error)],
     };

@@ -29,6 +29,7 @@ mod files;
 mod fingerprint;
 mod load;
 mod merge;
+mod place;
 mod redact;
 mod resolve;
 mod schema;

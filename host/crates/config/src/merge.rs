@@ -41,7 +41,8 @@ use super::{
     config::Config,
     environment::{Env, environment},
     error::{ConfigError, Problem},
-    load::{self, Place},
+    load,
+    place::Place,
     vault::{VaultReads, Vaults},
 };
 

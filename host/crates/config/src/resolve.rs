@@ -4,11 +4,14 @@
 //! One function for each section takes the section and returns the settings of the crate that uses
 //! them, as a [`Resolved`]. Every problem is collected, so that one run reports all errors.
 
+mod absent;
 mod client;
 mod digest;
 mod endpoint;
 mod file_env;
+mod guard;
 mod http_client;
+mod information_flow;
 mod key;
 mod limits;
 mod management;
@@ -34,20 +37,16 @@ mod tool_manager;
 mod upstream;
 mod virtual_mcp;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
-};
+use std::{collections::BTreeMap, path::PathBuf};
 
-pub(super) use self::key::check_stored as check_key_value;
+pub(super) use self::{absent::AbsentNames, key::check_stored as check_key_value};
 use self::{
     file_env::FileEnv,
     key::{KeyContext, KeyNames, KnownKeys, ResolvedKeys},
     limits::{LimitedParts, ResolvedLimits},
-    named_set::{AbsentSets, Roles},
+    named_set::Roles,
     resolved::Resolved,
     same_variants::SameVariants as _,
-    team::AbsentGroups,
     virtual_mcp::GroupContext,
 };
 use super::{
@@ -57,7 +56,7 @@ use super::{
     file::{self, File},
     fingerprint::Fingerprint,
     key_path::KeyPath,
-    load::Place,
+    place::Place,
     refused::{NamedPart, RefusedValue},
     vault::Vaults,
 };
@@ -68,37 +67,11 @@ use airlock_core::{
 };
 use airlock_identity::VerifierSettings;
 use airlock_ingress::ClientAuth;
-use airlock_mcp_client::UserCredentials;
+use airlock_mcp_oauth::UserCredentials;
 use airlock_operator_api::ManagementSettings;
 use airlock_sandbox as sandbox;
 use airlock_server::Settings as ServerSettings;
 use airlock_store::Location;
-
-/// Names that elements of a file may refer to although no element has them any more, because entries of
-/// the store stand in the place of those that had.
-#[derive(Debug, Default)]
-pub(super) struct AbsentNames {
-    /// Clients. They are treated as those that are disabled.
-    pub(super) clients: BTreeSet<ClientName>,
-    /// Active virtual keys. A gateway whose file has one requires keys, even if operators have removed
-    /// it since.
-    pub(super) keys: BTreeSet<String>,
-    /// All virtual keys of the file, active or not.
-    pub(super) file_keys: BTreeSet<String>,
-    /// Roles and environments of the file.
-    pub(super) sets: AbsentSets,
-    /// Teams and customers of the file.
-    pub(super) groups: AbsentGroups,
-    /// Names of the groups of tools of the store.
-    pub(super) store_mcps: BTreeSet<String>,
-    /// Identifiers of the limits on models of the store.
-    pub(super) store_model_configs: BTreeSet<String>,
-    /// Names and identifiers of all virtual keys of the file whose place an entry takes.
-    pub(super) key_ids: BTreeSet<String>,
-    /// True if operators have ever changed a virtual key. The gateway requires keys from then on: the
-    /// removal of the last one opens nothing, after a restart neither.
-    pub(super) had_keys: bool,
-}
 
 /// Resolves a whole file. The result is complete only if there is no problem.
 pub(super) fn resolve(
@@ -116,11 +89,9 @@ fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config
     let client_configs = NamedPart::Clients.key();
     let tool_manager = &file.mcp.tool_manager_config;
     let mut governance = file.governance;
-    let has_active_key = has_active_key(&governance.virtual_keys, absent);
     Resolved::new(|problems| {
-        let names = client::names(&file.mcp.client_configs);
-        let mut names = problems.take(client_configs.clone(), names);
-        names.extend(absent.clients.iter().cloned());
+        let names = client::names(&file.mcp.client_configs, &absent.clients);
+        let names = problems.take(client_configs.clone(), names);
         let key_names = key::names(&governance.virtual_keys);
         let key_names = KeyNames { present: &key_names, absent: &absent.file_keys };
         let sets = named_set::resolve(&mut governance, &names, &absent.sets);
@@ -144,7 +115,7 @@ fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config
         let owned = problems.take(client_configs.clone(), owned);
         let disabled = client::disabled(&file.mcp.client_configs);
         let credentials = server::CallerCredentials {
-            has_active_key,
+            has_active_key: has_active_key(&governance.virtual_keys, absent),
             has_tokens: file.mcp_server.oauth.is_some(),
             keys_can_be_added: !file.management.disabled,
         };
@@ -178,7 +149,8 @@ fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config
         if !has_external_url && !is_local(&server) {
             problems.merge(require_external_url(&clients, &server.management, &of_store));
         }
-        let budget = tool_manager::budget(tool_manager);
+        let records = records::resolve(file.records, file.store.is_some(), env);
+        let guards = problems.take("guards", guard::resolve(file.guards, env));
         Config {
             server,
             providers,
@@ -188,7 +160,7 @@ fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config
             disabled,
             agent: tool_manager::agent(tool_manager),
             results: tool_manager::results(tool_manager),
-            budget,
+            budget: tool_manager::budget(tool_manager),
             binding_level: tool_manager.code_mode_binding_level.same(),
             runs: tool_manager::runs(tool_manager),
             search_above: tool_manager.code_mode_search_threshold.count() as usize,
@@ -201,8 +173,7 @@ fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config
             absent_owners: owned.absent,
             oauth,
             publishers: problems.take("plugins", publishers::resolve(file.plugins)),
-            records: problems
-                .take("records", records::resolve(file.records, file.store.is_some(), env)),
+            records: problems.take("records", records),
             telemetry: problems.take("telemetry", telemetry::resolve(file.telemetry, env)),
             store: problems.merge(location(file.store, file.store_listen_url, env)),
             store_seal: problems.merge(store::seal(file.store_key, file.store_old_keys, env)),
@@ -210,7 +181,9 @@ fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config
             file: None,
             fingerprint: Fingerprint::default(),
             vaults: Vaults::default(),
-            sandbox: sandbox_of(&budget, env),
+            sandbox: sandbox_of(&tool_manager::budget(tool_manager), !guards.is_empty(), env),
+            guards,
+            sinks: problems.merge(information_flow::resolve(file.mcp.information_flow)),
         }
     })
 }
@@ -268,8 +241,17 @@ fn asks_for_certificates(server: &ServerSettings) -> bool {
     server.tls.as_ref().is_some_and(|tls| tls.client_auth != ClientAuth::None)
 }
 
-fn sandbox_of(budget: &Budget, env: FileEnv<'_>) -> sandbox::Settings {
-    sandbox::Settings { depths: budget.depth, ..sandbox::Settings::new(code_cache(env)) }
+fn sandbox_of(budget: &Budget, has_guards: bool, env: FileEnv<'_>) -> sandbox::Settings {
+    let guard_instances = if has_guards { guard_instances() } else { 0 };
+    let settings = sandbox::Settings::new(code_cache(env));
+    sandbox::Settings { depths: budget.depth, guard_instances, ..settings }
+}
+
+/// Returns the number of guards that can run at the same time: one on each thread of the runtime, and on each of
+/// those that read large results.
+fn guard_instances() -> u32 {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    u32::try_from(cores).unwrap_or(u32::MAX / 4).saturating_mul(2) + 8
 }
 
 /// Returns whether the browsers of users reach the address of `listen`. Behind a proxy, it leads them to their

@@ -1,7 +1,9 @@
 mod clients;
 mod controls;
 mod files;
+mod guards;
 mod http_client;
+mod information_flow;
 mod keys;
 mod limits;
 mod management;

@@ -41,7 +41,7 @@ use airlock_strings::{cut, visible_line, with_causes};
 /// Time for all vaults to return the secrets of one configuration. It is shorter than a reading of a file is waited
 /// for, [`READING_PATIENCE`](airlock_lock::READING_PATIENCE), so that a reload names the vault.
 pub const VAULT_DEADLINE: Duration = Duration::from_secs(3);
-/// Maximum bytes of the failure of a vault in a message.
+/// Maximum bytes of the failure of a vault in a message: an embedding program chooses it.
 const MAX_FAILURE_BYTES: usize = 4 << 10;
 
 /// A source of secrets of the embedding program.

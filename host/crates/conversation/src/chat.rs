@@ -21,7 +21,11 @@
 //! | `request_reader`, `request_writer` | requests |
 //! | `reply_reader`, `reply_writer` | replies, in chunks and whole |
 //! | `parts`, `reasoning`, `usage` | what both directions share: content parts, reasoning, tokens |
+//! | `members` | names of members, and members that no field has |
+//! | `form` | where a request came from, and for which provider it is written |
 
+mod form;
+mod members;
 mod parts;
 mod reasoning;
 mod reply_reader;
@@ -32,37 +36,31 @@ mod usage;
 
 use serde_json::Value;
 
+use self::members::TOOL_CALLS;
 use crate::{
-    Item, Object, Part, Wire, object_of,
-    read::{Members, Path, Untranslatable},
+    Item, Object, Part, Wire,
+    read::{Path, Untranslatable},
 };
 
 pub use self::reasoning::sealed as sealed_reasoning;
+pub use self::{
+    form::ChatDialect,
+    reply_reader::{ReplyReader, pieces},
+    reply_writer::{ChunkWriter, write_message, write_reply},
+    request_reader::read_request,
+    request_writer::write_request,
+    usage::{read as read_usage, write as write_usage},
+};
 pub(crate) use self::{
+    members::{read_boolean, read_number, rest},
     parts::{from_file_data, from_url, read_audio},
     reasoning::{
         DETAILS, SEPARATOR, join_details, read_state, take_mixed_details,
         write_block as write_thinking_block,
     },
-    request_reader::{
-        read_boolean, read_choice_with, read_number, read_stop, read_top_k, read_user,
-    },
+    request_reader::{read_choice_with, read_stop, read_top_k, read_user},
     request_writer::effort_of,
 };
-pub use self::{
-    reply_reader::{ReplyReader, pieces},
-    reply_writer::{ChunkWriter, write_message, write_reply},
-    request_reader::read_request,
-    request_writer::{ChatDialect, write_request},
-    usage::{read as read_usage, write as write_usage},
-};
-
-/// Member that marks the end of a cached prefix.
-const CACHE_CONTROL: &str = "cache_control";
-/// Member of a choice with the log probabilities of its text.
-const LOGPROBS: &str = "logprobs";
-/// Member of a message with the model's calls.
-const TOOL_CALLS: &str = "tool_calls";
 
 /// Reads a message of a reply as the items of its turn. Fails if a member has no valid value.
 pub fn read_message(message: Value) -> Result<Vec<Item>, Untranslatable> {
@@ -91,52 +89,6 @@ pub fn arguments_bytes(message: &Object) -> usize {
         .flatten()
         .filter_map(|call| call.get("function")?.get("arguments")?.as_str());
     texts.map(super::arguments_bytes).fold(0, usize::saturating_add)
-}
-
-/// Takes a text; `None` if the member is absent or has another type, with which it stays.
-fn take_string(object: &mut Object, name: &str) -> Option<String> {
-    match object.get_mut(name)?.take() {
-        Value::String(text) => {
-            object.shift_remove(name);
-            Some(text)
-        }
-        other => {
-            object.insert(name.to_owned(), other);
-            None
-        }
-    }
-}
-
-/// Takes a list; an empty one if the member is absent or has another type, with which it stays.
-fn take_list(object: &mut Object, name: &str) -> Vec<Value> {
-    let Some(Value::Array(list)) = object.get_mut(name) else { return Vec::new() };
-    let list = std::mem::take(list);
-    object.shift_remove(name);
-    list
-}
-
-/// Returns the members that were not taken, without those that are null.
-pub(crate) fn rest(members: Members<'_>) -> Object {
-    let mut rest = members.into_rest();
-    rest.retain(|_, value| !value.is_null());
-    rest
-}
-
-/// Keeps the unknown members of an inner object, such as `function`, under its name.
-fn keep_inner(extra: &mut Object, name: &str, inner: Members<'_>) {
-    let rest = rest(inner);
-    if !rest.is_empty() {
-        extra.insert(name.to_owned(), rest.into());
-    }
-}
-
-/// Puts the members that [`keep_inner`] kept back into the inner object.
-fn restore_inner(inner: &mut Object, extra: &mut Object, name: &str) {
-    if let Some(Value::Object(_)) = extra.get(name)
-        && let Some(Value::Object(rest)) = extra.shift_remove(name)
-    {
-        inner.extend(rest);
-    }
 }
 
 #[cfg(test)]

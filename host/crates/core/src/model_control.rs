@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
 
 use crate::{door::Membership, tenant::Tenant, tool::HostCode};
 
@@ -73,6 +74,51 @@ pub struct ModelRequest<'r> {
     pub max_output_tokens: Option<u64>,
     /// True if the response is streamed.
     pub is_streamed: bool,
+    /// Estimated tokens of the gateway's tools; `None` if it offers none.
+    pub tool_tokens: Option<ToolTokens>,
+}
+
+/// Estimated tokens of the gateway's tools in one request of a caller, up to now. Each text counts once, although the
+/// model reads definitions and earlier results again in every round. Images do not count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ToolTokens {
+    /// Definitions of the tools that are offered.
+    pub definitions: u64,
+    /// Results of calls, as the model receives them.
+    pub results: u64,
+    /// Arguments of calls that run scripts, with the source of these.
+    pub scripts: u64,
+    /// Tokens that the model does not read.
+    pub kept_out: KeptOutTokens,
+}
+
+/// Estimated tokens that a model does not read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct KeptOutTokens {
+    /// Definitions of tools that scripts call, which code mode does not send.
+    pub definitions: u64,
+    /// Parts of large results that are kept, of which the model receives previews.
+    pub results: u64,
+    /// Results of calls that scripts have made. The parts of them that a script returns are among the results.
+    pub script_results: u64,
+}
+
+impl ToolTokens {
+    /// Returns the numbers in the form of responses and logs.
+    pub fn to_json(&self) -> Value {
+        let Self { definitions, results, scripts, kept_out } = self;
+        json!({
+            "estimated": true,
+            "definitions": definitions,
+            "results": results,
+            "scripts": scripts,
+            "kept_out": {
+                "definitions": kept_out.definitions,
+                "results": kept_out.results,
+                "script_results": kept_out.script_results,
+            },
+        })
+    }
 }
 
 /// The end of a request to a model.

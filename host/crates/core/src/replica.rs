@@ -3,7 +3,15 @@
 //! Sessions of MCP clients, tasks, requests that wait for answers and kept results are in the memory
 //! of one process. Their handles name it, so that another gateway knows where a request belongs.
 
-use std::{fmt, str::FromStr, sync::OnceLock};
+use std::{
+    fmt,
+    hash::{BuildHasher as _, RandomState},
+    str::FromStr,
+    sync::{
+        LazyLock, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use uuid::{Builder, Uuid};
 
@@ -48,7 +56,22 @@ impl ReplicaId {
     /// Returns a new handle of something that only this process has. 74 of its bits are random, from
     /// the system: it cannot be guessed.
     pub fn handle() -> Uuid {
-        let mut bytes = Uuid::new_v4().into_bytes();
+        Self::own(Uuid::new_v4().into_bytes())
+    }
+
+    /// Returns a new handle that authorizes nothing, such as the identifier of a request, without a system call. It is
+    /// a keyed hash of a number, so it does not tell how many there are.
+    pub fn public_handle() -> Uuid {
+        static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let halves = [false, true].map(|half| KEY.hash_one((number, half)));
+        let [first, second] = halves.map(u128::from);
+        Self::own(((first << 64) | second).to_be_bytes())
+    }
+
+    /// Returns the handle of this process with these bytes in its other places.
+    fn own(mut bytes: [u8; 16]) -> Uuid {
         bytes[..6].copy_from_slice(&Self::current().0);
         Builder::from_custom_bytes(bytes).into_uuid()
     }
@@ -88,6 +111,7 @@ mod tests {
         let own = ReplicaId::current();
         let handle = ReplicaId::handle();
         assert_eq!(ReplicaId::of(handle), Some(own));
+        assert_eq!(ReplicaId::of(ReplicaId::public_handle()), Some(own));
         for text in [
             handle.to_string(),
             handle.simple().to_string(),
@@ -117,7 +141,9 @@ mod tests {
 
     #[test]
     fn handles_differ() {
-        let handles: BTreeSet<_> = (0..1_000).map(|_| ReplicaId::handle()).collect();
-        assert_eq!(handles.len(), 1_000);
+        for make in [ReplicaId::handle, ReplicaId::public_handle] {
+            let handles: BTreeSet<_> = (0..1_000).map(|_| make()).collect();
+            assert_eq!(handles.len(), 1_000);
+        }
     }
 }

@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use crate::{
-    door::{Arguments, Caller},
+    door::{Arguments, Caller, Entry, Origin, View},
     tenant::Tenant,
     tool::{CallError, ToolName, ToolOutput},
 };
@@ -48,17 +48,49 @@ pub async fn read<T: Send + 'static>(
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> T {
-    if bytes <= INLINE_BYTES { work() } else { run(tenant, work).await }
+    if bytes <= INLINE_BYTES {
+        return work();
+    }
+    // Boxed: most texts are short, and the future would have room for the wait of a long one.
+    Box::pin(run(tenant, work)).await
 }
 
-/// Checks the arguments of a call: here if they are short, else on a blocking thread. Fails if all tools
-/// are switched off, if the tool does not exist or is hidden, or as [`Arguments::parse`] does.
+/// Checks the arguments of a call, and asks the guards about it: here if they are short, else on a blocking thread.
+/// Returns them as the guards leave them. Fails if all tools are switched off, if the tool does not exist or is hidden,
+/// as [`Arguments::parse`] does, or if a guard denies the call or fails.
 pub async fn arguments(caller: &Caller, tool: &str, text: &str) -> Result<Arguments, CallError> {
     caller.needs_approval(tool)?;
-    parse(caller.view().tenant(), tool, text).await
+    if text.len() <= INLINE_BYTES {
+        return caller.guarded(tool, Arguments::parse(tool, text)?);
+    }
+    let thread = THREADS.take(caller.view().tenant()).await;
+    // Copied only now: calls that wait for a thread hold no second copy.
+    let caller = caller.clone();
+    let tool = tool.to_owned();
+    let text = text.to_owned();
+    thread.run(move || caller.guarded(&tool, Arguments::parse(&tool, &text)?)).await
 }
 
-/// Checks arguments as [`arguments()`] does, of a tool that exists.
+/// Asks the guards of a view about a call as [`View::guarded`] does: here if its arguments are short, else on a blocking
+/// thread.
+pub async fn guarded(
+    view: &View,
+    origin: &Origin,
+    entry: &Entry,
+    arguments: Arguments,
+) -> Result<Arguments, CallError> {
+    if !view.has_guards() || arguments.as_str().len() <= INLINE_BYTES {
+        return view.guarded(origin, entry, arguments);
+    }
+    let view = view.clone();
+    let origin = origin.clone();
+    let entry = entry.clone();
+    let tenant = view.tenant().clone();
+    run(&tenant, move || view.guarded(&origin, &entry, arguments)).await
+}
+
+/// Checks the arguments of a call of a tool that exists: here if they are short, else on a blocking thread. Guards are
+/// not asked.
 pub async fn parse(tenant: &Tenant, tool: &str, text: &str) -> Result<Arguments, CallError> {
     if text.len() <= INLINE_BYTES {
         return Arguments::parse(tool, text);
@@ -113,7 +145,8 @@ pub async fn check_result(
     };
     output.structured = Some(structured);
     checked.map_err(|violations| {
-        let place = violations.told().first().map_or(String::new(), |first| first.place.clone());
+        let place =
+            violations.reported().first().map_or(String::new(), |first| first.place.clone());
         CallError::invalid_result(tool.clone(), &place, violations)
     })
 }

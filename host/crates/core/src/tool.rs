@@ -11,16 +11,20 @@ mod content;
 mod descriptor;
 mod error;
 mod exclusions;
+mod guard;
 mod hidden;
 mod login;
 mod name;
 mod offer;
 mod output;
 mod parameters;
+mod pattern;
 mod policy;
 mod question;
 mod readable;
+mod source_set;
 mod suspension;
+mod trust;
 
 #[cfg(test)]
 pub(crate) use self::name::client;
@@ -34,6 +38,7 @@ pub use self::{
     descriptor::{Annotations, ToolDefinition},
     error::{CallError, CallFailure, Cause, Details, ErrorKind, ReachedLimit, ToolError},
     exclusions::Exclusions,
+    guard::{GuardAct, GuardDecision, GuardHook, shown_question},
     hidden::without_hidden,
     login::{LOGIN_LINK_LIFE, LoginRequired},
     name::{
@@ -42,10 +47,13 @@ pub use self::{
     },
     offer::{Offer, Offers, may_expand_to},
     output::{ToolOutput, content_size, result_extra},
-    policy::{Allowlist, BadList, Names, Policy, Prefix, Trust, UriList},
+    pattern::{BadPattern, ToolPattern},
+    policy::{Allowlist, BadList, Names, Policy, Prefix, UriList},
     question::{
         ANSWER_TIMEOUT, Answers, InputRequired, OWN_ASKER, Question, QuestionKind, QuestionKinds,
     },
     readable::join,
+    source_set::SourceSet,
     suspension::{RunCall, Suspension, shown_arguments},
+    trust::Trust,
 };

@@ -1,4 +1,4 @@
-//! A connection of a lane: to a file, or to a server.
+//! A connection of a lane: to a file, or to a server; the connections of an open database.
 
 use std::time::Duration;
 
@@ -19,6 +19,18 @@ pub enum Connection {
     Sqlite(Box<SqliteConnection>),
     /// To a server.
     Postgres(Box<PgConnection>),
+}
+
+/// The connections of an open database.
+pub struct OpenDatabase {
+    /// Connections that write.
+    pub writers: Vec<Connection>,
+    /// Connections that write the call log; none if those of all changes write it.
+    pub log_writers: Vec<Connection>,
+    /// Connections that read.
+    pub readers: Vec<Connection>,
+    /// Connections for operators who read the call log; none if there are several for all reads.
+    pub log_readers: Vec<Connection>,
 }
 
 impl Connection {

@@ -8,7 +8,7 @@ use std::{
 use crate::{
     error::OpenError,
     location::Location,
-    open,
+    open::{self, ServerState},
     schema::{self, SchemaState},
     settings::Settings,
 };
@@ -30,15 +30,6 @@ pub struct Inspection {
     pub damages: Option<Vec<String>>,
     /// The server; `None` for a file.
     pub server: Option<ServerState>,
-}
-
-/// The state of a server of `PostgreSQL`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ServerState {
-    /// Its version, as `server_version_num`: 160004 is 16.4.
-    pub version: i64,
-    /// Time of its clock, in milliseconds since 1970.
-    pub now_ms: i64,
 }
 
 /// Looks at the database of these settings. Fails as [`open`](crate::open::open) does.

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `location`, `settings` | the place of the database, parsed once; the settings |
 //! | `open`, `schema` | opening a file or connecting to a server; the tables of both, and their migrations |
+//! | `file_id` | whether a file is still the one that was opened |
 //! | `lane`, `connection` | who waits for whom, and for how long; one operation |
 //! | `sql` | statements, parameters, rows, errors; the locks of subjects |
 //! | `columns` | values of columns |
@@ -32,6 +33,7 @@ pub mod columns;
 pub mod connection;
 pub mod error;
 pub mod eviction;
+mod file_id;
 pub mod inspection;
 pub mod lane;
 pub mod location;

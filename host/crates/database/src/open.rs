@@ -7,15 +7,13 @@ mod server;
 pub(crate) use self::server::inspect as inspect_server;
 pub use self::{
     revisions::{RevisionSource, revisions},
-    server::read as read_server,
+    server::{ServerState, read as read_server},
 };
 
 use std::{
     fs::{self, DirBuilder, OpenOptions, Permissions},
     io,
-    os::unix::fs::{
-        DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
-    },
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     thread,
     time::{Duration, Instant, SystemTime},
@@ -26,7 +24,7 @@ use rusqlite::{ErrorCode, OpenFlags};
 use tracing::warn;
 
 use crate::{
-    connection::Connection,
+    connection::{Connection, OpenDatabase},
     error::OpenError,
     location::Location,
     schema::{self, SchemaState},
@@ -42,18 +40,6 @@ use airlock_core::unix_time::unix_milliseconds;
 const LOG_BYTES: i64 = 16 << 20;
 /// Interval between two attempts to switch to a write-ahead log while another process prevents it.
 const RETRY: Duration = Duration::from_millis(10);
-
-/// The connections of an open database.
-pub struct OpenDatabase {
-    /// Connections that write.
-    pub writers: Vec<Connection>,
-    /// Connections that write the call log; none if those of all changes write it.
-    pub log_writers: Vec<Connection>,
-    /// Connections that read.
-    pub readers: Vec<Connection>,
-    /// Connections for operators who read the call log; none if there are several for all reads.
-    pub log_readers: Vec<Connection>,
-}
 
 /// Opens the database: makes it if it does not exist, and migrates one of an older version.
 pub fn open(settings: &Settings) -> Result<OpenDatabase, OpenError> {
@@ -163,21 +149,6 @@ fn make_private(path: &Path) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Identity of a file: two paths, or one path at two times, name the same file if it is equal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct FileId {
-    device: u64,
-    inode: u64,
-}
-
-impl FileId {
-    /// Returns the identity of the file at `path`; `None` if there is none, or if it cannot be read.
-    pub(super) fn at(path: &Path) -> Option<Self> {
-        let metadata = fs::metadata(path).ok()?;
-        Some(Self { device: metadata.dev(), inode: metadata.ino() })
-    }
 }
 
 fn beside(path: &Path, ending: &str) -> PathBuf {

@@ -14,7 +14,7 @@ pub const APPLICATION_ID: i32 = i32::from_be_bytes(*b"AIRL");
 
 /// Migrations from each version to the next; version 0 is an empty file. A released migration is
 /// never changed; new ones are appended.
-pub const MIGRATIONS: [&str; 20] = [
+pub const MIGRATIONS: [&str; 23] = [
     include_str!("schema/1_kv.sql"),
     include_str!("schema/2_responses.sql"),
     include_str!("schema/3_upstream_pins.sql"),
@@ -35,6 +35,9 @@ pub const MIGRATIONS: [&str; 20] = [
     include_str!("schema/18_denials.sql"),
     include_str!("schema/19_run_trace.sql"),
     include_str!("schema/20_call_details.sql"),
+    include_str!("schema/21_guards.sql"),
+    include_str!("schema/22_tool_tokens.sql"),
+    include_str!("schema/23_sources.sql"),
 ];
 
 /// Version that this program reads and writes.

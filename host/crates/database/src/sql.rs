@@ -15,6 +15,7 @@
 //!
 //! Errors and values are those of this module, so that no subject knows which database it is on.
 
+mod column;
 mod error;
 mod param;
 #[cfg_attr(not(feature = "postgres"), path = "sql/no_postgres.rs")]
@@ -27,16 +28,14 @@ use std::ops::ControlFlow;
 
 pub(crate) use self::error::{FaultKind, SqlFault};
 pub use self::{
+    column::{ColumnValue, FromColumn},
     error::SqlError,
     param::{Param, numbered, params},
     postgres::OPERATION,
-    row::{ColumnValue, FromColumn, Row, first},
+    row::{Row, first},
     subject::Subject,
 };
 use self::{postgres::PgSession, sqlite::SqliteSession};
-
-/// Channel of the notifications of a server.
-pub(crate) const CHANNEL: &str = "airlock";
 
 /// The database during one operation: one transaction, or one read. Cheap to copy.
 #[derive(Clone, Copy)]
@@ -192,9 +191,7 @@ impl<'t> Sql<'t> {
     pub(crate) fn notify(&self, message: &str) -> Result<(), SqlError> {
         match self.engine {
             Engine::Sqlite(_) => Ok(()),
-            Engine::Postgres(_) => {
-                self.run("SELECT pg_notify(?1, ?2)", params![CHANNEL, message]).map(drop)
-            }
+            Engine::Postgres(session) => session.notify(message),
         }
     }
 

@@ -11,7 +11,7 @@ use super::{
     address::Reach,
     credential::Credentials,
     error::{Error, ErrorKind},
-    resolve::{Checked, Resolver, Unresolved},
+    resolve::{CheckedResolver, ResolveError, Resolver},
 };
 use crate::tls;
 
@@ -48,7 +48,7 @@ impl HttpClients {
 /// (they are not compiled in).
 fn client(resolver: &Arc<dyn Resolver>, farthest: Reach) -> reqwest::Result<Client> {
     tls::client()
-        .dns_resolver(Checked { resolver: resolver.clone(), farthest })
+        .dns_resolver(CheckedResolver { resolver: resolver.clone(), farthest })
         .user_agent(concat!("airlock/", env!("CARGO_PKG_VERSION")))
         .no_proxy()
         .redirect(redirect::Policy::none())
@@ -71,7 +71,7 @@ fn client(resolver: &Arc<dyn Resolver>, farthest: Reach) -> reqwest::Result<Clie
 /// redacted from the host name too, because it is the guest's own text.
 pub(super) fn explain(error: reqwest::Error, caller: &str, credentials: &Credentials) -> Error {
     let error = error.without_url();
-    if let Some(unresolved) = find::<Unresolved>(&error) {
+    if let Some(unresolved) = find::<ResolveError>(&error) {
         return explain_unresolved(unresolved, caller, credentials);
     }
     debug!(caller, cause = %credentials.blotted(&with_causes(&error)), "outbound request failed");
@@ -100,18 +100,18 @@ pub(super) fn explain(error: reqwest::Error, caller: &str, credentials: &Credent
 /// Converts the reason that a host is not dialled to the error for the guest. A refused address
 /// returns the same error as every other refusal.
 pub(super) fn explain_unresolved(
-    unresolved: &Unresolved,
+    unresolved: &ResolveError,
     caller: &str,
     credentials: &Credentials,
 ) -> Error {
     match unresolved {
-        Unresolved::Refused { host, address, .. } => {
+        ResolveError::Refused { host, address, .. } => {
             let host = credentials.blotted(host);
             let reason = credentials.blotted(&unresolved.to_string());
             warn!(caller, %host, %address, %reason, "outbound request refused");
             Error::denied()
         }
-        Unresolved::Nothing { .. } | Unresolved::Failed { .. } => {
+        ResolveError::Nothing { .. } | ResolveError::Failed { .. } => {
             debug!(caller, cause = %credentials.blotted(&with_causes(unresolved)), "outbound request failed");
             Error::new(ErrorKind::Dns, "the name does not resolve")
         }

@@ -16,7 +16,7 @@ use super::{
     headers,
     hop::{self, Hop},
     message::{Redirects, Request, Response},
-    policy::{Missing, Permit},
+    policy::{MissingRule, Permit},
     resolve,
     rule::Rule,
     session::{Outlet, OutletObserver, SessionState},
@@ -101,7 +101,7 @@ impl<'a> Exchange<'a> {
     }
 
     /// Logs a refused request. Only where a grant would help, its rule is called a missing one.
-    fn log_refused(&self, hop: &Hop<'_>, missing: &Missing) {
+    fn log_refused(&self, hop: &Hop<'_>, missing: &MissingRule) {
         let Outlet { caller, credentials, .. } = &self.session.outlet;
         let host = self.host(hop);
         // The path is the guest's own text: a guest that knows a secret could write it there.
@@ -109,13 +109,13 @@ impl<'a> Exchange<'a> {
         let rule = Rule::needed(&hop.target, &hop.method, is_secret);
         let rule = credentials.blotted(&rule);
         match missing {
-            Missing::Grant => {
+            MissingRule::Grant => {
                 warn!(%caller, %host, reason = %missing, missing_rule = %rule, "outbound request refused");
             }
-            Missing::Request | Missing::Part { .. } => {
+            MissingRule::Request | MissingRule::Part { .. } => {
                 warn!(%caller, %host, reason = %missing, request = %rule, "outbound request refused");
             }
-            Missing::Declaration(_) => {
+            MissingRule::Declaration(_) => {
                 warn!(%caller, %host, reason = %missing, "outbound request refused");
             }
         }
@@ -244,10 +244,10 @@ impl<'a> Exchange<'a> {
 }
 
 /// Returns the error for the guest. A tool learns which effect it lacks for what its plugin may do.
-fn refusal(missing: &Missing) -> Error {
+fn refusal(missing: &MissingRule) -> Error {
     match missing {
-        Missing::Declaration(name) => Error::undeclared(&format!("http.{name}")),
-        Missing::Request | Missing::Part { .. } | Missing::Grant => Error::denied(),
+        MissingRule::Declaration(name) => Error::undeclared(&format!("http.{name}")),
+        MissingRule::Request | MissingRule::Part { .. } | MissingRule::Grant => Error::denied(),
     }
 }
 

@@ -9,7 +9,7 @@ use url::Host;
 
 use super::{
     address::{self, Reach},
-    resolve::{Checked, Resolver, SystemResolver, Unresolved},
+    resolve::{CheckedResolver, ResolveError, Resolver, SystemResolver},
 };
 
 /// Reason that a host is not dialled. Addresses are not part of it, because callers may read it.
@@ -98,10 +98,10 @@ fn reach(host: &Host<&str>) -> Reach {
 
 impl Resolve for Guard {
     fn resolve(&self, name: Name) -> Resolving {
-        let checked = Checked { resolver: self.resolver.clone(), farthest: self.farthest };
+        let checked = CheckedResolver { resolver: self.resolver.clone(), farthest: self.farthest };
         let resolving = checked.resolve(name);
         Box::pin(async move {
-            resolving.await.map_err(|error| match error.downcast::<Unresolved>() {
+            resolving.await.map_err(|error| match error.downcast::<ResolveError>() {
                 Ok(unresolved) => Unreachable::from(*unresolved).into(),
                 Err(other) => other,
             })
@@ -109,19 +109,19 @@ impl Resolve for Guard {
     }
 }
 
-impl From<Unresolved> for Unreachable {
+impl From<ResolveError> for Unreachable {
     /// Leaves out the address, which only the log of the operator names.
-    fn from(unresolved: Unresolved) -> Self {
+    fn from(unresolved: ResolveError) -> Self {
         match unresolved {
-            Unresolved::Refused { host, address, reach } => {
+            ResolveError::Refused { host, address, reach } => {
                 warn!(host, %address, "address of an upstream server refused");
                 match reach {
                     Reach::Private => Self::Private(host),
                     _ => Self::Never(host),
                 }
             }
-            Unresolved::Nothing { host } => Self::Nothing(host),
-            Unresolved::Failed { host, cause } => Self::Failed { host, cause },
+            ResolveError::Nothing { host } => Self::Nothing(host),
+            ResolveError::Failed { host, cause } => Self::Failed { host, cause },
         }
     }
 }

@@ -8,7 +8,10 @@
 mod connect;
 mod pool;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
@@ -23,7 +26,7 @@ use tokio::runtime::Handle;
 
 pub use self::connect::{BadProxy, HttpProxy};
 use self::{
-    connect::{BoxError, Connect, ConnectTimedOut},
+    connect::{BoxError, ConnectTimedOut, Connector},
     pool::{Pool, Sender, Server},
 };
 use airlock_tls::Identity;
@@ -46,10 +49,12 @@ pub struct HttpsSettings {
 /// A client of one service. Clones share its connections.
 #[derive(Debug, Clone)]
 pub struct HttpsClient {
-    connect: Connect,
+    connect: Connector,
     pool: Arc<Pool>,
     /// Credential for a proxy that reads the requests.
     proxy_authorization: Option<HeaderValue>,
+    /// The server of the first request, which is usually that of all, with its header `Host`.
+    host: Arc<OnceLock<(Server, Option<HeaderValue>)>>,
 }
 
 /// Error of an exchange. It does not name the address.
@@ -85,8 +90,8 @@ impl HttpsClient {
         let HttpsSettings { is_tls, proxy, .. } = &settings;
         let proxy_authorization =
             proxy.as_ref().filter(|_| !is_tls).and_then(HttpProxy::authorization);
-        let connect = Connect::new(settings)?;
-        Ok(Self { connect, pool: Arc::default(), proxy_authorization })
+        let connect = Connector::new(settings)?;
+        Ok(Self { connect, pool: Arc::default(), proxy_authorization, host: Arc::default() })
     }
 
     /// Sends a request and returns the response as soon as its head has arrived. The URI is absolute.
@@ -97,7 +102,7 @@ impl HttpsClient {
         let Some(server) = Server::of_uri(&service) else {
             return Err(HttpsError::Connect("the address has no scheme or no host".into()));
         };
-        let mut request = self.addressed(request).map(Full::new);
+        let mut request = self.addressed(request, &server).map(Full::new);
         loop {
             let kept = self.pool.take(&server);
             let is_kept = kept.is_some();
@@ -121,8 +126,9 @@ impl HttpsClient {
     }
 
     /// Returns a request in the form in which its server, or the proxy, takes it.
-    fn addressed(&self, mut request: Request<Bytes>) -> Request<Bytes> {
-        let host = request.uri().authority().and_then(|authority| host(authority, request.uri()));
+    fn addressed(&self, mut request: Request<Bytes>, server: &Server) -> Request<Bytes> {
+        let (first, host) = self.host.get_or_init(|| (server.clone(), server.host()));
+        let host = if first == server { host.clone() } else { server.host() };
         if let Some(host) = host {
             request.headers_mut().entry(HOST).or_insert(host);
         }
@@ -151,15 +157,6 @@ impl HttpsClient {
         // for the connection twice.
         tokio::spawn(connection.map(drop));
         Ok(sender)
-    }
-}
-
-/// Returns the value of the header `Host`: the authority without a user, and without the port of the scheme.
-fn host(authority: &uri::Authority, uri: &Uri) -> Option<HeaderValue> {
-    let default = if uri.scheme_str() == Some("https") { 443 } else { 80 };
-    match authority.port_u16().filter(|port| *port != default) {
-        Some(port) => HeaderValue::try_from(format!("{}:{port}", authority.host())).ok(),
-        None => HeaderValue::from_str(authority.host()).ok(),
     }
 }
 

@@ -58,11 +58,11 @@ pub struct Egress(Arc<EgressState>);
 /// Reason that no HTTP client can be built, for example unreadable system certificates.
 #[derive(Debug, thiserror::Error)]
 #[error("the HTTP client cannot be created")]
-pub struct Unusable(#[source] reqwest::Error);
+pub struct HttpClientError(#[source] reqwest::Error);
 
 impl Egress {
     /// Builds the clients, which resolve names as the operating system does.
-    pub fn new() -> Result<Self, Unusable> {
+    pub fn new() -> Result<Self, HttpClientError> {
         Self::with_resolver(Arc::new(SystemResolver::new()))
     }
 
@@ -71,12 +71,15 @@ impl Egress {
         clippy::needless_pass_by_value,
         reason = "the resolver is handed over; that each client takes a clone is not its caller's affair"
     )]
-    pub fn with_resolver(resolver: Arc<dyn Resolver>) -> Result<Self, Unusable> {
+    pub fn with_resolver(resolver: Arc<dyn Resolver>) -> Result<Self, HttpClientError> {
         Self::assemble(&resolver, MAX_IN_FLIGHT)
     }
 
-    fn assemble(resolver: &Arc<dyn Resolver>, max_in_flight: usize) -> Result<Self, Unusable> {
-        let clients = HttpClients::new(resolver).map_err(Unusable)?;
+    fn assemble(
+        resolver: &Arc<dyn Resolver>,
+        max_in_flight: usize,
+    ) -> Result<Self, HttpClientError> {
+        let clients = HttpClients::new(resolver).map_err(HttpClientError)?;
         Ok(Self(Arc::new(EgressState::new(clients, max_in_flight))))
     }
 

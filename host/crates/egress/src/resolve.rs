@@ -58,7 +58,7 @@ impl Resolver for SystemResolver {
 
 /// Reason that a host is not dialled.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Unresolved {
+pub(super) enum ResolveError {
     /// For the operator only: guests must not learn the addresses of a name.
     #[error("{host} resolves to {address}, which {}", match .reach {
         Reach::Private => "is private; to permit it, set `private` in the request of the manifest and in the grant",
@@ -81,25 +81,25 @@ pub(super) enum Unresolved {
 /// addresses would be as safe for this connection. But no host has both a public and a private or
 /// forbidden address by accident: a mixed result is the start of DNS rebinding, or a mistake that
 /// the operator should see. A refusal also does not depend on the order of the addresses.
-pub(super) fn check(host: &str, addresses: &[IpAddr], farthest: Reach) -> Result<(), Unresolved> {
+pub(super) fn check(host: &str, addresses: &[IpAddr], farthest: Reach) -> Result<(), ResolveError> {
     let judged = addresses.iter().map(|address| (*address, address::reach(*address)));
     match judged.max_by_key(|(_, reach)| *reach).filter(|(_, reach)| *reach > farthest) {
         Some((address, reach)) => {
-            Err(Unresolved::Refused { host: host.to_owned(), address, reach })
+            Err(ResolveError::Refused { host: host.to_owned(), address, reach })
         }
-        None if addresses.is_empty() => Err(Unresolved::Nothing { host: host.to_owned() }),
+        None if addresses.is_empty() => Err(ResolveError::Nothing { host: host.to_owned() }),
         None => Ok(()),
     }
 }
 
 /// Resolver of an HTTP client that checks the addresses.
-pub(super) struct Checked {
+pub(super) struct CheckedResolver {
     pub(super) resolver: Arc<dyn Resolver>,
     /// Strictest reach that this client may dial.
     pub(super) farthest: Reach,
 }
 
-impl Resolve for Checked {
+impl Resolve for CheckedResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let host = name.as_str().to_owned();
         let farthest = self.farthest;
@@ -107,7 +107,7 @@ impl Resolve for Checked {
         Box::pin(async move {
             let addresses = resolving
                 .await
-                .map_err(|cause| Unresolved::Failed { host: host.clone(), cause })?;
+                .map_err(|cause| ResolveError::Failed { host: host.clone(), cause })?;
             check(&host, &addresses, farthest)?;
             // The client replaces port 0 by the port of the URL.
             let dialled =
@@ -152,7 +152,7 @@ mod tests {
                 Box::pin(async { Ok((0..100).map(|last| IpAddr::from([8, 8, 8, last])).collect()) })
             }
         }
-        let checked = Checked { resolver: Arc::new(Many), farthest: Reach::Public };
+        let checked = CheckedResolver { resolver: Arc::new(Many), farthest: Reach::Public };
         assert_eq!(
             checked.resolve("x.com".parse().unwrap()).await.ok().map(Iterator::count),
             Some(MAX_DIALLED)

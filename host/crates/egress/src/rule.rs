@@ -53,7 +53,7 @@ enum HostPattern {
 
 /// First part of a rule that excludes a request to its host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Excluded {
+pub(super) enum ExcludedPart {
     /// The method is among those of the rule.
     Path,
     Method,
@@ -223,13 +223,13 @@ impl Rule {
 
     /// Returns the part that excludes a request to the rule's host. `None` if the rule is for
     /// another scheme, host or port, or if it matches the request.
-    pub(super) fn excluded(&self, target: &Target, method: &Method) -> Option<Excluded> {
+    pub(super) fn excluded(&self, target: &Target, method: &Method) -> Option<ExcludedPart> {
         if !self.is_for_host(target) || self.matches(target, method) {
             None
         } else if self.methods.contains(method) {
-            Some(Excluded::Path)
+            Some(ExcludedPart::Path)
         } else {
-            Some(Excluded::Method)
+            Some(ExcludedPart::Method)
         }
     }
 

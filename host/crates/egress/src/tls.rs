@@ -1,5 +1,6 @@
 //! TLS of outbound connections.
 
+mod check;
 mod pinned;
 mod system;
 

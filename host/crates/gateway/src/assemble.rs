@@ -7,16 +7,19 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::error;
 
 use super::{
-    Gateway, GatewayBuilder, GatewayError, GatewayParts, Reloader,
+    Gateway, GatewayBuilder, GatewayError, Reloader,
     background::{Background, Tasks},
     certificate::Certificate,
     code_mode::LiveCodeMode,
     control::Controls,
-    events, follow, limits, management,
+    dry_run::DryGateways,
+    events, follow,
+    gateway::ToServe,
+    limits, management,
     metrics::GatewayMetrics,
+    parts::GatewayParts,
     recording,
     reload::{LiveParts, PluginLoads, configured, must_read},
-    serve::ToServe,
     serving::Serving,
     upstreams::{ServerThreads, UpstreamServers},
 };
@@ -24,8 +27,9 @@ use crate::native::ProgramTools;
 use airlock_catalog::Catalog;
 use airlock_config::{self as config, Config};
 use airlock_core::{act::Acts, door::LiveKeys};
+use airlock_guards::{GuardLoadError, Guards};
 use airlock_operator_api::{EventBus, LiveCalls};
-use airlock_plugin::{self as plugin, Plugins};
+use airlock_plugin::{self as plugin, CompileHook, Plugins};
 use airlock_sandbox::Sandbox;
 use airlock_store::LazyDatabase;
 use airlock_strings::with_causes;
@@ -41,6 +45,17 @@ pub(super) enum Unreadable {
     Fail,
     /// It tries again, and answers no request until then.
     Retry,
+}
+
+/// Adds the guards and the rules about sinks to a catalog. Returns the guards, which are not loaded yet.
+fn narrow(catalog: &Catalog, config: &Config) -> Option<Arc<Guards>> {
+    // Without rules, the sources are not followed.
+    if !config.sinks.0.is_empty() {
+        catalog.set_sinks(Arc::new(config.sinks.clone()));
+    }
+    let guards = Guards::new(&config.guards)?;
+    catalog.set_guards(guards.clone());
+    Some(guards)
 }
 
 /// Makes the parts and the gateway of them, with the task that loads its plugins.
@@ -62,6 +77,7 @@ pub(super) fn assemble(
     let controls = controls.between(&limiter, records.as_ref());
     let controls = controls.observed_by(Arc::new(metrics.calls.clone()));
     let catalog = catalog(&config, &controls);
+    let guards = narrow(&catalog, &config);
     let tools = ProgramTools::new(&catalog, builder.native_policy, builder.native)
         .map_err(GatewayError::configuration("the tools of the program cannot be offered"))?;
     let models = controls.of_models();
@@ -75,14 +91,9 @@ pub(super) fn assemble(
     let on_compile = builder.on_compile.as_ref();
     let code_mode = LiveCodeMode::new(&config, &catalog, &sandbox, runs, on_compile);
     let resources = plugin::Resources {
-        catalog: catalog.clone(),
-        sandbox: sandbox.clone(),
-        lock: config.lock.clone(),
-        publishers: config.publishers.clone(),
-        store: database.clone(),
-        environment: config::environment,
         on_compile: builder.on_compile.clone(),
         recorder: builder.recorder,
+        ..resources(&config, &catalog, &sandbox, &database)
     };
     // Entries of the store may replace or remove the clients and the keys of the file.
     let must_read = must_read(&config);
@@ -110,6 +121,11 @@ pub(super) fn assemble(
     reloader.manage(&service);
     let loaded = CancellationToken::new();
     let load = Load {
+        guards: guards.map(|guards| GuardLoad {
+            guards,
+            sandbox: live.sandbox.clone(),
+            on_compile: builder.on_compile,
+        }),
         reloader: reloader.clone(),
         unreadable,
         plugins: live.plugins.clone(),
@@ -120,6 +136,8 @@ pub(super) fn assemble(
     let loading = load.start(&live.catalog, &background);
     let key_maker = builder.on_new_key.map(|show| (service.clone(), show));
     let to_serve = ToServe { listener: builder.listener, shutdown: builder.shutdown, key_maker };
+    let file = reloader.source().map(|source| source.path());
+    let dry_runs = Arc::new(DryGateways::new(file, &config.vaults));
     let parts = GatewayParts {
         catalog: live.catalog,
         sandbox: live.sandbox,
@@ -132,6 +150,7 @@ pub(super) fn assemble(
         keys: live.keys,
         records,
         metrics,
+        dry_runs,
         loaded,
         background,
         limiter: live.limiter,
@@ -163,6 +182,25 @@ fn catalog(config: &Config, controls: &Controls) -> Arc<Catalog> {
     catalog
 }
 
+/// Returns what the plugins are loaded with, without the hooks of the program.
+fn resources(
+    config: &Config,
+    catalog: &Arc<Catalog>,
+    sandbox: &Sandbox,
+    database: &LazyDatabase,
+) -> plugin::Resources {
+    plugin::Resources {
+        catalog: catalog.clone(),
+        sandbox: sandbox.clone(),
+        lock: config.lock.clone(),
+        publishers: config.publishers.clone(),
+        store: database.clone(),
+        environment: config::environment,
+        on_compile: None,
+        recorder: None,
+    }
+}
+
 /// Makes the part that connects to MCP servers. Fails if the system starts no threads for them.
 fn upstreams(
     config: &Config,
@@ -177,8 +215,17 @@ fn upstreams(
     Ok(upstreams)
 }
 
+/// Guards whose components are loaded at the start.
+struct GuardLoad {
+    guards: Arc<Guards>,
+    sandbox: Sandbox,
+    on_compile: Option<Arc<CompileHook>>,
+}
+
 /// Work of a gateway that has just been made.
 struct Load {
+    /// `None` if there are no guards.
+    guards: Option<GuardLoad>,
     reloader: Reloader,
     unreadable: Unreadable,
     plugins: Plugins,
@@ -187,6 +234,12 @@ struct Load {
     loads_executor: bool,
     /// Dropped at the end.
     loaded: DropGuard,
+}
+
+impl GuardLoad {
+    async fn run(self) -> Result<(), GuardLoadError> {
+        self.guards.load(&self.sandbox, self.on_compile.as_deref()).await
+    }
 }
 
 impl Load {
@@ -198,10 +251,26 @@ impl Load {
         background.spawn(self.run())
     }
 
-    /// Reads the settings of the store, then loads the plugins, then the script executor if it is wanted.
+    /// Loads the guards, reads the settings of the store, then loads the plugins, then the script executor if it is
+    /// wanted. Without its guards, a gateway that is not to fail goes on, and the calls that they guard are refused.
     async fn run(self) -> Result<(), GatewayError> {
-        let Self { reloader, unreadable, plugins, code_mode, loads_executor, loaded: _loaded } =
-            self;
+        let Self {
+            guards,
+            reloader,
+            unreadable,
+            plugins,
+            code_mode,
+            loads_executor,
+            loaded: _loaded,
+        } = self;
+        if let Some(load) = guards
+            && let Err(error) = load.run().await
+        {
+            error!(error = %with_causes(&error), "the calls of a guard that is not loaded are refused");
+            if unreadable == Unreadable::Fail {
+                return Err(GatewayError::Guard(error));
+            }
+        }
         match unreadable {
             Unreadable::Fail if !reloader.settings_read().is_cancelled() => {
                 let taken = reloader.try_entries(PluginLoads::Awaited).await;

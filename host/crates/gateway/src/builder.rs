@@ -47,8 +47,15 @@ pub struct GatewayBuilder {
     pub(super) controls: Controls,
 }
 
+impl Gateway {
+    /// Returns a builder for a gateway with this configuration.
+    pub fn builder(config: Config) -> GatewayBuilder {
+        GatewayBuilder::new(config)
+    }
+}
+
 impl GatewayBuilder {
-    pub(super) fn new(config: Config) -> Self {
+    fn new(config: Config) -> Self {
         let native_policy =
             Policy { execute: Allowlist::All, trust: Trust::Trusted, ..Policy::default() };
         Self {
@@ -171,7 +178,7 @@ impl GatewayBuilder {
 
     /// Loads every plugin and starts to connect to every server. A source that fails is marked as
     /// failed in the catalog and does not affect the others. Fails if the settings cannot be used, those
-    /// in the store included, or the script executor cannot be loaded.
+    /// in the store included, or if a guard or the script executor cannot be loaded.
     pub async fn start(self) -> Result<Gateway, GatewayError> {
         let (gateway, loading) = assemble::assemble(self, Unreadable::Fail)?;
         let loaded =
@@ -182,9 +189,9 @@ impl GatewayBuilder {
 
     /// Begins to load every plugin and to connect to every server, and returns at once. Components
     /// that are not in the cache of compiled code are compiled meanwhile, which may take a minute;
-    /// calls of their tools wait. [`Gateway::loaded`] reports the end of it. If the store has settings,
-    /// the gateway has no clients until they were read, which is tried until it succeeds. Must be
-    /// called in a tokio runtime.
+    /// calls of their tools wait. [`Gateway::loaded`] reports the end of it. Calls in the scope of a guard
+    /// that is not loaded are refused. If the store has settings, the gateway has no clients until they were
+    /// read, which is tried until it succeeds. Must be called in a tokio runtime.
     pub fn open(self) -> Result<Gateway, GatewayError> {
         assemble::assemble(self, Unreadable::Retry).map(|(gateway, _)| gateway)
     }

@@ -3,7 +3,11 @@
 use std::{io, net::SocketAddr};
 
 use airlock_core::tool::Cause;
+use airlock_guards::GuardLoadError;
 use airlock_sandbox::LoadError;
+
+/// Problem of settings that the server refuses.
+pub(super) const UNSAFE: &str = "the server's settings are not safe";
 
 /// Reason that a gateway does not start or does not serve.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +37,9 @@ pub enum GatewayError {
     /// The gateway serves already, or has served. One serves once.
     #[error("the gateway serves already, or has served: `Gateway::serve` may be called once")]
     Served,
+    /// The component of a guard cannot be used, or refuses its settings. Another component, or other settings, help.
+    #[error(transparent)]
+    Guard(#[from] GuardLoadError),
     /// The sandbox cannot be created, or the script executor cannot be compiled in it. Other settings
     /// of the sandbox, or more memory, help.
     #[error(transparent)]

@@ -6,20 +6,18 @@
 //! | `calls` | decisions about calls of tools, and their times |
 //! | `acts` | approvals and other acts of people |
 //! | `guests` | plugins and scripts: the sandbox, the compiler, circuits |
+//! | `family` | writes one family |
 //! | `process` | the process of the gateway itself |
 
 mod acts;
 mod calls;
+mod family;
 mod guests;
 mod process;
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
-use prometheus_client::{
-    encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric},
-    metrics::TypedMetric,
-    registry::Registry,
-};
+use prometheus_client::registry::Registry;
 
 use self::{
     acts::CountedActs,
@@ -27,12 +25,9 @@ use self::{
     guests::GuestCollector,
     process::ProcessCollector,
 };
-use super::{GatewayParts, Serving};
+use super::{parts::GatewayParts, serving::Serving};
 use airlock_model::ModelMetrics;
 use airlock_server::HttpMetrics;
-
-/// Labels of a metric without any.
-const NO_LABELS: [(&str, &str); 0] = [];
 
 /// Metrics that are counted while a gateway runs, whether or not they are shown. Cheap to clone.
 #[derive(Clone, Default)]
@@ -72,18 +67,4 @@ pub(super) fn registry(
     #[cfg(feature = "otlp")]
     airlock_telemetry::register_metrics(&mut registry);
     registry
-}
-
-/// Writes a family of metrics. The encoder adds `_total` to the name of a counter.
-fn encode_family<L: EncodeLabelSet, M: EncodeMetric + TypedMetric>(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    metrics: impl IntoIterator<Item = (L, M)>,
-) -> fmt::Result {
-    let mut family = encoder.encode_descriptor(name, help, None, M::TYPE)?;
-    for (labels, metric) in metrics {
-        metric.encode(family.encode_family(&labels)?)?;
-    }
-    Ok(())
 }

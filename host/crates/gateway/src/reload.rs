@@ -350,6 +350,7 @@ impl Reloader {
         let is_first = !self.0.settings_read.is_cancelled();
         let Merged { mut config, left_out, .. } = merged;
         self.0.parts.servers.join(&mut config);
+        taken.reported.guards(&config);
         let removed = taken.tenants.replace(&config.keys, &tenants::refused(&config, &left_out));
         let servers = self.apply(&mut config, made, removed);
         let removed = taken.limits.replace(&config.limits, left_out.is_empty());

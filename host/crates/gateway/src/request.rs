@@ -61,8 +61,16 @@ enum SenderChoice {
     Operator,
 }
 
+impl Gateway {
+    /// Begins a request of the program: to list tools, to call one, to run a script or to chat, with the same
+    /// rules as a request over HTTP.
+    pub fn request(&self) -> RequestBuilder {
+        RequestBuilder::new(self.clone())
+    }
+}
+
 impl RequestBuilder {
-    pub(crate) fn new(gateway: Gateway) -> Self {
+    fn new(gateway: Gateway) -> Self {
         Self { gateway, choices: Choices::default() }
     }
 

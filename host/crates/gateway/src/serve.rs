@@ -13,18 +13,19 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::BoxFuture;
 use tokio::{net::TcpListener, time::timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 use url::Url;
 
 use super::{
-    Gateway, GatewayError, GatewayParts, GatewayState, UNSAFE,
-    key_values::{self, ShowKeyValue},
-    management, recording, warnings,
+    Gateway, GatewayError,
+    error::UNSAFE,
+    gateway::{GatewayState, ToServe},
+    key_values, management,
+    parts::GatewayParts,
+    recording, warnings,
 };
-use airlock_management::Service;
 use airlock_replicas::Replicas;
 use airlock_server::{self as server, GatewayService};
 use airlock_strings::with_causes;
@@ -38,15 +39,6 @@ const LEAVE: Duration = Duration::from_secs(1);
 /// Time for a serving to end, beside the one in which it drains: more than all its steps take. A future of
 /// [`Gateway::serve`] that is not polled any more does not end.
 const END_OF_SERVING: Duration = Duration::from_secs(20);
-
-/// The needs of serving, beside the parts.
-pub(super) struct ToServe {
-    /// `None` to serve on the configured address.
-    pub(super) listener: Option<TcpListener>,
-    pub(super) shutdown: BoxFuture<'static, ()>,
-    /// Makes the credentials of virtual keys that have none; `None` without a hook that shows them.
-    pub(super) key_maker: Option<(Arc<Service>, ShowKeyValue)>,
-}
 
 impl Gateway {
     /// Serves until the gateway is to stop: by [`Gateway::stop`] of any clone, or by the signal of

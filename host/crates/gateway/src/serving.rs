@@ -13,7 +13,7 @@ use airlock_identity::{Verifier, VerifierError, VerifierSettings};
 use parking_lot::Mutex;
 use tracing::error;
 
-use super::{GatewayError, UNSAFE};
+use super::error::{GatewayError, UNSAFE};
 use airlock_agent::{
     self as agent,
     recall::{self, Recall},

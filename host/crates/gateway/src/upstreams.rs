@@ -31,7 +31,8 @@ use super::background::Tasks;
 use airlock_catalog::{Catalog, SourceKind};
 use airlock_config::{Client, Config, Disabled, Source};
 use airlock_core::tool::{ClientName, Policy};
-use airlock_mcp_client::{Logins, Settings};
+use airlock_mcp_client::Settings;
+use airlock_mcp_oauth::Logins;
 use airlock_store::LazyDatabase;
 use airlock_upstream::{Accounts, Control, Runtime, UpstreamMetrics, pins::Pins, supervise};
 

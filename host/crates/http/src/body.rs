@@ -70,8 +70,8 @@ pub async fn object(
     settings: BodySettings,
     charge: &RequestCharge,
 ) -> Result<Object, ApiError> {
-    check_type(request.headers(), is_program(request.headers()))?;
-    let text = read(request, settings, charge).await?;
+    check_type(request.headers(), is_program)?;
+    let text = bytes(request, settings, charge).await?;
     let buffer = text.capacity();
     let caps = Caps::memory(tree_bytes(settings.max_body_bytes));
     let object =
@@ -88,8 +88,8 @@ pub async fn members(
     settings: BodySettings,
     charge: &RequestCharge,
 ) -> Result<RawObject, ApiError> {
-    check_type(request.headers(), is_program(request.headers()))?;
-    let text = read(request, settings, charge).await?;
+    check_type(request.headers(), is_program)?;
+    let text = bytes(request, settings, charge).await?;
     let caps = Caps::memory(tree_bytes(settings.max_body_bytes));
     work::on_text(text, charge, move |text, _| match RawObject::parse(text, &caps) {
         Ok((object, _)) => Ok(object),
@@ -107,20 +107,26 @@ pub async fn message(
     charge: &RequestCharge,
 ) -> Result<Result<Message, BadMessage>, ApiError> {
     // MCP requires the content type.
-    check_type(request.headers(), false)?;
-    let text = read(request, settings, charge).await?;
+    check_type(request.headers(), |_| false)?;
+    let text = bytes(request, settings, charge).await?;
     let caps = Caps::memory(tree_bytes(settings.max_body_bytes));
     work::on_text(text, charge, move |text, _| Ok(Message::read(text, &caps))).await
 }
 
-/// Reads the body of `request` unparsed, of whatever type. Fails if it is too large, or does not arrive
-/// in time.
-pub async fn bytes(
+/// Reads the body of `request` unparsed, of whatever type. Meanwhile its connection may be evicted. Fails if it
+/// is too large, arrives too slowly, or takes longer than `read_timeout`.
+pub fn bytes(
     request: Request<RequestBody>,
     settings: BodySettings,
     charge: &RequestCharge,
-) -> Result<Vec<u8>, ApiError> {
-    read(request, settings, charge).await
+) -> impl Future<Output = Result<Vec<u8>, ApiError>> {
+    let limit = BodyLimit {
+        bytes: settings.max_body_bytes,
+        name: "`server.max_body`",
+        time: settings.read_timeout,
+    };
+    // No `async` block, which would have room for the request twice.
+    read_up_to(limit, request, charge)
 }
 
 /// Reads the body of `request` as a component of a plugin. Fails if its type is not that of components,
@@ -167,7 +173,7 @@ pub async fn form(
     if request.body().size_hint().upper().is_none_or(|bytes| bytes > MAX_FORM_BYTES) {
         return Err(too_large(usize::try_from(MAX_FORM_BYTES).unwrap_or(usize::MAX), "a form"));
     }
-    let text = read(request, settings, charge).await?;
+    let text = bytes(request, settings, charge).await?;
     String::from_utf8(text).map_err(|_| ApiError::bad_request("bad_body", "the form is not UTF-8"))
 }
 
@@ -188,13 +194,13 @@ pub async fn list(
 
 /// Fails if the body is not sent as JSON. A page of another origin can send text and forms without
 /// a preflight request. JSON needs a CORS preflight, which the gateway approves for
-/// `allowed_origins` alone. `curl -d` sends JSON as a form, which is `lenient`ly accepted.
-fn check_type(headers: &HeaderMap, lenient: bool) -> Result<(), ApiError> {
+/// `allowed_origins` alone. `curl -d` sends JSON as a form, which is accepted if the headers are `lenient`.
+fn check_type(headers: &HeaderMap, lenient: fn(&HeaderMap) -> bool) -> Result<(), ApiError> {
     let mut types = headers.get_all(header::CONTENT_TYPE).iter();
     let found = match (types.next().map(HeaderValue::to_str), types.next()) {
         (Some(Ok(found)), None) if is_type(found, JSON) => return Ok(()),
-        (Some(Ok(found)), None) if lenient && is_type(found, FORM) => return Ok(()),
-        (None, _) if lenient => return Ok(()),
+        (Some(Ok(found)), None) if is_type(found, FORM) && lenient(headers) => return Ok(()),
+        (None, _) if lenient(headers) => return Ok(()),
         (Some(Ok(found)), None) => {
             format!("content type {:?}", excerpt(found))
         }
@@ -238,21 +244,6 @@ pub async fn discard<B: Body + Unpin>(request: Request<B>) {
     let reading = async { while let Some(Ok(_)) = body.frame().await {} };
     // A body that is late is not waited for.
     let _ = tokio::time::timeout(DISCARD_TIME, reading).await;
-}
-
-/// Reads a body. Meanwhile its connection may be evicted. Fails if the body does not arrive at
-/// [`LEAST_RATE`], or takes longer than `read_timeout`.
-async fn read(
-    request: Request<RequestBody>,
-    settings: BodySettings,
-    charge: &RequestCharge,
-) -> Result<Vec<u8>, ApiError> {
-    let limit = BodyLimit {
-        bytes: settings.max_body_bytes,
-        name: "`server.max_body`",
-        time: settings.read_timeout,
-    };
-    read_up_to(limit, request, charge).await
 }
 
 /// Limits of a body.

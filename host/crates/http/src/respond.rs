@@ -28,6 +28,9 @@ const MAX_NAMES: usize = 1_000;
 /// Maximum bytes of a text of the caller that an error repeats: enough to find it in the request.
 const EXCERPT_BYTES: usize = 64;
 
+/// Prefixes of the headers with which a request selects tools and their treatment; the first one is Bifrost's.
+const OWN_PREFIXES: [&str; 2] = ["x-bf-mcp-", "x-airlock-"];
+
 /// Header with the name of the provider that responded.
 const PROVIDER: HeaderName = HeaderName::from_static("x-airlock-provider");
 /// Header with the cost of all requests to models, in millionths of a US dollar.
@@ -93,6 +96,12 @@ fn with_status(status: StatusCode, body: String) -> Reply {
     reply
 }
 
+/// Returns whether a request has a header with one of [`OWN_PREFIXES`]: a name with such a prefix takes longer to look up
+/// than all names to look at.
+pub fn has_own(headers: &HeaderMap) -> bool {
+    headers.keys().any(|name| OWN_PREFIXES.iter().any(|own| name.as_str().starts_with(*own)))
+}
+
 /// Reads a header that may occur several times. Returns the values joined by `,`, as HTTP defines
 /// it; `None` if the header is absent. Fails if a value is not UTF-8.
 pub fn joined(headers: &HeaderMap, name: &'static str) -> Result<Option<String>, ApiError> {
@@ -143,7 +152,7 @@ pub struct RequestId(Uuid);
 impl RequestId {
     /// Returns a new one.
     pub fn generate() -> Self {
-        Self(ReplicaId::handle())
+        Self(ReplicaId::public_handle())
     }
 
     /// Returns it as a UUID.
@@ -153,8 +162,14 @@ impl RequestId {
 
     /// Returns it as the value of a header.
     pub fn to_header(&self) -> HeaderValue {
-        header_text(self.to_string())
+        let mut text = *b"req_00000000000000000000000000000000";
+        self.0.simple().encode_lower(&mut text["req_".len()..]);
+        header_of(&text)
     }
+}
+
+fn header_of(identifier: &[u8]) -> HeaderValue {
+    HeaderValue::from_bytes(identifier).expect("identifiers are header text")
 }
 
 impl fmt::Display for RequestId {
@@ -377,6 +392,16 @@ pub fn retry_after(wait: Duration) -> HeaderValue {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_request_id_is_the_same_text_in_a_header_and_in_a_body() {
+        let id = RequestId::generate();
+        assert_eq!(id.to_header(), id.to_string().as_str());
+        assert_eq!(
+            RequestId(Uuid::from_u128(10)).to_header(),
+            "req_0000000000000000000000000000000a"
+        );
+    }
 
     #[test]
     fn the_status_gives_an_error_its_type_in_anthropics_form() {

@@ -16,7 +16,8 @@ pub async fn on_text<T: Send + 'static>(
     if text.len() <= INLINE_BYTES {
         return work(text, charge);
     }
-    blocking(charge, move |charge| work(text, charge)).await
+    // Boxed, as in `threads::read`.
+    Box::pin(blocking(charge, move |charge| work(text, charge))).await
 }
 
 /// Runs work on a tree that is charged: here if the charge is small, else on a blocking thread.
@@ -27,7 +28,7 @@ pub async fn on_tree<T: Send + 'static>(
     if charge.bytes() <= INLINE_TREE_BYTES {
         return work(charge);
     }
-    blocking(charge, work).await
+    Box::pin(blocking(charge, work)).await
 }
 
 /// Runs work on a blocking thread.

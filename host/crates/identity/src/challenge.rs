@@ -43,7 +43,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::refusal::Invalid;
+    use crate::refusal::InvalidToken;
 
     const URL: &str = "https://gw.example.com/.well-known/oauth-protected-resource/mcp";
 
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn a_challenge_names_the_error_of_oauth() {
-        insta::assert_snapshot!(shown(Some(&Invalid::Expired.into()), &["tools"]), @r#"
+        insta::assert_snapshot!(shown(Some(&InvalidToken::Expired.into()), &["tools"]), @r#"
         Bearer resource_metadata="https://gw.example.com/.well-known/oauth-protected-resource/mcp",
         error="invalid_token",
         error_description="the access token is not valid: it has expired",
@@ -81,19 +81,19 @@ mod tests {
     #[test]
     fn every_description_has_only_the_characters_that_rfc_6750_permits() {
         for invalid in [
-            Invalid::TooLong,
-            Invalid::Malformed,
-            Invalid::Algorithm,
-            Invalid::Critical,
-            Invalid::Type,
-            Invalid::Key,
-            Invalid::Signature,
-            Invalid::Claim("exp"),
-            Invalid::Issuer,
-            Invalid::Audience,
-            Invalid::Expired,
-            Invalid::Early,
-            Invalid::Bound,
+            InvalidToken::TooLong,
+            InvalidToken::Malformed,
+            InvalidToken::Algorithm,
+            InvalidToken::Critical,
+            InvalidToken::Type,
+            InvalidToken::Key,
+            InvalidToken::Signature,
+            InvalidToken::Claim("exp"),
+            InvalidToken::Issuer,
+            InvalidToken::Audience,
+            InvalidToken::Expired,
+            InvalidToken::Early,
+            InvalidToken::Bound,
         ] {
             let text = TokenRefusal::from(invalid).to_string();
             assert!(text.bytes().all(|byte| matches!(byte, b' '..=b'~') && byte != b'"'), "{text}");
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn each_refusal_has_its_status_and_error() {
         for (refusal, status, error, retry_after) in [
-            (Invalid::Key.into(), 401, Some("invalid_token"), None),
+            (InvalidToken::Key.into(), 401, Some("invalid_token"), None),
             (TokenRefusal::Scope { required: Vec::new() }, 403, Some("insufficient_scope"), None),
             (TokenRefusal::View, 403, None, None),
             (unavailable(0), 503, None, Some(1)),

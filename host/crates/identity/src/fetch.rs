@@ -49,7 +49,7 @@ pub(crate) struct KeySource {
 }
 
 /// A key set as the issuer sent it.
-pub(crate) struct Fetched {
+pub(crate) struct FetchedKeys {
     pub(crate) keys: KeySet,
     /// Time for which it is kept.
     pub(crate) lifetime: Duration,
@@ -88,7 +88,7 @@ impl KeySource {
 
     /// Fetches the key set, and before it the metadata that names its URL, unless that is
     /// configured. The metadata is not kept, so that an issuer may move its keys.
-    pub(crate) async fn fetch(&self) -> Result<Fetched, FetchError> {
+    pub(crate) async fn fetch(&self) -> Result<FetchedKeys, FetchError> {
         let all = async {
             match &self.jwks {
                 Some(url) => self.fetch_keys(url).await,
@@ -98,9 +98,9 @@ impl KeySource {
         time::timeout(TIMEOUT, all).await.unwrap_or(Err(FetchError::Timeout))
     }
 
-    async fn fetch_keys(&self, url: &Url) -> Result<Fetched, FetchError> {
+    async fn fetch_keys(&self, url: &Url) -> Result<FetchedKeys, FetchError> {
         let (headers, body) = self.documents.get(url).await?;
-        Ok(Fetched { keys: KeySet::parse(&body)?, lifetime: lifetime(&headers) })
+        Ok(FetchedKeys { keys: KeySet::parse(&body)?, lifetime: lifetime(&headers) })
     }
 }
 

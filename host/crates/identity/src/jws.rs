@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::{
     algorithm::Algorithm,
     json::{self, Object},
-    refusal::Invalid,
+    refusal::InvalidToken,
 };
 
 /// Maximum bytes of a token: as many as most servers take in one header. Its signature is checked
@@ -45,17 +45,17 @@ pub(crate) enum DeclaredType {
 
 impl<'a> Jws<'a> {
     /// Splits an access token and reads its header.
-    pub(crate) fn parse(token: &'a str) -> Result<Self, Invalid> {
+    pub(crate) fn parse(token: &'a str) -> Result<Self, InvalidToken> {
         Self::parse_within(token, MAX_TOKEN_BYTES)
     }
 
     /// Splits a token of at most this length, and reads its header.
-    pub(crate) fn parse_within(token: &'a str, max_bytes: usize) -> Result<Self, Invalid> {
+    pub(crate) fn parse_within(token: &'a str, max_bytes: usize) -> Result<Self, InvalidToken> {
         if token.len() > max_bytes {
-            return Err(Invalid::TooLong);
+            return Err(InvalidToken::TooLong);
         }
-        let (signed, signature) = token.rsplit_once('.').ok_or(Invalid::Malformed)?;
-        let (header, payload) = signed.split_once('.').ok_or(Invalid::Malformed)?;
+        let (signed, signature) = token.rsplit_once('.').ok_or(InvalidToken::Malformed)?;
+        let (header, payload) = signed.split_once('.').ok_or(InvalidToken::Malformed)?;
         // A token with more than three parts has a dot in its payload, which is not base64url.
         Ok(Self {
             header: JwsHeader::parse(&decode(header)?)?,
@@ -67,22 +67,22 @@ impl<'a> Jws<'a> {
 }
 
 impl JwsHeader {
-    fn parse(text: &[u8]) -> Result<Self, Invalid> {
-        let header = json::object(text, MAX_HEADER_MEMORY).ok_or(Invalid::Malformed)?;
+    fn parse(text: &[u8]) -> Result<Self, InvalidToken> {
+        let header = json::object(text, MAX_HEADER_MEMORY).ok_or(InvalidToken::Malformed)?;
         // RFC 7515, section 4.1.11: an extension that is not understood must be refused. None is.
         if header.contains_key("crit") {
-            return Err(Invalid::Critical);
+            return Err(InvalidToken::Critical);
         }
         let algorithm = member(&header, "alg")?.and_then(Algorithm::from_name);
         Ok(Self {
-            algorithm: algorithm.ok_or(Invalid::Algorithm)?,
+            algorithm: algorithm.ok_or(InvalidToken::Algorithm)?,
             kid: member(&header, "kid")?.map(str::to_owned),
             declared: declared_type(member(&header, "typ")?)?,
         })
     }
 }
 
-fn declared_type(typ: Option<&str>) -> Result<DeclaredType, Invalid> {
+fn declared_type(typ: Option<&str>) -> Result<DeclaredType, InvalidToken> {
     let Some(typ) = typ else {
         return Ok(DeclaredType::Unknown);
     };
@@ -91,19 +91,19 @@ fn declared_type(typ: Option<&str>) -> Result<DeclaredType, Invalid> {
     match typ.strip_prefix("application/").unwrap_or(&typ) {
         "at+jwt" => Ok(DeclaredType::AccessToken),
         "jwt" => Ok(DeclaredType::Unknown),
-        _ => Err(Invalid::Type),
+        _ => Err(InvalidToken::Type),
     }
 }
 
 /// Returns a member that must be a string if it exists.
-fn member<'a>(header: &'a Object, name: &str) -> Result<Option<&'a str>, Invalid> {
+fn member<'a>(header: &'a Object, name: &str) -> Result<Option<&'a str>, InvalidToken> {
     match header.get(name) {
         None => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(Invalid::Malformed),
+        Some(_) => Err(InvalidToken::Malformed),
     }
 }
 
-fn decode(part: &str) -> Result<Vec<u8>, Invalid> {
-    URL_SAFE_NO_PAD.decode(part).map_err(|_| Invalid::Malformed)
+fn decode(part: &str) -> Result<Vec<u8>, InvalidToken> {
+    URL_SAFE_NO_PAD.decode(part).map_err(|_| InvalidToken::Malformed)
 }

@@ -18,11 +18,11 @@ pub(crate) struct IssuerKey {
     pub(crate) kid: Option<String>,
     /// The only algorithm that it may be used with; `None` for all of its type.
     algorithm: Option<Algorithm>,
-    material: Material,
+    material: KeyMaterial,
 }
 
 #[derive(Debug)]
-enum Material {
+enum KeyMaterial {
     /// Modulus and exponent, big-endian, without leading zeros.
     Rsa {
         n: Vec<u8>,
@@ -60,7 +60,7 @@ impl IssuerKey {
             return Err(UnusableKey::Secret);
         }
         check_purpose(jwk)?;
-        let material = Material::parse(kty, jwk)?;
+        let material = KeyMaterial::parse(kty, jwk)?;
         let algorithm = match optional(jwk, "alg")? {
             None => None,
             Some(name) => Some(
@@ -85,13 +85,13 @@ impl IssuerKey {
             return false;
         }
         let outcome = match &self.material {
-            Material::Rsa { n, e } => algorithm
+            KeyMaterial::Rsa { n, e } => algorithm
                 .rsa()
                 .map(|rsa| RsaPublicKeyComponents { n, e }.verify(rsa, message, signature)),
-            Material::P256(point) | Material::P384(point) => algorithm
+            KeyMaterial::P256(point) | KeyMaterial::P384(point) => algorithm
                 .ecdsa()
                 .map(|ecdsa| UnparsedPublicKey::new(ecdsa, point).verify(message, signature)),
-            Material::Ed25519(key) => {
+            KeyMaterial::Ed25519(key) => {
                 Some(UnparsedPublicKey::new(&ED25519, key).verify(message, signature))
             }
         };
@@ -99,7 +99,7 @@ impl IssuerKey {
     }
 }
 
-impl Material {
+impl KeyMaterial {
     fn parse(kty: &str, jwk: &Object) -> Result<Self, UnusableKey> {
         match kty {
             "RSA" => rsa(jwk),
@@ -142,7 +142,7 @@ fn check_purpose(jwk: &Object) -> Result<(), UnusableKey> {
     }
 }
 
-fn rsa(jwk: &Object) -> Result<Material, UnusableKey> {
+fn rsa(jwk: &Object) -> Result<KeyMaterial, UnusableKey> {
     let n = integer(jwk, "n")?;
     let e = integer(jwk, "e")?;
     let bits = n.len() * 8 - n.first().map_or(0, |byte| byte.leading_zeros() as usize);
@@ -153,7 +153,7 @@ fn rsa(jwk: &Object) -> Result<Material, UnusableKey> {
     if matches!(e[..], [] | [0..=2]) || e.last().is_some_and(|byte| byte % 2 == 0) {
         return Err(UnusableKey::Malformed);
     }
-    Ok(Material::Rsa { n, e })
+    Ok(KeyMaterial::Rsa { n, e })
 }
 
 /// Reads an unsigned integer. Leading zeros are dropped: RFC 7518 forbids them, some issuers have

@@ -8,10 +8,10 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::{debug, warn};
 
 use crate::{
-    fetch::{FetchError, Fetched, KeySource},
+    fetch::{FetchError, FetchedKeys, KeySource},
     jws::Jws,
     key_set::KeySet,
-    refusal::{Invalid, TokenRefusal},
+    refusal::{InvalidToken, TokenRefusal},
     verified::Digest,
 };
 
@@ -82,8 +82,8 @@ impl KeyCache {
         let Err(invalid) = keys.verify(jws, digest) else { return Ok(()) };
         // The issuer may have new keys. A key without a name may have been replaced by one.
         let may_be_new = match invalid {
-            Invalid::Key => true,
-            Invalid::Signature => jws.header.kid.is_none(),
+            InvalidToken::Key => true,
+            InvalidToken::Signature => jws.header.kid.is_none(),
             _ => false,
         };
         if !may_be_new {
@@ -191,11 +191,11 @@ impl KeyCacheState {
         self.fetched_at.map_or(now, |fetched_at| fetched_at + pause)
     }
 
-    fn receive(&mut self, outcome: Result<Fetched, FetchError>, now: Instant) {
+    fn receive(&mut self, outcome: Result<FetchedKeys, FetchError>, now: Instant) {
         self.fetched_at = Some(now);
         self.failed_at = outcome.is_err().then_some(now);
         match outcome {
-            Ok(Fetched { keys, lifetime }) => {
+            Ok(FetchedKeys { keys, lifetime }) => {
                 debug!(keys = keys.len(), ?lifetime, "keys of the issuer fetched");
                 if keys.len() == 0 {
                     warn!("the issuer has no usable keys, so every token is refused");

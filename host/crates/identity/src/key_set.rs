@@ -10,8 +10,8 @@ use crate::{
     json::{self, DOCUMENT_MEMORY},
     jws::Jws,
     key::{IssuerKey, UnusableKey},
-    refusal::Invalid,
-    verified::{Digest, Verified},
+    refusal::InvalidToken,
+    verified::{Digest, VerifiedTokens},
 };
 
 /// Maximum number of keys of a set, the unusable ones included. Each token is compared with all of
@@ -24,7 +24,7 @@ pub(crate) struct KeySet {
     keys: Vec<IssuerKey>,
     /// Tokens that these keys have verified. It goes with the set, so a key that the issuer removes
     /// takes its tokens with it.
-    verified: Mutex<Verified>,
+    verified: Mutex<VerifiedTokens>,
 }
 
 /// Reason that a document is not a key set.
@@ -60,13 +60,13 @@ impl KeySet {
     }
 
     /// Checks the signature of a token.
-    pub(crate) fn verify(&self, jws: &Jws<'_>, digest: &Digest) -> Result<(), Invalid> {
+    pub(crate) fn verify(&self, jws: &Jws<'_>, digest: &Digest) -> Result<(), InvalidToken> {
         if self.verified.lock().contains(digest) {
             return Ok(());
         }
         let key = self.find(jws.header.kid.as_deref(), jws.header.algorithm)?;
         if !key.verifies(jws.header.algorithm, jws.signed, &jws.signature) {
-            return Err(Invalid::Signature);
+            return Err(InvalidToken::Signature);
         }
         self.verified.lock().insert(*digest);
         Ok(())
@@ -74,7 +74,7 @@ impl KeySet {
 
     /// Finds the only key that fits. If there are several, none is used: which one the token means
     /// would be a guess.
-    fn find(&self, kid: Option<&str>, algorithm: Algorithm) -> Result<&IssuerKey, Invalid> {
+    fn find(&self, kid: Option<&str>, algorithm: Algorithm) -> Result<&IssuerKey, InvalidToken> {
         let mut fitting = self
             .keys
             .iter()
@@ -82,7 +82,7 @@ impl KeySet {
             .filter(|key| key.fits(algorithm));
         match (fitting.next(), fitting.next()) {
             (Some(key), None) => Ok(key),
-            _ => Err(Invalid::Key),
+            _ => Err(InvalidToken::Key),
         }
     }
 }

@@ -59,7 +59,7 @@ pub use self::{
     jws::MAX_TOKEN_BYTES,
     login::{IdClaims, LoginAttempt, LoginClient, LoginError, LoginResponse, LoginSettings},
     part::ResourcePart,
-    refusal::{Invalid, TokenRefusal},
+    refusal::{InvalidToken, TokenRefusal},
     settings::{BadSettings, TokenApis, VerifierSettings},
     verifier::{Verifier, VerifierError},
     view::ViewRule,

@@ -31,7 +31,7 @@ use url::{Url, form_urlencoded::byte_serialize};
 
 pub use self::{id_token::IdClaims, settings::LoginSettings};
 use self::{
-    id_token::{Expected, MAX_ID_TOKEN_BYTES},
+    id_token::{ExpectedClaims, MAX_ID_TOKEN_BYTES},
     provider::{ClientAuthentication, Provider, ProviderCache},
 };
 use crate::{
@@ -39,7 +39,7 @@ use crate::{
     json::{self, DOCUMENT_MEMORY},
     jws::Jws,
     key_cache::KeyCache,
-    refusal::{Invalid, TokenRefusal},
+    refusal::{InvalidToken, TokenRefusal},
     verified,
     verifier::VerifierError,
 };
@@ -102,7 +102,7 @@ pub enum LoginError {
     NoIdToken,
     /// The ID token is not valid.
     #[error("the ID token is not valid: {0}")]
-    Invalid(Invalid),
+    Invalid(InvalidToken),
     /// The token is not an ID token.
     #[error("the ID token is declared as a token of another type")]
     OtherType,
@@ -117,8 +117,8 @@ pub enum LoginError {
     Old,
 }
 
-impl From<Invalid> for LoginError {
-    fn from(invalid: Invalid) -> Self {
+impl From<InvalidToken> for LoginError {
+    fn from(invalid: InvalidToken) -> Self {
         Self::Invalid(invalid)
     }
 }
@@ -262,7 +262,7 @@ impl LoginClient {
             },
         )?;
         let LoginSettings { issuer, client_id, clock_skew, .. } = &self.settings;
-        let expected = Expected { issuer, client_id, nonce, clock_skew: *clock_skew };
+        let expected = ExpectedClaims { issuer, client_id, nonce, clock_skew: *clock_skew };
         id_token::check(&jws, &expected, now)
     }
 }

@@ -1,6 +1,6 @@
 //! Parts of the resource, with identifiers of their own.
 
-/// Longest segment that names a part, in bytes.
+/// Longest segment that names a part, in bytes, as of the key `endpoint_slug`.
 const MAX_SEGMENT: usize = 64;
 
 /// A part of the gateway at a path of its own: one segment below the path of `resource`. Its identifier

@@ -11,7 +11,7 @@ use crate::jws::MAX_TOKEN_BYTES;
 pub enum TokenRefusal {
     /// The token is not valid here; another one may be.
     #[error("the access token is not valid: {0}")]
-    Invalid(#[from] Invalid),
+    Invalid(#[from] InvalidToken),
     /// The token is valid, but it lacks a scope.
     #[error("the access token lacks a required scope")]
     Scope {
@@ -32,7 +32,7 @@ pub enum TokenRefusal {
 
 /// Reason that a token is not valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Invalid {
+pub enum InvalidToken {
     /// It is longer than [`MAX_TOKEN_BYTES`].
     #[error("it is longer than {MAX_TOKEN_BYTES} bytes")]
     TooLong,

@@ -20,7 +20,7 @@ use self::{
     issuer::{Issuer, Page},
     signer::Signer,
 };
-use crate::{Invalid, Principal, TokenRefusal, Verifier, VerifierSettings, ViewRule};
+use crate::{InvalidToken, Principal, TokenRefusal, Verifier, VerifierSettings, ViewRule};
 
 /// Time of the tests, in seconds since 1970.
 const NOW: u64 = 1_900_000_000;
@@ -57,7 +57,7 @@ impl Gate {
     }
 
     /// Verifies a token that must be refused as invalid.
-    async fn invalid(&self, token: &str) -> Invalid {
+    async fn invalid(&self, token: &str) -> InvalidToken {
         match self.verify(token).await {
             Err(TokenRefusal::Invalid(invalid)) => invalid,
             other => panic!("not refused as invalid: {other:?}"),
@@ -156,7 +156,7 @@ async fn the_public_function_uses_the_clock_of_the_system() {
     assert!(gate.verifier.verify(&token_until(&signer, now + 600), None).await.is_ok());
     assert_eq!(
         gate.verifier.verify(&token_until(&signer, now - 600), None).await,
-        Err(TokenRefusal::Invalid(Invalid::Expired))
+        Err(TokenRefusal::Invalid(InvalidToken::Expired))
     );
 }
 

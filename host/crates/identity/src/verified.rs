@@ -22,12 +22,12 @@ pub(crate) fn digest(token: &str) -> Digest {
 /// The tokens that were verified with one key set. Bounded: when the newer half is full, it replaces
 /// the older half, so tokens in use stay.
 #[derive(Debug, Default)]
-pub(crate) struct Verified {
+pub(crate) struct VerifiedTokens {
     newer: HashSet<Digest>,
     older: HashSet<Digest>,
 }
 
-impl Verified {
+impl VerifiedTokens {
     /// Returns whether a token was verified and not forgotten since.
     pub(crate) fn contains(&mut self, token: &Digest) -> bool {
         if self.newer.contains(token) {
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_tokens_in_use_are_kept() {
-        let mut verified = Verified::default();
+        let mut verified = VerifiedTokens::default();
         verified.insert(numbered(0));
         for number in 1..10 * HALF {
             verified.insert(numbered(number));

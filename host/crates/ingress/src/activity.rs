@@ -252,9 +252,14 @@ impl ActivityState {
 
     /// Notes a response, or a part of one, that is ready now. Returns its number.
     fn await_sending(&mut self, streamed: Option<u64>) -> u64 {
+        self.await_sending_since(Instant::now(), streamed)
+    }
+
+    /// As [`Self::await_sending`], of one that is ready since a time.
+    fn await_sending_since(&mut self, since: Instant, streamed: Option<u64>) -> u64 {
         let number = self.next_answer;
         self.next_answer += 1;
-        self.unsent.push_back(UnsentPart { number, since: Instant::now(), streamed });
+        self.unsent.push_back(UnsentPart { number, since, streamed });
         number
     }
 
@@ -350,6 +355,15 @@ impl RunningRequest {
         SendingResponse { activity: self.activity.clone(), number }
     }
 
+    /// Records at once, as [`Self::send_part`] does, that a part is ready and that there is no room for the next one.
+    pub(super) fn send_part_before_next(&self) -> [SendingResponse; 2] {
+        let numbers = self.activity.change(|state| {
+            let now = Instant::now();
+            [0, 1].map(|_| state.await_sending_since(now, Some(self.number)))
+        });
+        numbers.map(|number| SendingResponse { activity: self.activity.clone(), number })
+    }
+
     /// Records that the response is ready and remains to be sent.
     pub(super) fn answer(mut self) -> SendingResponse {
         self.is_answered = true;
@@ -395,186 +409,4 @@ impl Drop for SendingResponse {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::{
-        sync::atomic::{AtomicUsize, Ordering},
-        task::{Context, Wake},
-    };
-
-    use futures_util::FutureExt as _;
-
-    use super::*;
-
-    const WAITS: ConnectionTimeouts = ConnectionTimeouts {
-        first_head: Duration::from_secs(1),
-        idle: Duration::from_secs(10),
-        write: Duration::from_secs(100),
-    };
-
-    /// Returns the seconds until the connection is closed, and the reason.
-    async fn end(activity: &Activity) -> (u64, CloseReason) {
-        let started = Instant::now();
-        let reason = activity.end(&WAITS).await;
-        (started.elapsed().as_secs(), reason)
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn each_state_has_its_timeout_and_a_running_request_has_none() {
-        let activity = Activity::new();
-        assert_eq!(end(&activity).await, (1, CloseReason::Silent));
-        let running = activity.begin();
-        assert!(tokio::time::timeout(Duration::from_hours(1), end(&activity)).await.is_err());
-        let sending = running.answer();
-        assert_eq!(end(&activity).await, (100, CloseReason::Unread));
-        drop(sending);
-        assert_eq!(end(&activity).await, (10, CloseReason::Idle));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_oldest_unsent_response_sets_the_deadline() {
-        let activity = Activity::new();
-        let _old = activity.begin().answer();
-        tokio::time::advance(Duration::from_mins(1)).await;
-        drop(activity.begin().answer());
-        let _new = activity.begin().answer();
-        let _running = activity.begin();
-        assert_eq!(end(&activity).await, (40, CloseReason::Unread));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_pending_wait_for_the_end_follows_every_change() {
-        let activity = Activity::new();
-        let (watch, ()) = tokio::join!(end(&activity), async {
-            tokio::task::yield_now().await;
-            drop(activity.begin().answer());
-        });
-        assert_eq!(watch, (10, CloseReason::Idle));
-    }
-
-    /// Counts wake-ups.
-    #[derive(Default)]
-    struct Woken(AtomicUsize);
-
-    impl Wake for Woken {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_change_wakes_the_connection_only_if_its_end_is_due_earlier() {
-        let activity = Activity::new();
-        let woken = Arc::new(Woken::default());
-        let waits = ConnectionTimeouts { write: Duration::from_secs(5), ..WAITS };
-        let waker = woken.clone().into();
-        let mut context = Context::from_waker(&waker);
-        let mut ending = Box::pin(activity.end(&waits));
-        let mut woken_by = |change: &mut dyn FnMut()| {
-            assert!(ending.as_mut().poll(&mut context).is_pending());
-            let before = woken.0.load(Ordering::Relaxed);
-            change();
-            woken.0.load(Ordering::Relaxed) - before
-        };
-        let mut running = None;
-        assert_eq!(woken_by(&mut || running = Some(activity.begin())), 0, "it was due in 1 s");
-        assert_eq!(
-            woken_by(&mut || drop(running.take().map(RunningRequest::answer))),
-            0,
-            "now in 10 s"
-        );
-        tokio::time::advance(Duration::from_secs(2)).await;
-        assert_eq!(woken_by(&mut || running = Some(activity.begin())), 0);
-        let mut sending = None;
-        assert_eq!(
-            woken_by(&mut || sending = running.take().map(RunningRequest::answer)),
-            1,
-            "in 5 s"
-        );
-        assert_eq!(woken_by(&mut || sending = None), 0);
-        assert_eq!(woken_by(&mut || assert!(activity.evict())), 1, "now");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_connection_is_evicted_unless_a_request_is_running() {
-        let activity = Activity::new();
-        let first = activity.begin();
-        assert!(!activity.evict() && activity.rank().is_none());
-        let _unsent = first.answer();
-        let second = activity.begin();
-        assert!(!activity.evict() && activity.rank().is_none(), "the second request is running");
-        drop(second);
-        assert!(activity.rank().is_some() && activity.evict() && activity.rank().is_none());
-        assert_eq!(end(&activity).await, (0, CloseReason::Evicted));
-        let idle = Activity::new();
-        assert!(idle.rank().is_some() && idle.evict() && idle.rank().is_none());
-        assert_eq!(end(&idle).await, (0, CloseReason::Evicted));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_idle_connection_ranks_before_one_with_unsent_responses() {
-        let activity = Activity::new();
-        let started = Instant::now();
-        let old = activity.begin().answer();
-        tokio::time::advance(Duration::from_secs(1)).await;
-        let later = Instant::now();
-        let new = activity.begin().answer();
-        assert_eq!(activity.rank(), Some(EvictionRank::Unsent(started)));
-        drop(old);
-        assert_eq!(activity.rank(), Some(EvictionRank::Unsent(later)));
-        drop(new);
-        assert_eq!(activity.rank(), Some(EvictionRank::Idle(later)));
-        let order = [
-            EvictionRank::Idle(started),
-            EvictionRank::Idle(later),
-            EvictionRank::Unsent(started),
-            EvictionRank::Unsent(later),
-        ];
-        assert!(order.is_sorted());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn too_many_aborted_requests_end_the_connection_unless_as_many_are_answered() {
-        let activity = Activity::new();
-        for _ in 0..1_000 {
-            drop(activity.begin());
-            drop(activity.begin().answer());
-        }
-        for _ in 0..MAX_BROKEN_OFF {
-            drop(activity.begin());
-        }
-        let _running = activity.begin();
-        assert!(activity.end(&WAITS).now_or_never().is_none());
-        drop(activity.begin());
-        assert_eq!(end(&activity).await, (0, CloseReason::BrokenOff));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn answered_waits_for_running_requests_and_not_for_unsent_responses() {
-        let activity = Activity::new();
-        let _unsent = activity.begin().answer();
-        let running = activity.begin();
-        assert!(activity.answered(WAITS.write).now_or_never().is_none());
-        drop(running);
-        activity.answered(WAITS.write).await;
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn answered_waits_for_streams_that_are_read_and_not_for_unread_ones() {
-        let activity = Activity::new();
-        let started = Instant::now();
-        let mut unread = activity.begin();
-        let mut read = activity.begin();
-        unread.begin_answer();
-        read.begin_answer();
-        let _parts = [unread.send_part(), unread.send_part()];
-        tokio::time::advance(Duration::from_secs(40)).await;
-        let part = read.send_part();
-        assert_eq!(end(&activity).await, (60, CloseReason::Unread));
-        assert!(activity.answered(WAITS.write).now_or_never().is_none(), "the other is in time");
-        drop(part);
-        assert!(activity.answered(WAITS.write).now_or_never().is_none(), "the other is read");
-        let _part = read.send_part();
-        activity.answered(WAITS.write).await;
-        assert_eq!(started.elapsed().as_secs(), 200, "neither is read");
-    }
-}
+mod tests;

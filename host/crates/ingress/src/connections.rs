@@ -389,7 +389,7 @@ impl ConnectionSlot {
 impl Seats {
     /// Returns the seat of a new request.
     pub fn seat(&self) -> Seat {
-        Seat(Arc::new(Seated { connection: self.0.clone(), is_claimed: OnceLock::new() }))
+        Seat(Arc::new(SeatState { connection: self.0.clone(), is_claimed: OnceLock::new() }))
     }
 }
 
@@ -412,9 +412,9 @@ pub struct ShareInUse;
 /// A request on its connection. It travels with the request as an extension. Clones are the same
 /// request.
 #[derive(Clone)]
-pub struct Seat(Arc<Seated>);
+pub struct Seat(Arc<SeatState>);
 
-struct Seated {
+struct SeatState {
     connection: Arc<Connection>,
     is_claimed: OnceLock<()>,
 }
@@ -455,7 +455,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seated {
+impl Drop for SeatState {
     fn drop(&mut self) {
         if self.is_claimed.get().is_some() {
             let Connection { connections, number, .. } = &*self.connection;

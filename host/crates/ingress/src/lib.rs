@@ -14,6 +14,7 @@
 //! | `listen` | accepts, serves and drains |
 //! | `connections` | the places: their number, the share of a peer and of a tenant, eviction |
 //! | `activity` | the requests and responses of one connection |
+//! | `closing` | the reasons for which the gateway closes a connection, and the time that is left then |
 //! | `peer` | the remote end, for the limits of each |
 //! | `ingress` | the way that a request came in, with its address and certificate |
 //! | `request_body`, `response` | the bodies of requests and of responses |
@@ -24,6 +25,7 @@
 //! This crate knows no API, no credential but that of the Unix socket, and no path.
 
 mod activity;
+mod closing;
 mod connections;
 mod ingress;
 mod listen;

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::StreamExt as _;
 use http::Request;
 use hyper::{
     body::Incoming,
@@ -24,13 +25,14 @@ use hyper_util::{
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream, UnixStream},
-    time::{sleep, timeout},
+    time::sleep,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, info, warn};
 
 use super::{
-    activity::{Activity, CloseReason, ConnectionTimeouts},
+    activity::{Activity, ConnectionTimeouts},
+    closing::{self, Closing, goodbye},
     connections::{ConnectionSlot, Connections, SOCKET_CONNECTIONS},
     ingress::Ingress,
     peer::Peer,
@@ -51,9 +53,6 @@ const MAX_STREAMS: u32 = 64;
 const MAX_LOCAL_RESETS: usize = 128;
 /// Pause after `accept` fails, which it usually does for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Time for a graceful shutdown of a connection without a running request. Over HTTP/2 the shutdown
-/// needs the client.
-const GOODBYE: Duration = Duration::from_millis(100);
 
 /// Idle time of a connection while the gateway drains, and of one in a reserved place. An idle HTTP/2
 /// client that does not close its connection would delay the end for the whole `drain_timeout`.
@@ -121,21 +120,19 @@ pub async fn serve<S: HttpService>(
     service: Arc<S>,
     shutdown: impl Future<Output = ()>,
 ) {
-    let tasks = Tasks::default();
+    let tasks = ConnectionTasks::default();
     let _stop = tasks.stop.clone().drop_guard();
     let ConnectionSettings { max_connections, max_connections_per_peer, .. } =
         service.current().connections();
     let server = Server {
-        served: Arc::new(Served {
-            service: service.clone(),
-            tasks: tasks.clone(),
+        context: Arc::new(ConnectionContext {
+            service,
+            tasks,
             draining: CancellationToken::new(),
             failed_handshakes: tls::FailedHandshakes::default(),
         }),
         connections: Connections::new(max_connections, max_connections_per_peer),
         socket_connections: Connections::new(SOCKET_CONNECTIONS, SOCKET_CONNECTIONS),
-        service,
-        tasks,
     };
     let mut shutdown = pin!(shutdown);
     loop {
@@ -155,20 +152,18 @@ pub async fn serve<S: HttpService>(
 }
 
 struct Server<S> {
-    service: Arc<S>,
-    served: Arc<Served<S>>,
+    context: Arc<ConnectionContext<S>>,
     connections: Arc<Connections>,
     /// Connections through the Unix socket. They have their own places, so that those of remote
     /// peers, of any number, cannot lock an administrator out.
     socket_connections: Arc<Connections>,
-    tasks: Tasks,
 }
 
 /// The parts of a server that its connections share.
-struct Served<S> {
+struct ConnectionContext<S> {
     service: Arc<S>,
-    /// Tasks that hyper starts.
-    tasks: Tasks,
+    /// The tasks of connections, and those that hyper starts.
+    tasks: ConnectionTasks,
     draining: CancellationToken,
     failed_handshakes: tls::FailedHandshakes,
 }
@@ -177,42 +172,44 @@ impl<S: HttpService> Server<S> {
     /// Returns the places of connections over TCP, with the limits of this moment.
     fn places(&self) -> &Arc<Connections> {
         let ConnectionSettings { max_connections, max_connections_per_peer, .. } =
-            self.service.current().connections();
+            self.context.service.current().connections();
         self.connections.set_limits(max_connections, max_connections_per_peer);
         &self.connections
     }
 
-    fn begin<C>(&self, accepted: Accepted<C>)
+    fn begin<C>(&self, accepted: AcceptedConnection<C>)
     where
         C: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        self.tasks.execute(self.served.clone().serve(accepted, CallerChain::default()));
+        let serving = self.context.clone().serve(accepted, CallerChain::default());
+        self.context.tasks.execute(serving);
     }
 
     /// Begins a connection over TCP: with TLS if the listener has it.
-    fn begin_remote(&self, accepted: Accepted<TcpStream>) {
-        let handler = self.service.current();
+    fn begin_remote(&self, accepted: AcceptedConnection<TcpStream>) {
+        let handler = self.context.service.current();
         let Some(tls) = handler.tls() else { return self.begin(accepted) };
-        self.tasks.execute(self.served.clone().serve_tls(accepted, tls.clone()));
+        self.context.tasks.execute(self.context.clone().serve_tls(accepted, tls.clone()));
     }
 
     async fn drain(self) {
-        info!(connections = self.tasks.tracker.len(), "draining");
-        self.tasks.tracker.close();
-        self.served.draining.cancel();
-        self.service.drain(self.tasks.tracker.wait()).await;
-        self.tasks.stop.cancel();
-        self.tasks.tracker.wait().await;
+        let ConnectionContext { service, tasks, draining, .. } = &*self.context;
+        info!(connections = tasks.tracker.len(), "draining");
+        tasks.tracker.close();
+        draining.cancel();
+        service.drain(tasks.tracker.wait()).await;
+        tasks.stop.cancel();
+        tasks.tracker.wait().await;
     }
 }
 
-impl<S: HttpService> Served<S> {
+impl<S: HttpService> ConnectionContext<S> {
     /// Makes the handshake of a connection, which has the time of the first request's head, and serves
     /// its requests. It counts as a connection without a request until then, so it may be evicted.
-    async fn serve_tls(self: Arc<Self>, accepted: Accepted<TcpStream>, tls: ListenerTls) {
+    async fn serve_tls(self: Arc<Self>, accepted: AcceptedConnection<TcpStream>, tls: ListenerTls) {
         // It was loaded before the first connection.
         let Some(acceptor) = tls.acceptor() else { return };
-        let Accepted { stream, ingress, slot } = accepted;
+        let AcceptedConnection { stream, ingress, slot } = accepted;
         let waits = waits(&self.service.current().connections(), &slot);
         // Boxed, like the stream: the task would keep room for both for as long as the connection lives.
         let handshake = Box::pin(tls::accept(acceptor, stream));
@@ -231,7 +228,7 @@ impl<S: HttpService> Served<S> {
             }
             Ok(Handshake { stream, certificate, chain }) => {
                 let ingress = ingress.with_certificate(certificate);
-                let accepted = Accepted { stream: Box::new(stream), ingress, slot };
+                let accepted = AcceptedConnection { stream: Box::new(stream), ingress, slot };
                 self.serve(accepted, chain).await;
             }
             Err(error) => self.failed_handshakes.report(&error),
@@ -239,11 +236,11 @@ impl<S: HttpService> Served<S> {
     }
 
     /// Serves the requests of a connection until its end.
-    async fn serve<C>(self: Arc<Self>, accepted: Accepted<C>, chain: CallerChain)
+    async fn serve<C>(self: Arc<Self>, accepted: AcceptedConnection<C>, chain: CallerChain)
     where
         C: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let Accepted { stream, ingress, slot } = accepted;
+        let AcceptedConnection { stream, ingress, slot } = accepted;
         let opened = self.service.current();
         let settings = opened.connections();
         let tls = opened.tls().cloned();
@@ -316,26 +313,35 @@ impl<S: HttpService> Served<S> {
     {
         let ConnectionTimes { waits, drain } = times;
         let last_waits = ConnectionTimeouts { first_head: LAST_IDLE, idle: LAST_IDLE, ..waits };
-        let reason = tokio::select! {
+        let mut waiting = closing::wait(activity, &waits, &self.draining);
+        let cause = tokio::select! {
             biased;
             // Before the first request is read.
-            () = certificate_ended => {
-                debug!("the certificate of the caller has expired or is revoked, so the gateway closes its connection");
+            () = certificate_ended => None,
+            result = &mut connection => return ended(result),
+            cause = waiting.next() => cause,
+        };
+        // It would take a notification for one of the waits below.
+        drop(waiting);
+        let reason = match cause {
+            Some(Closing::Reason(reason)) => reason,
+            Some(Closing::Draining) => {
+                connection.as_mut().graceful_shutdown();
+                tokio::select! {
+                    result = &mut connection => return ended(result),
+                    reason = activity.end(&last_waits) => reason,
+                }
+            }
+            None => {
+                debug!(
+                    "the certificate of the caller has expired or is revoked, so the gateway closes its connection"
+                );
                 connection.as_mut().graceful_shutdown();
                 tokio::select! {
                     result = &mut connection => return ended(result),
                     reason = activity.end(&last_waits) => reason,
                     // A stream has no end of its own.
                     () = sleep(drain) => return,
-                }
-            }
-            result = &mut connection => return ended(result),
-            reason = activity.end(&waits) => reason,
-            () = self.draining.cancelled() => {
-                connection.as_mut().graceful_shutdown();
-                tokio::select! {
-                    result = &mut connection => return ended(result),
-                    reason = activity.end(&last_waits) => reason,
                 }
             }
         };
@@ -365,14 +371,14 @@ fn waits(settings: &ConnectionSettings, slot: &ConnectionSlot) -> ConnectionTime
 }
 
 /// A listener of one kind of sockets.
-trait Listen {
+trait Listener {
     type Stream;
 
     /// Waits for the next connection. Dropping the future loses none.
     fn next(&self) -> impl Future<Output = io::Result<(Self::Stream, Ingress)>> + Send;
 }
 
-impl Listen for TcpListener {
+impl Listener for TcpListener {
     type Stream = TcpStream;
 
     async fn next(&self) -> io::Result<(TcpStream, Ingress)> {
@@ -383,7 +389,7 @@ impl Listen for TcpListener {
     }
 }
 
-impl Listen for SocketListener {
+impl Listener for SocketListener {
     type Stream = UnixStream;
 
     async fn next(&self) -> io::Result<(UnixStream, Ingress)> {
@@ -392,17 +398,17 @@ impl Listen for SocketListener {
 }
 
 /// A connection that has a place.
-struct Accepted<S> {
+struct AcceptedConnection<S> {
     stream: S,
     ingress: Ingress,
     slot: ConnectionSlot,
 }
 
 /// Waits for a connection that gets one of the places. Others are closed at once.
-async fn accept<'p, L: Listen>(
+async fn accept<'p, L: Listener>(
     listener: &L,
     places: impl Fn() -> &'p Arc<Connections>,
-) -> Accepted<L::Stream> {
+) -> AcceptedConnection<L::Stream> {
     loop {
         let (stream, ingress) = match listener.next().await {
             Ok(accepted) => accepted,
@@ -413,7 +419,7 @@ async fn accept<'p, L: Listen>(
             }
         };
         if let Some(slot) = places().admit(Peer::new(ingress.address())) {
-            return Accepted { stream, ingress, slot };
+            return AcceptedConnection { stream, ingress, slot };
         }
     }
 }
@@ -422,7 +428,7 @@ async fn accept<'p, L: Listen>(
 async fn accept_local(
     socket: Option<&SocketListener>,
     places: &Arc<Connections>,
-) -> Accepted<UnixStream> {
+) -> AcceptedConnection<UnixStream> {
     match socket {
         Some(socket) => accept(socket, || places).await,
         None => pending().await,
@@ -438,7 +444,10 @@ fn http1_builder(settings: &ConnectionSettings) -> http1::Builder {
     builder
 }
 
-fn http2_builder(settings: &ConnectionSettings, tasks: Tasks) -> http2::Builder<Tasks> {
+fn http2_builder(
+    settings: &ConnectionSettings,
+    tasks: ConnectionTasks,
+) -> http2::Builder<ConnectionTasks> {
     let mut builder = http2::Builder::new(tasks);
     let head_bytes = u32::try_from(settings.max_header_bytes).unwrap_or(u32::MAX);
     builder
@@ -451,23 +460,6 @@ fn http2_builder(settings: &ConnectionSettings, tasks: Tasks) -> http2::Builder<
     builder
 }
 
-/// Completes when a connection that is being closed has used up its time.
-async fn goodbye(
-    reason: CloseReason,
-    activity: &Activity,
-    write_timeout: Duration,
-    drain_timeout: Duration,
-) {
-    match reason {
-        CloseReason::Silent | CloseReason::Idle | CloseReason::Evicted => sleep(GOODBYE).await,
-        // Other requests on the same connection still get their responses.
-        CloseReason::Unread => {
-            let _ = timeout(drain_timeout, activity.answered(write_timeout)).await;
-        }
-        CloseReason::BrokenOff => {}
-    }
-}
-
 fn ended<E: fmt::Display>(result: Result<(), E>) {
     if let Err(error) = result {
         debug!(%error, "connection ended with an error");
@@ -477,12 +469,12 @@ fn ended<E: fmt::Display>(result: Result<(), E>) {
 /// Tasks of the server: one per connection, and those that hyper spawns for HTTP/2. All of them end
 /// with the server.
 #[derive(Clone, Default)]
-struct Tasks {
+struct ConnectionTasks {
     tracker: TaskTracker,
     stop: CancellationToken,
 }
 
-impl<F> Executor<F> for Tasks
+impl<F> Executor<F> for ConnectionTasks
 where
     F: Future<Output = ()> + Send + 'static,
 {

@@ -46,7 +46,7 @@ pub fn send(
     reply.map(|payload| match payload {
         Payload::Whole(bytes) => {
             let sending = running.answer();
-            let unsent = Unsent { bytes, _charge: charge, _sending: sending };
+            let unsent = UnsentBytes { bytes, _charge: charge, _sending: sending };
             Either::Left(Full::new(Bytes::from_owner(unsent)))
         }
         Payload::Stream(parts) => {
@@ -89,21 +89,22 @@ impl hyper::body::Body for Streaming {
             // sent.
             let part = self.charge.as_ref().filter(|_| bytes.len() > FREE_PART_BYTES);
             let charge = part.map(|charge| charge.beside(bytes.len()));
-            let unsent = Unsent { bytes, _charge: charge, _sending: self.running.send_part() };
-            self.waiting = Some(self.running.send_part());
+            let [sending, waiting] = self.running.send_part_before_next();
+            let unsent = UnsentBytes { bytes, _charge: charge, _sending: sending };
+            self.waiting = Some(waiting);
             Ok(Frame::data(Bytes::from_owner(unsent)))
         }))
     }
 }
 
 /// Bytes that are not sent yet, with their charge. hyper drops them when they are sent.
-struct Unsent {
+struct UnsentBytes {
     bytes: Bytes,
     _charge: Option<RequestCharge>,
     _sending: SendingResponse,
 }
 
-impl AsRef<[u8]> for Unsent {
+impl AsRef<[u8]> for UnsentBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }

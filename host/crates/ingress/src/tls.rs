@@ -130,24 +130,24 @@ impl Untimely {
 
 /// TLS of a listener, with the certificate that new connections get. Clones share it.
 #[derive(Clone)]
-pub struct ListenerTls(Arc<Shared>);
+pub struct ListenerTls(Arc<ListenerTlsState>);
 
-struct Shared {
+struct ListenerTlsState {
     settings: TlsSettings,
     /// `None` until the files are read.
-    current: ArcSwapOption<Loaded>,
+    current: ArcSwapOption<LoadedTls>,
     /// Woken when the files have been read again.
     loads: watch::Sender<()>,
 }
 
 /// The content of the files.
-struct Loaded {
+struct LoadedTls {
     config: Arc<ServerConfig>,
     validity: Option<Validity>,
     revocations: Revocations,
 }
 
-impl Loaded {
+impl LoadedTls {
     fn untimely(&self) -> Vec<Untimely> {
         let now = SystemTime::now();
         let of_certificate = self.validity.and_then(|validity| untimely(validity, now));
@@ -167,7 +167,7 @@ impl TlsSettings {
         self.read().map(|loaded| loaded.untimely())
     }
 
-    fn read(&self) -> Result<Loaded, BadTls> {
+    fn read(&self) -> Result<LoadedTls, BadTls> {
         let source = IdentitySource {
             certificate: self.certificate.clone(),
             key: KeySource::File(self.key.clone()),
@@ -192,7 +192,7 @@ impl TlsSettings {
             config.session_storage = Arc::new(NoServerSessionStorage {});
             config.send_tls13_tickets = 0;
         }
-        Ok(Loaded { config: Arc::new(config), validity: identity.validity(), revocations })
+        Ok(LoadedTls { config: Arc::new(config), validity: identity.validity(), revocations })
     }
 }
 
@@ -200,7 +200,7 @@ impl ListenerTls {
     /// Creates the TLS of a listener. Its files are not read yet.
     pub fn new(settings: TlsSettings) -> Self {
         let current = ArcSwapOption::empty();
-        Self(Arc::new(Shared { settings, current, loads: watch::Sender::default() }))
+        Self(Arc::new(ListenerTlsState { settings, current, loads: watch::Sender::default() }))
     }
 
     /// Returns the settings.

@@ -176,7 +176,7 @@ pub fn object(value: Value) -> Map<String, Value> {
 /// Returns the length of a value as JSON text, in bytes; `None` if it is more than `limit`, which is
 /// found without reading the rest of the value, or if the value cannot be written as JSON.
 pub fn text_len_within(value: &(impl Serialize + ?Sized), limit: usize) -> Option<usize> {
-    let mut length = Length { bytes: 0, limit };
+    let mut length = LengthCounter { bytes: 0, limit };
     serde_json::to_writer(&mut length, value).ok().map(|()| length.bytes)
 }
 
@@ -217,12 +217,12 @@ impl io::Write for BoundedText {
 }
 
 /// Writer that counts bytes, up to a limit.
-struct Length {
+struct LengthCounter {
     bytes: usize,
     limit: usize,
 }
 
-impl io::Write for Length {
+impl io::Write for LengthCounter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.bytes += bytes.len();
         if self.bytes > self.limit {

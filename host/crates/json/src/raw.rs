@@ -22,14 +22,14 @@ pub const MAX_MEMBERS: usize = 512;
 pub struct RawObject {
     /// Not an `Arc<str>`, which would copy the text.
     text: Arc<String>,
-    members: Vec<(Box<str>, Raw)>,
+    members: Vec<(Box<str>, RawMember)>,
     /// The first name that was read twice.
     repeated: Option<Box<str>>,
 }
 
 /// Value of a member.
 #[derive(Debug, Clone)]
-enum Raw {
+enum RawMember {
     /// Range of the object's text.
     Read(Range<usize>),
     /// Text that was set.
@@ -46,16 +46,23 @@ impl RawObject {
             Err(error) => return Err(super::located::<Map<String, Value>>(error, &text)),
         };
         let text = Arc::new(String::from_utf8(text).map_err(|_| NOT_UTF8)?);
+        let object = Self::from_range(&text, 0..text.len()).ok_or(NO_OBJECT)??;
+        Ok((object, cost))
+    }
+
+    /// Reads the members of the object in a range of a text; `None` if it is no object. Fails if there are more
+    /// than [`MAX_MEMBERS`].
+    fn from_range(text: &Arc<String>, range: Range<usize>) -> Option<Result<Self, Error>> {
         let start = text.as_ptr() as usize;
-        let mut this = Self { text: text.clone(), ..Self::default() };
-        for (count, (name, value)) in members(&text).ok_or(NO_OBJECT)?.enumerate() {
+        let mut object = Self { text: text.clone(), ..Self::default() };
+        for (count, (name, value)) in members(&text[range])?.enumerate() {
             if count == MAX_MEMBERS {
-                return Err(Error::TooManyMembers { limit: MAX_MEMBERS });
+                return Some(Err(Error::TooManyMembers { limit: MAX_MEMBERS }));
             }
             let from = value.as_ptr() as usize - start;
-            this.read(&name, Raw::Read(from..from + value.len()));
+            object.read(&name, RawMember::Read(from..from + value.len()));
         }
-        Ok((this, cost))
+        Some(Ok(object))
     }
 
     /// Returns the JSON text of a member; `None` if there is no such member.
@@ -78,19 +85,10 @@ impl RawObject {
     pub fn object(&self, name: &str) -> Option<Result<Self, Error>> {
         let (_, raw) = self.members.iter().find(|(own, _)| **own == *name)?;
         let (text, range) = match raw {
-            Raw::Read(range) => (self.text.clone(), range.clone()),
-            Raw::Set(text) => (Arc::new((**text).to_owned()), 0..text.len()),
+            RawMember::Read(range) => (self.text.clone(), range.clone()),
+            RawMember::Set(text) => (Arc::new((**text).to_owned()), 0..text.len()),
         };
-        let start = text.as_ptr() as usize;
-        let mut object = Self { text: text.clone(), ..Self::default() };
-        for (count, (name, value)) in members(&text[range])?.enumerate() {
-            if count == MAX_MEMBERS {
-                return Some(Err(Error::TooManyMembers { limit: MAX_MEMBERS }));
-            }
-            let from = value.as_ptr() as usize - start;
-            object.read(&name, Raw::Read(from..from + value.len()));
-        }
-        Some(Ok(object))
+        Self::from_range(&text, range)
     }
 
     /// Returns a member as a tree. Fails if the tree would exceed `caps`; `None` if there is no
@@ -104,7 +102,7 @@ impl RawObject {
     /// Sets a member, at its place if it exists and else at the end. `json` must be JSON text; it
     /// is not checked.
     pub fn set(&mut self, name: &str, json: impl Into<Arc<str>>) {
-        self.insert(name, Raw::Set(json.into()));
+        self.insert(name, RawMember::Set(json.into()));
     }
 
     /// Removes a member.
@@ -140,21 +138,21 @@ impl RawObject {
         self.iter().map(|(name, text)| name.len() + text.len() + r#""":,"#.len()).sum()
     }
 
-    fn text_of<'a>(&'a self, raw: &'a Raw) -> &'a str {
+    fn text_of<'a>(&'a self, raw: &'a RawMember) -> &'a str {
         match raw {
-            Raw::Read(range) => &self.text[range.clone()],
-            Raw::Set(text) => text,
+            RawMember::Read(range) => &self.text[range.clone()],
+            RawMember::Set(text) => text,
         }
     }
 
-    fn read(&mut self, name: &str, raw: Raw) {
+    fn read(&mut self, name: &str, raw: RawMember) {
         if self.insert(name, raw) && self.repeated.is_none() {
             self.repeated = Some(name.into());
         }
     }
 
     /// Sets a member. Returns whether it was there before.
-    fn insert(&mut self, name: &str, raw: Raw) -> bool {
+    fn insert(&mut self, name: &str, raw: RawMember) -> bool {
         let known = self.members.iter_mut().find(|(own, _)| **own == *name);
         let is_known = known.is_some();
         match known {
@@ -170,7 +168,7 @@ impl From<&Map<String, Value>> for RawObject {
         // The names of a map differ, so no member is looked for. An object can have any number of them.
         let members = object
             .iter()
-            .map(|(name, value)| (name.as_str().into(), Raw::Set(value.to_string().into())));
+            .map(|(name, value)| (name.as_str().into(), RawMember::Set(value.to_string().into())));
         Self { members: members.collect(), ..Self::default() }
     }
 }

@@ -6,11 +6,25 @@ use super::{Caps, Cost, Error, MAX_DEPTH, charge};
 /// Least length of a number without an exponent, in bytes, that may be too large for a double.
 const LONG_NUMBER_BYTES: usize = 300;
 
-/// An array or object that is not closed yet.
+/// Bytes of a string that are looked at together.
+const WORD_BYTES: usize = size_of::<u64>();
+
+/// An array or object that is not closed yet. Small, because a scanner has [`MAX_DEPTH`] of them, which are
+/// cleared for each text.
 #[derive(Clone, Copy)]
 struct OpenContainer {
     is_object: bool,
-    members: usize,
+    /// Not above `u32::MAX`: a text with as many members has 8 GiB.
+    members: u32,
+}
+
+impl OpenContainer {
+    /// Counts one more member. Returns the number of those before.
+    fn add(&mut self) -> usize {
+        let before = self.members;
+        self.members = before.saturating_add(1);
+        before as usize
+    }
 }
 
 /// Tokens that are valid at the next byte that is not whitespace.
@@ -38,7 +52,7 @@ impl<'a> Scanner<'a> {
         Self { text, at: 0, caps, cost: Cost::default(), open, depth: 0 }
     }
 
-    pub(super) fn run(mut self) -> Result<Cost, Error> {
+    pub(super) fn run(&mut self) -> Result<Cost, Error> {
         // The growth of an array or object includes its values. The root has no parent, so it is
         // charged here.
         self.charge(charge::VALUE_BYTES)?;
@@ -60,8 +74,7 @@ impl<'a> Scanner<'a> {
     fn value(&mut self) -> Result<ExpectedToken, Error> {
         self.node()?;
         if let Some(array) = self.innermost().filter(|open| !open.is_object) {
-            let growth = charge::array_growth(array.members);
-            array.members += 1;
+            let growth = charge::array_growth(array.add());
             self.charge(growth)?;
         }
         match self.peek() {
@@ -83,8 +96,7 @@ impl<'a> Scanner<'a> {
         }
         self.node()?;
         if let Some(object) = self.innermost() {
-            let growth = charge::object_growth(object.members);
-            object.members += 1;
+            let growth = charge::object_growth(object.add());
             self.charge(growth)?;
         }
         self.string()?;
@@ -125,13 +137,14 @@ impl<'a> Scanner<'a> {
         let start = self.at;
         let mut is_ascii = true;
         loop {
+            self.skip_plain();
             match self.peek() {
                 Some(b'"') => break,
                 Some(b'\\') => self.escape()?,
                 Some(0x20..=0x7f) => self.at += 1,
                 Some(0x80..) => {
                     is_ascii = false;
-                    self.at += 1;
+                    self.skip_wide();
                 }
                 Some(..0x20) => return Err(self.expected("no control character in a string")),
                 None => return Err(self.expected("the end of a string")),
@@ -144,6 +157,24 @@ impl<'a> Scanner<'a> {
         self.charge(charge::allocation(content.len()))?;
         self.at += 1;
         Ok(())
+    }
+
+    /// Skips bytes of a string that stand for themselves, word by word.
+    fn skip_plain(&mut self) {
+        while let Some(word) = self.text[self.at..].first_chunk() {
+            let plain = plain_bytes(*word);
+            self.at += plain;
+            if plain < WORD_BYTES {
+                return;
+            }
+        }
+    }
+
+    /// Skips bytes of characters that are not ASCII.
+    fn skip_wide(&mut self) {
+        while matches!(self.peek(), Some(0x80..)) {
+            self.at += 1;
+        }
     }
 
     fn escape(&mut self) -> Result<(), Error> {
@@ -268,4 +299,19 @@ impl<'a> Scanner<'a> {
     fn expected(&self, expected: &'static str) -> Error {
         Error::Syntax { expected, at: self.at }
     }
+}
+
+/// Returns the number of bytes at the beginning of a word of a string that are ASCII and neither a quote nor a
+/// backslash nor a control character.
+fn plain_bytes(word: [u8; WORD_BYTES]) -> usize {
+    const ONES: u64 = u64::from_le_bytes([1; WORD_BYTES]);
+    const HIGH: u64 = ONES << 7;
+    let word = u64::from_le_bytes(word);
+    // A subtraction sets the highest bit of a byte that is smaller than the subtracted one. It may borrow from the bytes
+    // after that one alone.
+    let quote = (word ^ (ONES * u64::from(b'"'))).wrapping_sub(ONES);
+    let backslash = (word ^ (ONES * u64::from(b'\\'))).wrapping_sub(ONES);
+    let control = word.wrapping_sub(ONES * 0x20);
+    let others = (word | quote | backslash | control) & HIGH;
+    others.trailing_zeros() as usize / 8
 }

@@ -130,6 +130,22 @@ fn fails(text: &str, caps: Caps) -> Error {
 }
 
 #[test]
+fn every_byte_of_a_string_is_judged_at_every_place_in_a_word() {
+    for byte in 0..=u8::MAX {
+        for at in 0..20 {
+            let mut text = b"[\"aaaaaaaaaaaaaaaaaaaa\"]".to_vec();
+            text[2 + at] = byte;
+            let parsed = serde_json::from_slice::<Value>(&text);
+            assert_eq!(check(&text, &NO_CAPS).is_ok(), parsed.is_ok(), "{byte} at {at}");
+        }
+    }
+    for wide in ["é", "日本語の文章", "😀"] {
+        let text = format!("[\"{wide}aaaaaaa{wide}\\n{wide}!\"]");
+        assert_eq!(cost(&text).nodes, 2, "{text}");
+    }
+}
+
+#[test]
 fn small_objects_cost_many_times_their_text() {
     let text = format!("[{}0]", r#"{"":0},"#.repeat(10_000));
     let Cost { nodes, depth, tree_bytes } = cost(&text);

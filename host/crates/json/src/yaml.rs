@@ -36,7 +36,7 @@ const WORDS: [&str; 11] =
 pub fn to_yaml(value: &Value) -> String {
     let limit = json::text_len(value).saturating_mul(MAX_GROWTH).saturating_add(SLACK_BYTES);
     let mut writer = YamlWriter { out: String::new(), limit };
-    match writer.node(value, 0, 0, Lead::Start) {
+    match writer.node(value, 0, 0, LineStart::Start) {
         Ok(()) => {
             if !value.is_object() && !value.is_array() {
                 writer.out.pop();
@@ -52,7 +52,7 @@ struct TooLong;
 
 /// Text on the line before a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Lead {
+enum LineStart {
     /// Nothing.
     Start,
     /// A key and its colon.
@@ -73,32 +73,32 @@ impl YamlWriter {
         value: &Value,
         level: usize,
         indent: usize,
-        lead: Lead,
+        lead: LineStart,
     ) -> Result<(), TooLong> {
         match value {
             Value::Object(members) if !members.is_empty() && level < MAX_LEVELS => {
                 self.lead_collection(lead);
                 for (position, (key, member)) in members.iter().enumerate() {
-                    self.indent(indent, position == 0 && lead != Lead::Colon)?;
+                    self.indent(indent, position == 0 && lead != LineStart::Colon)?;
                     self.key(key, indent);
-                    self.node(member, level + 1, indent + STEP, Lead::Colon)?;
+                    self.node(member, level + 1, indent + STEP, LineStart::Colon)?;
                 }
                 Ok(())
             }
             Value::Array(items) if !items.is_empty() && level < MAX_LEVELS => {
                 self.lead_collection(lead);
                 for (position, item) in items.iter().enumerate() {
-                    self.indent(indent, position == 0 && lead != Lead::Colon)?;
+                    self.indent(indent, position == 0 && lead != LineStart::Colon)?;
                     self.out.push('-');
-                    self.node(item, level + 1, indent + STEP, Lead::Dash)?;
+                    self.node(item, level + 1, indent + STEP, LineStart::Dash)?;
                 }
                 Ok(())
             }
-            Value::String(text) if lead != Lead::Start && is_block(text) => {
+            Value::String(text) if lead != LineStart::Start && is_block(text) => {
                 self.block(text, indent)
             }
             other => {
-                if lead != Lead::Start {
+                if lead != LineStart::Start {
                     self.out.push(' ');
                 }
                 self.scalar(other);
@@ -108,11 +108,11 @@ impl YamlWriter {
         }
     }
 
-    fn lead_collection(&mut self, lead: Lead) {
+    fn lead_collection(&mut self, lead: LineStart) {
         match lead {
-            Lead::Start => {}
-            Lead::Colon => self.out.push('\n'),
-            Lead::Dash => self.out.push(' '),
+            LineStart::Start => {}
+            LineStart::Colon => self.out.push('\n'),
+            LineStart::Dash => self.out.push(' '),
         }
     }
 

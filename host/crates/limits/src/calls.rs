@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use crate::{
     batch::Demand,
     limit::Measure,
-    limiter::{Held, Limiter},
+    limiter::{HeldAmounts, Limiter},
 };
 
 impl CallControl for Limiter {
@@ -55,7 +55,7 @@ impl ControlledCall for Unlimited {
 }
 
 /// A call with limits. If it is dropped, it counts.
-struct LimitedCall(Held);
+struct LimitedCall(HeldAmounts);
 
 impl ControlledCall for LimitedCall {
     fn end(self: Box<Self>, result: &Result<ToolOutput, CallError>) {

@@ -19,12 +19,12 @@ use tracing::warn;
 use crate::{
     batch::{Correction, Demand, Settlement, Take},
     limit::{Limit, Measure},
-    live::{LeasedPart, LiveLimit, Running},
+    live::{LeasedPart, LiveLimit, RunningCount},
     metrics::LimitMetrics,
     price::PriceTable,
     refusal::{Denied, LimitRefusal},
     set::LimitSet,
-    worker::{Job, MAX_APPLIED, MAX_UNSETTLED, QUEUE, TakeFailure, Worker},
+    worker::{MAX_APPLIED, MAX_UNSETTLED, QUEUE, StoreJob, TakeFailure, Worker},
 };
 
 /// Longest time that a request or call waits for the store. Without a reply it is not permitted.
@@ -48,7 +48,7 @@ pub struct Limiter {
     set: Arc<ArcSwap<LimitSet>>,
     prices: ArcSwap<PriceTable>,
     pub(crate) metrics: LimitMetrics,
-    jobs: mpsc::Sender<Job>,
+    jobs: mpsc::Sender<StoreJob>,
     /// Places of those that wait for the store. One tenant has at most half of them.
     places: Pool,
     _worker: AbortOnDropHandle<()>,
@@ -56,17 +56,17 @@ pub struct Limiter {
 
 /// Amounts that were taken for a request or call, until it ends. Dropping the value leaves them taken.
 #[derive(Debug)]
-pub(crate) struct Held {
-    jobs: mpsc::Sender<Job>,
+pub(crate) struct HeldAmounts {
+    jobs: mpsc::Sender<StoreJob>,
     /// Identifier of a request whose amounts are reserved.
     request: Option<String>,
-    charges: Charges,
-    _running: Vec<Running>,
+    charges: HeldCharges,
+    _running: Vec<RunningCount>,
 }
 
 /// Place from which amounts were taken.
 #[derive(Debug)]
-enum Charges {
+enum HeldCharges {
     /// In shares that are counted here.
     Leased(Vec<(Arc<LiveLimit>, LeasedPart)>),
     /// In the store; with what is charged if nothing else is known.
@@ -110,7 +110,7 @@ impl Limiter {
     /// not wait. Call it after [`Self::set`]. A limit with one of these identifiers that is added later begins
     /// anew.
     pub fn forget(&self, removed: BTreeSet<String>) {
-        if !removed.is_empty() && self.jobs.try_send(Job::Forget(removed)).is_err() {
+        if !removed.is_empty() && self.jobs.try_send(StoreJob::Forget(removed)).is_err() {
             warn!("counts of removed limits stay, because too many requests wait for the database");
         }
     }
@@ -136,7 +136,7 @@ impl Limiter {
     pub async fn end(&self) {
         let settled = async {
             // Fails only if the worker has ended.
-            let _ = self.jobs.send(Job::ReturnShares).await;
+            let _ = self.jobs.send(StoreJob::ReturnShares).await;
             self.settled().await;
         };
         let _ = timeout(LAST_SETTLEMENTS, settled).await;
@@ -145,7 +145,7 @@ impl Limiter {
     /// Waits until what has ended is settled in the store.
     async fn settled(&self) {
         let (flushed, done) = oneshot::channel();
-        if self.jobs.send(Job::Flush(flushed)).await.is_ok() {
+        if self.jobs.send(StoreJob::Flush(flushed)).await.is_ok() {
             // Fails only if the worker has ended.
             let _ = done.await;
         }
@@ -186,14 +186,14 @@ impl Limiter {
         limits: &[Arc<LiveLimit>],
         demands: Vec<Demand>,
         request: Option<String>,
-    ) -> Result<Held, Denied> {
+    ) -> Result<HeldAmounts, Denied> {
         // A refusal that is known now costs the store nothing. The place itself is taken last, so that one that
         // waits for the store keeps none from others, who may share this limit alone.
         check_running(limits)?;
         let charges = self.charge(tenant, demands, request.clone()).await?;
-        let held = Held { jobs: self.jobs.clone(), request, charges, _running: Vec::new() };
+        let held = HeldAmounts { jobs: self.jobs.clone(), request, charges, _running: Vec::new() };
         match running(limits) {
-            Ok(running) => Ok(Held { _running: running, ..held }),
+            Ok(running) => Ok(HeldAmounts { _running: running, ..held }),
             Err(denied) => {
                 held.release();
                 Err(denied)
@@ -206,9 +206,9 @@ impl Limiter {
         tenant: &Tenant,
         demands: Vec<Demand>,
         request: Option<String>,
-    ) -> Result<Charges, Denied> {
+    ) -> Result<HeldCharges, Denied> {
         if demands.is_empty() {
-            return Ok(Charges::Stored(Vec::new()));
+            return Ok(HeldCharges::Stored(Vec::new()));
         }
         if demands.len() > MAX_APPLIED {
             let reason =
@@ -219,12 +219,12 @@ impl Limiter {
         if request.is_none()
             && let Some(parts) = leased(&demands, now)
         {
-            return Ok(Charges::Leased(parts));
+            return Ok(HeldCharges::Leased(parts));
         }
         if let Some(refusal) = repeated(&demands, now) {
             return Err(Denied::Reached(Box::new(refusal)));
         }
-        self.charge_in_store(tenant, demands, request).await.map(Charges::Stored)
+        self.charge_in_store(tenant, demands, request).await.map(HeldCharges::Stored)
     }
 
     async fn charge_in_store(
@@ -236,7 +236,7 @@ impl Limiter {
         let limits: Vec<_> = demands.iter().map(|demand| demand.limit.clone()).collect();
         let (reply, taken) = oneshot::channel();
         let place = self.places.take(tenant, 1).ok_or_else(|| unavailable(FULL))?;
-        let job = Job::Take { take: Take { demands, request }, reply, place };
+        let job = StoreJob::Take { take: Take { demands, request }, reply, place };
         self.jobs.try_send(job).map_err(|_| unavailable(FULL))?;
         let taken = timeout(PATIENCE, taken).await;
         let taken = taken.map_err(|_| unavailable("the database does not reply in time"))?;
@@ -252,7 +252,7 @@ impl Limiter {
     }
 }
 
-impl Held {
+impl HeldAmounts {
     /// Returns the amounts, because the request or call was not made.
     pub(crate) fn release(self) {
         self.settle(|_, _| Some(0));
@@ -262,14 +262,14 @@ impl Held {
     /// taken; `None` for the latter. Does not block.
     pub(crate) fn settle(self, actual: impl Fn(&Limit, u64) -> Option<u64>) {
         match self.charges {
-            Charges::Leased(parts) => {
+            HeldCharges::Leased(parts) => {
                 for (limit, part) in parts {
                     if actual(&limit.limit, part.amount) == Some(0) {
                         limit.local.return_leased(part);
                     }
                 }
             }
-            Charges::Stored(mut corrections) => {
+            HeldCharges::Stored(mut corrections) => {
                 for correction in &mut corrections {
                     let taken = correction.charge.amount;
                     if let Some(amount) = actual(&correction.limit.limit, taken) {
@@ -283,12 +283,12 @@ impl Held {
 }
 
 /// Sends a settlement that changes something.
-fn send(jobs: &mpsc::Sender<Job>, settlement: Settlement) {
+fn send(jobs: &mpsc::Sender<StoreJob>, settlement: Settlement) {
     let corrections = &settlement.corrections;
     let is_changed =
         corrections.iter().any(|correction| correction.actual != correction.charge.amount);
     let is_reserved = settlement.request.is_some() && !corrections.is_empty();
-    if (is_changed || is_reserved) && jobs.try_send(Job::Settle(settlement)).is_err() {
+    if (is_changed || is_reserved) && jobs.try_send(StoreJob::Settle(settlement)).is_err() {
         warn!("amounts of limits count as used, because too many requests wait for the database");
     }
 }
@@ -302,7 +302,7 @@ fn check_running(limits: &[Arc<LiveLimit>]) -> Result<(), Denied> {
 }
 
 /// Counts a request or call among those that run, of each limit that limits them.
-fn running(limits: &[Arc<LiveLimit>]) -> Result<Vec<Running>, Denied> {
+fn running(limits: &[Arc<LiveLimit>]) -> Result<Vec<RunningCount>, Denied> {
     let running = concurrent(limits)
         .map(|limit| limit.local.begin(limit.limit.most).ok_or_else(|| all_run(limit)));
     running.collect()

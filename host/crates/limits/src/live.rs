@@ -113,7 +113,7 @@ pub(crate) struct LeasedPart {
 
 /// One of the requests and calls that run, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Running(Arc<LocalState>);
+pub(crate) struct RunningCount(Arc<LocalState>);
 
 impl LiveLimit {
     /// Returns whether a tenth or less was left when it was last counted here, in the last minute.
@@ -138,11 +138,11 @@ impl LocalState {
     }
 
     /// Counts a request or call that begins to run; `None` if as many run as the limit.
-    pub(crate) fn begin(self: &Arc<Self>, most: u64) -> Option<Running> {
+    pub(crate) fn begin(self: &Arc<Self>, most: u64) -> Option<RunningCount> {
         let counted = self.running.fetch_update(Ordering::AcqRel, Ordering::Acquire, |running| {
             (running < most).then_some(running + 1)
         });
-        counted.is_ok().then(|| Running(self.clone()))
+        counted.is_ok().then(|| RunningCount(self.clone()))
     }
 
     /// Returns the number of requests and calls that run.
@@ -278,7 +278,7 @@ impl Pace {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningCount {
     fn drop(&mut self) {
         self.0.running.fetch_sub(1, Ordering::AcqRel);
     }

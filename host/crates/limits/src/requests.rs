@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::{
     batch::Demand,
     limit::{Limit, Measure},
-    limiter::{Held, Limiter},
+    limiter::{HeldAmounts, Limiter},
     live::LiveLimit,
     price::{ModelPrice, PriceTable},
     refusal::Denied,
@@ -153,7 +153,7 @@ impl ControlledModelRequest for UnlimitedRequest {
 /// A request with limits. If it is dropped, all that it has reserved is charged, and what was received beyond it.
 struct LimitedRequest {
     /// `None` once it is settled.
-    held: Option<Held>,
+    held: Option<HeldAmounts>,
     estimate: TokenEstimate,
     /// Parts of the response so far, each of a token or more.
     received: u64,

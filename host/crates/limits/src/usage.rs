@@ -90,6 +90,7 @@ mod tests {
             choices,
             max_output_tokens,
             is_streamed: false,
+            tool_tokens: None,
         })
     }
 

@@ -27,7 +27,7 @@ use tokio::{
 };
 use tracing::warn;
 
-use self::work::{Collected, Work};
+use self::work::{BatchWork, CollectedBatch};
 use crate::{
     batch::{Batch, BatchOutcome, Correction, Settlement, Take},
     count::Charge,
@@ -52,7 +52,7 @@ const TIDY_EVERY: Duration = Duration::from_mins(10);
 pub(crate) const MAX_APPLIED: usize = 64;
 
 /// Work for the store.
-pub(crate) enum Job {
+pub(crate) enum StoreJob {
     /// Takes amounts.
     Take {
         take: Take,
@@ -71,11 +71,11 @@ pub(crate) enum Job {
 }
 
 /// Result of a take.
-pub(crate) type TakeReply = Result<Taken, TakeFailure>;
+pub(crate) type TakeReply = Result<TakenAmounts, TakeFailure>;
 
 /// Amounts that were taken. Dropping the value returns them, because its caller has left.
-pub(crate) struct Taken {
-    queue: mpsc::WeakSender<Job>,
+pub(crate) struct TakenAmounts {
+    queue: mpsc::WeakSender<StoreJob>,
     /// `None` once they are kept.
     settlement: Option<Settlement>,
 }
@@ -92,9 +92,9 @@ pub(crate) struct Worker {
     store: LazyDatabase,
     /// The limits of the gateway.
     set: Arc<ArcSwap<LimitSet>>,
-    jobs: mpsc::Receiver<Job>,
+    jobs: mpsc::Receiver<StoreJob>,
     /// Sender of jobs.
-    queue: mpsc::WeakSender<Job>,
+    queue: mpsc::WeakSender<StoreJob>,
     /// Settlements that have failed.
     unsettled: VecDeque<Settlement>,
     /// Limits that were removed and whose counts are not forgotten yet.
@@ -114,7 +114,7 @@ pub(crate) struct Worker {
 
 /// Work that was not done.
 struct FailedWork {
-    work: Work,
+    work: BatchWork,
     error: Unavailable,
 }
 
@@ -122,8 +122,8 @@ impl Worker {
     pub(crate) fn new(
         store: LazyDatabase,
         set: Arc<ArcSwap<LimitSet>>,
-        jobs: mpsc::Receiver<Job>,
-        queue: mpsc::WeakSender<Job>,
+        jobs: mpsc::Receiver<StoreJob>,
+        queue: mpsc::WeakSender<StoreJob>,
     ) -> Self {
         let now = Instant::now();
         Self {
@@ -170,8 +170,8 @@ impl Worker {
     }
 
     /// Collects the work that waits.
-    fn collect(&mut self, first: Option<Job>) -> Collected {
-        let mut collected = Collected::default();
+    fn collect(&mut self, first: Option<StoreJob>) -> CollectedBatch {
+        let mut collected = CollectedBatch::default();
         let now = Instant::now();
         self.end_leases(&mut collected, now);
         if self.paused_until <= now {
@@ -196,7 +196,7 @@ impl Worker {
     }
 
     /// Returns the unused parts of the shares whose time is over.
-    fn end_leases(&mut self, collected: &mut Collected, now: Instant) {
+    fn end_leases(&mut self, collected: &mut CollectedBatch, now: Instant) {
         self.leased.retain(|_, limit| {
             if limit.local.lease_end().is_none() {
                 return false;
@@ -214,7 +214,7 @@ impl Worker {
     async fn return_shares(&mut self) {
         self.is_ending = true;
         while !self.leased.is_empty() {
-            let mut collected = Collected::default();
+            let mut collected = CollectedBatch::default();
             while collected.has_room_for(1)
                 && let Some((_, limit)) = self.leased.pop_first()
             {
@@ -226,13 +226,13 @@ impl Worker {
         }
     }
 
-    async fn carry_out(&mut self, mut collected: Collected) {
-        collected.drop_cancelled();
-        let Collected { mut batch, replies, flushed, wishes, .. } = collected;
+    async fn carry_out(&mut self, collected: CollectedBatch) {
+        let CollectedBatch { mut work, flushed, wishes, .. } = collected;
+        work.drop_cancelled();
         if !self.is_ending {
-            batch.wishes = wishes.into_values().collect();
+            work.batch.wishes = wishes.into_values().collect();
         }
-        if let Some(rest) = self.leave_out(Work { batch, replies })
+        if let Some(rest) = self.leave_out(work)
             && let Some(failed) = self.commit(rest).await
         {
             self.commit_free(failed).await;
@@ -244,11 +244,11 @@ impl Worker {
     }
 
     /// Fails the work of limits that are held. Returns the rest.
-    fn leave_out(&mut self, work: Work) -> Option<Work> {
+    fn leave_out(&mut self, work: BatchWork) -> Option<BatchWork> {
         let is_held = Instant::now() < self.held_until && !self.held.is_empty();
         let rest = if is_held {
             let [held, rest] = work.divide(&self.held);
-            self.fail(&held.batch, held.replies, &Unavailable::Locked);
+            self.fail(held, &Unavailable::Locked);
             rest
         } else {
             work
@@ -257,8 +257,8 @@ impl Worker {
     }
 
     /// Does the work. Returns it if that fails.
-    async fn commit(&mut self, work: Work) -> Option<FailedWork> {
-        let Work { batch, replies } = work;
+    async fn commit(&mut self, work: BatchWork) -> Option<FailedWork> {
+        let BatchWork { batch, replies } = work;
         let batch = Arc::new(batch);
         // The time of a share begins before that of the database, so that it ends no later.
         let begun = Instant::now();
@@ -268,7 +268,7 @@ impl Worker {
                 None
             }
             Err(error) => {
-                let work = Work { batch: Arc::unwrap_or_clone(batch), replies };
+                let work = BatchWork { batch: Arc::unwrap_or_clone(batch), replies };
                 Some(FailedWork { work, error })
             }
         }
@@ -279,7 +279,7 @@ impl Worker {
         let FailedWork { work, error } = failed;
         let held = self.held_limits(&work.batch, &error).await;
         if held.is_empty() {
-            self.fail(&work.batch, work.replies, &error);
+            self.fail(work, &error);
             return;
         }
         self.held = held;
@@ -287,7 +287,7 @@ impl Worker {
         if let Some(rest) = self.leave_out(work)
             && let Some(FailedWork { work, error }) = self.commit(rest).await
         {
-            self.fail(&work.batch, work.replies, &error);
+            self.fail(work, &error);
         }
     }
 
@@ -309,7 +309,7 @@ impl Worker {
     ) {
         for ((take, reply), taken) in batch.takes.iter().zip(replies).zip(outcome.takes) {
             let taken = match taken {
-                Ok(charges) => Ok(Taken::new(&self.queue, take, &charges)),
+                Ok(charges) => Ok(TakenAmounts::new(&self.queue, take, &charges)),
                 Err(refusal) => Err(TakeFailure::Refused(refusal)),
             };
             // If the caller has left, the value is dropped, which returns the amounts.
@@ -330,20 +330,16 @@ impl Worker {
         }
     }
 
-    fn fail(
-        &mut self,
-        batch: &Batch,
-        replies: Vec<oneshot::Sender<TakeReply>>,
-        error: &Unavailable,
-    ) {
-        for reply in replies {
+    fn fail(&mut self, work: BatchWork, error: &Unavailable) {
+        for reply in work.replies {
             let _ = reply.send(Err(TakeFailure::Unavailable(error.to_string())));
         }
         self.paused_until = Instant::now() + PAUSE;
-        // Others may have been made although the connection was lost, and are not repeated.
-        let repeatable = batch.settlements.iter().filter(|settlement| settlement.request.is_some());
-        for settlement in repeatable {
-            self.keep(settlement.clone());
+        for settlement in work.batch.settlements {
+            // Others may have been made although the connection was lost, and are not repeated.
+            if settlement.request.is_some() {
+                self.keep(settlement);
+            }
         }
     }
 
@@ -410,8 +406,8 @@ fn share_end(limit: &Arc<LiveLimit>, charge: Charge, actual: u64) -> Settlement 
     Settlement { request: None, corrections: vec![correction] }
 }
 
-impl Taken {
-    fn new(queue: &mpsc::WeakSender<Job>, take: &Take, charges: &[Charge]) -> Self {
+impl TakenAmounts {
+    fn new(queue: &mpsc::WeakSender<StoreJob>, take: &Take, charges: &[Charge]) -> Self {
         let corrections = take.demands.iter().zip(charges).map(|(demand, charge)| Correction {
             limit: demand.limit.clone(),
             charge: *charge,
@@ -432,13 +428,13 @@ impl Taken {
     }
 }
 
-impl Drop for Taken {
+impl Drop for TakenAmounts {
     fn drop(&mut self) {
         if let Some(settlement) = self.settlement.take()
             && let Some(queue) = self.queue.upgrade()
         {
             // If the queue is full, the amounts count as used.
-            let _ = queue.try_send(Job::Settle(settlement));
+            let _ = queue.try_send(StoreJob::Settle(settlement));
         }
     }
 }

@@ -30,11 +30,12 @@ use airlock_store::{
 };
 use airlock_strings::{cut, with_causes};
 
-/// Number of times that a change is checked and made again because one of another gateway came first.
+/// Number of times that a change is checked and made again because one of another gateway came first: each resolves the
+/// whole configuration.
 const MAX_ATTEMPTS: usize = 8;
-/// Largest element, in bytes of its JSON text.
+/// Largest element, in bytes of its JSON text: each change reads all of them.
 const MAX_ELEMENT_BYTES: usize = 1 << 20;
-/// Longest list of problems in a refusal, in bytes.
+/// Longest list of problems in a refusal, in bytes: a person reads it, and one mistake can be in every row.
 const MAX_PROBLEM_BYTES: usize = 2_000;
 
 /// The elements of the configuration at one moment.

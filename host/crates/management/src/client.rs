@@ -9,8 +9,9 @@ use serde_json::{Map, Value, json};
 use crate::{
     body,
     change::{Content, State, StoredChange, Wanted},
+    gateway::FirstConnection,
     refusal::{conflict, forbidden, invalid, not_found, refusal},
-    service::{FirstConnection, Service},
+    service::Service,
 };
 use airlock_config::{StoredComponents, restore};
 use airlock_core::{

@@ -2,10 +2,13 @@
 //! some settings of tool calls are changed here ([`SETTINGS`] has the list). A member that is sent as it is shown
 //! stays; any other one is refused with the place where it is changed.
 
+mod running;
+
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
+pub use self::running::RunningSettings;
 use crate::{
     body,
     change::{Content, State, Wanted},
@@ -13,7 +16,7 @@ use crate::{
     refusal::{forbidden, invalid},
     service::Service,
 };
-use airlock_config::{Config, Effect, SETTINGS, check_setting, effect, redacted};
+use airlock_config::{Effect, SETTINGS, check_setting, effect, redacted};
 use airlock_core::operator::{Operator, Right};
 use airlock_operator_api::ManagementRefusal;
 use airlock_store::entries::EntryKind;
@@ -40,30 +43,6 @@ const ELEMENTS: [(&str, &str); 3] = [
     ("mcp.virtual_mcps", "/api/mcp/virtual-mcps"),
     ("governance", "/api/governance/…"),
 ];
-
-/// Settings of a gateway that are in force.
-#[derive(Debug, Clone)]
-pub struct RunningSettings {
-    client_config: Value,
-    tool_manager: Value,
-}
-
-impl RunningSettings {
-    /// Takes them from the configuration that is in force.
-    pub fn new(config: &Config) -> Self {
-        let Config { agent, budget, server, .. } = config;
-        let tool_manager = config.tool_manager();
-        let client_config = json!({
-            "mcp_agent_depth": agent.max_depth,
-            // In seconds.
-            "mcp_tool_execution_timeout": budget.deadline.as_secs(),
-            "mcp_code_mode_binding_level": tool_manager["code_mode_binding_level"],
-            "mcp_disable_auto_tool_inject": agent.disable_auto_tool_inject,
-            "enforce_auth_on_inference": server.require_virtual_key,
-        });
-        Self { client_config, tool_manager }
-    }
-}
 
 impl Service {
     /// Shows the configuration as it has effect, without secrets.

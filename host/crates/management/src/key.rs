@@ -19,12 +19,13 @@ use crate::{
     change::{Content, State, Wanted},
     key_value::{self, has_no_value, value_to_remove},
     limit_members::{self, BUDGET, BUDGETS, CALENDAR_ALIGNED, RATE_LIMIT},
-    operators::{future, no_randomness},
+    operators::no_randomness,
     page::Page,
     record::source,
     refusal::{conflict, forbidden, invalid, not_found},
     route::LimitOwner,
     service::Service,
+    timestamp::future,
     token,
 };
 use airlock_config::{Element, is_vault_reference};
@@ -40,7 +41,7 @@ use airlock_strings::hex;
 const PREFIX: &str = "sk-bf-";
 /// A value in a response that is not shown.
 const HIDDEN: &str = "sk-bf-************************";
-/// Maximum keys that one request rotates.
+/// Maximum keys that one request rotates: each is a change that resolves the whole configuration.
 const MAX_ROTATED: usize = 100;
 /// Members of a key that requests set and responses show as they are in the element.
 const SHOWN: [&str; 14] = [

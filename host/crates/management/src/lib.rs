@@ -11,6 +11,8 @@
 //! | module | purpose |
 //! |---|---|
 //! | `service` | [`Service`]: the API of a gateway, or of a command that has only the store |
+//! | `gateway` | the running gateway, as the API needs it |
+//! | `dispatch` | a request → its act → the method that does it |
 //! | `route` | path and method → act, and the right that it needs |
 //! | `body` | bodies of requests: bounded, unknown members refused |
 //! | `change` | one change of an element: checked against the whole configuration, stored, applied |
@@ -30,6 +32,7 @@
 //! | `setup` | the token by which the first operator is made |
 //! | `preview` | what another configuration file would change |
 //! | `record` | the record of changes |
+//! | `timestamp` | times of the store, of requests and of responses |
 //! | `token` | random credentials, shown once and kept as digests |
 //! | `logs` | the call log: lists, statistics, histograms, erasure |
 //! | `page` | lists in pages |
@@ -42,7 +45,9 @@ mod body;
 mod change;
 mod client;
 mod config;
+mod dispatch;
 mod element;
+mod gateway;
 mod key;
 mod key_value;
 mod kind;
@@ -61,14 +66,15 @@ mod route;
 mod service;
 mod sessions;
 mod setup;
+mod timestamp;
 mod token;
 
 pub use self::{
     config::RunningSettings,
+    gateway::{Apply, Changed, Differences, FirstConnection, NotApplied, PluginState, Preview},
     key_value::NewKeyValue,
     oidc::OidcLogins,
-    preview::{Changed, Differences, Preview},
-    service::{Apply, FirstConnection, NotApplied, PluginState, Service, ServiceSettings},
+    service::{Service, ServiceSettings},
     setup::SetupToken,
 };
 

@@ -26,7 +26,7 @@ use airlock_limits::{
 use airlock_operator_api::ManagementRefusal;
 use airlock_store::entries::{EntryKind, LimitChange};
 
-/// Maximum windows of an override.
+/// Maximum windows of an override (`cycles`), which is a temporary one.
 const MAX_CYCLES: u32 = 1_000;
 
 /// A temporary raise of one budget.

@@ -39,7 +39,7 @@ use airlock_core::{
     secret::Secret,
 };
 use airlock_identity::{IdClaims, LoginAttempt, LoginClient, LoginError, LoginResponse};
-use airlock_mcp_client::{Redirected, is_secret, new_secret};
+use airlock_mcp_oauth::{Redirected, is_secret, new_secret};
 use airlock_operator_api::{
     BegunLogin, OidcRole, OidcSettings, OpenedSession, OperatorLoginRefusal, OperatorLogins,
     OperatorSession,
@@ -59,7 +59,7 @@ const CALLBACK: &str = "api/session/callback";
 const LOGIN_LIFE: Duration = Duration::from_mins(10);
 /// Maximum bytes of an email address (RFC 5321), and of a subject, in the name of an operator.
 const MAX_NAME_BYTES: usize = 254;
-/// Maximum bytes of the issuer in the name of an operator.
+/// Maximum bytes of the issuer in the name of an operator, which each record of a change repeats.
 const MAX_ISSUER_BYTES: usize = 256;
 
 /// Logins of operators at the identity provider of a configuration. Cheap to clone.
@@ -272,7 +272,7 @@ impl Inner {
         }
         let Ok(role) = session.role.parse::<Role>() else { return Ok(None) };
         let operator = Operator { name: session.name, role, sees_payloads: session.sees_payloads };
-        let expires = crate::operators::time(session.expires_ms);
+        let expires = crate::timestamp::time(session.expires_ms);
         Ok(Some(OperatorSession { id: session.id, operator: Arc::new(operator), expires }))
     }
 

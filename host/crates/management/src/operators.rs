@@ -1,25 +1,23 @@
 //! Operators: those of the configuration file and those of the store, and the table by which their
 //! tokens are found.
 
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+mod live;
 
-use arc_swap::ArcSwap;
+use std::time::SystemTime;
+
 use http::StatusCode;
-use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tracing::{info, warn};
 use uuid::Uuid;
 
+pub(crate) use self::live::LiveOperators;
 use crate::{
     body,
     refusal::{conflict, invalid, not_found, refusal, unavailable},
     service::Service,
-    token::{self, NoRandomness, TokenDigest},
+    timestamp::{future, rfc3339},
+    token::{self, NoRandomness},
 };
 use airlock_core::{
     act::Actor,
@@ -27,90 +25,16 @@ use airlock_core::{
     secret::Secret,
     unix_time::unix_milliseconds,
 };
-use airlock_operator_api::{ConfiguredOperator, ManagementRefusal, ManagementRequest};
+use airlock_operator_api::{ManagementRefusal, ManagementRequest};
 use airlock_store::{
     Unavailable,
     operators::{OperatorAdded, StoredOperator},
 };
 
-/// Longest name of an operator, in bytes.
+/// Longest name of an operator, in bytes: each record of a change repeats it.
 const MAX_NAME_BYTES: usize = 128;
 /// Name of the first operator, unless the request has one.
 const FIRST: &str = "admin";
-
-/// The operators of a gateway, by the digests of their tokens. Readers never wait.
-#[derive(Default)]
-pub(crate) struct LiveOperators {
-    by_digest: ArcSwap<BTreeMap<TokenDigest, KnownToken>>,
-    /// Sources of the operators.
-    sources: Mutex<OperatorSources>,
-}
-
-#[derive(Default)]
-struct OperatorSources {
-    in_file: Vec<ConfiguredOperator>,
-    stored: Vec<StoredOperator>,
-}
-
-#[derive(Debug, Clone)]
-struct KnownToken {
-    operator: Arc<Operator>,
-    expires: Option<SystemTime>,
-}
-
-impl LiveOperators {
-    /// Finds the operator of a token. `None` if the token is unknown or has expired at `now`.
-    pub(crate) fn find(&self, token: &str, now: SystemTime) -> Option<Arc<Operator>> {
-        let known = self.by_digest.load();
-        let known = known.get(&token::digest(token))?;
-        known.expires.is_none_or(|expires| now < expires).then(|| known.operator.clone())
-    }
-
-    /// Returns whether there are none.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.by_digest.load().is_empty()
-    }
-
-    /// Replaces the operators of the file.
-    pub(crate) fn replace_in_file(&self, in_file: Vec<ConfiguredOperator>) {
-        let mut sources = self.sources.lock();
-        sources.in_file = in_file;
-        self.by_digest.store(Arc::new(sources.by_digest()));
-    }
-
-    /// Replaces the operators of the store.
-    pub(crate) fn replace_stored(&self, stored: Vec<StoredOperator>) {
-        let mut sources = self.sources.lock();
-        sources.stored = stored;
-        self.by_digest.store(Arc::new(sources.by_digest()));
-    }
-
-    /// Returns the operators of the file.
-    fn in_file(&self) -> Vec<Operator> {
-        self.sources.lock().in_file.iter().map(|own| own.operator.clone()).collect()
-    }
-}
-
-impl OperatorSources {
-    /// Returns all operators. Those of the file take precedence. A stored one whose role this version does
-    /// not know is left out.
-    fn by_digest(&self) -> BTreeMap<TokenDigest, KnownToken> {
-        let stored = self.stored.iter().filter_map(|stored| {
-            let expires = stored.expires_ms.map(time);
-            let role = stored.role.parse().ok()?;
-            let name = stored.name.clone();
-            let operator = Operator { name, role, sees_payloads: stored.sees_payloads };
-            Some((stored.digest, KnownToken { operator: Arc::new(operator), expires }))
-        });
-        let in_file = self.in_file.iter().map(|own| {
-            (
-                own.token_digest,
-                KnownToken { operator: Arc::new(own.operator.clone()), expires: None },
-            )
-        });
-        stored.chain(in_file).collect()
-    }
-}
 
 /// An operator that a request wants.
 #[derive(Deserialize)]
@@ -298,28 +222,6 @@ pub(crate) fn no_randomness(error: &NoRandomness) -> ManagementRefusal {
     refusal(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", error.to_string())
 }
 
-/// Reads a time in the future, of the member `key`.
-pub(crate) fn future(key: &str, text: &str) -> Result<SystemTime, ManagementRefusal> {
-    let time = humantime::parse_rfc3339(text).map_err(|_| {
-        invalid(format!("`{key}` must be a time such as \"2027-01-31T00:00:00Z\" (RFC 3339)"))
-    })?;
-    if time <= SystemTime::now() {
-        return Err(invalid(format!("{key} must be a future timestamp")));
-    }
-    Ok(time)
-}
-
-pub(crate) fn rfc3339(milliseconds: i64) -> String {
-    humantime::format_rfc3339_seconds(time(milliseconds)).to_string()
-}
-
-pub(crate) fn time(milliseconds: i64) -> SystemTime {
-    /// The last second of the year 9999, the latest that is written in RFC 3339.
-    const LATEST: u64 = 253_402_300_799;
-    let since = Duration::from_millis(u64::try_from(milliseconds).unwrap_or(0));
-    UNIX_EPOCH + since.min(Duration::from_secs(LATEST))
-}
-
 fn name_taken(name: &str) -> ManagementRefusal {
     conflict(format!("an operator is named {name:?} already"))
 }
@@ -340,59 +242,11 @@ fn check_name(name: &str) -> Result<(), ManagementRefusal> {
 mod tests {
     use super::*;
 
-    fn stored(name: &str, role: &str, token: &str, expires_ms: Option<i64>) -> StoredOperator {
-        StoredOperator {
-            id: name.to_owned(),
-            name: name.to_owned(),
-            role: role.to_owned(),
-            sees_payloads: false,
-            digest: token::digest(token),
-            created_ms: 0,
-            expires_ms,
-        }
-    }
-
-    fn role_at(live: &LiveOperators, token: &str, seconds: u64) -> Option<Role> {
-        let found = live.find(token, UNIX_EPOCH + Duration::from_secs(seconds));
-        found.map(|found| found.role)
-    }
-
-    #[test]
-    fn a_token_is_found_until_it_expires_or_is_replaced() {
-        let live = LiveOperators::default();
-        assert!(live.is_empty());
-        let stored_ones = vec![
-            stored("ann", "viewer", "t1", None),
-            stored("bob", "admin", "t2", Some(5_000)),
-            stored("cy", "owner", "t3", None),
-        ];
-        live.replace_stored(stored_ones);
-        assert_eq!(role_at(&live, "t1", 9), Some(Role::Viewer));
-        assert_eq!([role_at(&live, "t2", 4), role_at(&live, "t2", 5)], [Some(Role::Admin), None]);
-        assert_eq!(
-            [role_at(&live, "t3", 0), role_at(&live, "", 0)],
-            [None, None],
-            "an unknown role, an unknown token"
-        );
-        let own = Operator { name: "file".into(), role: Role::Admin, sees_payloads: true };
-        let own = ConfiguredOperator { operator: own, token_digest: token::digest("t4") };
-        live.replace_in_file(vec![own]);
-        live.replace_stored(Vec::new());
-        assert_eq!([role_at(&live, "t1", 0), role_at(&live, "t4", 0)], [None, Some(Role::Admin)]);
-    }
-
     #[test]
     fn a_name_is_one_visible_line() {
         for name in ["", " ", "a\nb", "a\u{202e}b", &"x".repeat(129)] {
             assert!(check_name(name).is_err(), "{name:?}");
         }
         assert!(check_name("ann@example.com").is_ok() && check_name(&"x".repeat(128)).is_ok());
-    }
-
-    #[test]
-    fn a_time_that_no_calendar_has_is_shown_as_the_last_one() {
-        assert_eq!(rfc3339(0), "1970-01-01T00:00:00Z");
-        assert_eq!(rfc3339(i64::MAX), "9999-12-31T23:59:59Z");
-        assert_eq!(rfc3339(-5), "1970-01-01T00:00:00Z");
     }
 }

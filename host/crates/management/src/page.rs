@@ -10,7 +10,7 @@ use airlock_store::entries::EntryKind;
 
 /// Entries of a page, unless the query says otherwise.
 const DEFAULT_LIMIT: usize = 100;
-/// Maximum entries of a page.
+/// Maximum entries of a page (`limit`), which is held in memory.
 const MAX_LIMIT: usize = 1_000;
 
 /// Part of a list that a query selects.

@@ -11,6 +11,7 @@
 
 mod decision;
 mod document;
+mod inspected;
 mod inspection;
 
 use std::{collections::BTreeSet, sync::Arc};
@@ -20,19 +21,20 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use url::form_urlencoded;
 
-pub(crate) use self::inspection::Inspections;
+pub(crate) use self::inspected::Inspections;
 use self::{
     decision::Decision,
     document::summary,
-    inspection::{Inspected, Purpose},
+    inspected::{Inspected, Purpose},
 };
 use crate::{
     body,
     change::{Content, State, Wanted, components_full},
     client::{CONNECTING, known, plan_update},
+    gateway::{Apply, NotApplied},
     page::Page,
     refusal::{conflict, invalid, not_found, refusal, unavailable},
-    service::{Apply, NotApplied, Service},
+    service::Service,
 };
 use airlock_config::StoredComponents;
 use airlock_core::{operator::Operator, tool::ClientName};
@@ -46,7 +48,7 @@ use airlock_strings::{cut, visible_line};
 
 /// Members of `wasm_config` that requests set.
 const MEMBERS: [&str; 5] = ["config", "descriptions", "grants", "limits", "profile"];
-/// Longest list of reasons in a refusal, in bytes.
+/// Longest list of reasons in a refusal, in bytes: a component has parts in it, and a person reads it.
 const MAX_REASON_BYTES: usize = 4_000;
 
 /// Acceptance of a component that was shown.

@@ -5,9 +5,9 @@ use url::form_urlencoded;
 
 use crate::{
     change::{Content, State, Wanted, changed_after, entry_content},
-    operators::rfc3339,
     refusal::{conflict, forbidden, invalid, not_found, unavailable},
     service::Service,
+    timestamp::rfc3339,
 };
 use airlock_config::{AbsentOwner, Element, LeftOut, LeftOutReason, redacted};
 use airlock_core::{

@@ -12,7 +12,7 @@ use airlock_core::operator::Right;
 use airlock_operator_api::ManagementRefusal;
 use airlock_store::{call_log::LogKind, entries::EntryKind};
 
-/// Longest name or identifier in a path, in bytes.
+/// Longest name or identifier in a path, in bytes: refusals and records repeat it.
 pub(crate) const MAX_NAME_BYTES: usize = 256;
 
 /// Act that a request is, with the name or identifier in its path.

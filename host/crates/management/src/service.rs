@@ -1,37 +1,26 @@
 //! The management API of a gateway, or of a command that has only the store.
 
-use std::{mem, sync::Arc, time::Duration};
+use std::{mem, sync::Arc};
 
 use arc_swap::ArcSwap;
-use futures_util::future::BoxFuture;
-use http::StatusCode;
-use serde_json::{Value, json};
 use tokio::sync::{Mutex, Semaphore};
 use tracing::{info, warn};
 use url::Url;
 
 use crate::{
     config::RunningSettings,
+    gateway::Apply,
     oidc::OidcLogins,
-    operators::{LiveOperators, describe, rights},
+    operators::LiveOperators,
     plugin::Inspections,
-    preview::Preview,
-    refusal::{forbidden, refusal},
-    route::Act,
     setup::{Setup, SetupToken},
     token::NoRandomness,
 };
-use airlock_config::{Config, ConfigError, ConfigSource, StoreKeyError};
-use airlock_core::{act::Acts, door::Membership, operator::Operator};
-use airlock_limits::Limiter;
+use airlock_config::{Config, ConfigSource, StoreKeyError};
+use airlock_core::act::Acts;
 use airlock_lock::FileReadings;
-use airlock_operator_api::{
-    ConfiguredOperator, Management, ManagementRefusal, ManagementRequest, ManagementSettings,
-    OperatorLogins,
-};
-use airlock_plugin::{InspectError, Metadata};
+use airlock_operator_api::{ConfiguredOperator, ManagementRefusal, ManagementSettings};
 use airlock_store::{Database, LazyDatabase, Unavailable, operators::StoredOperator};
-use airlock_strings::with_causes;
 
 /// Maximum requests that read the whole configuration at the same time. Each holds all entries, up to
 /// 64 MiB of them, several times.
@@ -74,65 +63,6 @@ impl ServiceSettings {
         }
     }
 }
-
-/// The running gateway, which takes changed elements.
-pub trait Apply: Send + Sync + 'static {
-    /// Takes the elements of the file and the store. Waits until the plugins are loaded if it
-    /// `awaits_plugins`, which may have to be compiled. Dropping the future does not undo what was taken.
-    fn apply(&self, awaits_plugins: bool) -> BoxFuture<'_, Result<(), NotApplied>>;
-
-    /// Waits until a client is connected or has failed, for at most `limit`. Fails with the reason if it is
-    /// not connected for any other reason than a login.
-    fn connected<'a>(
-        &'a self,
-        client: &'a str,
-        limit: Duration,
-    ) -> BoxFuture<'a, Result<FirstConnection, NotApplied>>;
-
-    /// Compiles a component with nothing granted, and returns its metadata with its tools. Fails if it
-    /// cannot be loaded.
-    fn inspect(&self, component: Arc<[u8]>) -> BoxFuture<'_, Result<Metadata, InspectError>>;
-
-    /// Returns the state of a plugin; `None` if there is none with this name.
-    fn plugin(&self, client: &str) -> Option<PluginState>;
-
-    /// Returns what keeps the limits; `None` if nothing does.
-    fn limiter(&self) -> Option<&Limiter> {
-        None
-    }
-
-    /// Returns what would change if the configuration file had this content. Fails if the settings of
-    /// the store cannot be read.
-    fn preview(&self, file: Value) -> BoxFuture<'_, Result<Preview, NotApplied>>;
-}
-
-/// Outcome of the first connection of a client.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FirstConnection {
-    /// It is connected, and its tools are listed.
-    Ready,
-    /// The operator has to log in at its server. The gateway connects by itself afterwards.
-    NeedsLogin {
-        /// Reason with the command to run.
-        reason: String,
-    },
-}
-
-/// State of a plugin on a gateway.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PluginState {
-    /// State of its source of tools, such as `connected`.
-    pub phase: &'static str,
-    /// Reason that it is not connected.
-    pub reason: Option<String>,
-    /// Digest of the component that is loaded.
-    pub digest: Option<String>,
-}
-
-/// Reason that the running gateway has not taken a change, for the operator.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct NotApplied(pub String);
 
 /// The management API.
 pub struct Service {
@@ -256,122 +186,4 @@ impl Service {
         let opened = self.settings.database.available().await;
         opened.map_err(|error| crate::refusal::unavailable(&error))
     }
-
-    async fn respond(
-        &self,
-        operator: Option<&Operator>,
-        request: ManagementRequest,
-    ) -> Result<Value, ManagementRefusal> {
-        let act = Act::find(&request.method, &request.path)?;
-        let Some(right) = act.right() else { return self.set_up(request).await };
-        let Some(actor) = operator else { return Err(no_operator(self.setup.is_active())) };
-        if !actor.role.has(right) {
-            return Err(forbidden(format!(
-                "the operator {:?} has the role {:?}, which does not permit this",
-                actor.name,
-                actor.role.name()
-            )));
-        }
-        let body = request.body;
-        match act {
-            Act::SetUp => unreachable!("it needs no right"),
-            Act::ShowSession => {
-                Ok(json!({"operator": describe(actor), "rights": rights(actor.role)}))
-            }
-            Act::EndSession => self.end_session(actor, request.session).await,
-            Act::ListSessions => self.list_sessions(&request.query).await,
-            Act::RevokeSession(id) => self.revoke_session(actor, &id).await,
-            Act::ListOperators => self.list_operators().await,
-            Act::AddOperator => self.add_operator(actor, body).await,
-            Act::RemoveOperator(name) => self.remove_operator(actor, &name).await,
-            Act::AddClient => self.add_client(actor, body).await,
-            Act::UpdateClient(name) => self.update_client(actor, &name, body).await,
-            Act::RemoveClient(name) => self.remove_client(actor, &name).await,
-            Act::ListPlugins => self.list_plugins(&request.query).await,
-            Act::InstallPlugin => {
-                self.install_plugin(actor, &request.query, request.component).await
-            }
-            Act::ShowPlugin(name) => self.show_plugin(&name).await,
-            Act::UpdatePlugin(name) => self.update_plugin(actor, &name, body).await,
-            Act::RemovePlugin(name) => self.remove_plugin(actor, &name).await,
-            Act::AcceptPlugin(name) => self.accept_plugin(actor, &name, body).await,
-            Act::ListKeys => self.list_keys(&request.query).await,
-            Act::CreateKey => self.create_key(actor, body).await,
-            Act::ShowKey(id) => self.show_key(&id).await,
-            Act::UpdateKey(id) => self.update_key(actor, &id, body).await,
-            Act::DeleteKey(id) => Box::pin(self.delete_key(actor, &id)).await,
-            Act::RotateKey(id) => self.rotate_key(actor, &id, body).await,
-            Act::RotateKeys => self.rotate_keys(actor, body).await,
-            Act::ListElements(listed) => self.list_elements(listed, &request.query).await,
-            Act::CreateElement(listed) => self.create_element(actor, listed, body).await,
-            Act::ShowElement(listed, id) => self.show_element(listed, &id).await,
-            Act::UpdateElement(listed, id) => self.update_element(actor, listed, &id, body).await,
-            Act::DeleteElement(listed, id) => self.delete_element(actor, listed, &id).await,
-            Act::AttachKey(listed, id, key) => {
-                self.attach_key(actor, listed, &id, &key, true).await
-            }
-            Act::DetachKey(listed, id, key) => {
-                self.attach_key(actor, listed, &id, &key, false).await
-            }
-            Act::ListBudgets => self.list_budgets(&request.query).await,
-            Act::ListRateLimits => self.list_rate_limits(&request.query).await,
-            Act::SetOverride(owner, id, budget) => {
-                self.set_override(actor, owner, &id, &budget, body).await
-            }
-            Act::ClearOverride(owner, id, budget) => {
-                self.clear_override(actor, owner, &id, &budget).await
-            }
-            Act::ShowConfig => self.show_config().await,
-            Act::UpdateConfig => self.update_config(actor, body).await,
-            Act::ListChanges => self.list_changes(&request.query).await,
-            Act::Revert(id) => self.revert(actor, id).await,
-            Act::ListSettings => self.list_settings().await,
-            Act::Preview => self.preview(body).await,
-            Act::Logs(kind, wanted) => self.logs(actor, kind, wanted, &request.query, body).await,
-        }
-    }
-}
-
-impl Management for Service {
-    fn operator(&self, token: &str) -> Option<Arc<Operator>> {
-        self.operators.find(token, self.settings.database.now())
-    }
-
-    fn answer<'a>(
-        &'a self,
-        operator: Option<&'a Operator>,
-        request: ManagementRequest,
-    ) -> BoxFuture<'a, Result<Value, ManagementRefusal>> {
-        Box::pin(self.respond(operator, request))
-    }
-
-    fn quota<'a>(
-        &'a self,
-        membership: &'a Membership,
-    ) -> BoxFuture<'a, Result<Value, ManagementRefusal>> {
-        Box::pin(self.show_quota(membership))
-    }
-
-    fn logins(&self) -> Option<&dyn OperatorLogins> {
-        self.settings.oidc.as_ref().map(|oidc| oidc as &dyn OperatorLogins)
-    }
-}
-
-impl From<ConfigError> for NotApplied {
-    fn from(error: ConfigError) -> Self {
-        Self(with_causes(&error))
-    }
-}
-
-fn no_operator(is_new: bool) -> ManagementRefusal {
-    let way = if is_new {
-        "this gateway has no operator yet: send its setup token to POST /api/session/setup"
-    } else {
-        "send the token of an operator as `Authorization: Bearer …`"
-    };
-    refusal(
-        StatusCode::UNAUTHORIZED,
-        "operator_required",
-        format!("an operator is required; {way}"),
-    )
 }

@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 use tracing::info;
 
 use crate::{
-    operators::rfc3339,
     page::Page,
     refusal::{conflict, not_found, unavailable},
     service::Service,
+    timestamp::rfc3339,
     token,
 };
 use airlock_core::{

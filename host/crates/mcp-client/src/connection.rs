@@ -173,11 +173,9 @@ mod tests {
     use airlock_test_http::{Server, says};
 
     use super::*;
-    use crate::{
-        http::HttpSettings,
-        http_server::{HttpServer, HttpTransport},
-    };
+    use crate::http_server::{HttpServer, HttpTransport};
     use airlock_core::tool::ClientName;
+    use airlock_mcp_oauth::HttpSettings;
 
     /// Returns the reason that a server cannot be connected that answers every request like this.
     async fn reason(

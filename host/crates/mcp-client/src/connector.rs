@@ -10,13 +10,11 @@ use futures_util::future::BoxFuture;
 
 use super::{
     channel::{Owner, ProcessExit},
-    http::HttpSettings,
     inbox::Inbox,
-    oauth::Authority,
-    secrets::Secrets,
     transport::Transport,
 };
 use airlock_core::tool::{Cause, ClientName};
+use airlock_mcp_oauth::{Authority, HttpSettings, Secrets, unusable_files};
 
 /// A way to reach one server, with its settings.
 pub trait Connector: Any + fmt::Debug + Send + Sync {
@@ -52,7 +50,7 @@ pub trait Connector: Any + fmt::Debug + Send + Sync {
     /// Returns the files of the settings that cannot be used: of a server over HTTP, those of its
     /// certificates and of the gateway's own.
     fn check_files(&self) -> Vec<UnusableFile> {
-        let unusable = self.http().map(HttpSettings::unusable_files).unwrap_or_default();
+        let unusable = self.http().map(unusable_files).unwrap_or_default();
         let unusable = unusable.into_iter().map(|(key, message)| UnusableFile {
             key: format!("tls_config.{key}"),
             message,

@@ -2,14 +2,12 @@
 
 use std::{future::pending, sync::Arc};
 
-use super::{
-    connector::OpenError,
-    http::{HttpSettings, UserCredentials},
-    oauth::{Authority, Authorizer, ExchangedToken, Logins, UserHeaders, login_id},
-    secrets::Redactor,
-    settings::Settings,
-};
+use super::{connector::OpenError, settings::Settings};
 use airlock_core::secret::Scrubber;
+use airlock_mcp_oauth::{
+    Authority, Authorizer, ExchangedToken, HttpSettings, LoginServer, Logins, Redactor,
+    UserCredentials, UserHeaders, login_id,
+};
 use airlock_store::{OwnerId, login::LoginId};
 use airlock_strings::with_causes;
 
@@ -105,6 +103,12 @@ impl Credentials {
             _ => pending().await,
         }
     }
+}
+
+/// Returns the server of these settings, as its logins know it; `None` for a server that is not reached over HTTP.
+pub fn login_server(settings: &Settings) -> Option<LoginServer<'_>> {
+    let http = settings.transport.http()?;
+    Some(LoginServer { client: &settings.name, http })
 }
 
 fn redactor(settings: &Settings) -> Result<Arc<Redactor>, OpenError> {

@@ -18,9 +18,10 @@ use futures_util::future::BoxFuture;
 pub use self::settings::{Docker, Image, Mount, Place};
 use super::{
     connector::{Connector, OpenError, Opened, Opening},
-    secrets::Secrets,
     stdio,
+    variables::variable_secrets,
 };
+use airlock_mcp_oauth::Secrets;
 
 /// Reason that a server in a container is refused in a build without the feature `docker`.
 const NOT_BUILT: &str =
@@ -50,7 +51,7 @@ impl Connector for Docker {
     }
 
     fn secrets(&self) -> Secrets {
-        Secrets::in_variables(&self.env)
+        variable_secrets(&self.env)
     }
 }
 

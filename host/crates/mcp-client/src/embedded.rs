@@ -13,10 +13,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
     connector::{Connector, OpenError, Opened, Opening},
-    secrets::Secrets,
     stdio::Stdio,
 };
 use airlock_core::tool::Cause;
+use airlock_mcp_oauth::Secrets;
 
 /// A duplex of bytes to an MCP server: one JSON-RPC message for each line, in both directions. Every stream
 /// of tokio is one.

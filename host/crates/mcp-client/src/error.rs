@@ -8,12 +8,12 @@ use super::{
     flood::Flood,
     handshake::HandshakeError,
     inbox::Noise,
-    limits::MAX_REASON_BYTES,
     link::AskError,
     settings::Settings,
     transport::{ReceiveError, SendError},
 };
 use airlock_core::{secret::Scrubber, tool::Cause};
+use airlock_mcp_oauth::MAX_REASON_BYTES;
 use airlock_strings::with_causes;
 
 /// Reason that there is no connection.

@@ -3,7 +3,7 @@
 //! | module | purpose |
 //! |---|---|
 //! | `connection` | the state that both transports over HTTP have |
-//! | `endpoint` | the HTTP client of one server: TLS, redirects, permitted addresses |
+//! | `endpoint` | sends requests with their credentials |
 //! | `exchange` | posts a message and receives the response to it |
 //! | `resume` | opens streams of events, and opens them again with increasing delays |
 //! | `drain` | reads what follows a response, so that its connection can be used again |
@@ -22,7 +22,6 @@ mod extra;
 pub(crate) mod mirror;
 mod refusal;
 mod resume;
-mod settings;
 #[cfg(test)]
 pub(super) mod tests;
 
@@ -38,11 +37,6 @@ pub(super) use self::{
     endpoint::{Endpoint, Purpose},
     events::{Events, StreamError},
     refusal::{EVENT_STREAM, Refusal, broken, failed, has_type, unexpected_type},
-    settings::InvalidSettings,
-};
-pub use self::{
-    extra::{ExtraHeaders, is_reserved},
-    settings::{HttpSettings, UserCredentials},
 };
 use super::{
     connector::OpenError,
@@ -50,6 +44,7 @@ use super::{
     transport::{Outgoing, ReceiveError, SendError, Transport},
 };
 use airlock_core::door::CallerHeaders;
+use airlock_mcp_oauth::InvalidSettings;
 use airlock_wire::{headers, version::Version};
 
 impl From<InvalidSettings> for OpenError {
@@ -146,7 +141,7 @@ impl Transport for Http {
     }
 
     fn pass_on(&self, caller: &CallerHeaders) -> Vec<(HeaderName, HeaderValue)> {
-        self.0.connection.endpoint.extra_headers().select(caller)
+        self.0.connection.endpoint.pass_on(caller)
     }
 
     fn address(&self) -> Option<(String, u16)> {

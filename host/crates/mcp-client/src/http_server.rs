@@ -6,10 +6,10 @@ use futures_util::future::BoxFuture;
 
 use super::{
     connector::{Connector, OpenError, Opened, Opening},
-    http::{self, HttpConnection, HttpSettings},
-    secrets::Secrets,
+    http::{self, HttpConnection},
     sse,
 };
+use airlock_mcp_oauth::{HttpSettings, Secrets, ServerClient, request_secrets};
 
 /// Parts of the errors of a server that speaks the other transport. Those of streamable HTTP are the
 /// first two.
@@ -49,10 +49,9 @@ impl Connector for HttpServer {
     fn open<'a>(&'a self, opening: Opening<'a>) -> BoxFuture<'a, Result<Opened, OpenError>> {
         Box::pin(async move {
             let Opening { inbox, authority, .. } = opening;
-            let opened = self
-                .settings
-                .with_files(move |settings| HttpConnection::open(settings, inbox, authority));
-            let connection = opened.await?;
+            let client = ServerClient::open(&self.settings).await?;
+            let extra = self.settings.extra_headers.clone();
+            let connection = HttpConnection::new(client, extra, inbox, authority);
             let transport = match self.transport {
                 HttpTransport::Streamable => http::transport(connection),
                 HttpTransport::Sse => sse::transport(connection),
@@ -62,7 +61,7 @@ impl Connector for HttpServer {
     }
 
     fn secrets(&self) -> Secrets {
-        self.settings.secrets()
+        request_secrets(&self.settings)
     }
 
     fn http(&self) -> Option<&HttpSettings> {

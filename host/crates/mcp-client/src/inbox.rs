@@ -26,9 +26,9 @@ use super::{
         BYTES_PER_TOKEN, MAX_EVENTS, MAX_MESSAGE_BYTES, MAX_NOTIFICATION_BYTES, MAX_QUESTION_BYTES,
         MAX_QUOTE_BYTES, MAX_UNANSWERED, REQUEST_TOKENS, STREAM_TOKENS,
     },
-    secrets::Redactor,
 };
 use airlock_core::{secret::Scrubber, tool::QuestionKind};
+use airlock_mcp_oauth::Redactor;
 use airlock_strings::cut;
 use airlock_wire::{
     envelope::{self, MessageKind},

@@ -17,14 +17,14 @@
 //! | `process`, `docker` | servers that are child processes, and servers in containers |
 //! | `embedded` | servers that an embedding program reaches in its own way |
 //! | `inbox` | screens every message of a server, with `flood` and `decode` |
-//! | `secrets` | the secrets of a server's settings, which are redacted in what it sends |
-//! | `oauth`, `credentials` | logins at servers with OAuth, and the access token of each request |
+//! | `variables` | the secrets among the variables of a process, which are redacted in what the server sends |
+//! | `credentials` | the credentials of a server's connections, of `airlock-mcp-oauth` |
 //! | `answer` | responds to the requests of a server that no caller has to answer |
 //! | `questions` | reads the questions of a server (elicitation, sampling, roots), bounded |
 //! | `listing`, `skipped` | reads the list of tools |
 //! | `logs` | the stored stderr of a server |
 //!
-//! `rmcp` is used only for logins: its client loses every member that its types do not know, mistakes
+//! `rmcp` is not used: its client loses every member that its types do not know, mistakes
 //! a server that starts slowly for one of the other era, sends a call again after a session has
 //! expired, and starts a task for each notification.
 
@@ -48,16 +48,15 @@ mod limits;
 mod link;
 mod listing;
 mod logs;
-mod oauth;
 mod process;
 mod questions;
-mod secrets;
 mod settings;
 mod skipped;
 mod sse;
 mod stderr;
 mod stdio;
 mod transport;
+mod variables;
 
 // A test of this crate is read by the tests of `airlock-upstream` too.
 #[cfg(test)]
@@ -71,16 +70,13 @@ pub use self::{
     backoff::Backoff,
     connection::{Attempt, Connection, Intake, check_connection},
     connector::{Connector, OpenError, UnusableFile},
-    credentials::{Credentials, UserGrant},
+    credentials::{Credentials, UserGrant, login_server},
     decode::read_response,
     docker::{Docker, Image, Mount, Place},
     embedded::{ConnectFailure, EmbeddedServer, ServerStream, ServerTransport},
     error::{ConnectionError, ConnectionFailure},
     handshake::{Handshake, HandshakeError, Identity, complete_handshake},
-    http::{
-        ExtraHeaders, HttpSettings, UserCredentials, is_reserved as is_reserved_header,
-        mirror::mirrored_headers,
-    },
+    http::mirror::mirrored_headers,
     http_server::{HttpServer, HttpTransport},
     inbox::{
         Inbox, LogMessages, Noise, OpenQuestion, Party, ServerEvent, ServerQuestion, Taker,
@@ -96,20 +92,13 @@ pub use self::{
     },
     listing::{ToolList, read_tools},
     logs::StderrLogs,
-    oauth::{
-        BadUserHeaders, Callback, CallbackError, ExchangeError, ExchangedToken, ExchangedTokens,
-        FollowError, LinkError, LoggedIn, LoginError, LoginLinks, Logins, LoginsUnavailable,
-        MAX_USER_HEADER_BYTES, MAX_USER_HEADERS, Oauth, OpenLink, PendingLogin, Redirected,
-        SubjectTokenType, TokenAuthentication, TokenExchange, TokenExchanger, is_secret,
-        new_secret,
-    },
     process::{Process, process_usage, resident_memory},
     questions::{Again, Asked, Refused, TASK, question_response, read_asked},
-    secrets::INHERITED_VARIABLES,
     settings::{
         Bounds, Framing, Lifecycle, Pinning, Protocol, Renewal, Restart, Settings, Timeouts,
     },
     skipped::SkippedTools,
     stdio::Stdio,
     transport::SendError,
+    variables::INHERITED_VARIABLES,
 };

@@ -143,24 +143,14 @@ pub(super) const FIRST_RETRY: Duration = Duration::from_secs(1);
 pub const LAST_RETRY: Duration = Duration::from_mins(1);
 /// Time after which a connection counts as stable, which resets the count of attempts.
 pub(super) const STABLE_AFTER: Duration = Duration::from_mins(1);
-/// Time limit for connecting to an HTTP host; the later steps have deadlines of their own.
-pub(super) const HTTP_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum HTTP requests in flight that carry a notification or a response; further ones wait.
 /// They are apart from requests, so that a cancellation is sent while all calls hang.
 pub(super) const MAX_HTTP_CONTROL: usize = 32;
-/// Time after which an idle HTTP connection is closed. Node.js and uvicorn close theirs after 5 s,
-/// and a request that meets this end is lost.
-pub(super) const HTTP_IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 /// Maximum attempts to resume a stream of events without a new event, after which its request
 /// fails: enough for a server that restarts, few for one that ends each stream.
 pub(super) const MAX_RESUMPTIONS: u32 = 5;
 /// Time limit for ending a session at the server.
 pub(super) const SESSION_END_TIMEOUT: Duration = Duration::from_secs(2);
-/// Maximum length of a URL that a server names, in bytes. Common servers accept 8 KiB in the head
-/// of a request.
-pub(super) const MAX_URL_BYTES: usize = 8 << 10;
-/// Maximum consecutive HTTP redirects. A moved endpoint takes one or two; a loop would never end.
-pub(super) const MAX_REDIRECTS: usize = 3;
 
 // Child processes.
 
@@ -189,15 +179,9 @@ pub(super) const STDERR_DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
 
 // Text of a server that the operator and the caller read.
 
-/// Length to which the reason of a failure is cut, in bytes. It has one line for each of its
-/// causes, and servers write some of them.
-pub(super) const MAX_REASON_BYTES: usize = 2 << 10;
 /// Length to which a server's text inside another message is cut, in bytes: part of an HTTP body,
 /// a header, a name, a version. It is as much as fits on two lines of a terminal.
 pub const MAX_QUOTE_BYTES: usize = 200;
 /// Length to which a server's instructions for models are cut, in bytes. Each model reads them at
 /// its start, which costs about 2,000 tokens.
 pub(super) const MAX_INSTRUCTIONS_BYTES: usize = 8 << 10;
-/// Minimum length of a configured value that is treated as a secret, in bytes. Shorter values are
-/// more likely to be words than credentials, and redacting them would garble every message.
-pub(super) const MIN_SECRET_BYTES: usize = 8;

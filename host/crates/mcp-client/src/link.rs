@@ -1,12 +1,12 @@
 //! JSON-RPC with one server over any transport: requests, notifications, and responses to the
 //! server's own requests.
 
+mod error;
 mod observer;
 mod request;
 mod trace;
 
 use std::{
-    any::Any,
     future::Future,
     pin::pin,
     sync::{
@@ -21,7 +21,11 @@ use serde_json::Value;
 use tokio::{sync::mpsc, task::JoinSet, time::timeout};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-pub use self::{observer::LinkObserver, request::Request};
+pub use self::{
+    error::AskError,
+    observer::LinkObserver,
+    request::{HeldPermits, Request},
+};
 use self::{
     observer::{ObservedAsk, connection_error},
     trace::AskSpan,
@@ -62,9 +66,6 @@ pub enum Report {
 /// Queue of abandoned work, whose cancellations are to be sent.
 pub type AbandonedRequests = mpsc::Receiver<Abandoned>;
 
-/// Permits of a request. What they are is known to those that give them.
-pub type HeldPermits = Arc<dyn Any + Send + Sync>;
-
 /// Abandoned work of a server.
 pub enum Abandoned {
     /// A request, with the permits that it holds.
@@ -75,38 +76,6 @@ pub enum Abandoned {
 
 /// Task that receives messages until the connection ends, and returns the reason that it ended.
 pub type Receiver = AbortOnDropHandle<ReceiveError>;
-
-/// Reason that a request has no result.
-#[derive(Debug, thiserror::Error)]
-pub enum AskError {
-    /// The server refused the request.
-    #[error(transparent)]
-    Refused(RpcError),
-    /// The request was not sent, or its response not received.
-    #[error(transparent)]
-    Send(#[from] SendError),
-    /// The connection ended before the response arrived.
-    #[error("the connection ended before the response")]
-    Lost,
-    /// The response is over a bound.
-    #[error("the response is too large")]
-    TooLarge,
-    /// The response cannot be read.
-    #[error("the response cannot be read: {0}")]
-    Unreadable(&'static str),
-}
-
-impl AskError {
-    /// Returns whether the server cannot have seen the request.
-    pub fn is_unsent(&self) -> bool {
-        matches!(self, Self::Send(error) if error.is_unsent())
-    }
-
-    /// Returns whether the server cannot take the request because it does not read.
-    pub fn is_full(&self) -> bool {
-        matches!(self, Self::Send(SendError::Full))
-    }
-}
 
 impl Link {
     /// Begins to receive over a transport. The connection ends when the returned task does; dropping
@@ -311,8 +280,8 @@ impl<'a> Asking<'a> {
     /// Sends the request, and returns its result.
     pub async fn result(self) -> Result<Value, AskError> {
         let id = self.link.next_id.fetch_add(1, Ordering::Relaxed);
-        let span = AskSpan::begin(self.link, &self.request, id);
-        let observed = ObservedAsk::begin(self.link, self.request.method);
+        let span = self.span(id);
+        let observed = ObservedAsk::begin(&self.link.observer, self.request.method);
         let asked = self.send(id, &span).await.and_then(|text| read_result(&text));
         observed.end(&asked);
         span.end(&asked);
@@ -322,12 +291,17 @@ impl<'a> Asking<'a> {
     /// Sends the request, and returns the JSON text of the response, which may be an error.
     pub async fn text(self) -> Result<Vec<u8>, AskError> {
         let id = self.link.next_id.fetch_add(1, Ordering::Relaxed);
-        let span = AskSpan::begin(self.link, &self.request, id);
-        let observed = ObservedAsk::begin(self.link, self.request.method);
+        let span = self.span(id);
+        let observed = ObservedAsk::begin(&self.link.observer, self.request.method);
         let asked = self.send(id, &span).await;
         observed.end_with_text(&asked);
         span.end_with_text(&asked);
         asked
+    }
+
+    /// Begins the span of the request.
+    fn span(&self, id: i64) -> AskSpan {
+        AskSpan::begin(&self.request, id, self.link.agreed(), self.link.transport())
     }
 
     async fn send(self, id: i64, span: &AskSpan) -> Result<Vec<u8>, AskError> {

@@ -23,14 +23,15 @@ use super::{
     channel::{Channel, Owner, ProcessExit},
     connector::{Connector, OpenError, Opened, Opening, UnusableFile},
     limits::{EXIT_TIMEOUT, STDERR_DRAIN_TIMEOUT},
-    secrets::Secrets,
     stderr::StderrTail,
     stdio,
+    variables::variable_secrets,
 };
 use airlock_core::{
     secret::{Scrubber, Secret},
     tool::Cause,
 };
+use airlock_mcp_oauth::Secrets;
 
 /// Settings of a child process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -73,7 +74,7 @@ impl Connector for Process {
     }
 
     fn secrets(&self) -> Secrets {
-        Secrets::in_variables(&self.env)
+        variable_secrets(&self.env)
     }
 
     fn program(&self) -> Option<&str> {

@@ -9,9 +9,10 @@ use serde_json::{Map, Value};
 
 use crate::{
     inbox::ServerQuestion,
-    limits::{MAX_QUESTION_BYTES, MAX_QUESTIONS, MAX_STATE_BYTES, MAX_URL_BYTES},
+    limits::{MAX_QUESTION_BYTES, MAX_QUESTIONS, MAX_STATE_BYTES},
 };
 use airlock_core::tool::{Answers, ClientName, Question, QuestionKind, QuestionKinds};
+use airlock_mcp_oauth::MAX_URL_BYTES;
 use airlock_strings::stripped;
 use airlock_wire::error::RpcError;
 

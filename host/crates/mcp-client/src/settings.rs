@@ -247,8 +247,9 @@ impl Default for Bounds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{HttpServer, HttpSettings, HttpTransport, Process};
+    use crate::{HttpServer, HttpTransport, Process};
     use airlock_core::secret::Secret;
+    use airlock_mcp_oauth::HttpSettings;
 
     fn process(command: &str, secret: &str) -> Settings {
         let name = ClientName::parse("up").expect("a good name");

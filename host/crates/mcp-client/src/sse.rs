@@ -12,10 +12,10 @@ use super::{
     http::{
         EVENT_STREAM, Events, HttpConnection, Purpose, Refusal, failed, has_type, unexpected_type,
     },
-    limits::MAX_URL_BYTES,
     transport::{Outgoing, OutgoingKind, ReceiveError, SendError, Transport},
 };
 use airlock_core::{door::CallerHeaders, tool::Cause};
+use airlock_mcp_oauth::MAX_URL_BYTES;
 use airlock_wire::{
     method,
     sse::{Item, SseEvent},
@@ -156,7 +156,7 @@ impl Transport for Sse {
     fn negotiated(&self, _: Version) {}
 
     fn pass_on(&self, caller: &CallerHeaders) -> Vec<(HeaderName, HeaderValue)> {
-        self.0.connection.endpoint.extra_headers().select(caller)
+        self.0.connection.endpoint.pass_on(caller)
     }
 
     fn address(&self) -> Option<(String, u16)> {

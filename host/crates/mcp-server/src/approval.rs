@@ -8,6 +8,7 @@
 use std::{
     borrow::Cow,
     collections::{BTreeSet, HashMap},
+    fmt::Write as _,
     time::{Duration, SystemTime},
 };
 
@@ -21,7 +22,7 @@ use airlock_core::{
     door::{Approval, Entry},
     replica::ReplicaId,
     tenant::Tenant,
-    tool::{QuestionKind, argument_lines},
+    tool::{QuestionKind, SourceSet, argument_lines},
 };
 use airlock_json::raw;
 use airlock_strings::visible_line;
@@ -53,6 +54,8 @@ pub(super) struct ApprovalQuestion<'q> {
     pub(super) name: &'q str,
     pub(super) arguments: &'q str,
     pub(super) tenant: Tenant,
+    /// Sources of untrusted content that the client had received before.
+    pub(super) sources: &'q SourceSet,
 }
 
 impl ApprovalQuestion<'_> {
@@ -115,7 +118,13 @@ impl ApprovalQuestion<'_> {
         let name = visible_line(self.name);
         let lines = argument_lines(self.arguments);
         let arguments = if lines.is_empty() { "{}".to_owned() } else { lines.join("\n") };
-        format!("Run the tool {name} with these arguments?\n\n{arguments}")
+        let mut message = format!("Run the tool {name} with these arguments?\n\n{arguments}");
+        if !self.sources.is_empty() {
+            // Writing to a String cannot fail.
+            let _ =
+                write!(message, "\n\nUntrusted content was read before, from {}.", self.sources);
+        }
+        message
     }
 
     /// Returns the bytes that the MAC of a state covers. No two questions have the same.
@@ -126,6 +135,10 @@ impl ApprovalQuestion<'_> {
         bound.extend(self.tenant.scope());
         bound.extend(tool.len().to_be_bytes());
         bound.extend(tool.as_bytes());
+        for source in self.sources.names() {
+            bound.extend(source.len().to_be_bytes());
+            bound.extend(source.as_bytes());
+        }
         // As they were sent: a number that was read would not be exact.
         bound.extend(self.arguments.as_bytes());
         bound

@@ -4,17 +4,23 @@
 //! the session of a client of the legacy era: it opens a new session when the old one has expired,
 //! and resumes a stream that was cut.
 
-use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
+mod failure;
+mod sent;
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use parking_lot::{Mutex, MutexGuard};
 use reqwest::{RequestBuilder, Response, Url};
 use tokio::{sync::mpsc, task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 
+use self::{
+    failure::{Failed, no_message},
+    sent::Sent,
+};
 use super::meta;
 use airlock_json::raw;
-use airlock_strings::with_causes;
 use airlock_wire::{
     error::{RpcError, code},
     headers::{self, LAST_EVENT, METHOD, NAME, SESSION, VERSION},
@@ -36,9 +42,6 @@ const RETRY: Duration = Duration::from_secs(1);
 const LISTEN_RETRY: Duration = Duration::from_secs(3);
 /// Identifier of the request that opens a session anew.
 const REOPENING: u64 = u64::MAX;
-/// Longest part of a body that is no message in an error, in characters.
-const SHOWN: usize = 200;
-
 /// Settings of a bridge.
 pub struct BridgeSettings {
     /// Client for HTTP. It follows no redirects, because requests carry a credential.
@@ -114,35 +117,6 @@ struct BridgeState {
     running: HashMap<RpcId, CancellationToken>,
     /// Ends the stream for notifications.
     listening: CancellationToken,
-}
-
-/// A message as it is sent.
-#[derive(Clone)]
-struct Sent {
-    text: Arc<str>,
-    /// Identifier, if it is a request.
-    id: Option<RpcId>,
-    /// Headers that repeat its contents.
-    headers: HeaderMap,
-    is_modern: bool,
-    is_initialize: bool,
-    lists_tools: bool,
-}
-
-/// Reason that a message was not forwarded. For the client.
-struct Failed(String);
-
-impl fmt::Display for Failed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl From<reqwest::Error> for Failed {
-    fn from(error: reqwest::Error) -> Self {
-        // Without the URL, which may hold a credential.
-        Self(format!("the gateway cannot be reached: {}", with_causes(&error.without_url())))
-    }
 }
 
 impl Bridge {
@@ -465,47 +439,8 @@ impl Bridge {
     }
 }
 
-/// Describes a response that is no message of MCP.
-fn no_message(status: StatusCode, location: Option<&str>, body: &str) -> Failed {
-    if status.is_redirection()
-        && let Some(location) = location
-    {
-        return Failed(format!(
-            "the gateway redirects to {location}; redirects are not followed, so give that URL to --connect"
-        ));
-    }
-    let message = raw::member(body, "error").and_then(|error| raw::member(error, "message"));
-    let said = message.and_then(raw::string).unwrap_or_else(|| body.into());
-    let said: String = said.chars().take(SHOWN).collect();
-    let hint = if status == StatusCode::NOT_FOUND {
-        "; the path of the endpoint is /mcp"
-    } else {
-        "; is this the URL of an MCP endpoint?"
-    };
-    Failed(format!("the gateway answered with status {status}{hint}: {said}"))
-}
-
 /// Returns whether a stream for notifications will be refused again with this status.
 fn is_final(status: StatusCode) -> bool {
     status.is_client_error()
         && !matches!(status, StatusCode::NOT_FOUND | StatusCode::TOO_MANY_REQUESTS)
-}
-
-impl Sent {
-    fn plain(text: Arc<str>) -> Self {
-        Self {
-            text,
-            id: None,
-            headers: HeaderMap::new(),
-            is_modern: false,
-            is_initialize: false,
-            lists_tools: false,
-        }
-    }
-
-    fn add(&mut self, name: HeaderName, value: &str) {
-        if let Ok(value) = HeaderValue::try_from(value) {
-            self.headers.insert(name, value);
-        }
-    }
 }

@@ -106,14 +106,22 @@ impl ToolCall<'_> {
         let arguments = threads::parse(&tenant, self.name, arguments).await?;
 
         let unasked = Origin::McpClient(Approval::Missing);
-        // The door refuses a call that the policy refuses.
-        let is_automatic = toolbox.view().is_automatic(&unasked, entry, &arguments).unwrap_or(true);
+        let guarded = threads::guarded(toolbox.view(), &unasked, entry, arguments).await;
+        let arguments = guarded.map_err(|error| self.guard_refusal(&toolbox, entry, error))?;
+        // The door refuses a call that a sink or the policy refuses.
+        let context = self.client.received.sources();
+        let asking = toolbox.view().asking_sources(entry, &context);
+        let is_asking = asking.as_ref().is_ok_and(|asking| !asking.is_empty());
+        let is_automatic = asking.is_err()
+            || !is_asking
+                && toolbox.view().is_automatic(&unasked, entry, &arguments).unwrap_or(true);
         let question = ApprovalQuestion {
             entry,
             is_automatic,
             name: self.name,
             arguments: arguments.as_str(),
             tenant,
+            sources: &context,
         };
         let CallApproval { approval, approved } = if dialog.goes_on() {
             CallApproval::from(approved_before(self.service.approval(self.client), entry))
@@ -136,6 +144,7 @@ impl ToolCall<'_> {
         let reports = ToolReports { token, name, peer: self.client.peer, outlet, last: None };
         let hears_events = reports.are_wanted() || deferral.is_some();
         let (caller, events) = self.caller(&current, approval, &dialog, hears_events);
+        let caller = caller.in_session(&self.client.received, context);
         let mut running =
             RunningCall { caller, tool, arguments, approved, events, reports, deferral, id: None };
 
@@ -144,7 +153,8 @@ impl ToolCall<'_> {
         log_call(entry.tool.name.as_str(), ran.as_ref().err(), began.elapsed());
         let version = self.client.peer.version;
         ran.map_err(|error| {
-            NoOutput::after_run(error, self.name, version, approval, running.is_task())
+            let is_task = running.is_task();
+            NoOutput::after_run(error, self.name, &entry.tool.name, version, approval, is_task)
         })
     }
 
@@ -155,6 +165,12 @@ impl ToolCall<'_> {
         {
             toolbox.view().report_refusal(&toolbox::ORIGIN, self.name, error);
         }
+    }
+
+    /// Reports a call that a guard refuses, of which no person is asked.
+    fn guard_refusal(&self, toolbox: &Toolbox, entry: &Entry, error: CallError) -> NoOutput {
+        toolbox.view().report_refusal(&toolbox::ORIGIN, entry.tool.name.as_str(), &error);
+        NoOutput::Failed(error.as_called(self.name))
     }
 
     /// Finds the tool. An unknown tool and a hidden one look the same.

@@ -18,7 +18,8 @@ impl Service {
     /// Begins to handle a request. The transport handles `initialize` and `logging/setLevel`
     /// itself, because they change its state.
     pub fn begin(self: &Arc<Self>, request: Request, client: Requester) -> Exchange {
-        let span = RequestSpan::begin(&request, &client);
+        let key = client.selection.key.as_deref();
+        let span = RequestSpan::begin(&request, client.peer.version, key);
         let observed = ObservedRequest::begin(self.times(), &request.method);
         self.dispatch(request, client).observed(observed).traced(span)
     }

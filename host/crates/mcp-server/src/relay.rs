@@ -109,7 +109,11 @@ impl Context<'_> {
                 Err(error @ RelayError::NotWaiting) => {
                     return Err(RpcError::invalid_params(error.to_string()));
                 }
-                ran => return Ok(ran),
+                ran => {
+                    // Whatever the trust in the server's tools is, as for models.
+                    self.client.received.receive(&source.into());
+                    return Ok(ran);
+                }
             }
         }
     }

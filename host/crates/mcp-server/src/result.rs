@@ -154,7 +154,7 @@ fn is_valid_annotation(name: &str, value: &Value) -> bool {
 mod tests {
     use super::*;
     use airlock_core::run::Position;
-    use airlock_core::tool::{ErrorKind, RunCall, Suspension, ToolError, ToolName};
+    use airlock_core::tool::{ErrorKind, RunCall, SourceSet, Suspension, ToolError, ToolName};
 
     fn output(blocks: &Value, structured: Option<Value>) -> ToolOutput {
         let blocks = blocks.as_array().expect("an array").clone();
@@ -233,6 +233,7 @@ mod tests {
             position: Position { block: 1, branch: 0 },
             tool: "rec-write".to_owned(),
             arguments: r#"{"n":3}"#.to_owned(),
+            sources: SourceSet::default(),
         };
         let suspension = Suspension {
             run: "run_1".to_owned(),

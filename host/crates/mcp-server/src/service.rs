@@ -22,7 +22,7 @@ use super::{
 };
 use airlock_agent::approvals::Approvals;
 use airlock_catalog::{Catalog, SourceState, ToolSource};
-use airlock_core::door::Budget;
+use airlock_core::door::{Budget, SessionSources};
 use airlock_json::raw;
 use airlock_wire::{error::RpcError, message::Request, method, version::Version};
 
@@ -76,6 +76,17 @@ pub struct Requester {
     pub timeout: Duration,
     /// The gateway's requests to it; `None` if it cannot respond to them.
     pub asks: Option<Arc<Asks>>,
+    /// Sources whose results it has received in its session.
+    pub received: SessionSources,
+}
+
+impl Requester {
+    /// Creates the client of a request outside of a session: it has no name, cannot be asked, and has received
+    /// nothing that the gateway knows of.
+    pub fn new(selection: Selection, peer: Peer, timeout: Duration) -> Self {
+        let received = SessionSources::default();
+        Self { selection, peer, name: None, timeout, asks: None, received }
+    }
 }
 
 /// A request that is handled, with what its handler needs.

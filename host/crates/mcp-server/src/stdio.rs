@@ -25,6 +25,7 @@ use super::{
     watch::{Known, ListWatch},
 };
 use airlock_core::{
+    door::SessionSources,
     memory::{Charge, MemoryBudget},
     tool::QuestionKinds,
 };
@@ -119,6 +120,8 @@ struct StdioClient {
     /// Name that it gives itself.
     name: Option<Arc<str>>,
     asks: Arc<Asks>,
+    /// Sources whose results the client has received.
+    received: SessionSources,
     /// Subscriptions of a client of the legacy era.
     subscriptions: Arc<Subscriptions>,
     tasks: JoinSet<()>,
@@ -140,6 +143,7 @@ impl StdioClient {
             peer: None,
             name: None,
             asks: Arc::default(),
+            received: SessionSources::default(),
             subscriptions: Arc::default(),
             tasks: JoinSet::new(),
         }
@@ -223,6 +227,7 @@ impl StdioClient {
             name: if is_modern { meta::client_name(&request.params) } else { self.name.clone() },
             timeout: budget.script.max(budget.deadline),
             asks: (!is_modern).then(|| self.asks.clone()),
+            received: self.received.clone(),
         })
     }
 

@@ -20,8 +20,13 @@ pub(crate) fn instructions(suspension: &Suspension) -> String {
         let mut left_out = 0;
         for call in calls {
             let lines = argument_lines(&call.arguments).join("\n  ");
-            let call =
-                format!("{title}: {} ({})\n  {lines}", visible_line(&call.tool), call.position);
+            let tool = visible_line(&call.tool);
+            let read = if call.sources.is_empty() {
+                String::new()
+            } else {
+                format!(", after reading untrusted content from {}", call.sources)
+            };
+            let call = format!("{title}: {tool} ({}){read}\n  {lines}", call.position);
             if left_out > 0 || text.len() + call.len() > MAX_INSTRUCTIONS {
                 left_out += 1;
             } else {
@@ -51,7 +56,10 @@ pub(crate) fn instructions(suspension: &Suspension) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use airlock_core::{run::Position, tool::RunCall};
+    use airlock_core::{
+        run::Position,
+        tool::{RunCall, SourceSet},
+    };
 
     fn calls(arguments: &[String]) -> Vec<RunCall> {
         (1..)
@@ -60,6 +68,7 @@ mod tests {
                 position: Position { block, branch: 0 },
                 tool: "rec-write".to_owned(),
                 arguments: arguments.clone(),
+                sources: SourceSet::default(),
             })
             .collect()
     }

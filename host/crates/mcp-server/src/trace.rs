@@ -1,12 +1,13 @@
 //! The span of a request of an MCP client, from its method to its response.
 
-use super::service::Requester;
+use airlock_core::door::VirtualKey;
 use airlock_json::raw;
 use airlock_telemetry::{Span, TraceContext, names};
 use airlock_wire::{
     error::{RpcError, code},
     message::{Params, Request},
     method,
+    version::Version,
 };
 
 /// Errors of the protocol that are the client's fault, and none of the gateway.
@@ -27,21 +28,21 @@ const OTHER: &str = "_OTHER";
 pub(super) struct RequestSpan(Span);
 
 impl RequestSpan {
-    /// Starts the span of a request, in the trace that its `_meta` names if the operator trusts its client.
-    pub(super) fn begin(request: &Request, client: &Requester) -> Self {
+    /// Starts the span of a request in this revision, in the trace that its `_meta` names if the operator trusts its
+    /// client. `key` is the virtual key of the client.
+    pub(super) fn begin(request: &Request, version: Version, key: Option<&VirtualKey>) -> Self {
         let method = request.method.as_str();
         if method == method::PING || !airlock_telemetry::is_on() {
             return Self(Span::none());
         }
         let known = method::known(method);
-        let key = client.selection.key.as_deref();
         let span = Span::server(|| known.unwrap_or(UNKNOWN_METHOD).to_owned());
         let span = span.of_caller(sent(&request.params), key.is_some()).start();
         if !span.is_recorded() {
             return Self(span);
         }
         span.set(names::MCP_METHOD_NAME, known.unwrap_or(OTHER));
-        span.set(names::MCP_PROTOCOL_VERSION, client.peer.version.as_str());
+        span.set(names::MCP_PROTOCOL_VERSION, version.as_str());
         span.set(names::JSONRPC_REQUEST_ID, request.id.as_json().trim_matches('"'));
         if method == method::TOOLS_CALL {
             span.set(names::GEN_AI_OPERATION_NAME, names::EXECUTE_TOOL);

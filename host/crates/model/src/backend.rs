@@ -14,11 +14,10 @@ use tokio::time::Instant;
 use super::{
     Charge, ModelError, Object, Prompt, ReplyChunk,
     address::{Addresses, Operation},
-    http::{HttpClient, Outgoing, ServiceResponse},
+    http::{HttpClient, Outgoing, ServiceResponse, SignIn},
     metrics::ObservedReply,
     observer::ExchangeObserver,
     prompt::{STREAM_OPTIONS, TargetApi},
-    signin::SignIn,
     trace::AttemptSpan,
     translation,
     work::ProviderWork,
@@ -234,15 +233,47 @@ impl<'a> Response<'a> {
         Self::Chunks(Chunks { first: None, rest: rest.boxed(), observed: None, span: None })
     }
 
-    /// Adds the span of the attempt, which ends with a stream.
-    pub(super) fn traced(mut self, mut span: AttemptSpan) -> Self {
-        if let Self::Chunks(chunks) = &mut self {
-            if chunks.first.is_some() {
-                span.begin_stream();
-            }
-            chunks.span = Some(Box::new(span));
+    /// Follows an attempt with its span, to the end of the response.
+    pub(super) fn traced(
+        attempted: Result<Self, ModelError>,
+        mut span: AttemptSpan,
+    ) -> Result<Self, ModelError> {
+        if !span.span().is_recorded() {
+            return attempted;
         }
-        self
+        match attempted {
+            Ok(Self::Chunks(mut chunks)) => {
+                if chunks.first.is_some() {
+                    span.begin_stream();
+                }
+                chunks.span = Some(Box::new(span));
+                Ok(Self::Chunks(chunks))
+            }
+            Ok(Self::Whole(whole)) => {
+                span.receive_whole(&whole);
+                Ok(Self::Whole(whole))
+            }
+            Err(error) => {
+                span.fail(&error);
+                Err(error)
+            }
+        }
+    }
+
+    /// Has the response measured, to its end.
+    pub(super) fn observed(self, mut observed: ObservedReply) -> Self {
+        match self {
+            Self::Whole(chunk) => {
+                observed.receive(&chunk);
+                observed.end(None);
+                Self::Whole(chunk)
+            }
+            Self::Chunks(chunks) => {
+                // Of a stream, the first chunk has arrived.
+                observed.begin_stream();
+                Self::Chunks(Chunks { observed: Some(Box::new(observed)), ..chunks })
+            }
+        }
     }
 }
 
@@ -254,11 +285,6 @@ impl From<ReplyChunk> for Chunks<'_> {
 }
 
 impl Chunks<'_> {
-    /// Has the chunks that are received from now on measured.
-    pub(super) fn observed(self, observed: ObservedReply) -> Self {
-        Self { observed: Some(Box::new(observed)), ..self }
-    }
-
     /// Receives the first chunk. A failure before it fails the request, which may be repeated.
     pub(super) async fn begin(&mut self) -> Result<(), ModelError> {
         self.first = self.next().await?;

@@ -73,9 +73,12 @@ impl ChatForm {
 
     /// Notes a chunk that is sent as it came. One that was not read begins the reply.
     fn note(&mut self, exact: &Document, mut deltas: Vec<Delta>) {
-        exact.indices().into_iter().for_each(|choice| self.writer.note_choice(choice));
+        let choices = exact.indices();
         // Azure sends a chunk without choices before the beginning.
-        let has_begun = !deltas.is_empty() || !exact.indices().is_empty();
+        let has_begun = !deltas.is_empty() || !choices.is_empty();
+        for choice in choices {
+            self.writer.note_choice(choice);
+        }
         if has_begun && !std::mem::replace(&mut self.has_head, true) && deltas.is_empty() {
             deltas.push(Delta::Begin(begin_of(&exact.head())));
         }

@@ -11,10 +11,8 @@ use super::{
     address::Addresses,
     backend::{Exchange, ModelFuture, ServiceApi},
     delta_stream::{self, DeltaStream},
-    http::{self as service, Events, HttpClient, LIST, Outgoing, ServiceResponse},
-    object,
-    signin::SignIn,
-    translation,
+    http::{self as service, Events, HttpClient, LIST, Outgoing, ServiceResponse, SignIn},
+    object, translation,
 };
 use airlock_conversation::{
     Conversation, Delta, ReplyError,

@@ -1,64 +1,61 @@
 //! Exchanges with a service over HTTP, for every API: bounded in time and memory. The credentials
 //! for the service are redacted in its responses.
+//!
+//! | file | purpose |
+//! |---|---|
+//! | `base_url` | the base URL of a service, and the addresses below it |
+//! | `bounds`, `headers` | what the settings of a service say: limits, headers, and the texts that are redacted |
+//! | `connection` | connections: TLS, the gateway's certificate, a proxy |
+//! | `response` | a response whose body arrives |
+//! | `events`, `aws_events` | the events of a stream, in either framing |
+//! | `error_body`, `retry_after` | what the response to a refused request says |
+//! | `reach` | whether a service can be reached, without a credential |
 
 #[cfg(feature = "bedrock")]
 pub(crate) mod aws_events;
+mod base_url;
+mod bounds;
 mod connection;
 mod error_body;
 mod events;
+mod headers;
+pub(crate) mod reach;
 mod response;
+pub(crate) mod retry_after;
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, pin::pin, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, header};
+use futures_util::future::BoxFuture;
+use http::{HeaderMap, Method, Request, StatusCode, Uri, request::Parts};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 use tracing::warn;
-use url::Url;
 
-use self::error_body::{SAID_BYTES, remove_list};
+use self::{
+    base_url::without_query,
+    error_body::{SAID_BYTES, remove_list},
+    headers::{headers, secrets},
+};
 pub(super) use self::{
+    base_url::{base_url, below},
+    bounds::ServiceBounds,
     connection::https_client,
     error_body::error_message,
     events::{DONE, Events},
     response::ServiceResponse,
 };
 use super::{
-    BadProvider, Charge, CloudCredential, Document, ModelError, Object, Refusal, Service,
-    TransportError,
+    BadProvider, Charge, Document, ModelError, Object, Refusal, Service, TransportError,
     document::ReadError,
     object,
     observer::{ExchangeObserver, Redaction, SentRequest, without_secrets},
-    retry,
-    signin::SignIn,
 };
 use airlock_core::{secret::Secret, threads};
 use airlock_egress::https::{HttpsClient, HttpsError};
 use airlock_json::Caps;
 use airlock_strings::cut;
-
-/// Limits on the time and memory that a service may use.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct ServiceBounds {
-    /// Time limit for a connection, TLS included.
-    pub(super) connect: Duration,
-    /// Time limit for the whole response, streamed or not.
-    pub(super) answer: Duration,
-    /// Time limit for the first chunk of a stream.
-    pub(super) first_byte: Duration,
-    /// Time limit for the next bytes of a stream, comments included.
-    pub(super) idle: Duration,
-    /// Time limit for the list of models.
-    pub(super) list: Duration,
-    /// Maximum bytes of a response.
-    pub(super) answer_bytes: usize,
-    /// Maximum bytes of one event of a stream.
-    pub(super) event_bytes: usize,
-    /// Maximum memory of a parsed response, in bytes.
-    pub(super) answer_tree_bytes: usize,
-}
 
 /// Function that reads the text of a response.
 type ReadDocument = fn(String, &Caps, &Charge) -> Result<Document, ReadError>;
@@ -75,34 +72,23 @@ pub(super) struct Reading {
 
 /// Reading of a list of models. The largest that are known have 400 models and less than 1 MiB.
 pub(super) const LIST: Reading = Reading { text: 4 << 20, tree: 16 << 20, read: Document::read };
-/// Minimum length of a key that is redacted in responses, in bytes. Services on the own network have
-/// keys such as `x` or `none`, which occur in every response.
-const KEY_BYTES: usize = 8;
-/// Minimum length of a word of a configured header that is redacted in responses, in bytes. Shorter
-/// ones, such as the name of a beta feature, are no credentials.
-const SECRET_BYTES: usize = 16;
 /// Maximum number of access tokens that are redacted: two of each key that a provider may have.
 #[cfg(feature = "vertex")]
 const MAX_TOKENS: usize = 128;
 /// Name of the limit on the time to the first chunk, in the provider's settings.
 pub(super) const FIRST_BYTE: &str = "timeouts.first_byte";
-/// Headers whose values are no credentials. Their words may occur in every response.
-const PUBLIC_HEADERS: [&str; 8] = [
-    "accept",
-    "accept-language",
-    "user-agent",
-    "referer",
-    "http-referer",
-    "x-title",
-    "anthropic-beta",
-    "anthropic-version",
-];
-/// Headers that every request has, unless the operator configured others.
-const COMMON_HEADERS: [(HeaderName, &str); 3] = [
-    (header::ACCEPT, "*/*"),
-    (header::USER_AGENT, concat!("airlock/", env!("CARGO_PKG_VERSION"))),
-    (header::CONTENT_TYPE, "application/json"),
-];
+
+/// Adds a credential to requests.
+pub(super) trait SignIn: fmt::Debug + Send + Sync {
+    /// Signs a request in. Nothing of it changes afterwards. Fails if there is no credential.
+    fn sign<'a>(
+        &'a self,
+        client: &'a HttpClient,
+        head: &'a mut Parts,
+        body: &'a Bytes,
+    ) -> BoxFuture<'a, Result<(), ModelError>>;
+}
+
 /// A client of one service.
 #[derive(Debug)]
 pub(super) struct HttpClient {
@@ -139,23 +125,6 @@ struct ResponseBody {
     text: Vec<u8>,
     /// The memory of `text`.
     _held: Charge,
-}
-
-impl ServiceBounds {
-    /// Returns the bounds of a service.
-    pub(super) fn new(service: &Service) -> Self {
-        let timeouts = service.timeouts;
-        Self {
-            connect: timeouts.connect,
-            answer: timeouts.request,
-            first_byte: timeouts.first_byte,
-            idle: timeouts.idle,
-            list: Duration::from_secs(3),
-            answer_bytes: 16 << 20,
-            event_bytes: 4 << 20,
-            answer_tree_bytes: 64 << 20,
-        }
-    }
 }
 
 impl HttpClient {
@@ -228,7 +197,8 @@ impl HttpClient {
         observer: Option<&Arc<dyn ExchangeObserver>>,
     ) -> Result<ServiceResponse, ModelError> {
         let Outgoing { uri, headers, body, .. } = outgoing;
-        let sending = async {
+        // Pinned here, like the future below: a future that is handed on has its room once for each step.
+        let sending = pin!(async {
             let request = self.request(Method::POST, uri, headers, body, sign_in).await?;
             let Some(observer) = observer else {
                 return self.begin(request, uri, self.bounds.answer).await;
@@ -245,7 +215,7 @@ impl HttpClient {
             });
             let response = self.begin(request, uri, self.bounds.answer).await?;
             Ok(response.observed_by(observer.clone()))
-        };
+        });
         if !outgoing.is_streamed {
             return sending.await;
         }
@@ -292,7 +262,8 @@ impl HttpClient {
         uri: &Uri,
         limit: Duration,
     ) -> Result<ServiceResponse, ModelError> {
-        let begun = ServiceResponse::begin(self.http.send(request), uri, limit).await;
+        let sending = pin!(self.http.send(request));
+        let begun = ServiceResponse::begin(sending, uri, limit).await;
         begun.map_err(|error| self.trouble(error, uri))
     }
 
@@ -334,7 +305,7 @@ impl HttpClient {
         if status == StatusCode::PROXY_AUTHENTICATION_REQUIRED {
             return Err(ModelError::Proxy { provider: self.provider.clone() });
         }
-        let retry_after = retry::read(response.headers());
+        let retry_after = retry_after::read(response.headers());
         let is_text = is_text(&response);
         let mut body = self.read(response, reading.text, held.beside()).await?;
         let text = (is_text && !status.is_success()).then(|| self.excerpt(&body.text));
@@ -348,7 +319,7 @@ impl HttpClient {
         if !status.is_client_error() && !status.is_server_error() {
             return Err(self.bad_answer("a redirect"));
         }
-        let details = document.as_ref().map(Document::object).and_then(retry::read_details);
+        let details = document.as_ref().map(Document::object).and_then(retry_after::read_details);
         let retry_after = retry_after.or(details);
         let text = text.map(|text| object(json!({"message": text})));
         let error =
@@ -492,39 +463,6 @@ fn is_json(response: &ServiceResponse) -> bool {
     response.content_type().is_some_and(|found| found.eq_ignore_ascii_case("application/json"))
 }
 
-/// Parses the base URL of a service. Fails if it is not an HTTP URL, or has a user, a query or a
-/// fragment.
-pub(super) fn base_url(provider: &str, text: &str) -> Result<Url, BadProvider> {
-    let url = Url::parse(text).ok();
-    url.filter(|url| matches!(url.scheme(), "http" | "https") && is_plain(url)).ok_or_else(|| {
-        BadProvider::BaseUrl { provider: provider.to_owned(), base_url: text.to_owned() }
-    })
-}
-
-fn is_plain(url: &Url) -> bool {
-    url.username().is_empty()
-        && url.password().is_none()
-        && url.query().is_none()
-        && url.fragment().is_none()
-}
-
-/// Returns the URI of `path`, which may have a query, below a base URL.
-pub(super) fn below(base: &Url, path: &str) -> Uri {
-    let mut url = base.clone();
-    let (path, query) =
-        path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
-    url.set_query(query);
-    url.set_path(&format!("{}/{path}", base.path().trim_end_matches('/')));
-    // A URL of HTTP has only characters that a URI may have, and a host.
-    url.as_str().parse().expect("an HTTP URL is a URI")
-}
-
-/// Returns a URI without its query.
-fn without_query(uri: &Uri) -> String {
-    let uri = uri.to_string();
-    uri.split('?').next().unwrap_or_default().to_owned()
-}
-
 /// Returns the objects in the member `data` of a list that have an `id`.
 pub(super) fn listed(list: Document) -> Vec<Object> {
     let Some(Value::Array(data)) = list.into_object().shift_remove("data") else {
@@ -536,42 +474,6 @@ pub(super) fn listed(list: Document) -> Vec<Object> {
             _ => None,
         })
         .collect()
-}
-
-/// Returns the headers of every request: the common ones, and those that are configured.
-fn headers(provider: &str, service: &Service) -> Result<HeaderMap, BadProvider> {
-    let common = COMMON_HEADERS.into_iter();
-    let mut headers: HeaderMap =
-        common.map(|(name, value)| (name, HeaderValue::from_static(value))).collect();
-    for (name, value) in &service.headers {
-        let (name, value) = to_header(name, value).ok_or_else(|| BadProvider::Header {
-            provider: provider.to_owned(),
-            header: name.clone(),
-        })?;
-        headers.insert(name, value);
-    }
-    Ok(headers)
-}
-
-fn to_header(name: &str, value: &Secret) -> Option<(HeaderName, HeaderValue)> {
-    let name = name.parse().ok()?;
-    let mut value = HeaderValue::from_str(value.expose()).ok()?;
-    value.set_sensitive(true);
-    Some((name, value))
-}
-
-/// Returns the texts that are redacted: keys, and the words of headers that may be credentials.
-fn secrets(service: &Service) -> Arc<[Secret]> {
-    let of_clouds = service.keys.iter().filter_map(|key| key.cloud.as_ref());
-    let of_clouds = of_clouds.flat_map(CloudCredential::sent);
-    let keys = service.keys.iter().filter_map(|key| key.value.as_ref());
-    let keys = keys.chain(of_clouds).map(Secret::expose);
-    let headers = service.headers.iter();
-    let headers =
-        headers.filter(|(name, _)| !PUBLIC_HEADERS.contains(&name.to_lowercase().as_str()));
-    let words = headers.flat_map(|(_, value)| value.expose().split_whitespace());
-    let words = words.filter(|word| word.len() >= SECRET_BYTES);
-    keys.filter(|key| key.len() >= KEY_BYTES).chain(words).map(Secret::new).collect()
 }
 
 /// Returns whether a response is plain text. Pages of proxies, which are HTML, tell a caller nothing.

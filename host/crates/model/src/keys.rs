@@ -8,7 +8,7 @@ use std::{
 
 use uuid::Uuid;
 
-use super::{BadProvider, settings, signin::SignIn};
+use super::{BadProvider, http::SignIn, settings};
 
 /// The keys of one service.
 #[derive(Debug)]

@@ -14,11 +14,10 @@
 //! | `backend` | the interfaces of a provider and of the API of a service |
 //! | `service` | a client of one service: its API, its keys and its attempts |
 //! | `address` | the URIs of the operations of an API at each host |
-//! | `reach` | whether a service can be reached, without a credential |
 //! | `signin` | the credential of a request: the last step before it is sent |
 //! | `keys` | the keys that serve a model, and the choice among them by weight |
 //! | `retry` | the decision to repeat a request, and the wait before it |
-//! | `http` | exchanges over HTTP, bounded in time and memory |
+//! | `http` | exchanges over HTTP, bounded in time and memory; whether a service can be reached, without a credential |
 //! | `observer` | receives what one request exchanges, if the operator has asked for it |
 //! | `metrics` | times, tokens and errors of providers, for metrics |
 //! | `work` | whether a provider has begun a request, and the tokens of its response, for limits and records |
@@ -57,7 +56,6 @@ mod observer;
 mod openai;
 mod outline;
 mod prompt;
-mod reach;
 mod repair;
 mod reply;
 mod responses;
@@ -72,20 +70,18 @@ mod trace;
 mod translation;
 mod work;
 
-use serde_json::{Map, Value};
-
 pub use self::{
     backend::{Chunks, Response, Terms},
     chat_form::ChatForm,
     document::Document,
     error::SOON,
     error::{BadProvider, BadScript, ModelError, Refusal, TokenError, TransportError},
+    http::reach::{Unreached, reach},
     metrics::ModelMetrics,
     models::Models,
     observer::{ExchangeObserver, Redaction, SentRequest},
     prompt::Prompt,
     prompt::Unforced,
-    reach::{Unreached, reach},
     repair::{Calls, TooManyCalls},
     reply::ReplyChunk,
     route::Route,
@@ -96,8 +92,6 @@ pub use self::{
     source::{ModelFailure, ModelReply, ModelSource},
     work::ProviderWork,
 };
+pub use airlock_conversation::Object;
 pub use airlock_core::memory::{Charge, MemoryBudget, RequestMemory};
 pub use airlock_json::{object, weight::weight};
-
-/// A JSON object of the API, with its members in the order of its text.
-pub type Object = Map<String, Value>;

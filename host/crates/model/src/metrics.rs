@@ -3,21 +3,21 @@
 //! The values of labels are the names of configured providers, and of models: those that the configuration names, and
 //! of the others that have responded only so many of each provider, because callers choose them.
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Instant};
+mod collector;
+
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use arc_swap::ArcSwap;
-use prometheus_client::{
-    collector::Collector,
-    encoding::{DescriptorEncoder, EncodeMetric as _},
-    metrics::{MetricType, counter::Counter, histogram::Histogram},
-};
+use prometheus_client::metrics::{counter::Counter, histogram::Histogram};
 
-use super::{ModelError, Models, ReplyChunk, Response};
+pub use self::collector::ModelMetrics;
+use super::{ModelError, ReplyChunk};
 use airlock_core::model_control::TokenUsage;
 
-/// Maximum models of one provider that only callers name and that are measured apart. Those beyond are `other`.
+/// Maximum models of one provider that only callers name and that are measured apart: each is a set of time series. Those
+/// beyond are `other`.
 const MAX_MODELS: usize = 32;
-/// Longest name of a model that is shown, in bytes.
+/// Longest name of a model that is shown, in bytes: each of its time series repeats it.
 const MAX_NAME_BYTES: usize = 128;
 /// Upper bounds of the buckets in seconds, as the conventions have them. One more bucket has no bound.
 const BOUNDS_SECONDS: [f64; 14] =
@@ -118,28 +118,10 @@ impl ProviderMetrics {
         self.errors[at].inc();
     }
 
-    /// Observes a response of a model to a request that was begun at a time, until its end.
-    pub(super) fn observe<'a>(
-        self: &Arc<Self>,
-        model: ModelName<'_>,
-        began: Instant,
-        response: Response<'a>,
-    ) -> Response<'a> {
+    /// Begins to observe the response of a model to a request that was begun at a time.
+    pub(super) fn observe(self: &Arc<Self>, model: ModelName<'_>, began: Instant) -> ObservedReply {
         let times = self.times(model);
-        let mut observed =
-            ObservedReply { metrics: self.clone(), times, began, usage: None, has_ended: false };
-        match response {
-            Response::Whole(chunk) => {
-                observed.receive(&chunk);
-                observed.end(None);
-                Response::Whole(chunk)
-            }
-            Response::Chunks(chunks) => {
-                // Of a stream, the first chunk has arrived.
-                observed.times.first_chunks.observe(began.elapsed().as_secs_f64());
-                Response::Chunks(chunks.observed(observed))
-            }
-        }
+        ObservedReply { metrics: self.clone(), times, began, usage: None, has_ended: false }
     }
 
     fn times(&self, model: ModelName<'_>) -> Arc<ModelTimes> {
@@ -215,6 +197,11 @@ pub(super) struct ObservedReply {
 }
 
 impl ObservedReply {
+    /// Takes note that the first chunk of a stream has arrived.
+    pub(super) fn begin_stream(&self) {
+        self.times.first_chunks.observe(self.began.elapsed().as_secs_f64());
+    }
+
     /// Takes note of a part. A later count of tokens replaces an earlier one.
     pub(super) fn receive(&mut self, chunk: &ReplyChunk) {
         self.usage = chunk.tokens().or(self.usage);
@@ -251,105 +238,6 @@ fn bounded(tokens: u64) -> f64 {
     f64::from(u32::try_from(tokens).unwrap_or(u32::MAX))
 }
 
-/// Metrics of all providers, to be registered once.
-pub struct ModelMetrics(Box<dyn Fn() -> Arc<Models> + Send + Sync>);
-
-impl ModelMetrics {
-    /// Creates the metrics of the providers that `models` returns at each scrape.
-    pub fn new(models: impl Fn() -> Arc<Models> + Send + Sync + 'static) -> Self {
-        Self(Box::new(models))
-    }
-}
-
-/// The measurements of one model, with the names of its provider and its own.
-type ModelRow = (String, String, Arc<ModelTimes>);
-
-impl Collector for ModelMetrics {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let models = (self.0)();
-        let rows = rows(&models);
-        encode_times(&mut encoder, &rows)?;
-        encode_tokens(&mut encoder, &rows)?;
-        let name = "airlock_model_errors";
-        let help = "Requests to a provider that it did not respond to, or whose response was not complete.";
-        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for provider in &models.providers {
-            for (code, errors) in ERRORS.iter().zip(&provider.metrics.errors) {
-                let labels = [("provider", provider.name.as_str()), ("error_type", *code)];
-                errors.encode(family.encode_family(&labels)?)?;
-            }
-        }
-        let name = "airlock_model_retries";
-        let help = "Attempts of requests to a provider after one that failed.";
-        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for provider in &models.providers {
-            let labels = [("provider", provider.name.as_str())];
-            provider.metrics.retries.encode(family.encode_family(&labels)?)?;
-        }
-        let name = "airlock_model_fallbacks";
-        let help = "Requests that another model got because this provider had failed.";
-        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for provider in &models.providers {
-            let labels = [("provider", provider.name.as_str())];
-            provider.metrics.fallbacks.encode(family.encode_family(&labels)?)?;
-        }
-        Ok(())
-    }
-}
-
-fn rows(models: &Models) -> Vec<ModelRow> {
-    let mut rows = Vec::new();
-    for provider in &models.providers {
-        let metrics = &provider.metrics;
-        let known = metrics.models.load();
-        let known = known.iter().map(|(model, times)| (model.clone(), times.clone()));
-        let all = known.chain([(OTHER.to_owned(), metrics.other.clone())]);
-        rows.extend(all.map(|(model, times)| (provider.name.clone(), model, times)));
-    }
-    rows
-}
-
-fn encode_times(encoder: &mut DescriptorEncoder<'_>, rows: &[ModelRow]) -> fmt::Result {
-    let name = "gen_ai_client_operation_duration_seconds";
-    let help = "Time from a request to a provider to the end of its response.";
-    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
-    for (provider, model, times) in rows {
-        let labels = [("provider", provider.as_str()), ("gen_ai_request_model", model.as_str())];
-        times.durations.encode(family.encode_family(&labels)?)?;
-    }
-    let name = "gen_ai_client_operation_time_to_first_chunk_seconds";
-    let help = "Time from a request to a provider to the first chunk of a streamed response.";
-    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
-    for (provider, model, times) in rows {
-        let labels = [("provider", provider.as_str()), ("gen_ai_request_model", model.as_str())];
-        times.first_chunks.encode(family.encode_family(&labels)?)?;
-    }
-    Ok(())
-}
-
-fn encode_tokens(encoder: &mut DescriptorEncoder<'_>, rows: &[ModelRow]) -> fmt::Result {
-    let name = "gen_ai_client_token_usage";
-    let help = "Tokens of a request and of its response, if the provider tells them.";
-    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
-    for (provider, model, times) in rows {
-        for (kind, tokens) in [("input", &times.input), ("output", &times.output)] {
-            let labels = [
-                ("provider", provider.as_str()),
-                ("gen_ai_request_model", model.as_str()),
-                ("gen_ai_token_type", kind),
-            ];
-            tokens.encode(family.encode_family(&labels)?)?;
-        }
-    }
-    Ok(())
-}
-
-impl fmt::Debug for ModelMetrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ModelMetrics").finish_non_exhaustive()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -359,8 +247,9 @@ mod tests {
     }
 
     fn whole(metrics: &Arc<ProviderMetrics>, model: ModelName<'_>) {
-        let response = Response::Whole(ReplyChunk::default());
-        metrics.observe(model, Instant::now(), response);
+        let mut observed = metrics.observe(model, Instant::now());
+        observed.receive(&ReplyChunk::default());
+        observed.end(None);
     }
 
     #[test]
@@ -397,8 +286,9 @@ mod tests {
         whole(&metrics, called("m"));
         let cancelled = ERRORS.iter().position(|code| *code == CANCELLED).expect("it is counted");
         assert_eq!(metrics.errors[cancelled].get(), 0);
-        let chunks = super::super::Chunks::from(ReplyChunk::default());
-        drop(metrics.observe(called("m"), Instant::now(), Response::Chunks(chunks)));
+        let observed = metrics.observe(called("m"), Instant::now());
+        observed.begin_stream();
+        drop(observed);
         assert_eq!(metrics.errors[cancelled].get(), 1);
         metrics.begin().end();
         assert_eq!(metrics.errors[cancelled].get(), 1);

@@ -14,6 +14,7 @@ use super::{
     trace::AttemptSpan,
 };
 use airlock_core::{file_version::FileVersion, model_control::ModelControl};
+use airlock_json::raw;
 use airlock_telemetry::TraceFuture as _;
 
 /// Every configured provider.
@@ -210,11 +211,11 @@ impl Provider {
         unanswered.end();
         match attempted {
             Ok(response) => {
-                let model = prompt.model().unwrap_or_default();
+                let model = prompt.body.get("model").and_then(raw::string).unwrap_or_default();
                 let name = self.backend.name_of(&model);
                 let is_configured = self.named.contains(name);
                 let model = ModelName { name, is_configured };
-                Ok(self.metrics.observe(model, began, response))
+                Ok(response.observed(self.metrics.observe(model, began)))
             }
             Err(error) => {
                 self.metrics.fail(&error);
@@ -228,9 +229,9 @@ impl Provider {
             // It has a span for each attempt.
             return self.backend.respond(prompt, terms).await;
         }
-        let span = AttemptSpan::begin(&self.name, None, prompt, terms);
+        let span = AttemptSpan::begin(&self.name, None, prompt, terms.is_streamed);
         let attempted = self.backend.respond(prompt, terms).in_span(span.span()).await;
-        span.follow(attempted)
+        Response::traced(attempted, span)
     }
 }
 

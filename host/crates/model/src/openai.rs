@@ -17,15 +17,15 @@ use super::{
     backend::{Exchange, ModelFuture, ServiceApi},
     chat_reader::{ChatError, ChatReader},
     delta_stream::into_model_error,
-    http::{self as service, Events, HttpClient, LIST, Outgoing, ServiceResponse},
+    http::{
+        self as service, Events, HttpClient, LIST, Outgoing, ServiceResponse, SignIn, retry_after,
+    },
     prompt::{STREAM_OPTIONS, TargetApi},
-    retry,
-    signin::SignIn,
 };
 
 /// Time for which a model that has accepted the option for the usage is taken to accept it.
 const ACCEPTED_FOR: Duration = Duration::from_mins(10);
-/// Maximum number of models of which that is known, and length of their names in bytes.
+/// Maximum number of models of which that is known, and length of their names in bytes. Callers choose the names.
 const MAX_ACCEPTING: usize = 256;
 const MAX_MODEL_BYTES: usize = 128;
 
@@ -67,7 +67,7 @@ impl OpenAi {
         response: ServiceResponse,
         held: &Charge,
     ) -> Result<Document, ModelError> {
-        let retry_after = retry::read(response.headers());
+        let retry_after = retry_after::read(response.headers());
         let answer = client.receive_completion(response, error_of, held).await?;
         if answer.outlines().is_some() {
             return Ok(answer);

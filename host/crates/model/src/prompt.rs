@@ -12,7 +12,7 @@ use std::{
 use serde_json::Value;
 
 use self::choice::{allowed_by, is_for_any, unforced};
-use super::{Charge, translation};
+use super::Charge;
 use airlock_conversation::{Item, ItemPlace, Wire, chat, read::Untranslatable};
 use airlock_core::tool::Tool;
 use airlock_json::{RawObject, raw};
@@ -112,15 +112,6 @@ impl Prompt {
     pub fn keep_chat(&self, members: RawObject, is_anthropic: bool, held: Charge) {
         let api = if is_anthropic { TargetApi::AnthropicChat } else { TargetApi::Chat };
         self.translated(api).get_or_init(|| Arc::new(HeldMembers { members, _held: held }));
-    }
-
-    /// Returns the caller's members as those of a chat completion request; `None` if they have no form as one,
-    /// or if there is no memory for it.
-    pub async fn as_chat(&self, held: &Charge) -> Option<&RawObject> {
-        match self.translated.anthropic_chat.get() {
-            Some(translated) => Some(&translated.members),
-            None => translation::members(self, TargetApi::Chat, held).await.ok(),
-        }
     }
 
     /// Adds items to the finished rounds.
@@ -249,7 +240,8 @@ impl Prompt {
         members: &RawObject,
         set: &[(&str, Cow<'_, str>)],
     ) -> Result<Vec<u8>, Untranslatable> {
-        let mut out = Vec::with_capacity(members.text_len() + 2);
+        // The commas that are counted are one too many, and the braces are two.
+        let mut out = Vec::with_capacity(members.text_len() + 1);
         out.push(b'{');
         let kept = members.iter().filter(|(name, _)| set.iter().all(|(own, _)| own != name));
         for (name, text) in kept {

@@ -25,10 +25,9 @@ use super::{
     address::{Addresses, Operation},
     backend::{Exchange, ModelFuture, ServiceApi},
     delta_stream::{self, DeltaStream},
-    http::{self as service, Events, HttpClient, Outgoing, ServiceResponse},
+    http::{self as service, Events, HttpClient, Outgoing, ServiceResponse, SignIn},
     openai::OpenAi,
     prompt::TargetApi,
-    signin::SignIn,
     translation,
 };
 use airlock_conversation::responses::ReplyReader;

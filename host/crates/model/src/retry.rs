@@ -4,14 +4,14 @@
 //! could not be made, or the service reported that it is overloaded or failed. If the failure is
 //! about the key and there is another one, that is used.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::StatusCode;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use super::{
-    ModelError, Object,
+    ModelError,
     keys::{Key, Random, choose},
     settings::Retries,
 };
@@ -148,30 +148,6 @@ fn is_retryable(error: &ModelError) -> bool {
         }
         _ => false,
     }
-}
-
-/// Returns the wait that the `Retry-After` of a response asks for; `None` if it has none that is
-/// valid. Nothing else of the header reaches a caller.
-pub(super) fn read(headers: &HeaderMap) -> Option<Duration> {
-    headers.get(header::RETRY_AFTER).and_then(|value| parse(value, SystemTime::now()))
-}
-
-/// Returns the wait that the details of one of Google's errors ask for, in `google.rpc.RetryInfo`;
-/// `None` if they have none that is valid.
-pub(super) fn read_details(body: &Object) -> Option<Duration> {
-    let details = body.get("error")?.get("details")?.as_array()?;
-    let delay = details.iter().find_map(|detail| detail.get("retryDelay")?.as_str())?;
-    Duration::try_from_secs_f64(delay.strip_suffix('s')?.parse().ok()?).ok()
-}
-
-/// Reads seconds or a date.
-fn parse(value: &HeaderValue, now: SystemTime) -> Option<Duration> {
-    let text = value.to_str().ok()?.trim();
-    if let Ok(seconds) = text.parse() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let date = httpdate::parse_http_date(text).ok()?;
-    Some(date.duration_since(now).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use airlock_strings::{cut, with_causes};
 /// Member of a request that lists the models that are asked if the first one fails.
 const FALLBACKS: &str = "fallbacks";
 /// Members that the gateway reads, counts or sets.
-const READ: [&str; 10] = [
+static READ: [&str; 10] = [
     "model",
     "messages",
     "input",
@@ -245,8 +245,8 @@ impl<'a> Route<'a> {
 /// keys and limits permit, or write more than is reserved.
 fn check_names(body: &RawObject) -> Result<(), ModelError> {
     for (name, _) in body.iter() {
-        let meant = READ.into_iter().find(|read| *read != name && may_mean(name, read));
-        if let Some(meant) = meant {
+        let meant = READ.iter().find(|read| **read != name && may_mean(name, read));
+        if let Some(&meant) = meant {
             let found = cut(name.to_owned(), SHOWN_BYTES);
             return Err(ModelError::DisguisedMember { found, meant });
         }

@@ -71,7 +71,7 @@ const LAST_TOOL_RESULT: &str = "{{last_tool_result}}";
 const LAST_USER_MESSAGE: &str = "{{last_user_message}}";
 /// Name of a script's only model, for lists. A request may use any name.
 const MODEL: &str = "script";
-/// Maximum size of a script, in bytes.
+/// Maximum size of a script, in bytes: the file of the operator is read into memory.
 const MAX_SCRIPT_BYTES: u64 = 16 << 20;
 /// Maximum memory of a conversation as a tree, in bytes.
 const CAPS: Caps = Caps::memory(256 << 20);

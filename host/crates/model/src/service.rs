@@ -122,11 +122,11 @@ impl ServiceClient {
         let mut number = 0;
         loop {
             number += 1;
-            let span = AttemptSpan::begin(provider, Some(&self.traced), prompt, terms);
+            let span = AttemptSpan::begin(provider, Some(&self.traced), prompt, terms.is_streamed);
             let span = span.numbered(number);
             let attempting = self.attempt(api, &outgoing, attempts.key(), terms);
             let attempted = attempting.in_span(span.span()).await;
-            let error = match span.follow(attempted) {
+            let error = match Response::traced(attempted, span) {
                 Ok(response) => {
                     if outgoing.is_plain {
                         api.note_plain(prompt);

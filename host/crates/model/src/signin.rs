@@ -13,26 +13,17 @@ mod sigv4;
 use std::fmt;
 
 use bytes::Bytes;
-use futures_util::{FutureExt as _, future};
+use futures_util::{
+    FutureExt as _,
+    future::{self, BoxFuture},
+};
 use http::{HeaderName, HeaderValue, header, request::Parts};
 
 use super::{
-    BadProvider,
-    backend::ModelFuture,
-    http::HttpClient,
+    BadProvider, ModelError,
+    http::{HttpClient, SignIn},
     settings::{Api, CloudCredential, Hosting, Key, Service},
 };
-
-/// Adds a credential to requests.
-pub(super) trait SignIn: fmt::Debug + Send + Sync {
-    /// Signs a request in. Nothing of it changes afterwards. Fails if there is no credential.
-    fn sign<'a>(
-        &'a self,
-        client: &'a HttpClient,
-        head: &'a mut Parts,
-        body: &'a Bytes,
-    ) -> ModelFuture<'a, ()>;
-}
 
 /// A header that is the same for all requests.
 struct StaticHeader {
@@ -61,7 +52,7 @@ impl SignIn for StaticHeader {
         _: &'a HttpClient,
         head: &'a mut Parts,
         _: &'a Bytes,
-    ) -> ModelFuture<'a, ()> {
+    ) -> BoxFuture<'a, Result<(), ModelError>> {
         head.headers.insert(&self.name, self.value.clone());
         future::ready(Ok(())).boxed()
     }

@@ -30,7 +30,7 @@ use super::{
 use airlock_conversation::{Begin, CallInput, Conversation, Delta, FinishReason, Item, ToolCall};
 use airlock_strings::cut;
 
-/// The longest message of a failure that callers receive, in bytes.
+/// The longest message of a failure that callers receive, in bytes: an embedding program chooses it.
 const MAX_MESSAGE_BYTES: usize = 4 << 10;
 
 /// A model that the embedding program runs, or reaches in its own way.

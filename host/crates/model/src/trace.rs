@@ -6,7 +6,7 @@ use std::time::Instant;
 use url::Url;
 
 use super::{
-    Api, Hosting, ModelError, Object, Prompt, ReplyChunk, Response, Service, Terms,
+    Api, Hosting, ModelError, Object, Prompt, ReplyChunk, Service,
     document::{Document, choices, finish_reason},
 };
 use airlock_conversation::{Delta, FinishReason};
@@ -73,7 +73,7 @@ impl AttemptSpan {
         provider: &str,
         service: Option<&TracedService>,
         prompt: &Prompt,
-        terms: Terms<'_>,
+        is_streamed: bool,
     ) -> Self {
         let span =
             Span::client(|| format!("{} {}", names::CHAT, prompt.model().unwrap_or_default()));
@@ -84,7 +84,7 @@ impl AttemptSpan {
             span.set(names::GEN_AI_PROVIDER_NAME, vendor);
             span.set(names::AIRLOCK_PROVIDER, provider);
             span.set(names::GEN_AI_REQUEST_MODEL, prompt.model().unwrap_or_default());
-            span.set(names::GEN_AI_REQUEST_STREAM, terms.is_streamed);
+            span.set(names::GEN_AI_REQUEST_STREAM, is_streamed);
             if let Some((host, port)) = service.and_then(|service| service.address.as_ref()) {
                 span.set(names::SERVER_ADDRESS, host);
                 span.set(names::SERVER_PORT, *port);
@@ -94,7 +94,7 @@ impl AttemptSpan {
         Self {
             span,
             begun: Instant::now(),
-            is_streamed: terms.is_streamed,
+            is_streamed,
             has_first: false,
             has_model: false,
             ends: Vec::new(),
@@ -112,24 +112,11 @@ impl AttemptSpan {
         &self.span
     }
 
-    /// Follows the response to its end.
-    pub(super) fn follow(
-        mut self,
-        attempted: Result<Response<'_>, ModelError>,
-    ) -> Result<Response<'_>, ModelError> {
-        match &attempted {
-            _ if !self.span.is_recorded() => {}
-            Ok(Response::Chunks(_)) => {
-                return attempted.map(|response| response.traced(self));
-            }
-            Ok(Response::Whole(whole)) => {
-                self.has_first = true;
-                self.receive(whole);
-                self.end();
-            }
-            Err(error) => self.fail(error),
-        }
-        attempted
+    /// Takes note of a response that is whole, and ends.
+    pub(super) fn receive_whole(&mut self, whole: &ReplyChunk) {
+        self.has_first = true;
+        self.receive(whole);
+        self.end();
     }
 
     /// Takes note that the first chunk has arrived.
@@ -184,7 +171,7 @@ impl AttemptSpan {
     }
 
     /// Ends the span of an attempt that has failed. The provider's text is left out.
-    fn fail(&mut self, error: &ModelError) {
+    pub(super) fn fail(&mut self, error: &ModelError) {
         match error {
             ModelError::Refused { refusal, .. } | ModelError::Credential { refusal, .. } => {
                 self.span.fail(refusal.status.as_str(), "");

@@ -49,6 +49,17 @@ pub(super) enum ResponseError {
     },
 }
 
+impl Prompt {
+    /// Returns the caller's members as those of a chat completion request; `None` if they have no form as one,
+    /// or if there is no memory for it.
+    pub async fn as_chat(&self, held: &Charge) -> Option<&RawObject> {
+        match self.translated(TargetApi::AnthropicChat).get() {
+            Some(translated) => Some(&translated.members),
+            None => members(self, TargetApi::Chat, held).await.ok(),
+        }
+    }
+}
+
 impl Untranslated {
     /// Returns the failure of the request.
     pub(super) fn into_model_error(self, client: &HttpClient) -> ModelError {

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use http::{HeaderValue, Request, StatusCode, header};
 use serde_json::{Map, Value, json};
 use tokio::{sync::Semaphore, time::timeout};
 use tracing::info;
 
-use super::{OperatorApi, operator::RequestOperator};
+use super::{DryRunError, OperatorApi, operator::RequestOperator};
 use airlock_core::{
     act::{Act, ActKind, Actor},
     operator::Operator,
@@ -19,7 +18,7 @@ use airlock_http::{
     respond::{self, ApiError, Reply},
 };
 use airlock_ingress::RequestBody;
-use airlock_requests::{ChargeRefused, RequestCharge};
+use airlock_requests::RequestCharge;
 use airlock_strings::cut;
 
 /// Dry connections of a process at a time. Each may start a program.
@@ -31,30 +30,6 @@ const RETRY_SECONDS: u64 = 10;
 const RECORDED_BYTES: usize = 200;
 
 static PLACES: Semaphore = Semaphore::const_new(MAX_AT_ONCE);
-
-/// Connects to servers that are not configured. The server does not depend on the way they are connected.
-pub trait DryRuns: Send + Sync + 'static {
-    /// Connects to the server of an element of `mcp.client_configs` for at most `limit`, and describes what was found:
-    /// `state`, `tools`, `status`, `stderr` and `reason`. Each part of the description is charged before it is built.
-    /// Nothing is kept, also if the future is dropped.
-    fn connect<'a>(
-        &'a self,
-        element: Map<String, Value>,
-        limit: Duration,
-        charge: &'a RequestCharge,
-    ) -> BoxFuture<'a, Result<Value, DryRunError>>;
-}
-
-/// Error of a dry connection.
-#[derive(Debug, thiserror::Error)]
-pub enum DryRunError {
-    /// The element is not valid.
-    #[error("{0}")]
-    Element(String),
-    /// The description has no room in the memory of requests.
-    #[error(transparent)]
-    Memory(#[from] ChargeRefused),
-}
 
 /// Time for a connection.
 const LIMIT: Duration = Duration::from_mins(1);
@@ -144,6 +119,7 @@ mod tests {
 
     use super::*;
     use airlock_core::operator::Role;
+    use airlock_requests::ChargeRefused;
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_that_never_ends_is_dropped_at_the_deadline() {

@@ -1,17 +1,26 @@
 //! The parts of the gateway that operators use, and that live as long as it.
 
+mod logins;
+
 use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 use futures_util::future::{self, BoxFuture};
 use http::{Method, StatusCode};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::{
-    dry_run::DryRuns, event_bus::EventBus, live_calls::LiveCalls, operator_login::OperatorLogins,
-    replays::Replays,
+pub use self::logins::{
+    BegunLogin, OpenedSession, OperatorLoginRefusal, OperatorLogins, OperatorSession,
 };
+use super::{event_bus::EventBus, live_calls::LiveCalls};
 use airlock_agent::approvals::Approvals;
-use airlock_core::{door::Membership, operator::Operator, secret::Secret};
+use airlock_core::{
+    door::{Budget, Membership},
+    operator::Operator,
+    secret::Secret,
+};
+use airlock_requests::{ChargeRefused, RequestCharge};
+use airlock_scripts::runs::RunOutcome;
+use airlock_store::runs::StoredRun;
 
 /// Parts of the gateway that operators use, and that live as long as it.
 pub struct OperatorHooks {
@@ -158,6 +167,52 @@ pub enum NotAccepted {
     /// The lock file cannot be written, with the reason.
     #[error("nothing was accepted: {0}")]
     NotWritten(String),
+}
+
+/// Connects to servers that are not configured. The server does not depend on the way they are connected.
+pub trait DryRuns: Send + Sync + 'static {
+    /// Connects to the server of an element of `mcp.client_configs` for at most `limit`, and describes what was found:
+    /// `state`, `tools`, `status`, `stderr` and `reason`. Each part of the description is charged before it is built.
+    /// Nothing is kept, also if the future is dropped.
+    fn connect<'a>(
+        &'a self,
+        element: Map<String, Value>,
+        limit: Duration,
+        charge: &'a RequestCharge,
+    ) -> BoxFuture<'a, Result<Value, DryRunError>>;
+}
+
+/// Error of a dry connection.
+#[derive(Debug, thiserror::Error)]
+pub enum DryRunError {
+    /// The element is not valid.
+    #[error("{0}")]
+    Element(String),
+    /// The description has no room in the memory of requests.
+    #[error(transparent)]
+    Memory(#[from] ChargeRefused),
+}
+
+/// Replays runs. The server does not depend on the way scripts are run.
+pub trait Replays: Send + Sync + 'static {
+    /// Runs the script of a run with the answers of its journal, and returns its end. No tool is called. Dropping the
+    /// future stops the script.
+    fn replay(
+        &self,
+        stored: StoredRun,
+        budget: Budget,
+    ) -> BoxFuture<'_, Result<RunOutcome, NotReplayed>>;
+}
+
+/// Reason that a run was not replayed, as a message for the operator.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotReplayed {
+    /// Another run is being replayed.
+    #[error("another run is being replayed at this gateway; try again in a moment")]
+    Busy,
+    /// The script cannot be run.
+    #[error("the run cannot be replayed now: {0}")]
+    Failed(String),
 }
 
 /// The management API: who operates the gateway, and changes of its settings while it runs. The

@@ -44,17 +44,14 @@ pub mod upstreams;
 
 pub use self::{
     api::OperatorApi,
-    dry_run::{DryRunError, DryRuns},
     event_bus::{EventBus, Topic},
     hooks::{
-        DefinitionsToAccept, Management, ManagementRefusal, ManagementRequest, NotAccepted,
-        NotDone, NotReloaded, OperatorHooks, Reload, Upstreams,
+        BegunLogin, DefinitionsToAccept, DryRunError, DryRuns, Management, ManagementRefusal,
+        ManagementRequest, NotAccepted, NotDone, NotReloaded, NotReplayed, OpenedSession,
+        OperatorHooks, OperatorLoginRefusal, OperatorLogins, OperatorSession, Reload, Replays,
+        Upstreams,
     },
     live_calls::LiveCalls,
-    operator_login::{
-        BegunLogin, OpenedSession, OperatorLoginRefusal, OperatorLogins, OperatorSession,
-    },
-    replays::{NotReplayed, Replays},
     settings::{ConfiguredOperator, ManagementSettings, OidcRole, OidcSettings, OperatorSettings},
 };
 

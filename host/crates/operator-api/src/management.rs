@@ -6,9 +6,9 @@ use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 use serde_json::{Map, Value, json};
 
 use super::{
-    ManagementRefusal, ManagementRequest, OperatorApi,
+    ManagementRefusal, ManagementRequest, OperatorApi, OperatorSession,
     operator::{self, RequestOperator},
-    operator_login::{self, BrowserSession, OperatorSession},
+    operator_login::{self, BrowserSession},
 };
 use airlock_core::{
     operator::{Operator, Right},

@@ -1,44 +1,19 @@
 //! `POST /api/runs/{id}/replay`: runs the script of a run that has ended again, with the answers of its journal alone,
 //! and compares the ends.
 
-use futures_util::future::BoxFuture;
 use http::{HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
 use tracing::info;
 
-use super::{OperatorApi, operator::RequestOperator, operator_runs};
-use airlock_core::door::Budget;
+use super::{NotReplayed, OperatorApi, operator::RequestOperator, operator_runs};
 use airlock_http::respond::{self, ApiError, Reply};
 use airlock_requests::RequestCharge;
 use airlock_scripts::runs::{RunEnding, RunOutcome};
-use airlock_store::runs::StoredRun;
 
 /// Copies of the texts of a run while it is replayed: as stored, in the journal, and in the script.
 const COPIES: usize = 3;
 /// Time after which another attempt is worth it.
 const RETRY_SECONDS: u64 = 5;
-
-/// Replays runs. The server does not depend on the way scripts are run.
-pub trait Replays: Send + Sync + 'static {
-    /// Runs the script of a run with the answers of its journal, and returns its end. No tool is called. Dropping the
-    /// future stops the script.
-    fn replay(
-        &self,
-        stored: StoredRun,
-        budget: Budget,
-    ) -> BoxFuture<'_, Result<RunOutcome, NotReplayed>>;
-}
-
-/// Reason that a run was not replayed, as a message for the operator.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NotReplayed {
-    /// Another run is being replayed.
-    #[error("another run is being replayed at this gateway; try again in a moment")]
-    Busy,
-    /// The script cannot be run.
-    #[error("the run cannot be replayed now: {0}")]
-    Failed(String),
-}
 
 /// Handles a request of an operator who may replay runs. Fails if the operator does not see arguments, or if the run has
 /// no end that could be compared.

@@ -42,6 +42,7 @@ const AGENT: agent::Settings = agent::Settings {
     results_as_text: agent::ResultsAsText::Auto,
     approval: ApprovalChoice::Return,
     approval_wait: Duration::from_secs(30),
+    tool_mode: None,
 };
 
 pub(crate) fn settings() -> OperatorSettings {

@@ -174,6 +174,7 @@ async fn approval(
 ) -> Result<Result<Approved, String>, CallError> {
     let found = caller.view().find(&Origin::Operator, name);
     let entry = found.ok_or_else(|| CallError::not_found(name))?;
+    let sources = caller.context();
     let call = Call {
         entry,
         arguments: arguments.as_str(),
@@ -183,11 +184,12 @@ async fn approval(
         origin: Origin::Operator.name(),
         // The holder of the key has not asked for the call.
         is_for_operators: true,
+        sources: &sources,
     };
     let list: &Approvals = &api.hooks.approvals;
     match list.decision(&call, Duration::ZERO).await {
         ApprovalVerdict::Approved(decided_by) => {
-            Ok(Ok(Approved::new(entry, arguments.as_str(), decided_by)))
+            Ok(Ok(Approved::new(entry, arguments.as_str(), decided_by).with_sources(sources)))
         }
         ApprovalVerdict::Waiting(id) => Ok(Err(id)),
         ApprovalVerdict::Denied(reason) => {

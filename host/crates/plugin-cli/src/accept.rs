@@ -12,7 +12,8 @@ use airlock_core::tool::ClientName;
 use airlock_lock::FILE_NAME as LOCK_FILE;
 use airlock_plugin::{Configured, Consent};
 use airlock_terminal::{
-    confirm::confirm, outcome::Done, output, session::ConfigFile, signals::Signals, spinner,
+    confirm::confirm, outcome::CommandOutcome, output, session::ConfigFile, signals::Signals,
+    spinner,
 };
 
 /// Accept plugins as they are now
@@ -43,7 +44,7 @@ pub(super) struct PluginAcceptArgs {
     config: ConfigFile,
 }
 
-pub(super) async fn run(args: &PluginAcceptArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &PluginAcceptArgs) -> anyhow::Result<CommandOutcome> {
     let consent = args.consent.consent();
     ensure!(
         consent == Consent::default() || args.clients.len() == 1,
@@ -88,7 +89,7 @@ pub(super) async fn run(args: &PluginAcceptArgs) -> anyhow::Result<Done> {
             args.config.option()
         ));
     }
-    Ok(Done::Yes)
+    Ok(CommandOutcome::Success)
 }
 
 /// Returns the question about plugins that were shown.

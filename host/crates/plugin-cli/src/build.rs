@@ -13,19 +13,20 @@ use serde_json::json;
 
 pub(super) use self::transcript::Transcript;
 
-use airlock_authoring::{BuildProfile, Finished};
+use airlock_authoring::{BuildProfile, BuiltComponent};
 use airlock_strings::visible;
 use airlock_terminal::{
-    outcome::Done,
+    outcome::CommandOutcome,
     output::{self, Failure},
     signals::Signals,
     spinner,
 };
 
-/// Build a plugin from its sources
+/// Build a plugin or a guard from its sources
 ///
 /// Compiles the sources in a directory, asks the component for its tools in a sandbox that denies
-/// everything, and embeds the tools and `plugin.toml` in it. The files show the language:
+/// everything, and embeds the tools and `plugin.toml` in it. Of a guard, `plugin.toml` alone is
+/// embedded, and a guard that imports anything is refused. The files show the language:
 /// Cargo.toml for Rust, package.json for JavaScript and TypeScript, app.py and requirements.txt for
 /// Python. The compilers for JavaScript and Python are installed into the directory, once. Warnings
 /// and errors of the compiler are printed to standard error.
@@ -46,7 +47,7 @@ pub(super) struct BuildArgs {
     json: bool,
 }
 
-pub(super) async fn run(args: &BuildArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &BuildArgs) -> anyhow::Result<CommandOutcome> {
     let started = Instant::now();
     let mut signals = Signals::catch()?;
     let mut transcript = Transcript::new(args.json);
@@ -69,20 +70,20 @@ pub(super) async fn run(args: &BuildArgs) -> anyhow::Result<Done> {
             let error = Failure::from(&anyhow::Error::from(error));
             let output = transcript.outputs();
             output::document(&json!({"ok": false, "error": error, "output": output}))?;
-            return Ok(Done::No);
+            return Ok(CommandOutcome::Failure);
         }
         Err(error) => return Err(error.into()),
     }
-    Ok(Done::Yes)
+    Ok(CommandOutcome::Success)
 }
 
 fn report(
     args: &BuildArgs,
-    finished: &Finished,
+    finished: &BuiltComponent,
     transcript: &Transcript,
     elapsed: Duration,
 ) -> anyhow::Result<()> {
-    let Finished { file, bytes, metadata, findings } = finished;
+    let BuiltComponent { file, bytes, metadata, findings } = finished;
     if args.json {
         let tools: Vec<_> = metadata.tools.iter().map(|tool| &tool.name).collect();
         return output::document(&json!({

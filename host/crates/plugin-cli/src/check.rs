@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use airlock_authoring::{Check, CheckOutcome, Finding};
-use airlock_terminal::{outcome::Done, output, spinner};
+use airlock_terminal::{outcome::CommandOutcome, output, spinner};
 
-/// Check a plugin before you publish it
+/// Check a plugin or a guard before you publish it
 ///
 /// Prints a line for each check, and for each finding where it is and what to write. The component
 /// is compiled and asked for its tools with everything denied; the result must match the descriptors
 /// that its build embedded. With the plugin.toml of its sources beside it, findings have the line.
-/// Of a directory, plugin.toml is checked, and the component if it is built. The exit code is 1 if a
+/// A guard has to import nothing and to request nothing. Of a directory, plugin.toml is checked, and the component if it is built. The exit code is 1 if a
 /// check fails; a warning is not a failure.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  airlock plugin check\n  airlock plugin check weather.wasm")]
@@ -25,7 +25,7 @@ pub(super) struct PluginCheckArgs {
     json: bool,
 }
 
-pub(super) async fn run(args: &PluginCheckArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &PluginCheckArgs) -> anyhow::Result<CommandOutcome> {
     let checks = airlock_authoring::check(&args.file, &spinner::compiling).await?;
     let ok = checks.iter().all(|check| check.outcome != CheckOutcome::Fail);
     if args.json {

@@ -14,12 +14,12 @@ use anyhow::Context as _;
 use clap::error::ErrorKind;
 use serde_json::{Map, Value};
 
-use self::{build_uses::BuildUses, config::FreshBuild, watch::Sources};
+use self::{build_uses::BuildUses, config::FreshBuild, watch::PluginSources};
 use super::{build::Transcript, check, install::parse_setting};
-use airlock_authoring::{BuildProfile, Finished, build, install::GrantOption};
+use airlock_authoring::{BuildProfile, BuiltComponent, build, install::GrantOption};
 use airlock_core::door::Arguments;
 use airlock_terminal::{
-    outcome::Done,
+    outcome::CommandOutcome,
     output::{self, Failure},
     session::ConfigFile,
     signals::Signals,
@@ -71,7 +71,7 @@ pub(super) struct DevArgs {
     config: ConfigFile,
 }
 
-pub(super) async fn run(args: &DevArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &DevArgs) -> anyhow::Result<CommandOutcome> {
     check_calls(&args.call)?;
     let mut signals = Signals::catch()?;
     let settings = args.set.iter().map(|setting| parse_setting(setting));
@@ -79,7 +79,7 @@ pub(super) async fn run(args: &DevArgs) -> anyhow::Result<Done> {
         settings.collect::<Result<_, String>>().map_err(anyhow::Error::msg)?;
     // Stores of the plugin live as long as the command.
     let state = tempfile::tempdir().context("no temporary directory can be created")?;
-    let mut sources = Sources::read(&args.directory)?;
+    let mut sources = PluginSources::read(&args.directory)?;
     // A grant is the operator's consent to what the plugin requests now, and not to what a later
     // change of plugin.toml requests under the same name.
     let mut grants = &args.grants[..];
@@ -91,12 +91,12 @@ pub(super) async fn run(args: &DevArgs) -> anyhow::Result<Done> {
                     grants = &[];
                 }
             }
-            () = signals.next() => return Ok(Done::Yes),
+            () = signals.next() => return Ok(CommandOutcome::Success),
         }
         output::hint(&format!("waiting for a change in {}", args.directory.display()));
         tokio::select! {
             () = sources.changed() => {}
-            () = signals.next() => return Ok(Done::Yes),
+            () = signals.next() => return Ok(CommandOutcome::Success),
         }
     }
 }
@@ -125,7 +125,7 @@ async fn attempt(
     let profile = BuildProfile::Development;
     let finished =
         build(&args.directory, None, profile, &mut transcript, &spinner::compiling).await?;
-    let Finished { file, .. } = &finished;
+    let BuiltComponent { file, .. } = &finished;
     output::line(&format!("built {}", file.display()))?;
     for line in check::faults(file).await? {
         output::line(&line)?;

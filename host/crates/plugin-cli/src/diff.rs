@@ -8,7 +8,7 @@ use super::{
 };
 use airlock_authoring::install::{AcceptedPlugins, ComparedPlugin, Obstacle};
 use airlock_config::Config;
-use airlock_terminal::{outcome::Done, output, session::ConfigFile, spinner};
+use airlock_terminal::{outcome::CommandOutcome, output, session::ConfigFile, spinner};
 
 /// Show what has changed of plugins since they were accepted
 ///
@@ -27,7 +27,7 @@ pub(super) struct PluginDiffArgs {
     json: bool,
 }
 
-pub(super) async fn run(args: &PluginDiffArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &PluginDiffArgs) -> anyhow::Result<CommandOutcome> {
     let config = Config::load(&args.config.path)?;
     let accepted = AcceptedPlugins::read(&config.clients, &args.config.path)?;
     let mut plugins = Vec::new();

@@ -15,7 +15,7 @@ use airlock_authoring::Component;
 use airlock_core::tool::ToolDefinition;
 use airlock_plugin::RequestSummary;
 use airlock_strings::visible_line;
-use airlock_terminal::{outcome::Done, output};
+use airlock_terminal::{outcome::CommandOutcome, output};
 
 /// Name of an index in its directory.
 pub(super) const INDEX_FILE: &str = "index.json";
@@ -34,7 +34,7 @@ pub(super) struct IndexArgs {
     directory: PathBuf,
 }
 
-pub(super) async fn run(args: &IndexArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &IndexArgs) -> anyhow::Result<CommandOutcome> {
     let directory = &args.directory;
     let mut plugins = Vec::new();
     for file in components(directory)? {
@@ -47,7 +47,7 @@ pub(super) async fn run(args: &IndexArgs) -> anyhow::Result<Done> {
     fs::write(&path, json + "\n")
         .with_context(|| format!("{} cannot be written", path.display()))?;
     output::line(&format!("wrote {} (plugins: {})", path.display(), index.plugins.len()))?;
-    Ok(Done::Yes)
+    Ok(CommandOutcome::Success)
 }
 
 /// Returns the names of the components in a directory, sorted.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
-use airlock_authoring::{Compiled, Component, example};
+use airlock_authoring::{CompiledComponent, Component, example};
 use airlock_core::{
     tool::{Annotations, ToolDefinition},
     units::{Size, Span},
@@ -12,7 +12,7 @@ use airlock_core::{
 use airlock_plugin::{Manifest, Metadata, RequestSummary, requested_limits};
 use airlock_sandbox as sandbox;
 use airlock_strings::{visible, visible_line};
-use airlock_terminal::{outcome::Done, output, record::millis, spinner};
+use airlock_terminal::{outcome::CommandOutcome, output, record::millis, spinner};
 
 /// Show what a plugin is and what it requests
 ///
@@ -30,7 +30,7 @@ pub(super) struct InspectArgs {
     json: bool,
 }
 
-pub(super) async fn run(args: &InspectArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &InspectArgs) -> anyhow::Result<CommandOutcome> {
     let mut component = Component::read(&args.file).await?;
     let compiled = component.compile(&spinner::compiling).await?;
     component.learn(&compiled).await?;
@@ -39,10 +39,10 @@ pub(super) async fn run(args: &InspectArgs) -> anyhow::Result<Done> {
     } else {
         output::line(&text(&component, &compiled)?)?;
     }
-    Ok(Done::Yes)
+    Ok(CommandOutcome::Success)
 }
 
-fn document(component: &Component, compiled: &Compiled) -> anyhow::Result<Value> {
+fn document(component: &Component, compiled: &CompiledComponent) -> anyhow::Result<Value> {
     let metadata = &component.metadata;
     let manifest = metadata.manifest.as_ref();
     Ok(json!({
@@ -70,7 +70,7 @@ fn document(component: &Component, compiled: &Compiled) -> anyhow::Result<Value>
     }))
 }
 
-fn text(component: &Component, compiled: &Compiled) -> anyhow::Result<String> {
+fn text(component: &Component, compiled: &CompiledComponent) -> anyhow::Result<String> {
     let metadata = &component.metadata;
     let mut lines = head(component, compiled)?;
     lines.extend(facts(metadata));
@@ -84,7 +84,7 @@ fn text(component: &Component, compiled: &Compiled) -> anyhow::Result<String> {
     Ok(lines.join("\n"))
 }
 
-fn head(component: &Component, compiled: &Compiled) -> anyhow::Result<Vec<String>> {
+fn head(component: &Component, compiled: &CompiledComponent) -> anyhow::Result<Vec<String>> {
     let metadata = &component.metadata;
     let file = visible_line(&component.path.display().to_string());
     let mut lines = match &metadata.manifest {

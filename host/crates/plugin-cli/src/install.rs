@@ -26,13 +26,13 @@ use airlock_core::tool::{ClientName, ToolName};
 use airlock_plugin::RequestSummary;
 use airlock_strings::{visible, visible_line};
 use airlock_terminal::{
-    outcome::Done,
+    outcome::CommandOutcome,
     output::{self, quoted},
     session::ConfigFile,
     spinner,
 };
 
-pub(super) async fn run(args: &InstallArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &InstallArgs) -> anyhow::Result<CommandOutcome> {
     let publishers = ConfigDocument::open(&args.config.path)?.config()?.publishers;
     let place = ComponentPlace::parse(&args.file)?;
     let (mut component, file) = place.read(&args.network).await?;
@@ -67,7 +67,7 @@ pub(super) async fn run(args: &InstallArgs) -> anyhow::Result<Done> {
         output::hint(&note);
     }
     show_next(args, &component, &name, &plan.undescribed)?;
-    Ok(Done::Yes)
+    Ok(CommandOutcome::Success)
 }
 
 async fn open<'c>(

@@ -24,7 +24,7 @@ mod store;
 mod upgrade;
 
 pub use self::consent::accept_command;
-use airlock_terminal::{outcome::Done, session::ConfigOfGroup};
+use airlock_terminal::{outcome::CommandOutcome, session::ConfigOfGroup};
 
 /// Write, build, inspect, publish, install and accept plugins
 ///
@@ -63,7 +63,7 @@ enum PluginCommand {
 }
 
 /// Runs the command that the arguments name.
-pub async fn run(args: &PluginArgs) -> anyhow::Result<Done> {
+pub async fn run(args: &PluginArgs) -> anyhow::Result<CommandOutcome> {
     match &args.command {
         PluginCommand::New(args) => new::run(args),
         PluginCommand::Build(args) => build::run(args).await,

@@ -3,20 +3,32 @@
 use std::path::Path;
 
 use airlock_authoring::{PluginName, Template};
-use airlock_terminal::{outcome::Done, output};
+use airlock_terminal::{outcome::CommandOutcome, output};
 
-/// Start a plugin
+/// Start a plugin or a guard
 ///
 /// Writes a directory with everything that a plugin with one tool needs: its source, `plugin.toml`,
-/// a README with the next steps, and the SDK of its language.
+/// a README with the next steps, and the SDK of its language. With `--guard`, it is a guard, which
+/// decides about the calls of all tools. Guards are written in Rust.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  airlock plugin new weather --lang python")]
+#[command(
+    after_help = "Examples:\n  airlock plugin new weather --lang python\n  airlock plugin new --guard own-domain"
+)]
 pub(super) struct NewArgs {
     /// Its name and that of the directory: `[a-z][a-z0-9-]*`, at most 32 characters.
     name: PluginName,
     /// Its programming language.
-    #[arg(long, value_enum, value_name = "LANGUAGE")]
-    lang: Lang,
+    #[arg(
+        long,
+        value_enum,
+        value_name = "LANGUAGE",
+        required_unless_present = "guard",
+        conflicts_with = "guard"
+    )]
+    lang: Option<Lang>,
+    /// Start a guard, in Rust.
+    #[arg(long)]
+    guard: bool,
 }
 
 /// Programming language of a new plugin.
@@ -45,9 +57,10 @@ impl From<Lang> for Template {
     }
 }
 
-pub(super) fn run(args: &NewArgs) -> anyhow::Result<Done> {
-    let NewArgs { name, lang } = args;
-    let template = Template::from(*lang);
+pub(super) fn run(args: &NewArgs) -> anyhow::Result<CommandOutcome> {
+    let NewArgs { name, lang, guard } = args;
+    let Some(lang) = lang.filter(|_| !guard) else { return write_guard(name) };
+    let template = Template::from(lang);
     template.write(name, Path::new(name.as_str()))?;
     output::line(&format!(
         "{name}/ is a plugin in {template} with one tool, `get_weather`. Next:\n"
@@ -62,7 +75,23 @@ pub(super) fn run(args: &NewArgs) -> anyhow::Result<Done> {
         ))?;
     }
     output::line(WHILE_WRITING)?;
-    Ok(Done::Yes)
+    Ok(CommandOutcome::Success)
+}
+
+/// Writes a guard.
+fn write_guard(name: &PluginName) -> anyhow::Result<CommandOutcome> {
+    Template::Guard.write(name, Path::new(name.as_str()))?;
+    output::line(&format!(
+        "{name}/ is a guard in Rust, which denies mail to other domains. Next:\n"
+    ))?;
+    let enter = format!("cd {name}");
+    for line in [enter.as_str(), "cargo test", "airlock plugin build", "airlock plugin check"] {
+        output::line(&format!("  {line}"))?;
+    }
+    output::line(&format!(
+        "\nThen add it to `guards` in the configuration, as {name}/README.md shows."
+    ))?;
+    Ok(CommandOutcome::Success)
 }
 
 const WHILE_WRITING: &str = "

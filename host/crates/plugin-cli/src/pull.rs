@@ -11,7 +11,7 @@ use anyhow::{Context as _, bail};
 use super::place::{ComponentPlace, NetworkOptions, show_origin};
 use airlock_authoring::write_signature;
 use airlock_registry::Reference;
-use airlock_terminal::{outcome::Done, output};
+use airlock_terminal::{outcome::CommandOutcome, output};
 
 /// Pull a plugin from a registry
 ///
@@ -33,7 +33,7 @@ pub(super) struct PullArgs {
     network: NetworkOptions,
 }
 
-pub(super) async fn run(args: &PullArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &PullArgs) -> anyhow::Result<CommandOutcome> {
     let place = ComponentPlace::Artifact(args.reference.clone());
     let (component, _) = place.read(&args.network).await?;
     let file = args.output.clone().unwrap_or_else(|| component.path.clone());
@@ -41,7 +41,7 @@ pub(super) async fn run(args: &PullArgs) -> anyhow::Result<Done> {
     write_signature(&file, component.origin.signature.as_deref())?;
     show_origin(&component.origin)?;
     output::line(&format!("wrote {}", file.display()))?;
-    Ok(Done::Yes)
+    Ok(CommandOutcome::Success)
 }
 
 /// Writes a file that does not exist yet.

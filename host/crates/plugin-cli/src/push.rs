@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use super::place::NetworkOptions;
 use airlock_authoring::{Component, signature_path};
 use airlock_registry::{Artifact, Reference};
-use airlock_terminal::{outcome::Done, output, spinner::Spinner};
+use airlock_terminal::{outcome::CommandOutcome, output, spinner::Spinner};
 
 /// Push a plugin to a registry
 ///
@@ -28,7 +28,7 @@ pub(super) struct PushArgs {
     network: NetworkOptions,
 }
 
-pub(super) async fn run(args: &PushArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &PushArgs) -> anyhow::Result<CommandOutcome> {
     let PushArgs { file, reference, network } = args;
     anyhow::ensure!(
         reference.is_tag(),
@@ -54,5 +54,5 @@ pub(super) async fn run(args: &PushArgs) -> anyhow::Result<Done> {
         Some(_) => format!("with the signature in {}", beside.display()),
         None => format!("not signed: there is no {}", beside.display()),
     });
-    Ok(Done::Yes)
+    Ok(CommandOutcome::Success)
 }

@@ -16,7 +16,7 @@ use super::{
 use airlock_core::regular_file;
 use airlock_registry::Downloads;
 use airlock_strings::visible_line;
-use airlock_terminal::{outcome::Done, output, spinner::Spinner};
+use airlock_terminal::{outcome::CommandOutcome, output, spinner::Spinner};
 
 /// Maximum size of an index, in bytes: thousands of plugins.
 const MAX_INDEX_BYTES: u64 = 16 << 20;
@@ -44,20 +44,20 @@ pub(super) struct SearchArgs {
     network: NetworkOptions,
 }
 
-pub(super) async fn run(args: &SearchArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &SearchArgs) -> anyhow::Result<CommandOutcome> {
     let place = IndexPlace::parse(&args.index)?;
     let index = place.read(&args.network).await?;
     let found = index.find(&args.words);
     if args.json {
         let plugins: Vec<_> = found.iter().map(|plugin| document(plugin, &place)).collect();
         output::visible_document(&json!({"plugins": plugins}))?;
-        return Ok(Done::Yes);
+        return Ok(CommandOutcome::Success);
     }
     if found.is_empty() {
         output::hint("no plugin of the index contains every word");
     }
     found.iter().try_for_each(|plugin| output::line(&text(plugin, &place)))?;
-    Ok(Done::Yes)
+    Ok(CommandOutcome::Success)
 }
 
 fn document(plugin: &IndexedPlugin, place: &IndexPlace) -> Value {

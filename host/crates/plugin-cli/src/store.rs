@@ -9,7 +9,7 @@ use airlock_store::{
     kv::{self, Holder, Usage},
 };
 use airlock_strings::visible_line;
-use airlock_terminal::{outcome::Done, output, session::ConfigFile};
+use airlock_terminal::{outcome::CommandOutcome, output, session::ConfigFile};
 
 /// Length of the part of a scope that names it, in bytes.
 const SHOWN_BYTES: usize = 6;
@@ -51,11 +51,11 @@ pub(super) struct StoreArgs {
     json: bool,
 }
 
-pub(super) async fn run(args: &StoreArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &StoreArgs) -> anyhow::Result<CommandOutcome> {
     let config = args.config.load_merged().await?;
     let settings = config.store_settings()?;
     let usage = tokio::task::spawn_blocking(move || kv::usage(&settings)).await??;
-    let stores = Stores { keys: &config.keys, usage };
+    let stores = KeyValueStores { keys: &config.keys, usage };
     let (Some(plugin), Some(store)) = (&args.plugin, &args.store) else {
         return stores.list(args.json);
     };
@@ -81,17 +81,17 @@ pub(super) async fn run(args: &StoreArgs) -> anyhow::Result<Done> {
             format!("{plugin}: {store} with {entries} entries now belongs to {}", stores.name(to))
         }
     })?;
-    Ok(Done::Yes)
+    Ok(CommandOutcome::Success)
 }
 
 /// The stores of a database, and the keys that name their holders.
-struct Stores<'k> {
+struct KeyValueStores<'k> {
     keys: &'k Keys,
     usage: Vec<Usage>,
 }
 
-impl Stores<'_> {
-    fn list(&self, as_json: bool) -> anyhow::Result<Done> {
+impl KeyValueStores<'_> {
+    fn list(&self, as_json: bool) -> anyhow::Result<CommandOutcome> {
         if as_json {
             let stores: Vec<_> = self.usage.iter().map(|usage| self.document(usage)).collect();
             output::document(&json!({"ok": true, "stores": stores}))?;
@@ -106,7 +106,7 @@ impl Stores<'_> {
                 format!("{}  {}  {holder}  {entries} entries  {bytes}", usage.plugin, usage.name);
             output::line(&visible_line(&line))?;
         }
-        Ok(Done::Yes)
+        Ok(CommandOutcome::Success)
     }
 
     fn document(&self, usage: &Usage) -> Value {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use airlock_authoring::SdkCopy;
-use airlock_terminal::{outcome::Done, output};
+use airlock_terminal::{outcome::CommandOutcome, output};
 
 /// Replace the SDK that a plugin carries by that of this airlock
 ///
@@ -18,11 +18,11 @@ pub(super) struct UpgradeArgs {
     directory: PathBuf,
 }
 
-pub(super) fn run(args: &UpgradeArgs) -> anyhow::Result<Done> {
+pub(super) fn run(args: &UpgradeArgs) -> anyhow::Result<CommandOutcome> {
     for copy in SdkCopy::find(&args.directory)? {
         let is_replaced = copy.upgrade()?;
         let state = if is_replaced { "replaced" } else { "is that of this airlock already" };
         output::line(&format!("{}/: {state}", copy.name()))?;
     }
-    Ok(Done::Yes)
+    Ok(CommandOutcome::Success)
 }

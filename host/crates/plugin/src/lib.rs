@@ -10,9 +10,11 @@
 //! [`Plugins`] loads what these documents permit, and loads it again when a file has changed.
 
 mod component;
+mod configure;
 mod consent;
 mod drift;
 mod entries;
+mod error;
 mod grant;
 mod hidden;
 mod lines;
@@ -25,14 +27,16 @@ mod profile;
 mod publisher;
 mod requested;
 mod rights;
+mod settings;
 mod unassigned;
 mod watch;
 
 pub use self::{
     component::{ComponentSource, read_component},
+    configure::Reconfigured,
     consent::Consent,
     drift::{Change, Drift, Widening},
-    entries::Reconfigured,
+    error::{PluginError, Widened},
     grant::{FilesGrant, Grant, HttpGrant, KvGrant, PartialQuota, SecretGrant},
     load::InspectError,
     manifest::{
@@ -41,21 +45,13 @@ pub use self::{
         SecretRequest, SlotRequest, SwitchRequest, ToolEffects, ToolsRequest,
     },
     metadata::{Metadata, MetadataError},
-    plugins::{Configured, PluginError, Plugins, Reloaded, Resources, Widened},
+    plugins::{Plugins, Reloaded, Resources},
     profile::Profile,
     publisher::{BadPublisherKey, MAX_SIGNATURE_BYTES, PublisherKey, Publishers, SignatureError},
     requested::{RequestSummary, requested_limits},
     rights::{ReadSecret, Reason, Refusal, Rights},
+    settings::{Configured, Settings},
     unassigned::{StoreError, UnassignedStore},
 };
 pub use airlock_compile::{CompileHook, compiling};
 pub use airlock_sandbox::{DeclaredEffect, Effect};
-
-/// Settings of one plugin.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
-    /// The component.
-    pub component: ComponentSource,
-    /// The operator's grant.
-    pub grant: Grant,
-}

@@ -7,10 +7,11 @@ use tokio::time::timeout;
 use tracing::{info, warn};
 
 use super::{
-    Grant, Manifest, Metadata, PluginError, Plugins, Rights, compiling, component::ComponentSource,
-    entries::PluginSpec, hidden, plugins::PluginsState, unassigned,
+    ComponentSource, Grant, Manifest, Metadata, PluginError, Plugins, Rights, entries::PluginSpec,
+    hidden, plugins::PluginsState, unassigned,
 };
 use airlock_catalog::{report_dropped, report_unchecked};
+use airlock_compile::compiling;
 use airlock_core::tool::{ClientName, ToolDefinition};
 use airlock_egress::Egress;
 use airlock_lock::Pin;

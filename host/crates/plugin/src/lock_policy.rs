@@ -5,7 +5,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use super::{Change, Drift, Grant, Metadata, PluginError, Publishers, plugins::Widened};
+use super::{Change, Drift, Grant, Metadata, PluginError, Publishers, Widened};
 use airlock_core::tool::{ClientName, Policy};
 use airlock_lock::{Lock, LockError, Pin};
 

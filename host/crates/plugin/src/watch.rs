@@ -6,16 +6,9 @@ use std::collections::BTreeMap;
 
 use tokio::time::Instant;
 
-use super::{Plugins, Settings};
+use super::{Plugins, Settings, entries::FilesVersion};
 use airlock_core::tool::ClientName;
-use airlock_lock::{FileVersion, WATCH_PERIOD, file_version};
-
-/// Version of the files that a plugin depends on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct FilesVersion {
-    component: Option<FileVersion>,
-    lock: Option<FileVersion>,
-}
+use airlock_lock::{WATCH_PERIOD, file_version};
 
 impl Plugins {
     /// Reloads changed plugins. Never completes; dropping the future stops it, also while a plugin is

@@ -18,6 +18,7 @@ use crate::{
     guard::{self, Guard},
     platform::{self, ExitNotice, Reach},
     tag,
+    usage::ProcessUsage,
 };
 
 /// Time limit for killing what is left of a child, and for reaping it.
@@ -41,15 +42,6 @@ pub struct Exit {
     pub status: Option<ExitStatus>,
     /// True if it exited before it was sent a signal.
     pub before_signal: bool,
-}
-
-/// Resources that a process uses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ProcessUsage {
-    /// Resident memory, in bytes. What processes share counts for each of them.
-    pub memory_bytes: u64,
-    /// CPU time since its start, with that of its children that have ended.
-    pub cpu: Duration,
 }
 
 /// A running child with all processes that it has started. Dropping it kills them.

@@ -2,8 +2,6 @@
 
 use std::{ffi::OsString, fmt, path::PathBuf, time::Duration};
 
-use crate::platform;
-
 /// Settings of a child.
 #[derive(Default)]
 pub struct Command {
@@ -56,23 +54,6 @@ pub enum NetworkIsolation {
     WithoutAbstractSockets,
     /// The kernel cannot refuse sockets: no child with [`Network::None`] starts.
     Unavailable,
-}
-
-impl NetworkIsolation {
-    /// Returns the coverage on this machine.
-    pub fn detect() -> Self {
-        platform::network_isolation()
-    }
-}
-
-/// Returns whether this machine can confine a child to paths: Linux 5.13 or later, with Landlock turned on.
-pub fn can_confine_paths() -> bool {
-    platform::can_confine_paths()
-}
-
-/// Returns the directory of this process's own cgroup of version 2; `None` if the system has none.
-pub fn own_cgroup() -> Option<PathBuf> {
-    platform::own_cgroup()
 }
 
 /// Bounds on the resources of a child (`setrlimit`). Each process that the child starts inherits

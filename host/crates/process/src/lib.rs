@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `command` | settings of a child: program, environment, directory, limits, confinement |
 //! | `child` | a running child: its pipes, its exit, how it is stopped |
+//! | `machine` | the means of this machine to confine a child |
+//! | `usage` | resources that a process uses |
 //! | `guard` | the thread that forks a child and outlives it |
 //! | `tag` | an environment variable by which the processes of a child are found again |
 //! | `linux` | everything that only Linux offers: Landlock, seccomp, cgroups, pidfds, `/proc` |
@@ -19,11 +21,13 @@ mod error;
 mod guard;
 #[cfg(target_os = "linux")]
 mod linux;
+mod machine;
 #[cfg(not(target_os = "linux"))]
 mod portable;
 mod tag;
 #[cfg(test)]
 mod tests;
+mod usage;
 
 #[cfg(target_os = "linux")]
 use self::linux as platform;
@@ -44,11 +48,10 @@ pub fn own_usage() -> Option<ProcessUsage> {
 }
 
 pub use self::{
-    child::{Child, Exit, Pipes, ProcessUsage},
-    command::{
-        Command, Confinement, Network, NetworkIsolation, ProcessLimits, can_confine_paths,
-        own_cgroup,
-    },
+    child::{Child, Exit, Pipes},
+    command::{Command, Confinement, Network, NetworkIsolation, ProcessLimits},
     error::SpawnError,
+    machine::{can_confine_paths, own_cgroup},
     tag::VARIABLE,
+    usage::ProcessUsage,
 };

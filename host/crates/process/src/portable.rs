@@ -3,10 +3,10 @@
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::{
-    child::ProcessUsage,
     command::{Command, Network, NetworkIsolation},
     error::SpawnError,
     tag::Tag,
+    usage::ProcessUsage,
 };
 
 pub(crate) struct Reach {

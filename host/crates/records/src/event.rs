@@ -9,9 +9,9 @@ use crate::commitment::Salts;
 use airlock_core::{
     act::Act,
     door::{Admitted, Arguments, CallId, Membership, Permission, Refusal},
-    model_control::TokenUsage,
+    model_control::{TokenUsage, ToolTokens},
     tenant::Tenant,
-    tool::{CallError, HostCode, Tool, ToolOutput, Trust},
+    tool::{CallError, GuardAct, HostCode, SourceSet, Tool, ToolOutput, Trust},
 };
 use airlock_store::call_log::CallStatus;
 use airlock_strings::cut;
@@ -22,6 +22,8 @@ use uuid::Uuid;
 const EVENT_BYTES: usize = 1_024;
 /// Longest text of a caller, a tool or a provider in a record, in bytes.
 pub(crate) const MAX_TEXT_BYTES: usize = 256;
+/// Most sources in a record. Their names take less than 7 KB.
+const MAX_SOURCES: usize = 100;
 
 /// An event. Everything that is recorded is one.
 pub(crate) enum RecordEvent {
@@ -57,13 +59,17 @@ pub(crate) struct CallFacts {
     pub(crate) permission: Permission,
     /// The operators or the key that have approved it; `None` if it needed no approval, or if its run has it.
     pub(crate) decided_by: Option<ShortText>,
+    /// Decisions of guards before the call that have changed something.
+    pub(crate) guards: Vec<GuardAct>,
+    /// Sources of untrusted content that the author of the call had read before.
+    pub(crate) sources: SourceSet,
     pub(crate) has_effects: bool,
     /// Set by the first writer. `None` inside if there were no random numbers.
-    committed: OnceLock<Option<Committed>>,
+    committed: OnceLock<Option<CallCommitment>>,
 }
 
 /// The salts of a call, and the commitment to its arguments.
-pub(crate) struct Committed {
+pub(crate) struct CallCommitment {
     pub(crate) salts: Salts,
     pub(crate) arguments: [u8; 32],
 }
@@ -82,6 +88,8 @@ pub(crate) struct CallEnd {
     /// Memory that the guest had, in bytes.
     pub(crate) memory_bytes: Option<u64>,
     pub(crate) run: Option<ShortText>,
+    /// All decisions of guards that have changed something.
+    pub(crate) guards: Vec<GuardAct>,
     /// `None` if there is none, or if it has no room.
     pub(crate) result: Option<Arc<CallResult>>,
 }
@@ -129,6 +137,10 @@ pub(crate) struct RefusedCall {
     pub(crate) name: ShortText,
     pub(crate) client: Option<ShortText>,
     pub(crate) code: CallCode,
+    /// Decisions of guards that have changed something: at the end, the one that refused the call.
+    pub(crate) guards: Vec<GuardAct>,
+    /// Sources because of which it was refused, or which its author had read before.
+    pub(crate) sources: SourceSet,
     /// Error that the caller receives in place of a result, such as the reason of a denial; `None` if the code says all.
     pub(crate) error: Option<Box<str>>,
 }
@@ -148,6 +160,8 @@ pub(crate) struct ModelEnd {
     pub(crate) served_model: Option<ShortText>,
     /// Tokens; `None` if they are not known.
     pub(crate) usage: Option<TokenUsage>,
+    /// Estimated tokens of the gateway's tools; `None` if it offers none.
+    pub(crate) tool_tokens: Option<ToolTokens>,
     /// Cost in millionths of a US dollar.
     pub(crate) cost: Option<u64>,
     pub(crate) code: Option<ShortText>,
@@ -184,16 +198,18 @@ impl CallFacts {
             arguments: call.arguments().clone(),
             permission: call.permission(),
             decided_by: call.decided_by().map(ShortText::new),
+            guards: chain.reporter().guard_acts(),
+            sources: recorded(&chain.context()),
             committed: OnceLock::new(),
         }
     }
 
     /// The salts of the call and the commitment. The first call makes them, on the thread of a writer; `None`
     /// if the system has no random numbers.
-    pub(crate) fn committed(&self) -> Option<&Committed> {
+    pub(crate) fn committed(&self) -> Option<&CallCommitment> {
         let committed = self.committed.get_or_init(|| {
             let salts = Salts::random()?;
-            Some(Committed { salts, arguments: salts.of_arguments(self.arguments.as_str()) })
+            Some(CallCommitment { salts, arguments: salts.of_arguments(self.arguments.as_str()) })
         });
         committed.as_ref()
     }
@@ -264,12 +280,22 @@ impl ResultContent {
     }
 }
 
+/// Returns the sources that a record has: the first ones.
+fn recorded(sources: &SourceSet) -> SourceSet {
+    sources.names().take(MAX_SOURCES).collect()
+}
+
 /// Returns whether a call may change something. A source that the operator does not trust may say of a tool
 /// what it likes.
 fn may_have_effects(call: &Admitted) -> bool {
     let tool = call.tool();
     let is_trusted = tool.trust == Trust::Trusted && call.server() != Some(Trust::Untrusted);
     tool.annotations.read_only != Some(true) || !is_trusted
+}
+
+/// Returns whether an error has a reason that its code does not say: of a person, or of a guard.
+fn has_reason(error: &CallError) -> bool {
+    error.tool_error().is_some() || error.guard_act().is_some()
 }
 
 impl RefusedCall {
@@ -285,7 +311,9 @@ impl RefusedCall {
             name: ShortText::new(refusal.name),
             client: None,
             code: CallCode::from(refusal.error),
-            error: refusal.error.tool_error().map(|_| refusal.error.to_text().into()),
+            guards: refusal.error.guard_act().cloned().into_iter().collect(),
+            sources: refusal.error.untrusted_sources().map(recorded).unwrap_or_default(),
+            error: has_reason(refusal.error).then(|| refusal.error.to_text().into()),
         }
     }
 
@@ -302,6 +330,8 @@ impl RefusedCall {
             name: ShortText::new(facts.tool.full_name.as_str()),
             client: facts.tool.client.as_ref().map(|client| ShortText::new(client.as_str())),
             code: CallCode::from(error),
+            guards: facts.guards.clone(),
+            sources: facts.sources.clone(),
             error: None,
         }
     }

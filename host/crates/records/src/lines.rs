@@ -13,7 +13,11 @@ use crate::{
 };
 use airlock_audit::line;
 use airlock_core::{
-    act::Actor, door::Membership, tenant::Tenant, tool::ClientName, unix_time::unix_milliseconds,
+    act::Actor,
+    door::Membership,
+    tenant::Tenant,
+    tool::{ClientName, GuardAct, GuardHook, SourceSet},
+    unix_time::unix_milliseconds,
 };
 use airlock_store::call_log::LoggedParty;
 use airlock_strings::{cut, hex};
@@ -56,12 +60,25 @@ fn admission(facts: &CallFacts) -> LineMembers {
         ("arguments_bytes", facts.arguments.as_str().len().into()),
     ];
     members.extend(party(&facts.tenant, &facts.membership));
+    members.extend(guards(facts.guards.iter()));
+    members.extend(sources(&facts.sources));
     members
+}
+
+/// Returns the decisions of guards as a member; `None` if there are none.
+fn guards<'a>(acts: impl Iterator<Item = &'a GuardAct>) -> Option<(&'static str, Value)> {
+    let acts: Vec<_> = acts.collect();
+    (!acts.is_empty()).then(|| ("guards", json!(acts)))
+}
+
+/// Returns the sources as a member; `None` if there are none.
+fn sources(sources: &SourceSet) -> Option<(&'static str, Value)> {
+    (!sources.is_empty()).then(|| ("sources", json!(sources)))
 }
 
 fn ending(end: &CallEnd) -> LineMembers {
     let result = end.committed_result();
-    vec![
+    let mut members = vec![
         ("time_ms", milliseconds(end.at)),
         ("call", end.facts.id.to_string().into()),
         ("tool", end.facts.tool.full_name.as_str().into()),
@@ -74,7 +91,10 @@ fn ending(end: &CallEnd) -> LineMembers {
         ("cost_microdollars", end.cost.into()),
         ("result", result.map(|result| hex(&result.digest)).into()),
         ("result_bytes", result.map(|result| result.bytes).into()),
-    ]
+    ];
+    let after = end.guards.iter().filter(|act| act.hook == GuardHook::After);
+    members.extend(guards(after));
+    members
 }
 
 fn refusal(refused: &RefusedCall) -> LineMembers {
@@ -88,6 +108,8 @@ fn refusal(refused: &RefusedCall) -> LineMembers {
         ("code", refused.code.name().into()),
     ];
     members.extend(party(&refused.tenant, &refused.membership));
+    members.extend(guards(refused.guards.iter()));
+    members.extend(sources(&refused.sources));
     members
 }
 

@@ -66,7 +66,7 @@ pub struct Recorder {
 }
 
 /// The logs of a recorder, and the prices that they have.
-struct Sinks<R> {
+struct RecordSinks<R> {
     audit: Option<OpenAudit>,
     rows: Option<R>,
     price: CallPrice,
@@ -90,14 +90,14 @@ impl Recorder {
         let audit = settings.audit.clone();
         let audit =
             audit.map(|place| Box::new(move || audit_log::open(&place, &post)) as OpenAudit);
-        Self::start_with(settings, database, writer, Sinks { audit, rows, price }, LIMITS)
+        Self::start_with(settings, database, writer, RecordSinks { audit, rows, price }, LIMITS)
     }
 
     fn start_with<R: LogSink + 'static>(
         settings: RecordSettings,
         database: LazyDatabase,
         writer: String,
-        sinks: Sinks<R>,
+        sinks: RecordSinks<R>,
         limits: QueueLimits,
     ) -> io::Result<Arc<Self>> {
         let metrics = RecordMetrics::default();

@@ -10,6 +10,7 @@ use crate::{
 use airlock_core::{
     door::{CallId, Membership},
     tenant::Tenant,
+    tool::GuardAct,
     unix_time::unix_milliseconds,
 };
 use airlock_store::call_log::{
@@ -67,6 +68,8 @@ fn admitted(facts: &CallFacts) -> LoggedToolCall {
         origin: facts.origin.to_owned(),
         decision: facts.permission.name().to_owned(),
         decided_by: facts.decided_by.as_ref().map(text),
+        guards: guards(&facts.guards),
+        sources: facts.sources.to_json(),
         party: party(&facts.tenant, &facts.membership),
         parent: facts.parent.map(|parent| parent.to_string()),
         run: None,
@@ -86,6 +89,7 @@ fn ended(end: &CallEnd) -> LoggedToolCall {
     LoggedToolCall {
         status: end.status,
         run: end.run.as_ref().map(text),
+        guards: guards(&end.guards),
         code: end.code.as_ref().map(CallCode::name),
         duration_us: Some(signed(microseconds(end.duration))),
         cost: end.cost.map(signed),
@@ -115,6 +119,8 @@ fn refused(refused: &RefusedCall) -> LoggedToolCall {
         origin: refused.origin.to_owned(),
         decision: "refused".to_owned(),
         decided_by: None,
+        guards: guards(&refused.guards),
+        sources: refused.sources.to_json(),
         party: party(&refused.tenant, &refused.membership),
         parent: refused.parent.map(|parent| parent.to_string()),
         run: None,
@@ -149,6 +155,7 @@ fn model(end: &ModelEnd) -> LoggedModelCall {
             output: signed(usage.output),
             reasoning: signed(usage.reasoning),
         }),
+        tool_tokens: end.tool_tokens.map(|tokens| tokens.to_json().to_string()),
     }
 }
 
@@ -167,6 +174,12 @@ pub(crate) fn party(tenant: &Tenant, membership: &Membership) -> LoggedParty {
         user_issuer: user.map(|user| short(&user.issuer)),
         user_subject: user.map(|user| short(&user.subject)),
     }
+}
+
+/// Returns the decisions of guards as a JSON array; `None` if there are none.
+fn guards(acts: &[GuardAct]) -> Option<String> {
+    let text = (!acts.is_empty()).then(|| serde_json::to_string(acts));
+    text.and_then(Result::ok)
 }
 
 fn text(text: &ShortText) -> String {

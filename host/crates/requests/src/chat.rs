@@ -2,14 +2,23 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::{RequestCharge, RequestParts, Sender};
-use airlock_agent::{self as agent, RequestObserver, Run};
+use super::{ModelTools, RequestCharge, RequestParts, Sender};
+use airlock_agent::{self as agent, RequestObserver, Run, TokenVisibility};
 use airlock_conversation::Wire;
 use airlock_core::{
-    door::{Caller, Hearing, Origin},
+    door::{Caller, Hearing, Origin, ToolMode},
     tool::QuestionKinds,
 };
 use airlock_model::{MemoryBudget, Object, Prompt};
+
+/// Options of a request to a model about the gateway's tools.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ToolOptions {
+    /// Whether the `airlock` object has the estimated tokens of tools.
+    pub tokens: TokenVisibility,
+    /// Way in which tools for scripts are offered; `None` leaves it to the configuration.
+    pub mode: Option<ToolMode>,
+}
 
 /// A chat that was read and is ready for the loop.
 pub struct PreparedChat {
@@ -28,6 +37,8 @@ pub struct PreparedChat {
     pub may_store: bool,
     /// Further members of the `airlock` object.
     pub notes: Object,
+    /// Options about the gateway's tools.
+    pub tools: ToolOptions,
     /// Time for the whole request.
     pub timeout: Duration,
     /// Charged for what the model and the tools add.
@@ -40,7 +51,7 @@ impl RequestParts {
     /// Starts the agent loop for a chat. Nothing happens until the returned run is polled.
     pub fn start_chat(&self, sender: &Sender, chat: PreparedChat) -> Run {
         let PreparedChat { wire, prompt, is_streamed, wants_events, may_store, .. } = chat;
-        let view = self.model_view(sender);
+        let ModelTools { view, mut notes } = self.model_tools(sender, chat.tools);
         let hearing = Hearing { questions: chat.questions, ..Hearing::default() };
         let (caller, reports) = if wants_events {
             let (caller, reports) = Caller::with_events(view, Origin::Model, self.budget, hearing);
@@ -48,7 +59,6 @@ impl RequestParts {
         } else {
             (Caller::hearing(view, Origin::Model, self.budget, hearing), None)
         };
-        let mut notes = Object::new();
         self.add_missing(sender, &mut notes);
         notes.extend(chat.notes);
         let request = agent::Request {
@@ -63,6 +73,7 @@ impl RequestParts {
             keeper: Some(self.keeper(sender, may_store)),
             approver: self.approver(sender),
             notes,
+            tokens: chat.tools.tokens,
             budget: MemoryBudget::new(chat.charge),
             observer: chat.observer,
         };

@@ -21,8 +21,8 @@ mod parts;
 mod sender;
 
 pub use self::{
-    chat::PreparedChat,
+    chat::{PreparedChat, ToolOptions},
     memory::{ChargeRefused, Memory, REQUEST_BYTES, RequestCharge},
-    parts::RequestParts,
+    parts::{ModelTools, RequestParts},
     sender::Sender,
 };

@@ -110,33 +110,41 @@ impl Memory {
         let limit_bytes = self.limit_bytes.load(Ordering::Relaxed);
         let share = Self::share_of(limit_bytes);
         let mut used = self.used();
-        let mine = used.by_caller.get(tenant).copied().unwrap_or_default();
-        if mine.saturating_add(bytes) > share {
+        let MemoryUse { bytes: all, by_caller } = &mut *used;
+        let known = by_caller.get_mut(tenant);
+        let mine = known.as_deref().copied().unwrap_or_default().saturating_add(bytes);
+        if mine > share {
             return Err(ChargeRefused::Share { limit_bytes: share });
         }
-        if used.bytes.saturating_add(bytes) > limit_bytes {
+        if all.saturating_add(bytes) > limit_bytes {
             return Err(ChargeRefused::Budget { limit_bytes });
         }
-        used.bytes += bytes;
-        *used.by_caller.entry(tenant.clone()).or_default() += bytes;
+        *all += bytes;
+        match known {
+            Some(known) => *known = mine,
+            None => {
+                by_caller.insert(tenant.clone(), mine);
+            }
+        }
         Ok(())
     }
 
     /// Replaces a charge, even if there is no room for the new one.
     fn replace(&self, tenant: &Tenant, old: usize, new: usize) {
         let mut used = self.used();
-        used.bytes = used.bytes.saturating_sub(old).saturating_add(new);
-        let mine = used
-            .by_caller
-            .get(tenant)
-            .copied()
-            .unwrap_or_default()
-            .saturating_sub(old)
-            .saturating_add(new);
-        if mine == 0 {
-            used.by_caller.remove(tenant);
-        } else {
-            used.by_caller.insert(tenant.clone(), mine);
+        let MemoryUse { bytes: all, by_caller } = &mut *used;
+        *all = all.saturating_sub(old).saturating_add(new);
+        match by_caller.get_mut(tenant) {
+            Some(known) => {
+                *known = known.saturating_sub(old).saturating_add(new);
+                if *known == 0 {
+                    by_caller.remove(tenant);
+                }
+            }
+            None if new > 0 => {
+                by_caller.insert(tenant.clone(), new);
+            }
+            None => {}
         }
     }
 
@@ -167,6 +175,10 @@ impl RequestCharge {
     /// Charges `bytes` more. Fails without a charge if the caller's share or the budget has no
     /// room.
     pub fn grow(&self, bytes: usize) -> Result<(), ChargeRefused> {
+        // Most chunks of a stream need nothing, and each asks several times.
+        if bytes == 0 {
+            return Ok(());
+        }
         let mut charged = self.0.bytes();
         self.0.memory.add(&self.0.tenant, bytes)?;
         *charged += bytes;
@@ -234,6 +246,9 @@ impl RequestMemory for RequestCharge {
     }
 
     fn give_back(&self, bytes: usize) {
+        if bytes == 0 {
+            return;
+        }
         let mut charged = self.0.bytes();
         let left = charged.saturating_sub(bytes);
         self.0.memory.replace(&self.0.tenant, *charged, left);
@@ -315,6 +330,10 @@ mod tests {
         assert!(charge.take(4 * REQUEST_BYTES) && !charge.take(1));
         assert_eq!(memory.used().bytes, 5 * REQUEST_BYTES);
         charge.give_back(3 * REQUEST_BYTES);
+        assert_eq!(memory.used().bytes, 2 * REQUEST_BYTES);
+        memory.set_limit(0);
+        charge.give_back(0);
+        assert!(charge.take(0) && !charge.take(1));
         assert_eq!(memory.used().bytes, 2 * REQUEST_BYTES);
         drop(charge);
         assert!(memory.used().bytes == 0 && memory.used().by_caller.is_empty());

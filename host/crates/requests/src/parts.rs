@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Memory, Sender};
+use super::{Memory, Sender, ToolOptions};
 use airlock_agent::{
     self as agent, ApprovalList, Approver, Run,
     recall::{Keeper, Recall},
@@ -13,8 +13,19 @@ use airlock_agent::{
 };
 use airlock_catalog::Catalog;
 use airlock_core::door::{ApprovalChoice, Budget, Caller, Origin, View};
-use airlock_model::Models;
+use airlock_model::{Models, Object};
 use airlock_scripts::runs::Runs;
+
+/// Member of the `airlock` object with the way in which tools are offered.
+const MODE: &str = "mode";
+
+/// The tools that the model of a request may see.
+pub struct ModelTools {
+    /// The tools.
+    pub view: View,
+    /// Members of the `airlock` object: the way in which they are offered, if one was asked for.
+    pub notes: Object,
+}
 
 /// The parts of a gateway that a request uses, with the settings of the moment at which it begins. Cheap to
 /// clone.
@@ -50,13 +61,22 @@ impl RequestParts {
         self.catalog.snapshot().view(&sender.filter, sender.key.as_deref())
     }
 
-    /// Returns the tools that the model of a request may see.
-    pub fn model_view(&self, sender: &Sender) -> View {
-        let view = self.view(sender);
-        match self.approval(sender) {
+    /// Returns the tools that the model of a request may see, in the way that the request or the configuration asks
+    /// for.
+    pub fn model_tools(&self, sender: &Sender, options: ToolOptions) -> ModelTools {
+        let snapshot = self.catalog.snapshot();
+        let view = snapshot.view(&sender.filter, sender.key.as_deref());
+        let view = match self.approval(sender) {
             ApprovalChoice::Omit => view.without_asking(),
             ApprovalChoice::Return | ApprovalChoice::Wait => view,
-        }
+        };
+        let mut notes = Object::new();
+        let Some(asked) = options.mode.or(self.agent.tool_mode) else {
+            return ModelTools { view, notes };
+        };
+        let (view, choice) = snapshot.in_mode(view, asked);
+        notes.insert(MODE.to_owned(), choice.to_json());
+        ModelTools { view, notes }
     }
 
     /// Returns the caller that the calls of a request are decided for.

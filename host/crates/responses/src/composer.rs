@@ -49,11 +49,11 @@ pub struct Composer {
     /// Keeps the calls that ran here; `None` if they are not kept.
     keeper: Option<OutputKeeper>,
     charge: RequestCharge,
-    last: Option<Last>,
+    last: Option<FinalEvent>,
 }
 
 /// The last event of a Response that is complete.
-struct Last {
+struct FinalEvent {
     event: Object,
     /// Keeps the calls that ran here; `None` if there are none.
     keeping: Option<BoxFuture<'static, ()>>,
@@ -194,7 +194,7 @@ impl Composer {
         let deposit = self.deposit.take();
         let saving = deposit.zip(response_of(&mut event));
         let saving = saving.map(|(deposit, response)| deposit.save(response));
-        self.last = Some(Last { event, keeping, saving });
+        self.last = Some(FinalEvent { event, keeping, saving });
     }
 
     /// Charges the items that were added after the first `before`. Fails if there are too many.

@@ -7,6 +7,8 @@
 //! Nothing is built of a dump before its memory is known: a document can take eighty times as much memory
 //! as it has bytes. So the digest is that of the bytes, and the document is measured before it is parsed.
 
+mod error;
+
 use std::{borrow::Cow, fmt, sync::Arc};
 
 use airlock_compile::MAX_MEMORY_BYTES;
@@ -17,6 +19,7 @@ use airlock_strings::hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+pub use self::error::{BadDump, MAX_DUMP_BYTES};
 use crate::{
     Functions, MAX_CODE_BYTES, MAX_INPUT_BYTES, RunLimits,
     functions::global,
@@ -24,8 +27,6 @@ use crate::{
     request::{RunContent, check_input, check_size, is_global},
 };
 
-/// Maximum bytes of a dump.
-pub const MAX_DUMP_BYTES: usize = 256 << 20;
 /// Maximum memory of a document that is read: that of its texts, which are at most as long as the dump, and of its calls.
 const MAX_DOCUMENT_BYTES: usize = MAX_DUMP_BYTES + (64 << 20);
 /// Maximum memory of all answers as values. A script receives them in its sandbox, which has no more.
@@ -39,56 +40,6 @@ const VERSION: &[u8] = b"1";
 /// finished one.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RunDump(Vec<u8>);
-
-/// Reason that a run is not loaded.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BadDump {
-    /// There are too many bytes.
-    #[error("a dump has at most {MAX_DUMP_BYTES} bytes, found {found}")]
-    TooLarge {
-        /// Their number.
-        found: usize,
-    },
-    /// The bytes are no dump.
-    #[error("the bytes are not the dump of a run")]
-    NotADump,
-    /// Another version of this crate has made it.
-    #[error("the dump has the version {found:?}, and this program reads the version \"1\"")]
-    Version {
-        /// The version.
-        found: String,
-    },
-    /// The bytes were changed or cut.
-    #[error("the dump was changed: its digest is not that of its content")]
-    Digest,
-    /// The content is not that of a run.
-    #[error("the content of the dump cannot be used: {0}")]
-    Content(String),
-    /// A function of the run is not there.
-    #[error(
-        "the run has the function {name:?}, which is not among the functions that it is loaded with"
-    )]
-    MissingFunction {
-        /// Name of the function.
-        name: String,
-    },
-    /// A function is declared in another way than when the run began.
-    #[error("the function {name:?} is not declared as it was when the run began")]
-    ChangedFunction {
-        /// Name of the function.
-        name: String,
-    },
-    /// The script has ended, so that there is nothing to resume.
-    #[error("the run has ended; it can be replayed, and not resumed")]
-    Finished,
-}
-
-impl BadDump {
-    pub(crate) fn content(problem: impl fmt::Display) -> Self {
-        Self::Content(problem.to_string())
-    }
-}
 
 /// The document of a dump.
 #[derive(Serialize, Deserialize)]

@@ -17,8 +17,8 @@ use airlock_core::{
     door::{Admitted, Approved, Caller, Filter, Origin, Provider, View},
     script_names, threads,
     tool::{
-        Allowlist, Annotations, CallError, ClientName, Policy, Tool, ToolDefinition, ToolName,
-        ToolOutput, Trust,
+        Allowlist, Annotations, CallError, ClientName, Policy, SourceSet, Tool, ToolDefinition,
+        ToolName, ToolOutput, Trust,
     },
 };
 use airlock_json::{MAX_DEPTH, raw, schema::CompiledSchema};
@@ -218,6 +218,7 @@ impl FunctionEntry {
             covers_nested: false,
             by_operators: false,
             decided_by: None,
+            sources: SourceSet::default(),
         }
     }
 }

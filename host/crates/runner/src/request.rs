@@ -275,14 +275,20 @@ mod tests {
 
     #[test]
     fn code_and_inputs_are_refused_beyond_their_bounds() {
-        let code = |bytes| RunRequest { code: " ".repeat(bytes), ..request() };
-        assert!(RunContent::new(code(MAX_CODE_BYTES)).is_ok());
-        let refused = RunContent::new(code(MAX_CODE_BYTES + 1)).err();
+        assert!(RunContent::new(with_code(MAX_CODE_BYTES)).is_ok());
+        let refused = RunContent::new(with_code(MAX_CODE_BYTES + 1)).err();
         assert!(matches!(refused, Some(RunError::TooLarge { what: "code", .. })));
         let around = r#"{"a":""}"#.len();
-        let input = |bytes| request().with_input("a", " ".repeat(bytes - around));
-        assert!(RunContent::new(input(MAX_INPUT_BYTES)).is_ok());
-        let refused = RunContent::new(input(MAX_INPUT_BYTES + 1)).err();
+        assert!(RunContent::new(with_input(MAX_INPUT_BYTES - around)).is_ok());
+        let refused = RunContent::new(with_input(MAX_INPUT_BYTES + 1 - around)).err();
         assert!(matches!(refused, Some(RunError::TooLarge { what: "inputs", .. })));
+    }
+
+    fn with_code(bytes: usize) -> RunRequest {
+        RunRequest { code: " ".repeat(bytes), ..request() }
+    }
+
+    fn with_input(bytes: usize) -> RunRequest {
+        request().with_input("a", " ".repeat(bytes))
     }
 }

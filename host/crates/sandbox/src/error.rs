@@ -34,6 +34,26 @@ pub enum LoadError {
         /// Names of these imports.
         names: Vec<String>,
     },
+    /// A guard imports something.
+    #[error("a guard imports nothing, and this component imports {}; build it without WASI", names.join(", "))]
+    GuardImports {
+        /// Names of the first of its imports.
+        names: Vec<String>,
+    },
+    /// The component of a plugin is a guard.
+    #[error(
+        "the component is a guard: it has no tools, and is configured in `guards`, by its `component`"
+    )]
+    GuardAsPlugin,
+    /// A guard refuses its settings.
+    #[error("the guard refuses them: {problem}")]
+    GuardSettings {
+        /// The problem, as the guard words it.
+        problem: String,
+    },
+    /// A guard failed while it checked its settings.
+    #[error("the guard could not check them")]
+    GuardSettingsCheck(#[source] CallError),
     /// The plugin was built for a version of the contract that this build does not support.
     #[error(
         "the plugin was built for {found} of the contract; this gateway supports {supported}; build the plugin again with \

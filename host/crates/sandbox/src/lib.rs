@@ -6,12 +6,14 @@
 //! where calls come from; calls that guests make go back through the
 //! [`door`](airlock_core::door).
 //!
-//! All that only plugins need is in the module `plugin`, and in a module `plugin` of the contract. It is
-//! there with the feature of this crate `plugins`. Without it, the sandbox runs scripts alone.
+//! All that only plugins need is in the module `plugin`, and in a module `plugin` of the contract, and that of guards in
+//! modules `guard`. It is there with the feature of this crate `plugins`. Without it, the sandbox runs scripts alone.
 
 mod contract;
 mod error;
 mod executor;
+#[cfg(feature = "plugins")]
+mod guard;
 mod imports;
 mod limits;
 #[cfg(feature = "plugins")]
@@ -20,12 +22,15 @@ mod run;
 mod sandbox;
 mod script;
 mod settings;
+mod source_calls;
 
+#[cfg(feature = "plugins")]
+pub use self::guard::{Guard, GuardVerdict, ToolOutcome};
 #[cfg(feature = "plugins")]
 pub use self::plugin::{
     Access, DeclaredEffect, Denied, Directory, Effect, Effects, Grants, HostResources, KvStore,
     OffLimits, Plugin, Quota, ToolNames, ToolUses, Tools, Use, UseRecorder, contract_version,
-    embed_tools, embedded_tools, exports_contract, supported_contracts,
+    embed_tools, embedded_tools, exports_contract, is_guard, supported_contracts,
 };
 pub use self::{
     error::LoadError,
@@ -41,4 +46,5 @@ pub use self::{
         ScriptCalls, ScriptError, ScriptFailure, ScriptResult,
     },
     settings::Settings,
+    source_calls::{ResultPart, SourceCall, SourceValue, WrongCall},
 };

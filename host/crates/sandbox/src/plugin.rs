@@ -58,7 +58,8 @@ pub use self::{
         Access, Denied, Directory, Grants, HostResources, Quota, Store as KvStore, ToolNames,
     },
     inspect::{
-        contract_version, embed_tools, embedded_tools, exports_contract, supported_contracts,
+        contract_version, embed_tools, embedded_tools, exports_contract, is_guard,
+        supported_contracts,
     },
     off_limits::OffLimits,
     schemas::Tools,

@@ -2,6 +2,8 @@
 //! share. It opens plugins and executors.
 
 #[cfg(feature = "plugins")]
+mod guards;
+#[cfg(feature = "plugins")]
 mod plugins;
 
 use std::sync::Arc;
@@ -66,7 +68,9 @@ impl Sandbox {
             .map(|cache| Arc::new(cache.functions()));
         // A little more than admission grants, so that no call waits for a slot that is still being
         // cleared.
-        let engine = pooled_engine(slots + slots / 12 + 1, functions.as_ref()).map_err(failed)?;
+        let engine =
+            pooled_engine(slots + slots / 12 + 1 + settings.guard_instances, functions.as_ref());
+        let engine = engine.map_err(failed)?;
         let compiler = Compiler::new(engine.clone(), cache, functions, settings.compiling.clone());
         Ok(Self(Arc::new(Inner {
             #[cfg(feature = "plugins")]

@@ -10,6 +10,8 @@ use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::{SourceCall, WrongCall};
+
 /// A script to run.
 #[derive(Debug, Clone)]
 pub struct Script {
@@ -94,7 +96,7 @@ impl Bindings {
     }
 
     /// Iterates over the names of the tools of a namespace.
-    pub(crate) fn tools(&self, namespace: &str) -> impl Iterator<Item = &str> {
+    pub fn tools(&self, namespace: &str) -> impl Iterator<Item = &str> {
         self.namespaces.get(namespace).into_iter().flatten().map(|binding| binding.name.as_str())
     }
 
@@ -193,6 +195,13 @@ pub trait ScriptCalls: Send + Sync {
         calls: Vec<ScriptCall>,
         is_block: bool,
     ) -> BoxFuture<'_, Result<Vec<ScriptAnswer>, CallError>>;
+
+    /// Returns those of the `calls` that its source shows which would fail if the script reached them. If there are any,
+    /// the script does not run. Asked at most once, before the first call; must not block, and has the stack of a guest.
+    fn check(&self, bindings: &Bindings, calls: &[SourceCall]) -> Vec<WrongCall> {
+        let _ = (bindings, calls);
+        Vec::new()
+    }
 
     /// Takes a line that the script prints. Must not block, and has the stack of a guest. Emits the line to the chain,
     /// unless it is implemented otherwise.

@@ -16,6 +16,8 @@ pub struct Settings {
     pub instances_per_depth: u32,
     /// Depths that have instances of their own. Deeper calls share those of the last depth.
     pub depths: u32,
+    /// Instances for guards, which wait for none: one for each thread that decides calls.
+    pub guard_instances: u32,
     /// Calls that may wait for an instance, at each depth. One tenant's calls of one plugin fill at
     /// most three quarters of the queue. In a full queue, the newest call of the tenant with the
     /// most calls is evicted to make room for a call of another tenant.
@@ -37,11 +39,12 @@ pub struct Settings {
 
 impl Settings {
     /// Returns settings for a gateway on a small machine: 64 instances at each of four depths,
-    /// 1,000 waiting calls for 5 s, 4 GiB of guest memory. Components are compiled in this process.
+    /// 1,000 waiting calls for 5 s, 4 GiB of guest memory, no guards. Components are compiled in this process.
     pub fn new(cache: Option<PathBuf>) -> Self {
         Self {
             instances_per_depth: 64,
             depths: 4,
+            guard_instances: 0,
             queue: 1_000,
             queue_wait: Duration::from_secs(5),
             process_memory_bytes: 4 << 30,

@@ -71,7 +71,10 @@ fn question(suspension: &Suspension) -> Option<Question> {
     let mut message = String::from("The script wants to make these calls. Approve them?\n");
     for call in &suspension.pending {
         let arguments = argument_lines(&call.arguments).into_iter();
-        let lines = [format!("- {}", visible_line(&call.tool))];
+        let mut lines = vec![format!("- {}", visible_line(&call.tool))];
+        if !call.sources.is_empty() {
+            lines.push(format!("  (untrusted content was read before, from {})", call.sources));
+        }
         for line in lines.into_iter().chain(arguments.map(|line| format!("  {line}"))) {
             message.push('\n');
             message.push_str(&line);
@@ -98,13 +101,17 @@ fn question(suspension: &Suspension) -> Option<Question> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use airlock_core::{run::Position, tool::RunCall};
+    use airlock_core::{
+        run::Position,
+        tool::{RunCall, SourceSet},
+    };
 
     fn message(arguments: &[String]) -> Option<String> {
         let calls = (1..).zip(arguments).map(|(at, arguments)| RunCall {
             position: Position { block: 1, branch: at },
             tool: "rec-write".to_owned(),
             arguments: arguments.clone(),
+            sources: SourceSet::default(),
         });
         let suspension = Suspension {
             run: "run_1".to_owned(),

@@ -14,7 +14,7 @@ use crate::runs::{self, Journal, RunCalls, RunOutcome, RunToken, Runs};
 use airlock_core::{
     door::{Admitted, ScriptLanguage, View},
     run::Phase,
-    tool::{Answers, CallError, ErrorKind, ToolError, ToolOutput},
+    tool::{Answers, CallError, ErrorKind, SourceSet, ToolError, ToolOutput},
 };
 use airlock_sandbox::{Bindings, Script, ScriptError, ScriptResult};
 use airlock_store::runs::{NewRun, RunError, StoredRun};
@@ -44,6 +44,7 @@ impl CodeMode {
                     tools: scope.stored(),
                     clock_ms: runs.settings().clock.then(|| runs.now_ms()),
                     trace: Span::current().trace_context().map(String::from),
+                    sources: chain.context().to_json(),
                 };
                 Journal::begin(runs, chain.tenant(), new)
             }
@@ -99,6 +100,8 @@ impl CodeMode {
         let claimed = Journal::claim(runs, call.chain().tenant(), id).await;
         let (journal, stored) = claimed.map_err(|error| not_resumed(id, &error))?;
         let bindings = names::read(&stored.bindings).map(Arc::new);
+        // What the author of the script had read.
+        call.chain().receive(&SourceSet::from_json(stored.sources.as_deref()));
         match stored_language(&stored).and_then(|language| Ok((language, bindings?))) {
             Ok((language, bindings)) => {
                 let span = resumption(id, stored.trace);
@@ -140,7 +143,7 @@ impl CodeMode {
         };
         let calls = RunCalls::new(chain.clone(), journal.clone());
         let ran = tokio::select! {
-            ran = runner.run_script(script, chain, calls) => ran,
+            ran = runner.run_script(script, chain, calls.clone()) => ran,
             stop = journal.hold() => Err(ScriptError::Stopped(stop)),
         };
         let ran = ran.and_then(|value| {
@@ -154,7 +157,8 @@ impl CodeMode {
         match result {
             Err(error) if runs::can_wait(&error) && journal.put_back().await => Err(error),
             result => {
-                journal.end(|| RunOutcome::new(&result, chain)).await;
+                let wrong_calls = calls.wrong();
+                journal.end(|| RunOutcome { wrong_calls, ..RunOutcome::new(&result, chain) }).await;
                 result
             }
         }

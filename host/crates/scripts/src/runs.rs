@@ -8,20 +8,26 @@
 //! |---|---|
 //! | `journal` | the journal of one run in this process: what is known, and what is still to be stored |
 //! | `calls` | makes the calls of a script: known answers, decisions at the door, intents, answers |
+//! | `ahead` | looks at the calls of a script before the first is made |
 //! | `arguments` | plain errors of a call's arguments, before anyone is asked about it |
 //! | `answer` | the answer of a call, as the script receives it and as it is stored |
+//! | `codes` | codes of errors, for callers |
 //! | `outcome` | the end of a run, as it is stored |
 //! | `describe` | runs as JSON, for callers and operators |
 //! | `owner` | the runs of one caller: list, show, approve, deny, resolve, cancel |
+//! | `plan` | plans of scripts: the calls that a script makes, without making any |
 //! | `resume` | resumes a run: how a request names it, and which errors leave it as it was |
 
+mod ahead;
 mod answer;
 mod arguments;
 mod calls;
+mod codes;
 mod describe;
 mod journal;
 mod outcome;
 mod owner;
+mod plan;
 mod resume;
 
 use std::{
@@ -36,11 +42,13 @@ use tokio_util::sync::CancellationToken;
 pub use self::{
     answer::{CallAnswer, denial},
     calls::RunCalls,
+    codes::{EXECUTOR_LOADING, code},
     describe::{document, document_text, end, summary},
     journal::Journal,
     outcome::{EndDifference, RunEnding, RunOutcome},
     owner::Decisions,
-    resume::{EXECUTOR_LOADING, RunToken, can_wait, code, decides_what_was_shown, resume},
+    plan::{DescribedAnswers, NotPlanned, PlanEnd, PlannedCall, ScriptPlan},
+    resume::{RunToken, can_wait, decides_what_was_shown, resume},
 };
 use airlock_core::{tenant::Tenant, unix_time::unix_milliseconds};
 use airlock_store::{self as store, Database, LazyDatabase, Unavailable, runs::RunBounds};

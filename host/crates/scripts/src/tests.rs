@@ -16,7 +16,7 @@ use airlock_core::{
 };
 use airlock_sandbox::{Binding, FailureKind, ScriptCall, ScriptError, ScriptFailure};
 
-const BUDGET: Budget = Budget {
+pub(crate) const BUDGET: Budget = Budget {
     deadline: Duration::from_secs(30),
     script: Duration::from_secs(30),
     nested_calls: 64,
@@ -99,7 +99,7 @@ pub(crate) fn client(name: &str) -> ClientName {
     ClientName::parse(name).expect("a good name")
 }
 
-fn open_policy(code_mode: bool) -> Policy {
+pub(crate) fn open_policy(code_mode: bool) -> Policy {
     Policy {
         execute: Allowlist::All,
         auto_execute: Allowlist::All,
@@ -109,7 +109,7 @@ fn open_policy(code_mode: bool) -> Policy {
     }
 }
 
-fn publish(catalog: &Catalog, name: &str, policy: Policy, tools: &Value) {
+pub(crate) fn publish(catalog: &Catalog, name: &str, policy: Policy, tools: &Value) {
     let definitions: Vec<ToolDefinition> =
         serde_json::from_value(tools.clone()).expect("definitions");
     catalog.add_client(&client(name), airlock_catalog::SourceKind::Internal, policy);
@@ -141,7 +141,7 @@ fn github() -> Value {
 
 /// Returns a catalog with an issue tracker in code mode, a time server in code mode, and a server
 /// whose tools models call directly.
-fn catalog() -> Arc<Catalog> {
+pub(crate) fn catalog() -> Arc<Catalog> {
     let catalog = Catalog::new();
     publish(&catalog, "github", open_policy(true), &github());
     publish(

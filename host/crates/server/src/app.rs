@@ -22,8 +22,7 @@ use tokio_util::{
 use tracing::warn;
 
 use super::{
-    BadSettings, Hooks, Settings, debug::DebugRecords, mcp::Pipes, metrics, options,
-    sender::sender_of,
+    BadSettings, Hooks, Settings, debug::DebugRecords, mcp::Pipes, options, sender::sender_of,
 };
 use airlock_agent::{self as agent, recall::Recall, results::Results};
 use airlock_core::{
@@ -151,7 +150,7 @@ impl LiveApp {
 
     /// Returns the metrics of `GET /metrics` in the text format of `OpenMetrics`. May block.
     pub fn open_metrics(&self) -> String {
-        metrics::in_open_metrics(&self.current())
+        self.current().hooks.metrics.open_metrics()
     }
 
     /// Returns the state for a request that begins now.

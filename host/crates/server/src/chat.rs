@@ -6,7 +6,10 @@ use http::Request;
 
 use self::stream::ChatStream;
 pub(super) use self::stream::describe;
-use super::{App, debug, options};
+use super::{
+    App, debug,
+    options::{self, ModelOptions},
+};
 use airlock_agent::recall;
 use airlock_conversation::Wire;
 use airlock_core::tool::QuestionKinds;
@@ -28,7 +31,7 @@ pub(super) async fn complete(
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let timeout = options::timeout(request.headers(), app.parts.agent.timeout)?;
-    let events_header = options::events(request.headers())?;
+    let options = ModelOptions::from_headers(request.headers())?;
     let observer = debug::observe(app, sender, &request);
     let mut body = body::members(request, app.settings.bodies(), charge).await?;
     if !body.get("messages").is_some_and(|messages| messages.starts_with('[')) {
@@ -42,7 +45,7 @@ pub(super) async fn complete(
     recall::chat::remove_notes(&tenant, &mut body, charged.clone()).await?;
     app.parts.recall.restore_messages(&tenant, &mut body, charged).await?;
     let is_streamed = options::flag(&body, "stream")?;
-    let wants_events = options::take_extension(&mut body)?.events.unwrap_or(events_header);
+    let options = options.overridden_by(&options::take_extension(&mut body)?);
     app.parts.wait_for_sources(sender).await;
     let includes_usage = options::includes_usage(&body);
     let chat = PreparedChat {
@@ -50,9 +53,10 @@ pub(super) async fn complete(
         may_store: body.get("store") != Some("false"),
         prompt: Prompt::new(body),
         is_streamed,
-        wants_events,
+        wants_events: options.events,
         questions: QuestionKinds::ELICITATION,
         notes: Object::new(),
+        tools: options.tools,
         timeout,
         charge: charge.clone(),
         observer,
@@ -61,7 +65,7 @@ pub(super) async fn complete(
     let answering = run.answering();
     let reply = if is_streamed {
         let form = ChatForm::new(includes_usage);
-        let stream = ChatStream::begin(run, form, wants_events, charge.clone()).await?;
+        let stream = ChatStream::begin(run, form, options.events, charge.clone()).await?;
         respond::events(events::parts(stream))
     } else {
         let completion = run.finish().await.map_err(|error| ApiError::from(*error))?;

@@ -21,6 +21,7 @@ use tracing::info;
 use uuid::Uuid;
 
 pub(super) use self::records::DebugRecords;
+pub use self::records::DebugSettings;
 use self::{record::RequestHead, recorder::ExchangeRecorder};
 use super::App;
 use airlock_agent::RequestObserver;
@@ -37,15 +38,6 @@ const SUFFIX: &str = "/debug";
 /// Memory of a response for each byte of a record: the copy, its text, the text without credentials, the
 /// document, and its text, which grows by doubling and in which a byte may be escaped as several.
 const COPIES: usize = 8;
-
-/// Bounds on the requests that are recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DebugSettings {
-    /// Maximum number of requests.
-    pub max: usize,
-    /// Maximum memory of all, in bytes. One request gets at most a quarter of it.
-    pub max_bytes: usize,
-}
 
 /// Returns the identifier of the request that a path names; `None` for other paths.
 pub(super) fn parse_path(path: &str) -> Option<&str> {

@@ -241,9 +241,12 @@ fn refusal(error: &CallError) -> ApiError {
             let refused = ApiError::new(status, "budget_exceeded", code.as_str(), message);
             later(refused, error.retry_after())
         }
-        HostCode::ToolsDisabled | HostCode::TokenRefused | HostCode::PolicyRefused => {
-            ApiError::forbidden(code.as_str(), message)
-        }
+        HostCode::ToolsDisabled
+        | HostCode::TokenRefused
+        | HostCode::PolicyRefused
+        | HostCode::GuardDenied
+        | HostCode::GuardFailed
+        | HostCode::UntrustedContext => ApiError::forbidden(code.as_str(), message),
         HostCode::LoginRequired => login_required(error, message),
         // The status is 400 for compatibility; the type tells client errors from server errors.
         HostCode::NotFound

@@ -21,7 +21,7 @@ use prometheus_client::{
     },
 };
 
-use super::router::TEMPLATES;
+use super::template::TEMPLATES;
 use airlock_http::{body::ReceivedBytes, respond::Reply};
 use airlock_ingress::Payload;
 use airlock_mcp_server::{ServerTimes, Sessions};

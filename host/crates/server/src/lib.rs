@@ -40,6 +40,7 @@ mod serve;
 mod served;
 mod service;
 mod settings;
+mod template;
 mod trace;
 
 use self::app::App;

@@ -338,6 +338,7 @@ impl McpCall<'_> {
             }
             method if is_asking(method) => {
                 client.asks = accept.streams.then(|| session.asks().clone());
+                client.received = session.received().clone();
                 let exchange = self.app.mcp.begin(request, client);
                 // Kept for longer than the request.
                 let memory = MemoryBudget::new(self.charge.beside(0));
@@ -446,7 +447,7 @@ impl McpCall<'_> {
     }
 
     fn client(&self, peer: Peer, timeout: Duration) -> Requester {
-        Requester { selection: self.selection.clone(), peer, name: None, timeout, asks: None }
+        Requester::new(self.selection.clone(), peer, timeout)
     }
 
     /// Returns a response that is ready, with the status of its error.

@@ -37,11 +37,6 @@ use airlock_ingress::RequestBody;
 use airlock_model::Object;
 use airlock_requests::{ChargeRefused, PreparedChat, RequestCharge, Sender};
 
-/// Path of the API.
-pub(super) const PATH: &str = "/v1/messages";
-/// Path of the number of tokens of a request.
-pub(super) const COUNT_TOKENS: &str = "/v1/messages/count_tokens";
-
 /// Handles a request for a message. Fails if the request is invalid, or ends before its message begins.
 /// Dropping the future or the reply cancels the request to the provider and every running tool.
 pub(super) async fn create(
@@ -59,7 +54,7 @@ pub(super) async fn create(
     app.parts.wait_for_sources(sender).await;
     let types = report_dropped(sender, &message.dropped);
     let is_streamed = message.is_streamed;
-    let wants_events = message.wants_events;
+    let wants_events = message.options.events;
     let id = format!("msg_{}", Uuid::new_v4().simple());
     let model = std::mem::take(&mut message.model);
     let run = start(app, sender, message, timeout, charge, observer);
@@ -89,7 +84,7 @@ pub(super) async fn count(
 ) -> Result<Reply, ApiError> {
     let message = request::read_without_limit(app, request, charge).await?;
     let texts = message.prompt.body.text_len().saturating_sub(message.media.bytes);
-    let bytes = texts.saturating_add(tool_bytes(app, sender));
+    let bytes = texts.saturating_add(tool_bytes(app, sender, message.options.tools));
     let tokens = bytes.div_ceil(TOKEN_BYTES).saturating_add(message.media.tokens);
     Ok(respond::json(
         &serde_json::json!({"input_tokens": tokens, EXTENSION: {"is_estimate": true}}),
@@ -113,10 +108,11 @@ fn start(
         wire: Wire::Messages,
         prompt: message.prompt,
         is_streamed: message.is_streamed,
-        wants_events: message.is_streamed && message.wants_events,
+        wants_events: message.is_streamed && message.options.events,
         questions: QuestionKinds::ELICITATION,
         may_store: message.stores,
         notes,
+        tools: message.options.tools,
         timeout,
         charge: charge.clone(),
         observer,

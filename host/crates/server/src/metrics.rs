@@ -15,7 +15,6 @@ use prometheus_client::{
 };
 use tokio::{sync::watch, task::spawn_blocking};
 
-use super::App;
 use airlock_http::respond::{ApiError, Reply};
 use airlock_ingress::Payload;
 
@@ -55,6 +54,13 @@ impl ShownMetrics {
         Self { registry: Arc::new(registry), last: Mutex::default() }
     }
 
+    /// Returns the metrics in the text format of `OpenMetrics`. May block.
+    pub(super) fn open_metrics(&self) -> String {
+        let mut metrics = String::new();
+        text::encode(&mut metrics, &self.registry).expect("a text takes whatever is written");
+        metrics
+    }
+
     /// Returns the text in Prometheus' format for a scrape at a time. Scrapes within [`FRESH`] share a text, and so do
     /// those that come while it is rendered, so that one blocking thread is used at most.
     fn text(&self, now: Instant) -> RenderedText {
@@ -86,8 +92,8 @@ fn rendered(registry: &Registry) -> Bytes {
 }
 
 /// Shows the metrics, to a request that has passed the check of operators.
-pub(super) async fn show(app: &App) -> Result<Reply, ApiError> {
-    let text = app.hooks.metrics.text(Instant::now());
+pub(super) async fn show(metrics: &ShownMetrics) -> Result<Reply, ApiError> {
+    let text = metrics.text(Instant::now());
     let metrics = awaited(text).await.ok_or_else(ApiError::internal)?;
     let mut reply = Response::new(Payload::Whole(metrics));
     let content_type = HeaderValue::from_static(prometheus_text::CONTENT_TYPE);
@@ -99,14 +105,6 @@ pub(super) async fn show(app: &App) -> Result<Reply, ApiError> {
 async fn awaited(mut text: RenderedText) -> Option<Bytes> {
     let rendered = text.wait_for(Option::is_some).await.ok()?;
     rendered.clone()
-}
-
-/// Returns the metrics in the text format of `OpenMetrics`.
-pub(super) fn in_open_metrics(app: &App) -> String {
-    let mut metrics = String::new();
-    let registry = &app.hooks.metrics.registry;
-    text::encode(&mut metrics, registry).expect("a text takes whatever is written");
-    metrics
 }
 
 #[cfg(test)]

@@ -3,21 +3,24 @@
 use std::time::Duration;
 
 use http::HeaderMap;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de::Error as _};
 
-use airlock_agent::EXTENSION;
+use airlock_agent::{EXTENSION, TokenVisibility};
 use airlock_core::{
-    door::{ApprovalChoice, SCRIPT_LANGUAGE, ScriptLanguage},
+    door::{ApprovalChoice, SCRIPT_LANGUAGE, ScriptLanguage, TOOL_MODE, ToolMode},
     units::SecondsOrSpan,
 };
 use airlock_http::respond::{self, ApiError};
 use airlock_json::{RawObject, raw};
 use airlock_model::Object;
+use airlock_requests::ToolOptions;
 
 /// Header with the time that a request may take: `30s`, or a whole number of seconds.
 const TIMEOUT: &str = "x-airlock-timeout";
 /// Header that asks for events of tools in a stream.
 const EVENTS: &str = "x-airlock-events";
+/// Header that asks for the estimated tokens of tools in the response.
+const TOKENS: &str = "x-airlock-tokens";
 /// Header that chooses what happens to calls that need an approval.
 const APPROVAL: &str = "x-airlock-approval";
 
@@ -26,7 +29,42 @@ const APPROVAL: &str = "x-airlock-approval";
 #[serde(deny_unknown_fields)]
 pub(super) struct Extension {
     /// True to send events of tools in the stream; `None` to leave it to the header.
-    pub(super) events: Option<bool>,
+    events: Option<bool>,
+    /// True to have the estimated tokens of tools in the response; `None` to leave it to the header.
+    tokens: Option<bool>,
+    /// Way in which tools for scripts are offered; `None` to leave it to the header.
+    #[serde(default, deserialize_with = "read_mode")]
+    mode: Option<ToolMode>,
+}
+
+/// Options of a request to a model: those of its headers, or those of its member `airlock`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct ModelOptions {
+    /// True to send events of tools in the stream.
+    pub(super) events: bool,
+    /// Options about the gateway's tools.
+    pub(super) tools: ToolOptions,
+}
+
+impl ModelOptions {
+    /// Reads the headers. Fails if one has an invalid value.
+    pub(super) fn from_headers(headers: &HeaderMap) -> Result<Self, ApiError> {
+        let tokens = visibility(flag_of(headers, TOKENS)?);
+        let tools = ToolOptions { tokens, mode: mode(headers)? };
+        Ok(Self { events: flag_of(headers, EVENTS)?, tools })
+    }
+
+    /// Returns the options with those of the member, which take precedence.
+    pub(super) fn overridden_by(self, extension: &Extension) -> Self {
+        let Self { events, tools } = self;
+        let tokens = extension.tokens.map_or(tools.tokens, visibility);
+        let tools = ToolOptions { tokens, mode: extension.mode.or(tools.mode) };
+        Self { events: extension.events.unwrap_or(events), tools }
+    }
+}
+
+fn visibility(is_shown: bool) -> TokenVisibility {
+    if is_shown { TokenVisibility::Shown } else { TokenVisibility::Hidden }
 }
 
 /// Returns the time that a request may take: `most`, or that of the header if it is shorter. Fails
@@ -46,12 +84,12 @@ pub(super) fn timeout(headers: &HeaderMap, most: Duration) -> Result<Duration, A
     })
 }
 
-/// Returns whether the header asks for events of tools. Fails if it is neither `true` nor `false`.
-pub(super) fn events(headers: &HeaderMap) -> Result<bool, ApiError> {
-    match respond::joined(headers, EVENTS)?.as_deref() {
+/// Returns whether the header `name` is `true`. Fails if it is neither `true` nor `false`.
+fn flag_of(headers: &HeaderMap, name: &'static str) -> Result<bool, ApiError> {
+    match respond::joined(headers, name)?.as_deref() {
         None | Some("false") => Ok(false),
         Some("true") => Ok(true),
-        Some(text) => Err(bad_header(EVENTS, text, "expected \"true\" or \"false\"")),
+        Some(text) => Err(bad_header(name, text, "expected \"true\" or \"false\"")),
     }
 }
 
@@ -63,6 +101,24 @@ pub(super) fn approval(headers: &HeaderMap) -> Result<Option<ApprovalChoice>, Ap
     choice
         .map(Some)
         .ok_or_else(|| bad_header(APPROVAL, &name, "expected \"return\", \"omit\" or \"wait\""))
+}
+
+/// Returns the way in which the header wants tools for scripts to be offered. Fails if it names none.
+fn mode(headers: &HeaderMap) -> Result<Option<ToolMode>, ApiError> {
+    let Some(name) = respond::joined(headers, TOOL_MODE)? else { return Ok(None) };
+    let expected = format!("expected {}", modes());
+    ToolMode::named(&name).map(Some).ok_or_else(|| bad_header(TOOL_MODE, &name, &expected))
+}
+
+fn read_mode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ToolMode>, D::Error> {
+    let Some(name) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
+    let mode = ToolMode::named(&name).map(Some);
+    mode.ok_or_else(|| D::Error::custom(format!("`mode` must be {}", modes())))
+}
+
+/// Returns the names of all ways for a message.
+fn modes() -> String {
+    ToolMode::ALL.map(|mode| format!("{:?}", mode.name())).join(" or ")
 }
 
 /// Returns the language of scripts that the header selects. Fails if it names none.
@@ -156,16 +212,63 @@ mod tests {
 
     #[test]
     fn events_are_asked_for_by_header_or_member() {
-        assert_eq!(events(&header(EVENTS, "true")).ok(), Some(true));
-        assert_eq!(events(&HeaderMap::new()).ok(), Some(false));
-        assert!(events(&header(EVENTS, "yes")).is_err());
+        let asked = options_of(&header(EVENTS, "true"));
+        assert_eq!((asked.events, asked.tools), (true, ToolOptions::default()));
+        assert_eq!(options_of(&HeaderMap::new()), ModelOptions::default());
+        assert!(ModelOptions::from_headers(&header(EVENTS, "yes")).is_err());
         let mut with = body(r#"{"a":1,"airlock":{"events":true}}"#);
         assert_eq!(take_extension(&mut with).expect("good").events, Some(true));
         assert_eq!(with.get("airlock"), None);
         assert_eq!(take_extension(&mut body(r#"{"airlock":null}"#)).expect("good").events, None);
         let error =
             take_extension(&mut body(r#"{"airlock":{"event":true}}"#)).expect_err("unknown");
-        assert!(text_of(error).contains("unknown field `event`, expected `events`"));
+        assert!(
+            text_of(error)
+                .contains("unknown field `event`, expected one of `events`, `tokens`, `mode`")
+        );
+    }
+
+    #[test]
+    fn tokens_are_asked_for_by_header_or_member_and_the_member_counts_more() {
+        let shown = options_of(&header(TOKENS, "true"));
+        assert_eq!(shown.tools.tokens, TokenVisibility::Shown);
+        assert!(ModelOptions::from_headers(&header(TOKENS, "1")).is_err());
+        for (member, expected) in [
+            (r#"{"airlock":{}}"#, [TokenVisibility::Shown, TokenVisibility::Hidden]),
+            (r#"{"airlock":{"tokens":true}}"#, [TokenVisibility::Shown; 2]),
+            (r#"{"airlock":{"tokens":false}}"#, [TokenVisibility::Hidden; 2]),
+        ] {
+            let extension = take_extension(&mut body(member)).expect("a good member");
+            let found = [shown, ModelOptions::default()]
+                .map(|headers| headers.overridden_by(&extension).tools.tokens);
+            assert_eq!(found, expected, "{member}");
+        }
+    }
+
+    #[test]
+    fn a_mode_is_selected_by_header_or_member_and_the_member_counts_more() {
+        let direct = options_of(&header(TOOL_MODE, "direct"));
+        assert_eq!(direct.tools.mode, Some(ToolMode::Direct));
+        let error =
+            ModelOptions::from_headers(&header(TOOL_MODE, "Auto")).expect_err("a bad value");
+        assert_eq!(
+            text_of(error),
+            r#"header `x-airlock-mode`: found "Auto", expected "direct" or "search" or "code" or "auto""#
+        );
+        for (member, expected) in [
+            (r#"{"airlock":{"mode":null}}"#, Some(ToolMode::Direct)),
+            (r#"{"airlock":{"mode":"auto"}}"#, Some(ToolMode::Auto)),
+            (r#"{"airlock":{"mode":"search"}}"#, Some(ToolMode::Search)),
+        ] {
+            let extension = take_extension(&mut body(member)).expect("a good member");
+            assert_eq!(direct.overridden_by(&extension).tools.mode, expected, "{member}");
+        }
+        let error = take_extension(&mut body(r#"{"airlock":{"mode":"fast"}}"#));
+        assert!(text_of(error.expect_err("a bad value")).contains("`mode` must be \"direct\" or"));
+    }
+
+    fn options_of(headers: &HeaderMap) -> ModelOptions {
+        ModelOptions::from_headers(headers).expect("good headers")
     }
 
     #[test]

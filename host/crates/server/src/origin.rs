@@ -59,12 +59,8 @@ fn check_host(
     if matches!(ingress, Ingress::Socket(_)) {
         return check_socket(headers);
     }
-    let hosts = hosts(headers, uri);
-    let are_ours = hosts
-        .iter()
-        .all(|host| host.as_ref().is_some_and(|host| is_allowed(settings, host.host())));
     let checks_hosts = settings.listen.ip().is_loopback() || !settings.allowed_hosts.is_empty();
-    if checks_hosts && (hosts.is_empty() || !are_ours) {
+    if checks_hosts && !is_for_us(settings, headers, uri) {
         let sent = headers.get_all(header::HOST).iter().map(HeaderValue::as_bytes);
         let message = format!(
             "`Host` is {}; valid are a loopback name, the address of `listen` and the names in `allowed_hosts`",
@@ -75,21 +71,30 @@ fn check_host(
     Ok(())
 }
 
-/// Returns the names by which a request names the gateway. HTTP/2 sends `:authority`. If a request has
+/// Returns whether a request names the gateway, by names that are all its own.
+fn is_for_us(settings: &Settings, headers: &HeaderMap, uri: &Uri) -> bool {
+    let is_named = headers.contains_key(header::HOST) || uri.authority().is_some();
+    is_named
+        && hosts(headers, uri)
+            .all(|host| host.is_some_and(|host| is_allowed(settings, host.host())))
+}
+
+/// Iterates over the names by which a request names the gateway. HTTP/2 sends `:authority`. If a request has
 /// both, both are checked.
-fn hosts(headers: &HeaderMap, uri: &Uri) -> Vec<Option<Authority>> {
+fn hosts(headers: &HeaderMap, uri: &Uri) -> impl Iterator<Item = Option<Authority>> {
     let hosts =
         headers.get_all(header::HOST).iter().map(|host| Authority::try_from(host.as_bytes()).ok());
-    hosts.chain(uri.authority().cloned().map(Some)).collect()
+    hosts.chain(uri.authority().cloned().map(Some))
 }
 
 /// Fails if a page of another origin made the browser send the request.
 fn check_page(settings: &Settings, headers: &HeaderMap, uri: &Uri) -> Result<(), ApiError> {
-    let hosts = hosts(headers, uri);
     let origins: Vec<&HeaderValue> = headers.get_all(header::ORIGIN).iter().collect();
     if !origins.is_empty() && origins.iter().all(|origin| is_listed(settings, origin)) {
         return Ok(());
     }
+    // Programs send no `Origin`.
+    let hosts: Vec<_> = if origins.is_empty() { Vec::new() } else { hosts(headers, uri).collect() };
     if !origins.iter().all(|origin| is_same(origin, &hosts)) {
         let message = format!(
             "`Origin` is {}; valid are the gateway's own origin, which is `Host` with its port, and those in `allowed_origins`",

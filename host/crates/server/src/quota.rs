@@ -6,9 +6,6 @@ use airlock_http::respond::{self, ApiError, Reply};
 use airlock_operator_api::management;
 use airlock_requests::Sender;
 
-/// Path of the limits of a key.
-pub(super) const PATH: &str = "/api/governance/virtual-keys/quota";
-
 /// Shows the limits of the sender's key. Fails if it has none, or if the store cannot be used.
 pub(super) async fn show(app: &App, sender: &Sender) -> Result<Reply, ApiError> {
     let Some(key) = &sender.key else {

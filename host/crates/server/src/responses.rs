@@ -13,8 +13,13 @@ use serde_json::{Value, json};
 use tracing::info;
 use uuid::Uuid;
 
-use super::{App, debug, options};
-use airlock_agent::{self as agent, EXTENSION, RequestObserver, Run, recall::items::OutputKeeper};
+use super::{
+    App, debug,
+    options::{self, ModelOptions},
+};
+use airlock_agent::{
+    self as agent, EXTENSION, RequestObserver, Run, TokenVisibility, recall::items::OutputKeeper,
+};
 use airlock_conversation::{Wire, responses::read_request};
 use airlock_core::door::{Caller, Origin};
 use airlock_http::{
@@ -25,7 +30,7 @@ use airlock_http::{
 use airlock_ingress::RequestBody;
 use airlock_json::{self as json, RawObject};
 use airlock_model::{MemoryBudget, Object, Prompt, weight};
-use airlock_requests::{RequestCharge, Sender};
+use airlock_requests::{ModelTools, RequestCharge, Sender, ToolOptions};
 use airlock_responses::{
     Composer, Deposit, Prepared, ResponseStream, StoredResponses, items, prepare, references,
     stored,
@@ -33,8 +38,6 @@ use airlock_responses::{
 
 /// Path of the API.
 const PATH: &str = "/v1/responses";
-/// Path of the number of tokens of a request.
-pub(super) const INPUT_TOKENS: &str = "/v1/responses/input_tokens";
 /// Bytes of a request for each token, of English and JSON. Tokenizers belong to models.
 pub(super) const TOKEN_BYTES: usize = 4;
 /// Header with the types of built-in tools, and of items about them, that were left out.
@@ -91,13 +94,28 @@ pub(super) async fn create(
 ) -> Result<Reply, ApiError> {
     let timeout = options::timeout(request.headers(), app.parts.agent.timeout)?;
     let observer = debug::observe(app, sender, &request);
-    let (prepared, prompt, keeper) = read(app, sender, request, charge, false).await?;
+    let ResponseRequest { prepared, prompt, keeper, tools } =
+        read(app, sender, request, charge, false).await?;
     app.parts.wait_for_sources(sender).await;
-    let caller = Caller::new(app.parts.model_view(sender), Origin::Model, app.parts.budget);
+    let ModelTools { view, notes } = app.parts.model_tools(sender, tools);
+    let caller = Caller::new(view, Origin::Model, app.parts.budget);
     let dropped = report_dropped(sender, &prepared.dropped);
     let is_streamed = prepared.stream;
     let id = format!("resp_{}", Uuid::new_v4().simple());
-    let run = start(app, sender, caller.clone(), &prepared, prompt, timeout, charge, observer);
+    let caller_of_run = caller.clone();
+    let tokens = tools.tokens;
+    let run = start(
+        app,
+        sender,
+        caller_of_run,
+        &prepared,
+        prompt,
+        tokens,
+        notes,
+        timeout,
+        charge,
+        observer,
+    );
     let answering = run.answering();
     let deposit = match &app.archive {
         Some(archive) if prepared.store => Some(Deposit {
@@ -144,8 +162,9 @@ pub(super) fn dropped(types: &BTreeSet<String>) -> impl Iterator<Item = &str> {
 }
 
 /// Returns the bytes of the definitions of the gateway's tools that a model sees.
-pub(super) fn tool_bytes(app: &App, sender: &Sender) -> usize {
-    let caller = Caller::new(app.parts.model_view(sender), Origin::Model, app.parts.budget);
+pub(super) fn tool_bytes(app: &App, sender: &Sender, tools: ToolOptions) -> usize {
+    let ModelTools { view, .. } = app.parts.model_tools(sender, tools);
+    let caller = Caller::new(view, Origin::Model, app.parts.budget);
     caller
         .list()
         .map(|entry| entry.tool.input_schema.as_str().len() + entry.tool.description.len())
@@ -160,14 +179,22 @@ pub(super) async fn count(
     request: Request<RequestBody>,
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
-    let (_, prompt, _) = read(app, sender, request, charge, true).await?;
-    let bytes = prompt.body.text_len();
-    let tokens = bytes.saturating_add(tool_bytes(app, sender)).div_ceil(TOKEN_BYTES);
+    let read = read(app, sender, request, charge, true).await?;
+    let bytes = read.prompt.body.text_len();
+    let tokens = bytes.saturating_add(tool_bytes(app, sender, read.tools)).div_ceil(TOKEN_BYTES);
     Ok(respond::json(&json!({
         "object": "response.input_tokens",
         "input_tokens": tokens,
         EXTENSION: {"is_estimate": true},
     })))
+}
+
+/// A request for a Response that was read.
+struct ResponseRequest {
+    prepared: Prepared,
+    prompt: Prompt,
+    keeper: OutputKeeper,
+    tools: ToolOptions,
 }
 
 /// Reads and prepares a request, together with the conversation that it continues. With `checks`, fails if
@@ -178,12 +205,11 @@ async fn read(
     request: Request<RequestBody>,
     charge: &RequestCharge,
     checks: bool,
-) -> Result<(Prepared, Prompt, OutputKeeper), ApiError> {
-    // Checked, although it has no effect: calls are items of every Response.
-    options::events(request.headers())?;
+) -> Result<ResponseRequest, ApiError> {
+    // Events have no effect, because calls are items of every Response.
+    let options = ModelOptions::from_headers(request.headers())?;
     let mut body = body::object(request, app.settings.bodies(), charge).await?;
-    // It has no effect on this API.
-    options::take_parsed_extension(&mut body)?;
+    let tools = options.overridden_by(&options::take_parsed_extension(&mut body)?).tools;
     let model = body.get("model").and_then(Value::as_str).unwrap_or_default();
     let has_responses = app.parts.models.has_responses(model);
     let earlier = match previous(&body) {
@@ -220,7 +246,7 @@ async fn read(
         Ok((prepared, prompt))
     });
     let (prepared, prompt) = prepared.await?;
-    Ok((prepared, prompt, keeper))
+    Ok(ResponseRequest { prepared, prompt, keeper, tools })
 }
 
 /// Puts calls that the client dropped back into the input, and returns the keeper of those of the
@@ -278,11 +304,12 @@ fn start(
     caller: Caller,
     prepared: &Prepared,
     prompt: Prompt,
+    tokens: TokenVisibility,
+    mut notes: Object,
     timeout: Duration,
     charge: &RequestCharge,
     observer: Option<Arc<dyn RequestObserver>>,
 ) -> Run {
-    let mut notes = Object::new();
     app.parts.add_missing(sender, &mut notes);
     if !prepared.dropped.is_empty() {
         notes.insert(DROPPED.to_owned(), dropped(&prepared.dropped).collect());
@@ -301,6 +328,7 @@ fn start(
         keeper: None,
         approver: app.parts.approver(sender),
         notes,
+        tokens,
         budget: MemoryBudget::new(charge.clone()),
         observer,
     };

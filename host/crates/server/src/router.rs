@@ -1,25 +1,21 @@
-//! The routes: what each request is checked for, and the API that handles it.
+//! The requests: what each is checked for, and the API that handles it.
 
-mod template;
-
-pub(super) use self::template::TEMPLATES;
+mod route;
 
 use std::{panic::AssertUnwindSafe, time::Instant};
 
 use futures_util::FutureExt as _;
-use http::{HeaderMap, Method, Request};
+use http::{HeaderMap, Request};
 use tracing::{debug, error, info};
 
+use self::route::{Route, StatusRoute};
 use super::{
-    App, audit_key, availability, chat, cors, debug, execute, health,
-    identity::{self, CredentialRules},
-    logins::{
-        self,
-        sessions::{self, SessionTarget},
-    },
+    App, audit_key, availability, chat, cors, debug, execute, health, identity,
+    logins::{self, sessions},
     mcp, messages, metrics, models, origin, quota, responses, results, runs,
     sender::sender_of,
     served,
+    template::{MESSAGES, NO_ROUTE},
     trace::RequestSpan,
 };
 use airlock_http::{
@@ -29,80 +25,12 @@ use airlock_http::{
 };
 use airlock_ingress::{ChargedReply, Ingress, Payload, RequestBody, Seat, ShareInUse};
 use airlock_operator_api::{
-    admin, admin_page, approvals,
-    console::{self, ConsoleTarget},
-    explain, management,
-    operator::{self, OperatorAct, RequestOperator},
-    operator_login::{self, OperatorLoginStep},
-    reload, upstreams,
+    admin, admin_page, approvals, console, explain, management,
+    operator::{self, RequestOperator},
+    operator_login, reload, upstreams,
 };
 use airlock_requests::{ChargeRefused, REQUEST_BYTES, RequestCharge, Sender};
 use airlock_telemetry::TraceFuture as _;
-
-/// A route, with the identifier in its path.
-#[derive(Debug, Clone, Copy)]
-enum Route<'p> {
-    Chat,
-    Responses,
-    /// The number of tokens of a request for a Response.
-    InputTokens,
-    StoredResponse(responses::StoredTarget, &'p str),
-    Messages,
-    /// The number of tokens of a request for a message.
-    MessageTokens,
-    /// Runs of scripts.
-    Runs(runs::RunTarget, &'p str),
-    /// Calls that wait for an approval.
-    Approvals(approvals::ApprovalTarget, &'p str),
-    Models,
-    /// One model.
-    Model(&'p str),
-    Execute,
-    /// Unchanged result of a call.
-    Result(&'p str),
-    Clients,
-    /// The reasons that hide tools.
-    Explain,
-    /// A part of the page for operators.
-    Console(ConsoleTarget<'p>),
-    /// The record of one request's exchanges with models.
-    Debug(&'p str),
-    /// The management API.
-    Management,
-    /// The limits of the virtual key of the request.
-    Quota,
-    /// MCP, with the path after that of the endpoint.
-    Mcp(&'p str),
-    /// The deprecated transport of MCP.
-    Sse(mcp::SseTarget<'p>),
-    Reload(&'p str),
-    ReloadConfiguration,
-    /// A step of an operator's login at an identity provider.
-    OperatorLogin(OperatorLoginStep),
-    /// A page at which a user logs in at an MCP server.
-    Login(logins::LoginRoute<'p>),
-    /// The logins of users.
-    LoginSessions(SessionTarget<'p>),
-    /// Operation or question of the operator to one MCP server.
-    Upstream(upstreams::UpstreamOperation, &'p str),
-    Status(StatusRoute<'p>),
-}
-
-/// A route whose requests are not charged: its responses are small, and needed most when memory is
-/// exhausted.
-#[derive(Debug, Clone, Copy)]
-enum StatusRoute<'p> {
-    Health,
-    /// Whether the gateway takes requests.
-    Readiness,
-    Metrics,
-    /// Metadata of the gateway for OAuth clients, at this path.
-    ResourceMetadata(&'p str),
-    /// The public key of the audit log.
-    AuditKey,
-    /// A file of the page for operators, with its path after that of the page.
-    Page(&'p str),
-}
 
 /// A request whose head was checked.
 enum Admission<'p> {
@@ -135,10 +63,10 @@ impl App {
         let path = request.uri().path().to_owned();
         let logged_path = logins::logged_path(&path);
         let route = Route::parse(&path);
-        let observed = self.hooks.http.begin(route.map_or(template::NO_ROUTE, Route::template));
+        let observed = self.hooks.http.begin(route.map_or(NO_ROUTE, Route::template));
         request.extensions_mut().insert(self.hooks.http.received());
         let page = cors::origin(&self.settings, request.headers());
-        let is_anthropic = path.starts_with(messages::PATH)
+        let is_anthropic = path.starts_with(MESSAGES)
             || request.extensions().get::<alias::BelowAnthropic>().is_some();
         let is_model = matches!(route, Some(Route::Chat | Route::Responses | Route::Messages));
         let request_id = (is_anthropic || is_model).then(RequestId::generate);
@@ -318,6 +246,8 @@ impl App {
         Ok(actor)
     }
 
+    /// Hands a request to its API. The futures of large APIs that are seldom used are boxed: that of each request would have
+    /// their room.
     async fn dispatch(
         &self,
         charged: &Charged<'_>,
@@ -328,15 +258,17 @@ impl App {
         match *route {
             Route::Chat => chat::complete(self, sender, request, charge).await,
             Route::Responses => responses::create(self, sender, request, charge).await,
-            Route::InputTokens => responses::count(self, sender, request, charge).await,
+            Route::InputTokens => Box::pin(responses::count(self, sender, request, charge)).await,
             Route::Messages => messages::create(self, sender, request, charge).await,
-            Route::MessageTokens => messages::count(self, sender, request, charge).await,
+            Route::MessageTokens => Box::pin(messages::count(self, sender, request, charge)).await,
             Route::StoredResponse(target, id) => {
                 responses::stored(self, sender, target, id, request, charge).await
             }
             Route::Runs(target, id) => runs::run(self, sender, target, id, request, charge).await,
             Route::Execute => execute::run(self, sender, request, charge).await,
-            Route::Result(handle) => results::raw(self, sender, handle, request, charge).await,
+            Route::Result(handle) => {
+                Box::pin(results::raw(self, sender, handle, request, charge)).await
+            }
             Route::Clients => {
                 let head = request.into_parts().0;
                 admin::clients(&self.operators, sender, operator, head.uri.query(), charge).await
@@ -351,10 +283,17 @@ impl App {
             }
             Route::Debug(id) => {
                 let operator = operator.ok_or_else(ApiError::internal)?;
-                debug::show(self, operator, *ingress, id, request, charge).await
+                Box::pin(debug::show(self, operator, *ingress, id, request, charge)).await
             }
             Route::Management => {
-                management::answer(&self.operators, actor.as_ref(), *ingress, request, charge).await
+                Box::pin(management::answer(
+                    &self.operators,
+                    actor.as_ref(),
+                    *ingress,
+                    request,
+                    charge,
+                ))
+                .await
             }
             Route::Quota => {
                 drop(request);
@@ -365,7 +304,7 @@ impl App {
                 mcp::sse::open(self, sender, rest, &request)
             }
             Route::Sse(mcp::SseTarget::Message) => {
-                mcp::sse::post(self, sender, request, charge).await
+                Box::pin(mcp::sse::post(self, sender, request, charge)).await
             }
             Route::Approvals(target, id) => {
                 approvals::run(&self.operators, sender, operator, target, id, request, charge).await
@@ -394,7 +333,9 @@ impl App {
             Route::OperatorLogin(step) => {
                 Ok(operator_login::answer(&self.operators, step, *ingress, request).await)
             }
-            Route::Login(page) => logins::answer(self, page, *ingress, request, charge).await,
+            Route::Login(page) => {
+                Box::pin(logins::answer(self, page, *ingress, request, charge)).await
+            }
             Route::LoginSessions(target) => {
                 sessions::run(self, sender, operator, target, request, charge).await
             }
@@ -406,161 +347,10 @@ impl App {
         match route {
             StatusRoute::Health => Ok(health::show(self)),
             StatusRoute::Readiness => Ok(health::readiness(self)),
-            StatusRoute::Metrics => metrics::show(self).await,
+            StatusRoute::Metrics => metrics::show(&self.hooks.metrics).await,
             StatusRoute::ResourceMetadata(path) => identity::show(self, path),
             StatusRoute::AuditKey => audit_key::show(self),
             StatusRoute::Page(rest) => admin_page::show(&self.operators, rest, headers),
-        }
-    }
-}
-
-impl<'p> Route<'p> {
-    /// Finds the route of a path; `None` if there is none.
-    fn parse(path: &'p str) -> Option<Self> {
-        Some(match path {
-            "/v1/chat/completions" => Self::Chat,
-            "/v1/responses" => Self::Responses,
-            responses::INPUT_TOKENS => Self::InputTokens,
-            messages::PATH => Self::Messages,
-            messages::COUNT_TOKENS => Self::MessageTokens,
-            "/v1/models" => Self::Models,
-            "/v1/mcp/tool/execute" => Self::Execute,
-            "/api/mcp/clients" => Self::Clients,
-            "/api/mcp/explain" => Self::Explain,
-            reload::CONFIGURATION => Self::ReloadConfiguration,
-            "/health" => Self::Status(StatusRoute::Health),
-            "/ready" => Self::Status(StatusRoute::Readiness),
-            "/metrics" => Self::Status(StatusRoute::Metrics),
-            audit_key::PATH => Self::Status(StatusRoute::AuditKey),
-            operator_login::LOGIN => Self::OperatorLogin(OperatorLoginStep::Begin),
-            operator_login::CALLBACK => Self::OperatorLogin(OperatorLoginStep::Complete),
-            quota::PATH => Self::Quota,
-            path if management::is_path(path) => Self::Management,
-            _ => return Self::parse_id(path),
-        })
-    }
-
-    /// Finds the route of a path with an identifier.
-    fn parse_id(path: &'p str) -> Option<Self> {
-        let stored = responses::StoredTarget::parse(path);
-        let route = stored.map(|(target, id)| Self::StoredResponse(target, id));
-        route
-            .or_else(|| runs::RunTarget::parse(path).map(|(target, id)| Self::Runs(target, id)))
-            .or_else(|| {
-                let target = approvals::ApprovalTarget::parse(path);
-                target.map(|(target, id)| Self::Approvals(target, id))
-            })
-            .or_else(|| ConsoleTarget::parse(path).map(Self::Console))
-            .or_else(|| mcp::SseTarget::parse(path).map(Self::Sse))
-            .or_else(|| logins::LoginRoute::parse(path).map(Self::Login))
-            .or_else(|| SessionTarget::parse(path).map(Self::LoginSessions))
-            .or_else(|| {
-                let operation = upstreams::UpstreamOperation::parse(path);
-                operation.map(|(operation, client)| Self::Upstream(operation, client))
-            })
-            .or_else(|| models::parse_path(path).map(Self::Model))
-            .or_else(|| results::parse_path(path).map(Self::Result))
-            .or_else(|| reload::parse_path(path).map(Self::Reload))
-            .or_else(|| debug::parse_path(path).map(Self::Debug))
-            .or_else(|| mcp::parse_path(path).map(Self::Mcp))
-            .or_else(|| {
-                let is_metadata = identity::is_metadata(path);
-                is_metadata.then_some(Self::Status(StatusRoute::ResourceMetadata(path)))
-            })
-            .or_else(|| {
-                let rest = admin_page::parse_path(path)?;
-                Some(Self::Status(StatusRoute::Page(rest)))
-            })
-    }
-
-    fn methods(self) -> &'static [Method] {
-        match self {
-            Self::Chat
-            | Self::Responses
-            | Self::InputTokens
-            | Self::Messages
-            | Self::MessageTokens
-            | Self::Execute
-            | Self::ReloadConfiguration
-            | Self::Reload(_) => &[Method::POST],
-            Self::StoredResponse(target, _) => target.methods(),
-            Self::Runs(target, _) => target.methods(),
-            Self::Approvals(target, _) => target.methods(),
-            Self::Upstream(operation, _) => operation.methods(),
-            Self::Console(target) => target.methods(),
-            Self::Mcp(_) => &[Method::POST, Method::GET, Method::DELETE],
-            Self::Sse(target) => target.methods(),
-            Self::Login(page) => page.methods(),
-            Self::LoginSessions(target) => target.methods(),
-            Self::Management => management::METHODS,
-            Self::OperatorLogin(_) => &[Method::GET],
-            Self::Models
-            | Self::Model(_)
-            | Self::Result(_)
-            | Self::Clients
-            | Self::Explain
-            | Self::Debug(_)
-            | Self::Quota
-            | Self::Status(_) => &[Method::GET, Method::HEAD],
-        }
-    }
-
-    /// Returns whether a request has a span of its own. Each message of MCP has one.
-    fn is_traced(self) -> bool {
-        !matches!(self, Self::Status(_) | Self::Mcp(_) | Self::Sse(_))
-    }
-
-    /// Returns how the credential of a request is read.
-    fn credentials(self) -> CredentialRules<'p> {
-        match self {
-            Self::Mcp(rest) => CredentialRules::Mcp(rest),
-            Self::Sse(_) => CredentialRules::Mcp(""),
-            Self::LoginSessions(_) => CredentialRules::Logins,
-            Self::Approvals(..) => CredentialRules::Approvals,
-            _ => CredentialRules::Other,
-        }
-    }
-
-    /// Returns whether only operators send such requests, so that no page of another origin does.
-    fn is_of_operators(self) -> bool {
-        self.act().is_some() || matches!(self, Self::Management | Self::OperatorLogin(_))
-    }
-
-    /// Returns whether operators send such requests, beside others.
-    fn takes_operators(self) -> bool {
-        matches!(
-            self,
-            Self::Management | Self::Clients | Self::Approvals(..) | Self::LoginSessions(_)
-        )
-    }
-
-    /// Returns whether pages of other origins may lead browsers to such requests with this method.
-    fn is_visited(self, method: &Method) -> bool {
-        matches!(self, Self::Login(_) | Self::OperatorLogin(_) | Self::Status(StatusRoute::Page(_)))
-            && method == Method::GET
-    }
-
-    /// Returns whether a request with this method is a stream that waits for what happens.
-    fn waits(self, method: &Method) -> bool {
-        let is_stream = match self {
-            Self::Mcp(_) | Self::Sse(mcp::SseTarget::Stream(_)) => true,
-            Self::Console(target) => target.waits(),
-            _ => false,
-        };
-        is_stream && method == Method::GET
-    }
-
-    /// Returns the act of an operator that a request is; `None` if others may send it too.
-    fn act(self) -> Option<OperatorAct> {
-        match self {
-            Self::Reload(_) => Some(OperatorAct::Reload),
-            Self::ReloadConfiguration => Some(OperatorAct::ReloadConfiguration),
-            Self::Upstream(operation, _) => Some(operation.act()),
-            Self::Explain => Some(OperatorAct::Explain),
-            Self::Console(target) => Some(target.act()),
-            Self::Debug(_) => Some(OperatorAct::ReadRequest),
-            Self::Status(StatusRoute::Metrics) => Some(OperatorAct::ReadMetrics),
-            _ => None,
         }
     }
 }

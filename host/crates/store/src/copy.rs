@@ -9,10 +9,10 @@ mod tables;
 use std::{fmt, ops::ControlFlow};
 
 use self::tables::{CopiedTable, TABLES};
-use crate::{
-    connection::Connection,
+use airlock_database::{
+    connection::{Connection, OpenDatabase},
     error::OpenError,
-    open::{self, OpenDatabase},
+    open,
     settings::Settings,
     sql::{Param, Row, Sql, SqlError, Subject, first},
 };

@@ -12,11 +12,12 @@ use std::{
 };
 
 use crate::{
+    connection::OpenDatabase,
     error::{OpenError, Unavailable},
     inspection::{self, Inspection},
     lane::{Lane, Party},
     metrics::{LaneKind, StoreMetrics},
-    open::{self, OpenDatabase},
+    open,
     schema::SchemaState,
     seal::Sealer,
     settings::Settings,

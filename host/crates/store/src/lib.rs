@@ -63,8 +63,9 @@ pub use self::{
 };
 pub use airlock_database::{
     error::{OpenError, Unavailable},
-    inspection::{Inspection, ServerState},
+    inspection::Inspection,
     location::{Location, LocationError, ServerUrl},
+    open::ServerState,
     owner::OwnerId,
     schema::SchemaState,
     seal::{SealError, SealKey, SealKeyError, SealKeyId, Seals},

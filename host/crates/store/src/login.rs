@@ -11,46 +11,25 @@
 //! is based on another version is not made. Versions are compared in code: the database may have the
 //! tokens sealed, and then no two values of the same token are equal.
 
+mod id;
 mod key;
 mod users;
 
 use std::{fmt, time::Duration};
 
+pub(crate) use self::id::owner;
 use self::key::LoginKey;
-pub(crate) use self::users::owner;
-pub use self::users::{LoginHolder, MAX_LISTED, USER_HEADERS, UserLogin};
+pub use self::{
+    id::LoginId,
+    users::{LoginHolder, MAX_LISTED, USER_HEADERS, UserLogin},
+};
 use crate::{
     columns::milliseconds,
     database::Database,
     error::Unavailable,
-    owner::OwnerId,
     revision::ChangeKind,
     sql::{Param, Subject, params},
 };
-
-/// Names a login.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct LoginId {
-    /// Name of the client.
-    pub client: String,
-    /// The MCP server, and the settings of the login.
-    pub server: String,
-    /// Tenant that the login is for; `None` for that of the operator.
-    pub holder: Option<OwnerId>,
-}
-
-impl LoginId {
-    /// Names the operator's login of a client at a server.
-    pub fn of_operator(client: impl Into<String>, server: impl Into<String>) -> Self {
-        Self { client: client.into(), server: server.into(), holder: None }
-    }
-
-    /// Names the login of a holder of the same client at the same server.
-    #[must_use]
-    pub fn of_holder(self, holder: OwnerId) -> Self {
-        Self { holder: Some(holder), ..self }
-    }
-}
 
 /// A login of one client at one MCP server.
 #[derive(Clone, Default, PartialEq, Eq)]

@@ -6,34 +6,16 @@
 //! when its owner stores too much. The record itself stays as long again, so that a request learns
 //! that there was a text. This module does not know what the texts and the digests are.
 
+mod record;
 mod sql;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
+pub use self::record::{
+    Anchor, MAX_ANCHORS, NewRecord, OVERHEAD_BYTES, RecallBounds, StoredRecord,
+};
 use self::sql::RecordProgress;
 use crate::{database::Database, error::Unavailable, owner::OwnerId, sql::Subject};
-
-/// Bytes that are counted for a record besides its text: roughly its overhead on disk.
-pub const OVERHEAD_BYTES: u64 = 256;
-/// Maximum number of anchors of one record, and so of rows that it takes. Further ones are ignored:
-/// a client sends all of a record's calls back, and one of them finds it.
-pub const MAX_ANCHORS: usize = 16;
-
-/// Digest of what a client sends back.
-pub type Anchor = [u8; 32];
-
-/// Bounds on all records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RecallBounds {
-    /// Time until the text of a record expires.
-    pub expire_after: Duration,
-    /// Maximum number of records of one owner.
-    pub owner_records: u32,
-    /// Maximum bytes of one owner.
-    pub owner_bytes: u64,
-    /// Maximum bytes of all owners together.
-    pub total_bytes: u64,
-}
 
 /// The records of one owner. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -41,26 +23,6 @@ pub struct Recall {
     database: Database,
     scope: OwnerId,
     bounds: RecallBounds,
-}
-
-/// A record to store.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewRecord {
-    /// Digests of the contents that a client sends back. An anchor of an earlier record now belongs
-    /// to this one.
-    pub anchors: Vec<Anchor>,
-    /// The text; `None` if it may not be stored. A text that exceeds the bounds of one owner is not
-    /// stored.
-    pub text: Option<String>,
-}
-
-/// A record that was found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredRecord {
-    /// Position of the first anchor that belongs to it.
-    pub position: usize,
-    /// The text; `None` if it has expired, was evicted or was not stored.
-    pub text: Option<String>,
 }
 
 impl Database {

@@ -6,8 +6,8 @@
 
 use std::convert::Infallible;
 
-use crate::{
-    database::Database,
+use crate::database::Database;
+use airlock_database::{
     error::{OpenError, Unavailable},
     seal::{Sealer, SecretPlace},
     settings::Settings,

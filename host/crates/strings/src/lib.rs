@@ -1,5 +1,5 @@
 //! Functions for text that is shown to people and models: truncate it, put it on one line, make it
-//! printable or visible, and find similar names.
+//! printable or visible, find similar names, and estimate tokens.
 //!
 //! Text from outside must not act on a terminal. [`printable`] and [`one_line`] replace its control
 //! characters. [`visible`] is for text that a person approves: it writes out every character that
@@ -11,6 +11,7 @@ mod encoding;
 mod hidden;
 mod invisible;
 mod nearest;
+mod tokens;
 
 use std::error::Error;
 
@@ -19,6 +20,7 @@ pub use self::{
     hidden::stripped,
     invisible::{is_invisible, visible, visible_json, visible_line},
     nearest::nearest,
+    tokens::estimated_tokens,
 };
 
 /// Mark at the end of a text that was cut.

@@ -22,7 +22,7 @@ use tokio::{sync::oneshot, task::JoinHandle, time::timeout};
 use self::{
     client::CollectorClient,
     metrics::MetricExport,
-    queue::{Drops, Room},
+    queue::{DropCounter, QueueRoom},
     resource::Attributes,
 };
 pub use self::{
@@ -43,15 +43,15 @@ pub struct StartError(#[source] Box<dyn Error + Send + Sync>);
 
 /// The export of the process. It goes on until [`shutdown`](Self::shutdown).
 pub struct Telemetry {
-    tracer: Option<(SdkTracerProvider, Arc<Room>)>,
-    logger: Option<(SdkLoggerProvider, Arc<Room>)>,
+    tracer: Option<(SdkTracerProvider, Arc<QueueRoom>)>,
+    logger: Option<(SdkLoggerProvider, Arc<QueueRoom>)>,
     /// The export of metrics, until there are any.
     metrics: Option<MetricExport>,
-    pushing: Option<Pushing>,
+    pushing: Option<MetricPush>,
 }
 
 /// The task that sends metrics.
-struct Pushing {
+struct MetricPush {
     task: JoinHandle<()>,
     /// Dropped to send the last ones.
     stop: oneshot::Sender<()>,
@@ -87,7 +87,7 @@ impl Telemetry {
         if let Some(export) = self.metrics.take() {
             let (stop, stopped) = oneshot::channel();
             let task = tokio::spawn(export.push(Arc::new(read), stopped));
-            self.pushing = Some(Pushing { task, stop });
+            self.pushing = Some(MetricPush { task, stop });
         }
     }
 
@@ -111,7 +111,7 @@ impl Telemetry {
             }
         };
         let values = async {
-            if let Some(Pushing { mut task, stop }) = pushing {
+            if let Some(MetricPush { mut task, stop }) = pushing {
                 drop(stop);
                 if timeout(limit, &mut task).await.is_err() {
                     task.abort();
@@ -130,19 +130,19 @@ struct Exporters<'s> {
 }
 
 impl Exporters<'_> {
-    fn traces(&self) -> Result<Option<(SdkTracerProvider, Arc<Room>)>, ExporterBuildError> {
+    fn traces(&self) -> Result<Option<(SdkTracerProvider, Arc<QueueRoom>)>, ExporterBuildError> {
         let Some(collector) = &self.settings.traces else { return Ok(None) };
         let client = self.client(collector, "traces");
-        let room = Arc::new(Room::new(client.drops().clone()));
+        let room = Arc::new(QueueRoom::new(client.drops().clone()));
         let resource = resource::of_sdk(&self.attributes);
         let provider = traces::provider(self.settings, collector, client, room.clone(), resource)?;
         Ok(Some((provider, room)))
     }
 
-    fn logs(&self) -> Result<Option<(SdkLoggerProvider, Arc<Room>)>, ExporterBuildError> {
+    fn logs(&self) -> Result<Option<(SdkLoggerProvider, Arc<QueueRoom>)>, ExporterBuildError> {
         let Some(collector) = &self.settings.logs else { return Ok(None) };
         let client = self.client(collector, "logs");
-        let room = Arc::new(Room::new(client.drops().clone()));
+        let room = Arc::new(QueueRoom::new(client.drops().clone()));
         let resource = resource::of_sdk(&self.attributes);
         let provider = logs::provider(self.settings, collector, client, room.clone(), resource)?;
         Ok(Some((provider, room)))
@@ -155,7 +155,7 @@ impl Exporters<'_> {
     }
 
     fn client(&self, collector: &Collector, signal: &'static str) -> CollectorClient {
-        let drops = Arc::new(Drops::new(signal));
+        let drops = Arc::new(DropCounter::new(signal));
         CollectorClient::new(collector, self.transport.clone(), drops)
     }
 }

@@ -51,21 +51,21 @@ impl<F: Future> Future for InSpan<F> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        let _entered = is_on().then(|| Entered::new(this.span));
+        let _entered = is_on().then(|| EnteredSpan::new(this.span));
         this.future.poll(context)
     }
 }
 
 /// Restores the previous span when it is dropped, also by a panic.
-struct Entered(Span);
+struct EnteredSpan(Span);
 
-impl Entered {
+impl EnteredSpan {
     fn new(span: &Span) -> Self {
         Self(replace(span.clone()))
     }
 }
 
-impl Drop for Entered {
+impl Drop for EnteredSpan {
     fn drop(&mut self) {
         // Dropped outside of the cell: the end of a span may read the current one.
         drop(replace(mem::take(&mut self.0)));

@@ -31,10 +31,10 @@ pub(crate) fn trace_with(tracer: Option<SdkTracer>) {
 pub(crate) struct Recorded {
     context: SpanContext,
     /// `None` if the span has ended, or was left out by the sampler.
-    live: Mutex<Option<Live>>,
+    live: Mutex<Option<LiveSpan>>,
 }
 
-struct Live {
+struct LiveSpan {
     span: SdkSpan,
     /// The SDK would keep both values of an attribute that is set twice.
     attributes: Vec<KeyValue>,
@@ -58,7 +58,7 @@ impl Recorded {
         let builder = tracer.span_builder(start.name).with_kind(start.kind.into());
         let span = tracer.build_with_context(builder.with_links(links), &parent);
         let context = span.span_context().clone();
-        let live = span.is_recording().then(|| Live { span, attributes: Vec::new() });
+        let live = span.is_recording().then(|| LiveSpan { span, attributes: Vec::new() });
         Some(Self { context, live: Mutex::new(live) })
     }
 
@@ -109,7 +109,7 @@ impl Recorded {
     pub(crate) fn end(&self) {
         // The SDK queues the span outside of the lock.
         let live = self.live.lock().take();
-        if let Some(Live { mut span, attributes }) = live {
+        if let Some(LiveSpan { mut span, attributes }) = live {
             span.set_attributes(attributes);
             span.end();
         }
@@ -122,7 +122,7 @@ impl Drop for Recorded {
     }
 }
 
-impl Live {
+impl LiveSpan {
     fn set(&mut self, name: &'static str, value: AttributeValue) {
         let present = self.attributes.iter_mut().find(|attribute| attribute.key.as_str() == name);
         if let Some(attribute) = present {

@@ -3,31 +3,31 @@
 use std::process::ExitCode;
 
 /// Exit code of a command whose run waits for a decision.
-const WAITS: u8 = 3;
+const WAITING: u8 = 3;
 
-/// Outcome of a command. A command that ends with `No` has already printed the reason.
+/// Outcome of a command. A command that ends with `Failure` has already printed the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Done {
+pub enum CommandOutcome {
     /// It has done all that was asked for.
-    Yes,
+    Success,
     /// It has not.
-    No,
+    Failure,
     /// A run waits for a decision about its calls.
-    Waits,
+    Waiting,
 }
 
-impl From<bool> for Done {
-    fn from(is_done: bool) -> Self {
-        if is_done { Self::Yes } else { Self::No }
+impl From<bool> for CommandOutcome {
+    fn from(is_success: bool) -> Self {
+        if is_success { Self::Success } else { Self::Failure }
     }
 }
 
-impl From<Done> for ExitCode {
-    fn from(done: Done) -> Self {
-        match done {
-            Done::Yes => Self::SUCCESS,
-            Done::No => Self::FAILURE,
-            Done::Waits => Self::from(WAITS),
+impl From<CommandOutcome> for ExitCode {
+    fn from(outcome: CommandOutcome) -> Self {
+        match outcome {
+            CommandOutcome::Success => Self::SUCCESS,
+            CommandOutcome::Failure => Self::FAILURE,
+            CommandOutcome::Waiting => Self::from(WAITING),
         }
     }
 }

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::outcome::Done;
+use super::outcome::CommandOutcome;
 use airlock_config::ConfigError;
 use airlock_core::tool::{CallError, CallFailure, Content, Details, ErrorKind, HostCode};
 pub use airlock_strings::shell_word as quoted;
@@ -84,7 +84,7 @@ impl From<&anyhow::Error> for Failure {
         let code = match error.downcast_ref::<CallError>() {
             Some(error) => error.code().as_str(),
             None if error.is::<ConfigError>() => "config",
-            None => error.downcast_ref::<Coded>().map_or("failed", |coded| coded.code),
+            None => error.downcast_ref::<CodedFailure>().map_or("failed", |coded| coded.code),
         };
         Self { causes: new_causes(error.as_ref()), ..Self::new(code, error.to_string()) }
     }
@@ -93,12 +93,12 @@ impl From<&anyhow::Error> for Failure {
 /// A failure of a command with a code of its own.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
-pub struct Coded {
+pub struct CodedFailure {
     code: &'static str,
     message: String,
 }
 
-impl Coded {
+impl CodedFailure {
     /// Creates a failure. `code` has no prefix.
     pub fn new(code: &'static str, message: String) -> Self {
         Self { code, message }
@@ -120,13 +120,13 @@ fn new_causes(error: &(dyn std::error::Error + 'static)) -> Vec<String> {
 /// The reader of standard output has closed it.
 #[derive(Debug, thiserror::Error)]
 #[error("standard output was closed by its reader")]
-pub struct Closed;
+pub struct StdoutClosed;
 
 /// Prints a line as it is. Text from a tool or a server must pass through [`for_stdout`] first.
 pub fn line(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Closed.into()),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(StdoutClosed.into()),
         written => written.context("standard output cannot be written to"),
     }
 }
@@ -143,13 +143,13 @@ pub fn visible_document(document: &impl Serialize) -> anyhow::Result<()> {
 }
 
 /// Prints the response of the management API to a change: the document, or a line for people.
-pub fn response(document: &Value, as_json: bool, text: &str) -> anyhow::Result<Done> {
+pub fn response(document: &Value, as_json: bool, text: &str) -> anyhow::Result<CommandOutcome> {
     if as_json {
         self::document(document)?;
     } else {
         line(text)?;
     }
-    Ok(Done::Yes)
+    Ok(CommandOutcome::Success)
 }
 
 /// Prints a response of the management API that has a credential, which is shown only now. `hint` says so
@@ -159,7 +159,7 @@ pub fn credential(
     as_json: bool,
     hint: &str,
     pointer: &str,
-) -> anyhow::Result<Done> {
+) -> anyhow::Result<CommandOutcome> {
     if !as_json {
         self::hint(hint);
     }
@@ -175,17 +175,17 @@ pub fn list(
     member: &str,
     none: &str,
     shown: fn(&Value) -> String,
-) -> anyhow::Result<Done> {
+) -> anyhow::Result<CommandOutcome> {
     if as_json {
         visible_document(document)?;
-        return Ok(Done::Yes);
+        return Ok(CommandOutcome::Success);
     }
     let elements = document[member].as_array().map(Vec::as_slice).unwrap_or_default();
     if elements.is_empty() {
         hint(none);
     }
     elements.iter().try_for_each(|element| line(&shown(element)))?;
-    Ok(Done::Yes)
+    Ok(CommandOutcome::Success)
 }
 
 /// Returns a text of a response on one line, after `before`; empty if there is none.
@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(Failure::from(&CallError::busy()).code, "airlock.busy");
         assert_eq!(Failure::from(&anyhow::Error::new(CallError::busy())).code, "airlock.busy");
         assert_eq!(Failure::from(&anyhow::anyhow!("no")).code, "airlock.failed");
-        let coded = anyhow::Error::new(Coded::new("run_not_found", "no".to_owned()));
+        let coded = anyhow::Error::new(CodedFailure::new("run_not_found", "no".to_owned()));
         assert_eq!(Failure::from(&coded).code, "airlock.run_not_found");
         assert_eq!(code_of_tool(Some("no_such_city")), "no_such_city");
         assert_eq!(code_of_tool(None), "airlock.tool_error");

@@ -25,7 +25,7 @@ pub struct NestedCall {
 
 /// The call that was made from outside, and the calls made on its behalf.
 #[derive(Debug, Default)]
-pub struct Account {
+pub struct LedgerReport {
     /// Time of the call.
     pub duration: Duration,
     /// Fuel that it took; `None` if it ran no guest.
@@ -38,7 +38,7 @@ pub struct Account {
     pub run: Option<String>,
 }
 
-impl Account {
+impl LedgerReport {
     /// Reads a ledger that holds one call from outside.
     pub fn read(ledger: &Ledger) -> Self {
         let (roots, nested): (Vec<_>, Vec<_>) =

@@ -36,9 +36,11 @@ use airlock_core::{
     tool::{CallError, LoginRequired, ToolName},
 };
 use airlock_mcp_client::{
-    Attempt, ConnectionError, Credentials, ExchangeError, ExchangedToken, ExchangedTokens,
-    Handshake, HttpSettings, Link, LoginLinks, Logins, OpenError, Settings, TokenExchanger,
-    UserGrant,
+    Attempt, ConnectionError, Credentials, Handshake, Link, OpenError, Settings, UserGrant,
+    login_server,
+};
+use airlock_mcp_oauth::{
+    ExchangeError, ExchangedToken, ExchangedTokens, LinkError, LoginLinks, Logins, TokenExchanger,
 };
 use airlock_store::OwnerId;
 use airlock_strings::shell_word;
@@ -181,8 +183,8 @@ impl Users {
         runtime: &Handle,
     ) -> Option<Arc<Self>> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        settings.transport.http().filter(|http| http.users.is_some())?;
-        let exchanger = TokenExchanger::new(settings, &accounts.exchanged);
+        let server = login_server(settings).filter(|server| server.http.users.is_some())?;
+        let exchanger = TokenExchanger::new(server, &accounts.exchanged);
         let exchanger = exchanger.map_err(|error| error.to_string()).transpose();
         Some(Arc::new(Self {
             exchanger,
@@ -334,9 +336,12 @@ impl Users {
         if self.exchanger.is_some() {
             return CallError::token_refused(tool.clone(), REFUSED_TOKEN);
         }
-        let header_keys = self.settings.transport.http().and_then(HttpSettings::user_headers);
-        let header_keys = header_keys.unwrap_or_default().iter().map(ToString::to_string).collect();
-        match self.accounts.links.offer(&self.settings, &identity).await {
+        let Some(server) = login_server(&self.settings) else {
+            return unavailable_before_sent(tool, LinkError::NoAddress);
+        };
+        let header_keys = server.http.user_headers().unwrap_or_default();
+        let header_keys = header_keys.iter().map(ToString::to_string).collect();
+        match self.accounts.links.offer(server, &identity).await {
             Ok(url) => {
                 let client = self.settings.name.clone();
                 CallError::login_required(tool.clone(), LoginRequired { client, url, header_keys })

@@ -10,7 +10,7 @@ use airlock_audit::{
     verify::{Evidence, verify},
 };
 use airlock_strings::visible_line;
-use airlock_terminal::{outcome::Done, output};
+use airlock_terminal::{outcome::CommandOutcome, output};
 
 /// Print the newest checkpoint of a log
 ///
@@ -45,7 +45,7 @@ pub(super) struct PublicKeyArgs {
     json: bool,
 }
 
-pub(super) fn run(args: &CheckpointArgs) -> anyhow::Result<Done> {
+pub(super) fn run(args: &CheckpointArgs) -> anyhow::Result<CommandOutcome> {
     let path = checkpoints_path(&args.log);
     let mut checkpoints = Vec::new();
     each_checkpoint(&path, |checkpoint| {
@@ -75,7 +75,7 @@ fn to_json(checkpoint: &Checkpoint) -> Value {
     json!({"origin": origin, "size": size, "checkpoint": checkpoint.to_string()})
 }
 
-pub(super) fn keys(args: &PublicKeyArgs) -> anyhow::Result<Done> {
+pub(super) fn keys(args: &PublicKeyArgs) -> anyhow::Result<CommandOutcome> {
     let report = verify(&args.log, &Evidence::default())?;
     let keys: Vec<_> = report.keys.iter().map(ToString::to_string).collect();
     if args.json {

@@ -14,7 +14,7 @@ use airlock_audit::{
 };
 use airlock_config::environment;
 use airlock_core::secret::SecretSource;
-use airlock_terminal::{outcome::Done, output};
+use airlock_terminal::{outcome::CommandOutcome, output};
 
 /// Name of the key that the gateway makes, in the directory of the log.
 const OWN_KEY: &str = "key.pem";
@@ -52,17 +52,17 @@ enum ExportFormat {
     Dsse,
 }
 
-pub(super) fn run(args: &ExportArgs) -> anyhow::Result<Done> {
+pub(super) fn run(args: &ExportArgs) -> anyhow::Result<CommandOutcome> {
     let report = verify(&args.log, &Evidence::default())?;
     if let Some(finding) = report.findings.first() {
         bail!("the log is not as it was signed, so it is not exported: {finding}");
     }
     let public = report.keys.last().context("the log has no key")?;
     match written(args, public) {
-        Ok(()) => Ok(Done::Yes),
+        Ok(()) => Ok(CommandOutcome::Success),
         Err(error) => match error.downcast_ref() {
             Some(ExportError::Write(cause)) if cause.kind() == io::ErrorKind::BrokenPipe => {
-                Err(output::Closed.into())
+                Err(output::StdoutClosed.into())
             }
             _ => Err(error),
         },

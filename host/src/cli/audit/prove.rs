@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::newest_of_file;
 use airlock_audit::prove::{Inclusion, ProofTarget, consistency, inclusion};
-use airlock_terminal::{outcome::Done, output};
+use airlock_terminal::{outcome::CommandOutcome, output};
 
 /// Prove that a line is in a log, or that a log only grew
 ///
@@ -40,9 +40,9 @@ pub(super) struct ProveArgs {
     checkpoint: Option<PathBuf>,
 }
 
-pub(super) fn run(args: &ProveArgs) -> anyhow::Result<Done> {
+pub(super) fn run(args: &ProveArgs) -> anyhow::Result<CommandOutcome> {
     output::visible_document(&proof(args)?)?;
-    Ok(Done::Yes)
+    Ok(CommandOutcome::Success)
 }
 
 fn proof(args: &ProveArgs) -> anyhow::Result<Value> {

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::public_key;
 use airlock_audit::verify::{Evidence, Finding, Report, verify};
 use airlock_strings::visible_line;
-use airlock_terminal::{outcome::Done, output};
+use airlock_terminal::{outcome::CommandOutcome, output};
 
 /// Check that a log is as it was signed
 ///
@@ -37,7 +37,7 @@ pub(super) struct VerifyArgs {
     json: bool,
 }
 
-pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<Done> {
+pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<CommandOutcome> {
     let key = args.key.as_deref().map(public_key).transpose()?;
     let evidence = Evidence { key, checkpoints: args.checkpoints.clone() };
     let report = verify(&args.log, &evidence)?;

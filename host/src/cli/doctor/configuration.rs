@@ -9,6 +9,7 @@ use super::{
     finding::{Finding, Status},
 };
 use crate::cli::check;
+use airlock_compile::Compiling;
 use airlock_config::{Config, KeyPath};
 use airlock_strings::with_causes;
 use airlock_terminal::session::ConfigFile;
@@ -17,6 +18,8 @@ use airlock_terminal::session::ConfigFile;
 const CODE: &str = "configuration";
 /// Code of findings about files that it names.
 const FILES: &str = "files";
+/// Code of findings about guards.
+const GUARDS: &str = "guards";
 /// Code of findings about `airlock.lock`.
 const LOCK: &str = "lock";
 
@@ -47,7 +50,7 @@ fn unreadable(name: String, found: String) -> Finding {
 }
 
 /// Returns the checks of what the configuration names.
-pub(super) fn checks(config: &Arc<Config>, file: &ConfigFile) -> [Check; 2] {
+pub(super) fn checks(config: &Arc<Config>, file: &ConfigFile) -> Vec<Check> {
     let named = {
         let config = config.clone();
         let runtime = Handle::current();
@@ -59,7 +62,21 @@ pub(super) fn checks(config: &Arc<Config>, file: &ConfigFile) -> [Check; 2] {
         let runtime = Handle::current();
         Check::blocking(LOCK, "airlock.lock", move || runtime.block_on(locked(&config, &file)))
     };
-    [named, lock]
+    let guards = (!config.guards.is_empty()).then(|| {
+        let config = config.clone();
+        Check::new(GUARDS, "guards", async move { accepted(&config).await })
+    });
+    [named, lock].into_iter().chain(guards).collect()
+}
+
+/// Checks that the guards can be loaded and accept their settings.
+async fn accepted(config: &Config) -> Vec<Finding> {
+    let problems = config.check_guards(Compiling::in_child()).await;
+    if problems.is_empty() {
+        return vec![Finding::ok(GUARDS, "guards", "each accepts its settings")];
+    }
+    let problems = problems.into_iter();
+    problems.map(|problem| Finding::problem(Status::Error, GUARDS, problem)).collect()
 }
 
 /// Checks the files that the configuration names.

@@ -16,8 +16,9 @@ use super::{
 use airlock_config::{Config, Source};
 use airlock_mcp_client::{
     Attempt, Connection, ConnectionError, ConnectionFailure, Credentials, Docker, Handshake,
-    HttpSettings, Logins, Settings, StderrLogs, Timeouts,
+    Settings, StderrLogs, Timeouts,
 };
+use airlock_mcp_oauth::{HttpSettings, Logins};
 use airlock_store::{LazyDatabase, Settings as StoreSettings};
 use airlock_strings::with_causes;
 

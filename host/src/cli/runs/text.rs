@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::Value;
 
-use airlock_core::run::Stage;
+use airlock_core::{run::Stage, tool::SourceSet};
 use airlock_scripts::runs::document;
 use airlock_store::runs::{ShownCall, ShownRun};
 use airlock_strings::{visible_json, visible_line};
@@ -128,10 +128,12 @@ fn waits(call: &ShownCall) -> bool {
 fn whole(call: &ShownCall) -> Vec<String> {
     let text = visible_json(&call.call.called.arguments).replace('\n', " ");
     let characters: Vec<char> = text.chars().collect();
-    characters
-        .chunks(WIDTH)
-        .map(|line| format!("    {}", line.iter().collect::<String>()))
-        .collect()
+    let lines = characters.chunks(WIDTH);
+    let lines = lines.map(|line| format!("    {}", line.iter().collect::<String>()));
+    let sources = SourceSet::from_json(call.call.called.sources.as_deref());
+    let read = (!sources.is_empty())
+        .then(|| format!("    (made after reading untrusted content from {sources})"));
+    read.into_iter().chain(lines).collect()
 }
 
 /// Returns a time in milliseconds since 1970 in the form of RFC 3339.
@@ -160,6 +162,7 @@ mod tests {
             arguments: arguments.into(),
             definition: "".into(),
             is_repeatable: false,
+            sources: None,
         };
         let position = Position { block, branch: 0 };
         let answer = answer.map(|answer| ShownAnswer::Whole(answer.to_owned()));
@@ -182,6 +185,7 @@ mod tests {
             bindings: String::new(),
             clock_ms: None,
             trace: None,
+            sources: None,
             calls: Vec::new(),
         };
         ShownRun { run, calls }

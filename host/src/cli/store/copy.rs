@@ -5,7 +5,7 @@ use serde_json::json;
 
 use airlock_config::environment;
 use airlock_store::{Location, Settings};
-use airlock_terminal::{outcome::Done, output, session::ConfigFile};
+use airlock_terminal::{outcome::CommandOutcome, output, session::ConfigFile};
 
 /// Beginning of a target that is in the environment.
 const VARIABLE: &str = "env.";
@@ -30,7 +30,7 @@ pub(super) struct CopyArgs {
     json: bool,
 }
 
-pub(super) async fn run(args: &CopyArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &CopyArgs) -> anyhow::Result<CommandOutcome> {
     let from = args.config.load()?.store;
     let to = target(&args.to)?;
     let rows = airlock_store::copy(Settings::at(from.clone()), Settings::at(to.clone())).await?;

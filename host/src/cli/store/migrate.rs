@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use airlock_store::{Database, SchemaState, Settings};
-use airlock_terminal::{outcome::Done, output, session::ConfigFile};
+use airlock_terminal::{outcome::CommandOutcome, output, session::ConfigFile};
 
 /// Migrate the store to the tables of this version
 ///
@@ -22,7 +22,7 @@ pub(super) struct MigrateArgs {
     json: bool,
 }
 
-pub(super) async fn run(args: &MigrateArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &MigrateArgs) -> anyhow::Result<CommandOutcome> {
     let location = args.config.load()?.store;
     let settings = Settings::at(location.clone());
     let state = Database::schema_state(settings.clone()).await?;

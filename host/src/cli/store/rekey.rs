@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use airlock_terminal::{outcome::Done, output, session::ConfigFile};
+use airlock_terminal::{outcome::CommandOutcome, output, session::ConfigFile};
 
 /// Seal the secrets in the store anew with the present key
 ///
@@ -18,7 +18,7 @@ pub(super) struct RekeyArgs {
     json: bool,
 }
 
-pub(super) async fn run(args: &RekeyArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &RekeyArgs) -> anyhow::Result<CommandOutcome> {
     let config = args.config.load()?;
     let sealed = airlock_store::rekey(config.store_settings()?).await?;
     let store = config.store.to_string();
@@ -27,5 +27,5 @@ pub(super) async fn run(args: &RekeyArgs) -> anyhow::Result<Done> {
     } else {
         output::line(&format!("sealed {sealed} secrets of {store} anew with the present key"))?;
     }
-    Ok(Done::Yes)
+    Ok(CommandOutcome::Success)
 }

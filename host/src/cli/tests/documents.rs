@@ -10,7 +10,7 @@ use airlock_core::secret::Secret;
 use airlock_plugin::{Manifest, Rights};
 
 /// Directories with documents, relative to the project.
-const DIRECTORIES: [&str; 13] = [
+const DIRECTORIES: [&str; 16] = [
     "",
     "docs",
     "docs/decisions",
@@ -18,9 +18,12 @@ const DIRECTORIES: [&str; 13] = [
     "plugins/fetch",
     "plugins/files",
     "plugins/notes",
+    "plugins/policy",
     "plugins/python",
+    "plugins/secrets",
     "plugins/starlark",
     "plugins/text",
+    "plugins/examples/guard",
     "plugins/examples/javascript",
     "plugins/examples/python",
     "plugins/examples/rust",

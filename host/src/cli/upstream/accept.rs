@@ -11,7 +11,7 @@ use airlock_gateway::Gateway;
 use airlock_lock::{FILE_NAME as LOCK_FILE, Lock, LockedTool};
 use airlock_terminal::{
     confirm::confirm,
-    outcome::Done,
+    outcome::CommandOutcome,
     output,
     session::{ConfigFile, ExecutorLoad, with_gateway},
     signals::Signals,
@@ -51,7 +51,7 @@ pub(super) struct UpstreamAcceptArgs {
     json: bool,
 }
 
-pub(super) async fn run(args: &UpstreamAcceptArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &UpstreamAcceptArgs) -> anyhow::Result<CommandOutcome> {
     let mut config = args.config.load_merged().await?;
     let clients = select(&config, args.client.as_slice())?;
     config.clients.retain(|client| clients.contains(&client.name));
@@ -78,7 +78,7 @@ async fn accept(
     clients: &[ClientName],
     gateway: &Gateway,
     signals: &mut Signals,
-) -> anyhow::Result<Done> {
+) -> anyhow::Result<CommandOutcome> {
     let mut accepted = Vec::new();
     for server in reviewed(gateway, clients) {
         accepted.push(one(args, server)?);
@@ -112,7 +112,7 @@ async fn accept(
             output::line(&format!("accepted {what} of {} in {}", server.client, path.display()))?;
         }
     }
-    Ok(Done::Yes)
+    Ok(CommandOutcome::Success)
 }
 
 /// Shows the changes of one server, and returns the definitions to accept.

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::reviews::{differs, document, lines, reviewed, select};
 use airlock_terminal::{
-    outcome::Done,
+    outcome::CommandOutcome,
     output,
     session::{ConfigFile, ExecutorLoad, with_gateway},
 };
@@ -28,7 +28,7 @@ pub(super) struct UpstreamDiffArgs {
     json: bool,
 }
 
-pub(super) async fn run(args: &UpstreamDiffArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &UpstreamDiffArgs) -> anyhow::Result<CommandOutcome> {
     let mut config = args.config.load_merged().await?;
     let clients = select(&config, &args.clients)?;
     config.clients.retain(|client| clients.contains(&client.name));

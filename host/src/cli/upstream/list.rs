@@ -5,7 +5,7 @@ use std::io::IsTerminal as _;
 use serde_json::{Value, json};
 
 use crate::cli::running::RunningGateway;
-use airlock_terminal::{outcome::Done, output};
+use airlock_terminal::{outcome::CommandOutcome, output};
 
 /// Widths of the last column on a terminal and elsewhere, in characters.
 const TERMINAL_WIDTH: usize = 60;
@@ -27,17 +27,17 @@ pub(super) struct UpstreamListArgs {
     json: bool,
 }
 
-pub(super) async fn run(args: &UpstreamListArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &UpstreamListArgs) -> anyhow::Result<CommandOutcome> {
     let servers = args.gateway.servers().await?;
     if args.json {
         output::document(&json!({"upstreams": servers}))?;
-        return Ok(Done::Yes);
+        return Ok(CommandOutcome::Success);
     }
     let width = if std::io::stdout().is_terminal() { TERMINAL_WIDTH } else { FILE_WIDTH };
     for line in table(&servers, width) {
         output::line(&line)?;
     }
-    Ok(Done::Yes)
+    Ok(CommandOutcome::Success)
 }
 
 /// Returns the lines of the table. The reason has at most `width` characters.

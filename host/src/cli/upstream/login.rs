@@ -12,9 +12,10 @@ use tokio::process::Command;
 
 use airlock_config::{Config, Source};
 use airlock_core::tool::{CallError, ClientName};
-use airlock_mcp_client::{Callback, LoggedIn, Logins, PendingLogin, Settings};
+use airlock_mcp_client::{Settings, login_server};
+use airlock_mcp_oauth::{Callback, LoggedIn, LoginError, Logins, PendingLogin};
 use airlock_strings::visible_line;
-use airlock_terminal::{outcome::Done, output, session::ConfigFile, signals::Signals};
+use airlock_terminal::{outcome::CommandOutcome, output, session::ConfigFile, signals::Signals};
 
 /// Time for the operator to log in with the browser.
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -49,7 +50,7 @@ pub(super) struct LoginArgs {
     json: bool,
 }
 
-pub(super) async fn run(args: &LoginArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &LoginArgs) -> anyhow::Result<CommandOutcome> {
     let config = args.config.load_merged().await?;
     let settings = settings(&config, &args.name)?;
     let mut signals = Signals::catch()?;
@@ -68,7 +69,8 @@ async fn log_in(
 ) -> anyhow::Result<LoggedIn> {
     let failed = || format!("no login at {}", args.name);
     let callback = Callback::listen(args.port).await.with_context(failed)?;
-    let pending = PendingLogin::begin(settings, logins, &callback).await.with_context(failed)?;
+    let server = login_server(settings).ok_or(LoginError::NotConfigured).with_context(failed)?;
+    let pending = PendingLogin::begin(server, logins, &callback).await.with_context(failed)?;
     show(args, &pending)?;
     let completing = tokio::time::timeout(PATIENCE, pending.complete(&callback));
     let completed = completing.await.map_err(|_| {
@@ -120,7 +122,7 @@ fn open_browser(url: &str) {
     let _ = command.spawn();
 }
 
-fn report(args: &LoginArgs, logged_in: &LoggedIn) -> anyhow::Result<Done> {
+fn report(args: &LoginArgs, logged_in: &LoggedIn) -> anyhow::Result<CommandOutcome> {
     let LoggedIn { issuer, scopes, expires, is_refreshable } = logged_in;
     let expires = expires.map(|at| humantime::format_rfc3339_seconds(at).to_string());
     if args.json {
@@ -131,7 +133,7 @@ fn report(args: &LoginArgs, logged_in: &LoggedIn) -> anyhow::Result<Done> {
             "expires_at": expires,
             "refreshable": is_refreshable,
         }))?;
-        return Ok(Done::Yes);
+        return Ok(CommandOutcome::Success);
     }
     let issuer = issuer.iter().map(|issuer| format!(" through {}", visible_line(issuer)));
     let quoted = Some(logged_in.quoted_scopes()).filter(|scopes| !scopes.is_empty());
@@ -144,5 +146,5 @@ fn report(args: &LoginArgs, logged_in: &LoggedIn) -> anyhow::Result<Done> {
     let name = args.name.to_string();
     let parts = ["logged in at ".to_owned(), name].into_iter().chain(issuer).chain(scopes);
     output::line(&parts.chain([end]).collect::<String>())?;
-    Ok(Done::Yes)
+    Ok(CommandOutcome::Success)
 }

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use airlock_core::tool::ClientName;
-use airlock_mcp_client::Logins;
-use airlock_terminal::{outcome::Done, output, session::ConfigFile};
+use airlock_mcp_oauth::Logins;
+use airlock_terminal::{outcome::CommandOutcome, output, session::ConfigFile};
 
 /// Forget the login at an MCP server
 ///
@@ -23,7 +23,7 @@ pub(super) struct LogoutArgs {
     json: bool,
 }
 
-pub(super) async fn run(args: &LogoutArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &LogoutArgs) -> anyhow::Result<CommandOutcome> {
     let config = args.config.load()?;
     let removed = Logins::new(config.store_settings()?.into()).remove(&args.name).await?;
     if args.json {

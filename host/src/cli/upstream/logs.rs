@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::cli::running::{NamedInstance, NamedServer};
-use airlock_terminal::{outcome::Done, output};
+use airlock_terminal::{outcome::CommandOutcome, output};
 
 /// Show the last lines that an MCP server wrote to standard error
 ///
@@ -22,12 +22,12 @@ pub(super) struct LogsArgs {
     json: bool,
 }
 
-pub(super) async fn run(args: &LogsArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &LogsArgs) -> anyhow::Result<CommandOutcome> {
     let path = format!("/api/mcp/client/{}/logs{}", args.server.name, args.instance.query());
     let logs = args.server.gateway.get(&path).await?;
     if args.json {
         output::document(&logs)?;
-        return Ok(Done::Yes);
+        return Ok(CommandOutcome::Success);
     }
     let lines: Vec<_> =
         logs["lines"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -40,5 +40,5 @@ pub(super) async fn run(args: &LogsArgs) -> anyhow::Result<Done> {
     for line in lines {
         output::line(&output::for_stdout(line))?;
     }
-    Ok(Done::Yes)
+    Ok(CommandOutcome::Success)
 }

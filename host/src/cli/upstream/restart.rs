@@ -4,7 +4,7 @@ use anyhow::anyhow;
 use serde_json::Value;
 
 use crate::cli::running::{GatewayRefusal, NamedInstance, NamedServer};
-use airlock_terminal::{outcome::Done, output};
+use airlock_terminal::{outcome::CommandOutcome, output};
 
 /// Width of the reason of a failure, in characters.
 const WIDTH: usize = 2_000;
@@ -26,7 +26,7 @@ pub(super) struct RestartArgs {
     json: bool,
 }
 
-pub(super) async fn run(args: &RestartArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &RestartArgs) -> anyhow::Result<CommandOutcome> {
     let name = &args.server.name;
     let path = format!("/api/mcp/client/{name}/reconnect{}", args.instance.query());
     let done = args.server.gateway.post(&path).await;
@@ -44,5 +44,5 @@ pub(super) async fn run(args: &RestartArgs) -> anyhow::Result<Done> {
         }
         output::line(&format!("{name} is connected"))?;
     }
-    Ok(Done::Yes)
+    Ok(CommandOutcome::Success)
 }

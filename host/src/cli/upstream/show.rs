@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use serde_json::Value;
 
 use crate::cli::running::NamedServer;
-use airlock_terminal::{outcome::Done, output};
+use airlock_terminal::{outcome::CommandOutcome, output};
 
 /// Width of a text of the server, in characters.
 const WIDTH: usize = 2_000;
@@ -23,7 +23,7 @@ pub(super) struct UpstreamShowArgs {
     json: bool,
 }
 
-pub(super) async fn run(args: &UpstreamShowArgs) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &UpstreamShowArgs) -> anyhow::Result<CommandOutcome> {
     let servers = args.server.gateway.servers().await?;
     let found = servers.iter().find(|server| server["config"]["name"] == args.server.name.as_str());
     let server = found.with_context(|| {
@@ -37,12 +37,12 @@ pub(super) async fn run(args: &UpstreamShowArgs) -> anyhow::Result<Done> {
     })?;
     if args.json {
         output::document(server)?;
-        return Ok(Done::Yes);
+        return Ok(CommandOutcome::Success);
     }
     for line in lines(server) {
         output::line(&line)?;
     }
-    Ok(Done::Yes)
+    Ok(CommandOutcome::Success)
 }
 
 fn lines(server: &Value) -> Vec<String> {

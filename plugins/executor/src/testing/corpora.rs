@@ -172,13 +172,17 @@ impl Tools for Fixtures {
         let Some(error) = rule.get("error") else {
             return Ok(Answer::Json(rule["result"].to_string()));
         };
-        let text = |name: &str| error[name].as_str().map(str::to_owned);
         Err(ToolError {
-            kind: text("kind").unwrap_or_default(),
-            code: text("code"),
-            message: text("message").unwrap_or_default(),
+            kind: text(error, "kind").unwrap_or_default(),
+            code: text(error, "code"),
+            message: text(error, "message").unwrap_or_default(),
             data: error.get("data").map(Value::to_string),
             retry_after_ms: error["retry_after_ms"].as_u64(),
         })
     }
+}
+
+/// Returns a member of an error that is a text.
+fn text(error: &Value, name: &str) -> Option<String> {
+    error[name].as_str().map(str::to_owned)
 }

@@ -35,10 +35,10 @@ impl CallFinder<'_> {
     /// Returns whether a function may call a tool.
     fn calls(&self, function: &Expr) -> bool {
         match function {
-            Expr::Attribute(it) => {
-                matches!(&*it.value, Expr::Name(of) if self.bindings.has(of.id.as_str()))
+            Expr::Attribute(attribute) => {
+                matches!(&*attribute.value, Expr::Name(of) if self.bindings.has(of.id.as_str()))
             }
-            Expr::Name(it) if self.bindings.function(it.id.as_str()).is_some() => true,
+            Expr::Name(name) if self.bindings.function(name.id.as_str()).is_some() => true,
             _ => self.names.mentions(
                 function,
                 &|name| self.bindings.is_tool_or_namespace(name),
@@ -77,13 +77,13 @@ impl CallFinder<'_> {
 impl<'a> Visitor<'a> for CallFinder<'_> {
     fn visit_expr(&mut self, expression: &'a Expr) {
         match expression {
-            Expr::Call(it) => self.call(it),
-            Expr::Name(it)
-                if it.id.as_str() == "callable"
-                    && it.ctx == ExprContext::Load
+            Expr::Call(call) => self.call(call),
+            Expr::Name(name)
+                if name.id.as_str() == "callable"
+                    && name.ctx == ExprContext::Load
                     && self.names.is_builtin("callable") =>
             {
-                self.edits.push(Edit::replace(it.range(), "_airlock_callable"));
+                self.edits.push(Edit::replace(name.range(), "_airlock_callable"));
             }
             _ => {}
         }

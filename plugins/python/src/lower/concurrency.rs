@@ -78,8 +78,8 @@ impl ConcurrencyFinder<'_> {
 /// Returns the attribute of `asyncio` that a call calls, or the imported `gather`.
 pub(super) fn attribute(call: &ExprCall) -> Option<&str> {
     match &*call.func {
-        Expr::Attribute(it) => match &*it.value {
-            Expr::Name(module) if module.id.as_str() == "asyncio" => Some(it.attr.as_str()),
+        Expr::Attribute(attribute) => match &*attribute.value {
+            Expr::Name(module) if module.id.as_str() == "asyncio" => Some(attribute.attr.as_str()),
             _ => None,
         },
         Expr::Name(name) if name.id.as_str() == "gather" => Some("gather"),
@@ -97,8 +97,8 @@ impl<'a> Visitor<'a> for ConcurrencyFinder<'_> {
 
     fn visit_expr(&mut self, expression: &'a Expr) {
         match expression {
-            Expr::Await(it) => self.awaited(it),
-            Expr::Call(it) => self.call(it),
+            Expr::Await(awaited) => self.awaited(awaited),
+            Expr::Call(call) => self.call(call),
             _ => {}
         }
         walk_expr(self, expression);

@@ -31,15 +31,15 @@ impl DataclassFinder {
         let mut names = String::new();
         let mut has_fields = false;
         for statement in &class.body {
-            let Stmt::AnnAssign(it) = statement else { continue };
-            let Expr::Name(name) = &*it.target else { continue };
-            let is_of_class = match &*it.annotation {
-                Expr::Subscript(it) => is_named(&it.value, "ClassVar"),
+            let Stmt::AnnAssign(assignment) = statement else { continue };
+            let Expr::Name(name) = &*assignment.target else { continue };
+            let is_of_class = match &*assignment.annotation {
+                Expr::Subscript(subscript) => is_named(&subscript.value, "ClassVar"),
                 other => is_named(other, "ClassVar"),
             };
             if !is_of_class {
                 let _ = write!(names, "\"{}\", ", name.id);
-                has_fields |= it
+                has_fields |= assignment
                     .value
                     .as_deref()
                     .is_some_and(|value| value.is_call_expr() && is_named(value, "field"));
@@ -56,17 +56,17 @@ impl DataclassFinder {
 /// Returns whether an expression is a name, an attribute of that name, or a call of one.
 fn is_named(expression: &Expr, name: &str) -> bool {
     match expression {
-        Expr::Name(it) => it.id.as_str() == name,
-        Expr::Attribute(it) => it.attr.as_str() == name,
-        Expr::Call(it) => is_named(&it.func, name),
+        Expr::Name(variable) => variable.id.as_str() == name,
+        Expr::Attribute(attribute) => attribute.attr.as_str() == name,
+        Expr::Call(call) => is_named(&call.func, name),
         _ => false,
     }
 }
 
 impl<'a> Visitor<'a> for DataclassFinder {
     fn visit_stmt(&mut self, statement: &'a Stmt) {
-        if let Stmt::ClassDef(it) = statement {
-            self.class(it);
+        if let Stmt::ClassDef(class) = statement {
+            self.class(class);
         }
         walk_stmt(self, statement);
     }

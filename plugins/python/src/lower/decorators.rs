@@ -53,13 +53,13 @@ pub(super) fn are_replaced(syntax: &Syntax<'_>, method: &StmtFunctionDef) -> boo
 
 /// Returns the functions in Python that read the attributes, and the changes.
 pub(super) fn edits(syntax: &Syntax<'_>) -> (String, Vec<Edit>) {
-    let mut methods = Methods { syntax, found: BTreeMap::new(), edits: Vec::new() };
+    let mut methods = ReplacedMethods { syntax, found: BTreeMap::new(), edits: Vec::new() };
     methods.visit_body(syntax.body);
     let mut text = String::new();
     for ((name, kind), classes) in &methods.found {
         write_function(&mut text, name, *kind, classes);
     }
-    let mut readers = Readers { syntax, found: methods.found, edits: methods.edits };
+    let mut readers = AttributeReads { syntax, found: methods.found, edits: methods.edits };
     if !readers.found.is_empty() {
         readers.visit_body(syntax.body);
     }
@@ -100,46 +100,46 @@ impl MethodKind {
 }
 
 /// Finds the methods, and removes their decorators.
-struct Methods<'a> {
+struct ReplacedMethods<'a> {
     syntax: &'a Syntax<'a>,
     /// The classes that have a method of this name and kind.
     found: BTreeMap<(&'a str, MethodKind), BTreeSet<&'a str>>,
     edits: Vec<Edit>,
 }
 
-impl<'a> Methods<'a> {
+impl<'a> ReplacedMethods<'a> {
     fn class(&mut self, class: &'a StmtClassDef) {
         for statement in &class.body {
-            let Stmt::FunctionDef(it) = statement else { continue };
-            let name = it.name.as_str();
-            if let Some(kind) = kind(self.syntax, it) {
+            let Stmt::FunctionDef(function) = statement else { continue };
+            let name = function.name.as_str();
+            if let Some(kind) = kind(self.syntax, function) {
                 self.found.entry((name, kind)).or_default().insert(class.name.as_str());
-                self.edits.push(Edit::replace(it.decorator_list[0].range(), ""));
+                self.edits.push(Edit::replace(function.decorator_list[0].range(), ""));
             }
         }
     }
 }
 
-impl<'a> Visitor<'a> for Methods<'a> {
+impl<'a> Visitor<'a> for ReplacedMethods<'a> {
     fn visit_stmt(&mut self, statement: &'a Stmt) {
-        if let Stmt::ClassDef(it) = statement {
-            self.class(it);
+        if let Stmt::ClassDef(class) = statement {
+            self.class(class);
         }
         walk_stmt(self, statement);
     }
 }
 
 /// Changes where the attributes are read.
-struct Readers<'a> {
+struct AttributeReads<'a> {
     syntax: &'a Syntax<'a>,
     found: BTreeMap<(&'a str, MethodKind), BTreeSet<&'a str>>,
     edits: Vec<Edit>,
 }
 
-impl Readers<'_> {
+impl AttributeReads<'_> {
     /// Replaces `value.name` by a call: `_airlock_property_name(value)`.
-    fn read(&mut self, it: &ExprAttribute, is_called: bool) {
-        let name = it.attr.as_str();
+    fn read(&mut self, attribute: &ExprAttribute, is_called: bool) {
+        let name = attribute.attr.as_str();
         let kinds = [MethodKind::Property, MethodKind::Static, MethodKind::Class];
         let Some(kind) = kinds.into_iter().find(|kind| self.found.contains_key(&(name, *kind)))
         else {
@@ -149,30 +149,35 @@ impl Readers<'_> {
         if is_called && kind == MethodKind::Property {
             return;
         }
-        let Some(dot) = self.syntax.token(TokenKind::Dot, between(&*it.value, &it.attr)) else {
+        let Some(dot) =
+            self.syntax.token(TokenKind::Dot, between(&*attribute.value, &attribute.attr))
+        else {
             return;
         };
-        let name = TextRange::new(dot.start(), it.end());
-        self.edits.push(Edit::open(it.range(), format!("{}{}(", kind.prefix(), it.attr)));
+        let name = TextRange::new(dot.start(), attribute.end());
+        self.edits
+            .push(Edit::open(attribute.range(), format!("{}{}(", kind.prefix(), attribute.attr)));
         self.edits.push(Edit::replace(name, self.syntax.breaks(name) + ")"));
     }
 }
 
-impl<'a> Visitor<'a> for Readers<'_> {
+impl<'a> Visitor<'a> for AttributeReads<'_> {
     // Annotations are not evaluated.
     fn visit_annotation(&mut self, _: &'a Expr) {}
 
     fn visit_expr(&mut self, expression: &'a Expr) {
         match expression {
-            Expr::Call(it) => {
-                if let Expr::Attribute(function) = &*it.func {
+            Expr::Call(call) => {
+                if let Expr::Attribute(function) = &*call.func {
                     self.read(function, true);
                     self.visit_expr(&function.value);
-                    self.visit_arguments(&it.arguments);
+                    self.visit_arguments(&call.arguments);
                     return;
                 }
             }
-            Expr::Attribute(it) if it.ctx == ExprContext::Load => self.read(it, false),
+            Expr::Attribute(attribute) if attribute.ctx == ExprContext::Load => {
+                self.read(attribute, false);
+            }
             _ => {}
         }
         walk_expr(self, expression);

@@ -25,20 +25,20 @@ pub(super) fn replaced(syntax: &Syntax<'_>, delete: &StmtDelete) -> Option<Vec<E
         edits.push(Edit::insert(name.end(), " = None"));
         return Some(edits);
     }
-    if let [target @ Expr::Subscript(it)] = &*delete.targets
-        && it.slice.is_slice_expr()
+    if let [target @ Expr::Subscript(subscript)] = &*delete.targets
+        && subscript.slice.is_slice_expr()
     {
         edits.extend(habits::splice(syntax, target, target.end())?);
         edits.push(Edit::close(target.range(), "[])"));
         return Some(edits);
     }
     for target in &delete.targets {
-        let Expr::Subscript(it) = target else { return None };
-        if matches!(&*it.slice, Expr::Slice(_) | Expr::Tuple(_)) {
+        let Expr::Subscript(subscript) = target else { return None };
+        if matches!(&*subscript.slice, Expr::Slice(_) | Expr::Tuple(_)) {
             return None;
         }
-        let before = between(&*it.value, &*it.slice);
-        let after = TextRange::new(it.slice.end(), it.end());
+        let before = between(&*subscript.value, &*subscript.slice);
+        let after = TextRange::new(subscript.slice.end(), subscript.end());
         edits.push(replaced_token(syntax, before, TokenKind::Lsqb, ".pop(")?);
         edits.push(replaced_token(syntax, after, TokenKind::Rsqb, ")")?);
     }

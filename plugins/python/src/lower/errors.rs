@@ -19,9 +19,8 @@ use ruff_python_ast::{
 use ruff_text_size::{Ranged as _, TextLen as _, TextRange};
 
 use super::source::Edit;
-use super::syntax::Syntax;
-use super::{CAUGHT, SHOWN, TOOL_ERROR};
-use crate::session;
+use super::syntax::{Syntax, is_name};
+use crate::protocol::{CAUGHT, SHOWN, TOOL_ERROR, TOOL_ERROR_TYPE};
 
 /// Returns the changes.
 pub(super) fn edits(syntax: &Syntax<'_>) -> Vec<Edit> {
@@ -57,7 +56,7 @@ impl ErrorFinder<'_, '_> {
 
     /// Lets [`SHOWN`] write a caught exception in place of `repr(e)`.
     fn represented(&mut self, call: &ExprCall) {
-        if is_call(&call.func, &["repr"])
+        if is_name(&call.func, &["repr"])
             && let [value] = &*call.arguments.args
             && let Some(name) = self.caught(value)
         {
@@ -82,16 +81,16 @@ impl ErrorFinder<'_, '_> {
 
 impl<'a> Visitor<'a> for ErrorFinder<'a, '_> {
     fn visit_except_handler(&mut self, handler: &'a ExceptHandler) {
-        let ExceptHandler::ExceptHandler(it) = handler;
+        let ExceptHandler::ExceptHandler(clause) = handler;
         let depth = self.caught.len();
-        self.caught.extend(it.name.as_ref().map(|name| name.id.as_str()));
+        self.caught.extend(clause.name.as_ref().map(|name| name.id.as_str()));
         walk_except_handler(self, handler);
         self.caught.truncate(depth);
     }
 
     fn visit_interpolated_string_element(&mut self, element: &'a InterpolatedStringElement) {
-        if let InterpolatedStringElement::Interpolation(it) = element {
-            self.interpolated(it);
+        if let InterpolatedStringElement::Interpolation(interpolation) = element {
+            self.interpolated(interpolation);
         }
         walk_interpolated_string_element(self, element);
     }
@@ -99,21 +98,25 @@ impl<'a> Visitor<'a> for ErrorFinder<'a, '_> {
     fn visit_expr(&mut self, expression: &'a Expr) {
         match expression {
             Expr::Name(name) if name.id == TOOL_ERROR && name.ctx == ExprContext::Load => {
-                self.edits.push(Edit::replace(name.range(), session::TOOL_ERROR.to_string()));
+                self.edits.push(Edit::replace(name.range(), TOOL_ERROR_TYPE.to_string()));
             }
-            Expr::Attribute(it) if ToolError::ATTRIBUTES.contains(&it.attr.as_str()) => {
-                self.wrap(&it.value);
+            Expr::Attribute(attribute)
+                if ToolError::ATTRIBUTES.contains(&attribute.attr.as_str()) =>
+            {
+                self.wrap(&attribute.value);
             }
-            Expr::Attribute(it) if it.attr == *"__name__" => match &*it.value {
-                Expr::Attribute(of) if of.attr == *"__class__" => self.wrap(&of.value),
-                Expr::Call(of) if is_call(&of.func, &["type"]) => {
-                    of.arguments.args.iter().for_each(|argument| self.wrap(argument));
+            Expr::Attribute(attribute) if attribute.attr == *"__name__" => {
+                match &*attribute.value {
+                    Expr::Attribute(of) if of.attr == *"__class__" => self.wrap(&of.value),
+                    Expr::Call(of) if is_name(&of.func, &["type"]) => {
+                        of.arguments.args.iter().for_each(|argument| self.wrap(argument));
+                    }
+                    _ => {}
                 }
-                _ => {}
-            },
-            Expr::Call(it) if is_call(&it.func, &["repr"]) => self.represented(it),
-            Expr::Call(it) if is_call(&it.func, &["getattr", "hasattr"]) => {
-                if let [of, Expr::StringLiteral(name), ..] = &*it.arguments.args
+            }
+            Expr::Call(call) if is_name(&call.func, &["repr"]) => self.represented(call),
+            Expr::Call(call) if is_name(&call.func, &["getattr", "hasattr"]) => {
+                if let [of, Expr::StringLiteral(name), ..] = &*call.arguments.args
                     && ToolError::ATTRIBUTES.contains(&name.value.to_str())
                 {
                     self.wrap(of);
@@ -123,10 +126,6 @@ impl<'a> Visitor<'a> for ErrorFinder<'a, '_> {
         }
         walk_expr(self, expression);
     }
-}
-
-fn is_call(function: &Expr, names: &[&str]) -> bool {
-    matches!(function, Expr::Name(name) if names.contains(&name.id.as_str()))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! files.read(path="a")`, and `await asyncio.gather(…)` over several calls, which then run at the
 //! same time. Whether a call returns a value or something to await is decided here, from where its
 //! value goes: to an `await` or a `gather`, directly or through variables, lists, comprehensions,
-//! parameters and functions. Such a call gets one more argument, [`LATER`](super::LATER).
+//! parameters and functions. Such a call gets one more argument, [`LATER`](crate::protocol::LATER).
 //!
 //! The analysis does not know the order of assignments: a variable that holds an awaited call
 //! anywhere in its function is taken to hold one everywhere in it.
@@ -18,9 +18,10 @@ use airlock_executor::Bindings;
 use ruff_python_ast::{Expr, ExprCall, Stmt};
 use ruff_text_size::{Ranged as _, TextRange, TextSize};
 
-use self::scopes::{Held, Scopes};
-use super::LATER_TEXT;
+use self::scopes::{PossibleValue, Scopes};
 use super::source::Edit;
+use super::syntax::is_name;
+use crate::protocol::LATER_TEXT;
 
 /// Built-in functions whose values come out of their arguments.
 const CARRIERS: [&str; 10] =
@@ -73,20 +74,24 @@ impl<'a> Flow<'a, '_> {
                     self.open.extend(self.scopes.values(&held));
                 }
             }
-            Expr::List(it) => it.elts.iter().for_each(add),
-            Expr::Tuple(it) => it.elts.iter().for_each(add),
-            Expr::Set(it) => it.elts.iter().for_each(add),
-            Expr::Dict(it) => it.items.iter().for_each(|item| add(&item.value)),
-            Expr::ListComp(it) => add(&it.elt),
-            Expr::SetComp(it) => add(&it.elt),
-            Expr::Generator(it) => add(&it.elt),
-            Expr::DictComp(it) => add(&it.value),
-            Expr::Starred(it) => add(&it.value),
-            Expr::Subscript(it) => add(&it.value),
-            Expr::Named(it) => add(&it.value),
-            Expr::BoolOp(it) => it.values.iter().for_each(add),
-            Expr::BinOp(it) => [&*it.left, &*it.right].into_iter().for_each(add),
-            Expr::If(it) => [&*it.body, &*it.orelse].into_iter().for_each(add),
+            Expr::List(list) => list.elts.iter().for_each(add),
+            Expr::Tuple(tuple) => tuple.elts.iter().for_each(add),
+            Expr::Set(set) => set.elts.iter().for_each(add),
+            Expr::Dict(dict) => dict.items.iter().for_each(|item| add(&item.value)),
+            Expr::ListComp(comprehension) => add(&comprehension.elt),
+            Expr::SetComp(comprehension) => add(&comprehension.elt),
+            Expr::Generator(generator) => add(&generator.elt),
+            Expr::DictComp(comprehension) => add(&comprehension.value),
+            Expr::Starred(starred) => add(&starred.value),
+            Expr::Subscript(subscript) => add(&subscript.value),
+            Expr::Named(named) => add(&named.value),
+            Expr::BoolOp(operation) => operation.values.iter().for_each(add),
+            Expr::BinOp(operation) => {
+                [&*operation.left, &*operation.right].into_iter().for_each(add);
+            }
+            Expr::If(conditional) => {
+                [&*conditional.body, &*conditional.orelse].into_iter().for_each(add);
+            }
             _ => {}
         }
         None
@@ -98,8 +103,7 @@ impl<'a> Flow<'a, '_> {
             return Some(call);
         }
         match &*call.func {
-            Expr::Attribute(it) if matches!(&*it.value, Expr::Name(of) if of.id.as_str() == "asyncio") =>
-            {
+            Expr::Attribute(attribute) if is_name(&attribute.value, &["asyncio"]) => {
                 self.open.extend(arguments.iter().map(|argument| (scope, argument)));
             }
             // A method of a collection, such as `calls.values()`.
@@ -121,15 +125,17 @@ impl<'a> Flow<'a, '_> {
     /// the interpreter awaits itself.
     fn returned(&mut self, scope: usize, function: &'a Expr, steps: usize) {
         match function {
-            Expr::Lambda(it) => self.open.push((scope, &it.body)),
+            Expr::Lambda(lambda) => self.open.push((scope, &lambda.body)),
             Expr::Name(name) if steps > 0 => {
                 for held in self.scopes.held(scope, name.id.as_str()) {
                     match held {
-                        Held::Function { scope, is_async: false } => {
+                        PossibleValue::Function { scope, is_async: false } => {
                             self.open.extend(self.scopes.returns(scope));
                         }
-                        Held::Function { .. } => {}
-                        Held::Value(scope, value) => self.returned(scope, value, steps - 1),
+                        PossibleValue::Function { .. } => {}
+                        PossibleValue::Value(scope, value) => {
+                            self.returned(scope, value, steps - 1);
+                        }
                     }
                 }
             }
@@ -141,18 +147,16 @@ impl<'a> Flow<'a, '_> {
     /// variable that holds one.
     fn is_tool(&self, scope: usize, expression: &'a Expr, steps: usize) -> bool {
         match expression {
-            Expr::Attribute(it) => self.is_namespace(scope, &it.value, steps),
-            Expr::Call(it) => {
-                let is_getattr =
-                    matches!(&*it.func, Expr::Name(name) if name.id.as_str() == "getattr");
-                is_getattr
-                    && it
+            Expr::Attribute(attribute) => self.is_namespace(scope, &attribute.value, steps),
+            Expr::Call(call) => {
+                is_name(&call.func, &["getattr"])
+                    && call
                         .arguments
                         .args
                         .first()
                         .is_some_and(|of| self.is_namespace(scope, of, steps))
             }
-            Expr::Name(it) if self.is_function(scope, it.id.as_str()) => true,
+            Expr::Name(name) if self.is_function(scope, name.id.as_str()) => true,
             Expr::Name(_) | Expr::Subscript(_) => {
                 self.any_held(scope, expression, steps, &Self::is_tool)
             }
@@ -192,17 +196,17 @@ impl<'a> Flow<'a, '_> {
         match expression {
             Expr::Name(name) => {
                 self.scopes.held(scope, name.id.as_str()).iter().any(|held| match held {
-                    Held::Value(scope, value) => {
+                    PossibleValue::Value(scope, value) => {
                         is(self, *scope, value, steps) || self.any_held(*scope, value, steps, is)
                     }
-                    Held::Function { .. } => false,
+                    PossibleValue::Function { .. } => false,
                 })
             }
-            Expr::Subscript(it) => self.any_held(scope, &it.value, steps, is),
-            Expr::List(it) => any(scope, &it.elts),
-            Expr::Tuple(it) => any(scope, &it.elts),
-            Expr::Dict(it) => it.items.iter().any(|item| is(self, scope, &item.value, steps)),
-            Expr::Call(it) => match &*it.func {
+            Expr::Subscript(subscript) => self.any_held(scope, &subscript.value, steps, is),
+            Expr::List(list) => any(scope, &list.elts),
+            Expr::Tuple(tuple) => any(scope, &tuple.elts),
+            Expr::Dict(dict) => dict.items.iter().any(|item| is(self, scope, &item.value, steps)),
+            Expr::Call(call) => match &*call.func {
                 Expr::Attribute(method) => self.any_held(scope, &method.value, steps, is),
                 _ => false,
             },

@@ -12,7 +12,7 @@ use ruff_python_ast::{
 use ruff_text_size::{Ranged as _, TextRange, TextSize};
 
 use super::source::Edit;
-use super::syntax::{Syntax, between};
+use super::syntax::{Syntax, between, is_name};
 
 /// Methods that scripts pass as functions, which the interpreter only calls.
 const METHODS: [&str; 18] = [
@@ -73,12 +73,14 @@ pub(super) fn edits(syntax: &Syntax<'_>) -> Vec<Edit> {
 /// Returns the change of an assignment to a slice, or of its deletion: `splice(xs, 1, 2, new)`.
 /// `end` is the end of the `=`, or of what is deleted.
 pub(super) fn splice(syntax: &Syntax<'_>, target: &Expr, end: TextSize) -> Option<[Edit; 2]> {
-    let Expr::Subscript(it) = target else { return None };
-    let Expr::Slice(ExprSlice { lower, upper, step: None, .. }) = &*it.slice else { return None };
+    let Expr::Subscript(subscript) = target else { return None };
+    let Expr::Slice(ExprSlice { lower, upper, step: None, .. }) = &*subscript.slice else {
+        return None;
+    };
     let lower = lower.as_ref().map_or(Some("None"), |bound| copied(syntax, bound))?;
     let upper = upper.as_ref().map_or(Some("None"), |bound| copied(syntax, bound))?;
     let insert = format!(", {lower}, {upper},");
-    let bracket = syntax.token(TokenKind::Lsqb, TextRange::new(it.value.end(), end))?;
+    let bracket = syntax.token(TokenKind::Lsqb, TextRange::new(subscript.value.end(), end))?;
     let slice = syntax.replace(&TextRange::new(bracket.start(), end), insert)?;
     Some([Edit::open(TextRange::new(target.start(), end), "_airlock_splice("), slice])
 }
@@ -97,24 +99,29 @@ pub(super) fn is_unchanged(expression: &Expr) -> bool {
         | Expr::StringLiteral(_)
         | Expr::BooleanLiteral(_)
         | Expr::NoneLiteral(_) => true,
-        Expr::Attribute(it) => is_unchanged(&it.value),
-        Expr::Subscript(it) => is_unchanged(&it.value) && is_unchanged(&it.slice),
-        Expr::Slice(it) => {
-            [&it.lower, &it.upper, &it.step].into_iter().flatten().all(|bound| is_unchanged(bound))
+        Expr::Attribute(attribute) => is_unchanged(&attribute.value),
+        Expr::Subscript(subscript) => {
+            is_unchanged(&subscript.value) && is_unchanged(&subscript.slice)
         }
-        Expr::Tuple(it) => it.elts.iter().all(is_unchanged),
-        Expr::List(it) => it.elts.iter().all(is_unchanged),
-        Expr::UnaryOp(it) => is_unchanged(&it.operand),
-        Expr::BinOp(it) => {
-            !matches!(it.op, Operator::Mod | Operator::BitOr | Operator::FloorDiv)
-                && is_unchanged(&it.left)
-                && is_unchanged(&it.right)
+        Expr::Slice(slice) => [&slice.lower, &slice.upper, &slice.step]
+            .into_iter()
+            .flatten()
+            .all(|bound| is_unchanged(bound)),
+        Expr::Tuple(tuple) => tuple.elts.iter().all(is_unchanged),
+        Expr::List(list) => list.elts.iter().all(is_unchanged),
+        Expr::UnaryOp(operation) => is_unchanged(&operation.operand),
+        Expr::BinOp(operation) => {
+            !matches!(operation.op, Operator::Mod | Operator::BitOr | Operator::FloorDiv)
+                && is_unchanged(&operation.left)
+                && is_unchanged(&operation.right)
         }
-        Expr::If(it) => [&it.test, &it.body, &it.orelse].into_iter().all(|part| is_unchanged(part)),
-        Expr::Call(it) => {
-            is_name(&it.func, &["len"])
-                && it.arguments.keywords.is_empty()
-                && it.arguments.args.iter().all(is_unchanged)
+        Expr::If(conditional) => [&conditional.test, &conditional.body, &conditional.orelse]
+            .into_iter()
+            .all(|part| is_unchanged(part)),
+        Expr::Call(call) => {
+            is_name(&call.func, &["len"])
+                && call.arguments.keywords.is_empty()
+                && call.arguments.args.iter().all(is_unchanged)
         }
         _ => false,
     }
@@ -127,15 +134,17 @@ struct HabitFinder<'s> {
 }
 
 impl HabitFinder<'_> {
-    fn binary(&mut self, it: &ExprBinOp) {
-        let sides = [&*it.left, &*it.right];
-        let is_text = matches!(&*it.left, Expr::StringLiteral(_) | Expr::FString(_));
-        let has_values = matches!(&*it.right, Expr::Tuple(_) | Expr::Dict(_));
-        let edits = match it.op {
+    fn binary(&mut self, operation: &ExprBinOp) {
+        let sides = [&*operation.left, &*operation.right];
+        let is_text = matches!(&*operation.left, Expr::StringLiteral(_) | Expr::FString(_));
+        let has_values = matches!(&*operation.right, Expr::Tuple(_) | Expr::Dict(_));
+        let edits = match operation.op {
             Operator::Mod if is_text || has_values => {
-                self.syntax.operator(it, sides, TokenKind::Percent, "_airlock_percent(")
+                self.syntax.operator(operation, sides, TokenKind::Percent, "_airlock_percent(")
             }
-            Operator::BitOr => self.syntax.operator(it, sides, TokenKind::Vbar, "_airlock_or("),
+            Operator::BitOr => {
+                self.syntax.operator(operation, sides, TokenKind::Vbar, "_airlock_or(")
+            }
             _ => None,
         };
         self.edits.extend(edits.into_iter().flatten());
@@ -151,7 +160,9 @@ impl HabitFinder<'_> {
                     }
                     _ => {}
                 },
-                Expr::Attribute(it) if it.attr.as_str() == "from_iterable" => self.chain(it, first),
+                Expr::Attribute(attribute) if attribute.attr.as_str() == "from_iterable" => {
+                    self.chain(attribute, first);
+                }
                 _ => {}
             }
         }
@@ -164,8 +175,8 @@ impl HabitFinder<'_> {
     /// Lets `next` have an iterator, in place of a list.
     fn iterator(&mut self, argument: &Expr) {
         let is_list = match argument {
-            Expr::Generator(it) => !it.parenthesized,
-            Expr::Call(it) => is_name(&it.func, &ITERATORS),
+            Expr::Generator(generator) => !generator.parenthesized,
+            Expr::Call(call) => is_name(&call.func, &ITERATORS),
             _ => false,
         };
         if is_list {
@@ -179,8 +190,8 @@ impl HabitFinder<'_> {
         let Some(name) = self.syntax.replace(&name, "") else { return };
         self.edits.push(name);
         match items {
-            Expr::Generator(it) if !it.parenthesized => {
-                self.edits.extend(Edit::enclose(it, "*[", "]"));
+            Expr::Generator(generator) if !generator.parenthesized => {
+                self.edits.extend(Edit::enclose(generator, "*[", "]"));
             }
             _ => self.edits.push(Edit::open(items.range(), "*")),
         }
@@ -202,27 +213,27 @@ impl HabitFinder<'_> {
 
     /// Leaves the parameters out of a type that a script gives a name: `Row = Dict[str, int]`.
     fn alias(&mut self, value: &Expr) {
-        let Expr::Subscript(it) = value else { return };
-        let Expr::Name(name) = &*it.value else { return };
+        let Expr::Subscript(subscript) = value else { return };
+        let Expr::Name(name) = &*subscript.value else { return };
         let name = name.id.as_str();
         let is_builtin = BUILTIN_TYPES.contains(&name) && self.syntax.names.is_builtin(name);
         if is_builtin || TYPES.contains(&name) {
-            let parameters = TextRange::new(it.value.end(), it.end());
+            let parameters = TextRange::new(subscript.value.end(), subscript.end());
             self.edits.extend(self.syntax.replace(&parameters, ""));
         }
     }
 
-    fn assign(&mut self, it: &StmtAssign) {
-        self.alias(&it.value);
-        match &*it.targets {
-            [Expr::Tuple(targets)] => self.unpack(&targets.elts, it),
+    fn assign(&mut self, assignment: &StmtAssign) {
+        self.alias(&assignment.value);
+        match &*assignment.targets {
+            [Expr::Tuple(targets)] => self.unpack(&targets.elts, assignment),
             [target] => {
-                let mut before = self.syntax.tokens(between(target, &*it.value));
+                let mut before = self.syntax.tokens(between(target, &*assignment.value));
                 if let Some(equal) = before.next().filter(|token| token.kind() == TokenKind::Equal)
                     && let Some(edits) = splice(self.syntax, target, equal.end())
                 {
                     self.edits.extend(edits);
-                    self.edits.push(Edit::close(it.range(), ")"));
+                    self.edits.push(Edit::close(assignment.range(), ")"));
                 }
             }
             _ => {}
@@ -230,7 +241,7 @@ impl HabitFinder<'_> {
     }
 
     /// Unpacks to items by way of variables: `a[0], a[1] = x` becomes `t, u = x; a[0] = t; a[1] = u`.
-    fn unpack(&mut self, targets: &[Expr], it: &StmtAssign) {
+    fn unpack(&mut self, targets: &[Expr], assignment: &StmtAssign) {
         let items: Vec<_> = targets
             .iter()
             .filter(|target| matches!(target, Expr::Subscript(_) | Expr::Attribute(_)))
@@ -245,25 +256,22 @@ impl HabitFinder<'_> {
             self.edits.push(Edit::replace(item.range(), name));
         }
         if !after.is_empty() {
-            self.edits.push(Edit::close(it.range(), after));
+            self.edits.push(Edit::close(assignment.range(), after));
         }
     }
 
     /// Replaces `d |= e` by `d = f(d, e)`.
-    fn augmented(&mut self, it: &StmtAugAssign) {
-        if it.op == Operator::BitOr
-            && let Some(target) = copied(self.syntax, &it.target)
-            && let Some(operator) =
-                self.syntax.token(TokenKind::VbarEqual, between(&*it.target, &*it.value))
+    fn augmented(&mut self, assignment: &StmtAugAssign) {
+        if assignment.op == Operator::BitOr
+            && let Some(target) = copied(self.syntax, &assignment.target)
+            && let Some(operator) = self
+                .syntax
+                .token(TokenKind::VbarEqual, between(&*assignment.target, &*assignment.value))
         {
             self.edits.push(Edit::replace(operator, format!("= _airlock_ior({target},")));
-            self.edits.push(Edit::close(it.range(), ")"));
+            self.edits.push(Edit::close(assignment.range(), ")"));
         }
     }
-}
-
-fn is_name(expression: &Expr, names: &[&str]) -> bool {
-    matches!(expression, Expr::Name(name) if names.contains(&name.id.as_str()))
 }
 
 impl<'a> Visitor<'a> for HabitFinder<'_> {
@@ -272,8 +280,8 @@ impl<'a> Visitor<'a> for HabitFinder<'_> {
 
     fn visit_stmt(&mut self, statement: &'a Stmt) {
         match statement {
-            Stmt::Assign(it) => self.assign(it),
-            Stmt::AugAssign(it) => self.augmented(it),
+            Stmt::Assign(assignment) => self.assign(assignment),
+            Stmt::AugAssign(assignment) => self.augmented(assignment),
             _ => {}
         }
         walk_stmt(self, statement);
@@ -281,11 +289,11 @@ impl<'a> Visitor<'a> for HabitFinder<'_> {
 
     fn visit_expr(&mut self, expression: &'a Expr) {
         match expression {
-            Expr::Generator(it) if it.parenthesized => {
-                self.edits.push(Edit::open(it.range(), "iter"));
+            Expr::Generator(generator) if generator.parenthesized => {
+                self.edits.push(Edit::open(generator.range(), "iter"));
             }
-            Expr::BinOp(it) => self.binary(it),
-            Expr::Call(it) => self.call(it),
+            Expr::BinOp(operation) => self.binary(operation),
+            Expr::Call(call) => self.call(call),
             _ => {}
         }
         walk_expr(self, expression);

@@ -64,9 +64,9 @@ impl LackFinder<'_> {
         }
         for statement in &class.body {
             match statement {
-                Stmt::FunctionDef(it) => {
-                    if let Some(decorator) = it.decorator_list.first()
-                        && !decorators::are_replaced(self.syntax, it)
+                Stmt::FunctionDef(function) => {
+                    if let Some(decorator) = function.decorator_list.first()
+                        && !decorators::are_replaced(self.syntax, function)
                     {
                         self.lack(
                             decorator,
@@ -75,12 +75,15 @@ impl LackFinder<'_> {
                         );
                     }
                 }
-                Stmt::Assign(it) if !matches!(&*it.targets, [Expr::Name(_)]) => {
+                Stmt::Assign(assignment) if !matches!(&*assignment.targets, [Expr::Name(_)]) => {
                     self.class_body(statement);
                 }
                 Stmt::Assign(_) | Stmt::AnnAssign(_) | Stmt::Pass(_) => {}
-                Stmt::Expr(it)
-                    if matches!(*it.value, Expr::StringLiteral(_) | Expr::EllipsisLiteral(_)) => {}
+                Stmt::Expr(statement)
+                    if matches!(
+                        *statement.value,
+                        Expr::StringLiteral(_) | Expr::EllipsisLiteral(_)
+                    ) => {}
                 _ => self.class_body(statement),
             }
         }
@@ -98,8 +101,8 @@ impl LackFinder<'_> {
 /// Returns what to write instead of a class with these bases.
 fn without(bases: &Arguments) -> &'static str {
     let mut names = bases.args.iter().map(|base| match base {
-        Expr::Name(it) => it.id.as_str(),
-        Expr::Attribute(it) => it.attr.as_str(),
+        Expr::Name(name) => name.id.as_str(),
+        Expr::Attribute(attribute) => attribute.attr.as_str(),
         _ => "",
     });
     if names.clone().any(|name| matches!(name, "Enum" | "IntEnum" | "StrEnum" | "Flag")) {
@@ -114,32 +117,43 @@ fn without(bases: &Arguments) -> &'static str {
 impl<'a> Visitor<'a> for LackFinder<'_> {
     fn visit_stmt(&mut self, statement: &'a Stmt) {
         match statement {
-            Stmt::Delete(it) if deletions::replaced(self.syntax, it).is_none() => self.lack(
-                it,
-                "`del` works only on items of a list or dict",
-                "write `xs.pop(key)` for each item, or keep the rest: `xs = xs[2:]`",
-            ),
-            Stmt::Match(it) => {
-                self.lack(it, "there is no `match`", "write `if x == 1: … elif x == 2: … else: …`");
+            Stmt::Delete(deletion) if deletions::replaced(self.syntax, deletion).is_none() => self
+                .lack(
+                    deletion,
+                    "`del` works only on items of a list or dict",
+                    "write `xs.pop(key)` for each item, or keep the rest: `xs = xs[2:]`",
+                ),
+            Stmt::Match(statement) => {
+                self.lack(
+                    statement,
+                    "there is no `match`",
+                    "write `if x == 1: … elif x == 2: … else: …`",
+                );
             }
-            Stmt::For(it) if it.is_async => {
-                self.lack(it, "there is no `async for`", "write `for`, and `await` inside it");
+            Stmt::For(statement) if statement.is_async => {
+                self.lack(
+                    statement,
+                    "there is no `async for`",
+                    "write `for`, and `await` inside it",
+                );
             }
-            Stmt::With(it) if it.is_async => self.lack(
-                it,
+            Stmt::With(statement) if statement.is_async => self.lack(
+                statement,
                 "there is no `async with`",
                 "leave it out: the gateway itself bounds how many calls run at a time",
             ),
-            Stmt::TypeAlias(it) => {
-                self.lack(it, "there is no `type` statement", "leave it out");
+            Stmt::TypeAlias(alias) => {
+                self.lack(alias, "there is no `type` statement", "leave it out");
             }
-            Stmt::Try(it) if it.is_star => {
-                self.lack(it, "there is no `except*`", "write `except`");
+            Stmt::Try(statement) if statement.is_star => {
+                self.lack(statement, "there is no `except*`", "write `except`");
             }
-            Stmt::ImportFrom(it) if it.names.iter().any(|name| name.name.as_str() == "*") => {
-                self.lack(it, "there is no `import *`", "import each name");
+            Stmt::ImportFrom(import)
+                if import.names.iter().any(|name| name.name.as_str() == "*") =>
+            {
+                self.lack(import, "there is no `import *`", "import each name");
             }
-            Stmt::ClassDef(it) => self.class(it),
+            Stmt::ClassDef(class) => self.class(class),
             _ => {}
         }
         walk_stmt(self, statement);
@@ -152,14 +166,14 @@ impl<'a> Visitor<'a> for LackFinder<'_> {
                 "there is no `yield`",
                 "collect the values in a list, and return that",
             ),
-            Expr::TString(it) => {
-                self.lack(it, "there are no template strings", "write an f-string");
+            Expr::TString(template) => {
+                self.lack(template, "there are no template strings", "write an f-string");
             }
-            Expr::NumberLiteral(it) if matches!(it.value, Number::Complex { .. }) => {
-                self.lack(it, "there are no complex numbers", "keep two floats");
+            Expr::NumberLiteral(number) if matches!(number.value, Number::Complex { .. }) => {
+                self.lack(number, "there are no complex numbers", "keep two floats");
             }
-            Expr::BinOp(it) if it.op == Operator::MatMult => {
-                self.lack(it, "there is no `@`", "write the product as a comprehension");
+            Expr::BinOp(operation) if operation.op == Operator::MatMult => {
+                self.lack(operation, "there is no `@`", "write the product as a comprehension");
             }
             _ => {}
         }

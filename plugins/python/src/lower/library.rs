@@ -88,7 +88,7 @@ struct LibraryFinder<'s> {
 }
 
 /// Binding of one name of an import.
-enum Import {
+enum ImportBinding {
     /// The statement that the script has, for this name alone.
     Kept(String),
     /// An assignment of a class, or of what is in it.
@@ -110,32 +110,34 @@ impl LibraryFinder<'_> {
         Some(class_name(module))
     }
 
-    fn import(&mut self, alias: &Alias) -> Import {
+    fn import(&mut self, alias: &Alias) -> ImportBinding {
         let bound = alias.asname.as_ref();
         let name = match alias.name.as_str() {
             "urllib.parse" if bound.is_none() => "urllib",
             name => name,
         };
         match (self.class(name, None), bound) {
-            (Some(class), None) => Import::Replaced(format!("{name} = {class}")),
-            (Some(class), Some(bound)) => Import::Replaced(format!("{bound} = {class}")),
-            (None, None) => Import::Kept(format!("import {name}")),
-            (None, Some(bound)) => Import::Kept(format!("import {name} as {bound}")),
+            (Some(class), None) => ImportBinding::Replaced(format!("{name} = {class}")),
+            (Some(class), Some(bound)) => ImportBinding::Replaced(format!("{bound} = {class}")),
+            (None, None) => ImportBinding::Kept(format!("import {name}")),
+            (None, Some(bound)) => ImportBinding::Kept(format!("import {name} as {bound}")),
         }
     }
 
-    fn import_from(&mut self, module: &str, Alias { name, asname, .. }: &Alias) -> Import {
+    fn import_from(&mut self, module: &str, Alias { name, asname, .. }: &Alias) -> ImportBinding {
         let bound = asname.as_ref().unwrap_or(name);
         match self.class(module, Some(name.as_str())) {
-            Some(class) => Import::Replaced(format!("{bound} = {class}.{name}")),
-            None => Import::Kept(format!("from {module} import {name} as {bound}")),
+            Some(class) => ImportBinding::Replaced(format!("{bound} = {class}.{name}")),
+            None => ImportBinding::Kept(format!("from {module} import {name} as {bound}")),
         }
     }
 
     /// Replaces an import by several, if one of them is changed.
-    fn replace(&mut self, statement: TextRange, imports: &[Import]) {
-        if imports.iter().any(|import| matches!(import, Import::Replaced(_))) {
-            let texts = imports.iter().map(|(Import::Kept(text) | Import::Replaced(text))| &**text);
+    fn replace(&mut self, statement: TextRange, imports: &[ImportBinding]) {
+        if imports.iter().any(|import| matches!(import, ImportBinding::Replaced(_))) {
+            let texts = imports
+                .iter()
+                .map(|(ImportBinding::Kept(text) | ImportBinding::Replaced(text))| &**text);
             let texts = texts.collect::<Vec<_>>().join("; ");
             // The lines after it stay where they are.
             let breaks = self.syntax.breaks(statement).replace('\n', "\\\n");
@@ -147,9 +149,9 @@ impl LibraryFinder<'_> {
 impl<'a> Visitor<'a> for LibraryFinder<'_> {
     fn visit_stmt(&mut self, statement: &'a Stmt) {
         match statement {
-            Stmt::Import(it) => {
-                let imports: Vec<_> = it.names.iter().map(|alias| self.import(alias)).collect();
-                self.replace(it.range(), &imports);
+            Stmt::Import(import) => {
+                let imports: Vec<_> = import.names.iter().map(|alias| self.import(alias)).collect();
+                self.replace(import.range(), &imports);
             }
             Stmt::ImportFrom(StmtImportFrom { module: Some(module), names, level: 0, .. }) => {
                 let imports: Vec<_> =
@@ -162,12 +164,12 @@ impl<'a> Visitor<'a> for LibraryFinder<'_> {
     }
 
     fn visit_expr(&mut self, expression: &'a Expr) {
-        if let Expr::Attribute(it) = expression
-            && let Expr::Name(module) = &*it.value
+        if let Expr::Attribute(attribute) = expression
+            && let Expr::Name(module) = &*attribute.value
             && MODULES
                 .iter()
                 .any(|known| known.name == module.id.as_str() && !known.members.is_empty())
-            && let Some(class) = self.class(module.id.as_str(), Some(it.attr.as_str()))
+            && let Some(class) = self.class(module.id.as_str(), Some(attribute.attr.as_str()))
         {
             self.edits.push(Edit::replace(module.range(), class));
         }

@@ -50,13 +50,13 @@ impl LimitFinder<'_> {
 impl<'a> Visitor<'a> for LimitFinder<'_> {
     fn visit_stmt(&mut self, statement: &'a Stmt) {
         match statement {
-            Stmt::FunctionDef(it) => {
-                self.identifier(&it.name);
+            Stmt::FunctionDef(function) => {
+                self.identifier(&function.name);
                 if self.depth >= MAX_DEPTH {
                     // What is inside it is not looked at: it may nest as deep as the parser goes.
                     let what = format!("functions nest at most {MAX_DEPTH} deep");
                     let hint = "define the inner functions outside, and pass them what they need";
-                    self.deep = self.deep.take().or_else(|| Some(self.lack(it, what, hint)));
+                    self.deep = self.deep.take().or_else(|| Some(self.lack(function, what, hint)));
                     return;
                 }
                 self.depth += 1;
@@ -64,17 +64,21 @@ impl<'a> Visitor<'a> for LimitFinder<'_> {
                 self.depth -= 1;
                 return;
             }
-            Stmt::ClassDef(it) => self.identifier(&it.name),
-            Stmt::Global(it) => it.names.iter().for_each(|name| self.identifier(name)),
-            Stmt::Nonlocal(it) => it.names.iter().for_each(|name| self.identifier(name)),
+            Stmt::ClassDef(class) => self.identifier(&class.name),
+            Stmt::Global(statement) => {
+                statement.names.iter().for_each(|name| self.identifier(name));
+            }
+            Stmt::Nonlocal(statement) => {
+                statement.names.iter().for_each(|name| self.identifier(name));
+            }
             _ => {}
         }
         walk_stmt(self, statement);
     }
 
     fn visit_expr(&mut self, expression: &'a Expr) {
-        if let Expr::Name(it) = expression {
-            self.name(it.id.as_str(), it);
+        if let Expr::Name(name) = expression {
+            self.name(name.id.as_str(), name);
         }
         walk_expr(self, expression);
     }
@@ -90,8 +94,8 @@ impl<'a> Visitor<'a> for LimitFinder<'_> {
     }
 
     fn visit_except_handler(&mut self, handler: &'a ExceptHandler) {
-        let ExceptHandler::ExceptHandler(it) = handler;
-        if let Some(name) = &it.name {
+        let ExceptHandler::ExceptHandler(clause) = handler;
+        if let Some(name) = &clause.name {
             self.identifier(name);
         }
         walk_except_handler(self, handler);

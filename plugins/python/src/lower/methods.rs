@@ -17,11 +17,11 @@ use ruff_text_size::{Ranged as _, TextLen as _, TextRange, TextSize};
 
 use super::habits::is_unchanged;
 use super::source::Edit;
-use super::syntax::{Syntax, between};
+use super::syntax::{Syntax, between, is_name};
 
 /// Condition under which a call of a method is changed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum When {
+enum CallCondition {
     Always,
     /// It has arguments.
     Given,
@@ -33,32 +33,32 @@ enum When {
     Pattern(usize),
 }
 
-const METHODS: [(&str, When); 25] = [
-    ("astimezone", When::Always),
-    ("bit_length", When::Always),
-    ("center", When::Given),
-    ("combine", When::Given),
-    ("difference", When::Several),
-    ("fromisocalendar", When::Given),
-    ("fromordinal", When::Given),
-    ("fromtimestamp", When::Given),
-    ("fsum", When::Given),
-    ("intersection", When::Several),
-    ("is_integer", When::Always),
-    ("isocalendar", When::Always),
-    ("isoformat", When::Given),
-    ("maketrans", When::Given),
-    ("split", When::Pattern(0)),
-    ("strftime", When::Format(&["%f", "%z"])),
-    ("strptime", When::Format(&["%z"])),
-    ("sub", When::Pattern(1)),
-    ("subn", When::Given),
-    ("toordinal", When::Always),
-    ("translate", When::Given),
-    ("union", When::Several),
-    ("update", When::Several),
-    ("utcfromtimestamp", When::Given),
-    ("utcoffset", When::Always),
+const METHODS: [(&str, CallCondition); 25] = [
+    ("astimezone", CallCondition::Always),
+    ("bit_length", CallCondition::Always),
+    ("center", CallCondition::Given),
+    ("combine", CallCondition::Given),
+    ("difference", CallCondition::Several),
+    ("fromisocalendar", CallCondition::Given),
+    ("fromordinal", CallCondition::Given),
+    ("fromtimestamp", CallCondition::Given),
+    ("fsum", CallCondition::Given),
+    ("intersection", CallCondition::Several),
+    ("is_integer", CallCondition::Always),
+    ("isocalendar", CallCondition::Always),
+    ("isoformat", CallCondition::Given),
+    ("maketrans", CallCondition::Given),
+    ("split", CallCondition::Pattern(0)),
+    ("strftime", CallCondition::Format(&["%f", "%z"])),
+    ("strptime", CallCondition::Format(&["%z"])),
+    ("sub", CallCondition::Pattern(1)),
+    ("subn", CallCondition::Given),
+    ("toordinal", CallCondition::Always),
+    ("translate", CallCondition::Given),
+    ("union", CallCondition::Several),
+    ("update", CallCondition::Several),
+    ("utcfromtimestamp", CallCondition::Given),
+    ("utcoffset", CallCondition::Always),
 ];
 
 /// Characters of patterns with groups, or that may match the empty text.
@@ -86,11 +86,11 @@ pub(super) fn edits(syntax: &Syntax<'_>, bindings: &Bindings) -> Vec<Edit> {
 struct MethodFinder<'s> {
     syntax: &'s Syntax<'s>,
     bindings: &'s Bindings,
-    /// Whether the script has lengths of time.
+    /// True if the script has lengths of time.
     has_dates: bool,
-    /// Whether the script may have compiled regular expressions.
+    /// True if the script may have compiled regular expressions.
     has_patterns: bool,
-    /// Whether the script may have objects of classes that stand for those of the library.
+    /// True if the script may have objects of classes that stand for those of the library.
     has_classes: bool,
     edits: Vec<Edit>,
 }
@@ -98,8 +98,10 @@ struct MethodFinder<'s> {
 impl MethodFinder<'_> {
     fn call(&mut self, call: &ExprCall) {
         let name = match &*call.func {
-            Expr::Attribute(it) => it.attr.as_str(),
-            Expr::Name(it) if self.bindings.function(it.id.as_str()).is_none() => it.id.as_str(),
+            Expr::Attribute(attribute) => attribute.attr.as_str(),
+            Expr::Name(name) if self.bindings.function(name.id.as_str()).is_none() => {
+                name.id.as_str()
+            }
             _ => return,
         };
         match name {
@@ -125,25 +127,27 @@ impl MethodFinder<'_> {
         let Some((_, when)) = METHODS.iter().find(|(method, _)| *method == name) else {
             return false;
         };
-        let is_client = matches!(&*method.value, Expr::Name(it)
-            if self.bindings.has(it.id.as_str()) && self.syntax.names.is_builtin(it.id.as_str()));
+        let is_client = matches!(&*method.value, Expr::Name(name)
+            if self.bindings.has(name.id.as_str()) && self.syntax.names.is_builtin(name.id.as_str()));
         if is_client {
             return false;
         }
         let given = &call.arguments.args;
         let has_star = given.iter().any(Expr::is_starred_expr);
         match *when {
-            When::Always => true,
-            When::Given => !call.arguments.is_empty(),
-            When::Several => call.arguments.keywords.is_empty() && (given.len() != 1 || has_star),
-            When::Format(signs) => match given.last() {
-                Some(Expr::StringLiteral(it)) => {
-                    signs.iter().any(|sign| it.value.to_str().contains(sign))
+            CallCondition::Always => true,
+            CallCondition::Given => !call.arguments.is_empty(),
+            CallCondition::Several => {
+                call.arguments.keywords.is_empty() && (given.len() != 1 || has_star)
+            }
+            CallCondition::Format(signs) => match given.last() {
+                Some(Expr::StringLiteral(literal)) => {
+                    signs.iter().any(|sign| literal.value.to_str().contains(sign))
                 }
                 Some(_) => true,
                 None => !call.arguments.keywords.is_empty(),
             },
-            When::Pattern(at) => self.is_pattern(method, call, at),
+            CallCondition::Pattern(at) => self.is_pattern(method, call, at),
         }
     }
 
@@ -151,20 +155,20 @@ impl MethodFinder<'_> {
     /// of a module, the argument at the position says so, and the one before it of a compiled one.
     fn is_pattern(&self, method: &ExprAttribute, call: &ExprCall, at: usize) -> bool {
         let given = &call.arguments.args;
-        let is_module = matches!(&*method.value, Expr::Name(it) if it.id.as_str() == "re");
+        let is_module = is_name(&method.value, &["re"]);
         if !is_module && (!self.has_patterns || call.arguments.is_empty()) {
             return false;
         }
         match (is_module, at) {
             // Only groups make a difference, and what may match the empty text.
             (true, 0) => match given.first() {
-                Some(Expr::StringLiteral(it)) => it.value.to_str().contains(PARTS),
+                Some(Expr::StringLiteral(literal)) => literal.value.to_str().contains(PARTS),
                 _ => true,
             },
             (false, 0) => true,
             // A text with references to groups is no plain text.
             (is_module, _) => !matches!(given.get(usize::from(is_module)),
-                Some(Expr::StringLiteral(it)) if !it.value.to_str().contains('\\')),
+                Some(Expr::StringLiteral(literal)) if !literal.value.to_str().contains('\\')),
         }
     }
 
@@ -184,10 +188,10 @@ impl MethodFinder<'_> {
     fn open(&mut self, call: &ExprCall, open: impl Into<Cow<'static, str>>) {
         self.edits.push(Edit::open(call.range(), open));
         // Beside another argument, a generator needs brackets of its own.
-        if let [Expr::Generator(it)] = &*call.arguments.args
-            && !it.parenthesized
+        if let [Expr::Generator(generator)] = &*call.arguments.args
+            && !generator.parenthesized
         {
-            self.edits.extend(Edit::enclose(it, "[", "]"));
+            self.edits.extend(Edit::enclose(generator, "[", "]"));
         }
     }
 
@@ -199,19 +203,19 @@ impl MethodFinder<'_> {
 
     /// Compares sets, which the interpreter does by methods alone. A chain becomes several calls, if
     /// names and constants are in its middle: `a <= b < c` is `(f(a , b) and g(b, c))`.
-    fn compare(&mut self, it: &ExprCompare) {
-        let Some((last, middle)) = it.comparators.split_last() else { return };
-        let operators: Option<Vec<_>> = it.ops.iter().copied().map(set_operator).collect();
+    fn compare(&mut self, comparison: &ExprCompare) {
+        let Some((last, middle)) = comparison.comparators.split_last() else { return };
+        let operators: Option<Vec<_>> = comparison.ops.iter().copied().map(set_operator).collect();
         let Some(operators) = operators else { return };
-        let mut sides = middle.iter().chain([&*it.left, last]);
+        let mut sides = middle.iter().chain([&*comparison.left, last]);
         if !sides.any(|side| self.syntax.names.is_set(side)) {
             return;
         }
         if let ([(operator, open)], []) = (&*operators, middle) {
-            let edits = self.syntax.operator(it, [&it.left, last], *operator, open);
+            let edits = self.syntax.operator(comparison, [&comparison.left, last], *operator, open);
             self.edits.extend(edits.into_iter().flatten());
-        } else if let Some(edits) = self.chain(it, &operators, middle) {
-            self.edits.extend(Edit::enclose(it, format!("({}", operators[0].1), "))"));
+        } else if let Some(edits) = self.chain(comparison, &operators, middle) {
+            self.edits.extend(Edit::enclose(comparison, format!("({}", operators[0].1), "))"));
             self.edits.extend(edits);
         }
     }
@@ -219,7 +223,7 @@ impl MethodFinder<'_> {
     /// Returns the changes of the operators in a chain of comparisons; `None` if it stays.
     fn chain(
         &self,
-        it: &ExprCompare,
+        comparison: &ExprCompare,
         operators: &[(TokenKind, &'static str)],
         middle: &[Expr],
     ) -> Option<Vec<Edit>> {
@@ -230,8 +234,9 @@ impl MethodFinder<'_> {
             .collect();
         let repeated = repeated?;
         let mut edits = Vec::new();
-        let mut left = &*it.left;
-        for (at, ((kind, open), right)) in operators.iter().zip(&it.comparators).enumerate() {
+        let mut left = &*comparison.left;
+        for (at, ((kind, open), right)) in operators.iter().zip(&comparison.comparators).enumerate()
+        {
             let mut tokens = self.syntax.tokens(between(left, right));
             let (operator, insert) = match at.checked_sub(1) {
                 None => (tokens.find(|token| token.kind() == *kind)?, ",".to_owned()),
@@ -248,42 +253,50 @@ impl MethodFinder<'_> {
     }
 
     /// Asks for the name of a function, or of what stands for a class of the library.
-    fn name(&mut self, it: &ExprAttribute) {
-        let is_type = matches!(&*it.value, Expr::Call(call)
-            if matches!(&*call.func, Expr::Name(name) if name.id.as_str() == "type"));
-        if it.attr.as_str() == "__name__"
-            && it.ctx == ExprContext::Load
+    fn name(&mut self, attribute: &ExprAttribute) {
+        let is_type =
+            matches!(&*attribute.value, Expr::Call(call) if is_name(&call.func, &["type"]));
+        if attribute.attr.as_str() == "__name__"
+            && attribute.ctx == ExprContext::Load
             && (self.has_classes || !is_type)
-            && let Some(dot) = self.syntax.token(TokenKind::Dot, between(&*it.value, &it.attr))
-            && let name = TextRange::new(dot.start(), it.end())
+            && let Some(dot) =
+                self.syntax.token(TokenKind::Dot, between(&*attribute.value, &attribute.attr))
+            && let name = TextRange::new(dot.start(), attribute.end())
             && let Some(name) = self.syntax.replace(&name, "")
         {
-            self.edits.extend(Edit::wrap(it, "_airlock_name("));
+            self.edits.extend(Edit::wrap(attribute, "_airlock_name("));
             self.edits.push(name);
         }
     }
 
     /// Computes with lengths of time, which the interpreter only adds and multiplies by integers.
-    fn binary(&mut self, it: &ExprBinOp) {
-        let (operator, open) = match it.op {
+    fn binary(&mut self, operation: &ExprBinOp) {
+        let (operator, open) = match operation.op {
             Operator::FloorDiv => (TokenKind::DoubleSlash, "_airlock_floor("),
             Operator::Div => (TokenKind::Slash, "_airlock_divide("),
             Operator::Mod => (TokenKind::Percent, "_airlock_modulo("),
             Operator::Mult => (TokenKind::Star, "_airlock_times("),
             _ => return,
         };
-        if !is_no_time(&it.left) && !is_no_time(&it.right) {
-            let edits = self.syntax.operator(it, [&it.left, &it.right], operator, open);
+        if !is_no_time(&operation.left) && !is_no_time(&operation.right) {
+            let edits = self.syntax.operator(
+                operation,
+                [&operation.left, &operation.right],
+                operator,
+                open,
+            );
             self.edits.extend(edits.into_iter().flatten());
         }
     }
 
     /// Writes the digits of `%f` in a format of an f-string.
     fn interpolated(&mut self, element: &InterpolatedStringElement) {
-        let InterpolatedStringElement::Interpolation(it) = element else { return };
-        let Some(spec) = &it.format_spec else { return };
-        let Some(value) =
-            self.syntax.line(&*it.expression).filter(|_| is_unchanged(&it.expression))
+        let InterpolatedStringElement::Interpolation(interpolation) = element else { return };
+        let Some(spec) = &interpolation.format_spec else { return };
+        let Some(value) = self
+            .syntax
+            .line(&*interpolation.expression)
+            .filter(|_| is_unchanged(&interpolation.expression))
         else {
             return;
         };
@@ -315,7 +328,7 @@ fn set_operator(operator: CmpOp) -> Option<(TokenKind, &'static str)> {
 fn is_constant(expression: &Expr) -> bool {
     match expression {
         Expr::Name(_) | Expr::NumberLiteral(_) | Expr::StringLiteral(_) => true,
-        Expr::Set(it) => it.elts.iter().all(is_constant),
+        Expr::Set(set) => set.elts.iter().all(is_constant),
         _ => false,
     }
 }
@@ -329,13 +342,13 @@ fn are_whole(call: &ExprCall) -> bool {
 
 fn is_whole(expression: &Expr) -> bool {
     match expression {
-        Expr::UnaryOp(it) => is_integer(&it.operand),
+        Expr::UnaryOp(operation) => is_integer(&operation.operand),
         _ => is_integer(expression),
     }
 }
 
 fn is_integer(expression: &Expr) -> bool {
-    matches!(expression, Expr::NumberLiteral(it) if it.value.is_int())
+    matches!(expression, Expr::NumberLiteral(number) if number.value.is_int())
 }
 
 /// Returns whether a value is no length of time: a number, or a part of formatting with `%`.
@@ -363,10 +376,10 @@ impl<'a> Visitor<'a> for MethodFinder<'_> {
 
     fn visit_expr(&mut self, expression: &'a Expr) {
         match expression {
-            Expr::Call(it) => self.call(it),
-            Expr::Compare(it) => self.compare(it),
-            Expr::Attribute(it) => self.name(it),
-            Expr::BinOp(it) if self.has_dates => self.binary(it),
+            Expr::Call(call) => self.call(call),
+            Expr::Compare(comparison) => self.compare(comparison),
+            Expr::Attribute(attribute) => self.name(attribute),
+            Expr::BinOp(operation) if self.has_dates => self.binary(operation),
             _ => {}
         }
         walk_expr(self, expression);
@@ -374,122 +387,4 @@ impl<'a> Visitor<'a> for MethodFinder<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use crate::run::tests::{batches, fail, result};
-
-    #[test]
-    fn patterns_that_split_otherwise_at_the_empty_text_are_refused() {
-        for call in [
-            r"re.split(r'x*', 'axbc')",
-            r"re.split(r'x*', 'xxx')",
-            r"re.split(r'(x*)', 'axb')",
-            r"re.compile(r'\s*').split('a b')",
-        ] {
-            let failure = fail(&format!("import re\n{call}"));
-            let message =
-                "ValueError: re.split() takes no pattern here that matches the empty text";
-            assert!(failure.message.starts_with(message), "{call}: {}", failure.message);
-            assert_eq!(failure.line, Some(2), "{call}");
-        }
-    }
-
-    #[test]
-    fn methods_of_the_scripts_own_classes_and_of_tools_are_called_as_they_are() {
-        let class = "
-class Own:
-    def __init__(self, n): self.n = n
-    def combine(self, other): return self.n + other
-    def isocalendar(self): return 'own'
-    def union(self, *them, k=1): return [*them, k]
-    def sub(self, a, b): return [a, b]
-    def split(self): return 'split'
-    def translate(self, table): return table
-    def strftime(self, format): return format
-    def update(self, a, b): return a + b
-own = Own(1)
-import re
-p = re.compile('(a)')
-";
-        for (expression, value) in [
-            (
-                "[own.combine(2), own.isocalendar(), own.union(1, 2), own.sub(1, 2)]",
-                r#"[3,"own",[1,2,1],[1,2]]"#,
-            ),
-            (
-                "[own.translate(3), own.strftime('%f'), own.update(1, 2), own.split()]",
-                r#"[3,"%f",3,"split"]"#,
-            ),
-            ("files.read_file(update=1)", r#"{"update":1}"#),
-            (
-                "[Own(1)\n  .combine(\n  2), (Own(4)) . combine (5), {'a': own}['a'].combine(1)]",
-                "[3,9,2]",
-            ),
-            ("'a b'.split(maxsplit=1)", r#"["a","b"]"#),
-        ] {
-            let source = format!("{class}result = {expression}");
-            assert_eq!(result(&source).as_deref(), Some(value), "{expression}");
-        }
-        assert_eq!(batches("x = await files.read_file(split=1)"), [1]);
-    }
-
-    #[test]
-    fn changed_calls_nest_in_each_other_and_in_awaits() {
-        for (source, value) in [
-            ("import math\nresult = math.fsum(x for x in [0.5, 1])", "1.5"),
-            (
-                "from datetime import datetime, timedelta\na = datetime(2024, 1, 9)\nresult = [((a - datetime(2024, 1, 1)) // timedelta(days=0.5)) // 2, a.astimezone().isocalendar()[1] * (1 < 2), f\"{a.isoformat(' ')}\"]",
-                r#"[8,2,"2024-01-09 00:00:00"]"#,
-            ),
-            (
-                "from datetime import timedelta\nx = await files.read_file(n = 6)\nasync def f(): return 6\nresult = [await f() // x['n'], await f() * (await f())]",
-                "[1,36]",
-            ),
-            (
-                "import re\nresult = re.sub('(a)', lambda m: re.sub('(.)', r'\\1_', m.group(1)), 'xa')",
-                r#""xa_""#,
-            ),
-            ("async def f(): return {'a': 1}\nresult = await f() | {'b': 2}", r#"{"a":1,"b":2}"#),
-            (
-                "a = [1, 2]\na[0], b = sum([x > 1 for x in a]), {1} | {2}\nresult = [a, len(b)]",
-                "[[1,2],2]",
-            ),
-            (
-                "result = ['ab'.center(5, '*'), 'ab'.center(6), 'abc'.center(2)]",
-                r#"["**ab*","  ab  ","abc"]"#,
-            ),
-        ] {
-            assert_eq!(result(source).as_deref(), Some(value), "{source}");
-        }
-    }
-
-    #[test]
-    fn failures_are_those_of_python_at_the_place_of_the_script() {
-        for (source, message, line) in [
-            (
-                "from datetime import datetime\ndatetime.strptime('x', '%Y%z')",
-                "ValueError: time data 'x' does not match format '%Y%z'",
-                2,
-            ),
-            (
-                "import re\n\nre.sub('a', '\\\\q', 'a')",
-                "ValueError: bad escape \\q in the replacement",
-                3,
-            ),
-            (
-                "x = 1\n'a'.center(3, 'ab')",
-                "TypeError: The fill character must be exactly one character long",
-                2,
-            ),
-            ("from datetime import timedelta\ntimedelta(day=1.5)", "TypeError: ", 2),
-            (
-                "x = {1}\nx <= 3",
-                "TypeError: '<=' not supported between instances of 'set' and 'int'",
-                2,
-            ),
-        ] {
-            let failure = fail(source);
-            assert!(failure.message.starts_with(message), "{source}: {}", failure.message);
-            assert_eq!(failure.line, Some(line), "{source}");
-        }
-    }
-}
+mod tests;

@@ -19,7 +19,7 @@ pub(super) struct Names<'a> {
     pub(super) used: BTreeSet<&'a str>,
     /// Names that the script gives a value.
     pub(super) bound: HashSet<&'a str>,
-    /// Whether the script gives the global `result` a value.
+    /// True if the script gives the global `result` a value.
     pub(super) binds_result: bool,
     /// Functions, classes and comprehensions around the place: names that are bound there are no globals.
     depth: usize,
@@ -60,17 +60,17 @@ impl<'a> Names<'a> {
     pub(super) fn is_set(&self, expression: &Expr) -> bool {
         match expression {
             Expr::Set(_) | Expr::SetComp(_) => true,
-            Expr::Name(it) => self.sets.contains(it.id.as_str()),
-            Expr::Call(it) => match &*it.func {
+            Expr::Name(name) => self.sets.contains(name.id.as_str()),
+            Expr::Call(call) => match &*call.func {
                 Expr::Name(name) => matches!(name.id.as_str(), "set" | "frozenset"),
                 Expr::Attribute(method) => {
                     matches!(method.attr.as_str(), "items" | "keys") || self.is_set(&method.value)
                 }
                 _ => false,
             },
-            Expr::BinOp(it) => {
-                matches!(it.op, Operator::BitOr | Operator::BitAnd | Operator::Sub)
-                    && (self.is_set(&it.left) || self.is_set(&it.right))
+            Expr::BinOp(operation) => {
+                matches!(operation.op, Operator::BitOr | Operator::BitAnd | Operator::Sub)
+                    && (self.is_set(&operation.left) || self.is_set(&operation.right))
             }
             _ => false,
         }
@@ -95,7 +95,7 @@ impl<'a> Names<'a> {
                     read.visit_expr(value);
                 }
             }
-            Expr::Lambda(it) => read.visit_expr(&it.body),
+            Expr::Lambda(lambda) => read.visit_expr(&lambda.body),
             _ => return false,
         }
         read.0.iter().any(|name| {
@@ -112,20 +112,22 @@ impl<'a> Visitor<'a> for Names<'a> {
                 self.bind(name.as_str());
                 self.functions.push((name.as_str(), body));
             }
-            Stmt::ClassDef(it) => self.bind(it.name.as_str()),
-            Stmt::Global(it) => {
-                self.binds_result |= it.names.iter().any(|name| name.as_str() == "result");
+            Stmt::ClassDef(class) => self.bind(class.name.as_str()),
+            Stmt::Global(statement) => {
+                self.binds_result |= statement.names.iter().any(|name| name.as_str() == "result");
             }
-            Stmt::Assign(it) => {
-                if let ([Expr::Tuple(names)], Expr::Tuple(values)) = (&*it.targets, &*it.value) {
+            Stmt::Assign(assignment) => {
+                if let ([Expr::Tuple(names)], Expr::Tuple(values)) =
+                    (&*assignment.targets, &*assignment.value)
+                {
                     for (name, value) in names.elts.iter().zip(&values.elts) {
                         self.assign(name, value);
                     }
                 }
-                if let [Expr::Name(name)] = &*it.targets {
-                    self.assign(&it.targets[0], &it.value);
-                    if matches!(*it.value, Expr::Lambda(_)) {
-                        self.lambdas.push((name.id.as_str(), &it.value));
+                if let [Expr::Name(name)] = &*assignment.targets {
+                    self.assign(&assignment.targets[0], &assignment.value);
+                    if matches!(*assignment.value, Expr::Lambda(_)) {
+                        self.lambdas.push((name.id.as_str(), &assignment.value));
                     }
                 }
             }
@@ -138,10 +140,10 @@ impl<'a> Visitor<'a> for Names<'a> {
     }
 
     fn visit_expr(&mut self, expression: &'a Expr) {
-        if let Expr::Name(it) = expression {
-            let name = it.id.as_str();
+        if let Expr::Name(variable) = expression {
+            let name = variable.id.as_str();
             self.used.extend(self.given.get(name));
-            if it.ctx != ExprContext::Load {
+            if variable.ctx != ExprContext::Load {
                 self.bind(name);
             }
         }
@@ -172,8 +174,8 @@ impl<'a> Visitor<'a> for Names<'a> {
     }
 
     fn visit_except_handler(&mut self, handler: &'a ExceptHandler) {
-        let ExceptHandler::ExceptHandler(it) = handler;
-        if let Some(name) = &it.name {
+        let ExceptHandler::ExceptHandler(clause) = handler;
+        if let Some(name) = &clause.name {
             self.bind(name.as_str());
         }
         walk_except_handler(self, handler);
@@ -186,10 +188,10 @@ struct ReadNames<'a>(Vec<&'a ruff_python_ast::ExprName>);
 
 impl<'a> Visitor<'a> for ReadNames<'a> {
     fn visit_expr(&mut self, expression: &'a Expr) {
-        if let Expr::Name(it) = expression
-            && it.ctx == ExprContext::Load
+        if let Expr::Name(name) = expression
+            && name.ctx == ExprContext::Load
         {
-            self.0.push(it);
+            self.0.push(name);
         }
         walk_expr(self, expression);
     }

@@ -57,9 +57,9 @@ impl NumberFinder<'_> {
             return;
         }
         let is_plain = match call.arguments.args.first() {
-            Some(Expr::Generator(it)) => is_number(&it.elt),
-            Some(Expr::ListComp(it)) => is_number(&it.elt),
-            Some(Expr::List(it)) => it.elts.iter().all(is_number),
+            Some(Expr::Generator(generator)) => is_number(&generator.elt),
+            Some(Expr::ListComp(comprehension)) => is_number(&comprehension.elt),
+            Some(Expr::List(list)) => list.elts.iter().all(is_number),
             _ => false,
         };
         if !is_plain {
@@ -73,14 +73,14 @@ impl NumberFinder<'_> {
 fn is_truth(expression: &Expr) -> bool {
     match expression {
         Expr::Compare(_) | Expr::BooleanLiteral(_) => true,
-        Expr::UnaryOp(it) => it.op == UnaryOp::Not,
-        Expr::BinOp(it)
-            if matches!(it.op, Operator::BitAnd | Operator::BitOr | Operator::BitXor) =>
+        Expr::UnaryOp(operation) => operation.op == UnaryOp::Not,
+        Expr::BinOp(operation)
+            if matches!(operation.op, Operator::BitAnd | Operator::BitOr | Operator::BitXor) =>
         {
-            is_truth(&it.left) && is_truth(&it.right)
+            is_truth(&operation.left) && is_truth(&operation.right)
         }
-        Expr::BoolOp(it) => it.values.iter().all(is_truth),
-        Expr::Call(it) => match &*it.func {
+        Expr::BoolOp(operation) => operation.values.iter().all(is_truth),
+        Expr::Call(call) => match &*call.func {
             Expr::Name(name) => FUNCTIONS.contains(&name.id.as_str()),
             Expr::Attribute(method) => METHODS.contains(&method.attr.as_str()),
             _ => false,
@@ -93,7 +93,7 @@ fn is_truth(expression: &Expr) -> bool {
 fn is_number(expression: &Expr) -> bool {
     match expression {
         Expr::NumberLiteral(_) | Expr::BinOp(_) => true,
-        Expr::Call(it) => matches!(&*it.func, Expr::Name(name)
+        Expr::Call(call) => matches!(&*call.func, Expr::Name(name)
             if ["float", "int", "len", "round"].contains(&name.id.as_str())),
         _ => false,
     }
@@ -104,21 +104,23 @@ impl<'a> Visitor<'a> for NumberFinder<'_> {
     fn visit_annotation(&mut self, _: &'a Expr) {}
 
     fn visit_stmt(&mut self, statement: &'a Stmt) {
-        if let Stmt::AugAssign(it) = statement
-            && matches!(it.op, Operator::Add | Operator::Sub | Operator::Mult)
+        if let Stmt::AugAssign(assignment) = statement
+            && matches!(assignment.op, Operator::Add | Operator::Sub | Operator::Mult)
         {
-            self.operand(&it.value);
+            self.operand(&assignment.value);
         }
         walk_stmt(self, statement);
     }
 
     fn visit_expr(&mut self, expression: &'a Expr) {
         match expression {
-            Expr::BinOp(it) if matches!(it.op, Operator::Add | Operator::Sub | Operator::Mult) => {
-                self.operand(&it.left);
-                self.operand(&it.right);
+            Expr::BinOp(operation)
+                if matches!(operation.op, Operator::Add | Operator::Sub | Operator::Mult) =>
+            {
+                self.operand(&operation.left);
+                self.operand(&operation.right);
             }
-            Expr::Call(it) => self.call(it),
+            Expr::Call(call) => self.call(call),
             _ => {}
         }
         walk_expr(self, expression);

@@ -22,7 +22,7 @@ pub(crate) fn format(format: &str, value: &MontyObject) -> Result<String, String
     let mut used = 0;
     while let Some((text, after)) = rest.split_once('%') {
         out.push_str(text);
-        let (spec, after) = Spec::parse(after)?;
+        let (spec, after) = FormatSpec::parse(after)?;
         rest = after;
         if spec.kind == '%' {
             out.push('%');
@@ -54,7 +54,7 @@ fn named<'v>(value: &'v MontyObject, key: &str) -> Result<&'v MontyObject, Strin
 }
 
 /// One `%…` of a format.
-struct Spec {
+struct FormatSpec {
     key: Option<String>,
     left: bool,
     plus: bool,
@@ -64,7 +64,7 @@ struct Spec {
     kind: char,
 }
 
-impl Spec {
+impl FormatSpec {
     /// Reads what follows a `%`. Returns the rest, too.
     fn parse(text: &str) -> Result<(Self, &str), String> {
         let (key, text) = match text.strip_prefix('(') {
@@ -150,10 +150,10 @@ impl Spec {
 
     fn float(&self, value: &MontyObject) -> Result<String, String> {
         let number = match value {
-            MontyObject::Float(it) => *it,
+            MontyObject::Float(number) => *number,
             #[expect(clippy::cast_precision_loss, reason = "as Python does")]
-            MontyObject::Int(it) => *it as f64,
-            MontyObject::Bool(it) => f64::from(u8::from(*it)),
+            MontyObject::Int(number) => *number as f64,
+            MontyObject::Bool(value) => f64::from(u8::from(*value)),
             other => other
                 .to_string()
                 .parse()
@@ -175,8 +175,8 @@ impl Spec {
 fn whole(value: &MontyObject) -> Result<String, String> {
     match value {
         MontyObject::Int(_) | MontyObject::BigInt(_) => Ok(value.to_string()),
-        MontyObject::Bool(it) => Ok(u8::from(*it).to_string()),
-        MontyObject::Float(it) if it.is_finite() => Ok(format!("{:.0}", it.trunc())),
+        MontyObject::Bool(value) => Ok(u8::from(*value).to_string()),
+        MontyObject::Float(number) if number.is_finite() => Ok(format!("{:.0}", number.trunc())),
         other => Err(format!("%d format: a real number is required, not {}", other.type_name())),
     }
 }

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-use super::GIVEN;
 use super::names::Names;
+use crate::protocol::GIVEN;
 
 /// Start of the names of these functions, and of all that is added to a script.
 pub(super) const OWN: &str = "_airlock_";

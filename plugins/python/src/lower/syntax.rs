@@ -109,6 +109,11 @@ impl<'a> Syntax<'a> {
     }
 }
 
+/// Returns whether an expression is one of these names.
+pub(super) fn is_name(expression: &Expr, names: &[&str]) -> bool {
+    matches!(expression, Expr::Name(name) if names.contains(&name.id.as_str()))
+}
+
 /// Returns the range between two nodes, of which the first ends before the second.
 pub(super) fn between(left: &impl Ranged, right: &impl Ranged) -> TextRange {
     TextRange::new(left.end(), right.start())

@@ -20,7 +20,7 @@ const AWAITABLE: [&str; 5] = ["gather", "create_task", "ensure_future", "shield"
 
 /// Finds what is never awaited, in the order of the script.
 pub(super) fn find(syntax: &Syntax<'_>, bindings: &Bindings) -> Vec<Lack> {
-    let mut names = Names::default();
+    let mut names = FunctionNames::default();
     names.visit_body(syntax.body);
     let has_asyncio = syntax.mentions("asyncio");
     let mut finder = UnawaitedFinder { syntax, names, bindings, has_asyncio, found: Vec::new() };
@@ -30,7 +30,7 @@ pub(super) fn find(syntax: &Syntax<'_>, bindings: &Bindings) -> Vec<Lack> {
 
 /// The names of a script.
 #[derive(Default)]
-struct Names<'a> {
+struct FunctionNames<'a> {
     /// Functions with `async def`.
     coroutines: HashSet<&'a str>,
     /// Names that have other values, too.
@@ -38,20 +38,20 @@ struct Names<'a> {
     read: HashSet<&'a str>,
 }
 
-impl<'a> Visitor<'a> for Names<'a> {
+impl<'a> Visitor<'a> for FunctionNames<'a> {
     fn visit_stmt(&mut self, statement: &'a Stmt) {
-        if let Stmt::FunctionDef(it) = statement {
-            let names = if it.is_async { &mut self.coroutines } else { &mut self.others };
-            names.insert(it.name.as_str());
+        if let Stmt::FunctionDef(function) = statement {
+            let names = if function.is_async { &mut self.coroutines } else { &mut self.others };
+            names.insert(function.name.as_str());
         }
         walk_stmt(self, statement);
     }
 
     fn visit_expr(&mut self, expression: &'a Expr) {
-        if let Expr::Name(it) = expression {
-            let is_read = it.ctx == ExprContext::Load;
+        if let Expr::Name(name) = expression {
+            let is_read = name.ctx == ExprContext::Load;
             let names = if is_read { &mut self.read } else { &mut self.others };
-            names.insert(it.id.as_str());
+            names.insert(name.id.as_str());
         }
         walk_expr(self, expression);
     }
@@ -59,9 +59,9 @@ impl<'a> Visitor<'a> for Names<'a> {
 
 struct UnawaitedFinder<'a> {
     syntax: &'a Syntax<'a>,
-    names: Names<'a>,
+    names: FunctionNames<'a>,
     bindings: &'a Bindings,
-    /// Whether the script has the module. Without it, `gather` is a name that the run lacks.
+    /// True if the script has the module. Without it, `gather` is a name that the run lacks.
     has_asyncio: bool,
     found: Vec<Lack>,
 }
@@ -80,9 +80,9 @@ impl<'a> UnawaitedFinder<'a> {
     /// Returns the tool that an expression is: an attribute of a namespace, or a global function.
     fn tool(&self, expression: &'a Expr) -> Option<Arc<Binding>> {
         let (global, attribute) = match expression {
-            Expr::Name(it) => (it, None),
-            Expr::Attribute(it) => match &*it.value {
-                Expr::Name(client) => (client, Some(it.attr.as_str())),
+            Expr::Name(name) => (name, None),
+            Expr::Attribute(attribute) => match &*attribute.value {
+                Expr::Name(client) => (client, Some(attribute.attr.as_str())),
                 _ => return None,
             },
             _ => return None,
@@ -101,9 +101,9 @@ impl<'a> UnawaitedFinder<'a> {
     /// Returns the call as the script writes it, without its arguments, if its value has to be
     /// awaited.
     fn awaitable(&self, call: &'a ExprCall) -> Option<String> {
-        let is_coroutine = matches!(&*call.func, Expr::Name(it)
-            if self.names.coroutines.contains(it.id.as_str())
-                && !self.names.others.contains(it.id.as_str()));
+        let is_coroutine = matches!(&*call.func, Expr::Name(name)
+            if self.names.coroutines.contains(name.id.as_str())
+                && !self.names.others.contains(name.id.as_str()));
         let is_awaitable =
             self.has_asyncio && attribute(call).is_some_and(|name| AWAITABLE.contains(&name));
         if !is_coroutine && !is_awaitable {
@@ -129,15 +129,15 @@ impl<'a> UnawaitedFinder<'a> {
 impl<'a> Visitor<'a> for UnawaitedFinder<'a> {
     fn visit_stmt(&mut self, statement: &'a Stmt) {
         match statement {
-            Stmt::Expr(it) => {
-                self.dropped(&it.value);
-                self.uncalled(&it.value);
+            Stmt::Expr(statement) => {
+                self.dropped(&statement.value);
+                self.uncalled(&statement.value);
             }
-            Stmt::Assign(it) => {
-                if let [Expr::Name(name)] = &*it.targets
+            Stmt::Assign(assignment) => {
+                if let [Expr::Name(name)] = &*assignment.targets
                     && !self.names.read.contains(name.id.as_str())
                 {
-                    self.dropped(&it.value);
+                    self.dropped(&assignment.value);
                 }
             }
             _ => {}

@@ -1,11 +1,11 @@
 //! Calls.
 
+use airlock_starlark_library::METHODS;
 use ruff_python_ast::{Arguments, Expr, ExprAttribute, ExprCall, Keyword};
 use ruff_text_size::Ranged;
 
 use super::comprehensions::Lazy;
 use super::{Lowering, OWN};
-use crate::library::METHODS;
 
 /// Functions and methods that go through all of their argument, so that a list in place of a
 /// generator expression makes no difference. Sorted.

@@ -1,10 +1,10 @@
 //! Imports. The modules are part of the executor, so an import only names them.
 
+use airlock_starlark_library::MODULES;
 use ruff_python_ast::{Alias, StmtImport, StmtImportFrom};
 use ruff_text_size::Ranged;
 
 use super::{Lowering, OWN};
-use crate::library::MODULES;
 
 /// Modules that the Python executor has and this one lacks.
 const PYTHON_MODULES: [&str; 5] = ["asyncio", "base64", "binascii", "dataclasses", "unicodedata"];

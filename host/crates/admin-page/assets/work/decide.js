@@ -99,7 +99,7 @@ export function Several({ calls, close, done }) {
 function Choice({ call, isChosen, isFixed, result, change }) {
   const id = useId();
   return html`<p class="check"><input id=${id} type="checkbox" checked=${isChosen} disabled=${isFixed} onChange=${change} />
-      <label for=${id}>Key <${Text} value=${keyWords(call.key)} />${call.client && html`, client <${Text} value=${call.client} />`}, <code><${Text} value=${call.id} /></code></label> <${Effects} effects=${call.effects} /> ${call.definition !== 'current' && html`<${Definition} state=${call.definition} />`} ${result && html`<${Result} result=${result} />`}</p>
+      <label for=${id}>Key <${Text} value=${keyWords(call.key)} />${call.client && html`, client <${Text} value=${call.client} />`}, <code><${Text} value=${call.id} /></code></label> ${call.sources?.length > 0 && html`after reading untrusted content from <${Text} value=${call.sources.join(', ')} />`} <${Effects} effects=${call.effects} /> ${call.definition !== 'current' && html`<${Definition} state=${call.definition} />`} ${result && html`<${Result} result=${result} />`}</p>
     <${Json} text=${call.arguments ?? ''} label="Arguments" isWhole />`;
 }
 

@@ -4,7 +4,7 @@ import { Facts, Time } from '../lib/list.js';
 import { pathOf, span, useLoad } from '../lib/load.js';
 import { count } from '../lib/text.js';
 import { Json } from './arguments.js';
-import { codeWords, decisionWords, originWords, refusalText, State } from './words.js';
+import { codeWords, decisionWords, guardWords, originWords, refusalText, State } from './words.js';
 
 const CONTENTS = {
   hidden: 'You do not see the contents of calls: that needs the right sees_payloads.',
@@ -35,6 +35,8 @@ function Call({ call, heading }) {
       ['Server', call.server_label && html`<a href=${`/admin/servers#server=${encodeURIComponent(call.server_label)}`}><${Text} value=${call.server_label} /></a>`],
       ['Origin', originWords(call.origin)],
       ['Admitted by', decisionWords(call.decision) && html`<${Text} value=${decisionWords(call.decision)} />`],
+      ['Guards', call.guards && html`<${Text} value=${guardWords(call.guards)} />`],
+      ['Made after reading', call.sources?.length > 0 && html`untrusted content from <${Text} value=${call.sources.join(', ')} />`],
       ['Approved by', call.decided_by && html`<${Text} value=${call.decided_by} />`],
       ['Rules', html`<a href=${pathOf('/admin/why', { key: call.virtual_key_name, tool: call.tool_name })}>why the tool is visible or hidden</a>`],
       ['Run', call.run_id && html`<a href=${`/admin/runs#${encodeURIComponent(call.run_id)}`}><${Text} value=${call.run_id} /></a>`],

@@ -112,6 +112,7 @@ function Asked({ call }) {
     ['Asked by', html`${call.key ? html`key <${Text} value=${keyWords(call.key)} />` : 'a caller without a key'}${call.client && html`, client <${Text} value=${call.client} />`}`],
     ['Origin', call.origin && originWords(call.origin)],
     ['Effects', html`<${Effects} effects=${call.effects} />`],
+    ['Made after reading', call.sources?.length > 0 && html`untrusted content from <${Text} value=${call.sources.join(', ')} />`],
     ['Definition', call.definition && html`<${Definition} state=${call.definition} />`],
   ]} />`;
 }

@@ -27,6 +27,11 @@ export function decisionWords(decision) {
   return { automatic: 'the settings', caller: 'its request, or an approval of it', person: 'a person', enclosing: 'the call around it', continuation: 'an earlier call', refused: '' }[decision] ?? decision;
 }
 
+/** Returns the decisions of guards about a call, such as `secrets: deny, before the call`. */
+export function guardWords(decisions) {
+  return decisions.map(({ guard, hook, verdict }) => `${guard}: ${verdict}, ${hook} the call`).join('; ');
+}
+
 /** Returns a code of an error in words, such as `needs approval`. */
 export function codeWords(code) {
   return String(code ?? '').replace(/^airlock\./, '').replaceAll('_', ' ');

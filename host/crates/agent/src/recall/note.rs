@@ -115,7 +115,10 @@ pub(super) fn before_approval(text: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use airlock_core::{run::Position, tool::RunCall};
+    use airlock_core::{
+        run::Position,
+        tool::{RunCall, SourceSet},
+    };
 
     use super::*;
 
@@ -149,6 +152,7 @@ mod tests {
             position: Position { block: 1, branch: 0 },
             tool: "web-post".to_owned(),
             arguments: "{}".to_owned(),
+            sources: SourceSet::default(),
         };
         let note = suspension(&Suspension {
             run: "run_1".to_owned(),

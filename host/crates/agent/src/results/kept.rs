@@ -29,13 +29,13 @@ const FRAME_BYTES: usize = 512;
 const PREFIX: &str = "content_";
 
 /// Entries of all tenants in memory, by default large results, each until it expires.
-pub(crate) struct ResultStore<K = Handle, E = StoredResult> {
+pub(crate) struct ResultStore<K = ResultHandle, E = StoredResult> {
     state: Mutex<StoreState<K, E>>,
 }
 
 /// Identifier of a kept result. It cannot be guessed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Handle(Uuid);
+pub(crate) struct ResultHandle(Uuid);
 
 /// A kept result.
 #[derive(Debug, Clone)]
@@ -75,8 +75,8 @@ struct TenantShare<K> {
 impl ResultStore {
     /// Keeps a result and evicts what has no room beside it. `None` if it is larger than a tenant's
     /// share.
-    pub(super) fn put(&self, tenant: &Tenant, entry: StoredResult) -> Option<Handle> {
-        let handle = Handle(ReplicaId::handle());
+    pub(super) fn put(&self, tenant: &Tenant, entry: StoredResult) -> Option<ResultHandle> {
+        let handle = ResultHandle(ReplicaId::handle());
         let bytes = entry.bytes();
         self.insert(tenant, handle, entry, bytes).then_some(handle)
     }
@@ -242,7 +242,7 @@ impl<K, E> fmt::Debug for ResultStore<K, E> {
     }
 }
 
-impl fmt::Display for Handle {
+impl fmt::Display for ResultHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{PREFIX}{}", self.0.simple())
     }
@@ -252,7 +252,7 @@ impl fmt::Display for Handle {
 #[derive(Debug)]
 pub(crate) struct NoHandle;
 
-impl FromStr for Handle {
+impl FromStr for ResultHandle {
     type Err = NoHandle;
 
     fn from_str(text: &str) -> Result<Self, NoHandle> {
@@ -287,7 +287,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn tighter_bounds_evict_and_expire_what_is_kept_already() {
-        let kept = ResultStore::<Handle, StoredResult>::new(EXPIRE_AFTER, 8 * SIZE);
+        let kept = ResultStore::<ResultHandle, StoredResult>::new(EXPIRE_AFTER, 8 * SIZE);
         let of_one = [(); 3].map(|()| put(&kept, 1, SIZE).expect("it fits"));
         let of_two = [(); 2].map(|()| put(&kept, 2, SIZE).expect("it fits"));
         kept.set_bounds(EXPIRE_AFTER, 4 * SIZE);
@@ -303,7 +303,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_result_is_read_by_its_own_tenant_until_it_expires() {
-        let kept = ResultStore::<Handle, StoredResult>::new(EXPIRE_AFTER, 8 * SIZE);
+        let kept = ResultStore::<ResultHandle, StoredResult>::new(EXPIRE_AFTER, 8 * SIZE);
         let handle = put(&kept, 1, SIZE).expect("it fits");
         assert_eq!(kept.get(&tenant(1), &handle).expect("kept").bytes(), SIZE - FRAME_BYTES);
         assert!(kept.get(&tenant(2), &handle).is_none());
@@ -322,7 +322,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_tenant_gets_half_of_the_bytes_and_evicts_its_own_oldest_results() {
-        let kept = ResultStore::<Handle, StoredResult>::new(EXPIRE_AFTER, 8 * SIZE);
+        let kept = ResultStore::<ResultHandle, StoredResult>::new(EXPIRE_AFTER, 8 * SIZE);
         assert!(put(&kept, 1, 4 * SIZE + 1).is_none(), "more than half");
         let other = [put(&kept, 2, SIZE).expect("it fits")];
         let own: Vec<_> = (0..5).map(|_| put(&kept, 1, SIZE).expect("it fits")).collect();
@@ -334,7 +334,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_full_store_evicts_the_oldest_result_of_the_tenant_with_the_most() {
-        let kept = ResultStore::<Handle, StoredResult>::new(EXPIRE_AFTER, 8 * SIZE);
+        let kept = ResultStore::<ResultHandle, StoredResult>::new(EXPIRE_AFTER, 8 * SIZE);
         let first: Vec<_> = (0..2).map(|_| put(&kept, 1, SIZE).expect("it fits")).collect();
         let most: Vec<_> = (0..4).map(|_| put(&kept, 2, SIZE).expect("it fits")).collect();
         let last: Vec<_> = (0..3).map(|_| put(&kept, 3, SIZE).expect("it fits")).collect();
@@ -345,7 +345,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_number_of_results_is_bounded_for_a_tenant_and_in_all() {
-        let kept = ResultStore::<Handle, StoredResult>::new(EXPIRE_AFTER, 1 << 30);
+        let kept = ResultStore::<ResultHandle, StoredResult>::new(EXPIRE_AFTER, 1 << 30);
         for of in [1, 2, 3] {
             for _ in 0..=MAX_COUNT / 2 {
                 assert!(put(&kept, of, SIZE).is_some());

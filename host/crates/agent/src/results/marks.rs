@@ -82,7 +82,7 @@ pub(crate) fn untrusted(text: &str) -> Cow<'_, str> {
 fn neutral(text: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let mut copied = 0;
-    let mut matching = Matching::default();
+    let mut matching = MarkMatch::default();
     for (at, c) in text.char_indices() {
         if is_skipped(c) {
             continue;
@@ -122,14 +122,14 @@ fn is_ideographic(c: char) -> bool {
 /// Letters of [`WORDS`] that were read so far. Only their first letter is in them again, so after a
 /// wrong letter the search continues with that letter, and one at [`SECOND_START`] is remembered.
 #[derive(Default)]
-struct Matching {
+struct MarkMatch {
     letters: usize,
     start: usize,
     second_start: usize,
     gap: usize,
 }
 
-impl Matching {
+impl MarkMatch {
     /// Reads a character at a position. Returns the start of the words if it is their last letter.
     fn next(&mut self, c: char, at: usize) -> Option<usize> {
         if is_skipped(c) {

@@ -8,6 +8,7 @@ use super::{
     provenance::{Presented, Provenance},
 };
 use airlock_core::tenant::Tenant;
+use airlock_strings::estimated_tokens;
 
 /// Bounds on large results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,14 +52,16 @@ impl Results {
     /// replaced by a preview.
     pub fn present(&self, text: String, provenance: &Provenance, tenant: &Tenant) -> Presented {
         if text.len() <= self.settings.max_inline_bytes {
-            return Presented { text, remark: String::new() };
+            return Presented::whole(text);
         }
         let preview = Preview::new(&text, self.settings.max_inline_bytes);
         let bytes = text.len();
+        let kept_out_tokens =
+            estimated_tokens(&text).saturating_sub(estimated_tokens(&preview.text));
         let entry = StoredResult::Text { provenance: provenance.clone(), text: text.into() };
         let handle = self.kept.put(tenant, entry);
         let remark = preview.remark(bytes, handle.as_ref(), self.settings.expire_after);
-        Presented { text: preview.text, remark }
+        Presented { text: preview.text, remark, kept_out_tokens }
     }
 
     /// Keeps the JSON text of a result for the programs of `tenant`. Returns its handle; `None` if

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{kept::Handle, reader::NAME};
+use super::{kept::ResultHandle, reader::NAME};
 
 /// Maximum length of the beginning that is shown, in bytes.
 const HEAD_BYTES: usize = 2 << 10;
@@ -32,7 +32,7 @@ impl Preview {
     pub(super) fn remark(
         &self,
         bytes: usize,
-        handle: Option<&Handle>,
+        handle: Option<&ResultHandle>,
         expire_after: Duration,
     ) -> String {
         let shown = format!(

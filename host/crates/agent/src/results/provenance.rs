@@ -21,6 +21,15 @@ pub struct Presented {
     pub text: String,
     /// The gateway's own remark about a preview. It belongs after the marks. Empty for a whole text.
     pub remark: String,
+    /// Estimated tokens of the text that a preview leaves out.
+    pub kept_out_tokens: u64,
+}
+
+impl Presented {
+    /// Presents a whole text.
+    pub fn whole(text: String) -> Self {
+        Self { text, remark: String::new(), kept_out_tokens: 0 }
+    }
 }
 
 impl Provenance {

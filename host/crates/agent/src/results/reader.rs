@@ -12,13 +12,13 @@ use super::{
 use airlock_core::{
     door::{Admitted, Provider},
     replica::ReplicaId,
-    tool::{Annotations, CallError, ErrorKind, Tool, ToolError, ToolOutput},
+    tool::{Annotations, CallError, ClientName, ErrorKind, Tool, ToolError, ToolOutput, Trust},
 };
 
 /// Name of the tool.
 pub(super) const NAME: &str = "readContent";
 
-/// Longest arguments of the tool that are read for their handle, in bytes.
+/// Longest arguments of the tool that are read for their handle, in bytes: they are three short values.
 const MAX_READ_BYTES: usize = 1 << 10;
 
 const DESCRIPTION: &str = "Reads a result that was too large for the conversation, in pages. A tool's result names its \
@@ -92,6 +92,10 @@ impl Reader {
         else {
             return Err(ToolError::new(ErrorKind::NotFound, absent(handle)));
         };
+        if provenance.trust == Trust::Untrusted {
+            let servers = provenance.servers.iter().map(ClientName::as_str);
+            call.chain().receive(&servers.collect());
+        }
         let page = page(&text, offset, length.min(self.max_page_bytes));
         Ok(ToolOutput::text(page.show(&provenance)))
     }
@@ -181,7 +185,7 @@ mod tests {
     use airlock_core::{
         door::{Budget, Caller, Origin, View},
         tenant::Tenant,
-        tool::{Allowlist, ClientName, Policy, ToolDefinition, Trust},
+        tool::{Allowlist, Policy, ToolDefinition},
     };
 
     #[test]

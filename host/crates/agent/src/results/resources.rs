@@ -15,8 +15,8 @@ use super::{
 use airlock_core::{
     door::{Admitted, Provider, RelayError, RelayRequest, RelayView},
     tool::{
-        Annotations, CallError, ClientName, Content, ContentBlock, ErrorKind, Tool, ToolError,
-        ToolOutput, Trust, join,
+        Annotations, CallError, ClientName, Content, ContentBlock, ErrorKind, SourceSet, Tool,
+        ToolError, ToolOutput, Trust, join,
     },
 };
 
@@ -72,6 +72,8 @@ impl ResourceReader {
         let limit = chain.deadline().saturating_duration_since(Instant::now());
         let request = RelayRequest::Read { uri: uri.to_owned() };
         let relay = relays.admit(&server, request, limit).map_err(|_| unknown(uri))?;
+        // What is read is marked as untrusted, whatever the trust in the server's tools is.
+        chain.receive(&SourceSet::from(&server));
         let read = relay.run().await.map_err(|error| match error {
             RelayError::NotFound => unknown(uri),
             error => refused(&server, &error),
@@ -91,7 +93,8 @@ impl ResourceReader {
             contents.iter().map(content).partition(is_image);
         let provenance = Provenance::new(server.clone(), Trust::Untrusted);
         let text = join(&others);
-        let Presented { text, remark } = self.0.present(text, &provenance, call.chain().tenant());
+        let Presented { text, remark, .. } =
+            self.0.present(text, &provenance, call.chain().tenant());
         let text = match provenance.marks() {
             Some(marks) => marks.wrap(&text),
             None => text,

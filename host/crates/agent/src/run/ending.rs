@@ -16,6 +16,43 @@ use airlock_conversation::{Reply, chat};
 /// is.
 const MAX_CHOICES: u64 = 128;
 
+/// Form of the last response.
+enum LastForm {
+    /// The model's own.
+    Own,
+    /// The model's own, with a note in place of its text: its calls wait for an approval.
+    Note(String),
+    /// The pending calls alone; those that ran are kept for the next request.
+    Pending,
+    /// The pending calls, and the results of those that ran as text.
+    Summary(String),
+}
+
+impl LastForm {
+    /// Returns whether calls ran and others are pending.
+    fn is_mixed(&self) -> bool {
+        matches!(self, Self::Pending | Self::Summary(_))
+    }
+
+    /// Returns the text of the gateway itself.
+    fn into_text(self) -> Option<String> {
+        match self {
+            Self::Note(text) | Self::Summary(text) => Some(text),
+            Self::Own | Self::Pending => None,
+        }
+    }
+
+    /// Gives a response of the model this form.
+    fn apply(self, reply: &mut Reply, pending: &[PendingCall]) {
+        match self {
+            Self::Own => {}
+            Self::Note(note) => answer::set_text(reply, note),
+            Self::Pending => answer::remove_ended(reply, pending),
+            Self::Summary(summary) => answer::mix(reply, summary, pending),
+        }
+    }
+}
+
 impl AgentLoop<'_> {
     /// Ends the loop, and keeps the rounds that the caller does not see. The last response is the
     /// model's own, or a mixed one if calls were run and others are pending. At the depth limit it is
@@ -30,16 +67,10 @@ impl AgentLoop<'_> {
         pending.sort_by_key(|pending| pending.call.position);
         let is_in_text = self.has_results_in_text(&pending);
         if !is_in_text && !pending.is_empty() {
-            self.keep(&answer.reply, &pending, ended).await;
+            // Boxed, like the end of a stream: the future of this end is made for each request.
+            Box::pin(self.keep(&answer.reply, &pending, ended)).await;
         }
-        let is_mixed = self.trace.has_results()
-            && !pending.is_empty()
-            && !PendingReason::is_depth_limit(&pending);
-        let own_text = match (is_mixed, is_in_text) {
-            (_, false) => None,
-            (true, true) => Some(answer::summary(self.trace.results())),
-            (false, true) => self.approval_note(&answer.reply, &pending),
-        };
+        let form = self.last_form(is_in_text, &answer.reply, &pending);
         let Self { relay, trace, mut usage, allowance, conversation, listener, is_chat, .. } =
             *self;
         let rounds = allowance.rounds;
@@ -63,23 +94,34 @@ impl AgentLoop<'_> {
         if let Some(relay) = relay {
             drop(answer);
             let is_described = airlock.is_some();
-            let pending = &pending;
-            let end = StreamEnd { pending, is_mixed, own_text, usage: sum, is_described };
-            relay.finish(end, &listener.emitter).await;
+            let is_mixed = form.is_mixed();
+            let own_text = form.into_text();
+            let end = StreamEnd { pending: &pending, is_mixed, own_text, usage: sum, is_described };
+            Box::pin(relay.finish(end, &listener.emitter)).await;
             return Completion { answer: None, usage, airlock };
         }
-        let is_changed = is_mixed || own_text.is_some() || airlock.is_some() || sum.is_some();
-        if !is_chat || is_changed {
+        let is_own = matches!(form, LastForm::Own);
+        if !is_chat || !is_own || airlock.is_some() || sum.is_some() {
             answer.drop_exact();
         }
-        match (is_mixed, own_text) {
-            (true, Some(summary)) => answer::mix(&mut answer.reply, summary, &pending),
-            (true, None) => answer::remove_ended(&mut answer.reply, &pending),
-            (false, Some(note)) => answer::set_text(&mut answer.reply, note),
-            (false, None) => {}
-        }
+        form.apply(&mut answer.reply, &pending);
         answer.reply.usage = sum.or(answer.reply.usage.take());
         Completion { answer: Some(*answer), usage, airlock }
+    }
+
+    /// Returns the form of the last response. With `is_in_text`, results are part of its text.
+    fn last_form(&self, is_in_text: bool, reply: &Reply, pending: &[PendingCall]) -> LastForm {
+        let is_mixed = self.trace.has_results()
+            && !pending.is_empty()
+            && !PendingReason::is_depth_limit(pending);
+        match (is_mixed, is_in_text) {
+            (true, true) => LastForm::Summary(answer::summary(self.trace.results())),
+            (true, false) => LastForm::Pending,
+            (false, true) => {
+                self.approval_note(reply, pending).map_or(LastForm::Own, LastForm::Note)
+            }
+            (false, false) => LastForm::Own,
+        }
     }
 
     /// Returns whether results are part of the text, if calls ran and others are pending.

@@ -13,6 +13,7 @@ use crate::approvals::{Approvals, Call, Decision};
 use airlock_core::{
     act::{Act, ActKind, ActRecord, Actor, Acts},
     tenant::Tenant,
+    tool::SourceSet,
 };
 use airlock_store::{LazyDatabase, approvals::DecisionOutcome};
 
@@ -60,6 +61,7 @@ async fn each_step_of_a_call_that_waits_is_recorded_and_so_is_its_expiry() {
         client: None,
         origin: Origin::Model.name(),
         is_for_operators: false,
+        sources: &SourceSet::default(),
     };
 
     let id = waiting(&approvals, &call).await;

@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use futures_util::future::BoxFuture;
 
 use super::*;
-use airlock_core::{door::Entry, tenant::Tenant};
+use airlock_core::{door::Entry, tenant::Tenant, tool::SourceSet};
 
 /// A list that decides like this, and the calls that it was asked about.
 struct Deciding {
@@ -18,6 +18,7 @@ impl ApprovalList for Deciding {
         &'a self,
         entry: &'a Entry,
         arguments: &'a str,
+        _: &'a SourceSet,
         _: &'a Tenant,
         _: Duration,
     ) -> BoxFuture<'a, ApprovalVerdict> {

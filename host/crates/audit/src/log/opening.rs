@@ -17,11 +17,11 @@ use crate::{
     event::{KEY_ROTATED, Line},
     files::{LineReader, RawLine},
     rotation::KeyHistory,
-    start::Start,
+    start::LogStart,
 };
 
 /// The state of a log, as its newest file has it.
-struct Replay {
+struct LogReplay {
     keys: KeyHistory,
     /// Number of the first line in the file.
     first: u64,
@@ -56,7 +56,9 @@ pub(super) fn open(settings: AuditSettings) -> Result<AuditLog, AuditError> {
         None => (configured, None),
     };
 
-    let bytes = replay.as_ref().filter(|_| is_current).map_or(0, |replay| replay.bytes);
+    let current_state = replay.as_ref().filter(|_| is_current);
+    let bytes = current_state.map_or(0, |replay| replay.bytes);
+    let first = current_state.map_or(0, |replay| replay.first);
     if has_damage {
         let size = replay.as_ref().map_or(0, |replay| replay.tree.size());
         keep_damage(&directory, &current, bytes, size)?;
@@ -65,7 +67,6 @@ pub(super) fn open(settings: AuditSettings) -> Result<AuditLog, AuditError> {
     let checkpoints = open_at(&directory.join(files::CHECKPOINTS), signed.bytes)?;
     files::sync_directory(&directory).map_err(AuditError::io("written to", &directory))?;
     let publishers = Publishers::start(settings.publications);
-    let first = replay.as_ref().filter(|_| is_current).map_or(0, |replay| replay.first);
     let mut log = AuditLog {
         origin,
         key,
@@ -146,7 +147,7 @@ fn open_at(path: &Path, bytes: u64) -> Result<LogFile, AuditError> {
 }
 
 /// Reads the newest of the files that were set aside.
-fn replay_full(directory: &Path, signed: &SignedStates) -> Result<Option<Replay>, AuditError> {
+fn replay_full(directory: &Path, signed: &SignedStates) -> Result<Option<LogReplay>, AuditError> {
     let full = files::full_files(directory).map_err(AuditError::io("read", directory))?;
     let Some(newest) = full.last() else { return Ok(None) };
     match replay(newest, signed)? {
@@ -164,10 +165,10 @@ fn replay_full(directory: &Path, signed: &SignedStates) -> Result<Option<Replay>
 #[derive(Default)]
 struct ReadFile {
     /// State after its lines; `None` if it has none.
-    replay: Option<Replay>,
+    replay: Option<LogReplay>,
     /// Length of what is after them.
     cut_bytes: u64,
-    /// Whether that is more than an incomplete line.
+    /// True if that is more than an incomplete line.
     has_damage: bool,
 }
 
@@ -179,7 +180,7 @@ fn replay(path: &Path, signed: &SignedStates) -> Result<ReadFile, AuditError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ReadFile::default()),
         Err(error) => return Err(AuditError::io("read", path)(error)),
     };
-    let mut replay: Option<Replay> = None;
+    let mut replay: Option<LogReplay> = None;
     let mut next_signed = 0;
     let mut row = 0;
     while let Some(raw) = reader.next_line().map_err(AuditError::io("read", path))? {
@@ -238,9 +239,9 @@ fn keep_damage(directory: &Path, path: &Path, from: u64, size: u64) -> Result<()
 }
 
 /// Takes the first line of a file.
-fn first(raw: &RawLine<'_>, path: &Path, signed: &SignedStates) -> Result<Replay, AuditError> {
+fn first(raw: &RawLine<'_>, path: &Path, signed: &SignedStates) -> Result<LogReplay, AuditError> {
     let parsed = Line::parse(raw.bytes).ok_or(NO_LINE);
-    let parsed = parsed.and_then(|line| Start::read(&line).map(|start| (line, start)));
+    let parsed = parsed.and_then(|line| LogStart::read(&line).map(|start| (line, start)));
     let (line, start) = parsed.map_err(|reason| AuditError::Line {
         path: path.to_owned(),
         row: 1,
@@ -248,16 +249,16 @@ fn first(raw: &RawLine<'_>, path: &Path, signed: &SignedStates) -> Result<Replay
         reason,
     })?;
     signed.check_start(&start)?;
-    let Start { mut tree, key } = start;
+    let LogStart { mut tree, key } = start;
     let last = line.hash();
     let first = tree.size();
     tree.push(last);
-    Ok(Replay { keys: KeyHistory::new(key), first, tree, last, bytes: raw.file_bytes() })
+    Ok(LogReplay { keys: KeyHistory::new(key), first, tree, last, bytes: raw.file_bytes() })
 }
 
 const NO_LINE: &str = "does not have the form of a line";
 
-impl Replay {
+impl LogReplay {
     /// Takes the next line. The error says what it does, as the end of a sentence.
     fn take(&mut self, raw: &RawLine<'_>) -> Result<(), &'static str> {
         let line = Line::parse(raw.bytes).ok_or(NO_LINE)?;

@@ -8,7 +8,7 @@ use std::{
 use super::{AuditError, Checkpoint, Hash, PublicKey, Tree};
 use crate::{
     checkpoint::BadCheckpoint, notes::NoteReader, read::checkpoint_of_size, rotation::KeyHistory,
-    start::Start,
+    start::LogStart,
 };
 
 /// The checkpoints of a directory. Of those before the newest, the sizes and roots alone are kept.
@@ -86,7 +86,7 @@ impl SignedStates {
     }
 
     /// Fails unless the tree before a file was signed, by the key that the file has.
-    pub(super) fn check_start(&self, start: &Start) -> Result<(), AuditError> {
+    pub(super) fn check_start(&self, start: &LogStart) -> Result<(), AuditError> {
         let size = start.tree.size();
         if size == 0 {
             return Ok(());

@@ -18,7 +18,7 @@ use crate::{
 const MAX_MISSING: usize = 100_000;
 
 /// The state after some lines.
-pub(super) struct Chain {
+pub(super) struct HashChain {
     expected: u64,
     last: Hash,
     link: HashLink,
@@ -37,7 +37,7 @@ enum HashLink {
     Unknown,
 }
 
-impl Default for Chain {
+impl Default for HashChain {
     fn default() -> Self {
         Self {
             expected: 0,
@@ -50,7 +50,7 @@ impl Default for Chain {
     }
 }
 
-impl Chain {
+impl HashChain {
     /// Begins at this line. The hash of the line before it is not known, unless there is none.
     pub(super) fn at(first: u64) -> Self {
         let link = if first == 0 { HashLink::Good } else { HashLink::Unknown };

@@ -25,22 +25,22 @@ use crate::{
 const MAX_PIPED_BYTES: u64 = 64 << 20;
 
 /// A checkpoint that the log is compared with.
-pub(super) struct Claim {
+pub(super) struct CheckpointClaim {
     /// The file that it comes from.
     pub(super) file: Arc<str>,
     /// Number of lines.
     pub(super) size: u64,
     root: Hash,
-    /// Whether the log had this root at this size; `None` if it never had the size.
+    /// True if the log had this root at this size; `None` if it never had the size.
     pub(super) matches: Option<bool>,
 }
 
 /// The checkpoints of the log's directory, and those from outside.
 #[derive(Default)]
-pub(super) struct Claims {
+pub(super) struct CheckpointClaims {
     files: Vec<ClaimFile>,
     /// In the order of the files.
-    all: Vec<Claim>,
+    all: Vec<CheckpointClaim>,
     /// Their positions, the smallest size first.
     by_size: Vec<usize>,
     /// Number of those that were compared.
@@ -52,7 +52,7 @@ struct ClaimFile {
     opened: File,
     /// The contents of a file that cannot be read twice.
     contents: Option<Vec<u8>>,
-    /// Whether it is the one in the log's directory.
+    /// True if it is the one in the log's directory.
     is_own: bool,
     /// Number of the checkpoints that can be read.
     count: usize,
@@ -86,7 +86,7 @@ impl ClaimFile {
     }
 }
 
-impl Claims {
+impl CheckpointClaims {
     /// Reads the checkpoints of the log's directory and those from outside.
     pub(super) fn read(
         path: &Path,
@@ -116,7 +116,12 @@ impl Claims {
             number += 1;
             match note.checkpoint {
                 Ok(Checkpoint { size, root, .. }) => {
-                    self.all.push(Claim { file: name.clone(), size, root, matches: None });
+                    self.all.push(CheckpointClaim {
+                        file: name.clone(),
+                        size,
+                        root,
+                        matches: None,
+                    });
                 }
                 // The gateway was stopped while it wrote.
                 Err(BadCheckpoint::Note) if is_own && !note.is_whole => {}
@@ -156,7 +161,7 @@ impl Claims {
         keys: &KeyHistory,
         first: u64,
         findings: &mut Vec<Finding>,
-    ) -> Result<Vec<Claim>, ReadError> {
+    ) -> Result<Vec<CheckpointClaim>, ReadError> {
         let origin = keys.current().name();
         let mut signed = Vec::new();
         let mut forged = Vec::new();
@@ -192,7 +197,7 @@ impl Claims {
 }
 
 /// Reads a checkpoint for the second time.
-fn again<R: BufRead>(notes: &mut NoteReader<R>, claim: &Claim) -> io::Result<Checkpoint> {
+fn again<R: BufRead>(notes: &mut NoteReader<R>, claim: &CheckpointClaim) -> io::Result<Checkpoint> {
     while let Some(note) = notes.next_note()? {
         let Ok(checkpoint) = note.checkpoint else { continue };
         if checkpoint.size == claim.size && checkpoint.root == claim.root {

@@ -374,8 +374,8 @@ fn a_file_of_checkpoints_that_is_replaced_while_it_is_verified_is_read_to_its_en
     let stored = stored();
     let key = open(&stored.path).public_key();
     let mut findings = Vec::new();
-    let claims =
-        Claims::read(&stored.path, &Evidence::default(), &mut findings).expect("it is read");
+    let claims = CheckpointClaims::read(&stored.path, &Evidence::default(), &mut findings)
+        .expect("it is read");
     let thinned = stored.path.join("checkpoints.new");
     fs::write(&thinned, format!("{}\n", stored.checkpoint())).expect("written");
     fs::rename(&thinned, crate::read::checkpoints_path(&stored.path)).expect("renamed");

@@ -14,7 +14,7 @@ use tokio::{
 };
 use wit_component::ComponentEncoder;
 
-use self::paths::Passing;
+use self::paths::FlagPassing;
 use super::{
     error::BuildError,
     process::{command, output_of},
@@ -48,7 +48,7 @@ const QUICK_SETTINGS: [&str; 7] = [
 
 /// Messages of one run of cargo.
 #[derive(Default)]
-struct Messages {
+struct CargoMessages {
     /// The file with the code of the plugin.
     file: Option<PathBuf>,
     /// True if a crate refused to compile for a target without WASI.
@@ -100,7 +100,7 @@ async fn cargo(
     profile: BuildProfile,
     renaming: &[String],
     reporter: &mut dyn Reporter,
-) -> Result<Messages, BuildError> {
+) -> Result<CargoMessages, BuildError> {
     let format = if reporter.is_colourful() { "json-diagnostic-rendered-ansi" } else { "json" };
     let mut cargo = command("cargo", &project.directory);
     // `rustc` sets the crate type: a library that is an `rlib` as well gets no link-time
@@ -118,8 +118,8 @@ async fn cargo(
         }
     }
     match paths::passing(&project.directory, target, renaming) {
-        Passing::Config(setting) => cargo.args(["--config", &setting]),
-        Passing::Variable(name, value) => cargo.env(name, value),
+        FlagPassing::Config(setting) => cargo.args(["--config", &setting]),
+        FlagPassing::Variable(name, value) => cargo.env(name, value),
     };
     let mut child = cargo
         .args(["--message-format", format])
@@ -149,7 +149,7 @@ async fn read(
     child: &mut Child,
     project: &Project,
     reporter: &mut dyn Reporter,
-) -> io::Result<(Messages, String)> {
+) -> io::Result<(CargoMessages, String)> {
     let stdout = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
     let stderr = child.stderr.take();
     let own = async {
@@ -160,7 +160,7 @@ async fn read(
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     };
     let messages = async {
-        let mut messages = Messages::default();
+        let mut messages = CargoMessages::default();
         let mut lines = BufReader::new(stdout).lines();
         while let Some(line) = lines.next_line().await? {
             if let Ok(message) = serde_json::from_str(&line) {
@@ -172,7 +172,7 @@ async fn read(
     tokio::try_join!(messages, own)
 }
 
-impl Messages {
+impl CargoMessages {
     fn add(&mut self, project: &Project, message: &Value, reporter: &mut dyn Reporter) {
         let diagnostic = &message["message"];
         if let Some(rendered) = diagnostic["rendered"].as_str() {
@@ -219,7 +219,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::build::reporter::Collected;
+    use crate::build::reporter::CollectedOutput;
 
     fn project(manifest: &str) -> (tempfile::TempDir, Project) {
         let directory = tempfile::tempdir().expect("a directory");
@@ -232,10 +232,10 @@ mod tests {
     }
 
     /// Returns the messages of a run that printed one error.
-    fn after_error(manifest: &str, text: &str) -> (Messages, String) {
+    fn after_error(manifest: &str, text: &str) -> (CargoMessages, String) {
         let (_directory, project) = project(manifest);
-        let mut messages = Messages::default();
-        let mut reporter = Collected::default();
+        let mut messages = CargoMessages::default();
+        let mut reporter = CollectedOutput::default();
         let rendered = format!("error: {text}\n");
         let message = json!({"message": {"level": "error", "message": text, "rendered": rendered}});
         messages.add(&project, &message, &mut reporter);
@@ -256,14 +256,14 @@ mod tests {
     #[test]
     fn the_file_of_the_plugins_own_crate_is_found() {
         let (_directory, project) = project("");
-        let mut messages = Messages::default();
+        let mut messages = CargoMessages::default();
         let own = project.directory.join("Cargo.toml");
         for (manifest, file) in
             [(own.to_str().expect("UTF-8"), "/a/plugin.wasm"), ("/sdk/Cargo.toml", "/a/sdk.wasm")]
         {
             let files = ["/a/plugin.d", file];
             let message = json!({"manifest_path": manifest, "filenames": files});
-            messages.add(&project, &message, &mut Collected::default());
+            messages.add(&project, &message, &mut CollectedOutput::default());
         }
         assert_eq!(messages.file, Some(PathBuf::from("/a/plugin.wasm")));
     }

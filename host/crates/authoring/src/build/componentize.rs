@@ -51,7 +51,7 @@ pub(super) async fn javascript(
     reporter: &mut dyn Reporter,
 ) -> Result<Vec<u8>, BuildError> {
     find_node(project).await?;
-    let package = Package::read(project).await?;
+    let package = NodePackage::read(project).await?;
     if !package.has_build {
         check_syntax(project, &package.main, reporter).await?;
     }
@@ -81,7 +81,7 @@ pub(super) async fn javascript(
         }
         check_syntax(project, &package.main, reporter).await?;
     }
-    let out = Out::new(project)?;
+    let out = BuildOutput::new(project)?;
     let mut componentize = command(project.directory.join(JAVASCRIPT), &project.directory);
     componentize.arg(package.main).arg("--wit").arg(&out.wit).args(["--world-name", world::NAME]);
     // `fetch-event` serves requests, which is no part of the contract. `http` provides `fetch`, and
@@ -156,7 +156,7 @@ pub(super) async fn python(
     // Without files of compiled code beside the sources.
     import.args(["-B", "-c", IMPORT_APP]);
     run_explained(&mut import, "python", reporter, last_line).await?;
-    let out = Out::new(project)?;
+    let out = BuildOutput::new(project)?;
     let mut componentize = command(project.directory.join(PYTHON), &project.directory);
     componentize.args(["--quiet", "--world", world::NAME, "--wit-path"]).arg(&out.wit);
     componentize.args(["componentize", "app", "--output"]);
@@ -233,7 +233,7 @@ async fn install(
 }
 
 /// The members of `package.json` that a build reads.
-struct Package {
+struct NodePackage {
     /// The module that is compiled: `main`, or `plugin.js`.
     main: String,
     /// True if there is a script `build`, which writes that module: from TypeScript, or with packages of
@@ -241,7 +241,7 @@ struct Package {
     has_build: bool,
 }
 
-impl Package {
+impl NodePackage {
     async fn read(project: &Project) -> Result<Self, BuildError> {
         let text = fs::read_to_string(project.directory.join("package.json"))
             .await
@@ -255,7 +255,7 @@ impl Package {
 }
 
 /// Temporary directory for the generated world, and for a component that was not inspected yet.
-struct Out {
+struct BuildOutput {
     _directory: TempDir,
     wit: PathBuf,
     file: PathBuf,
@@ -279,7 +279,7 @@ fn unrequested(output: &str) -> Option<String> {
     ))
 }
 
-impl Out {
+impl BuildOutput {
     fn new(project: &Project) -> Result<Self, BuildError> {
         let directory =
             tempfile::tempdir().map_err(BuildError::io("no temporary directory can be created"))?;

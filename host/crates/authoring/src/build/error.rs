@@ -62,6 +62,9 @@ pub enum BuildError {
     /// The component does not describe its tools.
     #[error("the plugin cannot be asked for its tools")]
     Describe(#[source] LoadError),
+    /// The gateway could not load the guard.
+    #[error("the guard cannot be loaded")]
+    Guard(#[source] LoadError),
     /// The tools cannot be offered as they are, or contradict the manifest. The text has what to write.
     #[error("{0}")]
     Tools(String),

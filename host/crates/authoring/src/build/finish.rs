@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
 use super::{error::BuildError, project::Project};
-use crate::{Finding, Language, component, config_schema, file::replace, finding};
+use crate::{Finding, Language, component, config_schema, file::replace, finding, guard};
 use airlock_compile::embed;
 use airlock_core::tool::{ClientName, Tool, ToolDefinition, ToolName};
 use airlock_plugin::{CompileHook, MANIFEST_SECTION, Metadata};
@@ -12,7 +12,7 @@ use airlock_sandbox::{self as sandbox, LoadError};
 
 /// A component that was written to its file.
 #[derive(Debug)]
-pub struct Finished {
+pub struct BuiltComponent {
     /// The file.
     pub file: PathBuf,
     /// Size of the component, in bytes.
@@ -30,8 +30,11 @@ pub(super) async fn finish(
     compiled: Vec<u8>,
     file: PathBuf,
     on_compile: &CompileHook,
-) -> Result<Finished, BuildError> {
+) -> Result<BuiltComponent, BuildError> {
     let compiled: Arc<[u8]> = compiled.into();
+    if sandbox::is_guard(&compiled)? {
+        return finish_guard(project, &compiled, file, on_compile).await;
+    }
     let asked = async {
         component::compile_built(&file, &compiled, on_compile).await?.plugin.describe().await
     };
@@ -50,9 +53,39 @@ pub(super) async fn finish(
         Metadata::read(&component).map_err(BuildError::Embedded)?;
     let metadata = Metadata::new(&component, tools, manifest, imports);
     let findings = findings(project, &component, &metadata.imports)?;
+    write(file, &component, metadata, findings)
+}
+
+/// Embeds the manifest in a guard, which the gateway has to be able to load, and writes it to `file` atomically.
+async fn finish_guard(
+    project: &Project,
+    compiled: &Arc<[u8]>,
+    file: PathBuf,
+    on_compile: &CompileHook,
+) -> Result<BuiltComponent, BuildError> {
+    let meaningless = guard::meaningless(&project.manifest);
+    if let Some(table) = meaningless.first() {
+        return Err(BuildError::Tools(format!(
+            "plugin.toml has the table `{table}`, and a guard can be granted nothing and has no tools; remove it"
+        )));
+    }
+    component::load_guard(&file, compiled, on_compile).await.map_err(BuildError::Guard)?;
+    let manifest = project.source.json();
+    let component =
+        embed(compiled, MANIFEST_SECTION, manifest.as_bytes()).map_err(LoadError::from)?;
+    let metadata = Metadata::read(&component).map_err(BuildError::Embedded)?;
+    write(file, &component, metadata, Vec::new())
+}
+
+fn write(
+    file: PathBuf,
+    component: &[u8],
+    metadata: Metadata,
+    findings: Vec<Finding>,
+) -> Result<BuiltComponent, BuildError> {
     let unwritten = BuildError::io(format!("{} cannot be written", file.display()));
-    replace(&file, &component).map_err(unwritten)?;
-    Ok(Finished { file, bytes: component.len(), metadata, findings })
+    replace(&file, component).map_err(unwritten)?;
+    Ok(BuiltComponent { file, bytes: component.len(), metadata, findings })
 }
 
 /// Moves the schema of the configuration from the tools that the plugin describes to its manifest.

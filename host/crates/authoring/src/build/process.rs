@@ -77,7 +77,7 @@ pub(super) fn version(output: &str) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::build::reporter::Collected;
+    use crate::build::reporter::CollectedOutput;
 
     #[test]
     fn versions_parse_from_the_output_of_programs() {
@@ -92,7 +92,7 @@ mod tests {
     #[tokio::test]
     async fn a_command_that_fails_or_is_missing_is_an_error() {
         let here = std::env::temp_dir();
-        let mut reporter = Collected::default();
+        let mut reporter = CollectedOutput::default();
         let mut run =
             async |program: &str| run(&mut command(program, &here), program, &mut reporter).await;
         assert!(run("true").await.is_ok());
@@ -119,7 +119,7 @@ mod tests {
 
     /// Returns whether a script succeeds, and the output that the reporter gets.
     async fn run_script(script: &str) -> (bool, String) {
-        let mut reporter = Collected::default();
+        let mut reporter = CollectedOutput::default();
         let mut shell = command("sh", &std::env::temp_dir());
         let is_done = run(shell.args(["-c", script]), "sh", &mut reporter).await.is_ok();
         (is_done, reporter.0)

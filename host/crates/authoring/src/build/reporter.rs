@@ -28,10 +28,10 @@ pub trait Reporter: Send {
 /// Collects the output of tools.
 #[cfg(test)]
 #[derive(Debug, Default)]
-pub(super) struct Collected(pub(super) String);
+pub(super) struct CollectedOutput(pub(super) String);
 
 #[cfg(test)]
-impl Reporter for Collected {
+impl Reporter for CollectedOutput {
     fn output(&mut self, _tool: &str, text: &str) {
         self.0.push_str(text);
     }

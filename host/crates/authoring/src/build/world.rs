@@ -17,7 +17,7 @@ use airlock_plugin::Manifest;
 pub(super) const NAME: &str = "plugin";
 
 /// A package of the contract. Its files are those of one directory.
-struct Package {
+struct ContractPackage {
     name: &'static str,
     version: Version,
     files: Vec<(&'static str, &'static str)>,
@@ -46,7 +46,7 @@ pub(super) fn write(directory: &Path, manifest: &Manifest) -> Result<(), BuildEr
 
 /// Returns the first version of a package. A plugin imports it although the host may have a later
 /// one: its package for JavaScript or Python names the version that it was made for.
-fn first<'p>(packages: &[&'p Package], name: &str) -> Option<&'p Version> {
+fn first<'p>(packages: &[&'p ContractPackage], name: &str) -> Option<&'p Version> {
     let versions = packages.iter().filter(|package| package.name == name);
     versions.map(|package| &package.version).min()
 }
@@ -63,7 +63,7 @@ fn text(manifest: &Manifest, host: &Version, plugin: &Version) -> String {
 
 /// Returns the packages of the contract that this program carries. A directory is a package; one
 /// of its files names it.
-fn packages() -> Vec<Package> {
+fn packages() -> Vec<ContractPackage> {
     let mut directories = BTreeMap::<&str, Vec<_>>::new();
     for (path, text) in
         WIT.iter().filter(|(path, _)| Path::new(path).extension() == Some("wit".as_ref()))
@@ -74,17 +74,17 @@ fn packages() -> Vec<Package> {
     directories.into_values().filter_map(package).collect()
 }
 
-fn package(files: Vec<(&'static str, &'static str)>) -> Option<Package> {
+fn package(files: Vec<(&'static str, &'static str)>) -> Option<ContractPackage> {
     let mut lines = files.iter().flat_map(|(_, text)| text.lines());
     let id = lines.find_map(|line| line.strip_prefix("package ")?.strip_suffix(';'))?;
     let (name, version) = id.split_once('@')?;
     if !PACKAGES.contains(&name) {
         return None;
     }
-    Some(Package { name, version: version.parse().ok()?, files })
+    Some(ContractPackage { name, version: version.parse().ok()?, files })
 }
 
-impl Package {
+impl ContractPackage {
     /// Returns whether the package is of a version of the contract, such as `0.1`.
     fn is_of(&self, contract: &str) -> bool {
         let Version { major, minor, .. } = self.version;
@@ -101,7 +101,7 @@ impl Package {
 }
 
 /// Lists the versions of the contract that this program carries.
-fn known(packages: &[Package]) -> String {
+fn known(packages: &[ContractPackage]) -> String {
     let versions = packages.iter().filter(|package| package.name == PLUGIN);
     let versions = versions.map(|package| format!("{:?}", package.version.to_string()));
     versions.collect::<Vec<_>>().join(", ")
@@ -151,8 +151,8 @@ mod tests {
         assert_eq!(first(&packages[2..], HOST), None);
     }
 
-    fn empty(name: &'static str, version: &str) -> Package {
-        Package { name, version: version.parse().expect("a version"), files: Vec::new() }
+    fn empty(name: &'static str, version: &str) -> ContractPackage {
+        ContractPackage { name, version: version.parse().expect("a version"), files: Vec::new() }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::{
     changes, document::object, obstacle::LoadDecision,
 };
 use airlock_config::{ConfigError, KeyPath, Problem};
-use airlock_core::tool::ToolDefinition;
+use airlock_core::tool::{Policy, ToolDefinition};
 use airlock_plugin::{Change, Consent, Drift, Requests, Settings};
 use airlock_strings::visible_line;
 
@@ -68,45 +68,53 @@ impl Installation<'_> {
     /// replaced.
     pub fn plan(&self, options: &InstallOptions) -> Result<InstallPlan, InstallError> {
         if options.replace && self.holder.is_none() && !self.document.has(&self.name) {
-            let name = self.name.clone();
-            let known = self.accepted.known();
-            return Err(InstallError::NothingToReplace { name, known, same: self.twin() });
+            return Err(self.nothing_to_replace());
         }
-        let proposed = self.draft(options)?;
-        let (config, problems) = proposed.document.valid_parts();
-        let invalid_grants = self.invalid_grants(&proposed, options, problems)?;
-        let DraftConfig { document, written, faults, mut notes } = proposed;
+        let written = self.draft(options)?;
+        let (config, problems) = written.document.valid_parts();
+        let invalid = self.invalid_grants(&written, options, problems)?;
         let valid = config.as_ref().and_then(|config| {
             let client = config.clients.iter().find(|client| client.name == self.name)?;
             Some((config, &client.policy, config.plugin(&self.name)?))
         });
         let Some((config, policy, settings)) = valid else {
-            let reasons = invalid_grants.iter().map(|(_, obstacle)| obstacle.to_string()).collect();
+            let reasons = invalid.iter().map(|(_, obstacle)| obstacle.to_string()).collect();
             return Err(InstallError::Refused { name: self.name.clone(), reasons });
         };
+        let DraftConfig { document, written, faults, mut notes } = written;
+        let drift = self.drift(settings, policy);
+        let metadata = &self.component.metadata;
         let mut decided =
             LoadDecision::new(self.component, &self.name, config, &options.grants, &written);
         // A grant that is invalid is not missing too.
         decided.obstacles.retain(|obstacle| {
             !matches!(obstacle, Obstacle::NotGranted { request, .. }
-                if invalid_grants.iter().any(|(grant, _)| self.is_for(grant, request)))
-        });
-        let metadata = &self.component.metadata;
-        let drift = self.holder.as_ref().and_then(|holder| {
-            let drift = Drift::between(holder, &self.name, metadata, &settings.grant, policy)
-                .filter(Drift::is_of_component)?;
-            let was = holder.pin(&self.name).and_then(|pin| pin.publisher.as_deref());
-            Some(drift.with_publisher(was, self.component.origin.publisher.as_deref()))
+                if invalid.iter().any(|(grant, _)| self.is_for(grant, request)))
         });
         let unknown = options.consent.unknown(metadata.manifest.as_ref(), &settings.grant);
         let mut obstacles = unconsented(options, drift.as_ref());
         obstacles.extend(faults.into_iter().chain(unknown).map(Obstacle::Invalid));
-        obstacles.extend(invalid_grants.into_iter().map(|(_, obstacle)| obstacle));
+        obstacles.extend(invalid.into_iter().map(|(_, obstacle)| obstacle));
         obstacles.extend(decided.obstacles);
         notes.extend(decided.notes);
         notes.extend(options.consent.unneeded(drift.as_ref()));
         let undescribed = undescribed(&metadata.tools, settings);
         Ok(InstallPlan { document, drift, obstacles, notes, undescribed })
+    }
+
+    fn nothing_to_replace(&self) -> InstallError {
+        let name = self.name.clone();
+        InstallError::NothingToReplace { name, known: self.accepted.known(), same: self.twin() }
+    }
+
+    /// Returns the differences from the plugin that holds the name; `None` if there are none, or the name is free.
+    fn drift(&self, settings: &Settings, policy: &Policy) -> Option<Drift> {
+        let holder = self.holder.as_ref()?;
+        let metadata = &self.component.metadata;
+        let drift = Drift::between(holder, &self.name, metadata, &settings.grant, policy)
+            .filter(Drift::is_of_component)?;
+        let was = holder.pin(&self.name).and_then(|pin| pin.publisher.as_deref());
+        Some(drift.with_publisher(was, self.component.origin.publisher.as_deref()))
     }
 
     fn draft(&self, options: &InstallOptions) -> Result<DraftConfig, DocumentError> {

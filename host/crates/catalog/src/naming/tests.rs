@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -8,7 +10,7 @@ use crate::{
 };
 use airlock_core::{
     door::{Filter, Origin, OwnTools, View},
-    tool::{Allowlist, Trust},
+    tool::{Allowlist, OWN_TOOLS, Trust},
 };
 
 fn open(prefix: Prefix) -> Policy {

@@ -63,6 +63,9 @@ pub struct ToolManager {
     pub code_mode_clock: bool,
     /// Number of tools for scripts above which a request also has the meta-tool `searchTools`.
     pub code_mode_search_threshold: Count<0, 100_000, 60>,
+    /// Way in which a request to a model offers the tools of clients with `is_code_mode_client`, unless the header
+    /// `x-airlock-mode` or the member `airlock.mode` sets another.
+    pub tool_mode: ToolMode,
     /// Language of scripts in code mode. The header `x-airlock-code-mode-language` selects another
     /// one for a request.
     pub code_mode_language: ScriptLanguage,
@@ -111,6 +114,24 @@ pub enum ApprovalChoice {
     /// The request stays open until a person decides by command line or API, or `approval_wait` has
     /// passed.
     Wait,
+}
+
+/// Way in which the tools of clients in code mode are offered to a model.
+#[derive(Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolMode {
+    /// To scripts, with the search from `code_mode_search_threshold` on. The response does not name the way.
+    #[default]
+    Configured,
+    /// One by one, like the tools of other clients.
+    Direct,
+    /// To scripts, with the search.
+    Search,
+    /// To scripts, without the search.
+    Code,
+    /// One by one, to scripts, or to scripts with the search, by the estimated tokens of the definitions and the
+    /// number of tools.
+    Auto,
 }
 
 /// Layout of the virtual files of code mode.

@@ -18,7 +18,7 @@ use crate::{
     file::{self, File},
     json,
     key_path::{KeyPath, segments},
-    load::Place,
+    place::Place,
     read::{self, Reading},
     refused::NamedPart,
     resolve::{self, AbsentNames},

@@ -21,9 +21,12 @@ use airlock_core::{
     tool::{Allowlist, ClientName, Exclusions, INTERNAL_CLIENT, Policy, Prefix, Trust, UriList},
 };
 
-/// Returns the names of all clients. Disabled clients are included, so that a key may keep its row
-/// for one.
-pub(super) fn names(clients: &[file::Client]) -> Resolved<BTreeSet<ClientName>> {
+/// Returns the names of all clients, the absent ones included. Disabled clients are too, so that a key may keep its
+/// row for one.
+pub(super) fn names(
+    clients: &[file::Client],
+    absent: &BTreeSet<ClientName>,
+) -> Resolved<BTreeSet<ClientName>> {
     Resolved::new(|problems| {
         let mut names = BTreeSet::new();
         for (index, client) in clients.iter().enumerate() {
@@ -40,6 +43,7 @@ pub(super) fn names(clients: &[file::Client]) -> Resolved<BTreeSet<ClientName>> 
                     .refuse(key, format_args!("another client is named {:?} already", client.name));
             }
         }
+        names.extend(absent.iter().cloned());
         names
     })
 }

@@ -16,16 +16,16 @@ use crate::{
     file::{self, AuthType, OAuthConfig, SubjectTokenKind, TlsConfig, TokenExchangeConfig},
     key_path::KeyPath,
 };
-use airlock_mcp_client::{
+use airlock_mcp_oauth::{
     ExtraHeaders, HttpSettings, MAX_USER_HEADERS, Oauth, SubjectTokenType, TokenExchange,
     UserCredentials, is_reserved_header,
 };
 use airlock_tls::{Authorities, IdentitySource};
 
-/// Maximum scopes of one client.
+/// Maximum scopes of one client: caps both keys `scopes`, which are one parameter of a request.
 const MAX_SCOPES: usize = 100;
 
-/// Maximum URLs of one client.
+/// Maximum URLs of one client: caps `connection_strings`. The gateway keeps a connection to each.
 const MAX_URLS: usize = 16;
 
 /// Resolves the keys of a client that are about HTTP: the settings of each of its servers, at least one.

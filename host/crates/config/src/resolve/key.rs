@@ -37,7 +37,7 @@ use airlock_core::{
 pub(super) const PREFIX: &str = "sk-bf-";
 /// Minimum length of a credential. Shorter ones could be guessed.
 const MIN_CHARACTERS: usize = 20;
-/// Maximum certificates of one key.
+/// Maximum certificates of one key: caps `client_certificate_sha256`.
 const MAX_CERTIFICATES: usize = 100;
 /// Member that binds a key to certificates.
 const CERTIFICATES: &str = "client_certificate_sha256";

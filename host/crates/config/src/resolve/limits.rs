@@ -16,7 +16,7 @@ use airlock_limits::{
 
 use self::written::{Subject, WrittenLimits, of_calls, of_owner};
 use super::{
-    AbsentNames,
+    absent::AbsentNames,
     resolved::{Problems, Resolved},
     team::Groups,
 };

@@ -27,7 +27,7 @@ const SOCKET: &str = "airlock.sock";
 const MAX_SOCKET_PATH: usize = 107;
 /// Minimum length of a token. Shorter ones could be guessed.
 const MIN_TOKEN_CHARACTERS: usize = 32;
-/// Maximum length of the name of an operator.
+/// Maximum length of the name of an operator: caps `name`, which each record of a change repeats.
 const MAX_NAME_CHARACTERS: usize = 64;
 
 /// Names and tokens of earlier operators of the list, which no other may have.

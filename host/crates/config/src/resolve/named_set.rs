@@ -21,7 +21,7 @@ use airlock_core::{
 
 /// Longest name of a role, in bytes. Names of roles are parts of the name of a sender.
 const MAX_ROLE_NAME: usize = 48;
-/// Maximum roles of one key or sender.
+/// Maximum roles of one key or sender: caps `roles`.
 const MAX_ROLES: usize = 16;
 
 /// The sets, by their names.

@@ -31,7 +31,7 @@ use airlock_sandbox::Access;
 use airlock_store::components::ComponentDigest;
 use airlock_strings::cut;
 
-/// Maximum length of the list of clients in a message, in bytes.
+/// Maximum length of the list of clients in a message, in bytes: two lines of a terminal.
 const MAX_LISTED: usize = 200;
 
 /// The configured clients, as one plugin refers to them.

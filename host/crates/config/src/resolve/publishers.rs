@@ -4,7 +4,7 @@ use super::resolved::Resolved;
 use crate::file;
 use airlock_plugin::{PublisherKey, Publishers};
 
-/// Maximum length of the name of a publisher, in bytes.
+/// Maximum length of the name of a publisher, in bytes: caps the names in `publishers`, which `airlock.lock` repeats.
 const MAX_NAME_BYTES: usize = 64;
 
 /// Resolves the publishers. A required signature needs one of them.

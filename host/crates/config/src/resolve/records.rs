@@ -18,9 +18,9 @@ use airlock_records::{
 const DIRECTORY: &str = "audit";
 /// Name of a gateway without the key.
 const NAME: &str = "airlock";
-/// Maximum length of a name, in bytes.
+/// Maximum length of a name, in bytes: caps `name`, which each checkpoint repeats.
 const MAX_NAME_BYTES: usize = 64;
-/// Maximum files that checkpoints are added to.
+/// Maximum files that checkpoints are added to: caps `publish`. Each checkpoint is written to all of them.
 const MAX_PUBLISHED: usize = 8;
 
 /// Resolves the records. `has_store` is true if the file has `store`.

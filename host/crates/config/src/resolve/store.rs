@@ -13,7 +13,7 @@ use crate::{
 
 /// Name of the database without the key, beside the file.
 const FILE: &str = "airlock.db";
-/// Maximum keys before the current one.
+/// Maximum keys before the current one: caps `store_old_keys`.
 const MAX_OLD_KEYS: usize = 8;
 
 /// Returns the place of the database; `None` if it is not valid. Errors do not quote a URL, because it may

@@ -3,7 +3,7 @@
 use super::same_variants::{SameVariants as _, same_variants};
 use crate::file;
 use airlock_agent::{self as agent, results};
-use airlock_core::door::{ApprovalChoice, Budget, ScriptLanguage};
+use airlock_core::door::{ApprovalChoice, Budget, ScriptLanguage, ToolMode};
 use airlock_scripts::{BindingLevel, runs};
 use airlock_store::runs::RunBounds;
 
@@ -19,7 +19,18 @@ pub(super) fn agent(file: &file::ToolManager) -> agent::Settings {
         results_as_text: file.results_as_text.same(),
         approval: file.approval.same(),
         approval_wait: file.approval_wait.get().0,
+        tool_mode: tool_mode(file.tool_mode),
     }
+}
+
+fn tool_mode(mode: file::ToolMode) -> Option<ToolMode> {
+    Some(match mode {
+        file::ToolMode::Configured => return None,
+        file::ToolMode::Direct => ToolMode::Direct,
+        file::ToolMode::Search => ToolMode::Search,
+        file::ToolMode::Code => ToolMode::Code,
+        file::ToolMode::Auto => ToolMode::Auto,
+    })
 }
 
 pub(super) fn budget(file: &file::ToolManager) -> Budget {

@@ -257,7 +257,7 @@ fn an_entry_that_names_what_the_file_does_not_have_is_left_out() {
         changed_ms: 0,
     });
     let entries = Entries { entries: entries.into(), ..Entries::default() };
-    let place = crate::load::Place::of_file(Path::new("/etc/airlock/gateway.json"));
+    let place = crate::place::Place::of_file(Path::new("/etc/airlock/gateway.json"));
     let merged = merge(&groups, place, &env, &entries).expect("the file is good");
     let left_out: Vec<_> = merged.left_out.iter().map(|entry| entry.name.as_str()).collect();
     assert_eq!(left_out, ["docs", "bob"]);

@@ -1,7 +1,7 @@
 //! Settings of MCP servers that are reached over HTTP.
 
 use airlock_core::secret::Secret;
-use airlock_mcp_client::{ExtraHeaders, HttpSettings, Oauth};
+use airlock_mcp_oauth::{ExtraHeaders, HttpSettings, Oauth};
 use airlock_tls::{Authorities, IdentitySource, KeySource};
 
 use super::*;

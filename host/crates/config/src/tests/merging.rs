@@ -11,7 +11,7 @@ use airlock_store::{
 use proptest::prelude::*;
 
 use super::*;
-use crate::{load::Place, merge::merge};
+use crate::{merge::merge, place::Place};
 use airlock_core::tool::ClientName;
 
 const FILE: &str = "/etc/airlock/gateway.json";

@@ -7,7 +7,7 @@ use airlock_store::{
 };
 
 use super::*;
-use crate::{load::Place, merge::merge};
+use crate::{merge::merge, place::Place};
 
 /// Merges a plugin with this `wasm_config` into a file with a key that opens it.
 fn merged(wasm: &Value) -> Merged {

@@ -1,6 +1,7 @@
 //! `mcp.tool_manager_config`.
 
 use super::*;
+use airlock_core::door::ToolMode;
 use airlock_scripts::BindingLevel;
 
 #[test]
@@ -47,6 +48,21 @@ fn a_bare_timeout_is_seconds_in_tool_execution_timeout_and_refused_elsewhere() {
         error(&json!({"mcp": {"tool_manager_config": {"tool_execution_timeout": "2h"}}})),
         @"mcp.tool_manager_config.tool_execution_timeout: must be from 1ms to 1h, found 2h"
     );
+}
+
+#[test]
+fn the_mode_of_tools_is_set_by_its_name_and_not_set_by_default() {
+    assert_eq!(good(&json!({})).agent.tool_mode, None);
+    assert_eq!(good(&in_mode("configured")).agent.tool_mode, None);
+    for mode in ToolMode::ALL {
+        assert_eq!(good(&in_mode(mode.name())).agent.tool_mode, Some(mode));
+    }
+    let refused = error(&in_mode("fast"));
+    assert!(refused.starts_with("mcp.tool_manager_config.tool_mode: "), "{refused}");
+}
+
+fn in_mode(mode: &str) -> Value {
+    json!({"mcp": {"tool_manager_config": {"tool_mode": mode}}})
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::{
     any::Any,
     collections::BTreeMap,
     fs,
+    future::pending,
     sync::{Arc, Mutex},
-    time::Duration,
 };
 
 use airlock_core::secret::Secret;
@@ -36,10 +36,7 @@ impl Vault for Fake {
         Box::pin(async move {
             match found {
                 Some(Some(secret)) => Ok(Secret::new(secret)),
-                Some(None) => {
-                    tokio::time::sleep(Duration::MAX).await;
-                    Err(VaultFailure::NotFound)
-                }
+                Some(None) => pending().await,
                 None => Err(VaultFailure::NotFound),
             }
         })

@@ -2,9 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{CACHE_CONTROL, keep_inner, object_of, request_writer::ChatForm, rest, restore_inner};
+use super::{
+    form::ChatForm,
+    members::{CACHE_CONTROL, keep_inner, rest, restore_inner},
+};
 use crate::{
-    Content, Media, NativeItem, Object, Part, Wire, data_url,
+    Content, Media, NativeItem, Object, Part, Wire, data_url, object_of,
     read::{ItemSite, Members, Path, Untranslatable},
 };
 

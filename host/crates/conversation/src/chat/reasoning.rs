@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::{object_of, take_string};
-use crate::{Object, Reasoning, Seal};
+use super::members::{take_list, take_string};
+use crate::{Object, Reasoning, Seal, object_of};
 
 /// Members with the text of reasoning, the most common one first. A server that sends both sends the
 /// same text twice.
@@ -159,10 +159,10 @@ pub(crate) fn read_state(text: String, mut state: Object) -> Vec<Reasoning> {
     let is_text = joined.is_empty() || text.is_empty() || joined == text;
     let mut read = Vec::new();
     if is_text && blocks.iter().all(is_sealed) {
-        let blocks = super::take_list(&mut state, BLOCKS).into_iter();
+        let blocks = take_list(&mut state, BLOCKS).into_iter();
         read.extend(blocks.filter_map(|block| read_block(block).ok()));
     }
-    let details = super::take_list(&mut state, DETAILS);
+    let details = take_list(&mut state, DETAILS);
     match read_details(details) {
         Ok(items) => read.extend(items),
         Err(details) if details.is_empty() => {}
@@ -303,7 +303,7 @@ fn append_piece(sum: &mut Value, piece: Value, text: &str) {
 /// Takes the reasoning of the Responses API from details that [`read_details`] refused, because some are of
 /// other formats.
 pub(crate) fn take_mixed_details(extra: &mut Object) -> Vec<Reasoning> {
-    let mut details = super::take_list(extra, DETAILS);
+    let mut details = take_list(extra, DETAILS);
     details.retain(is_of_responses);
     items_of(details)
 }

@@ -9,9 +9,12 @@ use airlock_strings::cut;
 use serde_json::Value;
 
 use self::choice::ChoiceReader;
-use super::{TOOL_CALLS, object_of, take_string, usage};
+use super::{
+    members::{TOOL_CALLS, take_list, take_string},
+    usage,
+};
 use crate::{
-    Begin, Delta, FinishReason, Object, ReplyError, Usage, UsageChunk,
+    Begin, Delta, FinishReason, Object, ReplyError, Usage, UsageChunk, object_of,
     thought_signature::EXTRA_CONTENT,
 };
 
@@ -22,11 +25,11 @@ const MAX_CALLS: usize = 8_192;
 /// Maximum bytes of the identifier of a reply and of the name of its model, which a writer repeats in every
 /// chunk. Longer ones are left out.
 const MAX_HEAD: usize = 256;
-/// Maximum number of [`pieces`] of one chunk, as of the parts of one of Gemini's responses.
+/// Maximum number of [`pieces`] of one chunk, as of the parts of one of Gemini's responses. Each can become a few deltas.
 const MAX_PIECES: usize = 8_192;
-/// Maximum bytes of a reason for an end that chat completions do not define.
+/// Maximum bytes of a reason for an end that chat completions do not define. It is kept for each choice.
 const MAX_REASON: usize = 64;
-/// Maximum bytes of a text of `stop` that ended a choice.
+/// Maximum bytes of a text of `stop` that ended a choice. It is kept for each choice.
 const MAX_SEQUENCE: usize = 1_024;
 /// Members of a chunk that are not carried along: those that are read, its type, and padding that hides the
 /// length of the text.
@@ -69,7 +72,7 @@ impl ReplyReader {
         if pieces(&chunk) > MAX_PIECES {
             return Err(ReplyError::Invalid { what: "more pieces than the gateway accepts" });
         }
-        let choices = super::take_list(&mut chunk, "choices");
+        let choices = take_list(&mut chunk, "choices");
         if choices.len() > MAX_CHOICES {
             return Err(ReplyError::Invalid { what: "more choices than the gateway accepts" });
         }

@@ -10,8 +10,13 @@ use std::{
 use serde_json::{Value, json};
 
 pub use self::whole::{write_message, write_reply};
-use super::{LOGPROBS, TOOL_CALLS, object_of, reasoning, usage};
-use crate::{Begin, Delta, FinishReason, Object, Reasoning, Seal, Usage, UsageChunk, Wire};
+use super::{
+    members::{LOGPROBS, TOOL_CALLS},
+    reasoning, usage,
+};
+use crate::{
+    Begin, Delta, FinishReason, Object, Reasoning, Seal, Usage, UsageChunk, Wire, object_of,
+};
 
 /// Writes a reply as chunks.
 #[derive(Debug)]

@@ -5,9 +5,9 @@ mod tools;
 
 pub(crate) use self::tools::read_choice_with;
 
-use serde_json::{Number, Value};
+use serde_json::Value;
 
-use super::rest;
+use super::members::{read_boolean, read_number, rest};
 use crate::{
     Conversation, Object, ReplyFormat, Settings, Wire,
     read::{Members, Path, Untranslatable},
@@ -153,28 +153,6 @@ pub(crate) fn read_user(
         hints.insert(USER.to_owned(), user.as_str().into());
     }
     Ok(request.text("safety_identifier")?.or(user))
-}
-
-pub(crate) fn read_number(
-    request: &mut Members<'_>,
-    name: &str,
-) -> Result<Option<Number>, Untranslatable> {
-    match request.take(name) {
-        None => Ok(None),
-        Some(Value::Number(number)) => Ok(Some(number)),
-        Some(other) => Err(Untranslatable::invalid_type(&request.path(name), "a number", &other)),
-    }
-}
-
-pub(crate) fn read_boolean(
-    members: &mut Members<'_>,
-    name: &str,
-) -> Result<Option<bool>, Untranslatable> {
-    match members.take(name) {
-        None => Ok(None),
-        Some(Value::Bool(value)) => Ok(Some(value)),
-        Some(other) => Err(Untranslatable::invalid_type(&members.path(name), "a boolean", &other)),
-    }
 }
 
 #[cfg(test)]

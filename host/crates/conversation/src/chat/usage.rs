@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{Object, Usage};
+use crate::{Object, Usage, object_of};
 
 const INPUT_DETAILS: &str = "prompt_tokens_details";
 const OUTPUT_DETAILS: &str = "completion_tokens_details";
@@ -46,7 +46,7 @@ pub fn read(mut usage: Object) -> Usage {
 pub fn write(usage: Usage) -> Object {
     let total = usage.total();
     let Usage { input, cache_reads, cache_writes, output, reasoning, mut extra, .. } = usage;
-    let mut out = super::object_of([
+    let mut out = object_of([
         ("prompt_tokens", input.into()),
         ("completion_tokens", output.into()),
         ("total_tokens", total.into()),

@@ -8,7 +8,7 @@ use crate::{Object, ReplyError};
 
 /// Status of an error whose type is not known.
 const BAD_GATEWAY: u16 = 502;
-/// Maximum bytes of the message of an error in a stream.
+/// Maximum bytes of the message of an error in a stream: the provider chooses it, and callers receive it.
 const MAX_MESSAGE: usize = 1_024;
 
 /// Anthropic's types of errors, each with the HTTP status that Anthropic's documentation gives it

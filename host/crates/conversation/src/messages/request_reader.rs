@@ -17,7 +17,7 @@ mod content;
 mod settings;
 mod tools;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
     Conversation, Object, Wire,
@@ -54,23 +54,6 @@ pub fn read_request(body: Object) -> Result<Conversation, Untranslatable> {
     let rest = members.into_rest().into_iter().filter(|(_, value)| !value.is_null());
     conversation.extra.extend(rest);
     Ok(conversation)
-}
-
-/// Takes a number.
-fn number(
-    members: &mut Members<'_>,
-    name: &str,
-) -> Result<Option<serde_json::Number>, Untranslatable> {
-    match members.take(name) {
-        None => Ok(None),
-        Some(Value::Number(number)) => Ok(Some(number)),
-        Some(other) => Err(Untranslatable::invalid_type(&members.path(name), "a number", &other)),
-    }
-}
-
-/// Returns the `type` of a block, a tool or a choice; empty if it has none.
-fn kind(value: &Value) -> &str {
-    value.get("type").and_then(Value::as_str).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 //! | the other messages, reasoning, calls and results | `messages` |
 //! | `tools`, `tool_choice` | the same; of an `allowed_tools` choice, only the allowed tools are offered |
 //! | `parallel_tool_calls: false` | `tool_choice.disable_parallel_tool_use` |
-//! | `max_completion_tokens`, `max_tokens` | `max_tokens`, [`DEFAULT_MAX_TOKENS`] if absent |
+//! | `max_completion_tokens`, `max_tokens` | `max_tokens`, [`settings::DEFAULT_MAX_TOKENS`] if absent |
 //! | `stop` | `stop_sequences` |
 //! | `temperature` | the same up to 1, the maximum of the Messages API |
 //! | `top_p`, `top_k`, `stream` | the same |
@@ -36,28 +36,18 @@
 mod content;
 mod media;
 mod settings;
+mod target;
 mod tools;
 mod turns;
 
 use serde_json::Value;
 
-use self::turns::TurnWriter;
+use self::{target::TARGET, turns::TurnWriter};
 use crate::{
     Conversation, Object, Wire,
-    read::{Path, Untranslatable},
-    target::{ForeignMember, Target, is_false},
+    read::Untranslatable,
+    target::{ForeignMember, is_false},
 };
-
-/// Member that marks the end of a prefix to cache.
-const CACHE_CONTROL: &str = "cache_control";
-
-/// `max_tokens` of a request that has no limit. The Messages API requires the member, and chat
-/// clients expect no limit. All current models accept this many, and Anthropic's SDKs require a
-/// stream above 21,333, because such a response can take more than ten minutes.
-const DEFAULT_MAX_TOKENS: u64 = 16_384;
-
-/// The API, in errors.
-const TARGET: Target = Target { api: "Anthropic's Messages API", owner: "Anthropic's" };
 
 /// Members without a counterpart, beside those that Gemini's API does not have either.
 const FOREIGN: [ForeignMember; 5] = [
@@ -95,11 +85,6 @@ pub fn write_request(conversation: Conversation) -> Result<Object, Untranslatabl
     turns.finish(&mut body)?;
     tools::write(tools, tool_choice, parallel, &mut body)?;
     Ok(body)
-}
-
-/// Returns the error of a member that breaks a rule. `rule` is a sentence.
-fn invalid(name: &str, rule: &str) -> Untranslatable {
-    Untranslatable::invalid(&Path::Root.member(name), rule)
 }
 
 fn is_zero(value: &Value) -> bool {

@@ -1,21 +1,21 @@
-//! A call that may run, and the traits of the sources that run it.
+//! A call that may run; the traits of the sources that run it, and of the control of calls across
+//! requests: limits, which refuse a call that the door has admitted, and the record of each call.
 
 use std::{
-    fmt,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use futures_util::future::BoxFuture;
-use serde::Serialize;
 use serde_json::{Map, Value};
-use uuid::Uuid;
 
 use super::{
-    Arguments, Chain, Entry, Mailbox, Origin, Relay, RelayError, Subscription, trace::CallSpan,
+    Arguments, CallGuards, CallId, Chain, Entry, FinishedCall, McpServer, Membership, Origin,
+    trace::{CallSpan, RunPlace, TracedCall},
 };
 use crate::{
     run::Position,
+    tenant::Tenant,
     tool::{Answers, CallError, Tool, ToolOutput, Trust},
 };
 use airlock_telemetry::{Span, TraceFuture as _};
@@ -37,6 +37,10 @@ pub trait Provider: Send + Sync + 'static {
         Box::pin(async move { Err(CallError::not_waiting(call.tool.name.clone())) })
     }
 
+    /// Takes note of a result that guards have looked at, as its caller gets it. [`Provider::call`] has returned it
+    /// as it was before. Must be cheap.
+    fn observe_guarded(&self, _tenant: &Tenant, _tool: &Arc<Tool>, _output: &ToolOutput) {}
+
     /// Returns the MCP server that the tools belong to; `None` if the source is none.
     fn server(&self) -> Option<&dyn McpServer> {
         None
@@ -55,47 +59,58 @@ pub trait Provider: Send + Sync + 'static {
     }
 }
 
-/// Serves requests that only an MCP server has: those for resources and prompts, and the end of
-/// those that wait for answers.
-pub trait McpServer: Send + Sync {
-    /// Runs an admitted request for a resource, a prompt or a completion. Returns the result of the
-    /// server as the text of a JSON object. Dropping the future cancels the request.
-    fn relay(&self, relay: Relay) -> BoxFuture<'_, Result<String, RelayError>>;
+/// Accompanies the calls of a gateway, from the decision to the end. It stands behind the door: it can
+/// refuse an admitted call, and cannot admit one.
+///
+/// The controls of a gateway are asked one after the other: first its limits, then those of the embedding
+/// program in the order in which they were added, and last its records, which have a call as admitted only if
+/// all others permit it. If one refuses a call, or its caller leaves before all permit it, those that have
+/// begun it are ended with an error that [has not begun](CallError::has_not_begun), so that they return what
+/// they have taken, and those that were not asked are notified by [`Self::call_refused`].
+pub trait CallControl: Send + Sync + 'static {
+    /// Controls an admitted call that is about to run, whatever made it: a request, a script or a
+    /// plugin. The call runs only if this succeeds; otherwise it fails with the error, which is marked as
+    /// that of a call that has not begun. Dropping the future means that the call does not run.
+    fn begin<'c>(
+        &'c self,
+        call: &'c Admitted,
+    ) -> BoxFuture<'c, Result<Box<dyn ControlledCall>, CallError>>;
 
-    /// Begins to put `label` into `mailbox` for each change of the resource that an admitted request
-    /// names, until the returned value is dropped.
-    fn subscribe(
-        &self,
-        relay: Relay,
-        mailbox: &Arc<Mailbox>,
-        label: &str,
-    ) -> Result<Subscription, RelayError>;
+    /// Takes note of a call that the door has refused: of the nested calls of one chain that are beyond its
+    /// budget, the first. Must neither block nor fail.
+    fn refused(&self, refusal: &Refusal<'_>);
 
-    /// Ends a request that waits for answers under `token`, because its caller has left.
-    fn forget(&self, token: &str);
+    /// Takes note of a call that waits for an approval: it is neither admitted nor refused yet. If its caller
+    /// repeats it while it waits, of each repetition. Must neither block nor fail.
+    fn asked(&self, _origin: &Origin, _name: &str) {}
+
+    /// Takes note of a call that the door has admitted and that does not run, because of a control before this
+    /// one. Must neither block nor fail.
+    fn call_refused(&self, _call: &Admitted, _refusal: &CallError) {}
 }
 
-/// Identifier of one call: a UUID of version 7, which sorts by time.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[serde(transparent)]
-pub struct CallId(Uuid);
-
-impl CallId {
-    pub(super) fn next() -> Self {
-        Self(Uuid::now_v7())
-    }
+/// A call that runs under control. Dropping the value without [`Self::end`] means that the call was
+/// cancelled: it may have had its effect.
+pub trait ControlledCall: Send {
+    /// Takes note of the result, which the caller receives next. Must not block.
+    fn end(self: Box<Self>, result: &Result<ToolOutput, CallError>);
 }
 
-impl fmt::Display for CallId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
-    }
-}
-
-impl fmt::Debug for CallId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
-    }
+/// A call that the door has refused.
+#[derive(Clone, Copy)]
+pub struct Refusal<'r> {
+    /// The party that made the request.
+    pub tenant: &'r Tenant,
+    /// The key that it came with.
+    pub membership: &'r Membership,
+    /// The origin of the call.
+    pub origin: &'r Origin,
+    /// The running call that wanted to make it; `None` if it is a request's own.
+    pub parent: Option<CallId>,
+    /// The name that was called, cut to a bounded length. No such tool may exist.
+    pub name: &'r str,
+    /// The reason.
+    pub error: &'r CallError,
 }
 
 /// Reason for which a call was admitted.
@@ -130,27 +145,20 @@ impl Permission {
 /// consumes it.
 #[must_use = "an admitted call does nothing until it is run"]
 pub struct Admitted {
-    pub(super) tool: Arc<Tool>,
+    tool: Arc<Tool>,
     server: Option<Trust>,
     provider: Arc<dyn Provider>,
     arguments: Arguments,
-    pub(super) chain: Chain,
+    chain: Chain,
     is_automatic: bool,
-    pub(super) permission: Permission,
+    permission: Permission,
     decided_by: Option<Arc<str>>,
-    pub(super) origin: Origin,
+    origin: Origin,
     is_substitute: bool,
     /// The span in which the call was decided. It may run elsewhere.
-    pub(super) parent: Span,
+    parent: Span,
     /// The place of the call in the run of its script, if it has a span.
-    pub(super) place: Option<Box<RunPlace>>,
-}
-
-/// Place of a call in the run of its script.
-pub(super) struct RunPlace {
-    /// Identifier of the run; `None` if it is not kept.
-    pub(super) run: Option<String>,
-    pub(super) position: Position,
+    place: Option<Box<RunPlace>>,
 }
 
 impl Admitted {
@@ -166,6 +174,7 @@ impl Admitted {
         let server = entry.is_server.then_some(entry.trust);
         let origin = origin.clone();
         let is_automatic = entry.auto;
+        chain.record_guards(arguments.guard_acts());
         let is_substitute = false;
         let parent = Span::current();
         let place = None;
@@ -275,17 +284,32 @@ impl Admitted {
     async fn recorded(self, answers: Option<Answers>) -> Result<ToolOutput, CallError> {
         let untrusted = self.tool.client.clone().filter(|_| self.server == Some(Trust::Untrusted));
         let name = self.tool.name.clone();
-        let arguments = self.arguments.0.clone();
+        let arguments = self.arguments.text.clone();
+        let is_of_script = matches!(self.origin, Origin::Script);
         let record = self.chain.record(name, untrusted, arguments)?;
         // Waits before the provider measures any time, because the wait for siblings is the
         // chain's own cost.
         let _turn = self.chain.wait_for_siblings().await;
-        let mut traced = CallSpan::begin(&self);
+        let mut traced = self.begin_span();
         let span = traced.span().clone();
         let result = self.controlled(answers, &mut traced).in_span(&span).await;
         traced.end(&result);
+        if is_of_script && let Ok(output) = &result {
+            record.count_script_result(output);
+        }
         record.close(&result);
         result
+    }
+
+    fn begin_span(&self) -> CallSpan {
+        let call = TracedCall {
+            tool: &self.tool,
+            origin: &self.origin,
+            membership: self.chain.view().membership(),
+            permission: self.permission.name(),
+            place: self.place.as_deref(),
+        };
+        CallSpan::begin(&self.parent, &call, self.chain.report())
     }
 
     async fn controlled(
@@ -301,16 +325,66 @@ impl Admitted {
             }
             None => None,
         };
+        if self.server == Some(Trust::Untrusted)
+            && let Some(client) = &self.tool.client
+        {
+            self.chain.receive_of(client);
+        }
         let provider = self.provider.clone();
-        let result = match answers {
+        let guarded = self.to_guarded();
+        let mut result = match answers {
             None => provider.call(self).await,
             Some(answers) => provider.resume(self, answers).await,
         };
+        if let Some((guards, call)) = guarded {
+            result = decided(&*guards, call, &*provider, result).await;
+        }
         if let Some(controlled) = controlled {
             controlled.end(&result);
         }
         result
     }
+
+    /// Copies what guards need of a call that is about to run; `None` if no guard looks at its outcome. Parts
+    /// that the source sends before its result are then withheld from listeners.
+    fn to_guarded(&self) -> Option<(Arc<dyn CallGuards>, FinishedCall)> {
+        let view = self.chain.view();
+        let guards = view.guards()?;
+        let call = FinishedCall {
+            tool: self.tool.clone(),
+            arguments: self.arguments.clone(),
+            origin: self.origin.clone(),
+            tenant: view.tenant().clone(),
+            membership: view.shared_membership().clone(),
+            report: self.chain.report().clone(),
+        };
+        if call.tool.client.is_none() || !guards.looks_after(&call.proposed()) {
+            return None;
+        }
+        self.chain.report().withhold();
+        Some((guards.clone(), call))
+    }
+}
+
+/// Asks the guards about the outcome of a call, and shows the source the result that they leave. Other errors than the
+/// tool's own are the gateway's: guards do not look at them, and they name nothing of a result.
+async fn decided(
+    guards: &dyn CallGuards,
+    call: FinishedCall,
+    provider: &dyn Provider,
+    outcome: Result<ToolOutput, CallError>,
+) -> Result<ToolOutput, CallError> {
+    let outcome = match outcome {
+        Err(error) if error.tool_error().is_none() => return Err(error.without_place()),
+        outcome => outcome,
+    };
+    let tool = call.tool.clone();
+    let tenant = call.tenant().clone();
+    let outcome = guards.after(call, outcome).await;
+    if let Ok(output) = &outcome {
+        provider.observe_guarded(&tenant, &tool, output);
+    }
+    outcome
 }
 
 /// The continuation of a call that waits for answers.
@@ -341,3 +415,6 @@ impl Resumed {
         self.call.recorded(Some(self.answers)).await
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,34 +1,9 @@
-//! A person's approval of one call, and what happens to calls that need one.
+//! A person's approval of one call.
 
 use std::sync::Arc;
 
 use super::{Arguments, Entry};
-
-/// Treatment of a model's calls that need an approval.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum ApprovalChoice {
-    /// They are returned to the caller.
-    #[default]
-    Return,
-    /// Tools that need an approval are not offered.
-    Omit,
-    /// The request stays open until a person decides.
-    Wait,
-}
-
-impl ApprovalChoice {
-    /// All choices.
-    pub const ALL: [Self; 3] = [Self::Return, Self::Omit, Self::Wait];
-
-    /// Returns the name in headers and in the configuration.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Return => "return",
-            Self::Omit => "omit",
-            Self::Wait => "wait",
-        }
-    }
-}
+use crate::tool::SourceSet;
 
 /// A person's approval of one call: of one tool, as it was defined when the person saw the call, with
 /// exactly these arguments.
@@ -51,6 +26,8 @@ pub struct Approved {
     pub by_operators: bool,
     /// The parties that have approved it, for its record; `None` if the keeper of the call does not know them.
     pub decided_by: Option<Arc<str>>,
+    /// Sources that the author of the call had read, as they were shown.
+    pub sources: SourceSet,
 }
 
 impl Approved {
@@ -64,13 +41,22 @@ impl Approved {
             covers_nested: false,
             by_operators: entry.needs_two,
             decided_by: decided_by.map(Into::into),
+            sources: SourceSet::default(),
         }
     }
 
-    /// Returns whether a call is the one that was approved.
-    pub(super) fn covers(&self, entry: &Entry, arguments: &Arguments) -> bool {
+    /// Sets the sources that were shown with the call.
+    #[must_use]
+    pub fn with_sources(self, sources: SourceSet) -> Self {
+        Self { sources, ..self }
+    }
+
+    /// Returns whether a call is the one that was approved, and all sources were shown because of which it needs an
+    /// approval.
+    pub(super) fn covers(&self, entry: &Entry, arguments: &Arguments, asking: &SourceSet) -> bool {
         let names = [entry.tool.name.as_str(), entry.tool.full_name.as_str()];
-        names.contains(&&*self.tool)
+        asking.is_subset(&self.sources)
+            && names.contains(&&*self.tool)
             && arguments.as_str() == &*self.arguments
             && entry.tool.digest() == *self.definition
     }

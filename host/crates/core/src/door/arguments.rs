@@ -1,9 +1,10 @@
 //! Arguments of a call, checked as text before they are used.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use serde_json::{Map, Value};
 
+use super::guard::GuardMark;
 use crate::tool::CallError;
 use airlock_json::{self as json, raw};
 use airlock_strings::cut;
@@ -20,8 +21,12 @@ const ARGUMENT_CAPS: json::Caps = json::Caps::memory(32 << 20);
 pub(super) const MAX_NAME_BYTES: usize = 128;
 
 /// Arguments of a call: JSON text of an object. Cheap to clone.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Arguments(pub(super) Arc<str>);
+#[derive(Clone)]
+pub struct Arguments {
+    pub(super) text: Arc<str>,
+    /// The decision of the guards about a call with these arguments; `None` if none was asked.
+    pub(super) guarded: Option<Arc<GuardMark>>,
+}
 
 impl Arguments {
     /// Checks the text of arguments. Blank text counts as an empty object, because models send it
@@ -34,7 +39,7 @@ impl Arguments {
             return Err(bad_arguments(tool, detail));
         }
         if text.trim().is_empty() {
-            return Ok(Self("{}".into()));
+            return Ok(Self::unguarded("{}".into()));
         }
         json::check(text.as_bytes(), &ARGUMENT_CAPS).map_err(|error| {
             let detail =
@@ -45,18 +50,22 @@ impl Arguments {
             return Err(bad_arguments(tool, format!("found {kind}, expected a JSON object")));
         }
         json::check_unique_keys(text).map_err(|error| bad_arguments(tool, error.to_string()))?;
-        Ok(Self(text.into()))
+        Ok(Self::unguarded(text.into()))
+    }
+
+    pub(super) fn unguarded(text: Arc<str>) -> Self {
+        Self { text, guarded: None }
     }
 
     /// The JSON text.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
     }
 
     /// Parses the members `names`, for tools whose parameters are texts, numbers and truth values. Arrays
     /// and objects in them are empty, so that the tree takes no more memory than the text.
     pub fn scalars(&self, names: &[&str]) -> Map<String, Value> {
-        let members = raw::members(&self.0).into_iter().flatten();
+        let members = raw::members(&self.text).into_iter().flatten();
         let wanted = members.filter(|(name, _)| names.contains(&&**name));
         wanted.map(|(name, text)| (name.into_owned(), scalar(text))).collect()
     }
@@ -67,7 +76,22 @@ impl Arguments {
     ///
     /// Never: [`Arguments::parse`] accepts only objects.
     pub fn to_object(&self) -> Map<String, Value> {
-        serde_json::from_str(&self.0).expect("parse() let only objects through")
+        serde_json::from_str(&self.text).expect("parse() let only objects through")
+    }
+}
+
+impl PartialEq for Arguments {
+    /// Compares the texts.
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Arguments {}
+
+impl fmt::Debug for Arguments {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Arguments").field(&self.text).finish()
     }
 }
 
@@ -101,7 +125,7 @@ impl ToArguments for Arguments {
 
 impl From<Map<String, Value>> for Arguments {
     fn from(object: Map<String, Value>) -> Self {
-        Self(Value::Object(object).to_string().into())
+        Self::unguarded(Value::Object(object).to_string().into())
     }
 }
 

@@ -178,13 +178,17 @@ mod tests {
     #[test]
     fn each_depth_has_its_own_permits_and_the_first_has_no_limit() {
         let shared = ChainBudget::new(&BUDGET);
-        let enter = |depth| shared.wait_for_siblings(depth).now_or_never();
-        assert!(matches!(enter(1), Some(None)));
-        let held = [enter(2).flatten(), enter(2).flatten(), enter(3).flatten()];
+        assert!(matches!(shared.wait_for_siblings(1).now_or_never(), Some(None)));
+        let held = [enter(&shared, 2), enter(&shared, 2), enter(&shared, 3)];
         assert!(held.iter().all(Option::is_some));
-        assert!(enter(2).is_none(), "full: it waits");
-        assert!(enter(3).flatten().is_some());
+        assert!(enter(&shared, 2).is_none(), "full: it waits");
+        assert!(enter(&shared, 3).is_some());
         drop(held);
-        assert!(enter(2).flatten().is_some());
+        assert!(enter(&shared, 2).is_some());
+    }
+
+    /// Returns the permit of a call below the first one; `None` if the call would wait.
+    fn enter(shared: &ChainBudget, depth: u32) -> Option<OwnedSemaphorePermit> {
+        shared.wait_for_siblings(depth).now_or_never().flatten()
     }
 }

@@ -1,74 +1,26 @@
 //! One request's authority to call tools, and the one decision about each call.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Instant,
-};
+use std::{sync::Arc, time::Instant};
 
 use tokio::sync::mpsc;
 
 use super::{
-    Admitted, Approved, Budget, CallId, Chain, Entry, Event, Events, Ledger, LogLevel, Origin,
-    Permission, Resumed, View,
+    Admitted, Approved, Budget, Chain, Entry, Event, Events, Hearing, Ledger, Origin, Permission,
+    Resumed, SessionSources, View,
     arguments::{Arguments, MAX_NAME_BYTES, ToArguments},
+    author::Author,
     budget::ChainBudget,
+    chain::{Authority, Start},
     event,
     report::Report,
+    sinks,
 };
-use crate::tool::{Answers, CallError, ErrorKind, HostCode, QuestionKinds, ToolError};
+use crate::tool::{Answers, CallError, ErrorKind, HostCode, SourceSet, ToolError};
 use airlock_strings::cut;
 
 /// One request's authority to call tools. Cheap to clone.
 #[derive(Clone)]
-pub struct Caller(Arc<CallerData>);
-
-#[derive(Clone)]
-struct CallerData {
-    view: View,
-    origin: Origin,
-    budget: Budget,
-    ledger: Ledger,
-    events: Option<mpsc::Sender<Event>>,
-    hearing: Hearing,
-    approves_scripts: bool,
-}
-
-/// Messages of running calls, besides events, that a caller takes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Hearing {
-    /// Least severe log messages of sources that are sent as events; `None` for no messages.
-    pub log_level: Option<LogLevel>,
-    /// Questions of sources that the caller can answer.
-    pub questions: QuestionKinds,
-    /// Session of the client that calls; `None` if its calls belong to none.
-    pub session: Option<SessionId>,
-}
-
-/// Identifier of one session of a client, unique in this process. All calls of a session have the
-/// same user.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SessionId(u64);
-
-impl SessionId {
-    /// Returns an identifier that no other session has.
-    pub fn next() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        Self(NEXT.fetch_add(1, Ordering::Relaxed))
-    }
-}
-
-/// Position of a call in its chain.
-pub(super) struct Start {
-    pub(super) shared: Arc<ChainBudget>,
-    pub(super) parent: Option<CallId>,
-    pub(super) depth: u32,
-    pub(super) deadline: Instant,
-    /// True if the call is approved, and so are the calls that a plugin makes in it.
-    pub(super) is_approved: bool,
-}
+pub struct Caller(Arc<Authority>);
 
 impl Caller {
     /// Creates a caller with a view. Each of its calls gets the whole `budget`.
@@ -99,16 +51,53 @@ impl Caller {
         hearing: Hearing,
         events: Option<mpsc::Sender<Event>>,
     ) -> Self {
-        let ledger = Ledger::default();
-        let data =
-            CallerData { view, origin, budget, ledger, events, hearing, approves_scripts: false };
-        Self(Arc::new(data))
+        let author = view.follows_sources().then(|| Author::of_request(SourceSet::default(), None));
+        Self(Arc::new(Authority {
+            view,
+            origin,
+            budget,
+            ledger: Ledger::default(),
+            events,
+            hearing,
+            approves_scripts: false,
+            author,
+        }))
+    }
+
+    /// Makes the calls in a session, whose client had read results of the sources `context` when it made the request.
+    #[must_use]
+    pub fn in_session(self, session: &SessionSources, context: SourceSet) -> Self {
+        if self.0.author.is_none() {
+            return self;
+        }
+        let author = Some(Author::of_request(context, Some(session.clone())));
+        Self(Arc::new(Authority { author, ..(*self.0).clone() }))
+    }
+
+    /// Returns the sources that the author of the request has read; none if sources are not followed.
+    pub fn context(&self) -> SourceSet {
+        self.0.author.as_ref().map(|author| author.sources()).unwrap_or_default()
+    }
+
+    /// Adds sources that the author of the request has read, before its next call.
+    pub fn has_read(&self, sources: &SourceSet) {
+        if let Some(author) = &self.0.author {
+            author.has_read(sources);
+        }
+    }
+
+    /// Ends a turn of the author of the request, who then reads the results of its calls. Until then the calls do not
+    /// depend on the results of each other.
+    pub fn end_turn(&self) {
+        if let Some(author) = &self.0.author {
+            author.end_turn();
+        }
     }
 
     /// Approves every call of the scripts that the caller runs, ahead of the calls.
     #[must_use]
     pub fn approving_scripts(self) -> Self {
-        Self(Arc::new(CallerData { approves_scripts: true, ..(*self.0).clone() }))
+        Self(Arc::new(Authority { approves_scripts: true, ..(*self.0).clone() }))
     }
 
     /// Notifies the control of a call that is refused before [`Self::admit`] is asked: there is no such tool, its
@@ -183,10 +172,11 @@ impl Caller {
         let origin = &self.0.origin;
         let entry = self.find(origin, name)?;
         let arguments = arguments.to_arguments(name)?;
+        let arguments = self.0.view.guarded(origin, entry, arguments)?;
         // Whether it needed an approval was decided before.
         self.0.view.is_automatic(origin, entry, &arguments)?;
         let start = Start { deadline: self.deadline(entry), ..self.start() };
-        let chain = Chain::new(self.clone(), start, Report::new());
+        let chain = Chain::new(self.0.clone(), start, Report::new());
         Ok(Admitted::new(entry, arguments, origin, Permission::Continuation, chain))
     }
 
@@ -206,6 +196,8 @@ impl Caller {
             depth: 1,
             deadline: Instant::now(),
             is_approved: self.0.origin.approves(),
+            author: self.0.author.clone(),
+            context: self.context(),
         }
     }
 
@@ -216,7 +208,7 @@ impl Caller {
     }
 
     /// Returns whether [`Self::admit`] would refuse a call of the tool because it needs an approval, whatever
-    /// its arguments are: a [policy](super::CallPolicy) is not asked. Fails if all tools are switched off, or
+    /// its arguments are: neither guards, sinks nor a [policy](super::CallPolicy) are asked. Fails if all tools are switched off, or
     /// if the tool does not exist or is hidden.
     pub fn needs_approval(&self, name: &str) -> Result<bool, CallError> {
         self.check_switch()?;
@@ -224,8 +216,30 @@ impl Caller {
         Ok(!entry.auto && (entry.needs_two || !self.0.origin.approves()))
     }
 
+    /// Returns the arguments with which a call is decided and made: as the guards leave them. A list of
+    /// approvals shows these, and [`Self::admit`] takes them. Fails as [`Self::needs_approval`], or if a guard
+    /// denies the call or fails.
+    pub fn guarded(&self, name: &str, arguments: Arguments) -> Result<Arguments, CallError> {
+        self.guarded_for(&self.0.origin, name, arguments)
+    }
+
+    /// Does the same as [`Self::guarded`] for another origin.
+    pub(super) fn guarded_for(
+        &self,
+        origin: &Origin,
+        name: &str,
+        arguments: Arguments,
+    ) -> Result<Arguments, CallError> {
+        if self.0.view.guards().is_none() {
+            return Ok(arguments);
+        }
+        self.check_switch()?;
+        let entry = self.find(origin, name)?;
+        self.0.view.guarded(origin, entry, arguments)
+    }
+
     /// Returns whether [`Self::admit`] would refuse this call because it needs an approval. A caller uses it
-    /// to sort calls before it runs them. Fails as [`Self::needs_approval`], or if a policy refuses the call.
+    /// to sort calls before it runs them. Fails as [`Self::needs_approval`], or if a policy or a sink refuses the call.
     pub fn call_needs_approval(
         &self,
         name: &str,
@@ -234,13 +248,15 @@ impl Caller {
         self.check_switch()?;
         let origin = &self.0.origin;
         let entry = self.find(origin, name)?;
-        let is_automatic = self.0.view.is_automatic(origin, entry, arguments)?;
+        let arguments = self.0.view.guarded(origin, entry, arguments.clone())?;
+        let is_asking = !self.0.view.asking_sources(entry, &self.context())?.is_empty();
+        let is_automatic = self.0.view.is_automatic(origin, entry, &arguments)? && !is_asking;
         Ok(!is_automatic && (entry.needs_two || !origin.approves()))
     }
 
     /// Decides one call, for a caller and for a running call alike. All calls are decided here.
     /// `start` tells whether the call is approved already; `approved` approves one call.
-    pub(super) fn decide(
+    fn decide(
         &self,
         origin: &Origin,
         name: &str,
@@ -267,15 +283,18 @@ impl Caller {
         self.check_switch()?;
         let entry = self.find(origin, name)?;
         let arguments = arguments.to_arguments(name)?;
+        let arguments = self.0.view.guarded(origin, entry, arguments)?;
         if start.parent.is_none() {
             start.deadline = self.deadline(entry);
         }
-        let is_automatic = self.0.view.is_automatic(origin, entry, &arguments)?;
-        let approved = approved.filter(|approved| approved.covers(entry, &arguments));
+        let asking = self.0.view.asking_sources(entry, &start.context)?;
+        let is_automatic =
+            self.0.view.is_automatic(origin, entry, &arguments)? && asking.is_empty();
+        let approved = approved.filter(|approved| approved.covers(entry, &arguments, &asking));
         if entry.needs_two {
-            check_operators(origin, entry, &arguments, approved, &start)?;
-        } else if !is_automatic && !start.is_approved && approved.is_none() {
-            return Err(needs_approval(entry, &arguments));
+            check_operators(origin, entry, &arguments, approved, &start, &asking)?;
+        } else if !is_automatic && !start.covers(&asking) && approved.is_none() {
+            return Err(start.unapproved(origin, entry, &arguments, asking));
         }
         let permission = match start.parent {
             _ if is_automatic => Permission::Automatic,
@@ -285,7 +304,7 @@ impl Caller {
             Some(_) => Permission::Enclosing,
         };
         start.is_approved |= approved.is_some_and(|approved| approved.covers_nested);
-        let chain = Chain::new(self.clone(), start, Report::new());
+        let chain = Chain::new(self.0.clone(), start, Report::new());
         let admitted = Admitted::new(entry, arguments, origin, permission, chain);
         let approved = approved.filter(|_| permission == Permission::Person);
         Ok(admitted.approved_by(approved.and_then(|approved| approved.decided_by.clone())))
@@ -301,29 +320,103 @@ impl Caller {
         let entry = self.0.view.find(origin, name);
         entry.ok_or_else(|| CallError::not_found(&cut(name.to_owned(), MAX_NAME_BYTES)))
     }
+}
 
-    /// The origin of the request.
-    pub(super) fn origin(&self) -> &Origin {
-        &self.0.origin
+impl Chain {
+    /// Decides a nested call of the running call, which uses the same budget. A call of a script
+    /// needs an approval of its own. A call of a plugin needs the same approvals as the call that the
+    /// plugin runs for. A refused call counts too, so that a guest cannot use up the gateway's time
+    /// with calls that are refused.
+    pub fn admit(
+        &self,
+        origin: &Origin,
+        name: &str,
+        arguments: &str,
+    ) -> Result<Admitted, CallError> {
+        self.admit_approved(origin, name, arguments, None)
     }
 
-    /// Returns whether the calls of scripts are approved ahead.
-    pub(super) fn approves_scripts(&self) -> bool {
-        self.0.approves_scripts
+    /// Returns the arguments with which a nested call is decided and made, see [`Caller::guarded`]; `None` if there
+    /// are no guards. Fails if the arguments cannot be used, if the tool does not exist or is hidden, or if a guard denies
+    /// the call or fails.
+    pub fn guarded(
+        &self,
+        origin: &Origin,
+        name: &str,
+        arguments: &str,
+    ) -> Result<Option<Arguments>, CallError> {
+        if self.view().guards().is_none() {
+            return Ok(None);
+        }
+        let arguments = Arguments::parse(name, arguments)?;
+        Caller(self.authority().clone()).guarded_for(origin, name, arguments).map(Some)
     }
 
-    pub(super) fn budget(&self) -> &Budget {
-        &self.0.budget
+    /// Refuses a nested call for which [`Self::guarded`] has failed, as [`Self::admit`] would: counts it, and notifies the
+    /// control. Returns the error of the call: another one if no call is left.
+    pub fn refuse(&self, origin: &Origin, name: &str, error: CallError) -> CallError {
+        if let Err(beyond) = self.count_nested(origin, name) {
+            return beyond;
+        }
+        self.view().tell_refused(origin, Some(self.id()), name, &error);
+        error
     }
 
-    /// Messages that the caller takes.
-    pub(super) fn heard(&self) -> Hearing {
-        self.0.hearing
+    /// Decides a nested call as [`Self::admit`], with a person's approval of that call.
+    pub fn admit_approved(
+        &self,
+        origin: &Origin,
+        name: &str,
+        arguments: &(impl ToArguments + ?Sized),
+        approved: Option<&Approved>,
+    ) -> Result<Admitted, CallError> {
+        self.count_nested(origin, name)?;
+        let start = self.nested(self.approves(origin));
+        Caller(self.authority().clone()).decide(origin, name, arguments, approved, start)
     }
 
-    /// Sender of events; `None` if the caller does not receive them.
-    pub(super) fn events(&self) -> Option<&mpsc::Sender<Event>> {
-        self.0.events.as_ref()
+    /// Decides a call of another tool in the place of the running one, whose source is away: as a nested
+    /// call of the same origin. None of the approvals of the running call counts for it.
+    pub fn admit_in_place(
+        &self,
+        origin: &Origin,
+        name: &str,
+        arguments: &Arguments,
+    ) -> Result<Admitted, CallError> {
+        self.count_nested(origin, name)?;
+        // The arguments are those of the running call: nothing that it has received is in them.
+        let start = Start { context: self.context(), ..self.nested(false) };
+        let decided = Caller(self.authority().clone()).decide(origin, name, arguments, None, start);
+        decided.map(Admitted::into_substitute)
+    }
+}
+
+impl Start {
+    /// Returns whether the call is approved already, with all sources because of which it needs an approval: those
+    /// that the author has read since were shown to nobody.
+    fn covers(&self, asking: &SourceSet) -> bool {
+        self.is_approved && self.has_shown(asking)
+    }
+
+    /// Returns whether sources were known before the author made its first call.
+    fn has_shown(&self, asking: &SourceSet) -> bool {
+        let author = self.author.as_ref().filter(|author| !author.is_of_request());
+        author.is_none_or(|author| asking.is_subset(author.before()))
+    }
+
+    /// Returns the error of a call without the approval that it needs. A plugin cannot stop in its middle, and nobody
+    /// can be shown before what it reads: its call is refused because of that.
+    fn unapproved(
+        &self,
+        origin: &Origin,
+        entry: &Entry,
+        arguments: &Arguments,
+        asking: SourceSet,
+    ) -> CallError {
+        if matches!(origin, Origin::Plugin(_)) && !self.has_shown(&asking) {
+            return sinks::untrusted(&entry.tool, asking);
+        }
+        needs_approval(entry, arguments, &asking)
     }
 }
 
@@ -335,6 +428,7 @@ fn check_operators(
     arguments: &Arguments,
     approved: Option<&Approved>,
     start: &Start,
+    asking: &SourceSet,
 ) -> Result<(), CallError> {
     if start.parent.is_some() {
         return Err(needs_operators(entry));
@@ -342,7 +436,7 @@ fn check_operators(
     if origin.has_operators() || approved.is_some_and(|approved| approved.by_operators) {
         return Ok(());
     }
-    Err(needs_approval(entry, arguments))
+    Err(needs_approval(entry, arguments, asking))
 }
 
 /// Returns the error of a nested call that two operators would have to approve.
@@ -354,6 +448,11 @@ fn needs_operators(entry: &Entry) -> CallError {
     ToolError::new(ErrorKind::Denied, message).with_code(&HostCode::Declined.prefixed()).into()
 }
 
-fn needs_approval(entry: &Entry, arguments: &Arguments) -> CallError {
-    CallError::needs_approval(entry.tool.name.clone(), arguments.as_str().to_owned())
+fn needs_approval(entry: &Entry, arguments: &Arguments, asking: &SourceSet) -> CallError {
+    let error = CallError::needs_approval(entry.tool.name.clone(), arguments.as_str().to_owned());
+    match arguments.question() {
+        Some(question) => error.because(question),
+        None if !asking.is_empty() => error.because(&sinks::question(asking)),
+        None => error,
+    }
 }

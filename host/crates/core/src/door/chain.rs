@@ -2,19 +2,19 @@
 
 use std::{sync::Arc, time::Instant};
 
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::{
-    Admitted, Approved, Arguments, CallId, Caller, Hearing, Ledger, Origin, View,
+    Budget, CallId, Event, Hearing, Ledger, Origin, View,
+    author::Author,
     budget::ChainBudget,
-    caller::Start,
     ledger::OpenRecord,
     meter::Meter,
     report::{Report, Reporter},
 };
 use crate::{
     tenant::Tenant,
-    tool::{CallError, ClientName, ToolName},
+    tool::{CallError, ClientName, GuardAct, SourceSet, ToolName},
 };
 
 /// A running call's authority to make further calls. Cheap to clone.
@@ -22,7 +22,7 @@ use crate::{
 /// Its [`Meter`] counts fuel and host calls, its [`Reporter`] accepts progress and partial results.
 #[derive(Clone)]
 pub struct Chain {
-    caller: Caller,
+    authority: Arc<Authority>,
     shared: Arc<ChainBudget>,
     id: CallId,
     parent: Option<CallId>,
@@ -30,12 +30,78 @@ pub struct Chain {
     deadline: Instant,
     is_approved: bool,
     report: Arc<Report>,
+    /// The author of the nested calls; `None` if sources are not followed.
+    author: Option<Arc<Author>>,
+}
+
+/// One request's authority to call tools, which its calls carry along.
+#[derive(Clone)]
+pub(super) struct Authority {
+    /// The tools that the request may see.
+    pub(super) view: View,
+    pub(super) origin: Origin,
+    pub(super) budget: Budget,
+    pub(super) ledger: Ledger,
+    /// Sender of events; `None` if the caller does not receive them.
+    pub(super) events: Option<mpsc::Sender<Event>>,
+    /// Messages that the caller takes.
+    pub(super) hearing: Hearing,
+    /// True if the calls of scripts are approved ahead.
+    pub(super) approves_scripts: bool,
+    /// The author of the calls of the request; `None` if sources are not followed.
+    pub(super) author: Option<Arc<Author>>,
+}
+
+/// Position of a call in its chain.
+pub(super) struct Start {
+    pub(super) shared: Arc<ChainBudget>,
+    pub(super) parent: Option<CallId>,
+    pub(super) depth: u32,
+    pub(super) deadline: Instant,
+    /// True if the call is approved, and so are the calls that a plugin makes in it.
+    pub(super) is_approved: bool,
+    /// The author of the call; `None` if sources are not followed.
+    pub(super) author: Option<Arc<Author>>,
+    /// Sources that the author had read when it made the call.
+    pub(super) context: SourceSet,
 }
 
 impl Chain {
-    pub(super) fn new(caller: Caller, start: Start, report: Arc<Report>) -> Self {
-        let Start { shared, parent, depth, deadline, is_approved } = start;
-        Self { caller, shared, id: CallId::next(), parent, depth, deadline, is_approved, report }
+    pub(super) fn new(authority: Arc<Authority>, start: Start, report: Arc<Report>) -> Self {
+        let Start { shared, parent, depth, deadline, is_approved, author, context } = start;
+        let id = CallId::next();
+        let author = author.map(|outer| Author::of_call(context, outer));
+        Self { authority, shared, id, parent, depth, deadline, is_approved, report, author }
+    }
+
+    /// Returns the sources that the author of the running call had read when it made the call; none if sources are
+    /// not followed.
+    pub fn context(&self) -> SourceSet {
+        self.author.as_ref().map(|author| author.before().clone()).unwrap_or_default()
+    }
+
+    /// Returns the sources that the running call has read, of which a nested call would be made now.
+    pub fn nested_context(&self) -> SourceSet {
+        self.author.as_ref().map(|author| author.sources()).unwrap_or_default()
+    }
+
+    /// Returns the sources of the result of the running call: its own, and those of its nested calls.
+    pub fn received(&self) -> SourceSet {
+        self.author.as_ref().map(|author| author.read()).unwrap_or_default()
+    }
+
+    /// Adds the client of the running call to its sources.
+    pub(super) fn receive_of(&self, client: &ClientName) {
+        if self.author.is_some() {
+            self.receive(&client.into());
+        }
+    }
+
+    /// Adds sources of content that the running call has received, and its result may have.
+    pub fn receive(&self, sources: &SourceSet) {
+        if let Some(author) = &self.author {
+            author.receive(sources);
+        }
     }
 
     /// Identifier of the running call.
@@ -55,7 +121,7 @@ impl Chain {
 
     /// Time for one nested call.
     pub fn call_timeout(&self) -> std::time::Duration {
-        self.caller.budget().deadline
+        self.authority.budget.deadline
     }
 
     /// Depth of the running call in its chain. The first call has depth 1.
@@ -65,12 +131,12 @@ impl Chain {
 
     /// Number of nested calls that may run at the same time, at each depth of the chain.
     pub fn in_flight(&self) -> usize {
-        self.caller.budget().in_flight
+        self.authority.budget.in_flight
     }
 
     /// The tools that the caller that started the chain may see.
     pub fn view(&self) -> &View {
-        self.caller.view()
+        &self.authority.view
     }
 
     /// The tenant that the running call and its nested calls are accounted to.
@@ -80,7 +146,7 @@ impl Chain {
 
     /// Records of the calls of the request so far.
     pub fn ledger(&self) -> &Ledger {
-        self.caller.ledger()
+        &self.authority.ledger
     }
 
     /// Returns the meter for the fuel and the host calls of the running call's guest.
@@ -90,74 +156,19 @@ impl Chain {
 
     /// Messages of the source that the caller takes; none for nested calls.
     pub fn heard(&self) -> Hearing {
-        if self.depth == 1 { self.caller.heard() } else { Hearing::default() }
+        if self.depth == 1 { self.authority.hearing } else { Hearing::default() }
     }
 
     /// Returns the reporter for the running call's progress and partial results.
     pub fn reporter(&self) -> Reporter<'_> {
         // Nested calls send no events; their reports are only in the ledger.
-        let events = self.caller.events().filter(|_| self.depth == 1);
+        let events = self.authority.events.as_ref().filter(|_| self.depth == 1);
         Reporter::new(self.id, &self.report, events)
     }
 
     /// The origin of the request that started the chain.
     pub fn starter(&self) -> &Origin {
-        self.caller.origin()
-    }
-
-    /// Decides a nested call of the running call, which uses the same budget. A call of a script
-    /// needs an approval of its own. A call of a plugin needs the same approvals as the call that the
-    /// plugin runs for. A refused call counts too, so that a guest cannot use up the gateway's time
-    /// with calls that are refused.
-    pub fn admit(
-        &self,
-        origin: &Origin,
-        name: &str,
-        arguments: &str,
-    ) -> Result<Admitted, CallError> {
-        self.admit_approved(origin, name, arguments, None)
-    }
-
-    /// Decides a nested call as [`Self::admit`], with a person's approval of that call.
-    pub fn admit_approved(
-        &self,
-        origin: &Origin,
-        name: &str,
-        arguments: &str,
-        approved: Option<&Approved>,
-    ) -> Result<Admitted, CallError> {
-        self.count_nested(origin, name)?;
-        let is_approved = match origin {
-            Origin::Script => self.caller.approves_scripts(),
-            _ => self.is_approved,
-        };
-        let start = Start {
-            shared: self.shared.clone(),
-            parent: Some(self.id),
-            depth: self.depth + 1,
-            deadline: self.deadline,
-            is_approved,
-        };
-        self.caller.decide(origin, name, arguments, approved, start)
-    }
-
-    /// Decides a call of another tool in the place of the running one, whose source is away: as a nested
-    /// call of the same origin. None of the approvals of the running call counts for it.
-    pub fn admit_in_place(
-        &self,
-        origin: &Origin,
-        name: &str,
-        arguments: &Arguments,
-    ) -> Result<Admitted, CallError> {
-        self.count_nested(origin, name)?;
-        let start = Start {
-            shared: self.shared.clone(),
-            parent: Some(self.id),
-            depth: self.depth + 1,
-            deadline: self.deadline,
-            is_approved: false,
-        };
-        self.caller.decide(origin, name, arguments, None, start).map(Admitted::into_substitute)
+        &self.authority.origin
     }
 
     /// Counts a nested call that is not made, because its answer is known from an earlier run of the
@@ -168,7 +179,7 @@ impl Chain {
 
     /// Counts a nested call. The control is told of the first one of the chain that is beyond the budget: of all,
     /// a guest could fill the records with them.
-    fn count_nested(&self, origin: &Origin, name: &str) -> Result<(), CallError> {
+    pub(super) fn count_nested(&self, origin: &Origin, name: &str) -> Result<(), CallError> {
         let counted = self.count_call();
         if let Err(error) = &counted
             && self.shared.is_first_beyond()
@@ -176,6 +187,45 @@ impl Chain {
             self.view().tell_refused(origin, Some(self.id), name, error);
         }
         counted
+    }
+
+    /// Records decisions of guards about the running call.
+    pub(super) fn record_guards(&self, acts: &[GuardAct]) {
+        if !acts.is_empty() {
+            self.report.guards.lock().extend_from_slice(acts);
+        }
+    }
+
+    /// Returns whether a nested call of this origin needs no approval of its own: scripts are approved ahead,
+    /// plugins with the running call.
+    pub(super) fn approves(&self, origin: &Origin) -> bool {
+        match origin {
+            Origin::Script => self.authority.approves_scripts,
+            _ => self.is_approved,
+        }
+    }
+
+    /// Returns the position of a nested call of the running one.
+    pub(super) fn nested(&self, is_approved: bool) -> Start {
+        Start {
+            shared: self.shared.clone(),
+            parent: Some(self.id),
+            depth: self.depth + 1,
+            deadline: self.deadline,
+            is_approved,
+            author: self.author.clone(),
+            context: self.nested_context(),
+        }
+    }
+
+    /// The authority of the request that started the chain.
+    pub(super) fn authority(&self) -> &Arc<Authority> {
+        &self.authority
+    }
+
+    /// Reports of the running call so far.
+    pub(super) fn report(&self) -> &Arc<Report> {
+        &self.report
     }
 
     pub(super) fn shorten(&mut self, deadline: Instant) {

@@ -14,6 +14,9 @@ pub const MAX_CALLER_HEADER_BYTES: usize = 16 << 10;
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct CallerHeaders(Option<Arc<[u8]>>);
 
+/// Bytes for which there is room before the first header: most requests have fewer.
+const USUAL_BYTES: usize = 512;
+
 /// Size of a length in the buffer, in bytes.
 const LENGTH_BYTES: usize = size_of::<u16>();
 const _: () = assert!(MAX_CALLER_HEADER_BYTES <= u16::MAX as usize);
@@ -23,7 +26,7 @@ impl CallerHeaders {
     /// fit is left out.
     pub fn collect<'h>(headers: impl IntoIterator<Item = (&'h str, &'h [u8])>) -> Self {
         let mut left = MAX_CALLER_HEADER_BYTES;
-        let mut kept = Vec::new();
+        let mut kept: Vec<u8> = Vec::with_capacity(USUAL_BYTES);
         for (name, value) in headers {
             let bytes = name.len() + value.len();
             let lengths = (u16::try_from(name.len()), u16::try_from(value.len()));
@@ -32,7 +35,9 @@ impl CallerHeaders {
             {
                 left -= bytes;
                 kept.extend([of_name, of_value].into_iter().flat_map(u16::to_ne_bytes));
-                kept.extend(name.bytes().map(|byte| byte.to_ascii_lowercase()));
+                let start = kept.len();
+                kept.extend_from_slice(name.as_bytes());
+                kept[start..].make_ascii_lowercase();
                 kept.extend_from_slice(value);
             }
         }

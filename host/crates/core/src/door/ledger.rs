@@ -45,11 +45,18 @@ struct CallRecords {
     texts: Quota,
     /// Quota for emitted content.
     emitted: Quota,
+    /// Length of the results that scripts received, in bytes.
+    script_result_bytes: u64,
 }
 
 impl Default for CallRecords {
     fn default() -> Self {
-        Self { calls: Vec::new(), texts: Quota(MAX_TEXT_BYTES), emitted: Quota(MAX_EMITTED_BYTES) }
+        Self {
+            calls: Vec::new(),
+            texts: Quota(MAX_TEXT_BYTES),
+            emitted: Quota(MAX_EMITTED_BYTES),
+            script_result_bytes: 0,
+        }
     }
 }
 
@@ -136,6 +143,11 @@ impl Ledger {
         calls.any(|record| record.parent == Some(call) || record.id == call && record.has_acted)
     }
 
+    /// Returns the length of the results of calls that scripts have made, in bytes.
+    pub fn script_result_bytes(&self) -> u64 {
+        self.records.lock().script_result_bytes
+    }
+
     /// Returns the MCP servers without the operator's trust that a call used: that of the call itself,
     /// and those of the calls that it made, and of their calls.
     pub fn untrusted_within(&self, call: CallId) -> BTreeSet<ClientName> {
@@ -204,6 +216,13 @@ pub(super) struct OpenRecord {
 }
 
 impl OpenRecord {
+    /// Counts the result of a call that a script has made.
+    pub(super) fn count_script_result(&self, output: &ToolOutput) {
+        let bytes = output.text_bytes() as u64;
+        let mut records = self.ledger.records.lock();
+        records.script_result_bytes = records.script_result_bytes.saturating_add(bytes);
+    }
+
     pub(super) fn close(self, result: &Result<ToolOutput, CallError>) {
         let mut records = self.ledger.records.lock();
         records.calls[self.index].outcome = match result {

@@ -2,8 +2,6 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use super::{Entry, Placement};
-
 /// Origin of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
@@ -49,21 +47,6 @@ impl Origin {
             Self::Program => "program",
             Self::Operator => "operator",
             Self::McpClient(_) => "mcp_client",
-        }
-    }
-
-    /// Returns whether a tool is listed for this origin. An origin can call only listed tools.
-    pub(super) fn is_offered(&self, entry: &Entry) -> bool {
-        match self {
-            Self::Model => entry.placement != Placement::Script,
-            // Results for MCP clients are whole, so there is nothing to read in pages.
-            Self::McpClient(_) => matches!(entry.placement, Placement::Direct | Placement::Meta),
-            Self::Script => entry.placement == Placement::Script,
-            Self::Plugin(granted) => {
-                matches!(entry.placement, Placement::Direct | Placement::Script)
-                    && granted.contains(entry.tool.full_name.as_str())
-            }
-            Self::Caller | Self::Program | Self::Operator => true,
         }
     }
 

@@ -10,7 +10,7 @@ use crate::{
 };
 use airlock_strings::cut;
 
-/// The longest reason of a policy in an error, in bytes.
+/// The longest reason of a policy in an error, in bytes: each model reads it whose call is refused.
 const MAX_REASON_BYTES: usize = 1 << 10;
 
 /// Narrows the calls that the rules of the configuration permit. It can refuse a call or require an
@@ -49,6 +49,18 @@ pub enum PolicyVerdict {
         /// Reason, for the caller and the model.
         reason: String,
     },
+}
+
+impl<'c> ProposedCall<'c> {
+    /// Returns the same call with other arguments.
+    #[must_use]
+    pub fn with_arguments<'a>(&self, arguments: &'a Arguments) -> ProposedCall<'a>
+    where
+        'c: 'a,
+    {
+        let Self { tool, origin, tenant, membership, .. } = *self;
+        ProposedCall { tool, arguments, origin, tenant, membership }
+    }
 }
 
 impl fmt::Debug for ProposedCall<'_> {

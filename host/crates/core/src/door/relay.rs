@@ -6,61 +6,27 @@
 
 mod claims;
 mod mailbox;
+mod source;
+mod view;
 
 use std::{
-    collections::BTreeMap,
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use futures_util::future::BoxFuture;
+
 pub use self::{
     claims::Claims,
     mailbox::{Mailbox, Subscription},
+    source::RelaySource,
+    view::RelayView,
 };
-use super::{Filter, Hearing, Provider, RelayRow, SessionId, ToolRules, ToolSwitch, VirtualKey};
+use super::{Hearing, SessionId};
 use crate::{
     tenant::Tenant,
-    tool::{
-        Answers, Cause, ClientName, Exclusions, InputRequired, Offer, Offers, Policy, QuestionKinds,
-    },
+    tool::{Answers, Cause, ClientName, InputRequired, QuestionKinds},
 };
-
-/// Resources and prompts one request may use. Cheap to clone. It does not change when the catalog
-/// changes.
-#[derive(Clone)]
-pub struct RelayView {
-    clients: Arc<BTreeMap<ClientName, Granted>>,
-    tenant: Tenant,
-    /// The switch of all tools, which requests ask again.
-    switch: ToolSwitch,
-}
-
-/// One source, as a view needs it.
-#[derive(Clone, Copy)]
-pub struct RelaySource<'s> {
-    /// Name of the client.
-    pub client: &'s ClientName,
-    /// Requests that the operator permits.
-    pub policy: &'s Policy,
-    /// Its lists.
-    pub offers: &'s Arc<Offers>,
-    /// Runs the requests; `None` before the first connection.
-    pub provider: Option<&'s Arc<dyn Provider>>,
-    /// True if the operator has switched all tools off.
-    pub is_switched_off: bool,
-}
-
-/// A source of which at least one resource or prompt may be used, or whose instructions are passed
-/// on.
-struct Granted {
-    /// The operator's lists.
-    permitted: RelayRow,
-    /// The key's lists; `None` without a key.
-    key: Option<RelayRow>,
-    instructions: bool,
-    offers: Arc<Offers>,
-    provider: Option<Arc<dyn Provider>>,
-}
 
 /// A request to a source, under the source's own names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -162,6 +128,32 @@ pub enum RelayError {
     },
 }
 
+/// Serves requests that only an MCP server has: those for resources and prompts, and the end of
+/// those that wait for answers.
+pub trait McpServer: Send + Sync {
+    /// Runs an admitted request for a resource, a prompt or a completion. Returns the result of the
+    /// server as the text of a JSON object. Dropping the future cancels the request.
+    fn relay(&self, relay: Relay) -> BoxFuture<'_, Result<String, RelayError>>;
+
+    /// Begins to put `label` into `mailbox` for each change of the resource that an admitted request
+    /// names, until the returned value is dropped.
+    fn subscribe(
+        &self,
+        relay: Relay,
+        mailbox: &Arc<Mailbox>,
+        label: &str,
+    ) -> Result<Subscription, RelayError>;
+
+    /// Ends a request that waits for answers under `token`, because its caller has left.
+    fn forget(&self, token: &str);
+}
+
+/// The receiver of a [`Relay`]: a provider of tools, which need not be a server.
+trait RelayTarget: Send + Sync {
+    /// Returns the MCP server that serves the request; `None` if the provider is none.
+    fn server(&self) -> Option<&dyn McpServer>;
+}
+
 /// A request that may be sent. The value is the permission to send the request once.
 #[must_use = "an admitted request does nothing until it is run"]
 pub struct Relay {
@@ -172,7 +164,7 @@ pub struct Relay {
     deadline: Instant,
     hearing: Hearing,
     answers: Option<Answers>,
-    provider: Arc<dyn Provider>,
+    target: Arc<dyn RelayTarget>,
 }
 
 impl Relay {
@@ -229,8 +221,8 @@ impl Relay {
     /// Runs the request. Returns the result of the source as the text of a JSON object. Dropping
     /// the future cancels the request.
     pub async fn run(self) -> Result<String, RelayError> {
-        let provider = self.provider.clone();
-        provider.server().ok_or(RelayError::Unsupported)?.relay(self).await
+        let target = self.target.clone();
+        target.server().ok_or(RelayError::Unsupported)?.relay(self).await
     }
 
     /// Subscribes to the changes of the resource that the request names: each puts `label` into
@@ -240,214 +232,9 @@ impl Relay {
         mailbox: &Arc<Mailbox>,
         label: &str,
     ) -> Result<Subscription, RelayError> {
-        let provider = self.provider.clone();
-        provider.server().ok_or(RelayError::Unsupported)?.subscribe(self, mailbox, label)
+        let target = self.target.clone();
+        target.server().ok_or(RelayError::Unsupported)?.subscribe(self, mailbox, label)
     }
-}
-
-impl RelayView {
-    /// Computes the view of one request. Without a key, the configuration of the clients and the
-    /// filter decide. A filter that names single tools of a client hides its resources and prompts.
-    pub fn new<'s>(
-        sources: impl IntoIterator<Item = RelaySource<'s>>,
-        filter: &Filter,
-        key: Option<&VirtualKey>,
-    ) -> Self {
-        let admitted = sources.into_iter().filter(|source| {
-            ToolRules::new(source.client, source.policy, filter, key)
-                .switched_off(source.is_switched_off)
-                .may_relay()
-        });
-        let clients = admitted
-            .map(|source| (source.client.clone(), Granted::new(&source, filter, key)))
-            .filter(|(_, granted)| !granted.is_empty());
-        Self {
-            clients: Arc::new(clients.collect()),
-            tenant: key.map_or(Tenant::ANONYMOUS, |key| key.tenant().clone()),
-            switch: ToolSwitch::default(),
-        }
-    }
-
-    /// Sets the switch that requests ask.
-    #[must_use]
-    pub fn with_switch(self, switch: ToolSwitch) -> Self {
-        Self { switch, ..self }
-    }
-
-    /// Returns whether resources of at least one client may be read.
-    pub fn has_resources(&self) -> bool {
-        self.clients.values().any(Granted::has_resources)
-    }
-
-    /// Returns whether prompts of at least one client may be got.
-    pub fn has_prompts(&self) -> bool {
-        self.clients.values().any(Granted::has_prompts)
-    }
-
-    /// Iterates over the instructions that are passed on, sorted by client.
-    pub fn instructions(&self) -> impl Iterator<Item = (&ClientName, &str)> {
-        let granted = self.clients.iter().filter(|(_, granted)| granted.instructions);
-        granted
-            .filter_map(|(client, granted)| Some((client, granted.offers.instructions.as_deref()?)))
-    }
-
-    /// Iterates over the listed resources, sorted by client.
-    pub fn resources(&self) -> impl Iterator<Item = (&ClientName, &Offer)> {
-        self.listed(|offers| &offers.resources, Granted::may_read)
-    }
-
-    /// Iterates over the listed templates of resources, sorted by client.
-    pub fn templates(&self) -> impl Iterator<Item = (&ClientName, &Offer)> {
-        self.listed(|offers| &offers.templates, Granted::may_expand)
-    }
-
-    /// Iterates over the listed prompts, sorted by client.
-    pub fn prompts(&self) -> impl Iterator<Item = (&ClientName, &Offer)> {
-        self.listed(|offers| &offers.prompts, Granted::may_get)
-    }
-
-    fn listed(
-        &self,
-        list: fn(&Offers) -> &[Offer],
-        may_use: fn(&Granted, &str) -> bool,
-    ) -> impl Iterator<Item = (&ClientName, &Offer)> {
-        self.clients.iter().flat_map(move |(client, granted)| {
-            let offers = list(&granted.offers).iter();
-            offers
-                .filter(move |offer| may_use(granted, offer.key()))
-                .map(move |offer| (client, offer))
-        })
-    }
-
-    /// Iterates over the clients that list a URI, or a template that may expand to it, as far as
-    /// the caller may read it.
-    pub fn owners<'a>(&'a self, uri: &'a str) -> impl Iterator<Item = &'a ClientName> {
-        let owners = self
-            .clients
-            .iter()
-            .filter(move |(_, granted)| granted.may_read(uri) && granted.offers.has_resource(uri));
-        owners.map(|(client, _)| client)
-    }
-
-    /// Returns the templates of all clients, to look for those that may expand to the URIs of other
-    /// clients.
-    pub fn claims(&self) -> Claims<'_> {
-        Claims::new(self)
-    }
-
-    /// Ends a request to a client that waits for answers under `token`, because no answer will come.
-    pub fn forget(&self, client: &ClientName, token: &str) {
-        let provider = self.clients.get(client).and_then(|granted| granted.provider.as_ref());
-        if let Some(server) = provider.and_then(|provider| provider.server()) {
-            server.forget(token);
-        }
-    }
-
-    /// Decides one request, which must end within `limit`. Fails if all tools are switched off, or if the
-    /// resource or the prompt does not exist or is hidden. A resource need not be listed: a source may have more than it lists.
-    pub fn admit(
-        &self,
-        client: &ClientName,
-        request: RelayRequest,
-        limit: Duration,
-    ) -> Result<Relay, RelayError> {
-        if self.switch.is_off() {
-            return Err(RelayError::Disabled);
-        }
-        let granted = self.clients.get(client).filter(|granted| granted.admits(&request));
-        let granted = granted.ok_or(RelayError::NotFound)?;
-        // A client that was never connected has listed nothing.
-        let provider = granted.provider.clone().ok_or(RelayError::NotFound)?;
-        Ok(Relay {
-            client: client.clone(),
-            request,
-            tenant: self.tenant.clone(),
-            limit,
-            deadline: Instant::now() + limit,
-            hearing: Hearing::default(),
-            answers: None,
-            provider,
-        })
-    }
-}
-
-impl Granted {
-    fn new(source: &RelaySource<'_>, filter: &Filter, key: Option<&VirtualKey>) -> Self {
-        let RelaySource { client, policy, offers, provider, .. } = *source;
-        let grants = key.map(|key| &key.grants);
-        // Instructions tell of a client's tools, so they are for those who may use one.
-        let knows = grants.is_none_or(|grants| {
-            grants.knows(client, policy)
-                && grants.rows.get(client).is_none_or(|row| !row.is_empty())
-        });
-        let are_excluded = policy.exclude.covers_all()
-            || filter.excludes_all_of(client)
-            || grants.is_some_and(|grants| {
-                grants.excludes_all(client)
-                    || grants.taken_away(client).is_some_and(Exclusions::covers_all)
-            });
-        Self {
-            permitted: RelayRow {
-                resources: policy.resources.clone(),
-                prompts: policy.prompts.clone(),
-            },
-            key: grants.map(|grants| grants.relayed(client, policy)),
-            instructions: policy.relays_instructions && knows && !are_excluded,
-            offers: offers.clone(),
-            provider: provider.cloned(),
-        }
-    }
-
-    /// Lists that must all permit what is used.
-    fn rows(&self) -> impl Iterator<Item = &RelayRow> {
-        [&self.permitted].into_iter().chain(&self.key)
-    }
-
-    fn is_empty(&self) -> bool {
-        !self.has_resources() && !self.has_prompts() && !self.instructions
-    }
-
-    fn has_resources(&self) -> bool {
-        self.rows().all(|row| !row.resources.is_empty())
-    }
-
-    fn has_prompts(&self) -> bool {
-        self.rows().all(|row| !row.prompts.is_empty())
-    }
-
-    fn may_read(&self, uri: &str) -> bool {
-        self.rows().all(|row| row.resources.allows(uri))
-    }
-
-    fn may_expand(&self, template: &str) -> bool {
-        self.rows().all(|row| row.resources.allows_template(template))
-    }
-
-    fn may_get(&self, prompt: &str) -> bool {
-        self.rows().all(|row| row.prompts.allows(prompt))
-    }
-
-    fn admits(&self, request: &RelayRequest) -> bool {
-        match request {
-            RelayRequest::Read { uri } | RelayRequest::Subscribe { uri } => self.may_read(uri),
-            RelayRequest::Prompt { name, .. } => self.admits_prompt(name),
-            RelayRequest::Complete { subject, .. } => match subject {
-                Subject::Prompt(name) => self.admits_prompt(name),
-                Subject::Template(template) => {
-                    self.may_expand(template) && lists(&self.offers.templates, template)
-                        || self.may_read(template) && lists(&self.offers.resources, template)
-                }
-            },
-        }
-    }
-
-    fn admits_prompt(&self, name: &str) -> bool {
-        self.may_get(name) && lists(&self.offers.prompts, name)
-    }
-}
-
-fn lists(offers: &[Offer], key: &str) -> bool {
-    offers.iter().any(|offer| offer.key() == key)
 }
 
 #[cfg(test)]

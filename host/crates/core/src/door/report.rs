@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use super::{CallId, Event, Log, Progress, event};
-use crate::tool::Content;
+use crate::tool::{Content, GuardAct};
 
 /// Accepts the reports of a running call, for its record and for a caller that receives events.
 pub struct Reporter<'c> {
@@ -29,12 +29,16 @@ impl<'c> Reporter<'c> {
 
     /// Emits content before the result. The provider limits number and size.
     pub fn emit(&self, part: Content) {
-        self.send(|call| Event::Partial { call, part: Box::new(part.clone()) });
+        self.preview(&part);
         self.report.emit(part);
     }
 
-    /// Shows content of the result to the caller before the result is complete. It is not kept.
+    /// Shows content of the result to the caller before the result is complete, unless a guard looks at the
+    /// result first. It is not kept.
     pub fn preview(&self, part: &Content) {
+        if self.is_withheld() {
+            return;
+        }
         self.send(|call| Event::Partial { call, part: Box::new(part.clone()) });
     }
 
@@ -81,10 +85,20 @@ impl<'c> Reporter<'c> {
         self.report.run()
     }
 
+    /// Decisions of guards about the running call that are recorded, so far.
+    pub fn guard_acts(&self) -> Vec<GuardAct> {
+        self.report.guards.lock().clone()
+    }
+
     /// Records that the running call has changed something, or may have, otherwise than by calls of
     /// its own.
     pub fn act(&self) {
         self.report.has_acted.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether a guard looks at the outcome of the running call before its caller gets it.
+    pub fn is_withheld(&self) -> bool {
+        self.report.is_withheld.load(Ordering::Relaxed)
     }
 
     /// Returns a copy of the content that the running call has emitted so far.
@@ -110,6 +124,9 @@ pub(super) struct Report {
     emitted: Mutex<Vec<Content>>,
     progress: Mutex<Option<Progress>>,
     run: OnceLock<Arc<str>>,
+    pub(super) guards: Mutex<Vec<GuardAct>>,
+    /// True if a guard looks at the outcome: content is not sent to listeners.
+    is_withheld: AtomicBool,
 }
 
 impl Report {
@@ -123,6 +140,8 @@ impl Report {
             emitted: Mutex::default(),
             progress: Mutex::default(),
             run: OnceLock::new(),
+            guards: Mutex::default(),
+            is_withheld: AtomicBool::new(false),
         })
     }
 
@@ -138,12 +157,16 @@ impl Report {
         self.memory_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    fn memory_bytes(&self) -> Option<u64> {
+    pub(super) fn memory_bytes(&self) -> Option<u64> {
         Some(self.memory_bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes != Self::UNKNOWN)
     }
 
     pub(super) fn has_acted(&self) -> bool {
         self.has_acted.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn withhold(&self) {
+        self.is_withheld.store(true, Ordering::Relaxed);
     }
 
     fn emit(&self, part: Content) {

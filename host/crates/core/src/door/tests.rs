@@ -10,7 +10,7 @@ use serde_json::json;
 use super::*;
 use crate::tool::{
     Allowlist, Answers, CallError, ClientName, Content, Details, HostCode, Policy, ReachedLimit,
-    Tool, ToolDefinition, ToolOutput, client,
+    SourceSet, Tool, ToolDefinition, ToolOutput, client,
 };
 
 mod arguments;
@@ -213,6 +213,7 @@ fn an_approval_covers_one_tool_as_it_was_defined_with_its_arguments_and_what_the
         covers_nested: true,
         by_operators: false,
         decided_by: Some("operator \"ann\"".into()),
+        sources: SourceSet::default(),
     };
     let admitted = admit_write(&sources, &approved, "{\"a\":1}").expect("it is approved");
     assert_eq!(admitted.decided_by(), Some("operator \"ann\""));
@@ -250,6 +251,7 @@ fn a_tool_that_two_operators_approve_is_called_by_nobody_else() {
         covers_nested: true,
         by_operators: false,
         decided_by: None,
+        sources: SourceSet::default(),
     };
     let by_operators = Approved { by_operators: true, ..by_caller.clone() };
     for origin in [
@@ -306,15 +308,21 @@ fn a_chain_shares_one_budget_and_a_call_beyond_its_depth_is_refused() {
     let second = root.chain().admit(&Origin::Script, "alpha-read", "").expect("in budget");
     let third = second.chain().admit(&Origin::Script, "alpha-read", "").expect("in budget");
     let too_deep = third.chain().admit(&Origin::Script, "alpha-read", "").err();
-    let limit = |what| Some(ReachedLimit::Budget { what, most: 3 });
-    assert_eq!(too_deep.and_then(|error| error.limit()), limit("levels of nested calls"));
+    assert_eq!(
+        too_deep.and_then(|error| error.limit()),
+        Some(reached_budget("levels of nested calls"))
+    );
     assert!(
         second.chain().admit(&Origin::Script, "alpha-nothing", "").is_err(),
         "a refusal costs a call"
     );
     let too_many = root.chain().admit(&Origin::Script, "alpha-read", "").err();
-    assert_eq!(too_many.and_then(|error| error.limit()), limit("nested tool calls"));
+    assert_eq!(too_many.and_then(|error| error.limit()), Some(reached_budget("nested tool calls")));
     assert_eq!(third.chain().deadline(), root.chain().deadline());
+}
+
+fn reached_budget(what: &'static str) -> ReachedLimit {
+    ReachedLimit::Budget { what, most: 3 }
 }
 
 #[tokio::test]

@@ -1,8 +1,13 @@
 //! The span of each call: of one that runs, waits for an approval or is refused. It names the tool, its
 //! client, the key and the decision, and has neither arguments nor results.
 
-use super::{Admitted, Chain, Membership, Origin, View, arguments::MAX_NAME_BYTES};
-use crate::tool::{CallError, ToolOutput};
+use std::sync::Arc;
+
+use super::{Membership, Origin, arguments::MAX_NAME_BYTES, report::Report};
+use crate::{
+    run::Position,
+    tool::{CallError, Tool, ToolOutput},
+};
 use airlock_telemetry::{Span, names};
 
 /// Decision about a call that ran.
@@ -15,31 +20,47 @@ const PENDING: &str = "pending";
 /// Span of a call that runs. Dropping it before [`Self::end`] means that the call was cancelled.
 pub(super) struct CallSpan {
     span: Span,
-    /// Chain of the call, which has its reports; `None` if the span is not recorded or has ended.
-    chain: Option<Chain>,
+    /// Reports of the call; `None` if the span is not recorded or has ended.
+    report: Option<Arc<Report>>,
     is_refused: bool,
 }
 
+/// The parts of an admitted call that its span names.
+pub(super) struct TracedCall<'c> {
+    pub(super) tool: &'c Tool,
+    pub(super) origin: &'c Origin,
+    pub(super) membership: &'c Membership,
+    /// Name of the reason for which it was admitted.
+    pub(super) permission: &'static str,
+    pub(super) place: Option<&'c RunPlace>,
+}
+
+/// Place of a call in the run of its script.
+pub(super) struct RunPlace {
+    /// Identifier of the run; `None` if it is not kept.
+    pub(super) run: Option<String>,
+    pub(super) position: Position,
+}
+
 impl CallSpan {
-    /// Starts the span of a call that is about to run.
-    pub(super) fn begin(call: &Admitted) -> Self {
-        let span = start(&call.parent, Some(call.tool.name.as_str()));
+    /// Starts the span of a call that is about to run, below the one in which it was decided.
+    pub(super) fn begin(parent: &Span, call: &TracedCall<'_>, report: &Arc<Report>) -> Self {
+        let span = start(parent, Some(call.tool.name.as_str()));
         let is_recorded = span.is_recorded();
         if is_recorded {
-            let membership = call.chain.view().membership();
-            describe(&span, call.tool.name.as_str(), &call.origin, membership);
-            span.set(names::AIRLOCK_DECISION_REASON, call.permission.name());
+            describe(&span, call.tool.name.as_str(), call.origin, call.membership);
+            span.set(names::AIRLOCK_DECISION_REASON, call.permission);
             if let Some(client) = &call.tool.client {
                 span.set(names::AIRLOCK_CLIENT, client.as_str());
             }
-            if let Some(place) = &call.place {
+            if let Some(place) = call.place {
                 if let Some(run) = &place.run {
                     span.set(names::AIRLOCK_RUN_ID, run);
                 }
                 span.set(names::AIRLOCK_RUN_POSITION, place.position.to_string());
             }
         }
-        Self { span, chain: is_recorded.then(|| call.chain.clone()), is_refused: false }
+        Self { span, report: is_recorded.then(|| report.clone()), is_refused: false }
     }
 
     /// The span, under which the call runs.
@@ -59,15 +80,14 @@ impl CallSpan {
     }
 
     fn close(&mut self, error: Option<&CallError>) {
-        let Some(chain) = self.chain.take() else { return };
-        let reporter = chain.reporter();
-        if let Some(fuel) = reporter.fuel() {
+        let Some(report) = self.report.take() else { return };
+        if let Some(fuel) = report.fuel() {
             self.span.set(names::AIRLOCK_FUEL, fuel);
         }
-        if let Some(bytes) = reporter.memory_bytes() {
+        if let Some(bytes) = report.memory_bytes() {
             self.span.set(names::AIRLOCK_MEMORY_BYTES, bytes);
         }
-        if let Some(run) = reporter.run() {
+        if let Some(run) = report.run() {
             self.span.set(names::AIRLOCK_RUN_ID, &*run);
         }
         match error {
@@ -80,25 +100,28 @@ impl CallSpan {
 
 impl Drop for CallSpan {
     fn drop(&mut self) {
-        if self.chain.is_some() {
+        if self.report.is_some() {
             self.close(Some(&CallError::cancelled()));
         }
     }
 }
 
 /// Records the span of a call that the door does not admit: it is refused, or needs an approval first.
-pub(super) fn not_admitted(view: &View, origin: &Origin, name: &str, error: Option<&CallError>) {
-    if !airlock_telemetry::is_on() {
-        return;
-    }
-    let offered = view.find(origin, name).map(|entry| entry.tool.name.as_str());
+/// `offered` is the name of the tool on the wire; `None` if no such tool is offered.
+pub(super) fn not_admitted(
+    offered: Option<&str>,
+    name: &str,
+    origin: &Origin,
+    membership: &Membership,
+    error: Option<&CallError>,
+) {
     let span = start(&Span::current(), offered);
     if !span.is_recorded() {
         return;
     }
     // The name may be of any length: no such tool may exist.
     let name = &name[..name.floor_char_boundary(MAX_NAME_BYTES)];
-    describe(&span, name, origin, view.membership());
+    describe(&span, name, origin, membership);
     match error {
         Some(error) if !waits(error) => decide(&span, REFUSED, Some(error)),
         _ => decide(&span, PENDING, None),

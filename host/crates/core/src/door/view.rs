@@ -1,14 +1,18 @@
 //! The tools one request may see: client config ∩ headers ∩ virtual key, computed once.
 
+mod guarded;
+mod modes;
+mod sources;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Weak},
 };
 
 use super::{
-    Arguments, CallControl, CallId, CallPolicy, CallerHeaders, CallerToken, Filter, Membership,
-    Origin, ProposedCall, Provider, Refusal, RelayView, ScriptLanguage, ToolApproval, ToolRules,
-    ToolSwitch, VirtualKey, arguments::MAX_NAME_BYTES, trace,
+    Arguments, CallControl, CallGuards, CallId, CallPolicy, CallerHeaders, CallerToken, Filter,
+    Membership, Origin, ProposedCall, Provider, Refusal, RelayView, ScriptLanguage, SinkRules,
+    ToolApproval, ToolRules, ToolSwitch, VirtualKey, arguments::MAX_NAME_BYTES, trace,
 };
 use crate::{
     tenant::Tenant,
@@ -39,6 +43,10 @@ pub struct View {
     control: Option<Arc<dyn CallControl>>,
     /// Narrows the calls; `None` if the rules of the configuration alone decide.
     policy: Option<Arc<dyn CallPolicy>>,
+    /// Decides about the arguments and the outcomes of calls; `None` if the operator has configured no guards.
+    guards: Option<Arc<dyn CallGuards>>,
+    /// Compares calls with the sources that their authors have read; `None` if the operator has configured no sinks.
+    sinks: Option<Arc<SinkRules>>,
 }
 
 /// Identifies the tools of a view. Views of equal requests have the same while the first of them, or
@@ -164,6 +172,8 @@ impl View {
             membership: membership(key),
             control: None,
             policy: None,
+            guards: None,
+            sinks: None,
         }
     }
 
@@ -185,24 +195,26 @@ impl View {
         Self { policy, ..self }
     }
 
-    /// Returns whether a policy narrows calls, which may require an approval for a call of any tool.
-    pub fn has_policy(&self) -> bool {
-        self.policy.is_some()
+    /// Returns whether a policy, guards or sinks narrow calls, which may require an approval for a call of any tool.
+    pub fn may_ask(&self) -> bool {
+        self.policy.is_some() || self.guards.is_some() || self.sinks.is_some()
     }
 
-    /// Returns whether a call of this origin needs no approval. Fails if the policy refuses it.
+    /// Returns whether a call of this origin needs no approval. Fails if the policy refuses it. The arguments
+    /// are those that [`Self::guarded`] returns.
     pub fn is_automatic(
         &self,
         origin: &Origin,
         entry: &Entry,
         arguments: &Arguments,
     ) -> Result<bool, CallError> {
-        let Some(policy) = &self.policy else { return Ok(entry.auto) };
+        let is_automatic = entry.auto && arguments.question().is_none();
+        let Some(policy) = &self.policy else { return Ok(is_automatic) };
         let tool = &*entry.tool;
         let membership = &self.membership;
         let call = ProposedCall { tool, arguments, origin, tenant: &self.tenant, membership };
         let needs_approval = policy.narrow(&call).needs_approval(tool)?;
-        Ok(entry.auto && !needs_approval)
+        Ok(is_automatic && !needs_approval)
     }
 
     /// The control of calls; `None` if there is none.
@@ -218,9 +230,16 @@ impl View {
 
     /// Notifies the control of a call of the request that waits for an approval, and records its span.
     pub fn report_wait(&self, origin: &Origin, name: &str) {
-        trace::not_admitted(self, origin, name, None);
+        self.trace_not_admitted(origin, name, None);
         if let Some(control) = &self.control {
             control.asked(origin, name);
+        }
+    }
+
+    fn trace_not_admitted(&self, origin: &Origin, name: &str, error: Option<&CallError>) {
+        if airlock_telemetry::is_on() {
+            let offered = self.find(origin, name).map(|entry| entry.tool.name.as_str());
+            trace::not_admitted(offered, name, origin, &self.membership, error);
         }
     }
 
@@ -232,7 +251,7 @@ impl View {
         name: &str,
         error: &CallError,
     ) {
-        trace::not_admitted(self, origin, name, Some(error));
+        self.trace_not_admitted(origin, name, Some(error));
         let Some(control) = &self.control else { return };
         let name = &cut(name.to_owned(), MAX_NAME_BYTES);
         let membership = &self.membership;
@@ -313,18 +332,14 @@ impl View {
     #[must_use]
     pub fn sent_by(&self, filter: &Filter, key: Option<&VirtualKey>) -> Self {
         Self {
-            entries: self.entries.clone(),
-            full_names: self.full_names.clone(),
             tenant: key.map_or(Tenant::ANONYMOUS, |key| key.tenant().clone()),
             is_selected: !filter.is_none(),
             language: filter.language(),
             headers: filter.headers().clone(),
             token: filter.token().clone(),
             relay: None,
-            switch: self.switch.clone(),
             membership: membership(key),
-            control: self.control.clone(),
-            policy: self.policy.clone(),
+            ..self.clone()
         }
     }
 
@@ -378,7 +393,7 @@ impl View {
     /// Iterates over the tools that are listed for `origin`, sorted by name. The same rule decides
     /// which tools it may call.
     pub fn list<'a>(&'a self, origin: &'a Origin) -> impl Iterator<Item = &'a Entry> {
-        self.entries.values().filter(move |entry| origin.is_offered(entry))
+        self.entries.values().filter(move |entry| entry.is_offered_to(origin))
     }
 
     /// Returns the tools of code-mode clients, by client. They form the namespace of a script.
@@ -398,7 +413,7 @@ impl View {
         let entry = self.entries.get(name);
         entry
             .or_else(|| self.entries.get(self.full_names.get(name)?))
-            .filter(|entry| origin.is_offered(entry))
+            .filter(|entry| entry.is_offered_to(origin))
     }
 }
 
@@ -407,8 +422,23 @@ fn membership(key: Option<&VirtualKey>) -> Arc<Membership> {
 }
 
 impl Entry {
+    /// Returns whether the tool is listed for this origin. An origin can call only listed tools.
+    fn is_offered_to(&self, origin: &Origin) -> bool {
+        match origin {
+            Origin::Model => self.placement != Placement::Script,
+            // Results for MCP clients are whole, so there is nothing to read in pages.
+            Origin::McpClient(_) => matches!(self.placement, Placement::Direct | Placement::Meta),
+            Origin::Script => self.placement == Placement::Script,
+            Origin::Plugin(granted) => {
+                matches!(self.placement, Placement::Direct | Placement::Script)
+                    && granted.contains(self.tool.full_name.as_str())
+            }
+            Origin::Caller | Origin::Program | Origin::Operator => true,
+        }
+    }
+
     /// Returns whether the tool runs scripts.
-    pub(super) fn runs_scripts(&self) -> bool {
+    pub fn runs_scripts(&self) -> bool {
         self.placement == Placement::Meta && self.tool.annotations.read_only != Some(true)
     }
 

@@ -16,6 +16,9 @@ pub struct Called {
     pub definition: Arc<str>,
     /// True if a second call with the same arguments has no further effect.
     pub is_repeatable: bool,
+    /// Sources of untrusted content that the script had read before, as they are shown with the call: a JSON array;
+    /// `None` for none.
+    pub sources: Option<Arc<str>>,
 }
 
 /// A call in the journal.
@@ -71,11 +74,16 @@ impl Called {
     pub fn is_same_call(&self, other: &Self) -> bool {
         self.tool == other.tool && self.arguments == other.arguments
     }
+
+    /// Returns whether a person is shown the same of both calls besides tool and arguments.
+    fn is_shown_as(&self, other: &Self) -> bool {
+        self.definition == other.definition && self.sources == other.sources
+    }
 }
 
 impl Call {
-    /// Stores that a call waits for an approval. An approval that was given for another definition,
-    /// or that has expired, is void. Fails if the journal has another call, or if the call has come
+    /// Stores that a call waits for an approval. An approval that was given for another definition or
+    /// with other sources, or that has expired, is void. Fails if the journal has another call, or if the call has come
     /// further.
     pub fn ask(present: Option<&Self>, called: Called, now_ms: i64) -> Result<Self, Refused> {
         let attempts = match present {
@@ -86,7 +94,7 @@ impl Call {
                     Stage::Pending { attempts } => attempts,
                     Stage::Approved { attempts, until_ms }
                     | Stage::Retried { attempts, until_ms }
-                        if until_ms <= now_ms || present.called.definition != called.definition =>
+                        if until_ms <= now_ms || !present.called.is_shown_as(&called) =>
                     {
                         attempts
                     }

@@ -17,7 +17,7 @@ const STAGES: [Stage; 7] = [
 fn called(is_repeatable: bool) -> Called {
     let tool = "notes.add".into();
     let arguments = r#"{"n":1}"#.into();
-    Called { tool, arguments, definition: "old".into(), is_repeatable }
+    Called { tool, arguments, definition: "old".into(), is_repeatable, sources: None }
 }
 
 fn write() -> Called {
@@ -343,4 +343,13 @@ fn a_person_decides_what_waits_for_a_decision() {
     assert_eq!(stages(|present| present.retry_approved(7)), in_doubt);
     in_doubt[4] = Ok(Stage::Answered);
     assert_eq!(stages(Call::skip), in_doubt);
+}
+
+#[test]
+fn an_approval_of_a_call_with_other_sources_is_void() {
+    let present = Call { called: write(), stage: Stage::Approved { attempts: 2, until_ms: 100 } };
+    let more = Called { sources: Some(r#"["web"]"#.into()), ..write() };
+    let asked = Call::ask(Some(&present), more.clone(), 0);
+    assert_eq!(asked, Ok(Call { called: more, stage: Stage::Pending { attempts: 2 } }));
+    assert_eq!(Call::ask(Some(&present), write(), 0), Err(Refused::NotPending));
 }

@@ -11,7 +11,7 @@ use super::{
     parameters,
 };
 use airlock_json::{JsonText, schema::MAX_SCHEMA_BYTES};
-use airlock_strings::{cut, hex};
+use airlock_strings::{cut, estimated_tokens, hex};
 
 /// The longest name of a tool, in characters, as MCP recommends (2025-11-25: 1 to 128).
 const MAX_NAME: usize = 128;
@@ -23,6 +23,12 @@ const MAX_DESCRIPTION: usize = 16 * 1024;
 /// The most bytes of vendor keys, of other members, and of other annotations, each. More are left
 /// out: they are kept for each tool, of which a server may have thousands.
 const MAX_META: usize = 64 * 1024;
+/// Tokens of the JSON around a name, a description and a schema.
+const FRAME_TOKENS: u64 = 12;
+/// Tokens of the [mark](Tool::marker) around the name of a client.
+const MARKER_TOKENS: u64 = 8;
+/// Bytes of a name in one token.
+const NAME_BYTES: usize = 4;
 
 /// A tool as the catalog keeps it: checked, of limited size, and with its name on the wire. It
 /// takes about as much memory as its texts.
@@ -65,6 +71,8 @@ pub struct Tool {
     pub prefixed_because: Option<String>,
     /// Schema of the arguments as models get it; `None` if it is the same.
     parameters: Option<JsonText>,
+    /// Estimated tokens of the description and of the schema as models get it.
+    text_tokens: u64,
     /// The texts as the source announced them; `None` if they are the same.
     announced: Option<Box<Announced>>,
 }
@@ -175,6 +183,9 @@ impl Tool {
             repairs.push("hidden characters removed".to_owned());
         }
         let name = ToolName::new(client, &original);
+        let parameters = parameters::repaired(&input.schema, &mut repairs);
+        let text_tokens =
+            text_tokens(&description.shown, parameters.as_ref().unwrap_or(&input.schema));
         Ok(Self {
             full_name: name.clone(),
             name,
@@ -184,7 +195,8 @@ impl Tool {
             trust: Trust::Trusted,
             title: title.map(|title| title.shown),
             description: description.shown,
-            parameters: parameters::repaired(&input.schema, &mut repairs),
+            parameters,
+            text_tokens,
             input_schema: input.schema,
             output_schema: output.map(|output| output.schema),
             annotations: bounded(definition.annotations),
@@ -199,6 +211,7 @@ impl Tool {
     /// Creates one of the gateway's own tools.
     pub fn own(name: &'static str, description: &str, input_schema: Value) -> Self {
         let name_on_wire = ToolName::own(name);
+        let input_schema = JsonText::from(input_schema);
         Self {
             full_name: name_on_wire.clone(),
             name: name_on_wire,
@@ -208,7 +221,8 @@ impl Tool {
             trust: Trust::Trusted,
             title: None,
             description: description.to_owned(),
-            input_schema: input_schema.into(),
+            text_tokens: text_tokens(description, &input_schema),
+            input_schema,
             output_schema: None,
             annotations: Annotations::default(),
             meta: None,
@@ -257,6 +271,14 @@ impl Tool {
         self.parameters.as_ref().unwrap_or(&self.input_schema)
     }
 
+    /// Returns the estimated number of tokens that a model reads of the definition. Only adds numbers: the texts
+    /// were read when the tool was created.
+    pub fn definition_tokens(&self) -> u64 {
+        let source = self.client.as_ref().filter(|_| self.trust == Trust::Untrusted);
+        let marker = source.map_or(0, |client| MARKER_TOKENS + name_tokens(client.as_str()));
+        FRAME_TOKENS + name_tokens(self.name.as_str()) + marker + self.text_tokens
+    }
+
     /// Returns the title as the source announced it, cut. It may have hidden characters.
     pub fn announced_title(&self) -> Option<&str> {
         let title = self.announced.as_ref().map_or(&self.title, |announced| &announced.title);
@@ -276,6 +298,14 @@ impl Tool {
             None => self.input_schema.clone(),
         }
     }
+}
+
+fn name_tokens(name: &str) -> u64 {
+    name.len().div_ceil(NAME_BYTES) as u64
+}
+
+fn text_tokens(description: &str, parameters: &JsonText) -> u64 {
+    estimated_tokens(description) + estimated_tokens(parameters.as_str())
 }
 
 /// A text with and without hidden characters.

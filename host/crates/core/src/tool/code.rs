@@ -50,6 +50,10 @@ host_codes! {
     Deadline = "deadline",
     /// The user of an MCP client, or the operator's settings, did not approve the call.
     Declined = "declined",
+    /// A guard denies the call, or withholds its outcome.
+    GuardDenied = "guard_denied",
+    /// A guard has failed, so that the call is not made, or its outcome is withheld.
+    GuardFailed = "guard_failed",
     /// The tool acts at its server with an account of the caller's own, and the caller is anonymous.
     IdentityRequired = "identity_required",
     /// A call of a script may have been made before the gateway ended.
@@ -102,6 +106,8 @@ host_codes! {
     UnboundSlot = "unbound_slot",
     /// The tool does what its plugin's manifest does not declare.
     UndeclaredEffect = "undeclared_effect",
+    /// A rule refuses the call, because its author has read results of sources that are not trusted.
+    UntrustedContext = "untrusted_context",
 }
 
 impl HostCode {

@@ -59,6 +59,15 @@ impl ToolOutput {
             || content.iter().any(|part| part.as_text().is_none())
     }
 
+    /// Returns the length of the texts of the result in bytes, or of its structured data if it has no texts.
+    pub(crate) fn text_bytes(&self) -> usize {
+        let texts: usize = self.content.iter().filter_map(Content::as_text).map(str::len).sum();
+        match &self.structured {
+            Some(structured) if texts == 0 => json::text_len(structured),
+            _ => texts,
+        }
+    }
+
     /// Returns the approximate size of the result in bytes, for the limits on results.
     pub fn size(&self) -> usize {
         let structured = self.structured.as_ref().map_or(0, json::text_len);

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{CacheRule, ClientName, Exclusions, Tool};
+use super::{CacheRule, ClientName, Exclusions, Tool, Trust};
 
 /// A list of tool names, or all tools. An empty list allows no tool.
 ///
@@ -263,17 +263,6 @@ impl Policy {
         };
         name.map(String::as_str)
     }
-}
-
-/// Trust in the texts of one client: its descriptions, and the results of its tools.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Trust {
-    /// Models see the texts marked as external. Every MCP server, unless the operator trusts it.
-    #[default]
-    Untrusted,
-    /// Models see the texts as they are. Also plugins and the tools of an embedding program, which
-    /// the operator installed.
-    Trusted,
 }
 
 /// Prefix of the names of one client's tools on the wire.

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::SourceSet;
 use crate::run::Position;
 use airlock_strings::cut;
 
@@ -32,6 +33,9 @@ pub struct RunCall {
     /// Arguments, as JSON text.
     #[serde(serialize_with = "parsed")]
     pub arguments: String,
+    /// Sources of untrusted content that the script had read before.
+    #[serde(skip_serializing_if = "SourceSet::is_empty")]
+    pub sources: SourceSet,
 }
 
 impl Suspension {

@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use super::OpenDatabase;
 use crate::{
-    connection::Connection,
+    connection::{Connection, OpenDatabase},
     error::OpenError,
-    inspection::ServerState,
     location::ServerUrl,
     schema,
     settings::Settings,
@@ -25,6 +23,15 @@ const LOG_WRITERS: usize = 1;
 
 /// Reads the version of the server.
 const SERVER_VERSION: &str = "SELECT CAST(current_setting('server_version_num') AS BIGINT)";
+
+/// The state of a server of `PostgreSQL`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ServerState {
+    /// Its version, as `server_version_num`: 160004 is 16.4.
+    pub version: i64,
+    /// Time of its clock, in milliseconds since 1970.
+    pub now_ms: i64,
+}
 
 /// Migrates the database if it is of an older version.
 pub(super) fn open(url: &ServerUrl, settings: &Settings) -> Result<OpenDatabase, OpenError> {

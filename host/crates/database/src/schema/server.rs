@@ -26,7 +26,7 @@ struct ServerMigration {
 }
 
 /// Migrations, in the order of their versions. A released one is never changed; new ones are appended.
-const MIGRATIONS: [ServerMigration; 11] = [
+const MIGRATIONS: [ServerMigration; 14] = [
     ServerMigration {
         version: 10,
         compatible_from: 10,
@@ -89,6 +89,24 @@ const MIGRATIONS: [ServerMigration; 11] = [
         version: 20,
         compatible_from: 10,
         text: include_str!("postgres/20_call_details.sql"),
+    },
+    // Adds a column that may be left out.
+    ServerMigration {
+        version: 21,
+        compatible_from: 10,
+        text: include_str!("postgres/21_guards.sql"),
+    },
+    // Adds a column that may be left out.
+    ServerMigration {
+        version: 22,
+        compatible_from: 10,
+        text: include_str!("postgres/22_tool_tokens.sql"),
+    },
+    // Adds columns that may be left out.
+    ServerMigration {
+        version: 23,
+        compatible_from: 10,
+        text: include_str!("postgres/23_sources.sql"),
     },
 ];
 

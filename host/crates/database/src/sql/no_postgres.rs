@@ -52,6 +52,10 @@ impl PgSession {
         match self.0 {}
     }
 
+    pub(crate) fn notify(&self, _: &str) -> Result<(), SqlError> {
+        match self.0 {}
+    }
+
     pub(crate) fn requests(&self) -> u32 {
         match self.0 {}
     }

@@ -23,10 +23,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub(super) use self::value::value;
+pub(super) use self::value::{PgRow, value};
 pub(crate) use self::{server::Server, session::PgSession};
 use super::{Sql, error::SqlError, subject::Subject};
-pub(super) use tokio_postgres::Row as PgRow;
 
 /// Longest time of one operation, from its turn to its end, connecting included.
 pub const OPERATION: Duration = Duration::from_secs(6);

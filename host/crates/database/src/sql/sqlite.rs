@@ -1,5 +1,7 @@
 //! Statements on a file of `SQLite`, and the connection of a lane.
 
+mod value;
+
 use std::{
     ops::ControlFlow,
     path::Path,
@@ -7,18 +9,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rusqlite::{
-    Connection, Statement, ToSql, TransactionBehavior,
-    types::{ToSqlOutput, ValueRef},
-};
+use rusqlite::{Connection, Statement, TransactionBehavior};
 
-use super::{
-    Sql,
-    error::SqlError,
-    param::Param,
-    row::{ColumnValue, Row},
-};
-use crate::{columns::milliseconds_since_1970, open::FileId, settings::Clock};
+pub(super) use self::value::value;
+use super::{Sql, error::SqlError, param::Param, row::Row};
+use crate::{columns::milliseconds_since_1970, file_id::FileId, settings::Clock};
 
 /// Statements that a connection keeps prepared: more than there are texts.
 const PREPARED: usize = 256;
@@ -151,29 +146,6 @@ fn bind(statement: &mut Statement<'_>, params: &[Param<'_>]) -> rusqlite::Result
         statement.raw_bind_parameter(index + 1, param)?;
     }
     Ok(())
-}
-
-impl ToSql for Param<'_> {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(ToSqlOutput::Borrowed(match self {
-            Self::Null => ValueRef::Null,
-            Self::Number(number) => ValueRef::Integer(*number),
-            Self::Text(text) => ValueRef::Text(text.as_bytes()),
-            Self::Bytes(bytes) => ValueRef::Blob(bytes),
-        }))
-    }
-}
-
-/// Reads a column. There are no columns of other types: a number with a fraction reads as `NULL`.
-pub(super) fn value<'r>(
-    row: &'r rusqlite::Row<'_>,
-    column: usize,
-) -> Result<ColumnValue<'r>, SqlError> {
-    Ok(match row.get_ref(column)? {
-        ValueRef::Null | ValueRef::Real(_) => ColumnValue::Null,
-        ValueRef::Integer(number) => ColumnValue::Number(number),
-        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => ColumnValue::Bytes(bytes),
-    })
 }
 
 #[cfg(test)]

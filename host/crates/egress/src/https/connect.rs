@@ -116,15 +116,15 @@ fn decoded(text: &str) -> String {
 
 /// Makes the connections of a client.
 #[derive(Debug, Clone)]
-pub(super) struct Connect {
-    way: Way,
+pub(super) struct Connector {
+    route: ConnectRoute,
     timeout: Duration,
 }
 
 type Tls<C> = HttpsConnector<C>;
 
 #[derive(Clone)]
-enum Way {
+enum ConnectRoute {
     Direct(Tls<HttpConnector>),
     /// By a proxy that passes the bytes of TLS on.
     Tunnel(Tls<Tunnel<Tls<HttpConnector>>>),
@@ -136,7 +136,7 @@ enum Way {
     Socks(Tls<Resolving>),
 }
 
-impl std::fmt::Debug for Way {
+impl std::fmt::Debug for ConnectRoute {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(match self {
             Self::Direct(_) => "Direct",
@@ -147,7 +147,7 @@ impl std::fmt::Debug for Way {
     }
 }
 
-impl Connect {
+impl Connector {
     pub(super) fn new(settings: HttpsSettings) -> Result<Self, rustls::Error> {
         let HttpsSettings { is_tls, connect_timeout, proxy, authorities, identity } = settings;
         // A proxy over HTTPS is another server than the one that the certificate is for.
@@ -156,27 +156,30 @@ impl Connect {
             Some(identity) => Arc::new(tls::identified(&of_proxy, &identity)),
             None => of_proxy.clone(),
         };
-        let way = match proxy {
-            None => Way::Direct(with_tls(tcp(), &config)),
+        let route = match proxy {
+            None => ConnectRoute::Direct(with_tls(tcp(), &config)),
             Some(HttpProxy { scheme: ProxyScheme::Socks { resolves }, uri, credential }) => {
                 let mut socks = SocksV5::new(uri, tcp());
                 if let Some((user, password)) = credential {
                     socks = socks.with_auth(user, password);
                 }
-                Way::Socks(with_tls(Resolving { socks, is_left_to_proxy: resolves }, &config))
+                ConnectRoute::Socks(with_tls(
+                    Resolving { socks, is_left_to_proxy: resolves },
+                    &config,
+                ))
             }
             Some(proxy) if is_tls => {
                 let mut tunnel = Tunnel::new(proxy.uri.clone(), with_tls(tcp(), &of_proxy));
                 if let Some(authorization) = proxy.authorization() {
                     tunnel = tunnel.with_auth(authorization);
                 }
-                Way::Tunnel(with_tls(tunnel, &config))
+                ConnectRoute::Tunnel(with_tls(tunnel, &config))
             }
             Some(HttpProxy { uri, .. }) => {
-                Way::Forward { proxy: uri, connect: with_tls(tcp(), &of_proxy) }
+                ConnectRoute::Forward { proxy: uri, connect: with_tls(tcp(), &of_proxy) }
             }
         };
-        Ok(Self { way, timeout: connect_timeout })
+        Ok(Self { route, timeout: connect_timeout })
     }
 }
 
@@ -215,23 +218,23 @@ impl ConnectTimedOut {
     }
 }
 
-impl Connect {
+impl Connector {
     /// Returns whether a proxy reads the requests, which then have absolute addresses.
     pub(super) fn is_forwarded(&self) -> bool {
-        matches!(self.way, Way::Forward { .. })
+        matches!(self.route, ConnectRoute::Forward { .. })
     }
 
     /// Makes a connection to the service of an absolute URI. Fails with [`ConnectTimedOut`] at the time
     /// limit. Dropping the future stops it.
     pub(super) async fn open(&self, service: Uri) -> Result<ServiceConnection, BoxError> {
-        let connecting = match &self.way {
-            Way::Direct(connect) => opened(connect.clone().call(service)),
-            Way::Tunnel(connect) => opened(connect.clone().call(service)),
-            Way::Socks(connect) => opened(connect.clone().call(service)),
-            Way::Forward { .. } if service.scheme_str() != Some("http") => {
+        let connecting = match &self.route {
+            ConnectRoute::Direct(connect) => opened(connect.clone().call(service)),
+            ConnectRoute::Tunnel(connect) => opened(connect.clone().call(service)),
+            ConnectRoute::Socks(connect) => opened(connect.clone().call(service)),
+            ConnectRoute::Forward { .. } if service.scheme_str() != Some("http") => {
                 return Err(io::Error::other("a proxy must not read what TLS protects").into());
             }
-            Way::Forward { proxy, connect } => opened(connect.clone().call(proxy.clone())),
+            ConnectRoute::Forward { proxy, connect } => opened(connect.clone().call(proxy.clone())),
         };
         timeout(self.timeout, connecting).await.map_err(|_| ConnectTimedOut)?
     }

@@ -1,13 +1,13 @@
 //! Connections that are kept open between requests.
 //!
 //! The connection that was used last is used first, so that the others close when there is less to do. Kept
-//! connections are HTTP/1.1, which [`Connect`](super::connect::Connect) alone offers: each serves one request at
+//! connections are HTTP/1.1, which [`Connector`](super::connect::Connector) alone offers: each serves one request at
 //! a time.
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{Uri, uri::Authority};
+use http::{HeaderValue, Uri, uri::Authority};
 use http_body_util::Full;
 use hyper::client::conn::http1::SendRequest;
 use parking_lot::Mutex;
@@ -35,6 +35,16 @@ impl Server {
     pub(super) fn of_uri(uri: &Uri) -> Option<Self> {
         let is_tls = uri.scheme_str()? == "https";
         Some(Self { authority: uri.authority()?.clone(), is_tls })
+    }
+
+    /// Returns the value of the header `Host`: the authority without a user, and without the port of the scheme.
+    pub(super) fn host(&self) -> Option<HeaderValue> {
+        let host = self.authority.host();
+        let default = if self.is_tls { 443 } else { 80 };
+        match self.authority.port_u16().filter(|port| *port != default) {
+            Some(port) => HeaderValue::try_from(format!("{host}:{port}")).ok(),
+            None => HeaderValue::from_str(host).ok(),
+        }
     }
 }
 

@@ -1,21 +1,18 @@
 //! Checks of certificates by the authorities of the operating system, which may have none: in a small container, for
 //! example. Connections without TLS do not need them.
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
 use rustls::{
-    DigitallySignedStruct, Error, OtherError, SignatureScheme,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
-    pki_types::{CertificateDer, ServerName, UnixTime},
+    Error, OtherError, client::danger::ServerCertVerifier, crypto::CryptoProvider,
+    pki_types::CertificateDer,
 };
 use rustls_platform_verifier::Verifier;
+
+use super::check::{CertificateCheck, CheckedCertificate};
 
 /// Reason that no certificate of a server is accepted.
 #[derive(Debug, thiserror::Error)]
@@ -25,9 +22,7 @@ use rustls_platform_verifier::Verifier;
 struct NoAuthority;
 
 /// Refuses the certificate of every server.
-struct Refusing {
-    provider: Arc<CryptoProvider>,
-}
+struct Refusing;
 
 /// Returns whether the operating system has certificates of authorities.
 pub(super) fn has_authorities() -> bool {
@@ -54,54 +49,19 @@ pub(super) fn verifier(
 
 /// Returns what refuses the certificate of every server, because the operating system has no authorities.
 pub(super) fn refusing(provider: Arc<CryptoProvider>) -> Arc<dyn ServerCertVerifier> {
-    Arc::new(Refusing { provider })
+    Arc::new(CheckedCertificate::new(Refusing, provider))
 }
 
-impl ServerCertVerifier for Refusing {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
+impl CertificateCheck for Refusing {
+    fn check(&self, _: &CertificateDer<'_>) -> Result<(), Error> {
         Err(OtherError(Arc::new(NoAuthority)).into())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signature, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
-}
-
-impl fmt::Debug for Refusing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Refusing").finish_non_exhaustive()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use rustls::pki_types::{ServerName, UnixTime};
+
     use super::*;
 
     #[test]

@@ -230,6 +230,7 @@ fn request<'r>(tenant: &'r Tenant, membership: &'r Membership) -> ModelRequest<'
         choices: 1,
         max_output_tokens: None,
         is_streamed: false,
+        tool_tokens: None,
     }
 }
 

@@ -8,7 +8,7 @@ use prometheus_client::{
     collector::Collector, encoding::DescriptorEncoder, metrics::counter::Counter,
 };
 
-use super::encode_family;
+use super::family::encode_family;
 use airlock_core::act::{Act, ActKind, ActRecord, Acts};
 use airlock_records::Recorder;
 

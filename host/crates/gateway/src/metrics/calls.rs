@@ -20,7 +20,7 @@ use prometheus_client::{
     metrics::{counter::Counter, histogram::Histogram},
 };
 
-use super::encode_family;
+use super::family::encode_family;
 use airlock_catalog::Catalog;
 use airlock_core::{
     door::{Admitted, CallControl, ControlledCall, Origin, Permission, Refusal},

@@ -8,7 +8,7 @@ use prometheus_client::{
     metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
 };
 
-use super::{NO_LABELS, encode_family};
+use super::family::{NO_LABELS, encode_family};
 use airlock_catalog::Catalog;
 use airlock_compile::CompileTotals;
 use airlock_sandbox::{GuestUsage, Sandbox};

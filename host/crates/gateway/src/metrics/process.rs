@@ -11,7 +11,7 @@ use prometheus_client::{
     metrics::{counter::ConstCounter, gauge::ConstGauge},
 };
 
-use super::{NO_LABELS, encode_family};
+use super::family::{NO_LABELS, encode_family};
 
 /// Most file descriptors that are counted: listing more takes too long.
 const MAX_DESCRIPTORS: usize = 100_000;

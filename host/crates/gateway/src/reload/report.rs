@@ -1,6 +1,6 @@
 //! Logs what was taken of changed settings, and what was not.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use tracing::{info, warn};
 
@@ -27,6 +27,8 @@ pub(super) struct Reported {
     left_out: BTreeSet<(EntryKind, String, String)>,
     /// Owners of clients that do not exist.
     owners: BTreeSet<AbsentOwner>,
+    /// Names in scopes that nothing has, with their guards.
+    guards: BTreeSet<(Arc<str>, String)>,
 }
 
 impl Reported {
@@ -64,6 +66,31 @@ impl Reported {
         }
         self.owners = present;
     }
+
+    /// Logs the names in the scopes of guards that nothing has, each once for as long as nothing has it. The guard of a
+    /// misspelt one is not asked.
+    pub(super) fn guards(&mut self, config: &Config) {
+        let internal = ClientName::internal();
+        let clients = config.clients.iter().map(|client| client.name.as_str());
+        let clients: BTreeSet<_> = clients.chain([internal.as_str()]).collect();
+        let mut present = BTreeSet::new();
+        for guard in &config.guards {
+            let unmatched = guard.scope.unmatched(&clients, |key| has_key(config, key));
+            present.extend(unmatched.into_iter().map(|name| (guard.name.clone(), name)));
+        }
+        for (guard, name) in present.difference(&self.guards).take(MAX_LOGGED) {
+            let name = shown(name);
+            warn!(%guard, name, "a guard names a client or a key that does not exist");
+        }
+        self.guards = present;
+    }
+}
+
+/// Returns whether there is a key, or a role, also if the key cannot be used at present.
+fn has_key(config: &Config, name: &str) -> bool {
+    config.keys.view(name).is_some()
+        || config.keys_without_value.contains(name)
+        || config.keys_withheld.contains(name)
 }
 
 /// Logs the clients, the virtual keys and the other keys that have changed, between the settings that were taken

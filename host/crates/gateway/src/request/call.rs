@@ -194,6 +194,7 @@ impl Operation {
         let tool = &entry.tool;
         let origin = self.origin();
         let tenant = caller.view().tenant();
+        let sources = caller.context();
         let call = Call {
             entry,
             arguments: arguments.as_str(),
@@ -201,10 +202,12 @@ impl Operation {
             client: None,
             origin: origin.name(),
             is_for_operators: self.waits_for_operators(),
+            sources: &sources,
         };
         match self.gateway.approvals().decision(&call, Duration::ZERO).await {
             ApprovalVerdict::Approved(decided_by) => {
-                Ok(CallApproval::Given(Approved::new(entry, arguments.as_str(), decided_by)))
+                let approved = Approved::new(entry, arguments.as_str(), decided_by);
+                Ok(CallApproval::Given(approved.with_sources(sources)))
             }
             ApprovalVerdict::Denied(reason) => Err(declined(name, &denied(reason.as_deref()))),
             ApprovalVerdict::Refused(reason) => Err(declined(name, reason)),

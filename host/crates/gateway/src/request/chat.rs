@@ -22,7 +22,7 @@ use airlock_core::{
 };
 use airlock_json::RawObject;
 use airlock_model::Prompt;
-use airlock_requests::PreparedChat;
+use airlock_requests::{PreparedChat, ToolOptions};
 
 /// A whole reply of a model, after the calls that the gateway has made for it.
 #[derive(Debug, Clone, PartialEq)]
@@ -159,6 +159,7 @@ impl Operation {
             wants_events: is_streamed,
             questions: QuestionKinds::NONE,
             notes: Object::new(),
+            tools: ToolOptions::default(),
             timeout: self.timeout.map_or(most, |limit| limit.min(most)),
             charge,
             observer: None,

@@ -13,8 +13,9 @@ use airlock_core::{
     secret::Secret,
     tool::ClientName,
 };
-use airlock_mcp_client::{
-    FollowError, HttpSettings, LoginError, LoginsUnavailable, OpenLink, Settings, is_secret,
+use airlock_mcp_client::{Settings, login_server};
+use airlock_mcp_oauth::{
+    FollowError, HttpSettings, LoginError, LoginServer, LoginsUnavailable, OpenLink, is_secret,
     new_secret,
 };
 use airlock_server::{LoginOffer, LoginRefusal, UserLogins};
@@ -48,6 +49,7 @@ impl UpstreamServers {
     /// Removes the logins of users of a client at all servers but that of these settings, in the background:
     /// the client was removed, or has another URL or other settings of its logins.
     pub(super) fn forget_servers(&self, client: &ClientName, present: Option<&Settings>) {
+        let present = present.and_then(|settings| settings.transport.http());
         let useless = UselessLogins::Elsewhere(client.clone(), present.cloned().map(Box::new));
         self.tasks.spawn(forget(self.accounts.clone(), useless));
     }
@@ -70,6 +72,11 @@ fn is_per_user(settings: &Settings) -> bool {
     settings.transport.http().is_some_and(|http| http.users.is_some())
 }
 
+/// Returns the server of a client that acts for single users.
+fn server(settings: &Settings) -> Result<LoginServer<'_>, LoginRefusal> {
+    login_server(settings).ok_or(LoginRefusal::Gone)
+}
+
 /// Describes the login of a link at the server of these settings.
 fn offer(link: OpenLink, settings: &Settings) -> LoginOffer {
     let OpenLink { client, holder, key_name, user } = link;
@@ -88,7 +95,8 @@ async fn complete(
     browser: String,
     settings: Settings,
 ) -> Result<(), LoginRefusal> {
-    let login = accounts.links().complete(&query, &browser, &settings).await.map_err(refusal)?;
+    let completing = accounts.links().complete(&query, &browser, server(&settings)?);
+    let login = completing.await.map_err(refusal)?;
     if let Some(holder) = login.holder {
         accounts.disconnect(holder, Some(&login.client));
     }
@@ -100,7 +108,7 @@ enum UselessLogins {
     /// Those of tenants that no longer exist.
     OfHolders(Vec<OwnerId>),
     /// Those of a client at other servers than that of its present settings, if it has any.
-    Elsewhere(ClientName, Option<Box<Settings>>),
+    Elsewhere(ClientName, Option<Box<HttpSettings>>),
 }
 
 impl UselessLogins {
@@ -173,7 +181,7 @@ impl UserLogins for UpstreamServers {
             let links = self.accounts.links();
             let client = links.find(link).await.map_err(refusal)?.client;
             let settings = self.settings(&client)?;
-            links.begin(link, browser, &settings).await.map_err(refusal)
+            links.begin(link, browser, server(&settings)?).await.map_err(refusal)
         })
     }
 
@@ -187,7 +195,8 @@ impl UserLogins for UpstreamServers {
             let links = self.accounts.links();
             let client = links.find(link).await.map_err(refusal)?.client;
             let settings = self.settings(&client)?;
-            let login = links.submit(link, entered, &settings).await.map_err(refusal)?;
+            let submitting = links.submit(link, entered, server(&settings)?);
+            let login = submitting.await.map_err(refusal)?;
             if let Some(holder) = login.holder {
                 self.accounts.disconnect(holder, Some(&login.client));
             }
@@ -215,7 +224,8 @@ impl UserLogins for UpstreamServers {
         Box::pin(async move {
             let settings = self.settings(client)?;
             let links = self.accounts.links();
-            let link = links.unconfirmed(query, browser, &settings).await.map_err(refusal)?;
+            let unconfirmed = links.unconfirmed(query, browser, server(&settings)?);
+            let link = unconfirmed.await.map_err(refusal)?;
             Ok(link.map(|link| offer(link, &settings)))
         })
     }

@@ -26,7 +26,7 @@ fn sent_as(types: &[&'static str], by: &'static str) -> Result<(), ApiError> {
     for (name, value) in types.chain(by) {
         headers.append(name, value);
     }
-    check_type(&headers, is_program(&headers))
+    check_type(&headers, is_program)
 }
 
 fn charge(memory: &Arc<Memory>) -> RequestCharge {

@@ -9,7 +9,7 @@ use crate::{
     claims::{check_times, date, name, text, texts},
     json::{self, Object},
     jws::{DeclaredType, Jws},
-    refusal::Invalid,
+    refusal::InvalidToken,
     view,
 };
 
@@ -24,7 +24,7 @@ const MAX_AGE: Duration = Duration::from_mins(10);
 const EMAIL: &str = "email";
 
 /// Conditions for an ID token.
-pub(super) struct Expected<'e> {
+pub(super) struct ExpectedClaims<'e> {
     pub(super) issuer: &'e str,
     pub(super) client_id: &'e str,
     pub(super) nonce: &'e str,
@@ -42,16 +42,16 @@ pub struct IdClaims {
 /// Checks the claims of an ID token with a valid signature.
 pub(super) fn check(
     jws: &Jws<'_>,
-    expected: &Expected<'_>,
+    expected: &ExpectedClaims<'_>,
     now: SystemTime,
 ) -> Result<IdClaims, LoginError> {
     if jws.header.declared == DeclaredType::AccessToken {
         return Err(LoginError::OtherType);
     }
-    let claims = json::object(&jws.payload, MAX_CLAIMS_MEMORY).ok_or(Invalid::Malformed)?;
-    let issuer = text(&claims, "iss")?.ok_or(Invalid::Claim("iss"))?;
+    let claims = json::object(&jws.payload, MAX_CLAIMS_MEMORY).ok_or(InvalidToken::Malformed)?;
+    let issuer = text(&claims, "iss")?.ok_or(InvalidToken::Claim("iss"))?;
     if issuer != expected.issuer {
-        return Err(Invalid::Issuer.into());
+        return Err(InvalidToken::Issuer.into());
     }
     check_audience(&claims, expected.client_id)?;
     check_times(&claims, expected.clock_skew, now)?;
@@ -64,15 +64,15 @@ pub(super) fn check(
     if claims.contains_key("events") {
         return Err(LoginError::OtherType);
     }
-    let subject = name(&claims, "sub")?.ok_or(Invalid::Claim("sub"))?;
+    let subject = name(&claims, "sub")?.ok_or(InvalidToken::Claim("sub"))?;
     Ok(IdClaims { subject, issuer: issuer.to_owned(), claims })
 }
 
 /// Checks that the token is for this client, and that no other one has asked for it.
 fn check_audience(claims: &Object, client_id: &str) -> Result<(), LoginError> {
-    let audiences = texts(claims, "aud")?.ok_or(Invalid::Claim("aud"))?;
+    let audiences = texts(claims, "aud")?.ok_or(InvalidToken::Claim("aud"))?;
     if !audiences.contains(&client_id) {
-        return Err(Invalid::Audience.into());
+        return Err(InvalidToken::Audience.into());
     }
     match text(claims, "azp")? {
         Some(party) if party == client_id => Ok(()),

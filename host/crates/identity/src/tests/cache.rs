@@ -24,7 +24,7 @@ async fn nothing_is_fetched_before_the_first_token_that_could_be_valid() {
     let signer = Signer::es256("a");
     let gate = Gate::new(&[signer.jwk()]).await;
     for odd in ["", "x", "a.b.c"] {
-        assert_eq!(gate.invalid(odd).await, Invalid::Malformed);
+        assert_eq!(gate.invalid(odd).await, InvalidToken::Malformed);
     }
     assert_eq!(gate.issuer.fetches(), 0);
     assert!(gate.verify(&signer.token(&claims())).await.is_ok());
@@ -130,7 +130,7 @@ async fn a_new_key_works_at_once_and_a_removed_key_stops_with_the_next_fetch() {
     pass(LIFETIME).await;
     assert!(gate.verify(&new_token).await.is_ok());
     // Although its signature was verified before.
-    assert_eq!(gate.invalid(&old_token).await, Invalid::Key);
+    assert_eq!(gate.invalid(&old_token).await, InvalidToken::Key);
 }
 
 #[tokio::test]
@@ -141,10 +141,10 @@ async fn a_key_without_a_kid_is_replaced_as_well() {
     assert!(gate.verify(&nameless_token(&old)).await.is_ok());
     gate.issuer.set("/keys", Page::keys(&[nameless(&new)]));
     // Too early for another fetch.
-    assert_eq!(gate.invalid(&nameless_token(&new)).await, Invalid::Signature);
+    assert_eq!(gate.invalid(&nameless_token(&new)).await, InvalidToken::Signature);
     pass(PAUSE).await;
     assert!(gate.verify(&nameless_token(&new)).await.is_ok());
-    assert_eq!(gate.invalid(&nameless_token(&old)).await, Invalid::Signature);
+    assert_eq!(gate.invalid(&nameless_token(&old)).await, InvalidToken::Signature);
     assert_eq!(gate.issuer.fetches(), 2);
 }
 
@@ -166,14 +166,14 @@ async fn unknown_kids_cause_one_fetch_in_30_seconds() {
         for number in 0..200 {
             let stranger = json!({ "kid": format!("{round}-{number}") });
             let token = signer.token_with(stranger, &claims());
-            assert_eq!(gate.invalid(&token).await, Invalid::Key);
+            assert_eq!(gate.invalid(&token).await, InvalidToken::Key);
             assert!(gate.verify(&good).await.is_ok());
         }
         assert_eq!(gate.issuer.fetches(), round);
         pass(PAUSE.saturating_sub(MARGIN)).await;
         assert_eq!(
             gate.invalid(&signer.token_with(json!({ "kid": "x" }), &claims())).await,
-            Invalid::Key
+            InvalidToken::Key
         );
         assert_eq!(gate.issuer.fetches(), round);
         pass(MARGIN).await;
@@ -184,7 +184,7 @@ async fn unknown_kids_cause_one_fetch_in_30_seconds() {
         async move { gate.verify(&token).await }
     });
     let outcomes = futures_util::future::join_all(all).await;
-    assert!(outcomes.iter().all(|outcome| *outcome == Err(Invalid::Key.into())));
+    assert!(outcomes.iter().all(|outcome| *outcome == Err(InvalidToken::Key.into())));
     assert_eq!(gate.issuer.fetches(), 4);
 }
 
@@ -205,7 +205,7 @@ async fn a_known_key_does_not_wait_for_the_fetch_of_an_unknown_one() {
     assert!(gate.verify(&good).await.is_ok());
     assert!(!waiting.is_finished());
     pass(TIMEOUT).await;
-    assert_eq!(waiting.await.expect("no panic"), Err(Invalid::Key.into()));
+    assert_eq!(waiting.await.expect("no panic"), Err(InvalidToken::Key.into()));
 }
 
 #[tokio::test]
@@ -215,9 +215,9 @@ async fn a_wrong_signature_or_claim_of_a_known_key_causes_no_fetch() {
     let gate = Gate::new(&[signer.jwk()]).await;
     assert!(gate.verify(&signer.token(&claims())).await.is_ok());
     pass(PAUSE).await;
-    assert_eq!(gate.invalid(&thief.token(&claims())).await, Invalid::Signature);
+    assert_eq!(gate.invalid(&thief.token(&claims())).await, InvalidToken::Signature);
     let foreign = signer.token(&claims_with(json!({ "aud": "x" })));
-    assert_eq!(gate.invalid(&foreign).await, Invalid::Audience);
+    assert_eq!(gate.invalid(&foreign).await, InvalidToken::Audience);
     assert_eq!(gate.issuer.fetches(), 1);
 }
 
@@ -273,10 +273,10 @@ async fn a_removed_key_does_not_profit_from_an_outage_long_ago() {
     assert!(gate.verify(&old.token(&claims())).await.is_ok());
     pass(PAUSE).await;
     gate.issuer.set("/keys", Page::status("503 Service Unavailable"));
-    assert_eq!(gate.invalid(&new.token(&claims())).await, Invalid::Key);
+    assert_eq!(gate.invalid(&new.token(&claims())).await, InvalidToken::Key);
     gate.issuer.set("/keys", Page::keys(&[new.jwk()]));
     pass(LIFETIME).await;
-    assert_eq!(gate.invalid(&old.token(&claims())).await, Invalid::Key);
+    assert_eq!(gate.invalid(&old.token(&claims())).await, InvalidToken::Key);
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ async fn outcome(
     gate.verify(&signer.token(&claims_with(changes))).await
 }
 
-fn invalid<T>(invalid: Invalid) -> Result<T, TokenRefusal> {
+fn invalid<T>(invalid: InvalidToken) -> Result<T, TokenRefusal> {
     Err(TokenRefusal::Invalid(invalid))
 }
 
@@ -37,11 +37,14 @@ async fn the_issuer_is_the_configured_one_to_the_byte() {
         "https://idp.example.co",
         "",
     ] {
-        assert_eq!(outcome(&both, json!({ "iss": other })).await, invalid(Invalid::Issuer));
+        assert_eq!(outcome(&both, json!({ "iss": other })).await, invalid(InvalidToken::Issuer));
     }
-    assert_eq!(outcome(&both, json!({ "iss": null })).await, invalid(Invalid::Claim("iss")));
+    assert_eq!(outcome(&both, json!({ "iss": null })).await, invalid(InvalidToken::Claim("iss")));
     for odd in [json!([ISSUER]), json!(1), json!({ "iss": ISSUER })] {
-        assert_eq!(outcome(&both, json!({ "iss": odd })).await, invalid(Invalid::Claim("iss")));
+        assert_eq!(
+            outcome(&both, json!({ "iss": odd })).await,
+            invalid(InvalidToken::Claim("iss"))
+        );
     }
 }
 
@@ -62,13 +65,13 @@ async fn the_audience_contains_this_gateway() {
         json!(["https://other.example"]),
     ] {
         let refused = outcome(&both, json!({ "aud": aud.clone() })).await;
-        assert_eq!(refused, invalid(Invalid::Audience), "{aud}");
+        assert_eq!(refused, invalid(InvalidToken::Audience), "{aud}");
     }
     for aud in
         [json!(null), json!(1), json!([RESOURCE, 1]), json!([[RESOURCE]]), json!({ RESOURCE: 1 })]
     {
         let refused = outcome(&both, json!({ "aud": aud.clone() })).await;
-        assert_eq!(refused, invalid(Invalid::Claim("aud")), "{aud}");
+        assert_eq!(refused, invalid(InvalidToken::Claim("aud")), "{aud}");
     }
 }
 
@@ -84,7 +87,7 @@ async fn a_token_for_a_part_is_good_at_this_part_alone() {
     assert!(gate.verifier.verify_at(&token, Some(&docs), now).await.is_ok());
     for other in [None, Some(&doc), Some(&upper)] {
         let refused = gate.verifier.verify_at(&token, other, now).await;
-        assert_eq!(refused, invalid(Invalid::Audience), "{other:?}");
+        assert_eq!(refused, invalid(InvalidToken::Audience), "{other:?}");
     }
     // One for the whole gateway is good at its parts.
     let whole = signer.token(&self::claims());
@@ -101,7 +104,7 @@ async fn configured_audiences_replace_the_resource() {
         assert!(outcome(&both, json!({ "aud": aud })).await.is_ok());
     }
     for aud in [RESOURCE, "api://airlock/", "7D1F"] {
-        assert_eq!(outcome(&both, json!({ "aud": aud })).await, invalid(Invalid::Audience));
+        assert_eq!(outcome(&both, json!({ "aud": aud })).await, invalid(InvalidToken::Audience));
     }
 }
 
@@ -113,8 +116,8 @@ async fn a_token_expires_to_the_second_with_the_skew_of_a_minute() {
     assert!(gate.verify_at(&token, exp).await.is_ok());
     assert!(gate.verify_at(&token, exp + 59).await.is_ok());
     // The signature is remembered; the expiry is still checked.
-    assert_eq!(gate.verify_at(&token, exp + 60).await, invalid(Invalid::Expired));
-    assert_eq!(gate.verify_at(&token, exp + 61).await, invalid(Invalid::Expired));
+    assert_eq!(gate.verify_at(&token, exp + 60).await, invalid(InvalidToken::Expired));
+    assert_eq!(gate.verify_at(&token, exp + 61).await, invalid(InvalidToken::Expired));
 }
 
 #[tokio::test]
@@ -122,7 +125,7 @@ async fn without_skew_a_token_expires_at_its_time() {
     let (gate, signer) = gate_with(|settings| settings.clock_skew = Duration::ZERO).await;
     let token = signer.token(&claims());
     assert!(gate.verify_at(&token, NOW + 599).await.is_ok());
-    assert_eq!(gate.verify_at(&token, NOW + 600).await, invalid(Invalid::Expired));
+    assert_eq!(gate.verify_at(&token, NOW + 600).await, invalid(InvalidToken::Expired));
 }
 
 #[tokio::test]
@@ -134,7 +137,7 @@ async fn a_token_is_not_used_before_its_time() {
             if accepted {
                 assert!(refused.is_ok(), "{name} {offset}: {refused:?}");
             } else {
-                assert_eq!(refused, invalid(Invalid::Early), "{name} {offset}");
+                assert_eq!(refused, invalid(InvalidToken::Early), "{name} {offset}");
             }
         }
         assert!(outcome(&both, json!({ name: null })).await.is_ok());
@@ -158,14 +161,14 @@ async fn a_date_of_the_wrong_type_is_never_the_same_as_no_date() {
             json!(-1e300),
         ] {
             let refused = outcome(&both, json!({ name: odd.clone() })).await;
-            assert_eq!(refused, invalid(Invalid::Claim(name)), "{name} {odd}");
+            assert_eq!(refused, invalid(InvalidToken::Claim(name)), "{name} {odd}");
         }
         let null = claims_with(json!({ name: null })).to_string();
         let null = format!(r#"{{"{name}":null,{}"#, &null[1..]);
         let token = both.1.sign(&both.1.header().to_string(), &null);
-        assert_eq!(both.0.verify(&token).await, invalid(Invalid::Claim(name)));
+        assert_eq!(both.0.verify(&token).await, invalid(InvalidToken::Claim(name)));
     }
-    assert_eq!(outcome(&both, json!({ "exp": null })).await, invalid(Invalid::Claim("exp")));
+    assert_eq!(outcome(&both, json!({ "exp": null })).await, invalid(InvalidToken::Claim("exp")));
 }
 
 #[tokio::test]
@@ -178,9 +181,9 @@ async fn dates_may_have_fractions_and_may_be_far_away() {
         assert!(outcome(&both, json!({ "exp": exp })).await.is_ok());
     }
     let exp = json!({ "exp": 253_402_300_800_u64 });
-    assert_eq!(outcome(&both, exp).await, invalid(Invalid::Claim("exp")));
+    assert_eq!(outcome(&both, exp).await, invalid(InvalidToken::Claim("exp")));
     for exp in [json!(0), json!(-1), json!(-0.5)] {
-        assert_eq!(outcome(&both, json!({ "exp": exp })).await, invalid(Invalid::Expired));
+        assert_eq!(outcome(&both, json!({ "exp": exp })).await, invalid(InvalidToken::Expired));
     }
     assert!(outcome(&both, json!({ "nbf": -5, "iat": 0 })).await.is_ok());
 }
@@ -203,7 +206,7 @@ async fn the_subject_is_required_and_has_at_most_255_bytes() {
         json!(["ann"]),
     ] {
         let refused = outcome(&both, json!({ "sub": odd.clone() })).await;
-        assert_eq!(refused, invalid(Invalid::Claim("sub")), "{odd}");
+        assert_eq!(refused, invalid(InvalidToken::Claim("sub")), "{odd}");
     }
 }
 
@@ -221,9 +224,9 @@ async fn the_client_is_client_id_or_else_azp() {
     }
     for odd in [json!(""), json!("x".repeat(256)), json!(1)] {
         let refused = outcome(&both, json!({ "client_id": odd.clone(), "azp": "two" })).await;
-        assert_eq!(refused, invalid(Invalid::Claim("client_id")));
+        assert_eq!(refused, invalid(InvalidToken::Claim("client_id")));
         let refused = outcome(&both, json!({ "client_id": null, "azp": odd })).await;
-        assert_eq!(refused, invalid(Invalid::Claim("azp")));
+        assert_eq!(refused, invalid(InvalidToken::Claim("azp")));
     }
 }
 
@@ -233,11 +236,11 @@ async fn an_id_token_is_refused_even_if_its_audience_is_this_gateway() {
     for typ in [json!("JWT"), json!(null)] {
         for name in ["nonce", "at_hash", "c_hash", "s_hash", "events"] {
             let token = token_of_type(&signer, &typ, json!({ name: "x" }));
-            assert_eq!(gate.invalid(&token).await, Invalid::Type, "{typ} {name}");
+            assert_eq!(gate.invalid(&token).await, InvalidToken::Type, "{typ} {name}");
         }
         for kind in ["ID", "Refresh", "Offline", "Logout", ""] {
             let token = token_of_type(&signer, &typ, json!({ "typ": kind }));
-            assert_eq!(gate.invalid(&token).await, Invalid::Type, "{typ} {kind}");
+            assert_eq!(gate.invalid(&token).await, InvalidToken::Type, "{typ} {kind}");
         }
         for kind in ["Bearer", "bearer"] {
             assert!(
@@ -245,7 +248,7 @@ async fn an_id_token_is_refused_even_if_its_audience_is_this_gateway() {
             );
         }
         let odd = token_of_type(&signer, &typ, json!({ "typ": 1 }));
-        assert_eq!(gate.invalid(&odd).await, Invalid::Claim("typ"));
+        assert_eq!(gate.invalid(&odd).await, InvalidToken::Claim("typ"));
     }
     // The type in the header is certain.
     assert!(
@@ -263,7 +266,7 @@ fn token_of_type(signer: &Signer, typ: &Value, changes: Value) -> String {
 async fn a_token_that_is_bound_to_a_key_is_refused() {
     let both = gate_and_signer().await;
     for cnf in [json!({ "jkt": "x" }), json!({ "x5t#S256": "x" }), json!({}), json!("x")] {
-        assert_eq!(outcome(&both, json!({ "cnf": cnf })).await, invalid(Invalid::Bound));
+        assert_eq!(outcome(&both, json!({ "cnf": cnf })).await, invalid(InvalidToken::Bound));
     }
 }
 
@@ -296,7 +299,7 @@ async fn all_required_scopes_are_needed() {
     }
     for odd in [json!(1), json!([1]), json!({ "tools:read": true })] {
         let refused = outcome(&both, json!({ "scope": odd })).await;
-        assert_eq!(refused, invalid(Invalid::Claim("scope")));
+        assert_eq!(refused, invalid(InvalidToken::Claim("scope")));
     }
 }
 

@@ -150,10 +150,10 @@ async fn of_two_keys_with_one_kid_none_is_used() {
     let two = Signer::es256("a");
     let gate = Gate::new(&[one.jwk(), two.jwk()]).await;
     for signer in [&one, &two] {
-        assert_eq!(gate.invalid(&signer.token(&claims())).await, Invalid::Key);
+        assert_eq!(gate.invalid(&signer.token(&claims())).await, InvalidToken::Key);
     }
     let gate = Gate::new(&[one.jwk(), one.jwk()]).await;
-    assert_eq!(gate.invalid(&one.token(&claims())).await, Invalid::Key);
+    assert_eq!(gate.invalid(&one.token(&claims())).await, InvalidToken::Key);
     // RFC 7517, section 4.5: keys of different types may share a name.
     let ed = Signer::ed25519("a");
     let gate = Gate::new(&[one.jwk(), ed.jwk()]).await;
@@ -268,7 +268,7 @@ async fn a_point_off_the_curve_verifies_nothing() {
     for point in [[0; 32], [1; 32], [255; 32]] {
         let jwk = signer.jwk_with(json!({ "x": encode(point), "y": encode(point) }));
         let gate = Gate::new(&[jwk]).await;
-        assert_eq!(gate.invalid(&signer.token(&claims())).await, Invalid::Signature);
+        assert_eq!(gate.invalid(&signer.token(&claims())).await, InvalidToken::Signature);
     }
 }
 
@@ -277,6 +277,6 @@ async fn an_issuer_without_usable_keys_is_believed() {
     let signer = Signer::es256("a");
     for keys in [vec![], vec![json!({ "kty": "oct", "kid": "a", "k": "AA" })]] {
         let gate = Gate::new(&keys).await;
-        assert_eq!(gate.invalid(&signer.token(&claims())).await, Invalid::Key);
+        assert_eq!(gate.invalid(&signer.token(&claims())).await, InvalidToken::Key);
     }
 }

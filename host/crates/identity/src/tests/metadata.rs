@@ -104,7 +104,7 @@ fn a_challenge_is_sent_if_another_token_would_help() {
     );
     assert_eq!(challenge(&verifier, None).as_deref(), Some(start));
     for refusal in [
-        TokenRefusal::Invalid(Invalid::Expired),
+        TokenRefusal::Invalid(InvalidToken::Expired),
         TokenRefusal::Scope { required: vec!["x".to_owned()] },
     ] {
         assert!(challenge(&verifier, Some(&refusal)).is_some_and(|value| value.starts_with(start)));

@@ -35,7 +35,7 @@ async fn tokens_of_another_implementation_verify_with_each_algorithm() {
     }
     // P-521 and secp256k1: good signatures with algorithms that are not accepted.
     for algorithm in ["ES512", "ES256K"] {
-        assert_eq!(gate.invalid(text(&other["tokens"][algorithm])).await, Invalid::Algorithm);
+        assert_eq!(gate.invalid(text(&other["tokens"][algorithm])).await, InvalidToken::Algorithm);
     }
 }
 
@@ -45,7 +45,7 @@ async fn an_rsa_key_of_less_than_2048_bits_is_not_used() {
     for bits in ["1024", "2047"] {
         let gate = gate_of_other(&format!("rsa-{bits}")).await;
         let token = text(&other["tokens"][format!("RS256 with {bits} bits")]);
-        assert_eq!(gate.invalid(token).await, Invalid::Key, "{bits}");
+        assert_eq!(gate.invalid(token).await, InvalidToken::Key, "{bits}");
     }
 }
 
@@ -59,7 +59,7 @@ async fn each_curve_verifies_its_own_signatures_only() {
             if std::ptr::eq(signer, other) {
                 assert!(outcome.is_ok(), "{outcome:?}");
             } else {
-                assert_eq!(outcome, Err(Invalid::Key.into()));
+                assert_eq!(outcome, Err(InvalidToken::Key.into()));
             }
         }
     }
@@ -80,13 +80,13 @@ async fn a_signature_of_another_key_is_refused() {
     let signer = Signer::es256("a");
     let thief = Signer::es256("a");
     let gate = Gate::new(&[signer.jwk()]).await;
-    assert_eq!(gate.invalid(&thief.token(&claims())).await, Invalid::Signature);
+    assert_eq!(gate.invalid(&thief.token(&claims())).await, InvalidToken::Signature);
     // The signature of another token of the same key.
     let one = signer.token(&claims());
     let two = signer.token(&claims_with(json!({ "groups": ["admins"] })));
     let (content, _) = two.rsplit_once('.').expect("a signature");
     let (_, signature) = one.rsplit_once('.').expect("a signature");
-    assert_eq!(gate.invalid(&format!("{content}.{signature}")).await, Invalid::Signature);
+    assert_eq!(gate.invalid(&format!("{content}.{signature}")).await, InvalidToken::Signature);
 }
 
 #[tokio::test]
@@ -97,7 +97,7 @@ async fn a_signature_in_another_form_is_refused() {
     let (content, _) = token.rsplit_once('.').expect("a signature");
     for signature in [vec![], vec![0; 1], vec![0; 63], vec![0; 64], vec![0; 65], vec![255; 64]] {
         let token = format!("{content}.{}", encode(signature));
-        assert_eq!(gate.invalid(&token).await, Invalid::Signature);
+        assert_eq!(gate.invalid(&token).await, InvalidToken::Signature);
     }
 }
 
@@ -110,15 +110,19 @@ async fn none_and_symmetric_algorithms_are_refused() {
         "RS1", "RSA-OAEP", "dir",
     ] {
         let token = signer.token_with(json!({ "alg": algorithm }), &claims());
-        assert_eq!(gate.invalid(&token).await, Invalid::Algorithm, "{algorithm}");
+        assert_eq!(gate.invalid(&token).await, InvalidToken::Algorithm, "{algorithm}");
         let (content, _) = token.rsplit_once('.').expect("a signature");
-        assert_eq!(gate.invalid(&format!("{content}.")).await, Invalid::Algorithm, "{algorithm}");
+        assert_eq!(
+            gate.invalid(&format!("{content}.")).await,
+            InvalidToken::Algorithm,
+            "{algorithm}"
+        );
     }
     let without = signer.token_with(json!({ "alg": null }), &claims());
-    assert_eq!(gate.invalid(&without).await, Invalid::Algorithm);
+    assert_eq!(gate.invalid(&without).await, InvalidToken::Algorithm);
     for odd in [json!(7), json!(["ES256"]), json!({ "alg": "ES256" }), json!(true)] {
         let token = signer.token_with(json!({ "alg": odd }), &claims());
-        assert_eq!(gate.invalid(&token).await, Invalid::Malformed);
+        assert_eq!(gate.invalid(&token).await, InvalidToken::Malformed);
     }
 }
 
@@ -133,12 +137,12 @@ async fn a_public_key_is_not_a_secret_for_hmac() {
         let signed = format!("{}.{}", encode(header), encode(claims().to_string()));
         let key = hmac::Key::new(hmac::HMAC_SHA256, secret);
         let signature = encode(hmac::sign(&key, signed.as_bytes()));
-        assert_eq!(gate.invalid(&format!("{signed}.{signature}")).await, Invalid::Algorithm);
+        assert_eq!(gate.invalid(&format!("{signed}.{signature}")).await, InvalidToken::Algorithm);
         // The same under the name of the key's own algorithm.
         let header = json!({ "alg": "RS256", "kid": "rsa", "typ": "at+jwt" }).to_string();
         let signed = format!("{}.{}", encode(header), encode(claims().to_string()));
         let signature = encode(hmac::sign(&key, signed.as_bytes()));
-        assert_eq!(gate.invalid(&format!("{signed}.{signature}")).await, Invalid::Signature);
+        assert_eq!(gate.invalid(&format!("{signed}.{signature}")).await, InvalidToken::Signature);
     }
 }
 
@@ -150,7 +154,7 @@ async fn an_algorithm_of_the_same_key_type_does_not_verify_the_signature_of_anot
     let (_, rest) = token.split_once('.').expect("a header");
     for algorithm in ["RS384", "RS512", "PS256", "PS384", "PS512"] {
         let header = encode(json!({ "alg": algorithm, "kid": "rsa" }).to_string());
-        assert_eq!(gate.invalid(&format!("{header}.{rest}")).await, Invalid::Signature);
+        assert_eq!(gate.invalid(&format!("{header}.{rest}")).await, InvalidToken::Signature);
     }
 }
 
@@ -162,7 +166,7 @@ async fn the_algorithm_of_a_key_is_the_only_one_that_it_verifies() {
     let gate = Gate::new(&[jwk]).await;
     assert!(gate.verify(text(&other["tokens"]["PS256"])).await.is_ok());
     for algorithm in ["RS256", "RS384", "RS512", "PS384", "PS512"] {
-        assert_eq!(gate.invalid(text(&other["tokens"][algorithm])).await, Invalid::Key);
+        assert_eq!(gate.invalid(text(&other["tokens"][algorithm])).await, InvalidToken::Key);
     }
 }
 
@@ -178,11 +182,11 @@ async fn a_token_without_a_kid_needs_exactly_one_key_that_fits() {
     let gate = Gate::new(&[one.jwk_with(json!({ "kid": null }))]).await;
     assert!(gate.verify(&token).await.is_ok());
     let gate = Gate::new(&[one.jwk(), two.jwk()]).await;
-    assert_eq!(gate.invalid(&token).await, Invalid::Key);
+    assert_eq!(gate.invalid(&token).await, InvalidToken::Key);
     let gate = Gate::new(&[ed.jwk()]).await;
-    assert_eq!(gate.invalid(&token).await, Invalid::Key);
+    assert_eq!(gate.invalid(&token).await, InvalidToken::Key);
     let gate = Gate::new(&[two.jwk()]).await;
-    assert_eq!(gate.invalid(&token).await, Invalid::Signature);
+    assert_eq!(gate.invalid(&token).await, InvalidToken::Signature);
 }
 
 #[tokio::test]
@@ -207,17 +211,17 @@ async fn a_kid_names_one_key_to_the_byte() {
         "\u{430}",
     ] {
         let token = one.token_with(json!({ "kid": kid }), &claims());
-        assert_eq!(gate.invalid(&token).await, Invalid::Key, "{kid}");
+        assert_eq!(gate.invalid(&token).await, InvalidToken::Key, "{kid}");
     }
     for kid in [json!(7), json!(["a"]), json!({ "a": 1 }), json!(false)] {
         let token = one.token_with(json!({ "kid": kid }), &claims());
-        assert_eq!(gate.invalid(&token).await, Invalid::Malformed);
+        assert_eq!(gate.invalid(&token).await, InvalidToken::Malformed);
     }
     let null = r#"{"alg":"ES256","kid":null}"#;
-    assert_eq!(gate.invalid(&one.sign(null, &claims().to_string())).await, Invalid::Malformed);
+    assert_eq!(gate.invalid(&one.sign(null, &claims().to_string())).await, InvalidToken::Malformed);
     // A key without a name has no name to match.
     let gate = Gate::new(&[one.jwk_with(json!({ "kid": null }))]).await;
-    assert_eq!(gate.invalid(&one.token(&claims())).await, Invalid::Key);
+    assert_eq!(gate.invalid(&one.token(&claims())).await, InvalidToken::Key);
 }
 
 #[tokio::test]
@@ -232,10 +236,13 @@ async fn keys_in_a_header_are_ignored() {
         "x5u": elsewhere.url("/keys"),
         "x5c": ["MIIB"],
     });
-    assert_eq!(gate.invalid(&thief.token_with(sources.clone(), &claims())).await, Invalid::Key);
+    assert_eq!(
+        gate.invalid(&thief.token_with(sources.clone(), &claims())).await,
+        InvalidToken::Key
+    );
     let mut named = sources.clone();
     named["kid"] = json!("a");
-    assert_eq!(gate.invalid(&thief.token_with(named, &claims())).await, Invalid::Signature);
+    assert_eq!(gate.invalid(&thief.token_with(named, &claims())).await, InvalidToken::Signature);
     assert!(gate.verify(&signer.token_with(sources, &claims())).await.is_ok());
     assert_eq!(elsewhere.fetches(), 0);
 }
@@ -246,10 +253,13 @@ async fn critical_extensions_are_refused() {
     let gate = Gate::new(&[signer.jwk()]).await;
     for crit in [json!(["exp"]), json!(["b64"]), json!([]), json!("b64"), json!(1)] {
         let token = signer.token_with(json!({ "crit": crit, "b64": false }), &claims());
-        assert_eq!(gate.invalid(&token).await, Invalid::Critical);
+        assert_eq!(gate.invalid(&token).await, InvalidToken::Critical);
     }
     let null = r#"{"alg":"ES256","kid":"a","crit":null}"#;
-    assert_eq!(gate.invalid(&signer.sign(null, &claims().to_string())).await, Invalid::Critical);
+    assert_eq!(
+        gate.invalid(&signer.sign(null, &claims().to_string())).await,
+        InvalidToken::Critical
+    );
 }
 
 #[tokio::test]
@@ -276,7 +286,7 @@ async fn the_type_is_that_of_an_access_token_or_of_any_token() {
         "text/at+jwt",
     ] {
         let token = signer.token_with(json!({ "typ": typ }), &claims());
-        assert_eq!(gate.invalid(&token).await, Invalid::Type, "{typ}");
+        assert_eq!(gate.invalid(&token).await, InvalidToken::Type, "{typ}");
     }
 }
 
@@ -314,10 +324,10 @@ async fn a_token_in_another_form_than_the_compact_one_is_refused() {
         format!(".{payload}.{signature}"),
         json_form,
     ] {
-        assert_eq!(gate.invalid(&odd).await, Invalid::Malformed, "{odd}");
+        assert_eq!(gate.invalid(&odd).await, InvalidToken::Malformed, "{odd}");
     }
     // A detached payload.
-    assert_eq!(gate.invalid(&format!("{header}..{signature}")).await, Invalid::Signature);
+    assert_eq!(gate.invalid(&format!("{header}..{signature}")).await, InvalidToken::Signature);
 }
 
 #[tokio::test]
@@ -346,14 +356,14 @@ async fn json_that_is_not_an_object_or_has_a_member_twice_is_refused() {
         (format!("{}{}", "[".repeat(5000), header), claims.clone()),
         (header.clone(), format!(r#"{{"x":{}"#, "[".repeat(5000))),
     ] {
-        assert_eq!(gate.invalid(&signer.sign(&header, &claims)).await, Invalid::Malformed);
+        assert_eq!(gate.invalid(&signer.sign(&header, &claims)).await, InvalidToken::Malformed);
     }
     // Bytes that are not UTF-8.
     let payload = encode(b"{\"sub\":\"\xff\"}");
     let token = format!("{}.{payload}.AA", encode(&header));
-    assert_eq!(gate.invalid(&token).await, Invalid::Signature);
+    assert_eq!(gate.invalid(&token).await, InvalidToken::Signature);
     let token = format!("{}.{payload}.AA", encode(b"{\"alg\":\"ES256\",\"x\":\"\xff\"}"));
-    assert_eq!(gate.invalid(&token).await, Invalid::Malformed);
+    assert_eq!(gate.invalid(&token).await, InvalidToken::Malformed);
 }
 
 fn with_member(text: &str, member: &str) -> String {
@@ -365,7 +375,7 @@ async fn a_header_that_takes_much_memory_is_refused_before_its_signature_is_chec
     let signer = Signer::es256("a");
     let gate = Gate::new(&[signer.jwk()]).await;
     let many = format!(r#"{{"alg":"ES256","kid":"a","x":[{}{{}}]}}"#, "{},".repeat(1500));
-    assert_eq!(gate.invalid(&signer.sign(&many, "{}")).await, Invalid::Malformed);
+    assert_eq!(gate.invalid(&signer.sign(&many, "{}")).await, InvalidToken::Malformed);
 }
 
 #[tokio::test]
@@ -381,8 +391,8 @@ async fn a_token_may_have_8192_bytes_and_no_more() {
     let too_long = format!("{}x", padded_token(&signer, padding));
     assert_eq!(fits.len(), MAX_TOKEN_BYTES);
     assert!(gate.verify(&fits).await.is_ok());
-    assert_eq!(gate.invalid(&too_long).await, Invalid::TooLong);
-    assert_eq!(gate.invalid(&"x".repeat(100 * 1024 * 1024)).await, Invalid::TooLong);
+    assert_eq!(gate.invalid(&too_long).await, InvalidToken::TooLong);
+    assert_eq!(gate.invalid(&"x".repeat(100 * 1024 * 1024)).await, InvalidToken::TooLong);
 }
 
 fn padded_token(signer: &Signer, padding: usize) -> String {

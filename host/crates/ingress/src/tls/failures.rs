@@ -14,10 +14,10 @@ const WARNING_PERIOD: Duration = Duration::from_mins(1);
 
 /// Counter of handshakes that fail.
 #[derive(Debug, Default)]
-pub(crate) struct FailedHandshakes(Mutex<Counter>);
+pub(crate) struct FailedHandshakes(Mutex<FailureCounter>);
 
 #[derive(Debug, Default)]
-struct Counter {
+struct FailureCounter {
     warned: Option<Instant>,
     /// Number since the last warning.
     failed: u64,
@@ -37,7 +37,7 @@ impl FailedHandshakes {
     }
 }
 
-impl Counter {
+impl FailureCounter {
     /// Counts a handshake. Returns the number since the last warning if the next one is due.
     fn count(&mut self, now: Instant) -> Option<u64> {
         self.failed += 1;
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn one_warning_a_minute_has_the_number_since_the_last_one() {
-        let mut counter = Counter::default();
+        let mut counter = FailureCounter::default();
         let begin = Instant::now();
         assert_eq!(counter.count(begin), Some(1));
         assert_eq!(counter.count(begin), None);

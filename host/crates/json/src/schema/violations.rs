@@ -17,14 +17,14 @@ use airlock_strings::{cut, nearest};
 
 /// The most violations that are listed; the others are counted. A model mends a few at once, and
 /// tries again.
-const MAX_TOLD: usize = 5;
+const MAX_REPORTED: usize = 5;
 /// The longest text of all violations together, in bytes: about 500 tokens. Five of [`MAX_PROBLEM`]
 /// with long places would have three times that, and every failed call adds them to a conversation.
 const MAX_TEXT: usize = 2 << 10;
 /// The longest problem of one violation, in bytes. A list of [`MAX_LISTED`] values of [`MAX_VALUE`]
 /// with a hint fits.
 const MAX_PROBLEM: usize = 480;
-/// The most values or keys in a list. The others are counted.
+/// The most values or keys in a list: a schema may permit thousands. The others are counted.
 const MAX_LISTED: usize = 8;
 /// The longest value in a text, in bytes. Enough to recognize a value that the model itself wrote.
 const MAX_VALUE: usize = 40;
@@ -33,7 +33,7 @@ const MAX_VALUE: usize = 40;
 /// has at most 2 KiB, and values in it are cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violations {
-    told: Vec<Violation>,
+    reported: Vec<Violation>,
     more: usize,
 }
 
@@ -48,12 +48,15 @@ pub struct Violation {
 
 impl Violations {
     /// The first violations, at least one and at most five.
-    pub fn told(&self) -> &[Violation] {
-        &self.told
+    pub fn reported(&self) -> &[Violation] {
+        &self.reported
     }
 
     fn one(problem: impl Into<String>) -> Self {
-        Self { told: vec![Violation { place: String::new(), problem: problem.into() }], more: 0 }
+        Self {
+            reported: vec![Violation { place: String::new(), problem: problem.into() }],
+            more: 0,
+        }
     }
 
     pub(super) fn too_deep() -> Self {
@@ -72,19 +75,19 @@ impl Violations {
 impl fmt::Display for Violations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut left = MAX_TEXT;
-        let mut untold = self.more;
-        for (index, violation) in self.told.iter().enumerate() {
+        let mut unreported = self.more;
+        for (index, violation) in self.reported.iter().enumerate() {
             let text = violation.to_string();
             // 32 bytes for the separator and for the line with the number of further violations.
             let Some(rest) = left.checked_sub(text.len() + 32) else {
-                untold += self.told.len() - index;
+                unreported += self.reported.len() - index;
                 break;
             };
             left = rest;
-            let separator = if self.told.len() + self.more == 1 { "" } else { "\n- " };
+            let separator = if self.reported.len() + self.more == 1 { "" } else { "\n- " };
             write!(f, "{separator}{text}")?;
         }
-        if untold > 0 { write!(f, "\n- and {untold} more") } else { Ok(()) }
+        if unreported > 0 { write!(f, "\n- and {unreported} more") } else { Ok(()) }
     }
 }
 
@@ -107,18 +110,18 @@ pub(super) fn explain<'v>(
     instance: &Value,
 ) -> Violations {
     let explainer = Explainer { document, instance };
-    let mut violations = Violations { told: Vec::new(), more: 0 };
+    let mut violations = Violations { reported: Vec::new(), more: 0 };
     for error in errors {
-        if violations.told.len() < MAX_TOLD {
-            violations.told.extend(explainer.tell(&error));
+        if violations.reported.len() < MAX_REPORTED {
+            violations.reported.extend(explainer.explain(&error));
         } else {
             violations.more += 1;
         }
     }
-    let beyond = violations.told.len().saturating_sub(MAX_TOLD);
-    violations.told.truncate(MAX_TOLD);
+    let beyond = violations.reported.len().saturating_sub(MAX_REPORTED);
+    violations.reported.truncate(MAX_REPORTED);
     violations.more += beyond;
-    if violations.told.is_empty() { Violations::unexplained() } else { violations }
+    if violations.reported.is_empty() { Violations::unexplained() } else { violations }
 }
 
 struct Explainer<'v> {
@@ -127,7 +130,7 @@ struct Explainer<'v> {
 }
 
 impl Explainer<'_> {
-    fn tell(&self, error: &ValidationError<'_>) -> Vec<Violation> {
+    fn explain(&self, error: &ValidationError<'_>) -> Vec<Violation> {
         let place = place::render(error.instance_path().as_str(), self.instance);
         match error.kind() {
             Kind::Required { property } => {
@@ -139,12 +142,13 @@ impl Explainer<'_> {
             }
             Kind::AdditionalProperties { unexpected }
             | Kind::UnevaluatedProperties { unexpected } => {
-                let told = unexpected.iter().take(MAX_TOLD);
-                told.map(|name| Violation {
-                    place: place::member(&place, name),
-                    problem: cut(self.unexpected(error, name), MAX_PROBLEM),
-                })
-                .collect()
+                let reported = unexpected.iter().take(MAX_REPORTED);
+                reported
+                    .map(|name| Violation {
+                        place: place::member(&place, name),
+                        problem: cut(self.unexpected(error, name), MAX_PROBLEM),
+                    })
+                    .collect()
             }
             Kind::PropertyNames { error } => {
                 let place = place::member(&place, error.instance().as_str().unwrap_or_default());
@@ -161,12 +165,13 @@ impl Explainer<'_> {
                 if closed.is_empty() {
                     return one(place, "not allowed here".into());
                 }
-                let told = closed.into_iter().take(MAX_TOLD);
-                told.map(|name| Violation {
-                    place: place::member(&place, name),
-                    problem: "not allowed here, nothing is".into(),
-                })
-                .collect()
+                let reported = closed.into_iter().take(MAX_REPORTED);
+                reported
+                    .map(|name| Violation {
+                        place: place::member(&place, name),
+                        problem: "not allowed here, nothing is".into(),
+                    })
+                    .collect()
             }
             _ => one(place, format!("{}{}", found(error.instance()), expected(error))),
         }
@@ -269,8 +274,8 @@ impl Explainer<'_> {
         let count = forms.len();
         meant
             .iter()
-            .flat_map(|error| self.tell(error))
-            .take(MAX_TOLD)
+            .flat_map(|error| self.explain(error))
+            .take(MAX_REPORTED)
             .map(|Violation { place, problem }| Violation {
                 place,
                 problem: cut(

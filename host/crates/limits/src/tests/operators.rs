@@ -32,6 +32,7 @@ async fn request(limiter: &Limiter) -> bool {
         choices: 1,
         max_output_tokens: None,
         is_streamed: false,
+        tool_tokens: None,
     };
     ModelControl::begin(limiter, request).await.is_ok()
 }

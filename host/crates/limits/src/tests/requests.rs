@@ -55,6 +55,7 @@ async fn begin_of(
         choices: 1,
         max_output_tokens,
         is_streamed: false,
+        tool_tokens: None,
     };
     ModelControl::begin(limiter, request).await
 }

@@ -9,7 +9,7 @@ use std::{
 use airlock_store::limits::{MAX_CHANGED_LIMITS, MAX_CHANGED_RESERVATIONS};
 use tokio::{sync::oneshot, time::Instant};
 
-use super::{Job, TakeReply};
+use super::{StoreJob, TakeReply};
 use crate::{
     batch::{Batch, Settlement, Take},
     live::{LeaseWish, LiveLimit},
@@ -20,16 +20,15 @@ const MAX_TAKES: usize = 256;
 
 /// A batch, and the callers of its takes.
 #[derive(Default)]
-pub(super) struct Work {
+pub(super) struct BatchWork {
     pub(super) batch: Batch,
     pub(super) replies: Vec<oneshot::Sender<TakeReply>>,
 }
 
 /// A batch that is being collected.
 #[derive(Default)]
-pub(super) struct Collected {
-    pub(super) batch: Batch,
-    pub(super) replies: Vec<oneshot::Sender<TakeReply>>,
+pub(super) struct CollectedBatch {
+    pub(super) work: BatchWork,
     pub(super) flushed: Vec<oneshot::Sender<()>>,
     /// Limits whose counts are forgotten after the batch.
     pub(super) removed: BTreeSet<String>,
@@ -40,22 +39,22 @@ pub(super) struct Collected {
     pub(super) wishes: BTreeMap<String, (Arc<LiveLimit>, LeaseWish)>,
 }
 
-impl Collected {
+impl CollectedBatch {
     /// Returns whether one more job with this number of limits can be added.
     pub(super) fn has_room_for(&self, limits: usize) -> bool {
         self.limits.len() + limits <= MAX_CHANGED_LIMITS
             // One less, because the job that begins a batch is added in any case.
-            && self.batch.settlements.len() + 1 < MAX_CHANGED_RESERVATIONS
-            && self.batch.takes.len() < MAX_TAKES
+            && self.work.batch.settlements.len() + 1 < MAX_CHANGED_RESERVATIONS
+            && self.work.batch.takes.len() < MAX_TAKES
     }
 
-    pub(super) fn add(&mut self, job: Job, now: Instant) {
+    pub(super) fn add(&mut self, job: StoreJob, now: Instant) {
         match job {
-            Job::Settle(settlement) => self.settle(settlement),
-            Job::ReturnShares => self.returns_shares = true,
-            Job::Flush(flushed) => self.flushed.push(flushed),
-            Job::Forget(removed) => self.removed.extend(removed),
-            Job::Take { take, reply, place } => {
+            StoreJob::Settle(settlement) => self.settle(settlement),
+            StoreJob::ReturnShares => self.returns_shares = true,
+            StoreJob::Flush(flushed) => self.flushed.push(flushed),
+            StoreJob::Forget(removed) => self.removed.extend(removed),
+            StoreJob::Take { take, reply, place } => {
                 drop(place);
                 self.take(take, reply, now);
             }
@@ -64,7 +63,7 @@ impl Collected {
 
     pub(super) fn settle(&mut self, settlement: Settlement) {
         self.limits.extend(settlement.limits().map(address));
-        self.batch.settlements.push(settlement);
+        self.work.batch.settlements.push(settlement);
     }
 
     fn take(&mut self, take: Take, reply: oneshot::Sender<TakeReply>, now: Instant) {
@@ -75,10 +74,12 @@ impl Collected {
                 self.wishes.insert(id, (demand.limit.clone(), wish));
             }
         }
-        self.batch.takes.push(take);
-        self.replies.push(reply);
+        self.work.batch.takes.push(take);
+        self.work.replies.push(reply);
     }
+}
 
+impl BatchWork {
     /// Leaves out the takes whose callers have left.
     pub(super) fn drop_cancelled(&mut self) {
         let takes = mem::take(&mut self.batch.takes);
@@ -90,9 +91,7 @@ impl Collected {
             }
         }
     }
-}
 
-impl Work {
     /// Divides the work into that which needs one of these limits, and the rest.
     pub(super) fn divide(self, held: &BTreeSet<String>) -> [Self; 2] {
         let Self { batch: Batch { settlements, takes, wishes }, replies } = self;

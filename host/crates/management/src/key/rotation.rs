@@ -14,7 +14,7 @@ use airlock_config::Element;
 use airlock_operator_api::ManagementRefusal;
 use airlock_strings::hex;
 
-/// Longest time that the value before a rotation stays valid.
+/// Longest time that the value before a rotation stays valid (`cooldown`): a value that has leaked ends with it.
 const MAX_COOLDOWN: Duration = Duration::from_hours(24 * 30);
 
 /// Returns the element of a key with a new value. The value before stays valid until `until`; the one

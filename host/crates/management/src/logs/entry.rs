@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::operators::rfc3339;
+use crate::timestamp::rfc3339;
 use airlock_store::call_log::{
     CallContents, CallStatus, LogKind, LogSums, LoggedModelCall, LoggedParty, LoggedToolCall,
 };
@@ -62,6 +62,8 @@ fn tool_members(call: &LoggedToolCall) -> Map<String, Value> {
             ("origin", json!(call.origin)),
             ("decision", json!(call.decision)),
             ("decided_by", json!(call.decided_by)),
+            ("guards", call.guards.as_deref().map_or(Value::Null, parsed)),
+            ("sources", call.sources.as_deref().map_or(Value::Null, parsed)),
             ("run_id", json!(call.run)),
             ("latency", json!(call.duration_us.map(latency))),
             ("cost", json!(call.cost.map(dollars))),
@@ -75,6 +77,11 @@ fn tool_members(call: &LoggedToolCall) -> Map<String, Value> {
         .map(|(name, value)| (name.to_owned(), value)),
     );
     members
+}
+
+/// Returns a value that the row has as JSON text: the decisions of guards, sources, or tokens of tools.
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_default()
 }
 
 /// Describes a call with its contents, and the salts of its digests, if its reader may see them.
@@ -124,6 +131,7 @@ pub(super) fn model_call(call: &LoggedModelCall) -> Value {
             ("latency", json!(call.duration_us.map(latency))),
             ("cost", json!(call.cost.map(dollars))),
             ("token_usage", json!(tokens)),
+            ("tool_tokens", call.tool_tokens.as_deref().map_or(Value::Null, parsed)),
             ("error_details", json!(call.code.as_ref().map(|code| json!({"code": code})))),
         ]
         .map(|(name, value)| (name.to_owned(), value)),

@@ -7,7 +7,7 @@ use super::{
     entry::{average, dollars, latency, success_rate},
     query::{Dimension, LogQuery},
 };
-use crate::{operators::rfc3339, service::Service};
+use crate::{service::Service, timestamp::rfc3339};
 use airlock_operator_api::ManagementRefusal;
 use airlock_store::call_log::{GroupSums, LogFilter, LogGrouping, LogKind, LogProperty, LogSums};
 

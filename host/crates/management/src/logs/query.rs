@@ -15,9 +15,9 @@ use airlock_strings::cut;
 
 /// Rows of a page, unless the query says otherwise.
 const DEFAULT_LIMIT: u32 = 50;
-/// Maximum rows of a page.
+/// Maximum rows of a page (`limit`), which is held in memory.
 const MAX_LIMIT: u32 = 1_000;
-/// Longest value of a parameter, in bytes.
+/// Longest value of a parameter, in bytes: longer ones are cut in the rows, so none could be found.
 const MAX_VALUE_BYTES: usize = 256;
 /// Period of a histogram, unless the query has another.
 const DEFAULT_PERIOD_MS: i64 = 24 * 3_600_000;

@@ -73,6 +73,8 @@ fn contents_and_salts_are_for_who_may_see_them() {
         origin: "model".to_owned(),
         decision: "person".to_owned(),
         decided_by: Some("operator \"ann\"".to_owned()),
+        guards: Some(r#"[{"guard":"g"}]"#.to_owned()),
+        sources: Some(r#"["web"]"#.to_owned()),
         party: LoggedParty::default(),
         parent: None,
         run: None,
@@ -96,6 +98,8 @@ fn contents_and_salts_are_for_who_may_see_them() {
         (&shown["decided_by"], &shown["memory_bytes"]),
         (&json!("operator \"ann\""), &json!(1 << 20))
     );
+    assert_eq!(shown["guards"], json!([{"guard": "g"}]));
+    assert_eq!(shown["sources"], json!(["web"]));
     let hidden = entry::whole_tool_call(&call, None, false);
     assert_eq!(hidden["contents"], "hidden");
     assert!(hidden.get("arguments_salt").is_none() && hidden.get("arguments").is_none());

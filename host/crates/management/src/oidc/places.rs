@@ -11,9 +11,9 @@ use tokio::{
 
 /// Maximum logins of each step that wait for the provider at the same time. It may be slow.
 const MAX_WAITING: usize = 16;
-/// Maximum of them that one peer completes.
+/// Maximum of them that one peer completes, so that no peer takes all places.
 const MAX_WAITING_OF_PEER: usize = 2;
-/// Time that a login waits for its turn.
+/// Time that a login waits for its turn: a browser waits meanwhile, and holds a connection.
 const MAX_WAIT: Duration = Duration::from_secs(2);
 
 /// Places of logins, for each step.

@@ -4,23 +4,24 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::{Map, Value, json};
 
-use super::{Decision, Inspected, MEMBERS, Purpose, changed_meanwhile, plugin};
-use crate::{
-    change::State,
-    record::source,
-    service::{Apply, Service},
+use super::{
+    MEMBERS, changed_meanwhile,
+    decision::Decision,
+    inspected::{Inspected, Purpose},
+    plugin,
 };
+use crate::{change::State, gateway::Apply, record::source, service::Service};
 use airlock_config::{Element, StoredComponents, redacted};
 use airlock_operator_api::ManagementRefusal;
 use airlock_plugin::{RequestSummary, requested_limits};
 use airlock_store::{components::ComponentDigest, entries::EntryKind};
 use airlock_strings::{cut, visible, visible_line};
 
-/// Number of times that the components of a plugin are inspected because others took their places.
+/// Number of times that the components of a plugin are inspected because others took their places: each may take minutes.
 const MAX_ATTEMPTS: usize = 4;
-/// Maximum tools of a component that are shown.
+/// Maximum tools of a component that are shown: its author chooses how many it has.
 const MAX_TOOLS: usize = 500;
-/// Maximum bytes of a description that are shown.
+/// Maximum bytes of a description that are shown: the author of the component chooses it.
 const MAX_DESCRIPTION_BYTES: usize = 4 << 10;
 
 /// Returns a plugin without its components: where it comes from, and its state on this gateway.

@@ -5,7 +5,7 @@ mod engine;
 mod error;
 mod exec;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use airlock_core::{
     secret::Scrubber,
@@ -18,12 +18,6 @@ use crate::{channel::Channel, connector::OpenError};
 
 /// Maximum number of attempts to start a server in a container of the gateway's own.
 const ATTEMPTS: usize = 4;
-/// Time limit for each request to the Docker daemon.
-const TIMEOUT: Duration = Duration::from_secs(10);
-/// Time limit for pulling an image.
-const PULL_TIMEOUT: Duration = Duration::from_mins(10);
-/// Delay between two looks at a process in a container that is to end.
-const POLL: Duration = Duration::from_millis(50);
 
 /// Starts a server in a container, which is created and started if needed. Every request to the
 /// daemon has a time limit. Must be called within a tokio runtime.

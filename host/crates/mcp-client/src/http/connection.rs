@@ -5,14 +5,14 @@ use std::sync::Arc;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
-use super::{Drains, Endpoint, HttpSettings, InvalidSettings};
+use super::{Drains, Endpoint};
 use crate::{
     inbox::Inbox,
     limits::{MAX_HTTP_CONTROL, MAX_REQUESTS_IN_FLIGHT},
-    oauth::Authority,
     transport::{OutgoingKind, ReceiveError, SendError},
 };
 use airlock_core::tool::Cause;
+use airlock_mcp_oauth::{Authority, ExtraHeaders, ServerClient};
 
 /// State that a connection over HTTP has, besides that of its transport.
 pub(crate) struct HttpConnection {
@@ -28,23 +28,23 @@ pub(crate) struct HttpConnection {
 }
 
 impl HttpConnection {
-    /// Creates a connection. Nothing is sent yet. Fails if the URL, a header or a certificate cannot be
-    /// used.
-    pub(crate) fn open(
-        settings: &HttpSettings,
+    /// Creates a connection over this client. Nothing is sent yet.
+    pub(crate) fn new(
+        client: ServerClient,
+        extra: ExtraHeaders,
         inbox: Arc<Inbox>,
         authority: Option<Arc<Authority>>,
-    ) -> Result<Self, InvalidSettings> {
+    ) -> Self {
         let closed = CancellationToken::new();
-        Ok(Self {
-            endpoint: Endpoint::new(settings, authority)?,
+        Self {
+            endpoint: Endpoint::new(client, extra, authority),
             drains: Drains::new(inbox.clone(), closed.clone()),
             inbox,
             expired: CancellationToken::new(),
             closed,
             requests: Semaphore::new(MAX_REQUESTS_IN_FLIGHT),
             control: Semaphore::new(MAX_HTTP_CONTROL),
-        })
+        }
     }
 
     /// Waits for the permit of a message.

@@ -1,24 +1,24 @@
-//! The HTTP client of one server.
+//! Sends the requests to one server with their credentials.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use reqwest::{RequestBuilder, Response, Url, redirect};
+use reqwest::{RequestBuilder, Response, Url};
 
 use super::{
     super::{
-        HttpSettings,
         inbox::Inbox,
-        limits::MAX_REDIRECTS,
-        oauth::{Authority, AuthorizationError, Authorizer, Bearer, Challenge, ExchangedToken},
         transport::{OutgoingKind, SendError},
     },
-    extra::{self, ExtraHeaders},
+    extra,
     refusal::broken,
-    settings::InvalidSettings,
 };
-use airlock_core::{secret::Secret, tool::Cause};
+use airlock_core::{door::CallerHeaders, tool::Cause};
+use airlock_mcp_oauth::{
+    Authority, AuthorizationError, Authorizer, Bearer, Challenge, ExchangedToken, ExtraHeaders,
+    ServerClient,
+};
 use airlock_wire::method;
 
 /// Maximum attempts to send a request whose access token the server refuses: one with the known
@@ -61,48 +61,35 @@ impl Purpose {
 /// servers. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
-    http: reqwest::Client,
-    url: Url,
-    headers: HeaderMap,
+    client: ServerClient,
     extra: ExtraHeaders,
     authority: Option<Arc<Authority>>,
 }
 
 impl Endpoint {
-    /// Creates the client, whose requests have the credentials of `authority`. Nothing is sent
-    /// yet. Fails if the URL, a header or a certificate cannot be used.
+    /// Creates the endpoint, whose requests have the credentials of `authority`.
     pub(crate) fn new(
-        settings: &HttpSettings,
+        client: ServerClient,
+        extra: ExtraHeaders,
         authority: Option<Arc<Authority>>,
-    ) -> Result<Self, InvalidSettings> {
-        let url = Url::parse(&settings.url)
-            .map_err(|error| invalid(format!("the URL cannot be used: {error}")))?;
-        if !matches!(url.scheme(), "http" | "https") {
-            let scheme = url.scheme();
-            return Err(invalid(format!(
-                "the URL must begin with http:// or https://, found {scheme}://"
-            )));
-        }
-        let redirects = redirect::Policy::custom(same_origin);
-        let (http, _) = settings.client(&url, redirects, settings.identity.as_ref())?;
-        let headers = settings.headers.iter().map(|(name, value)| header(name, value));
-        let headers = headers.collect::<Result<_, _>>()?;
-        Ok(Self { http, url, headers, extra: settings.extra_headers.clone(), authority })
+    ) -> Self {
+        Self { client, extra, authority }
     }
 
-    /// Headers of callers that are passed on.
-    pub(crate) fn extra_headers(&self) -> &ExtraHeaders {
-        &self.extra
+    /// Returns the headers of a caller that are passed on with its call.
+    pub(crate) fn pass_on(&self, caller: &CallerHeaders) -> Vec<(HeaderName, HeaderValue)> {
+        extra::select(&self.extra, caller)
     }
 
     /// Returns the URL of the configuration.
     pub(crate) fn url(&self) -> &Url {
-        &self.url
+        self.client.url()
     }
 
     /// Returns the host and the port of [`Self::url`].
     pub(crate) fn address(&self) -> Option<(String, u16)> {
-        Some((self.url.host_str()?.to_owned(), self.url.port_or_known_default()?))
+        let url = self.url();
+        Some((url.host_str()?.to_owned(), url.port_or_known_default()?))
     }
 
     /// Sends a request to `url`, which must be of the same origin as [`Self::url`]. `own` headers
@@ -161,7 +148,7 @@ impl Endpoint {
             if purpose == Purpose::Aside {
                 return Ok(response);
             }
-            let refused = Challenge::read(response.status(), response.headers(), &self.url);
+            let refused = Challenge::read(response.status(), response.headers(), self.url());
             bearer = match refused {
                 None => return Ok(response),
                 Some(Challenge::Scopes(scopes)) => authorizer.widen(bearer.as_ref(), scopes).await,
@@ -184,15 +171,8 @@ impl Endpoint {
         own: HeaderMap,
         inbox: &Inbox,
     ) -> Result<Response, SendError> {
-        let request = self.request(message.method.clone(), message.url, own);
+        let request = self.client.request(message.method.clone(), message.url, own);
         received(with_body(request, message.body.clone()), inbox).await
-    }
-
-    /// Begins a request without an access token to `url`, which must be of the same origin as [`Self::url`]. `own` headers
-    /// replace those of the configuration that have the same name.
-    pub(crate) fn request(&self, method: Method, url: &Url, own: HeaderMap) -> RequestBuilder {
-        // `RequestBuilder::headers` replaces headers of the same name.
-        self.http.request(method, url.clone()).headers(self.headers.clone()).headers(own)
     }
 }
 
@@ -240,75 +220,5 @@ fn unauthorized(error: AuthorizationError) -> SendError {
         AuthorizationError::Login(needed) => SendError::LoginNeeded(Cause::from(needed)),
         AuthorizationError::Exchanged => SendError::LoginNeeded(Cause::from(error)),
         error => SendError::NotSent(Cause::from(error)),
-    }
-}
-
-/// Follows a redirect that keeps the method (`/mcp` to `/mcp/` is common) and stays within the
-/// origin that the credentials are for. Any other redirect is returned as the response.
-fn same_origin(attempt: redirect::Attempt<'_>) -> redirect::Action {
-    let keeps_method = matches!(attempt.status().as_u16(), 307 | 308);
-    let first = attempt.previous().first();
-    let stays = first.is_some_and(|first| first.origin() == attempt.url().origin());
-    if keeps_method && stays && attempt.previous().len() <= MAX_REDIRECTS {
-        attempt.follow()
-    } else {
-        attempt.stop()
-    }
-}
-
-fn header(name: &str, value: &Secret) -> Result<(HeaderName, HeaderValue), InvalidSettings> {
-    let parsed =
-        HeaderName::try_from(name).map_err(|_| invalid(format!("{name:?} is no header name")))?;
-    if extra::is_reserved(&parsed) {
-        return Err(invalid(format!("header {name:?} belongs to the protocol and cannot be set")));
-    }
-    let mut value = HeaderValue::try_from(value.expose()).map_err(|_| {
-        invalid(format!("the value of header {name:?} has characters that a header cannot hold"))
-    })?;
-    value.set_sensitive(true);
-    Ok((parsed, value))
-}
-
-fn invalid(reason: String) -> InvalidSettings {
-    InvalidSettings(reason)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use airlock_tls::Authorities;
-
-    fn refused(url: &str, name: &str, value: &str) -> String {
-        let mut settings = HttpSettings::new(url);
-        settings.headers.insert(name.to_owned(), Secret::new(value));
-        let Err(error) = Endpoint::new(&settings, None) else { panic!("{url} {name} was taken") };
-        error.to_string()
-    }
-
-    #[test]
-    fn settings_that_can_never_work_are_refused_without_their_secrets() {
-        insta::assert_snapshot!(refused("localhost", "a", "b"), @"the URL cannot be used: relative URL without a base");
-        insta::assert_snapshot!(refused("ftp://h/", "a", "b"), @"the URL must begin with http:// or https://, found ftp://");
-        insta::assert_snapshot!(refused("http://h/", "a b", "c"), @r#""a b" is no header name"#);
-        insta::assert_snapshot!(
-            refused("http://h/", "Accept", "c"),
-            @r#"header "Accept" belongs to the protocol and cannot be set"#
-        );
-        insta::assert_snapshot!(
-            refused("http://h/", "x-key", "s3cret\n"),
-            @r#"the value of header "x-key" has characters that a header cannot hold"#
-        );
-        insta::assert_snapshot!(
-            refused("http://169.254.169.254/mcp", "a", "b"),
-            @"the URL cannot be used: 169.254.169.254 has an address that no setting can permit: it is link-local or reserved"
-        );
-    }
-
-    #[test]
-    fn certificates_that_cannot_be_read_are_refused() {
-        let mut settings = HttpSettings::new("https://h/");
-        settings.authorities = Authorities::Pem("no certificate".to_owned());
-        let Err(error) = Endpoint::new(&settings, None) else { panic!("it was taken") };
-        insta::assert_snapshot!(error.to_string(), @"`tls_config.ca_cert_pem` cannot be used: the text has no certificate in PEM format");
     }
 }

@@ -1,34 +1,10 @@
 //! Headers of a caller's request that are passed on to a server.
 
-use std::collections::BTreeSet;
-
 use http::{HeaderName, HeaderValue};
 
 use airlock_core::door::CallerHeaders;
+use airlock_mcp_oauth::{ExtraHeaders, is_reserved_header};
 
-/// Headers that are never passed on or configured, because the transport sets them or because they
-/// concern one connection (RFC 9110, section 7.6.1).
-const RESERVED: [&str; 17] = [
-    "accept",
-    "connection",
-    "content-encoding",
-    "content-length",
-    "content-type",
-    "expect",
-    "host",
-    "keep-alive",
-    "last-event-id",
-    "mcp-method",
-    "mcp-name",
-    "mcp-protocol-version",
-    "mcp-session-id",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
-/// Prefix of the headers that mirror arguments.
-const RESERVED_PREFIX: &str = "mcp-param-";
 /// Headers that are passed on only if the configuration names them, because they grant access or
 /// tell about the caller's connection.
 const BY_NAME_ONLY: [&str; 18] = [
@@ -54,47 +30,30 @@ const BY_NAME_ONLY: [&str; 18] = [
 /// Prefixes of headers that are passed on only if the configuration names them.
 const BY_NAME_ONLY_PREFIXES: [&str; 4] = ["sec-", "x-airlock-", "x-bf-", "x-forwarded-"];
 
-/// Headers of callers that a server may be passed.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum ExtraHeaders {
-    /// None.
-    #[default]
-    None,
-    /// All but those that grant access, concern the connection, or control the gateway.
-    All,
-    /// These, in lower case. None of them is reserved.
-    Named(BTreeSet<String>),
+/// Returns the headers of a caller to send with a call.
+pub(crate) fn select(
+    permitted: &ExtraHeaders,
+    caller: &CallerHeaders,
+) -> Vec<(HeaderName, HeaderValue)> {
+    if *permitted == ExtraHeaders::None {
+        return Vec::new();
+    }
+    let permitted = caller.iter().filter(|(name, _)| permits(permitted, name));
+    let parsed = permitted.filter_map(|(name, value)| {
+        let mut value = HeaderValue::from_bytes(value).ok()?;
+        value.set_sensitive(true);
+        Some((HeaderName::try_from(name).ok()?, value))
+    });
+    parsed.collect()
 }
 
-impl ExtraHeaders {
-    /// Returns the headers to send with a call.
-    pub(crate) fn select(&self, caller: &CallerHeaders) -> Vec<(HeaderName, HeaderValue)> {
-        if *self == Self::None {
-            return Vec::new();
-        }
-        let permitted = caller.iter().filter(|(name, _)| self.permits(name));
-        let parsed = permitted.filter_map(|(name, value)| {
-            let mut value = HeaderValue::from_bytes(value).ok()?;
-            value.set_sensitive(true);
-            Some((HeaderName::try_from(name).ok()?, value))
-        });
-        parsed.collect()
+fn permits(permitted: &ExtraHeaders, name: &str) -> bool {
+    let is_reserved = HeaderName::try_from(name).is_ok_and(|name| is_reserved_header(&name));
+    match permitted {
+        ExtraHeaders::None => false,
+        ExtraHeaders::All => !is_reserved && !needs_name(name),
+        ExtraHeaders::Named(names) => !is_reserved && names.contains(name),
     }
-
-    fn permits(&self, name: &str) -> bool {
-        let is_reserved = HeaderName::try_from(name).is_ok_and(|name| is_reserved(&name));
-        match self {
-            Self::None => false,
-            Self::All => !is_reserved && !needs_name(name),
-            Self::Named(names) => !is_reserved && names.contains(name),
-        }
-    }
-}
-
-/// Returns whether a header is set by the transport, so that it can be neither configured nor passed
-/// on.
-pub fn is_reserved(name: &HeaderName) -> bool {
-    RESERVED.contains(&name.as_str()) || name.as_str().starts_with(RESERVED_PREFIX)
 }
 
 fn needs_name(name: &str) -> bool {
@@ -125,7 +84,7 @@ mod tests {
             "api-key",
         ];
         let caller = CallerHeaders::collect(sent.map(|name| (name, b"v".as_slice())));
-        extra.select(&caller).into_iter().map(|(name, _)| name.to_string()).collect()
+        select(extra, &caller).into_iter().map(|(name, _)| name.to_string()).collect()
     }
 
     #[test]
@@ -144,6 +103,6 @@ mod tests {
     #[test]
     fn values_that_no_header_can_hold_are_left_out() {
         let caller = CallerHeaders::collect([("x-a", b"a\nb".as_slice()), ("x-b", b"\xff")]);
-        assert_eq!(ExtraHeaders::All.select(&caller).len(), 1);
+        assert_eq!(select(&ExtraHeaders::All, &caller).len(), 1);
     }
 }

@@ -5,15 +5,11 @@ use reqwest::Response;
 use serde_json::{Value, json};
 
 use super::{
-    super::{
-        decode,
-        inbox::Inbox,
-        limits::{MAX_ERROR_BODY_BYTES, MAX_REASON_BYTES},
-        transport::SendError,
-    },
+    super::{decode, inbox::Inbox, limits::MAX_ERROR_BODY_BYTES, transport::SendError},
     body,
 };
 use airlock_core::tool::Cause;
+use airlock_mcp_oauth::MAX_REASON_BYTES;
 use airlock_strings::{cut, one_line, with_causes};
 
 /// Content type of a JSON body.

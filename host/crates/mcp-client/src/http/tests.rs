@@ -15,6 +15,7 @@ use crate::{
     inbox::{AwaitedResponse, Inbox, ResponseKind, Unsolicited},
     transport::{OutgoingKind, RequestHead},
 };
+use airlock_mcp_oauth::{HttpSettings, ServerClient};
 
 const RESULT: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"is":"here"}}"#;
 
@@ -43,8 +44,9 @@ impl Connection {
         transport: fn(HttpConnection) -> Arc<dyn Transport>,
     ) -> Self {
         let (inbox, unsolicited) = Inbox::new(Arc::default());
-        let connection = HttpConnection::open(settings, inbox.clone(), None);
-        let transport = transport(connection.expect("good settings"));
+        let client = ServerClient::new(settings).expect("good settings");
+        let extra = settings.extra_headers.clone();
+        let transport = transport(HttpConnection::new(client, extra, inbox.clone(), None));
         Self { server, transport, inbox, _unsolicited: unsolicited }
     }
 

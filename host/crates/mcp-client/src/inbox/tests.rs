@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     limits::{BURST_TOKENS, PROGRESS_QUEUE, TOKEN_TIME},
-    secrets::Secrets,
+    variables::variable_secrets,
 };
 use airlock_core::{door::SessionId, secret::Secret, tenant::Tenant};
 
 fn inbox() -> (Arc<Inbox>, Unsolicited) {
     let env = BTreeMap::from([("TOKEN".to_owned(), Secret::new("hunter2hunter2"))]);
-    Inbox::new(Arc::new(Redactor::new(Secrets::in_variables(&env)).expect("a good secret")))
+    Inbox::new(Arc::new(Redactor::new(variable_secrets(&env)).expect("a good secret")))
 }
 
 fn receive(inbox: &Arc<Inbox>, message: &Value) {

@@ -1,11 +1,14 @@
 //! Observes the requests and the end of a connection, with names of errors from a closed set: a server chooses the
 //! codes of its errors.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{Arc, OnceLock},
+    time::{Duration, Instant},
+};
 
 use serde_json::Value;
 
-use super::{AskError, Link, SendError};
+use super::{super::transport::SendError, error::AskError};
 use airlock_json::raw;
 use airlock_telemetry::names;
 use airlock_wire::error::code;
@@ -27,15 +30,18 @@ pub trait LinkObserver: Send + Sync {
 
 /// A request that is being observed. Dropping it before its end means that the request was cancelled.
 pub(super) struct ObservedAsk<'l> {
-    link: &'l Link,
+    observer: &'l OnceLock<Arc<dyn LinkObserver>>,
     method: &'static str,
     began: Instant,
     has_ended: bool,
 }
 
 impl<'l> ObservedAsk<'l> {
-    pub(super) fn begin(link: &'l Link, method: &'static str) -> Self {
-        Self { link, method, began: Instant::now(), has_ended: false }
+    pub(super) fn begin(
+        observer: &'l OnceLock<Arc<dyn LinkObserver>>,
+        method: &'static str,
+    ) -> Self {
+        Self { observer, method, began: Instant::now(), has_ended: false }
     }
 
     /// Ends it with a result.
@@ -58,7 +64,7 @@ impl<'l> ObservedAsk<'l> {
         if std::mem::replace(&mut self.has_ended, true) {
             return;
         }
-        if let Some(observer) = self.link.observer.get() {
+        if let Some(observer) = self.observer.get() {
             observer.request_ended(self.method, self.began.elapsed(), error_type);
         }
     }

@@ -1,18 +1,18 @@
 //! Requests to a server, as JSON text.
 
-use std::fmt::Write as _;
+use std::{any::Any, fmt::Write as _, sync::Arc};
 
 use http::{HeaderName, HeaderValue};
 use serde_json::Value;
 
-use super::{
-    super::{
-        agreed::Agreed,
-        inbox::{LogMessages, Party, ResponseKind, Taker},
-    },
-    HeldPermits,
+use super::super::{
+    agreed::Agreed,
+    inbox::{LogMessages, Party, ResponseKind, Taker},
 };
 use airlock_core::tool::QuestionKinds;
+
+/// Permits of a request. What they are is known to those that give them.
+pub type HeldPermits = Arc<dyn Any + Send + Sync>;
 
 /// A request to a server, before it has an identifier.
 #[derive(Debug)]

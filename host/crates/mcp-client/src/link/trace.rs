@@ -3,7 +3,12 @@
 
 use serde_json::Value;
 
-use super::{AskError, Link, Request, observer};
+use super::{
+    super::{agreed::Agreed, transport::Transport},
+    error::AskError,
+    observer,
+    request::Request,
+};
 use airlock_telemetry::{Span, names};
 use airlock_wire::method;
 
@@ -13,7 +18,12 @@ pub(super) struct AskSpan(Span);
 impl AskSpan {
     /// Starts the span of a request that is made for another span. The gateway's own requests, such as pings,
     /// have none.
-    pub(super) fn begin(link: &Link, request: &Request, id: i64) -> Self {
+    pub(super) fn begin(
+        request: &Request,
+        id: i64,
+        agreed: Option<&Agreed>,
+        transport: &dyn Transport,
+    ) -> Self {
         if Span::current().trace_context().is_none() {
             return Self(Span::none());
         }
@@ -33,10 +43,10 @@ impl AskSpan {
             (method::PROMPTS_GET, Some(prompt)) => span.set(names::GEN_AI_PROMPT_NAME, prompt),
             _ => {}
         }
-        if let Some(agreed) = link.agreed() {
+        if let Some(agreed) = agreed {
             span.set(names::MCP_PROTOCOL_VERSION, agreed.version.as_str());
         }
-        match link.transport().address() {
+        match transport.address() {
             Some((host, port)) => {
                 span.set(names::NETWORK_TRANSPORT, "tcp");
                 span.set(names::NETWORK_PROTOCOL_NAME, "http");

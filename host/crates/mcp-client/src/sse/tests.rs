@@ -5,10 +5,11 @@ use airlock_test_http::{Answer, Server, endless_events, events, says};
 use super::*;
 use crate::{
     decode::Reception,
-    http::{HttpSettings, tests::Connection},
+    http::tests::Connection,
     inbox::{AwaitedResponse, ResponseKind},
     transport::RequestHead,
 };
+use airlock_mcp_oauth::HttpSettings;
 
 const RESULT: &str = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
 

@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use super::*;
 use crate::exchange::{Asks, Exchange, Outgoing};
@@ -6,7 +6,7 @@ use crate::tests::{Unused, client, params as params_of};
 use airlock_catalog::Catalog;
 use airlock_core::{
     door::{Filter, Origin, View},
-    tool::{Allowlist, Policy, QuestionKinds},
+    tool::{Allowlist, Policy, QuestionKinds, SourceSet},
 };
 use airlock_wire::{id::RpcId, version::Version};
 
@@ -17,6 +17,7 @@ const MODERN: Peer = Peer {
     log_level: None,
     takes_tasks: false,
 };
+static NONE: LazyLock<SourceSet> = LazyLock::new(SourceSet::default);
 const LEGACY: Peer = Peer { version: Version::V2025_11_25, ..MODERN };
 
 fn view() -> View {
@@ -33,7 +34,7 @@ fn view() -> View {
 fn question<'q>(view: &'q View, name: &'q str, arguments: &'q str) -> ApprovalQuestion<'q> {
     let entry = view.find(&Origin::McpClient(Approval::Given), name).expect("it exists");
     let tenant = Tenant::ANONYMOUS;
-    ApprovalQuestion { entry, is_automatic: false, name, arguments, tenant }
+    ApprovalQuestion { entry, is_automatic: false, name, arguments, tenant, sources: &NONE }
 }
 
 /// Asks in the modern era, with these parameters of the call.
@@ -134,11 +135,15 @@ async fn an_answer_counts_only_for_the_call_that_was_asked_about() {
         tenant: Tenant::of_key([1; 32], "bob"),
         ..question(&view, "fs-rm", r#"{"a":1,"b":2}"#)
     };
+    let read = SourceSet::from_iter(["web"]);
+    let after_reading =
+        ApprovalQuestion { sources: &read, ..question(&view, "fs-rm", r#"{"a":1,"b":2}"#) };
     let tampered = answered(&format!("{}A", state.as_str().expect("text")).into(), "accept");
     for (question, params, seal) in [
         (question(&view, "fs-mv", r#"{"a":1,"b":2}"#), &accept, &seal),
         (question(&view, "fs-rm", r#"{"a":1,"b":3}"#), &accept, &seal),
         (other_account, &accept, &seal),
+        (after_reading, &accept, &seal),
         (question(&view, "fs-rm", r#"{"a":1,"b":2}"#), &tampered, &seal),
         (question(&view, "fs-rm", r#"{"a":1,"b":2}"#), &accept, &Seal::new()),
     ] {

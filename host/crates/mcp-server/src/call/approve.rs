@@ -74,6 +74,11 @@ pub(super) async fn approve(
         ApprovalMode::Wait if runs_calls(question.entry, needs_none) => {
             Ok(Approval::Missing.into())
         }
+        // Its user is not asked, so nothing approves the calls that a plugin makes in it. The user is asked about each
+        // call of a script.
+        ApprovalMode::Elicit if needs_none && question.entry.placement != Placement::Meta => {
+            Ok(Approval::Missing.into())
+        }
         _ if needs_none => Ok(Approval::Given.into()),
         // Two operators decide, whatever the client's user would say.
         _ if question.entry.needs_two => {
@@ -155,7 +160,7 @@ async fn wait(
     params: &Params,
     outlet: &Outlet,
 ) -> Result<CallApproval, NoOutput> {
-    let ApprovalQuestion { entry, name, arguments, .. } = *question;
+    let ApprovalQuestion { entry, name, arguments, sources, .. } = *question;
     let Some(approvals) = service.approvals() else {
         let reason = "it needs an approval, and there is no list in which it could wait for one";
         return Err(NoOutput::declined(name, reason));
@@ -174,6 +179,7 @@ async fn wait(
         tenant: &question.tenant,
         client: client.name.as_deref(),
         is_for_operators: service.approval(client) == ApprovalMode::Wait,
+        sources,
     };
     let limit = service.settings().approval_wait;
     let verdict = approvals
@@ -182,7 +188,9 @@ async fn wait(
     match verdict {
         ApprovalVerdict::Approved(decided_by) => Ok(CallApproval {
             approval: if entry.needs_two { Approval::ByOperators } else { Approval::ByPerson },
-            approved: Some(Approved::new(entry, arguments, decided_by)),
+            approved: Some(
+                Approved::new(entry, arguments, decided_by).with_sources(sources.clone()),
+            ),
         }),
         ApprovalVerdict::Denied(reason) => Err(NoOutput::declined(name, &denied(reason))),
         ApprovalVerdict::Waiting(id) => Err(NoOutput::pending(name, &id)),

@@ -1,11 +1,13 @@
 //! The ends of a call without an output.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, json};
 
 use crate::questions;
 use airlock_core::{
     door::Approval,
-    tool::{CallError, ErrorKind, HostCode, ToolError},
+    tool::{CallError, ErrorKind, HostCode, ToolError, ToolName},
 };
 use airlock_strings::cut;
 use airlock_wire::{
@@ -63,10 +65,11 @@ impl NoOutput {
         }))
     }
 
-    /// The door or the tool failed, or the tool asked.
+    /// The door or the tool failed, or the tool asked. `name` is that by which the client knows the tool.
     pub(super) fn after_run(
         error: CallError,
         name: &str,
+        tool: &ToolName,
         version: Version,
         approval: Approval,
         is_task: bool,
@@ -87,10 +90,21 @@ impl NoOutput {
             return Self::Refused(RpcError::invalid_params(error.as_called(name).to_string()));
         }
         if error.is_unapproved() && approval == Approval::Missing {
-            let reason = "it needs an approval, and the operator has it refused to MCP clients";
-            return Self::declined(name, reason);
+            return Self::declined(name, &unapproved(&error, tool));
         }
         Self::Failed(error.as_called(name))
+    }
+}
+
+/// Returns the reason of a call of `tool` that needs an approval, or that has made one which does.
+fn unapproved(error: &CallError, tool: &ToolName) -> Cow<'static, str> {
+    match error.tool().filter(|nested| *nested != tool) {
+        Some(nested) => format!(
+            "it calls '{nested}', which needs an approval, and a user is asked only about a tool that is not in \
+             `tools_to_auto_execute`"
+        )
+        .into(),
+        None => "it needs an approval, and the operator has it refused to MCP clients".into(),
     }
 }
 

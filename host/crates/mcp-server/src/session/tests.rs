@@ -4,7 +4,7 @@ use futures_util::FutureExt as _;
 use tokio::time::advance;
 
 use super::*;
-use crate::{event_log::Next, running::MAX_RUNNING};
+use crate::{event_log::Next, running::MAX_RUNNING, settings::SessionBounds};
 use airlock_core::memory::Limited;
 use airlock_core::{
     door::VirtualKey,

@@ -9,7 +9,11 @@ use std::sync::Arc;
 use http::Uri;
 use url::Url;
 
-use super::{Addresses, Operation, VendorPaths, extended, segment::segment};
+use super::{
+    addresses::{Addresses, Operation},
+    segment::segment,
+    vendor::{VendorPaths, extended},
+};
 use crate::http::below;
 use airlock_conversation::read::Untranslatable;
 

@@ -4,7 +4,10 @@
 use http::Uri;
 use url::Url;
 
-use super::{Addresses, HostedMessages, Operation, segment::segment};
+use super::{
+    addresses::{Addresses, HostedMessages, Operation},
+    segment::segment,
+};
 use crate::http::below;
 use airlock_conversation::read::Untranslatable;
 

@@ -8,7 +8,11 @@ use std::sync::Arc;
 use http::Uri;
 use url::Url;
 
-use super::{Addresses, HostedMessages, Operation, extended, segment::segment};
+use super::{
+    addresses::{Addresses, HostedMessages, Operation},
+    segment::segment,
+    vendor::extended,
+};
 use crate::{http::below, settings::Api};
 use airlock_conversation::read::Untranslatable;
 

@@ -15,8 +15,11 @@ use tokio::time::{Sleep, sleep};
 use crate::observer::ExchangeObserver;
 use airlock_egress::https::{HttpsBody, HttpsError};
 
-/// A response whose head has arrived. Dropping it closes the connection, unless all of it has.
-pub(crate) struct ServiceResponse {
+/// A response whose head has arrived. Dropping it closes the connection, unless all of it has. Boxed, because it is
+/// moved through the futures of all steps that read it.
+pub(crate) struct ServiceResponse(Box<ArrivingResponse>);
+
+struct ArrivingResponse {
     status: StatusCode,
     headers: HeaderMap,
     body: ResponseBody,
@@ -45,27 +48,30 @@ impl ServiceResponse {
         let (head, body) = within(&mut deadline, sending).await?.into_parts();
         let http::response::Parts { status, headers, .. } = head;
         let body = ResponseBody::Received(body);
-        Ok(Self { status, headers, body, uri: uri.clone(), deadline, observer: None })
+        let uri = uri.clone();
+        let arriving = ArrivingResponse { status, headers, body, uri, deadline, observer: None };
+        Ok(Self(Box::new(arriving)))
     }
 
     /// Lets `observer` receive the body too.
-    pub(super) fn observed_by(self, observer: Arc<dyn ExchangeObserver>) -> Self {
+    pub(super) fn observed_by(mut self, observer: Arc<dyn ExchangeObserver>) -> Self {
         observer.answered(self.status());
-        Self { observer: Some(observer), ..self }
+        self.0.observer = Some(observer);
+        self
     }
 
     pub(crate) fn status(&self) -> StatusCode {
-        self.status
+        self.0.status
     }
 
     pub(crate) fn headers(&self) -> &HeaderMap {
-        &self.headers
+        &self.0.headers
     }
 
     /// Drops the headers. Their texts are parts of the buffer in which the connection has received them, which
     /// would be kept for as long as the body arrives, beside another one for the body.
     pub(super) fn drop_headers(&mut self) {
-        self.headers = HeaderMap::new();
+        self.0.headers = HeaderMap::new();
     }
 
     /// Returns the type of the body, without parameters.
@@ -76,17 +82,18 @@ impl ServiceResponse {
 
     /// Returns the address of the request.
     pub(super) fn uri(&self) -> &Uri {
-        &self.uri
+        &self.0.uri
     }
 
     /// Waits for more of the body; `None` at its end.
     pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, HttpsError> {
-        let part = match &mut self.body {
-            ResponseBody::Received(body) => within(&mut self.deadline, body.data()).await?,
+        let ArrivingResponse { body, deadline, observer, .. } = &mut *self.0;
+        let part = match body {
+            ResponseBody::Received(body) => within(deadline, body.data()).await?,
             #[cfg(test)]
             ResponseBody::Made(pieces) => futures_util::StreamExt::next(pieces).await,
         };
-        if let (Some(observer), Some(part)) = (&self.observer, &part) {
+        if let (Some(observer), Some(part)) = (observer, &part) {
             observer.received(part);
         }
         Ok(part)
@@ -112,14 +119,14 @@ impl ServiceResponse {
     pub(crate) fn of_pieces(
         pieces: impl futures_util::Stream<Item = Bytes> + Send + Sync + 'static,
     ) -> Self {
-        Self {
+        Self(Box::new(ArrivingResponse {
             status: StatusCode::OK,
             headers: HeaderMap::new(),
             body: ResponseBody::Made(Box::pin(pieces)),
             uri: Uri::default(),
             deadline: Box::pin(sleep(Duration::from_hours(24))),
             observer: None,
-        }
+        }))
     }
 
     /// Adds a header.
@@ -128,7 +135,7 @@ impl ServiceResponse {
         name: header::HeaderName,
         value: header::HeaderValue,
     ) -> Self {
-        self.headers.insert(name, value);
+        self.0.headers.insert(name, value);
         self
     }
 }

@@ -1,5 +1,7 @@
+use http::{HeaderMap, header};
+
 use super::*;
-use crate::{Object, Refusal, keys::Keys, settings};
+use crate::{Object, Refusal, http::retry_after, keys::Keys, settings};
 use airlock_core::secret::Secret;
 
 const SETTINGS: Retries =
@@ -10,7 +12,7 @@ fn refused(status: u16, retry_after: Option<&str>) -> ModelError {
         status: StatusCode::from_u16(status).expect("a status"),
         error: Object::new(),
         retry_after: retry_after.and_then(|value| {
-            read(&HeaderMap::from_iter([(header::RETRY_AFTER, value.parse().ok()?)]))
+            retry_after::read(&HeaderMap::from_iter([(header::RETRY_AFTER, value.parse().ok()?)]))
         }),
     };
     ModelError::Refused { provider: "up".into(), refusal: Box::new(refusal) }
@@ -70,10 +72,6 @@ async fn retry_after_is_waited_for_up_to_a_minute_and_within_the_deadline() {
     for late in ["60", "61", "18446744073709551615"] {
         assert_eq!(wait(late), None, "{late} is not within the deadline or too long");
     }
-    let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
-    let date = HeaderValue::from_static("Sun, 06 Nov 1994 08:49:57 GMT");
-    assert_eq!(parse(&date, now), Some(Duration::from_secs(20)));
-    assert_eq!(parse(&date, now + Duration::from_mins(1)), Some(Duration::ZERO));
 }
 
 /// Returns the wait after a refusal with this `Retry-After`.
@@ -109,33 +107,4 @@ async fn a_broken_service_keeps_the_key() {
         assert!(attempts.after(&refused(500, None)).is_some());
         assert_eq!(attempts.key().name, first);
     });
-}
-
-#[test]
-fn only_a_valid_retry_after_is_kept() {
-    let wait = Duration::from_secs(7);
-    for (value, kept) in
-        [("7", Some(wait)), ("Bearer sk-1", None), ("-1", None), ("1.5", None), ("", None)]
-    {
-        assert_eq!(refused(429, Some(value)).retry_after(), kept, "{value}");
-    }
-}
-
-#[test]
-fn the_details_of_an_error_of_google_have_the_wait() {
-    for (delay, wait) in [
-        ("34.5s", Some(Duration::from_millis(34_500))),
-        ("0s", Some(Duration::ZERO)),
-        ("-1s", None),
-        ("NaNs", None),
-        ("1e300s", None),
-        ("5", None),
-    ] {
-        let body = crate::object(serde_json::json!({"error": {"code": 429, "details": [
-            {"@type": "type.googleapis.com/google.rpc.Help"},
-            {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}
-        ]}}));
-        assert_eq!(read_details(&body), wait, "{delay}");
-    }
-    assert_eq!(read_details(&Object::new()), None);
 }

@@ -10,6 +10,7 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http::{HeaderValue, Method, Request, Uri, header, request::Parts};
 use ring::{
     rand::SystemRandom,
@@ -22,14 +23,10 @@ use tokio::time::{Instant, timeout};
 use tracing::warn;
 use url::Url;
 
-use super::{
-    SignIn,
-    access_token::{AccessToken, TokenCache},
-};
+use super::access_token::{AccessToken, TokenCache};
 use crate::{
     BadProvider, ModelError, Object, Service, ServiceAccountKey, TokenError,
-    backend::ModelFuture,
-    http::{HttpClient, https_client},
+    http::{HttpClient, SignIn, https_client},
 };
 use airlock_core::{regular_file, secret::Secret};
 use airlock_egress::https::HttpsClient;
@@ -47,7 +44,7 @@ const TOKEN_LIFE_SECS: u64 = 3_600;
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum bytes of the file of a key. Google's have 2.5 KiB.
 const MAX_KEY_BYTES: u64 = 64 << 10;
-/// Maximum bytes of the response to a request for a token.
+/// Maximum bytes of the response to a request for a token: it is read into memory before it is parsed.
 const MAX_RESPONSE_BYTES: usize = 64 << 10;
 /// Maximum bytes of the endpoint's message.
 const SAID_BYTES: usize = 256;
@@ -231,7 +228,7 @@ impl SignIn for ServiceAccount {
         client: &'a HttpClient,
         head: &'a mut Parts,
         _: &'a Bytes,
-    ) -> ModelFuture<'a, ()> {
+    ) -> BoxFuture<'a, Result<(), ModelError>> {
         Box::pin(async move {
             let token = self.cache.get(|| self.token(client)).await;
             let token = token.map_err(|cause: Arc<TokenError>| ModelError::Token {

@@ -6,7 +6,10 @@
 use std::{fmt, fmt::Write as _, time::SystemTime};
 
 use bytes::Bytes;
-use futures_util::{FutureExt as _, future};
+use futures_util::{
+    FutureExt as _,
+    future::{self, BoxFuture},
+};
 use http::{HeaderName, HeaderValue, Uri, header, request::Parts};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use ring::{
@@ -14,8 +17,10 @@ use ring::{
     hmac,
 };
 
-use super::SignIn;
-use crate::{backend::ModelFuture, http::HttpClient};
+use crate::{
+    ModelError,
+    http::{HttpClient, SignIn},
+};
 use airlock_core::secret::Secret;
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
@@ -119,7 +124,7 @@ impl SignIn for AccessKey {
         _: &'a HttpClient,
         head: &'a mut Parts,
         body: &'a Bytes,
-    ) -> ModelFuture<'a, ()> {
+    ) -> BoxFuture<'a, Result<(), ModelError>> {
         self.sign_at(SystemTime::now(), head, body);
         future::ready(Ok(())).boxed()
     }

@@ -10,7 +10,7 @@ use super::{
 };
 use airlock_agent::approvals;
 use airlock_catalog::Snapshot;
-use airlock_core::{run::Stage, tenant::Tenant};
+use airlock_core::{run::Stage, tenant::Tenant, tool::SourceSet};
 use airlock_store::{
     OwnerId,
     runs::{PendingRunCall, ShownRun},
@@ -86,6 +86,7 @@ impl Describer {
             "decided_by": null,
             "origin": "script",
             "effects": effects.map(|tool| tool.effects),
+            "sources": SourceSet::from_json(call.sources.as_deref()),
             "approvals_required": 1,
             "approved_by": [],
             "shown": WaitingItem::Script(call.clone()).shown(),

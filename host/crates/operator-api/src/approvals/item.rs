@@ -40,6 +40,7 @@ impl WaitingItem {
                 &*call.tool,
                 &*call.definition,
                 &*call.arguments,
+                call.sources.as_deref().unwrap_or_default(),
             ]),
         }
     }
@@ -78,6 +79,7 @@ mod tests {
             tool: "a-b".to_owned(),
             definition: "d".to_owned(),
             arguments: "{}".to_owned(),
+            sources: None,
         }
     }
 
@@ -100,6 +102,7 @@ mod tests {
             PendingRunCall { tool: "a-c".to_owned(), ..pending() },
             PendingRunCall { definition: "e".to_owned(), ..pending() },
             PendingRunCall { arguments: "{ }".to_owned(), ..pending() },
+            PendingRunCall { sources: Some("[\"web\"]".to_owned()), ..pending() },
         ] {
             assert_ne!(WaitingItem::Script(other.clone()).shown(), shown, "{other:?}");
         }

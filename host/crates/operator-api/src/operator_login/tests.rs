@@ -1,17 +1,24 @@
 //! The pages and cookies of a login, with a provider that agrees at once.
 
-use std::future::pending;
+use std::{
+    future::pending,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
-use futures_util::FutureExt as _;
+use futures_util::{FutureExt as _, future::BoxFuture};
 use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::*;
 use crate::{
-    Management, ManagementRefusal, ManagementRequest,
+    BegunLogin, Management, ManagementRefusal, ManagementRequest, OpenedSession,
     tests::{api, settings},
 };
-use airlock_core::{door::LiveKeys, operator::Role};
+use airlock_core::{
+    door::LiveKeys,
+    operator::{Operator, Role},
+};
 use airlock_fakes as fake;
 use airlock_ingress::{Connections, EvictionRank, Payload};
 

@@ -6,11 +6,11 @@ use airlock_terminal::spinner::Spinner;
 
 /// A line about a step. On a terminal it is a spinner that disappears with the step; elsewhere it
 /// is printed once and stays.
-pub(super) struct Step {
+pub(super) struct BuildStep {
     _spinner: Option<Spinner>,
 }
 
-impl Step {
+impl BuildStep {
     pub(super) fn begin(what: &str) -> Self {
         if io::stderr().is_terminal() {
             return Self { _spinner: Some(Spinner::begin(what.to_owned())) };

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use serde::Serialize;
 
-use super::step::Step;
+use super::step::BuildStep;
 use airlock_authoring::Reporter;
 use airlock_terminal::output::is_colourful;
 
@@ -22,7 +22,7 @@ pub(crate) struct ToolOutput {
 pub(crate) struct Transcript {
     /// `None` if output is shown.
     collected: Option<Vec<ToolOutput>>,
-    step: Option<Step>,
+    step: Option<BuildStep>,
 }
 
 impl Transcript {
@@ -46,7 +46,7 @@ impl Reporter for Transcript {
     }
 
     fn begin_step(&mut self, step: &str) {
-        self.step = Some(Step::begin(step));
+        self.step = Some(BuildStep::begin(step));
     }
 
     fn end_step(&mut self) {

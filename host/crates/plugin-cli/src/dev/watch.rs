@@ -35,12 +35,12 @@ const MAX_FILES: usize = 10_000;
 type Versions = BTreeMap<PathBuf, (u64, Option<SystemTime>)>;
 
 /// The sources of a plugin, as they were last built.
-pub(super) struct Sources {
+pub(super) struct PluginSources {
     directory: PathBuf,
     built: Versions,
 }
 
-impl Sources {
+impl PluginSources {
     /// Looks at the sources in a directory.
     pub(super) fn read(directory: &Path) -> anyhow::Result<Self> {
         let built = versions(directory)
@@ -116,7 +116,7 @@ mod tests {
     fn a_change_counts_when_two_looks_see_the_same() {
         let directory = tempfile::tempdir().expect("a directory");
         write(directory.path(), "src/lib.rs", "1");
-        let sources = Sources::read(directory.path()).expect("it is read");
+        let sources = PluginSources::read(directory.path()).expect("it is read");
         let mut before = None;
         let mut is_settled = || sources.settled(&mut before).is_some();
         assert!(!is_settled() && !is_settled(), "nothing has changed");

@@ -1,11 +1,12 @@
 use std::path::Path;
 
 use super::*;
-use crate::{ComponentSource, FilesGrant, Grant, PartialQuota, Publishers};
+use crate::{ComponentSource, FilesGrant, Grant, PartialQuota, Publishers, Settings};
 use airlock_catalog::SourceState;
-use airlock_core::tool::Allowlist;
+use airlock_core::tool::{Allowlist, Policy};
 use airlock_lock::Pin;
 use airlock_sandbox::{self as sandbox, Access};
+use airlock_store::{self as store, Unavailable, components::ComponentDigest};
 
 /// Returns plugins with one configured plugin, `guest`, whose file does not exist.
 fn plugins() -> Plugins {

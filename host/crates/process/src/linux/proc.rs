@@ -11,8 +11,8 @@ use std::{
 use rustix::process::Pid;
 
 use crate::{
-    child::ProcessUsage,
     tag::{Tag, VARIABLE},
+    usage::ProcessUsage,
 };
 
 /// Maximum bytes of an environment that is searched: as many as the kernel permits with the usual
@@ -231,7 +231,16 @@ mod tests {
     #[test]
     fn an_empty_environment_is_the_last_one_only_without_an_address_space_or_with_equal_addresses()
     {
-        let stat = |memory_bytes, environment| Stat {
+        let loading = Stat { code_start: 0, ..stat(1000, (96, 96)) };
+        assert!(loading.may_have_environment(), "in the middle of `execve`");
+        assert!(stat(1000, (0, 0)).may_have_environment(), "before that");
+        assert!(stat(1000, (96, 97)).may_have_environment(), "after it");
+        assert!(!stat(1000, (96, 96)).may_have_environment());
+        assert!(!stat(0, (0, 0)).may_have_environment(), "ended, or a thread of the kernel");
+    }
+
+    fn stat(memory_bytes: u64, environment: (u64, u64)) -> Stat {
+        Stat {
             parent: 1,
             group: 5,
             started: 77,
@@ -241,13 +250,7 @@ mod tests {
             is_zombie: false,
             code_start: 50,
             environment,
-        };
-        let loading = Stat { code_start: 0, ..stat(1000, (96, 96)) };
-        assert!(loading.may_have_environment(), "in the middle of `execve`");
-        assert!(stat(1000, (0, 0)).may_have_environment(), "before that");
-        assert!(stat(1000, (96, 97)).may_have_environment(), "after it");
-        assert!(!stat(1000, (96, 96)).may_have_environment());
-        assert!(!stat(0, (0, 0)).may_have_environment(), "ended, or a thread of the kernel");
+        }
     }
 
     #[test]

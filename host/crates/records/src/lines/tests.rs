@@ -8,7 +8,7 @@ use airlock_core::{
     act::{Act, ActKind},
     model_control::TokenUsage,
     tenant::User,
-    tool::HostCode,
+    tool::{GuardAct, GuardDecision, GuardHook, HostCode, SourceSet},
 };
 use airlock_store::call_log::{CallStatus, LogBatch};
 
@@ -33,6 +33,7 @@ fn model_end(usage: Option<TokenUsage>) -> ModelEnd {
         provider: Some(ShortText::new("openai")),
         served_model: Some(ShortText::new(&"x".repeat(1_000))),
         usage,
+        tool_tokens: None,
         cost: Some(3_000_000),
         code: None,
         duration: Duration::from_millis(2),
@@ -50,6 +51,8 @@ fn refused_call(name: &str, code: CallCode, membership: Membership) -> RecordEve
         name: ShortText::new(name),
         client: None,
         code,
+        guards: Vec::new(),
+        sources: SourceSet::default(),
         error: None,
     }))
 }
@@ -96,6 +99,40 @@ fn a_refusal_has_a_line_and_a_row_and_an_act_a_line_alone() {
     assert_eq!(line["actor"], "user of key \"view\"");
     assert_eq!((&line["user_issuer"], &line["user_subject"]), (&json!("https://i"), &json!("ann")));
     assert!(rows.is_empty());
+}
+
+#[test]
+fn decisions_of_guards_are_in_the_line_and_the_row_of_a_refusal() {
+    let mut refused =
+        refused_call("a-b", CallCode::Host(HostCode::GuardDenied), Membership::default());
+    let RecordEvent::Refused(call) = &mut refused else { panic!("it is a refusal") };
+    call.guards.push(guard_act(GuardHook::Before));
+    let (line, rows) = rendered(refused);
+    let expected =
+        json!([{"guard": "g", "digest": "sha256:0", "hook": "before", "verdict": "deny"}]);
+    assert_eq!((&line["code"], &line["guards"]), (&json!("airlock.guard_denied"), &expected));
+    assert_eq!(rows.tools[0].guards.as_deref(), Some(&*expected.to_string()));
+    let code = CallCode::Host(HostCode::NotFound);
+    let (line, rows) = rendered(refused_call("a-b", code, Membership::default()));
+    assert!(line.get("guards").is_none() && rows.tools[0].guards.is_none());
+}
+
+#[test]
+fn sources_are_in_the_line_and_the_row_of_a_refusal() {
+    let code = HostCode::UntrustedContext;
+    let mut refused = refused_call("a-b", CallCode::Host(code), Membership::default());
+    let RecordEvent::Refused(call) = &mut refused else { panic!("it is a refusal") };
+    call.sources.insert("web");
+    let (line, rows) = rendered(refused);
+    assert_eq!(line["sources"], json!(["web"]));
+    assert_eq!(rows.tools[0].sources.as_deref(), Some(r#"["web"]"#));
+    let (line, rows) = rendered(refused_call("a-b", CallCode::Host(code), Membership::default()));
+    assert!(line.get("sources").is_none() && rows.tools[0].sources.is_none());
+}
+
+fn guard_act(hook: GuardHook) -> GuardAct {
+    let verdict = GuardDecision::Deny;
+    GuardAct { guard: "g".into(), digest: "sha256:0".into(), hook, verdict }
 }
 
 #[test]

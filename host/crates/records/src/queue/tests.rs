@@ -7,7 +7,7 @@ use crate::event::{CallCode, RefusedCall, ShortText, TimedAct};
 use airlock_core::{
     act::{Act, ActKind, Actor},
     tenant::Tenant,
-    tool::HostCode,
+    tool::{HostCode, SourceSet},
 };
 
 const SMALL: QueueLimits =
@@ -97,6 +97,8 @@ fn refusals_leave_room_to_calls_that_are_made() {
         name: ShortText::new("none"),
         client: None,
         code: CallCode::Host(HostCode::NotFound),
+        guards: Vec::new(),
+        sources: SourceSet::default(),
         error: None,
     }));
     let refused = Arc::new(refused);

@@ -147,6 +147,7 @@ impl OpenCall {
             fuel: reporter.fuel(),
             memory_bytes: reporter.memory_bytes(),
             run: reporter.run().map(|run| ShortText::new(&run)),
+            guards: reporter.guard_acts(),
             result: result.map(|content| Arc::new(CallResult::new(content))),
             facts,
         };

@@ -57,6 +57,7 @@ impl Recorder {
             provider: None,
             served_model: None,
             usage: None,
+            tool_tokens: request.tool_tokens,
             cost: None,
             code: Some(ShortText::new(HostCode::Cancelled.as_str())),
             duration: Duration::ZERO,

@@ -12,7 +12,7 @@ use crate::{settings::CallLogSettings, testing::MemoryLogs};
 use airlock_core::{
     act::{ActKind, Actor},
     door::{Admitted, Budget, CallControl, Caller, Filter, Origin, Provider, Source, View},
-    model_control::{ControlRefusal, ModelOutcome, ModelRequest, TokenUsage},
+    model_control::{ControlRefusal, ModelOutcome, ModelRequest, TokenUsage, ToolTokens},
     tenant::Tenant,
     tool::{
         Allowlist, CallError, ClientName, HostCode, Policy, Tool, ToolDefinition, ToolOutput, Trust,
@@ -81,7 +81,7 @@ impl Test {
         let settings = RecordSettings { call_log: Some(log), audit: None, on_failure };
         let database = LazyDatabase::new(airlock_store::Settings::new("/nowhere/airlock.db"));
         let rows = Some(logs.clone());
-        let sinks = Sinks { audit: Some(logs.opener()), rows, price: Arc::new(price) };
+        let sinks = RecordSinks { audit: Some(logs.opener()), rows, price: Arc::new(price) };
         let recorder = Recorder::start_with(settings, database, "test".to_owned(), sinks, limits);
         let recorder = recorder.expect("a thread");
         let effects = Arc::new(Effects { logs: logs.clone(), ..Effects::default() });
@@ -393,6 +393,7 @@ fn request(membership: &airlock_core::door::Membership) -> ModelRequest<'_> {
         choices: 1,
         max_output_tokens: None,
         is_streamed: true,
+        tool_tokens: Some(ToolTokens { definitions: 7, ..ToolTokens::default() }),
     }
 }
 
@@ -406,7 +407,10 @@ async fn a_request_to_a_model_is_recorded_at_its_end_or_as_cut_off() {
     running.end(&ModelOutcome { provider: Some("openai"), ..ModelOutcome::default() });
     drop(control.begin(request).await.expect("it never refuses"));
     test.stop().await;
-    let states: Vec<_> = test.logs.0.models.lock().iter().map(|row| row.status).collect();
+    let rows = test.logs.0.models.lock();
+    let tokens = rows.iter().filter_map(|row| row.tool_tokens.as_deref());
+    assert_eq!(tokens.filter(|tokens| tokens.contains(r#""definitions":7"#)).count(), 2);
+    let states: Vec<_> = rows.iter().map(|row| row.status).collect();
     assert_eq!(states, [CallStatus::Success, CallStatus::Cancelled]);
 }
 

@@ -21,10 +21,10 @@ pub(crate) use self::calls::Call;
 pub(super) use self::item::Round;
 use self::{
     calls::{CallBegin, ClientCall, ExecutedCall},
-    ending::Ending,
+    ending::ResponseEnd,
     events::Events,
-    item::{Items, Status},
-    message::{Kind, Message},
+    item::{ItemStatus, Items},
+    message::{Message, PartKind},
     reasoning::Reasoning,
 };
 use super::{builtin::Groups, echo::Echo, reasoning as state};
@@ -59,7 +59,7 @@ pub(crate) struct Writer {
     part: Option<ReasoningPart>,
     /// End of the round.
     finish_reason: Option<FinishReason>,
-    ending: Option<Ending>,
+    ending: Option<ResponseEnd>,
 }
 
 /// A part of the reasoning of a provider that has the Responses API.
@@ -127,7 +127,7 @@ impl Writer {
         if self.ending.is_some() || self.executed.contains_key(call.tool_call_id) {
             return;
         }
-        self.close_text(Status::Completed, out);
+        self.close_text(ItemStatus::Completed, out);
         let id = call.tool_call_id.to_owned();
         let mut events = Events::new(out, &mut self.sequence);
         self.executed.insert(id, ExecutedCall::open(call, &mut self.items, &mut events));
@@ -156,8 +156,8 @@ impl Writer {
 
     /// Ends a round: the model is asked again.
     pub(crate) fn round_ended(&mut self, out: &mut Vec<Object>) {
-        self.close_text(Status::Completed, out);
-        self.close_calls(Status::Completed, out);
+        self.close_text(ItemStatus::Completed, out);
+        self.close_calls(ItemStatus::Completed, out);
         self.items.begin_round();
         self.finish_reason = None;
         self.part = None;
@@ -170,7 +170,7 @@ impl Writer {
         airlock: Option<Object>,
         out: &mut Vec<Object>,
     ) {
-        self.end(Ending::of_answer(self.finish_reason.as_ref(), usage, airlock), out);
+        self.end(ResponseEnd::of_answer(self.finish_reason.as_ref(), usage, airlock), out);
     }
 
     /// Ends the Response with an error object of chat completions. Open items are incomplete.
@@ -181,7 +181,7 @@ impl Writer {
         airlock: Option<Object>,
         out: &mut Vec<Object>,
     ) {
-        self.end(Ending::of_failure(error, usage, airlock), out);
+        self.end(ResponseEnd::of_failure(error, usage, airlock), out);
     }
 
     /// Returns the number of items so far.
@@ -199,7 +199,7 @@ impl Writer {
         let mut response = self.head.clone();
         response.extend(self.echo.members().clone());
         response.insert("output".to_owned(), self.items.values().into());
-        response.extend(Ending::members(self.ending.as_ref()));
+        response.extend(ResponseEnd::members(self.ending.as_ref()));
         response
     }
 
@@ -221,8 +221,8 @@ impl Writer {
             }
             Delta::ServiceTier(tier) => self.set_source(SERVICE_TIER, &tier),
             Delta::End { choice: 0, reason } => self.finish_reason = Some(reason),
-            Delta::Text { choice: 0, text } => self.text(Kind::Text, &text, &[], out),
-            Delta::Refusal { choice: 0, text } => self.text(Kind::Refusal, &text, &[], out),
+            Delta::Text { choice: 0, text } => self.text(PartKind::Text, &text, &[], out),
+            Delta::Refusal { choice: 0, text } => self.text(PartKind::Refusal, &text, &[], out),
             Delta::ReasoningPart { choice: 0, item_id, is_summary, index } => {
                 let summary = is_summary.then_some(index);
                 self.part = Some(ReasoningPart { item_id, summary });
@@ -240,7 +240,7 @@ impl Writer {
                 }
             }
             Delta::Call { choice: 0, index, id, name, is_custom, extra } => {
-                self.close_text(Status::Completed, out);
+                self.close_text(ItemStatus::Completed, out);
                 let call = CallBegin { id, name, is_custom, extra };
                 let mut events = Events::new(out, &mut self.sequence);
                 let call = ClientCall::open(call, &self.groups, &mut self.items, &mut events);
@@ -284,10 +284,10 @@ impl Writer {
             Some(Delta::Text { text, .. }) => text,
             _ => String::new(),
         };
-        self.text(Kind::Text, &text, logprobs, out);
+        self.text(PartKind::Text, &text, logprobs, out);
     }
 
-    fn text(&mut self, kind: Kind, text: &str, logprobs: &[Value], out: &mut Vec<Object>) {
+    fn text(&mut self, kind: PartKind, text: &str, logprobs: &[Value], out: &mut Vec<Object>) {
         if !text.is_empty() || !logprobs.is_empty() {
             let (message, mut events) = self.open_message(out);
             message.add(kind, text, logprobs, &mut events);
@@ -319,7 +319,7 @@ impl Writer {
         &'a mut self,
         out: &'a mut Vec<Object>,
     ) -> (&'a mut Reasoning, Events<'a>) {
-        self.close_message(Status::Completed, out);
+        self.close_message(ItemStatus::Completed, out);
         let mut events = Events::new(out, &mut self.sequence);
         let reasoning =
             self.reasoning.get_or_insert_with(|| Reasoning::open(&mut self.items, &mut events));
@@ -328,31 +328,31 @@ impl Writer {
 
     /// Returns the open message. Opens it, after the reasoning is done, if there is none.
     fn open_message<'a>(&'a mut self, out: &'a mut Vec<Object>) -> (&'a mut Message, Events<'a>) {
-        self.close_reasoning(Status::Completed, out);
+        self.close_reasoning(ItemStatus::Completed, out);
         let mut events = Events::new(out, &mut self.sequence);
         let message =
             self.message.get_or_insert_with(|| Message::open(&mut self.items, &mut events));
         (message, events)
     }
 
-    fn close_reasoning(&mut self, status: Status, out: &mut Vec<Object>) {
+    fn close_reasoning(&mut self, status: ItemStatus, out: &mut Vec<Object>) {
         if let Some(reasoning) = self.reasoning.take() {
             reasoning.close(status, &mut self.items, &mut Events::new(out, &mut self.sequence));
         }
     }
 
-    fn close_message(&mut self, status: Status, out: &mut Vec<Object>) {
+    fn close_message(&mut self, status: ItemStatus, out: &mut Vec<Object>) {
         if let Some(message) = self.message.take() {
             message.close(status, &mut self.items, &mut Events::new(out, &mut self.sequence));
         }
     }
 
-    fn close_text(&mut self, status: Status, out: &mut Vec<Object>) {
+    fn close_text(&mut self, status: ItemStatus, out: &mut Vec<Object>) {
         self.close_reasoning(status, out);
         self.close_message(status, out);
     }
 
-    fn close_calls(&mut self, status: Status, out: &mut Vec<Object>) {
+    fn close_calls(&mut self, status: ItemStatus, out: &mut Vec<Object>) {
         let mut events = Events::new(out, &mut self.sequence);
         for call in std::mem::take(&mut self.calls).into_values() {
             call.close(status, &mut self.items, &mut events);
@@ -360,7 +360,7 @@ impl Writer {
     }
 
     /// Closes every item and writes the last event.
-    fn end(&mut self, ending: Ending, out: &mut Vec<Object>) {
+    fn end(&mut self, ending: ResponseEnd, out: &mut Vec<Object>) {
         if self.ending.is_some() {
             return;
         }

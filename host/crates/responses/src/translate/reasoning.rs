@@ -18,9 +18,9 @@ pub(super) fn is_state(name: &str) -> bool {
 
 /// State that the model needs back, collected from deltas.
 #[derive(Debug, Default)]
-pub(super) struct State(Object);
+pub(super) struct ReasoningState(Object);
 
-impl State {
+impl ReasoningState {
     /// Appends a piece of a member.
     pub(super) fn add(&mut self, name: &str, mut more: Vec<Value>) {
         let list = self.0.entry(name).or_insert_with(|| Value::Array(Vec::new()));

@@ -4,10 +4,14 @@
 mod bindings;
 mod convert;
 mod executor;
+#[cfg(feature = "plugins")]
+mod guard;
 mod link;
 #[cfg(feature = "plugins")]
 pub(crate) mod plugin;
 
+#[cfg(feature = "plugins")]
+pub(crate) use self::guard::{GuardGuest, open_guard};
 pub(crate) use self::{
     executor::{ScriptGuest, open_executor},
     link::link_executor,

@@ -8,12 +8,15 @@ use std::sync::Arc;
 
 use super::tools::{Answer, TOOL_FUEL, receive};
 use crate::{
-    Bindings, ScriptCall, ScriptCalls,
+    Bindings, ScriptCall, ScriptCalls, SourceCall, WrongCall,
     run::{
         charge::{BASE_FUEL, charge, charge_call},
         state::{ScriptSide, Store},
     },
 };
+
+/// Fuel that looking at a call costs before the script runs, and at each of its arguments.
+const LOOK_FUEL: u64 = 1_000;
 
 fn bindings(store: &Store<'_, ScriptSide>) -> Arc<Bindings> {
     store.data().call.guest.bindings.clone()
@@ -53,6 +56,21 @@ pub(crate) fn functions(store: &mut Store<'_, ScriptSide>) -> wasmtime::Result<V
     charge_call(store, BASE_FUEL, 0)?;
     let names = bindings(store).functions().map(str::to_owned).collect();
     charged(store, names)
+}
+
+/// Returns those calls of a source that would fail if the script reached them.
+pub(crate) fn check(
+    store: &mut Store<'_, ScriptSide>,
+    calls: &[SourceCall],
+) -> wasmtime::Result<Vec<WrongCall>> {
+    charge_call(store, BASE_FUEL, 0)?;
+    for call in calls {
+        charge(store, LOOK_FUEL * call.values() as u64 + call.bytes() as u64)?;
+    }
+    let maker: Arc<dyn ScriptCalls> = store.data().call.guest.calls.clone();
+    let wrong = maker.check(&bindings(store), calls);
+    charge(store, wrong.iter().map(WrongCall::bytes).sum::<usize>() as u64)?;
+    Ok(wrong)
 }
 
 /// Charges fuel for names that the guest receives.

@@ -14,6 +14,8 @@ pub(crate) use self::version::{is_of, version_of};
 use super::{plain::Plain, side::PluginSide, tool_guest::ToolGuest};
 use crate::{LoadError, contract::v0_1::plugin as v0_1, run::state::State};
 
+/// Name of the interface that a guard exports, before its version.
+const HOOKS: &str = "airlock:guard/hooks@";
 /// Versions that an error lists. A component may export 50,000.
 const MAX_LISTED: usize = 3;
 /// Bytes of a version in an error; the rest is cut. A version such as `0.1.0` has five, and the
@@ -57,7 +59,11 @@ pub(crate) fn open(
     }
     let exports = component.component_type();
     let exports = exports.exports(component.engine()).map(|(name, _)| name);
-    let found: Vec<_> = exports.filter_map(version_of).collect();
+    let exports: Vec<_> = exports.collect();
+    let found: Vec<_> = exports.iter().copied().filter_map(version_of).collect();
+    if has_only_hooks(&exports) {
+        return Err(LoadError::GuardAsPlugin);
+    }
     let pre = || linker.instantiate_pre(component);
     if found.is_empty() {
         let plain = Plain::new(pre().map_err(misfit)?, wasm)
@@ -79,6 +85,12 @@ pub(crate) fn open(
         });
     };
     pre().and_then(version.open).map_err(misfit)
+}
+
+/// Returns whether these exports are those of a guard: its hooks, and no contract of plugins.
+pub(crate) fn has_only_hooks(exports: &[&str]) -> bool {
+    exports.iter().any(|name| name.starts_with(HOOKS))
+        && !exports.iter().any(|name| version_of(name).is_some())
 }
 
 fn misfit(error: wasmtime::Error) -> LoadError {
@@ -139,6 +151,11 @@ mod tests {
         insta::assert_snapshot!(
             refusal(&engine, &linker, &format!("(component {two})")),
             @"the plugin was built for 0.3.0, 0.2.0 of the contract; this gateway supports 0.1; build the plugin again with the SDK of a supported version"
+        );
+        let hooks = r#"(instance $i) (export "airlock:guard/hooks@0.1.0" (instance $i))"#;
+        insta::assert_snapshot!(
+            refusal(&engine, &linker, &format!("(component {hooks})")),
+            @"the component is a guard: it has no tools, and is configured in `guards`, by its `component`"
         );
         insta::assert_snapshot!(
             refusal(&engine, &linker, r#"(component (import "acme:gpu/compute@1.0.0" (instance)) (import "run" (func)))"#),

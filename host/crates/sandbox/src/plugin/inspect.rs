@@ -28,6 +28,12 @@ pub fn exports_contract(wasm: &[u8], contract: &str) -> Result<bool, LoadError> 
     Ok(versions(&exports).iter().any(|version| contract::is_of(contract, version)))
 }
 
+/// Returns whether a component is a guard: it exports the hooks of one, and no tools.
+pub fn is_guard(wasm: &[u8]) -> Result<bool, LoadError> {
+    let exports = airlock_compile::exports(wasm)?;
+    Ok(contract::has_only_hooks(&exports.iter().map(String::as_str).collect::<Vec<_>>()))
+}
+
 fn versions(exports: &[String]) -> Vec<&str> {
     exports.iter().filter_map(|name| contract::version_of(name)).collect()
 }

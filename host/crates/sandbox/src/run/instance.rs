@@ -107,6 +107,53 @@ async fn run_counted<G: GuestSide, T>(
         }
         Err(error) => Ended::Returned(Err(error)),
     };
+    finish(totals, limits, store, ended)
+}
+
+/// Runs `body` in a fresh store on this thread, to its end or its limits. For guests that wait for nothing, whose calls
+/// belong to no chain and are not counted.
+#[cfg(feature = "plugins")]
+pub(crate) fn run_at_once<G: GuestSide, T>(
+    engine: &Engine,
+    memory: &Pool,
+    call: Call<G>,
+    body: impl AsyncFnOnce(&mut Store<State<G>>) -> wasmtime::Result<T>,
+) -> Result<T, CallError> {
+    let limits = call.limits;
+    let mut store = Store::new(engine, State::new(call, memory));
+    let ended = match prepare(&mut store, &limits) {
+        Ok(()) => poll_to_end(std::pin::pin!(body(&mut store)), limits.cpu),
+        Err(error) => Ended::Returned(Err(error)),
+    };
+    finish(&GuestTotals::default(), limits, store, ended)
+}
+
+/// Polls a guest that waits for nothing until it ends, or its time is over. It yields after every
+/// [`YIELD_INTERVAL`].
+#[cfg(feature = "plugins")]
+fn poll_to_end<T>(
+    mut guest: Pin<&mut impl Future<Output = wasmtime::Result<T>>>,
+    time: Duration,
+) -> Ended<T> {
+    let begun = Instant::now();
+    let mut context = Context::from_waker(std::task::Waker::noop());
+    loop {
+        if let Poll::Ready(result) = guest.as_mut().poll(&mut context) {
+            return Ended::Returned(result);
+        }
+        if begun.elapsed() > time {
+            return Ended::Cpu;
+        }
+    }
+}
+
+/// Takes apart the store of a call that has ended, and counts the call.
+fn finish<G: GuestSide, T>(
+    totals: &GuestTotals,
+    limits: Limits,
+    store: Store<State<G>>,
+    ended: Ended<T>,
+) -> Result<T, CallError> {
     let burnt = limits.fuel.saturating_sub(store.get_fuel().unwrap_or(0));
     // A store is never used after its call, so its state can be taken apart.
     let mut state = store.into_data();

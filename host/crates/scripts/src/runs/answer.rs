@@ -1,12 +1,15 @@
 //! The answer of a call, as the script receives it and as the journal stores it.
 
+use std::{borrow::Cow, fmt::Write as _};
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use airlock_core::{
     run::AnswerError,
-    tool::{CallError, Content, ContentBlock, ResourceContents, ToolOutput},
+    tool::{CallError, Content, ContentBlock, ResourceContents, SourceSet, ToolOutput},
 };
+use airlock_json::raw;
 use airlock_store::runs::RunDecision;
 
 /// Answer of a call. Binary content is a handle with its type and size: a script cannot use the
@@ -22,12 +25,16 @@ pub enum CallAnswer {
     Error(AnswerError),
 }
 
+/// Member of a stored answer with the sources of untrusted content that it has; absent for none.
+const SOURCES: &str = "sources";
+
 /// Text that is stored for the answer of a repeatable call if the answer is too large.
 pub(super) const NOT_KEPT: &str = "\"not_kept\"";
 
 /// A stored answer, as it is read.
 pub(super) enum StoredAnswer {
-    Answer(CallAnswer),
+    /// The answer, and the sources of untrusted content that it has.
+    Answer(CallAnswer, SourceSet),
     /// It was too large. The call is repeatable.
     NotKept,
     /// Another version of this program has stored it.
@@ -87,6 +94,17 @@ impl CallAnswer {
         serde_json::to_string(self).expect("keys are strings, and memory takes the text")
     }
 
+    /// Returns the JSON that is stored of an answer that has content of untrusted sources.
+    pub(super) fn to_stored_with(&self, sources: &SourceSet) -> String {
+        let mut text = self.to_stored();
+        if let Some(sources) = sources.to_json() {
+            text.pop();
+            // Writing to a String cannot fail.
+            let _ = write!(text, ",\"{SOURCES}\":{sources}}}");
+        }
+        text
+    }
+
     /// Returns whether stored JSON is that of a call that has succeeded, without parsing it.
     pub(super) fn is_success(text: &str) -> bool {
         ["{\"value\":", "{\"text\":"].iter().any(|tag| text.starts_with(tag))
@@ -102,19 +120,31 @@ impl StoredAnswer {
     /// Returns the answer of a denied call. A denial without a reason stores none.
     pub(super) fn of_denial(stored: Option<&str>) -> CallAnswer {
         match stored.map(Self::read) {
-            Some(Self::Answer(answer @ CallAnswer::Error(_))) => answer,
+            Some(Self::Answer(answer @ CallAnswer::Error(_), _)) => answer,
             _ => CallAnswer::denied(""),
         }
     }
 
     /// Reads what is stored of an answer.
     pub(super) fn read(text: &str) -> Self {
-        match serde_json::from_str(text) {
-            Ok(answer) => Self::Answer(answer),
+        let (answer, sources) = without_sources(text);
+        match serde_json::from_str(&answer) {
+            Ok(answer) => Self::Answer(answer, sources),
             Err(_) if text == NOT_KEPT => Self::NotKept,
             Err(_) => Self::Unreadable,
         }
     }
+}
+
+/// Returns what is stored of an answer without its sources, and the sources.
+fn without_sources(text: &str) -> (Cow<'_, str>, SourceSet) {
+    let sources = text.ends_with("]}").then(|| raw::member(text, SOURCES)).flatten();
+    if sources.is_none() {
+        return (text.into(), SourceSet::default());
+    }
+    let mut answer = text.to_owned();
+    raw::remove_member(&mut answer, SOURCES);
+    (answer.into(), SourceSet::from_json(sources))
 }
 
 /// Returns a part as data: a text, or the description of anything else.
@@ -143,4 +173,31 @@ fn handle(block: ContentBlock) -> Value {
 /// Returns the length of what a text in base64 encodes.
 fn decoded_bytes(base64: &str) -> usize {
     base64.trim_end_matches('=').len() * 3 / 4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_stored_with_its_sources_and_without_them_as_before() {
+        let sources = SourceSet::from_iter(["mail", "web"]);
+        let failed = CallAnswer::new(Err(CallError::cancelled()), "a-b");
+        for answer in [
+            CallAnswer::Text("x".to_owned()),
+            CallAnswer::Value(json!({"sources": [1], "list": []})),
+            CallAnswer::Value(json!([])),
+            failed,
+        ] {
+            for sources in [&sources, &SourceSet::default()] {
+                let text = answer.to_stored_with(sources);
+                let StoredAnswer::Answer(read, kept) = StoredAnswer::read(&text) else {
+                    panic!("{text}");
+                };
+                assert_eq!((&read, &kept), (&answer, sources), "{text}");
+                assert_eq!(CallAnswer::is_success(&text), answer.has_succeeded());
+            }
+            assert_eq!(answer.to_stored_with(&SourceSet::default()), answer.to_stored());
+        }
+    }
 }

@@ -1,5 +1,5 @@
 //! Checks the arguments of a script's call before it is decided, so that no person is asked to approve a
-//! call that cannot succeed.
+//! call that cannot succeed. The same rules hold for the calls that a source shows before its script runs.
 //!
 //! Only plain errors are found: a missing parameter, an unknown one, and a scalar of another type.
 //! The source of the tool checks the rest. Nothing that the schema permits is refused, with one
@@ -19,6 +19,11 @@ const MAX_SCHEMA: usize = 64 << 10;
 const MAX_NAME: usize = 64;
 /// Maximum bytes of the list of parameters in a message: about 150 tokens.
 const MAX_PARAMETERS: usize = 600;
+/// Maximum number of undeclared names in a call that are compared with the declared ones. A call can have as many as
+/// its arguments have bytes, and a name takes up to 256 comparisons, without fuel.
+const MAX_UNDECLARED: usize = 64;
+/// Types that a schema can name.
+const JSON_TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
 /// Keywords of a schema that can declare further parameters.
 const COMPOSED: [&str; 10] = [
     "$dynamicRef",
@@ -42,8 +47,11 @@ pub(super) fn check(tool: &Tool, arguments: &str) -> Result<(), CallError> {
     }
 }
 
+/// Arguments of a call by their names: their JSON text, or `None` if they are not known yet.
+pub(super) type GivenArguments<'a> = BTreeMap<&'a str, Option<&'a str>>;
+
 /// Parameters that a schema declares.
-struct Declared<'s> {
+pub(super) struct Declared<'s> {
     /// Schemas by name.
     properties: BTreeMap<String, &'s str>,
     required: Vec<String>,
@@ -55,7 +63,7 @@ struct Declared<'s> {
 
 impl<'s> Declared<'s> {
     /// Reads a schema; `None` if it is too large, or a reference.
-    fn read(schema: &'s str) -> Option<Self> {
+    pub(super) fn read(schema: &'s str) -> Option<Self> {
         if schema.len() > MAX_SCHEMA {
             return None;
         }
@@ -81,9 +89,56 @@ impl<'s> Declared<'s> {
         })
     }
 
-    /// Describes a parameter that the tool does not have; `None` if it may have it.
-    fn unknown(&self, name: &str, given: &BTreeMap<String, &str>) -> Option<String> {
-        if self.properties.contains_key(name) || (self.is_open && !self.is_closed) {
+    /// Describes the first error of arguments; `None` if there is none. Without `is_whole`, there may be
+    /// further arguments.
+    pub(super) fn misfit(&self, given: &GivenArguments<'_>, is_whole: bool) -> Option<String> {
+        let undeclared = given.keys().filter(|name| !self.properties.contains_key(**name));
+        let unknown =
+            undeclared.take(MAX_UNDECLARED).find_map(|name| self.unknown(name, given, is_whole));
+        let found = unknown
+            .or_else(|| if is_whole { self.missing(given) } else { None })
+            .or_else(|| given.iter().find_map(|(name, value)| self.mistyped(name, (*value)?)))?;
+        Some(self.with_list(&found))
+    }
+
+    /// Describes an argument of one of these JSON types, if the parameter takes none of them. `source` is
+    /// the origin of the value.
+    pub(super) fn misfit_of_types(
+        &self,
+        name: &str,
+        types: &[String],
+        source: &str,
+    ) -> Option<String> {
+        let accepted = scalars(self.properties.get(name)?)?;
+        let fits = types.iter().any(|kind| match kind.as_str() {
+            "null" => self.takes_null(name) || accepted.iter().any(|known| known == "null"),
+            // An integer of more than 64 bits becomes a text on its way through a script.
+            "integer" | "number" => accepted
+                .iter()
+                .any(|known| matches!(known.as_str(), "integer" | "number" | "string")),
+            kind => accepted.iter().any(|known| known == kind),
+        });
+        if fits || types.is_empty() {
+            return None;
+        }
+        let name = shown(name);
+        let accepted = accepted.join(" or ");
+        let types = shown(&types.join(" or "));
+        let found = format!("the parameter `{name}` must be {accepted}, and {source} is {types}.");
+        Some(self.with_list(&found))
+    }
+
+    fn with_list(&self, found: &str) -> String {
+        format!("{found} {}", self.listed())
+    }
+
+    /// Describes a parameter that is not declared; `None` if the tool may have it.
+    fn unknown(&self, name: &str, given: &GivenArguments<'_>, is_whole: bool) -> Option<String> {
+        if self.is_open && !self.is_closed {
+            return None;
+        }
+        // A further argument may be the one that it is like.
+        if !is_whole && !self.is_closed {
             return None;
         }
         let free = self.properties.keys().map(String::as_str);
@@ -98,17 +153,15 @@ impl<'s> Declared<'s> {
         }
     }
 
-    fn missing(&self, given: &BTreeMap<String, &str>) -> Option<String> {
-        let missing = self.required.iter().find(|name| !given.contains_key(*name))?;
+    fn missing(&self, given: &GivenArguments<'_>) -> Option<String> {
+        let missing = self.required.iter().find(|name| !given.contains_key(name.as_str()))?;
         Some(format!("the parameter `{}` is missing.", shown(missing)))
     }
 
     /// Describes a scalar of another type than the schema declares. An optional parameter may be null.
     fn mistyped(&self, name: &str, value: &str) -> Option<String> {
         let schema = self.properties.get(name)?;
-        let is_null = value == "null";
-        let is_required = self.required.iter().any(|required| required == name);
-        if is_null && (!is_required || is_nullable(schema)) {
+        if value == "null" && self.takes_null(name) {
             return None;
         }
         let types = scalars(schema)?;
@@ -118,6 +171,12 @@ impl<'s> Declared<'s> {
         let name = shown(name);
         let types = types.join(" or ");
         Some(format!("the parameter `{name}` must be {types}, not {}.", kind(value)))
+    }
+
+    /// Returns whether null may stand for the absence of a parameter.
+    fn takes_null(&self, name: &str) -> bool {
+        let is_required = self.required.iter().any(|required| required == name);
+        !is_required || self.properties.get(name).is_some_and(|schema| is_nullable(schema))
     }
 
     /// Lists the parameters; those that are optional have a question mark.
@@ -138,13 +197,26 @@ impl<'s> Declared<'s> {
 fn misfit(schema: &str, arguments: &str) -> Option<String> {
     let declared = Declared::read(schema)?;
     let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
-    let given: BTreeMap<String, &str> =
-        raw::members(arguments)?.map(|(name, value)| (name.into_owned(), value)).collect();
-    let unknown = given.keys().find_map(|name| declared.unknown(name, &given));
-    let found = unknown
-        .or_else(|| declared.missing(&given))
-        .or_else(|| given.iter().find_map(|(name, value)| declared.mistyped(name, value)))?;
-    Some(format!("{found} {}", declared.listed()))
+    let members: Vec<_> = raw::members(arguments)?.collect();
+    let given: GivenArguments<'_> =
+        members.iter().map(|(name, value)| (&**name, Some(*value))).collect();
+    declared.misfit(&given, true)
+}
+
+/// Returns the JSON types that a part of a result has by the output schema of its tool; `None` if the
+/// schema does not say.
+pub(super) fn result_types(schema: &str, keys: &[String]) -> Option<Vec<String>> {
+    if schema.len() > MAX_SCHEMA {
+        return None;
+    }
+    let part = keys.iter().try_fold(schema, |part, key| {
+        if raw::member(part, "$ref").is_some() {
+            return None;
+        }
+        raw::member(raw::member(part, "properties")?, key)
+    });
+    // Nothing is checked against a schema with another type.
+    types(part?).filter(|types| types.iter().all(|kind| JSON_TYPES.contains(&kind.as_str())))
 }
 
 /// Returns the value of a member of an object.
@@ -152,19 +224,24 @@ fn member<'s>(members: &[(Cow<'_, str>, &'s str)], name: &str) -> Option<&'s str
     members.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
 }
 
-/// Returns the types that a schema permits; `None` if it does not say, or permits another type than
-/// scalars.
-fn scalars(schema: &str) -> Option<Vec<String>> {
+/// Returns the types that a schema permits; `None` if it does not say.
+fn types(schema: &str) -> Option<Vec<String>> {
     if raw::member(schema, "$ref").is_some() {
         return None;
     }
     let types = raw::member(schema, "type")?;
-    let types: Vec<String> = match raw::string(types) {
-        Some(one) => vec![one.into_owned()],
+    match raw::string(types) {
+        Some(one) => Some(vec![one.into_owned()]),
         None => raw::elements(types)?
             .map(|kind| raw::string(kind).map(Cow::into_owned))
-            .collect::<Option<_>>()?,
-    };
+            .collect::<Option<_>>(),
+    }
+}
+
+/// Returns the types that a schema permits; `None` if it does not say, or permits another type than
+/// scalars.
+fn scalars(schema: &str) -> Option<Vec<String>> {
+    let types = types(schema)?;
     let are_scalars = types
         .iter()
         .all(|kind| matches!(kind.as_str(), "string" | "integer" | "number" | "boolean" | "null"));
@@ -195,7 +272,8 @@ fn kind(value: &str) -> &'static str {
     }
 }
 
-fn shown(name: &str) -> String {
+/// Returns a name as a message shows it: on one line, and cut.
+pub(super) fn shown(name: &str) -> String {
     cut(visible_line(&name[..name.floor_char_boundary(MAX_NAME)]), MAX_NAME)
 }
 
@@ -251,6 +329,18 @@ mod tests {
     }
 
     #[test]
+    fn only_some_undeclared_names_are_compared() {
+        let mut given: serde_json::Map<_, _> =
+            (0..MAX_UNDECLARED - 1).map(|n| (format!("{n:03}"), json!(1))).collect();
+        given.insert("number".into(), json!(1));
+        given.insert("reson".into(), json!(""));
+        let text = found(&closing(), &Value::Object(given.clone())).expect("it is mistyped");
+        assert!(text.contains("unknown parameter `reson`"), "{text}");
+        given.insert("999".into(), json!(1));
+        assert_eq!(found(&closing(), &Value::Object(given)), None);
+    }
+
+    #[test]
     fn a_closed_schema_has_no_other_names() {
         let mut schema = closing();
         schema["additionalProperties"] = json!(false);
@@ -297,6 +387,27 @@ mod tests {
     fn found_of(schema: &Value, value: &Value) -> Option<String> {
         let schema = json!({"properties": {"a": schema}, "required": ["a"]});
         found(&schema, &json!({"a": value}))
+    }
+
+    #[test]
+    fn a_result_has_types_if_its_schema_names_those_of_json() {
+        let schema = json!({"type": "object", "properties": {
+            "a": {"type": ["string", "null"]}, "b": {"type": "any"}, "c": {"type": ["string", "file"]},
+            "d": {"$ref": "#/a", "type": "string"}, "e": {},
+        }});
+        let schema = schema.to_string();
+        assert_eq!(result_types(&schema, &[]), Some(vec!["object".to_owned()]));
+        for (key, expected) in [
+            ("a", Some("string null")),
+            ("b", None),
+            ("c", None),
+            ("d", None),
+            ("e", None),
+            ("f", None),
+        ] {
+            let types = result_types(&schema, &[key.to_owned()]).map(|types| types.join(" "));
+            assert_eq!(types.as_deref(), expected, "{key}");
+        }
     }
 
     #[test]

@@ -3,37 +3,48 @@
 //! Each block of calls is looked up in the journal first. The calls that are left are all decided
 //! before any runs, so if one of them needs an approval, none has had an effect.
 
-use std::{pin::pin, sync::Arc};
+use std::{
+    pin::pin,
+    sync::{Arc, OnceLock},
+};
 
 use futures_util::{StreamExt as _, future::BoxFuture, stream};
 use tracing::{error, warn};
 
 use super::{
+    ahead,
     answer::CallAnswer,
     arguments,
+    codes::TOOL_ABSENT,
     journal::{Journal, JournalRecord},
 };
 use airlock_core::{
-    door::{Admitted, CallId, Chain, Origin},
+    door::{Admitted, Arguments, CallId, Chain, Origin, ToArguments},
     run::{Called, Position},
-    tool::{CallError, ErrorKind, HostCode, Tool, ToolError, ToolName, ToolOutput},
+    threads,
+    tool::{CallError, ErrorKind, HostCode, SourceSet, Tool, ToolError, ToolName, ToolOutput},
 };
-use airlock_sandbox::{Lost, ScriptAnswer, ScriptCall, ScriptCalls, run_apart, run_beside};
+use airlock_sandbox::{
+    Bindings, Lost, ScriptAnswer, ScriptCall, ScriptCalls, SourceCall, WrongCall, run_apart,
+    run_beside,
+};
 
 /// Maximum bytes of the arguments of a refused call that the journal has. A script may make refused
 /// calls in a loop, and they are decided again when it is resumed.
 const MAX_REFUSED_BYTES: usize = 4 << 10;
-/// Code of the error of a decided call whose tool is not there now.
-pub(super) const TOOL_ABSENT: &str = "tool_absent";
 
 /// Makes the calls of one script: those that its journal has no answer for.
 pub struct RunCalls {
     chain: Chain,
     journal: Arc<Journal>,
+    /// Calls of its source for which the script does not run.
+    wrong: OnceLock<Vec<WrongCall>>,
 }
 
 /// A call of a block, once it is decided.
 enum DecidedCall {
+    /// The script receives this answer of the journal, with content of these untrusted sources.
+    Known(CallAnswer, SourceSet),
     /// The script receives this answer. It is stored if the call is here.
     Answered(CallAnswer, Option<Called>),
     /// The call runs.
@@ -57,7 +68,12 @@ enum CallEnd {
 impl RunCalls {
     /// Creates the calls of the script that runs in `chain`.
     pub(crate) fn new(chain: Chain, journal: Arc<Journal>) -> Arc<Self> {
-        Arc::new(Self { chain, journal })
+        Arc::new(Self { chain, journal, wrong: OnceLock::new() })
+    }
+
+    /// Returns the calls of its source for which the script has not run.
+    pub(crate) fn wrong(&self) -> Vec<WrongCall> {
+        self.wrong.get().cloned().unwrap_or_default()
     }
 
     async fn block(
@@ -69,7 +85,7 @@ impl RunCalls {
         let mut decided = Vec::with_capacity(calls.len());
         let mut stops = BlockStops::default();
         for (position, call) in positions.iter().copied().zip(calls) {
-            match self.decide(position, &call)? {
+            match self.decide(position, call).await? {
                 CallDecision::Now(call) => decided.push((position, call)),
                 CallDecision::AfterApproval(called) => stops.waiting.push((position, called)),
                 CallDecision::InDoubt => stops.in_doubt.push(position),
@@ -112,18 +128,91 @@ impl RunCalls {
         })
     }
 
-    /// Decides one call. An error stops the script.
-    fn decide(&self, position: Position, call: &ScriptCall) -> Result<CallDecision, CallError> {
+    /// Decides one call. An error stops the script. The journal has the arguments as the guards leave them, because
+    /// a person approves these.
+    async fn decide(
+        &self,
+        position: Position,
+        call: ScriptCall,
+    ) -> Result<CallDecision, CallError> {
+        let guarded = self.guarded(&call).await;
+        match guarded {
+            Ok(None) => self.decide_with(position, &call, call.arguments.as_str()),
+            Ok(Some(arguments)) => {
+                let text = arguments.as_str().to_owned();
+                let call = ScriptCall { arguments: text, ..call };
+                self.decide_with(position, &call, &arguments)
+            }
+            Err(refused) => self.decide_refused(position, call, refused),
+        }
+    }
+
+    /// Decides a call that guards refuse, or whose tool is not there. It is not made. An answer that the journal has stays,
+    /// and so does a call that waits for a decision.
+    fn decide_refused(
+        &self,
+        position: Position,
+        call: ScriptCall,
+        refused: CallError,
+    ) -> Result<CallDecision, CallError> {
+        let call = self.journal.as_known(position, call);
+        match self.journal.find(position, &call)? {
+            JournalRecord::Answered(answer, sources) => self.answered(answer, sources),
+            JournalRecord::InDoubt => Ok(CallDecision::InDoubt),
+            JournalRecord::Pending => self.pending(&call),
+            JournalRecord::Approved(_) if refused.code() == HostCode::NotFound => {
+                Err(absent(&call))
+            }
+            JournalRecord::Approved(_) | JournalRecord::New | JournalRecord::Again => {
+                let refused = self.chain.refuse(&Origin::Script, &call.tool, refused);
+                if refused.code() == HostCode::Budget {
+                    return Err(refused);
+                }
+                Ok(self.refused(&call, refused))
+            }
+        }
+    }
+
+    /// Returns a known answer.
+    fn answered(&self, answer: CallAnswer, sources: SourceSet) -> Result<CallDecision, CallError> {
+        self.chain.count_call()?;
+        Ok(CallDecision::Now(DecidedCall::Known(answer, sources)))
+    }
+
+    /// Leaves a call waiting. Fails if its tool is not there.
+    fn pending(&self, call: &ScriptCall) -> Result<CallDecision, CallError> {
+        let called = self.seen(call).ok_or_else(|| absent(call))?;
+        Ok(CallDecision::AfterApproval(called))
+    }
+
+    /// Returns the arguments of a call as the guards leave them; `None` if there are no guards. Yields afterwards: a
+    /// block has many calls, and the script has to be stopped at its deadline while they are decided.
+    async fn guarded(&self, call: &ScriptCall) -> Result<Option<Arguments>, CallError> {
+        if !self.chain.view().has_guards() {
+            return Ok(None);
+        }
+        let chain = self.chain.clone();
+        let ScriptCall { tool, arguments } = call.clone();
+        let bytes = arguments.len();
+        let guarded = threads::read(self.chain.tenant(), bytes, move || {
+            chain.guarded(&Origin::Script, &tool, &arguments)
+        });
+        let guarded = guarded.await;
+        tokio::task::yield_now().await;
+        guarded
+    }
+
+    /// Decides one call, whose `arguments` are its own.
+    fn decide_with(
+        &self,
+        position: Position,
+        call: &ScriptCall,
+        arguments: &(impl ToArguments + ?Sized),
+    ) -> Result<CallDecision, CallError> {
         let approved = match self.journal.find(position, call)? {
-            JournalRecord::Answered(answer) => {
-                self.chain.count_call()?;
-                return Ok(CallDecision::Now(DecidedCall::Answered(answer, None)));
-            }
+            JournalRecord::Answered(answer, sources) => return self.answered(answer, sources),
             JournalRecord::InDoubt => return Ok(CallDecision::InDoubt),
-            JournalRecord::Pending => {
-                let Some(called) = self.seen(call) else { return Err(absent(call)) };
-                return Ok(CallDecision::AfterApproval(called));
-            }
+            JournalRecord::Pending => return self.pending(call),
             JournalRecord::Approved(approved) => Some(approved),
             JournalRecord::New | JournalRecord::Again => {
                 if let Some(misfit) = self.misfit(call) {
@@ -133,16 +222,12 @@ impl RunCalls {
                 None
             }
         };
-        let admitted = self.chain.admit_approved(
-            &Origin::Script,
-            &call.tool,
-            &call.arguments,
-            approved.as_ref(),
-        );
+        let admitted =
+            self.chain.admit_approved(&Origin::Script, &call.tool, arguments, approved.as_ref());
         match admitted {
             Ok(admitted) => {
                 let is_intended = approved.is_some() || !is_repeatable(admitted.tool());
-                let called = called(call, admitted.tool(), is_intended);
+                let called = self.called_of(call, admitted.tool(), is_intended);
                 let admitted = admitted.within(self.chain.call_timeout());
                 let admitted = Box::new(admitted.in_run(self.journal.id(), position));
                 Ok(CallDecision::Now(DecidedCall::Runs { admitted, called, is_intended }))
@@ -183,20 +268,42 @@ impl RunCalls {
             arguments: call.arguments.as_str().into(),
             definition: "".into(),
             is_repeatable: true,
+            sources: self.sources(),
         })
     }
 
     /// Returns a call with the definition of its tool; `None` if the script may not see the tool.
     fn seen(&self, call: &ScriptCall) -> Option<Called> {
         let entry = self.chain.view().find(&Origin::Script, &call.tool)?;
-        Some(called(call, &entry.tool, true))
+        Some(self.called_of(call, &entry.tool, true))
+    }
+
+    /// Returns a call of a tool. `is_compared` tells whether its definition is compared with that of an
+    /// approval: of pending and refused calls, and those with an intent.
+    fn called_of(&self, call: &ScriptCall, tool: &Tool, is_compared: bool) -> Called {
+        Called {
+            tool: call.tool.as_str().into(),
+            arguments: call.arguments.as_str().into(),
+            definition: if is_compared { tool.digest().into() } else { "".into() },
+            is_repeatable: is_repeatable(tool),
+            sources: self.sources(),
+        }
+    }
+
+    /// Returns the sources that the script has read so far, as they are stored.
+    fn sources(&self) -> Option<Arc<str>> {
+        self.chain.nested_context().to_json().map(Into::into)
     }
 
     async fn run(&self, position: Position, decided: DecidedCall) -> Result<CallEnd, CallError> {
         let (admitted, called, is_intended) = match decided {
+            DecidedCall::Known(answer, sources) => {
+                self.chain.receive(&sources);
+                return Ok(CallEnd::Answered(answer));
+            }
             DecidedCall::Answered(answer, None) => return Ok(CallEnd::Answered(answer)),
             DecidedCall::Answered(answer, Some(called)) => {
-                self.journal.record(position, called, &answer).await?;
+                self.journal.record(position, called, &answer, &SourceSet::default()).await?;
                 return Ok(CallEnd::Answered(answer));
             }
             DecidedCall::Runs { admitted, called, is_intended } => (admitted, called, is_intended),
@@ -206,17 +313,20 @@ impl RunCalls {
         } else {
             None
         };
-        let id = admitted.chain().id();
+        let chain = admitted.chain().clone();
         let answer = match ran(*admitted, position.branch > 0).await {
-            Err(error) if error.is_unapproved() => return Ok(self.unapproved(id, called)),
+            Err(error) if error.is_unapproved() => {
+                return Ok(self.unapproved(chain.id(), called));
+            }
             result => {
                 report(result.as_ref().err());
                 CallAnswer::new(result, &called.tool)
             }
         };
+        let sources = chain.received();
         match attempt {
-            Some(attempt) => self.journal.answer(position, attempt, &answer).await?,
-            None => self.journal.record(position, called, &answer).await?,
+            Some(attempt) => self.journal.answer(position, attempt, &answer, &sources).await?,
+            None => self.journal.record(position, called, &answer, &sources).await?,
         }
         Ok(CallEnd::Answered(answer))
     }
@@ -270,15 +380,20 @@ impl ScriptCalls for RunCalls {
     ) -> BoxFuture<'_, Result<Vec<ScriptAnswer>, CallError>> {
         Box::pin(self.block(calls, is_block))
     }
-}
 
-/// Returns a call of a tool. `is_compared` tells whether its definition is compared with that of an
-/// approval: of pending and refused calls, and those with an intent.
-fn called(call: &ScriptCall, tool: &Tool, is_compared: bool) -> Called {
-    let definition = if is_compared { tool.digest().into() } else { "".into() };
-    let name = call.tool.as_str().into();
-    let arguments = call.arguments.as_str().into();
-    Called { tool: name, arguments, definition, is_repeatable: is_repeatable(tool) }
+    /// Looks at the calls of a run that begins. One that is resumed has passed, and tools may have changed
+    /// since; one that is replayed ends as it did.
+    fn check(&self, bindings: &Bindings, calls: &[SourceCall]) -> Vec<WrongCall> {
+        let wrong = match self.journal.known_wrong() {
+            Some(known) => known.to_vec(),
+            None => ahead::wrong_calls(self.chain.view(), bindings, calls),
+        };
+        if !wrong.is_empty() {
+            // Asked once.
+            let _ = self.wrong.set(wrong.clone());
+        }
+        wrong
+    }
 }
 
 /// Returns the error of a decided call whose tool is not there now. The run is not ended by it.
@@ -317,4 +432,65 @@ async fn ran(admitted: Admitted, is_block: bool) -> Result<ToolOutput, CallError
         }
         Err(CallError::unavailable(tool, lost))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures_util::FutureExt as _;
+    use serde_json::json;
+
+    use super::*;
+    use crate::tests::{BUDGET, open_policy, publish};
+    use airlock_catalog::Catalog;
+    use airlock_core::door::{CallGuards, Caller, Filter, FinishedCall, GuardedCall, ProposedCall};
+
+    /// Counts the calls that it is asked about.
+    #[derive(Default)]
+    struct Counting(AtomicUsize);
+
+    impl CallGuards for Counting {
+        fn before(&self, _: &ProposedCall<'_>) -> Result<GuardedCall, CallError> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Ok(GuardedCall::default())
+        }
+
+        fn looks_before(&self, _: &ProposedCall<'_>) -> bool {
+            true
+        }
+
+        fn looks_after(&self, _: &ProposedCall<'_>) -> bool {
+            false
+        }
+
+        fn after(
+            &self,
+            _: FinishedCall,
+            outcome: Result<ToolOutput, CallError>,
+        ) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+            Box::pin(async { outcome })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_block_of_guarded_calls_yields_after_each_decision() {
+        let guards = Arc::new(Counting::default());
+        let catalog = Catalog::new();
+        catalog.set_guards(guards.clone());
+        let tools = json!([{"name": "now", "inputSchema": {}}]);
+        publish(&catalog, "clock", open_policy(true), &tools);
+        let view = catalog.snapshot().view(&Filter::none(), None);
+        let caller = Caller::new(view, Origin::Caller, BUDGET);
+        let chain = caller.admit("clock-now", "{}").expect("it is listed").chain().clone();
+        let before = guards.0.load(Ordering::Relaxed);
+        let calls = RunCalls::new(chain, Journal::without_store());
+        let call = ScriptCall { tool: "clock-now".to_owned(), arguments: "{}".to_owned() };
+        let mut made = calls.make(vec![call.clone(), call], true);
+        assert!((&mut made).now_or_never().is_none(), "its deadline is looked at");
+        assert_eq!(guards.0.load(Ordering::Relaxed) - before, 1);
+        let answers = made.await.expect("they are made");
+        assert!(answers.iter().all(Result::is_ok));
+        assert_eq!(guards.0.load(Ordering::Relaxed) - before, 2);
+    }
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     RunEnding, RunOutcome,
-    answer::{CallAnswer, NOT_KEPT},
+    answer::{CallAnswer, NOT_KEPT, StoredAnswer},
 };
 use airlock_core::{
     run::{Call, Phase, Stage},
@@ -118,11 +118,13 @@ fn waiting_list(calls: &[ShownCall], is_listed: fn(&Stage) -> bool) -> String {
 /// Describes a call to decide about, as `airlock.run` does, with its whole arguments.
 fn waiting(shown: &ShownCall) -> String {
     let called = &shown.call.called;
+    let sources = called.sources.as_ref().map(|sources| format!(r#","sources":{sources}"#));
     format!(
-        r#"{{"position":{},"tool":{},"arguments":{}}}"#,
+        r#"{{"position":{},"tool":{},"arguments":{}{}}}"#,
         text(&shown.position.to_string()),
         text(&called.tool),
-        arguments(&called.arguments)
+        arguments(&called.arguments),
+        sources.unwrap_or_default()
     )
 }
 
@@ -158,8 +160,10 @@ fn call(shown: &ShownCall) -> String {
     match &shown.answer {
         Some(ShownAnswer::Whole(text)) if text == NOT_KEPT => out["answer_kept"] = false.into(),
         Some(ShownAnswer::Whole(text)) if text.starts_with(FAILURE) => {
-            match serde_json::from_str(text) {
-                Ok(CallAnswer::Error(failure)) => out["error"] = json!(failure),
+            match StoredAnswer::read(text) {
+                StoredAnswer::Answer(CallAnswer::Error(failure), _) => {
+                    out["error"] = json!(failure);
+                }
                 // Another version of this program has stored it.
                 _ => out["answer_kept"] = false.into(),
             }
@@ -174,6 +178,9 @@ fn call(shown: &ShownCall) -> String {
     }
     let mut out = RawObject::from(&object(out));
     let own = &called.arguments;
+    if let Some(sources) = &called.sources {
+        out.set("sources", sources.clone());
+    }
     out.set(
         "arguments",
         if own.len() > MAX_OTHER_DATA { shown_arguments(own).to_string() } else { arguments(own) },
@@ -195,6 +202,7 @@ mod tests {
             arguments: arguments.into(),
             definition: "d".into(),
             is_repeatable: false,
+            sources: None,
         };
         let position = Position { block: n, branch: 0 };
         ShownCall { position, call: Call { called, stage }, answer }
@@ -215,6 +223,7 @@ mod tests {
             bindings: String::new(),
             clock_ms: None,
             trace: None,
+            sources: None,
             calls: Vec::new(),
         };
         ShownRun { run, calls }

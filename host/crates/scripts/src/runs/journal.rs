@@ -26,9 +26,9 @@ use super::{CallAnswer, PREFIX, RunEnding, RunOutcome, Runs};
 use airlock_core::{
     run::{Called, Position},
     tenant::Tenant,
-    tool::CallError,
+    tool::{CallError, SourceSet},
 };
-use airlock_sandbox::ScriptCall;
+use airlock_sandbox::{ScriptCall, WrongCall};
 use airlock_store::runs::{NewRun, RunError, RunStep, StoredRun};
 
 /// Renewals of a lease in its time.
@@ -40,6 +40,8 @@ pub struct Journal {
     clock_ms: Option<i64>,
     /// `None` if nothing is stored.
     writer: Option<JournalWriter>,
+    /// Calls for which the script of a run that began before did not run; `None` of a run that begins.
+    known_wrong: Option<Vec<WrongCall>>,
     shared: Mutex<SharedJournal>,
 }
 
@@ -62,12 +64,12 @@ impl Journal {
         let id = format!("{PREFIX}{}", Uuid::now_v7().simple());
         let clock_ms = new.clock_ms;
         let writer = JournalWriter::new(id, 1, runs, tenant);
-        Self::new(clock_ms, Some(writer), JournalState::begin(new), false)
+        Self::new(clock_ms, Some(writer), JournalState::begin(new), None)
     }
 
     /// Begins a run that is not stored and cannot be resumed.
     pub(crate) fn without_store() -> Arc<Self> {
-        Self::new(None, None, JournalState::default(), false)
+        Self::new(None, None, JournalState::default(), None)
     }
 
     /// Takes a stored run over to resume it. Returns the run as it was stored, without its calls.
@@ -79,27 +81,36 @@ impl Journal {
         let mut run = runs.open(tenant).await?.claim(id).await?;
         let writer = JournalWriter::new(id.to_owned(), run.lease.epoch, runs, tenant);
         let state = JournalState::from(mem::take(&mut run.calls));
-        Ok((Self::new(run.clock_ms, Some(writer), state, true), run))
+        Ok((Self::new(run.clock_ms, Some(writer), state, Some(Vec::new())), run))
     }
 
     /// Creates the journal of a stored run that is replayed. No call is made.
     pub(crate) fn replay(stored: &StoredRun) -> Arc<Self> {
-        Self::new(stored.clock_ms, None, JournalState::from(stored.calls.clone()), true)
+        let outcome = stored.outcome.as_deref().and_then(RunOutcome::read);
+        let wrong = outcome.map_or_else(Vec::new, |outcome| outcome.wrong_calls);
+        Self::new(stored.clock_ms, None, JournalState::from(stored.calls.clone()), Some(wrong))
     }
 
     fn new(
         clock_ms: Option<i64>,
         writer: Option<JournalWriter>,
         state: JournalState,
-        is_stored: bool,
+        known_wrong: Option<Vec<WrongCall>>,
     ) -> Arc<Self> {
+        let is_stored = known_wrong.is_some();
         let shared = Mutex::new(SharedJournal { state, is_stored, ..SharedJournal::default() });
-        Arc::new(Self { clock_ms, writer, shared })
+        Arc::new(Self { clock_ms, writer, known_wrong, shared })
     }
 
     /// Returns the time that the script sees, in milliseconds since 1970; `None` if it sees none.
     pub(crate) fn clock_ms(&self) -> Option<i64> {
         self.clock_ms
+    }
+
+    /// Returns the calls for which the script of a run that began before did not run; `None` of a run that
+    /// begins.
+    pub(super) fn known_wrong(&self) -> Option<&[WrongCall]> {
+        self.known_wrong.as_deref()
     }
 
     /// Returns whether the run can be resumed after its script has stopped.
@@ -156,6 +167,12 @@ impl Journal {
         }
     }
 
+    /// Returns a call with the arguments that the journal has. For a call that is refused before guards have left it
+    /// arguments: the journal has those that they have left, and the call those that the script gives.
+    pub(super) fn as_known(&self, position: Position, made: ScriptCall) -> ScriptCall {
+        self.shared.lock().state.as_known(position, made)
+    }
+
     /// Stores the intent to send a call. Returns the number of the attempt. The call may be sent once
     /// this has returned.
     pub(super) async fn intend(
@@ -196,15 +213,16 @@ impl Journal {
         }
     }
 
-    /// Stores the answer of a call whose intent was stored.
+    /// Stores the answer of a call whose intent was stored, and its sources.
     pub(super) async fn answer(
         self: &Arc<Self>,
         position: Position,
         attempt: u32,
         answer: &CallAnswer,
+        sources: &SourceSet,
     ) -> Result<(), CallError> {
         let has_succeeded = answer.has_succeeded();
-        let text = answer.to_stored();
+        let text = answer.to_stored_with(sources);
         let answered = self.shared.lock().state.answer(position, attempt, has_succeeded, text);
         answered.map_err(|refused| CallError::from(Halted::from(refused)))?;
         Ok(self.flush().await?)
@@ -217,13 +235,14 @@ impl Journal {
         position: Position,
         called: Called,
         answer: &CallAnswer,
+        sources: &SourceSet,
     ) -> Result<(), CallError> {
         let has_succeeded = answer.has_succeeded();
         if self.writer.is_none() {
             self.shared.lock().state.note(position, called, has_succeeded);
             return Ok(());
         }
-        let text = answer.to_stored();
+        let text = answer.to_stored_with(sources);
         let is_full = {
             let mut shared = self.shared.lock();
             shared.state.record(position, called, has_succeeded, text);

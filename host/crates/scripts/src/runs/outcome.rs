@@ -3,12 +3,13 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::resume::EXECUTOR_LOADING;
+use super::codes::EXECUTOR_LOADING;
 use crate::report;
 use airlock_core::{
     door::Chain,
     tool::{CallError, Details, HostCode, ToolOutput},
 };
+use airlock_sandbox::WrongCall;
 use airlock_strings::cut;
 
 /// Maximum bytes of the printed text that is stored: a quarter of the largest result. A person reads it
@@ -53,6 +54,9 @@ pub struct RunOutcome {
     /// Fuel that the script used when it last ran, from its start to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fuel: Option<u64>,
+    /// Calls of its source for which the script did not run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) wrong_calls: Vec<WrongCall>,
 }
 
 /// The first difference of the ends of two runs of one script.
@@ -73,7 +77,9 @@ impl RunOutcome {
     pub(crate) fn without_result(status: RunEnding) -> Self {
         let output = String::new();
         let text = String::new();
-        Self { status, result: Value::Null, output, text, error: None, line: None, fuel: None }
+        let wrong_calls = Vec::new();
+        let result = Value::Null;
+        Self { status, result, output, text, error: None, line: None, fuel: None, wrong_calls }
     }
 
     /// Creates the outcome of a script that has ended.

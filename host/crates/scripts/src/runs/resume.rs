@@ -4,16 +4,14 @@ use std::{collections::BTreeMap, fmt};
 
 use serde_json::json;
 
-use super::{EXECUTE, calls::TOOL_ABSENT};
+use super::{
+    EXECUTE,
+    codes::{EXECUTOR_LOADING, TOOL_ABSENT},
+};
 use airlock_core::{
     door::{Caller, Resumed},
-    run::Refused,
     tool::{Answers, CallError, HostCode},
 };
-use airlock_store::runs::RunError;
-
-/// Code of the error of a script whose executor is being compiled.
-pub const EXECUTOR_LOADING: &str = "executor_loading";
 
 /// State that a request names a run with.
 ///
@@ -84,19 +82,6 @@ pub fn can_wait(error: &CallError) -> bool {
         HostCode::Busy => true,
         HostCode::Unavailable => error.tool().is_some_and(|tool| tool.as_str() == EXECUTE),
         _ => matches!(error.tool_code(), Some(EXECUTOR_LOADING | TOOL_ABSENT)),
-    }
-}
-
-/// Returns the code of an error of stored runs, for callers.
-pub fn code(error: &RunError) -> &'static str {
-    match error {
-        RunError::Unknown => "run_not_found",
-        RunError::NoCall(_) => "call_not_found",
-        RunError::Refused { refused: Refused::Running, .. } => "run_running",
-        RunError::Refused { refused: Refused::Changed, .. } => "run_changed",
-        RunError::Refused { refused: Refused::Ended, .. } => "run_ended",
-        RunError::Refused { .. } => "run_refused",
-        RunError::Unavailable(_) => "store_unavailable",
     }
 }
 

@@ -201,6 +201,7 @@ mod tests {
             max_tool_calls: None,
             approver: None,
             notes: airlock_model::Object::new(),
+            tokens: agent::TokenVisibility::Hidden,
             names_tools: false,
             reports: None,
             results: None,

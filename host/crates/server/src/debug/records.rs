@@ -14,14 +14,20 @@ use std::{
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use super::{
-    DebugSettings,
-    record::{DebugRecord, RequestHead},
-};
+use super::record::{DebugRecord, RequestHead};
 use airlock_core::tenant::Tenant;
 
 /// Part of the memory that one request gets.
 const SHARE: usize = 4;
+
+/// Bounds on the requests that are recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DebugSettings {
+    /// Maximum number of requests.
+    pub max: usize,
+    /// Maximum memory of all, in bytes. One request gets at most a quarter of it.
+    pub max_bytes: usize,
+}
 
 /// A record, for the request that it is about and for those who read it.
 pub(super) type SharedRecord = Arc<Mutex<DebugRecord>>;

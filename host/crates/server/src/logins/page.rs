@@ -1,6 +1,9 @@
 //! The pages of a login, as HTML without scripts.
 
-use super::{CONFIRMATION, HEADER_PREFIX, KEY, LoginOffer, LoginRefusal};
+use super::{
+    CONFIRMATION, HEADER_PREFIX, KEY,
+    user_logins::{LoginOffer, LoginRefusal},
+};
 use airlock_http::browser::{Page, escaped};
 use airlock_strings::visible_line;
 

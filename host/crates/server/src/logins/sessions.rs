@@ -8,7 +8,7 @@ use http::{Method, Request, StatusCode};
 use serde_json::{Value, json};
 use tracing::info;
 
-use super::LoginRefusal;
+use super::user_logins::LoginRefusal;
 use crate::App;
 use airlock_core::{
     act::Actor,

@@ -2,13 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use futures_util::FutureExt as _;
+use futures_util::{FutureExt as _, future::BoxFuture};
 use parking_lot::Mutex;
 
 use super::*;
-use airlock_core::door::{Keys, VirtualKey};
+use airlock_core::{
+    act::Actor,
+    door::{Keys, VirtualKey},
+};
 use airlock_http::browser::{OWN_POLICY, POLICY};
 use airlock_ingress::Payload;
+use airlock_store::{OwnerId, login::UserLogin};
 
 const LINKED: &str = "the-link";
 const SECRET: &str = "browser-secret";

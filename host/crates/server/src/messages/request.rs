@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use http::{HeaderMap, Request};
 use serde_json::Value;
 
-use crate::{App, options};
+use crate::{
+    App,
+    options::{self, ModelOptions},
+};
 use airlock_agent::recall;
 use airlock_conversation::{
     Content, Conversation, Item, Media, Part,
@@ -48,8 +51,7 @@ pub(super) struct MessageRequest {
     /// The model, as the caller wrote it.
     pub(super) model: String,
     pub(super) is_streamed: bool,
-    /// True if the caller asked for events of tools.
-    pub(super) wants_events: bool,
+    pub(super) options: ModelOptions,
     /// False if the calls that run here must not be kept for a later request.
     pub(super) stores: bool,
     /// Types of the provider's tools, and of blocks about them, that are left out.
@@ -100,7 +102,7 @@ async fn read_with(
     charge: &RequestCharge,
     complete: impl FnOnce(&mut Object),
 ) -> Result<MessageRequest, ApiError> {
-    let events_header = options::events(request.headers())?;
+    let options = ModelOptions::from_headers(request.headers())?;
     let betas = betas(request.headers())?;
     let is_below_anthropic = request.extensions().get::<BelowAnthropic>().is_some();
     let mut body = body::object(request, app.settings.bodies(), charge).await?;
@@ -109,7 +111,7 @@ async fn read_with(
         let error = ApiError::bad_request("invalid_value", "`messages` must have a message");
         return Err(error.about("messages"));
     }
-    let extension = options::take_parsed_extension(&mut body)?;
+    let options = options.overridden_by(&options::take_parsed_extension(&mut body)?);
     if is_below_anthropic && let Some(Value::String(model)) = body.get_mut("model") {
         *model = app.parts.models.qualified(model, PREFERRED);
     }
@@ -139,13 +141,12 @@ async fn read_with(
         let is_streamed = conversation.settings.stream;
         let has_calls = conversation.items.iter().any(|item| matches!(item, Item::ToolCall(_)));
         let chat = has_calls.then(|| as_chat(conversation, is_anthropic, fallbacks, charge));
-        let wants_events = extension.events.unwrap_or(events_header);
         Ok(MessageRequest {
             prompt,
             chat: chat.transpose()?,
             model,
             is_streamed,
-            wants_events,
+            options,
             stores,
             dropped,
             media,

@@ -107,3 +107,33 @@ async fn a_call_of_a_listed_tool_waits_for_no_other_server() {
     assert_eq!(status, 200, "{answer}");
     gateway.stop().await;
 }
+
+#[tokio::test]
+async fn models_clients_and_health_are_listed() {
+    let gateway = Gateway::standard().await;
+    let (_, models) = gateway.get("/v1/models", &[]).await;
+    assert_eq!(
+        (&models["object"], &models["data"][0]["id"]),
+        (&json!("list"), &json!("demo/script"))
+    );
+    let as_viewer = [("authorization", "Bearer alop_viewer")];
+    let (_, clients) = gateway.get("/api/mcp/clients", &as_viewer).await;
+    assert_eq!(
+        (&clients["count"], &clients["total_count"], &clients["offset"]),
+        (&json!(3), &json!(3), &json!(0))
+    );
+    assert_eq!(
+        (&clients["clients"][0]["state"], &clients["clients"][0]["tools"]),
+        (&json!("connecting"), &json!([]))
+    );
+    let files = &clients["clients"][2];
+    let config = json!({"name": "files", "client_id": "files", "connection_type": "internal", "is_code_mode_client": true,
+                        "tools_to_execute": ["*"], "tools_to_exclude": [], "tools_to_auto_execute": ["read"], "tools_to_approve_twice": []});
+    assert_eq!((&files["config"], &files["tools"][0]["name"]), (&config, &json!("read")));
+    let (_, health) = gateway.get("/health", &[]).await;
+    assert_eq!(
+        (&health["status"], &health["clients"]),
+        (&json!("ok"), &json!({"connected": 2, "starting": 1, "total": 3}))
+    );
+    gateway.stop().await;
+}

@@ -31,6 +31,7 @@ use airlock_core::{
     operator::{Operator, Role},
     secret::Secret,
     tenant::Tenant,
+    tool::SourceSet,
 };
 use airlock_fakes as fake;
 use airlock_model::Models;
@@ -215,6 +216,7 @@ impl ApprovalList for Refusing {
         &'a self,
         _: &'a Entry,
         _: &'a str,
+        _: &'a SourceSet,
         _: &'a Tenant,
         _: Duration,
     ) -> BoxFuture<'a, ApprovalVerdict> {

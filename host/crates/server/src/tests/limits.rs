@@ -312,3 +312,64 @@ async fn all_loopback_addresses_share_the_connections_of_one_peer() {
     assert_eq!(status_of(&mut gateway.connect(models).await).await, "200");
     gateway.running.abort();
 }
+
+#[tokio::test]
+async fn a_body_that_is_too_large_is_refused() {
+    let gateway = Gateway::standard().await;
+    let fits = format!("{:<10000}", r#"{"function":{"name":"desk-echo"}}"#);
+    assert_eq!(gateway.ask(Method::POST, "/v1/mcp/tool/execute", &[], &fits).await.0, 200);
+    assert_eq!(
+        gateway.ask(Method::POST, "/v1/mcp/tool/execute", &[], &format!("{fits} ")).await.0,
+        413
+    );
+    let chunked = "POST /v1/mcp/tool/execute HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n2711\r\n";
+    let stream = gateway.connect(&format!("{chunked}{fits} \r\n0\r\n\r\n")).await;
+    assert!(rest_of(stream).await.starts_with("HTTP/1.1 413 "));
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_head_that_is_too_large_is_refused() {
+    let gateway = Gateway::standard().await;
+    let head = format!(
+        "GET /health HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n",
+        "x".repeat(MIN_HEADER_BYTES)
+    );
+    let answer = rest_of(gateway.connect(&head).await).await;
+    assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_that_arrives_too_slowly_is_ended() {
+    let gateway = Gateway::start(Settings { read_timeout: SHORT, ..settings() }).await;
+    let body = "POST /v1/mcp/tool/execute HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{";
+    assert!(rest_of(gateway.connect(body).await).await.starts_with("HTTP/1.1 408 "));
+    for head in ["", "P", "GET /health HTTP/1.1\r\nhost:", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
+        let answer = rest_of(gateway.connect(head).await).await;
+        assert!(!answer.contains(" 200 "), "{head:?}: {answer}");
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_connection_beyond_the_cap_gets_the_state_of_the_gateway_and_nothing_else() {
+    let mut gateway = Gateway::start(Settings { max_connections: 1, ..settings() }).await;
+    let first = gateway.connect(&hanging_chat()).await;
+    assert_eq!(gateway.next_event().await, "started");
+    let head = " HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    let health = gateway.connect(&format!("GET /health{head}")).await;
+    assert!(rest_of(health).await.starts_with("HTTP/1.1 200 "));
+    // The connection is closed, although the client would keep it.
+    let models = gateway.connect("GET /v1/models HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
+    let refused = rest_of(models).await;
+    assert!(
+        refused.starts_with("HTTP/1.1 503 ") && refused.contains("gateway_overloaded"),
+        "{refused}"
+    );
+    drop(first);
+    assert_eq!(gateway.next_event().await, "dropped");
+    let models = gateway.connect(&format!("GET /v1/models{head}")).await;
+    assert!(rest_of(models).await.starts_with("HTTP/1.1 200 "));
+    gateway.stop().await;
+}

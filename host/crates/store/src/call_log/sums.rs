@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::{
-    LogKind,
     query::{LogFilter, Selected},
+    row::LogKind,
 };
 use crate::sql::{Param, Row, Sql, SqlError};
 

@@ -13,6 +13,8 @@ fn call(id: &str, at_ms: i64, tool: &str) -> LoggedToolCall {
         origin: "model".to_owned(),
         decision: "automatic".to_owned(),
         decided_by: None,
+        guards: None,
+        sources: Some("[\"web\"]".to_owned()),
         party: LoggedParty {
             key_id: Some("key-1".to_owned()),
             key_name: Some("team".to_owned()),
@@ -35,7 +37,9 @@ fn call(id: &str, at_ms: i64, tool: &str) -> LoggedToolCall {
 fn ended(call: &LoggedToolCall, status: CallStatus, duration_us: i64) -> LoggedToolCall {
     let cost = Some(500);
     let memory_bytes = Some(1 << 20);
-    LoggedToolCall { status, duration_us: Some(duration_us), cost, memory_bytes, ..call.clone() }
+    let guards = Some("[]".to_owned());
+    let duration_us = Some(duration_us);
+    LoggedToolCall { status, guards, duration_us, cost, memory_bytes, ..call.clone() }
 }
 
 fn model_call(id: &str, at_ms: i64, model: &str, tokens: Option<LoggedTokens>) -> LoggedModelCall {
@@ -52,6 +56,7 @@ fn model_call(id: &str, at_ms: i64, model: &str, tokens: Option<LoggedTokens>) -
         duration_us: Some(2_000),
         cost: Some(30),
         tokens,
+        tool_tokens: tokens.map(|_| r#"{"definitions":7}"#.to_owned()),
     }
 }
 

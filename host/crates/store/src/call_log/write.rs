@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::{
-    CallContents, LogBatch, LoggedModelCall, LoggedParty, LoggedToolCall, MAX_ERASED,
-    MODEL_COLUMNS, TOOL_COLUMNS,
+use super::row::{
+    CallContents, LogBatch, LoggedModelCall, LoggedParty, LoggedToolCall, MODEL_COLUMNS,
+    TOOL_COLUMNS,
 };
 use crate::{
     columns::milliseconds,
@@ -12,6 +12,8 @@ use crate::{
     sql::{Param, Sql, SqlError, first, numbered, params},
 };
 
+/// Maximum rows that one change erases or removes, so that it stays quick.
+pub const MAX_ERASED: usize = 1_000;
 /// Longer than any call. One that has not ended by then was cut off with its gateway.
 const LONGEST_CALL: Duration = Duration::from_hours(25);
 /// Code of such a call.
@@ -22,7 +24,17 @@ const IDS_AT_ONCE: usize = 100;
 /// Update of a row of a call that has ended since.
 const END_TOOL: &str = "UPDATE SET status = excluded.status, run = excluded.run, code = excluded.code, \
      duration_us = excluded.duration_us, cost = excluded.cost, fuel = excluded.fuel, \
-     memory_bytes = excluded.memory_bytes, result_digest = excluded.result_digest WHERE tool_log.status = 'processing'";
+     memory_bytes = excluded.memory_bytes, result_digest = excluded.result_digest, guards = excluded.guards \
+     WHERE tool_log.status = 'processing'";
+
+/// Outcome of one sweep.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Rows that were removed.
+    pub removed: u64,
+    /// True if there may be more to remove.
+    pub has_more: bool,
+}
 
 /// Inserts the rows of a batch.
 pub(super) fn insert(sql: &Sql<'_>, sealer: &Sealer, batch: &LogBatch) -> Result<(), SqlError> {
@@ -123,6 +135,8 @@ fn tool_values(call: &LoggedToolCall) -> Vec<Param<'_>> {
         call.erased_ms.into(),
         call.memory_bytes.into(),
         call.decided_by.as_ref().into(),
+        call.guards.as_ref().into(),
+        call.sources.as_ref().into(),
     ]);
     values
 }
@@ -146,6 +160,7 @@ fn model_values(call: &LoggedModelCall) -> Vec<Param<'_>> {
         call.tokens.map(|tokens| tokens.cached).into(),
         call.tokens.map(|tokens| tokens.output).into(),
         call.tokens.map(|tokens| tokens.reasoning).into(),
+        call.tool_tokens.as_ref().into(),
     ]);
     values
 }
@@ -187,7 +202,7 @@ pub(super) fn remove_models(sql: &Sql<'_>, ids: &[String]) -> Result<u64, SqlErr
 }
 
 /// Removes the oldest rows before a time, and ends calls whose gateway has ended.
-pub(super) fn sweep(sql: &Sql<'_>, life: Duration) -> Result<super::Swept, SqlError> {
+pub(super) fn sweep(sql: &Sql<'_>, life: Duration) -> Result<Swept, SqlError> {
     sql.overwrite_deleted()?;
     let oldest = sql.now().saturating_sub(milliseconds(life));
     let most = i64::try_from(MAX_ERASED).unwrap_or(i64::MAX);
@@ -205,5 +220,5 @@ pub(super) fn sweep(sql: &Sql<'_>, life: Duration) -> Result<super::Swept, SqlEr
                    (SELECT id FROM tool_log WHERE status = 'processing' AND at_ms < ?1 LIMIT ?2)";
     sql.run(cut_off, params![begun, most, GATEWAY_ENDED])?;
     let full = MAX_ERASED as u64;
-    Ok(super::Swept { removed: tools + models, has_more: tools >= full || models >= full })
+    Ok(Swept { removed: tools + models, has_more: tools >= full || models >= full })
 }

@@ -1,7 +1,7 @@
 //! The tables that are copied, those that others refer to first.
 
 use super::CopiedValue;
-use crate::sql::{Row, SqlError};
+use airlock_database::sql::{Row, SqlError};
 
 /// A table.
 pub(super) struct CopiedTable {
@@ -162,6 +162,7 @@ pub(super) const TABLES: [CopiedTable; 31] = [
             Number("tools_bytes"),
             Text("status"),
             Text("trace"),
+            Text("sources"),
         ],
         identity: Some("number"),
     },
@@ -180,6 +181,7 @@ pub(super) const TABLES: [CopiedTable; 31] = [
             Text("answer_head"),
             Text("arguments"),
             Text("answer"),
+            Text("sources"),
         ],
         identity: None,
     },
@@ -350,6 +352,8 @@ pub(super) const TABLES: [CopiedTable; 31] = [
             Number("erased_ms"),
             Number("memory_bytes"),
             Text("decided_by"),
+            Text("guards"),
+            Text("sources"),
         ],
         identity: None,
     },
@@ -393,6 +397,7 @@ pub(super) const TABLES: [CopiedTable; 31] = [
             Number("cached_tokens"),
             Number("output_tokens"),
             Number("reasoning_tokens"),
+            Text("tool_tokens"),
         ],
         identity: None,
     },

@@ -1,6 +1,6 @@
 //! The logins of holders: stores them by their links, lists and removes them.
 
-use super::{LoginId, UpstreamLogin, key};
+use super::{LoginId, UpstreamLogin, id::owner, key};
 use crate::{
     database::Database,
     error::Unavailable,
@@ -9,7 +9,7 @@ use crate::{
     revision::ChangeKind,
     sql::{Param, Row, Sql, SqlError, Subject, params},
 };
-use airlock_strings::{from_hex, hex};
+use airlock_strings::hex;
 
 /// Maximum number of logins in one list.
 pub const MAX_LISTED: u32 = 1_000;
@@ -230,9 +230,4 @@ fn listed(row: &Row<'_>) -> Result<UserLogin, SqlError> {
         authentication: row.get(7)?,
         holder: key::holder(row, 8)?,
     })
-}
-
-/// Reads a holder in hexadecimal; `None` if it is none.
-pub(crate) fn owner(text: &str) -> Option<OwnerId> {
-    from_hex(text.as_bytes())
 }

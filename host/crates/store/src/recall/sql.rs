@@ -7,9 +7,10 @@ mod find;
 mod room;
 
 pub(super) use self::find::find;
-use super::{Anchor, MAX_ANCHORS, NewRecord, OVERHEAD_BYTES, OwnerId, RecallBounds, StoredRecord};
+use super::{Anchor, MAX_ANCHORS, NewRecord, OVERHEAD_BYTES, RecallBounds};
 use crate::{
     columns::{milliseconds, signed},
+    owner::OwnerId,
     sql::{Sql, SqlError, first, params},
 };
 

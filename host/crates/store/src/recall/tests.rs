@@ -1,6 +1,6 @@
 //! Tests of records: owners, anchors, expiry and bounds.
 
-use std::convert::Infallible;
+use std::{convert::Infallible, time::Duration};
 
 use super::*;
 use crate::tests::home::{TestHome, on_both};

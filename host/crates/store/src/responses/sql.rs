@@ -7,12 +7,10 @@ mod read;
 mod room;
 
 pub(super) use self::read::{conversation, get, lists};
-use super::{
-    NewResponse, OVERHEAD_BYTES, OwnerId, PutError, ReadError, ResponseBounds, ResponseList,
-    StoredTurn, Texts,
-};
+use super::{NewResponse, OVERHEAD_BYTES, PutError, ResponseBounds, Texts};
 use crate::{
     columns::{milliseconds, signed, unsigned},
+    owner::OwnerId,
     sql::{Sql, SqlError, first, params},
 };
 

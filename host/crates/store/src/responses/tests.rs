@@ -1,6 +1,6 @@
 //! Tests of stored responses: owners, conversations, expiry and bounds.
 
-use std::convert::Infallible;
+use std::{convert::Infallible, time::Duration};
 
 use super::*;
 use crate::{

@@ -33,6 +33,8 @@ pub struct PendingRunCall {
     pub definition: String,
     /// JSON text of an object.
     pub arguments: String,
+    /// Sources of untrusted content that the script had read before, as a JSON array; `None` for none.
+    pub sources: Option<String>,
 }
 
 impl Database {
@@ -68,8 +70,8 @@ impl Database {
     }
 }
 
-const SELECT: &str = "SELECT run.id, scope, epoch, changed_ms, block, branch, tool, definition, arguments \
-                      FROM run JOIN run_call ON run_call.run = run.number \
+const SELECT: &str = "SELECT run.id, scope, epoch, changed_ms, block, branch, tool, definition, arguments, \
+                      run_call.sources FROM run JOIN run_call ON run_call.run = run.number \
                       WHERE phase = 'suspended' AND stage = 'pending'";
 
 fn list(sql: &Sql<'_>, limit: u32, offset: u32) -> Result<(Vec<PendingRunCall>, bool), SqlError> {
@@ -99,5 +101,6 @@ fn pending(row: &Row<'_>) -> Result<PendingRunCall, SqlError> {
         tool: row.get(6)?,
         definition: row.get(7)?,
         arguments: row.get(8)?,
+        sources: row.get(9)?,
     })
 }

@@ -111,7 +111,7 @@ pub(super) fn show(
          THEN arguments ELSE substr(arguments, 1, CAST(?3 AS INTEGER)) END, \
          block, branch, octet_length(answer), answer_head, \
          CASE WHEN octet_length(answer) <= ?2 THEN answer END, \
-         octet_length(arguments) <= ?2 OR stage IN ('pending', 'in_doubt', 'sent') \
+         octet_length(arguments) <= ?2 OR stage IN ('pending', 'in_doubt', 'sent'), sources \
          FROM run_call WHERE run = ?1 ORDER BY block, branch";
     let calls = sql.all(select, params![number, MAX_SHOWN, CUT], shown_call)?;
     Ok(Some(ShownRun { run, calls }))
@@ -126,7 +126,8 @@ fn shown_call(row: &Row<'_>) -> Result<ShownCall, SqlError> {
         }
     };
     let position = Position { block: row.get(7)?, branch: row.get(8)? };
-    let call = call::read(row, shown_arguments(row.get(6)?, row.get(12)?))?;
+    let arguments = shown_arguments(row.get(6)?, row.get(12)?);
+    let call = call::read(row, arguments, row.get(13)?)?;
     Ok(ShownCall { position, call, answer })
 }
 

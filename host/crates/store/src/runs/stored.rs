@@ -39,6 +39,8 @@ pub struct NewRun {
     pub clock_ms: Option<i64>,
     /// Position in the trace of the request that begins it; `None` if it is not traced.
     pub trace: Option<String>,
+    /// Sources of untrusted content that its caller had read, as a JSON array; `None` for none.
+    pub sources: Option<String>,
 }
 
 /// A stored run.
@@ -71,6 +73,8 @@ pub struct StoredRun {
     pub clock_ms: Option<i64>,
     /// Position in the trace of the request that began it, as in [`NewRun`].
     pub trace: Option<String>,
+    /// Sources of untrusted content that its caller had read, as in [`NewRun`].
+    pub sources: Option<String>,
     /// Its calls, in the order of their positions.
     pub calls: Vec<StoredCall>,
 }

@@ -40,6 +40,7 @@ fn called(arguments: &str) -> Called {
         arguments: arguments.into(),
         definition: "d".into(),
         is_repeatable: false,
+        sources: None,
     }
 }
 
@@ -56,6 +57,7 @@ fn begin_with(script: &str, tools: &str, digest: u8) -> RunStep {
         tools: ScriptTools::new(move || (tools, [digest; 32])),
         clock_ms: Some(7),
         trace: None,
+        sources: None,
     })
 }
 

@@ -108,6 +108,7 @@ fn whole(calls: u32) -> Vec<RunStep> {
         tools: ScriptTools::new(|| ("[]".into(), [0; 32])),
         clock_ms: None,
         trace: None,
+        sources: None,
     });
     let records = (0..calls).map(|block| {
         let called = Called {
@@ -115,6 +116,7 @@ fn whole(calls: u32) -> Vec<RunStep> {
             arguments: "{}".into(),
             definition: "d".into(),
             is_repeatable: true,
+            sources: None,
         };
         RunStep::Record(Position { block, branch: 0 }, called, "1".into())
     });

@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, header::C
 use opentelemetry_http::{HttpClient, HttpError};
 use tokio::{runtime::Handle, sync::oneshot, time::timeout};
 
-use super::queue::Drops;
+use super::queue::DropCounter;
 use crate::settings::Collector;
 
 /// Maximum size of a collector's response. A transport fails beyond it.
@@ -39,7 +39,7 @@ pub(super) struct CollectorClient {
     url: Uri,
     headers: Vec<(HeaderName, HeaderValue)>,
     timeout: Duration,
-    drops: Arc<Drops>,
+    drops: Arc<DropCounter>,
 }
 
 impl CollectorClient {
@@ -47,7 +47,7 @@ impl CollectorClient {
     pub(super) fn new(
         collector: &Collector,
         transport: Arc<dyn OtlpTransport>,
-        drops: Arc<Drops>,
+        drops: Arc<DropCounter>,
     ) -> Self {
         Self {
             transport,
@@ -60,7 +60,7 @@ impl CollectorClient {
     }
 
     /// Returns the count of what is dropped on the way to this collector.
-    pub(super) fn drops(&self) -> &Arc<Drops> {
+    pub(super) fn drops(&self) -> &Arc<DropCounter> {
         &self.drops
     }
 

@@ -33,7 +33,7 @@ use tracing_subscriber::{Layer, layer::Context};
 
 use super::{
     client::CollectorClient,
-    queue::{BATCH, QUEUE, Room},
+    queue::{BATCH, QUEUE, QueueRoom},
 };
 use crate::{
     Span,
@@ -61,7 +61,7 @@ pub(super) fn provider(
     settings: &OtlpSettings,
     collector: &Collector,
     client: CollectorClient,
-    room: Arc<Room>,
+    room: Arc<QueueRoom>,
     resource: Resource,
 ) -> Result<SdkLoggerProvider, ExporterBuildError> {
     let exporter = opentelemetry_otlp::LogExporter::builder()
@@ -176,7 +176,7 @@ impl Visit for RecordedFields<'_> {
 #[derive(Debug)]
 struct BoundedLogs {
     batches: BatchLogProcessor,
-    room: Arc<Room>,
+    room: Arc<QueueRoom>,
 }
 
 impl LogProcessor for BoundedLogs {
@@ -203,7 +203,7 @@ impl LogProcessor for BoundedLogs {
 #[derive(Debug)]
 struct CountedExporter {
     exporter: opentelemetry_otlp::LogExporter,
-    room: Arc<Room>,
+    room: Arc<QueueRoom>,
 }
 
 impl LogExporter for CountedExporter {

@@ -43,14 +43,14 @@ pub fn register(registry: &mut Registry) {
 
 /// Counts what is dropped of one kind of telemetry, and warns at most once a minute.
 #[derive(Debug)]
-pub(super) struct Drops {
+pub(super) struct DropCounter {
     signal: &'static str,
     dropped: Counter,
-    warning: Mutex<Warning>,
+    warning: Mutex<DropWarning>,
 }
 
 #[derive(Debug, Default)]
-struct Warning {
+struct DropWarning {
     last: Option<Instant>,
     /// Elements that were dropped since then.
     unreported: u64,
@@ -58,7 +58,7 @@ struct Warning {
     cause: Option<String>,
 }
 
-impl Drops {
+impl DropCounter {
     pub(super) fn new(signal: &'static str) -> Self {
         let dropped = DROPPED.get_or_create_owned(&[("signal", signal)]);
         Self { signal, dropped, warning: Mutex::default() }
@@ -91,7 +91,7 @@ impl Drops {
         }
     }
 
-    fn add(&self, elements: usize) -> MutexGuard<'_, Warning> {
+    fn add(&self, elements: usize) -> MutexGuard<'_, DropWarning> {
         let elements = elements as u64;
         self.dropped.inc_by(elements);
         let mut warning = self.warning.lock();
@@ -99,7 +99,7 @@ impl Drops {
         warning
     }
 
-    fn warn(&self, mut warning: MutexGuard<'_, Warning>, reason: &str) {
+    fn warn(&self, mut warning: MutexGuard<'_, DropWarning>, reason: &str) {
         let dropped = mem::take(&mut warning.unreported);
         let cause = warning.cause.take().unwrap_or_default();
         warning.last = Some(Instant::now());
@@ -110,9 +110,9 @@ impl Drops {
 
 /// Room in the queue of an exporter.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct QueueRoom {
     taken: Mutex<TakenBatch>,
-    drops: Arc<Drops>,
+    drops: Arc<DropCounter>,
 }
 
 #[derive(Debug, Default)]
@@ -122,8 +122,8 @@ struct TakenBatch {
     is_closed: bool,
 }
 
-impl Room {
-    pub(super) fn new(drops: Arc<Drops>) -> Self {
+impl QueueRoom {
+    pub(super) fn new(drops: Arc<DropCounter>) -> Self {
         Self { taken: Mutex::default(), drops }
     }
 
@@ -170,9 +170,9 @@ mod tests {
 
     #[test]
     fn what_has_no_room_is_counted_until_the_exporter_has_made_some() {
-        let drops = Arc::new(Drops::new("traces"));
+        let drops = Arc::new(DropCounter::new("traces"));
         let before = drops.dropped.get();
-        let room = Room::new(drops.clone());
+        let room = QueueRoom::new(drops.clone());
         assert!((0..QUEUE).all(|_| room.take()));
         assert!(!room.take());
         assert_eq!(drops.dropped.get(), before + 1);
@@ -184,9 +184,9 @@ mod tests {
 
     #[test]
     fn what_is_left_at_the_end_is_counted_once() {
-        let drops = Arc::new(Drops::new("logs"));
+        let drops = Arc::new(DropCounter::new("logs"));
         let before = drops.dropped.get();
-        let room = Room::new(drops.clone());
+        let room = QueueRoom::new(drops.clone());
         assert!((0..5).all(|_| room.take()));
         room.exported(2, &Ok::<_, String>(()));
         room.close();

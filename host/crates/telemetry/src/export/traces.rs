@@ -17,7 +17,7 @@ use opentelemetry_sdk::{
 
 use super::{
     client::CollectorClient,
-    queue::{BATCH, QUEUE, Room},
+    queue::{BATCH, QUEUE, QueueRoom},
 };
 use crate::settings::{Collector, OtlpSettings, Sampler};
 
@@ -29,7 +29,7 @@ pub(super) fn provider(
     settings: &OtlpSettings,
     collector: &Collector,
     client: CollectorClient,
-    room: Arc<Room>,
+    room: Arc<QueueRoom>,
     resource: Resource,
 ) -> Result<SdkTracerProvider, ExporterBuildError> {
     let exporter = opentelemetry_otlp::SpanExporter::builder()
@@ -77,7 +77,7 @@ fn sampler(sampler: Sampler) -> Box<dyn ShouldSample> {
 #[derive(Debug)]
 struct BoundedSpans {
     batches: BatchSpanProcessor,
-    room: Arc<Room>,
+    room: Arc<QueueRoom>,
 }
 
 impl SpanProcessor for BoundedSpans {
@@ -106,7 +106,7 @@ impl SpanProcessor for BoundedSpans {
 #[derive(Debug)]
 struct CountedExporter {
     exporter: opentelemetry_otlp::SpanExporter,
-    room: Arc<Room>,
+    room: Arc<QueueRoom>,
 }
 
 impl SpanExporter for CountedExporter {

@@ -24,10 +24,10 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
 use super::{
-    access::Unavailable,
     choice::Asker,
-    sending::{Sending, unavailable},
+    sending::Sending,
     state::{CallResponse, Responded, Server},
+    unavailable::{Unavailable, unavailable},
 };
 use crate::{
     limits::{MAX_ROUNDS, QUESTION_TIMEOUT},

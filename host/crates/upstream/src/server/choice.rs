@@ -6,8 +6,9 @@ use std::sync::Arc;
 use tokio::time::timeout;
 
 use super::{
-    access::{Access, Shared, UsedLink},
+    access::{Access, UsedLink},
     instance::{Instance, Occupied},
+    permits::Shared,
 };
 use crate::limits::CALL_PATIENCE;
 

@@ -10,10 +10,12 @@ use serde_json::Value;
 use tracing::warn;
 
 use super::{
-    access::{Access, Permits, Shared, Unavailable, UsedLink, held},
+    access::{Access, UsedLink},
     choice::{Asker, Way},
     instance::Instance,
+    permits::{Permits, Shared, held},
     state::{CallResponse, Responded},
+    unavailable::{Unavailable, unavailable, unavailable_before_sent},
 };
 use crate::{
     log_messages,
@@ -27,9 +29,9 @@ use airlock_core::{
 };
 use airlock_json::raw;
 use airlock_mcp_client::{
-    AskError, ExchangeError, HeldPermits, Link, Party, Report, Request, SendError, Taker,
-    mirrored_headers,
+    AskError, HeldPermits, Link, Party, Report, Request, SendError, Taker, mirrored_headers,
 };
+use airlock_mcp_oauth::ExchangeError;
 use airlock_strings::with_causes;
 use airlock_wire::method;
 
@@ -444,18 +446,6 @@ fn read(
             ))
         }
     }
-}
-
-/// Returns the error of a call that found no way to the server.
-pub(super) fn unavailable(tool: &ToolName, cause: Unavailable) -> CallError {
-    let may_have_run = matches!(cause, Unavailable::ConnectionLost(_));
-    let error = CallError::unavailable(tool.clone(), cause);
-    if may_have_run { error } else { error.not_begun() }
-}
-
-/// Returns the error of a call that was not sent.
-pub(crate) fn unavailable_before_sent(tool: &ToolName, cause: impl Into<Cause>) -> CallError {
-    unavailable(tool, Unavailable::NotSent(cause.into()))
 }
 
 #[cfg(test)]

@@ -16,9 +16,11 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
 use super::{
-    access::{Access, Attempted, NoLink, Shared},
+    access::Access,
+    attempt::{Attempted, NoLink},
     choice::{Asker, Linked},
     instance::Instance,
+    permits::Shared,
 };
 use crate::{
     limits::{DRAIN_CHECK, PLACES_WEIGHT},

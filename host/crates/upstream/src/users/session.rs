@@ -6,9 +6,10 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::pool::{Opened, Slot};
 use airlock_mcp_client::{
-    Attempt, Connection, ConnectionError, Credentials, Intake, Link, Logins, ServerEvent, Settings,
+    Attempt, Connection, ConnectionError, Credentials, Intake, Link, ServerEvent, Settings,
     StderrLogs, UserGrant, answer_requests, check_connection,
 };
+use airlock_mcp_oauth::Logins;
 
 /// A connection that is to be opened for one user.
 pub(super) struct UserSession {

@@ -4,7 +4,8 @@ use tokio::time::timeout;
 
 use super::*;
 use airlock_core::tool::ClientName;
-use airlock_mcp_client::{HttpServer, HttpTransport, Oauth, UserCredentials};
+use airlock_mcp_client::{HttpServer, HttpTransport};
+use airlock_mcp_oauth::{HttpSettings, Oauth, UserCredentials};
 use airlock_store::{
     LazyDatabase,
     login::{LoginHolder, UpstreamLogin},

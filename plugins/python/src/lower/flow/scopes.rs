@@ -7,6 +7,8 @@ use ruff_python_ast::{
     Arguments, Comprehension, Expr, ExprCall, Parameters, Stmt, StmtFunctionDef,
 };
 
+use super::super::syntax::is_name;
+
 /// Methods that add their arguments to a collection.
 const ADDING: [&str; 7] =
     ["add", "append", "appendleft", "extend", "insert", "setdefault", "update"];
@@ -15,7 +17,7 @@ const AWAITING: [&str; 2] = ["gather", "run"];
 
 /// Values that a name may stand for.
 #[derive(Clone, Copy)]
-pub(super) enum Held<'a> {
+pub(super) enum PossibleValue<'a> {
     /// The value of an expression in a scope, or something in that value.
     Value(usize, &'a Expr),
     /// A function, by the scope of its body.
@@ -37,7 +39,7 @@ pub(super) struct Scopes<'a> {
 struct Scope<'a> {
     /// The scope around it; its own number for the module's.
     outer: usize,
-    names: HashMap<&'a str, Vec<Held<'a>>>,
+    names: HashMap<&'a str, Vec<PossibleValue<'a>>>,
     parameters: HashMap<&'a str, Parameter<'a>>,
     returns: Vec<&'a Expr>,
 }
@@ -63,7 +65,7 @@ impl<'a> Scopes<'a> {
     }
 
     /// Returns what a name may stand for; nothing if the script does not bind it.
-    pub(super) fn held(&self, scope: usize, name: &str) -> Vec<Held<'a>> {
+    pub(super) fn held(&self, scope: usize, name: &str) -> Vec<PossibleValue<'a>> {
         let Scope { outer, names, parameters, .. } = &self.all[scope];
         let mut held = names.get(name).cloned().unwrap_or_default();
         let parameter = parameters.get(name);
@@ -86,10 +88,10 @@ impl<'a> Scopes<'a> {
 
     /// Returns the values that a name stands for.
     #[expect(clippy::unused_self, reason = "read with `returns`, of the same scopes")]
-    pub(super) fn values(&self, held: &Held<'a>) -> Option<(usize, &'a Expr)> {
+    pub(super) fn values(&self, held: &PossibleValue<'a>) -> Option<(usize, &'a Expr)> {
         match held {
-            Held::Value(scope, value) => Some((*scope, value)),
-            Held::Function { .. } => None,
+            PossibleValue::Value(scope, value) => Some((*scope, value)),
+            PossibleValue::Function { .. } => None,
         }
     }
 
@@ -99,7 +101,7 @@ impl<'a> Scopes<'a> {
     }
 
     /// Returns what calls of a function give for a parameter.
-    fn arguments(&self, name: &str, parameter: &Parameter<'a>) -> Vec<Held<'a>> {
+    fn arguments(&self, name: &str, parameter: &Parameter<'a>) -> Vec<PossibleValue<'a>> {
         let calls = self.calls.get(parameter.function).into_iter().flatten();
         let given = calls.filter_map(|(scope, call)| {
             let Arguments { args, keywords, .. } = &call.arguments;
@@ -108,21 +110,23 @@ impl<'a> Scopes<'a> {
                 .find(|keyword| keyword.arg.as_ref().is_some_and(|arg| arg.as_str() == name));
             let value =
                 named.map(|keyword| &keyword.value).or_else(|| args.get(parameter.position));
-            value.map(|value| Held::Value(*scope, value))
+            value.map(|value| PossibleValue::Value(*scope, value))
         });
         given.collect()
     }
 
-    fn bind(&mut self, name: &'a str, held: Held<'a>) {
+    fn bind(&mut self, name: &'a str, held: PossibleValue<'a>) {
         self.all[self.at].names.entry(name).or_default().push(held);
     }
 
     /// Binds the names in a target to a value, or to what is in it.
     fn assign(&mut self, target: &'a Expr, value: &'a Expr) {
         match (target, value) {
-            (Expr::Name(name), _) => self.bind(name.id.as_str(), Held::Value(self.at, value)),
-            (Expr::Subscript(it), _) => self.assign(&it.value, value),
-            (Expr::Starred(it), _) => self.assign(&it.value, value),
+            (Expr::Name(name), _) => {
+                self.bind(name.id.as_str(), PossibleValue::Value(self.at, value));
+            }
+            (Expr::Subscript(subscript), _) => self.assign(&subscript.value, value),
+            (Expr::Starred(starred), _) => self.assign(&starred.value, value),
             (Expr::Tuple(targets), Expr::Tuple(values))
                 if targets.elts.len() == values.elts.len() =>
             {
@@ -130,8 +134,10 @@ impl<'a> Scopes<'a> {
                     self.assign(target, value);
                 }
             }
-            (Expr::Tuple(it), _) => it.elts.iter().for_each(|target| self.assign(target, value)),
-            (Expr::List(it), _) => it.elts.iter().for_each(|target| self.assign(target, value)),
+            (Expr::Tuple(tuple), _) => {
+                tuple.elts.iter().for_each(|target| self.assign(target, value));
+            }
+            (Expr::List(list), _) => list.elts.iter().for_each(|target| self.assign(target, value)),
             _ => {}
         }
     }
@@ -144,7 +150,7 @@ impl<'a> Scopes<'a> {
             parameters: parameters(name, &function.parameters),
             ..Scope::default()
         });
-        self.bind(name, Held::Function { scope, is_async: function.is_async });
+        self.bind(name, PossibleValue::Function { scope, is_async: function.is_async });
         let outer = std::mem::replace(&mut self.at, scope);
         self.visit_body(&function.body);
         self.at = outer;
@@ -155,9 +161,7 @@ impl<'a> Scopes<'a> {
         match &*call.func {
             Expr::Attribute(method) => {
                 let name = method.attr.as_str();
-                if AWAITING.contains(&name)
-                    && matches!(&*method.value, Expr::Name(module) if module.id.as_str() == "asyncio")
-                {
+                if AWAITING.contains(&name) && is_name(&method.value, &["asyncio"]) {
                     self.awaited.extend(arguments);
                 } else if ADDING.contains(&name) {
                     for argument in &call.arguments.args {
@@ -193,21 +197,21 @@ fn parameters<'a>(
 impl<'a> Visitor<'a> for Scopes<'a> {
     fn visit_stmt(&mut self, statement: &'a Stmt) {
         match statement {
-            Stmt::FunctionDef(it) => return self.function(it),
-            Stmt::Return(it) => {
+            Stmt::FunctionDef(function) => return self.function(function),
+            Stmt::Return(statement) => {
                 let returns = &mut self.all[self.at].returns;
-                returns.extend(it.value.as_deref());
+                returns.extend(statement.value.as_deref());
             }
-            Stmt::Assign(it) => {
-                it.targets.iter().for_each(|target| self.assign(target, &it.value));
+            Stmt::Assign(assignment) => {
+                assignment.targets.iter().for_each(|target| self.assign(target, &assignment.value));
             }
-            Stmt::AnnAssign(it) => {
-                if let Some(value) = &it.value {
-                    self.assign(&it.target, value);
+            Stmt::AnnAssign(assignment) => {
+                if let Some(value) = &assignment.value {
+                    self.assign(&assignment.target, value);
                 }
             }
-            Stmt::AugAssign(it) => self.assign(&it.target, &it.value),
-            Stmt::For(it) => self.assign(&it.target, &it.iter),
+            Stmt::AugAssign(assignment) => self.assign(&assignment.target, &assignment.value),
+            Stmt::For(statement) => self.assign(&statement.target, &statement.iter),
             _ => {}
         }
         walk_stmt(self, statement);
@@ -220,9 +224,9 @@ impl<'a> Visitor<'a> for Scopes<'a> {
 
     fn visit_expr(&mut self, expression: &'a Expr) {
         match expression {
-            Expr::Await(it) => self.awaited.push((self.at, &it.value)),
-            Expr::Named(it) => self.assign(&it.target, &it.value),
-            Expr::Call(it) => self.call(it),
+            Expr::Await(awaited) => self.awaited.push((self.at, &awaited.value)),
+            Expr::Named(named) => self.assign(&named.target, &named.value),
+            Expr::Call(call) => self.call(call),
             _ => {}
         }
         walk_expr(self, expression);

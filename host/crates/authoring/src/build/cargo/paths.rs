@@ -14,7 +14,7 @@ const SEPARATOR: &str = "\u{1f}";
 
 /// A way to pass flags to the compiler beside those of the author.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Passing {
+pub(super) enum FlagPassing {
     /// An argument of cargo, `--config` before it. Cargo appends the flags to those in its files.
     Config(String),
     /// A variable of cargo's environment, because one is set already.
@@ -46,7 +46,7 @@ pub(super) fn renaming(directory: &Path, sysroot: Option<&Path>) -> Vec<String> 
 
 /// Chooses how to pass flags for a target, so that no flag of the author's is lost. Of several places
 /// for flags, cargo uses one alone.
-pub(super) fn passing(directory: &Path, target: &str, flags: &[String]) -> Passing {
+pub(super) fn passing(directory: &Path, target: &str, flags: &[String]) -> FlagPassing {
     let set = FLAGS.into_iter().find_map(|name| Some((name, environment(name)?)));
     if let Some((name, own)) = set {
         let own = if name == FLAGS[0] {
@@ -56,10 +56,10 @@ pub(super) fn passing(directory: &Path, target: &str, flags: &[String]) -> Passi
         };
         let all = std::iter::once(own.as_str()).filter(|own| !own.is_empty());
         let all: Vec<_> = all.chain(flags.iter().map(String::as_str)).collect();
-        return Passing::Variable(FLAGS[0], all.join(SEPARATOR));
+        return FlagPassing::Variable(FLAGS[0], all.join(SEPARATOR));
     }
     let place = place(directory, target);
-    Passing::Config(format!("{place}.rustflags={}", Value::from(flags.to_vec())))
+    FlagPassing::Config(format!("{place}.rustflags={}", Value::from(flags.to_vec())))
 }
 
 /// Returns the table of cargo's configuration whose flags count: that of the target, unless only

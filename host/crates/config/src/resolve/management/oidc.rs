@@ -9,7 +9,7 @@ use airlock_operator_api::{OidcRole, OidcSettings};
 const SCOPES: [&str; 3] = ["openid", "profile", "email"];
 /// Maximum rows of the table of roles, and values of one row. Every login is compared with all of them.
 const MAX_ROWS: usize = 1_000;
-/// Maximum bytes of a claim's name or value.
+/// Maximum bytes of a claim's name or value: caps `claim` and `values`, which are compared with every login.
 const MAX_TEXT_BYTES: usize = 1_024;
 
 /// Resolves the section. Refuses settings that are unsafe, and rows that match nothing.

@@ -23,7 +23,7 @@ const NO_ENDPOINT: &str = "is required, but missing: expected the endpoint of th
 const API_PATHS: [&str; 3] = ["/openai", "/openai/v1", "/v1"];
 /// Maximum bytes of a project, a location or a region. Projects have 30, or more after the domain of a company.
 const MAX_PLACE_BYTES: usize = 128;
-/// Maximum bytes of a version of an API, such as `2024-10-21`.
+/// Maximum bytes of a version of an API, such as `2024-10-21`: caps `api_version`, a parameter of each URL.
 const MAX_VERSION_BYTES: usize = 32;
 
 /// The API of a provider, and its host.

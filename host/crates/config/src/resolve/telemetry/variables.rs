@@ -12,7 +12,7 @@ use airlock_telemetry::settings::Sampler;
 
 /// Name of a gateway that has no other one.
 const SERVICE: &str = "airlock";
-/// Maximum headers, and attributes of the resource.
+/// Maximum headers, and attributes of the resource: caps `OTEL_EXPORTER_OTLP_HEADERS` and `OTEL_RESOURCE_ATTRIBUTES`.
 const MAX_PAIRS: usize = 64;
 /// Time for one export without a variable.
 const TIMEOUT: u64 = 10_000;

@@ -9,10 +9,13 @@ use airlock_json::weight::object_weight;
 use serde_json::Value;
 
 use super::{
-    super::{LOGPROBS, TOOL_CALLS, object_of, reasoning, take_list, take_string},
+    super::{
+        members::{LOGPROBS, TOOL_CALLS, take_list, take_string},
+        reasoning,
+    },
     chunk_members, number_calls,
 };
-use crate::{Delta, FinishReason, Object, Reasoning, ReplyError, Seal, Wire};
+use crate::{Delta, FinishReason, Object, Reasoning, ReplyError, Seal, Wire, object_of};
 
 /// Maximum bytes of the identifier and of the name of a call. Both are kept until the name is complete;
 /// longer ones are cut.

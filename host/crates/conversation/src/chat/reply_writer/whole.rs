@@ -5,11 +5,15 @@ use std::mem;
 use serde_json::Value;
 
 use super::{
-    super::{LOGPROBS, TOOL_CALLS, object_of, reasoning, take_list, usage},
+    super::{
+        members::{LOGPROBS, TOOL_CALLS, take_list},
+        reasoning, usage,
+    },
     add_finish, annotation, body_of,
 };
 use crate::{
     Begin, CallInput, Choice, Content, Item, Object, Part, Reasoning, Reply, Seal, ToolCall, Wire,
+    object_of,
 };
 
 /// Writes a whole reply as a chat completion. `created` is used unless the reply itself says when. Members of

@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use super::{
-    super::{CACHE_CONTROL, TOOL_CALLS, keep_inner, object_of, parts, reasoning, rest},
-    read_boolean,
+use super::super::{
+    members::{CACHE_CONTROL, TOOL_CALLS, keep_inner, read_boolean, rest},
+    parts, reasoning,
 };
 use crate::{
     CallInput, Content, Item, ItemPlace, Message, NativeItem, Object, Part, Reasoning, Role,
-    ToolCall, ToolResult, Wire,
+    ToolCall, ToolResult, Wire, object_of,
     read::{Members, Path, Untranslatable},
 };
 
@@ -31,7 +31,7 @@ pub(super) fn read(
     Ok((items, places))
 }
 
-pub(in super::super) fn read_message(
+pub(crate) fn read_message(
     message: Value,
     path: &Path<'_>,
     items: &mut Vec<Item>,

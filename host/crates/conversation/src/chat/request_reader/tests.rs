@@ -1,5 +1,5 @@
 use airlock_json::object;
-use serde_json::json;
+use serde_json::{Number, json};
 
 use super::*;
 use crate::{
@@ -15,7 +15,7 @@ fn read(members: Value) -> Result<Conversation, Untranslatable> {
 }
 
 fn items(messages: Value) -> Vec<Item> {
-    let members = super::super::object_of([("messages", messages)]);
+    let members = crate::object_of([("messages", messages)]);
     read(members.into()).expect("good messages").items
 }
 
@@ -153,7 +153,7 @@ fn a_mark_of_the_cache_goes_to_the_last_call_or_part() {
     let set = Some(mark.clone());
     assert_eq!(marks, [set.clone(), Some(own), None, set.clone(), set, None]);
     let Some(Item::Message(last)) = found.last() else { panic!("a message") };
-    assert_eq!(last.extra.get(super::super::CACHE_CONTROL), Some(&mark));
+    assert_eq!(last.extra.get(crate::chat::members::CACHE_CONTROL), Some(&mark));
 }
 
 #[test]

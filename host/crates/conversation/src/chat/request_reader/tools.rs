@@ -2,10 +2,7 @@
 
 use serde_json::Value;
 
-use super::{
-    super::{CACHE_CONTROL, keep_inner, rest},
-    read_boolean,
-};
+use super::super::members::{CACHE_CONTROL, keep_inner, read_boolean, rest};
 use crate::{
     FunctionTool, NativeItem, Object, ToolChoice, ToolDefinition, Wire,
     read::{Members, Path, Untranslatable},

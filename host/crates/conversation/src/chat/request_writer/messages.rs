@@ -7,16 +7,15 @@ use std::{
 
 use serde_json::Value;
 
-use super::{
-    super::{
-        TOOL_CALLS, object_of,
-        parts::{self, PlacedPart},
-        reasoning, restore_inner, take_list,
-    },
-    ChatForm,
+use super::super::{
+    form::ChatForm,
+    members::{TOOL_CALLS, restore_inner, take_list},
+    parts::{self, PlacedPart},
+    reasoning,
 };
 use crate::{
     CallInput, Content, Item, Message, Object, Reasoning, Role, Seal, ToolCall, ToolResult, Wire,
+    object_of,
     read::{ItemSite, Untranslatable},
 };
 

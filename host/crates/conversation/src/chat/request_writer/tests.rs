@@ -5,7 +5,8 @@ use super::{
     *,
 };
 use crate::{
-    Content, Item, Message, Part, Reasoning, Role, Seal, ToolCall, ToolResult, chat::read_request,
+    Content, Item, Message, NativeItem, Part, Reasoning, Role, Seal, ToolCall, ToolResult,
+    chat::read_request,
 };
 
 fn conversation(wire: Wire, items: Vec<Item>) -> Conversation {

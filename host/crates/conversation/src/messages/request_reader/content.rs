@@ -4,10 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{
-    super::{object_of, seal},
-    kind,
-};
+use super::super::{object_of, seal};
 use crate::{
     Content, Conversation, Item, ItemPlace, Media, Message, NativeItem, Object, Part, Reasoning,
     Role, Seal, ToolCall, ToolResult, Wire,
@@ -286,4 +283,9 @@ fn rest(members: Members<'_>) -> Object {
     let mut rest = members.into_rest();
     rest.retain(|_, value| !value.is_null());
     rest
+}
+
+/// Returns the `type` of a block, a tool or a choice; empty if it has none.
+pub(super) fn kind(value: &Value) -> &str {
+    value.get("type").and_then(Value::as_str).unwrap_or_default()
 }

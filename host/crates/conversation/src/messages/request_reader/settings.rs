@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::number;
+use super::content::kind;
 use crate::{
     Conversation, ReplyFormat,
+    chat::read_number,
     read::{Members, Untranslatable},
 };
 
@@ -18,8 +19,8 @@ pub(super) fn read(
     let most = members.count("max_tokens")?;
     settings.max_output_tokens =
         Some(most.ok_or_else(|| Untranslatable::missing(&members.path("max_tokens")))?);
-    settings.temperature = number(members, "temperature")?;
-    settings.top_p = number(members, "top_p")?;
+    settings.temperature = read_number(members, "temperature")?;
+    settings.top_p = read_number(members, "top_p")?;
     settings.top_k = members.count("top_k")?;
     settings.stop = stop_sequences(members)?;
     settings.user = user(members)?;
@@ -69,7 +70,7 @@ fn thinking_budget(members: &Members<'_>) -> Result<Option<u64>, Untranslatable>
         return Err(Untranslatable::invalid_type(&path, "an object", thinking));
     }
     let budget = thinking.get("budget_tokens").filter(|budget| !budget.is_null());
-    match (super::kind(thinking), budget) {
+    match (kind(thinking), budget) {
         ("", _) => Err(Untranslatable::missing(&path.member("type"))),
         ("enabled", None) => Err(Untranslatable::missing(&path.member("budget_tokens"))),
         ("enabled", Some(budget)) => budget.as_u64().map(Some).ok_or_else(|| {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::kind;
+use super::content::kind;
 use crate::{
     Conversation, FunctionTool, NativeItem, ToolChoice, ToolDefinition, Wire,
     read::{Members, Path, Untranslatable},

@@ -2,11 +2,14 @@
 
 use serde_json::Value;
 
-use super::{super::object_of, CACHE_CONTROL, media};
+use super::{super::object_of, media};
 use crate::{
     Content, NativeItem, Object, Part, Wire,
     read::{ItemSite, Untranslatable},
 };
+
+/// Member that marks the end of a prefix to cache.
+pub(super) const CACHE_CONTROL: &str = "cache_control";
 
 /// Blocks of Anthropic's that chat has no part for, and that its callers send as parts.
 const OWN: [&str; 3] = ["image", "document", "search_result"];

@@ -2,9 +2,16 @@
 
 use serde_json::{Number, Value, json};
 
-use super::{super::object_of, DEFAULT_MAX_TOKENS, TARGET, invalid};
+use super::{
+    super::object_of,
+    target::{TARGET, invalid},
+};
 use crate::{Object, ReplyFormat, Settings, Wire, read::Untranslatable, target::member};
 
+/// `max_tokens` of a request that has no limit. The Messages API requires the member, and chat
+/// clients expect no limit. All current models accept this many, and Anthropic's SDKs require a
+/// stream above 21,333, because such a response can take more than ten minutes.
+pub(super) const DEFAULT_MAX_TOKENS: u64 = 16_384;
 /// Member with the effort and the format.
 const OUTPUT_CONFIG: &str = "output_config";
 const THINKING: &str = "thinking";

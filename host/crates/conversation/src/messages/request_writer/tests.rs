@@ -4,7 +4,7 @@ use airlock_json::object;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::*;
+use super::{settings::DEFAULT_MAX_TOKENS, *};
 use crate::chat;
 
 /// Translates a chat request with these members beside a model and a message.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{super::object_of, CACHE_CONTROL};
+use super::{super::object_of, content::CACHE_CONTROL};
 use crate::{
     FunctionTool, NativeItem, Object, ToolChoice, ToolDefinition,
     read::{Path, Untranslatable},

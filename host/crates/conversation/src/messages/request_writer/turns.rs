@@ -4,9 +4,8 @@ use serde_json::Value;
 
 use super::{
     super::object_of,
-    CACHE_CONTROL,
-    content::{self, ContentPlace},
-    invalid,
+    content::{self, CACHE_CONTROL, ContentPlace},
+    target::invalid,
 };
 use crate::{
     CallInput, Item, Message, NativeItem, Object, Part, Role, ToolCall, ToolResult, Wire,

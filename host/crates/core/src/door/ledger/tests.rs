@@ -119,3 +119,17 @@ fn record(ledger: &Ledger, parent: Option<CallId>, untrusted: Option<&str>) -> C
 fn names(ledger: &Ledger, call: CallId) -> Vec<String> {
     ledger.untrusted_within(call).iter().map(|name| name.as_str().to_owned()).collect()
 }
+
+#[test]
+fn results_of_scripts_count_with_their_texts_or_else_their_structured_data() {
+    let ledger = Ledger::default();
+    let structured = Some(serde_json::json!({"a": 1}));
+    let both = ToolOutput { structured: structured.clone(), ..ToolOutput::text("four") };
+    let data = ToolOutput { structured, ..ToolOutput::default() };
+    for (output, expected) in [(both, 4), (data, 4 + 7), (ToolOutput::default(), 11)] {
+        let (open, _) = open(&ledger, "");
+        open.count_script_result(&output);
+        open.close(&Ok(output));
+        assert_eq!(ledger.script_result_bytes(), expected);
+    }
+}

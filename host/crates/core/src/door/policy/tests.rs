@@ -12,7 +12,7 @@ use crate::{
     door::{
         Admitted, Approved, Budget, Caller, Filter, OwnTools, Permission, Provider, Source, View,
     },
-    tool::{Allowlist, Answers, HostCode, Policy, ToolOutput, client},
+    tool::{Allowlist, Answers, HostCode, Policy, SourceSet, ToolOutput, client},
 };
 
 struct Empty;
@@ -108,6 +108,7 @@ fn a_refusal_counts_for_callers_that_approve_and_for_calls_that_a_person_has_app
             covers_nested: false,
             by_operators: false,
             decided_by: None,
+            sources: SourceSet::default(),
         };
         let admitted = model.admit_approved("a-free", arguments, &approved);
         assert_eq!(admitted.is_ok(), is_admitted, "{arguments}");

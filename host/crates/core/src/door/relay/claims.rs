@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::{Granted, RelayView};
+use super::view::{Granted, RelayView};
 use crate::tool::{ClientName, Offer, may_expand_to};
 
 /// The most work of one [`Claims`], in units of about 30 ns: 15 ms. Twenty servers with a thousand

@@ -1,9 +1,9 @@
-use futures_util::future::BoxFuture;
+use std::collections::BTreeMap;
 
 use super::*;
 use crate::{
-    door::{Admitted, Environment, McpServer},
-    tool::{Allowlist, CallError, ToolOutput, UriList, client},
+    door::{Admitted, Environment, Filter, Provider, RelayRow, VirtualKey},
+    tool::{Allowlist, CallError, Exclusions, Offer, Offers, Policy, ToolOutput, UriList, client},
 };
 
 struct Echo;

@@ -92,16 +92,15 @@ fn group() -> impl Strategy<Value = Option<ToolGroup>> {
     prop::option::weighted(0.3, group)
 }
 
+fn client_name() -> impl Strategy<Value = ClientName> {
+    prop::sample::select(&CLIENTS[..]).prop_map(client)
+}
+
 fn key() -> impl Strategy<Value = Option<VirtualKey>> {
-    let rows = prop::collection::btree_map(
-        prop::sample::select(&CLIENTS[..]).prop_map(client),
-        allowlist(),
-        0..=CLIENTS.len(),
-    );
-    let names = || prop::sample::select(&CLIENTS[..]).prop_map(client);
-    let excluded = prop::collection::btree_map(names(), exclusions(), 0..=1);
-    let owned = prop::collection::btree_set(names(), 0..=CLIENTS.len());
-    let bounds = prop::collection::btree_map(names(), exclusions(), 0..=CLIENTS.len());
+    let rows = prop::collection::btree_map(client_name(), allowlist(), 0..=CLIENTS.len());
+    let excluded = prop::collection::btree_map(client_name(), exclusions(), 0..=1);
+    let owned = prop::collection::btree_set(client_name(), 0..=CLIENTS.len());
+    let bounds = prop::collection::btree_map(client_name(), exclusions(), 0..=CLIENTS.len());
     let bounds = prop::option::weighted(0.3, bounds);
     let key = (rows, excluded, owned, bounds).prop_map(|(rows, excluded, owned, bounds)| {
         let environment =

@@ -49,6 +49,7 @@ impl ModelRun {
                 arguments: "{}".into(),
                 definition: definition.into(),
                 is_repeatable,
+                sources: None,
             })
         });
         Self {

@@ -133,3 +133,26 @@ fn described(name: &str, description: &str, trust: Trust) -> String {
     let tool = adopt(json!({"name": name, "description": description, "inputSchema": {}}));
     Tool { trust, ..tool.expect("a good tool") }.described().into_owned()
 }
+
+#[test]
+fn the_tokens_of_a_definition_grow_with_its_texts_and_its_mark() {
+    let bare = tokens_of("", &json!({}), Trust::Trusted);
+    assert!((15..=35).contains(&bare), "{bare}");
+    assert_eq!(tokens_of("four words of text", &json!({}), Trust::Trusted), bare + 4);
+    assert_eq!(tokens_of("", &json!({}), Trust::Untrusted), bare + MARKER_TOKENS + 1);
+    assert!(
+        tokens_of("", &json!({"properties": {"path": {"type": "string"}}}), Trust::Trusted) > bare
+    );
+    // Models get another schema than the one that the source has announced.
+    let combined = json!({"anyOf": [{"properties": {"path": {"type": "string"}}}]});
+    let repaired = adopt(json!({"name": "t", "inputSchema": combined})).expect("a good tool");
+    let read = airlock_strings::estimated_tokens(repaired.parameters().as_str());
+    assert_eq!(repaired.text_tokens, read);
+    let own = Tool::own("t", "Runs.", json!({"type": "object"}));
+    assert!(own.definition_tokens() > FRAME_TOKENS + 1);
+}
+
+fn tokens_of(description: &str, schema: &Value, trust: Trust) -> u64 {
+    let tool = adopt(json!({"name": "t", "description": description, "inputSchema": schema}));
+    Tool { trust, ..tool.expect("a good tool") }.definition_tokens()
+}

@@ -22,9 +22,12 @@ use tokio_postgres::{
 };
 
 use crate::sql::{
-    CHANNEL, Param, Row, Subject,
+    Param, Row, Subject,
     error::{SqlError, SqlFault},
 };
+
+/// Channel of the notifications of a server.
+const CHANNEL: &str = "airlock";
 
 /// Reads the clock of the server, in milliseconds since 1970.
 pub(super) const READ_CLOCK: &str =
@@ -245,6 +248,11 @@ impl PgSession {
             self.is_listening.set(true);
         }
         Ok(())
+    }
+
+    /// Notifies those that listen, once the transaction is committed.
+    pub(crate) fn notify(&self, message: &str) -> Result<(), SqlError> {
+        self.run("SELECT pg_notify(?1, ?2)", &[CHANNEL.into(), message.into()]).map(drop)
     }
 
     /// Waits for a notification or the end of the connection, at most for `time`. Returns whether

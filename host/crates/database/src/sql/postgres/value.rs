@@ -6,7 +6,12 @@ use bytes::{BufMut as _, BytesMut};
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
 use super::fault::UnfitParam;
-use crate::sql::{Param, error::SqlError, row::ColumnValue};
+use crate::sql::{
+    Param,
+    column::ColumnValue,
+    error::{SqlError, SqlFault},
+};
+pub(crate) use tokio_postgres::Row as PgRow;
 
 impl ToSql for Param<'_> {
     fn to_sql(
@@ -67,9 +72,6 @@ impl<'r> FromSql<'r> for ColumnValue<'r> {
 }
 
 /// Reads a column.
-pub(in crate::sql) fn value(
-    row: &tokio_postgres::Row,
-    column: usize,
-) -> Result<ColumnValue<'_>, SqlError> {
-    row.try_get(column).map_err(|_| SqlError::new(crate::sql::SqlFault::Column(column)))
+pub(crate) fn value(row: &PgRow, column: usize) -> Result<ColumnValue<'_>, SqlError> {
+    row.try_get(column).map_err(|_| SqlError::new(SqlFault::Column(column)))
 }

@@ -85,7 +85,7 @@ proptest! {
             let checked = compiled.check(&value);
             prop_assert_eq!(checked.is_ok(), plain.is_valid(&value));
             if let Err(violations) = checked {
-                prop_assert!(!violations.told().is_empty());
+                prop_assert!(!violations.reported().is_empty());
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     sync::{Arc, LazyLock, Weak},
+    time::Duration,
 };
 
 use bollard::{
@@ -25,7 +26,6 @@ use tracing::{info, warn};
 
 use super::{
     super::settings::{Docker, Image, Mount, Place},
-    PULL_TIMEOUT,
     engine::{Engine, ask, ask_within},
     error::DockerError,
 };
@@ -38,6 +38,8 @@ const CLIENT_LABEL: &str = "airlock.client";
 const CONFIG_LABEL: &str = "airlock.config";
 /// Digits of the digest in the name of a container.
 const NAME_DIGITS: usize = 12;
+/// Time limit for pulling an image.
+const PULL_TIMEOUT: Duration = Duration::from_mins(10);
 /// Maximum sessions of a container that are looked at, each with a request to the daemon. With
 /// more of them, the container is left as it is.
 const MAX_SESSIONS: usize = 64;

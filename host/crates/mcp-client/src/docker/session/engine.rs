@@ -5,10 +5,12 @@ use std::{io, time::Duration};
 use bollard::{API_DEFAULT_VERSION, Docker as Api, errors::Error as ApiError};
 use tokio::{net::UnixStream, time::timeout};
 
-use super::{TIMEOUT, error::DockerError};
+use super::error::DockerError;
 
 /// Scheme of the address of a Unix socket.
 const UNIX: &str = "unix://";
+/// Time limit for each request to the Docker daemon.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection to the daemon.
 #[derive(Clone)]

@@ -22,7 +22,6 @@ use uuid::Uuid;
 
 use super::{
     super::settings::Docker,
-    POLL,
     container::ContainerLease,
     engine::{Engine, ask},
     error::DockerError,
@@ -37,6 +36,8 @@ use airlock_strings::with_causes;
 
 /// Bytes in each direction that wait to be read.
 const PIPE_BYTES: usize = 64 << 10;
+/// Delay between two looks at a process in a container that is to end.
+const POLL: Duration = Duration::from_millis(50);
 /// Begin of the daemon's message that the program cannot be started, which it writes to stdout.
 const NOT_STARTED: &[u8] = b"OCI runtime exec failed";
 /// Signals all processes of a session, which is marked in their environment. The API itself cannot

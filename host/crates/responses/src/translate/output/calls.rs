@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     events::Events,
-    item::{Items, Slot, Status},
+    item::{ItemSlot, ItemStatus, Items},
 };
 use crate::translate::builtin::Groups;
 use airlock_model::{Object, object};
@@ -58,18 +58,18 @@ pub(super) struct CallBegin {
 /// An open call of a client's tool.
 #[derive(Debug)]
 pub(super) struct ClientCall {
-    slot: Slot,
+    slot: ItemSlot,
     call_id: String,
     name: String,
     /// Name of the group of the tool; `None` if it is in no group.
     group: Option<String>,
-    kind: Kind,
+    kind: CallKind,
     text: String,
     rest: Object,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum CallKind {
     Function,
     Custom,
 }
@@ -83,12 +83,12 @@ impl ClientCall {
         events: &mut Events<'_>,
     ) -> Self {
         let CallBegin { id: call_id, name, is_custom, extra } = call;
-        let kind = if is_custom { Kind::Custom } else { Kind::Function };
+        let kind = if is_custom { CallKind::Custom } else { CallKind::Function };
         let (group, name) = match groups.find(&name) {
             Some((group, name)) => (Some(group.clone()), name.clone()),
             None => (None, name),
         };
-        let slot = Slot::default();
+        let slot = ItemSlot::default();
         let text = String::new();
         let rest = rest(&extra).collect();
         let mut call = Self { slot, call_id, name, group, kind, text, rest };
@@ -105,8 +105,8 @@ impl ClientCall {
     pub(super) fn add(&mut self, text: &str, events: &mut Events<'_>) {
         self.text.push_str(text);
         let kind = match self.kind {
-            Kind::Function => "response.function_call_arguments.delta",
-            Kind::Custom => "response.custom_tool_call_input.delta",
+            CallKind::Function => "response.function_call_arguments.delta",
+            CallKind::Custom => "response.custom_tool_call_input.delta",
         };
         events.write_item(kind, &self.slot, [("delta", text.into())]);
     }
@@ -131,10 +131,10 @@ impl ClientCall {
     }
 
     /// Ends the call.
-    pub(super) fn close(self, status: Status, items: &mut Items, events: &mut Events<'_>) {
+    pub(super) fn close(self, status: ItemStatus, items: &mut Items, events: &mut Events<'_>) {
         let kind = match self.kind {
-            Kind::Function => "response.function_call_arguments.done",
-            Kind::Custom => "response.custom_tool_call_input.done",
+            CallKind::Function => "response.function_call_arguments.done",
+            CallKind::Custom => "response.custom_tool_call_input.done",
         };
         let done = [(self.kind.input(), self.text.clone().into())];
         events.write_item(kind, &self.slot, done);
@@ -144,7 +144,7 @@ impl ClientCall {
     }
 }
 
-impl Kind {
+impl CallKind {
     const fn prefix(self) -> &'static str {
         match self {
             Self::Function => "fc",
@@ -170,7 +170,7 @@ impl Kind {
 /// An open call that the gateway runs.
 #[derive(Debug)]
 pub(super) struct ExecutedCall {
-    slot: Slot,
+    slot: ItemSlot,
     members: Object,
 }
 
@@ -218,7 +218,7 @@ impl ExecutedCall {
 
     /// Ends the call without a result. There is no event for it but that of the item.
     pub(super) fn suspend(mut self, items: &mut Items, events: &mut Events<'_>) {
-        self.members.insert("status".to_owned(), Status::Incomplete.as_str().into());
+        self.members.insert("status".to_owned(), ItemStatus::Incomplete.as_str().into());
         items.close(&self.slot, self.members, events);
     }
 }

@@ -2,27 +2,27 @@
 
 use serde_json::{Value, json};
 
-use super::{super::failure, item::Status};
+use super::{super::failure, item::ItemStatus};
 use airlock_conversation::{FinishReason, chat, responses};
 use airlock_model::{Object, object};
 
 /// End of a Response.
 #[derive(Debug)]
-pub(super) struct Ending {
-    outcome: Outcome,
+pub(super) struct ResponseEnd {
+    outcome: EndState,
     usage: Value,
     airlock: Option<Object>,
 }
 
 #[derive(Debug)]
-enum Outcome {
+enum EndState {
     Completed,
     /// The reason is `incomplete_details.reason`.
     Incomplete(&'static str),
     Failed(Object),
 }
 
-impl Ending {
+impl ResponseEnd {
     /// Ends a Response after a response of the model with this end.
     pub(super) fn of_answer(
         finish_reason: Option<&FinishReason>,
@@ -30,9 +30,9 @@ impl Ending {
         airlock: Option<Object>,
     ) -> Self {
         let outcome = match finish_reason {
-            Some(FinishReason::Length) => Outcome::Incomplete("max_output_tokens"),
-            Some(FinishReason::ContentFilter) => Outcome::Incomplete("content_filter"),
-            _ => Outcome::Completed,
+            Some(FinishReason::Length) => EndState::Incomplete("max_output_tokens"),
+            Some(FinishReason::ContentFilter) => EndState::Incomplete("content_filter"),
+            _ => EndState::Completed,
         };
         Self::new(outcome, usage, airlock)
     }
@@ -43,29 +43,29 @@ impl Ending {
         usage: Option<&Value>,
         airlock: Option<Object>,
     ) -> Self {
-        Self::new(Outcome::Failed(failure::to_responses(error)), usage, airlock)
+        Self::new(EndState::Failed(failure::to_responses(error)), usage, airlock)
     }
 
-    fn new(outcome: Outcome, usage: Option<&Value>, airlock: Option<Object>) -> Self {
+    fn new(outcome: EndState, usage: Option<&Value>, airlock: Option<Object>) -> Self {
         let usage = usage.and_then(Value::as_object).cloned().map(chat::read_usage);
         let usage = usage.map(|usage| responses::write_usage(&usage));
         Self { outcome, usage: usage.into(), airlock }
     }
 
     /// Returns the status of the items that were open.
-    pub(super) fn item_status(&self) -> Status {
+    pub(super) fn item_status(&self) -> ItemStatus {
         match self.outcome {
-            Outcome::Completed => Status::Completed,
-            Outcome::Incomplete(_) | Outcome::Failed(_) => Status::Incomplete,
+            EndState::Completed => ItemStatus::Completed,
+            EndState::Incomplete(_) | EndState::Failed(_) => ItemStatus::Incomplete,
         }
     }
 
     /// Returns the type of the last event.
     pub(super) fn event(&self) -> &'static str {
         match self.outcome {
-            Outcome::Completed => "response.completed",
-            Outcome::Incomplete(_) => "response.incomplete",
-            Outcome::Failed(_) => "response.failed",
+            EndState::Completed => "response.completed",
+            EndState::Incomplete(_) => "response.incomplete",
+            EndState::Failed(_) => "response.failed",
         }
     }
 
@@ -74,9 +74,9 @@ impl Ending {
         let outcome = ending.map(|ending| &ending.outcome);
         let (status, details, error) = match outcome {
             None => ("in_progress", None, None),
-            Some(Outcome::Completed) => ("completed", None, None),
-            Some(Outcome::Incomplete(reason)) => ("incomplete", Some(reason), None),
-            Some(Outcome::Failed(error)) => ("failed", None, Some(error)),
+            Some(EndState::Completed) => ("completed", None, None),
+            Some(EndState::Incomplete(reason)) => ("incomplete", Some(reason), None),
+            Some(EndState::Failed(error)) => ("failed", None, Some(error)),
         };
         let mut members = object(json!({
             "status": status,

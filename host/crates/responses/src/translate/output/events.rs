@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::item::Slot;
+use super::item::ItemSlot;
 use airlock_model::Object;
 
 /// Stream events of one step, numbered.
@@ -35,7 +35,7 @@ impl<'a> Events<'a> {
     pub(super) fn write_item<const N: usize>(
         &mut self,
         kind: &'static str,
-        slot: &Slot,
+        slot: &ItemSlot,
         members: [(&'static str, Value); N],
     ) {
         self.write(kind, [("item_id", slot.id().into()), ("output_index", slot.index().into())]);

@@ -40,12 +40,12 @@ impl Round {
 
 /// Status of an item that is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Status {
+pub(super) enum ItemStatus {
     Completed,
     Incomplete,
 }
 
-impl Status {
+impl ItemStatus {
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Completed => "completed",
@@ -56,12 +56,12 @@ impl Status {
 
 /// Place of an open item in the output.
 #[derive(Debug, Default)]
-pub(super) struct Slot {
+pub(super) struct ItemSlot {
     id: String,
     index: usize,
 }
 
-impl Slot {
+impl ItemSlot {
     pub(super) fn id(&self) -> &str {
         &self.id
     }
@@ -107,7 +107,7 @@ impl Items {
         prefix: &str,
         members: impl IntoIterator<Item = (String, Value)>,
         events: &mut Events<'_>,
-    ) -> Slot {
+    ) -> ItemSlot {
         let id = format!("{prefix}_{}{:x}{:03x}", self.stem, self.round, self.values.len());
         self.open_as(id, members, events)
     }
@@ -119,7 +119,7 @@ impl Items {
         prefix: &str,
         members: impl IntoIterator<Item = (String, Value)>,
         events: &mut Events<'_>,
-    ) -> Slot {
+    ) -> ItemSlot {
         if id.is_empty() || self.values.iter().any(|item| item["id"] == *id) {
             return self.open(prefix, members, events);
         }
@@ -140,9 +140,9 @@ impl Items {
         id: String,
         members: impl IntoIterator<Item = (String, Value)>,
         events: &mut Events<'_>,
-    ) -> Slot {
+    ) -> ItemSlot {
         let index = self.values.len();
-        let slot = Slot { id, index };
+        let slot = ItemSlot { id, index };
         let item = with_id(&slot, members);
         self.values.push(item.clone());
         events
@@ -153,7 +153,7 @@ impl Items {
     /// Replaces an item by its final form.
     pub(super) fn close(
         &mut self,
-        slot: &Slot,
+        slot: &ItemSlot,
         members: impl IntoIterator<Item = (String, Value)>,
         events: &mut Events<'_>,
     ) {
@@ -166,7 +166,7 @@ impl Items {
     }
 }
 
-fn with_id(slot: &Slot, members: impl IntoIterator<Item = (String, Value)>) -> Value {
+fn with_id(slot: &ItemSlot, members: impl IntoIterator<Item = (String, Value)>) -> Value {
     let mut item = Object::new();
     item.insert("id".to_owned(), slot.id.clone().into());
     item.extend(members);

@@ -4,14 +4,14 @@ use serde_json::{Value, json};
 
 use super::{
     events::Events,
-    item::{Items, Slot, Status},
+    item::{ItemSlot, ItemStatus, Items},
 };
 use airlock_conversation::Wire;
 use airlock_model::{Object, object};
 
 /// Kind of a content part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum PartKind {
     Text,
     Refusal,
 }
@@ -19,16 +19,16 @@ pub(super) enum Kind {
 /// A message that is being written.
 #[derive(Debug)]
 pub(super) struct Message {
-    slot: Slot,
+    slot: ItemSlot,
     /// Parts that are done.
     parts: Vec<Value>,
-    part: Option<Part>,
+    part: Option<OpenPart>,
 }
 
 /// A content part that is being written.
 #[derive(Debug)]
-struct Part {
-    kind: Kind,
+struct OpenPart {
+    kind: PartKind,
     text: String,
     annotations: Vec<Value>,
     logprobs: Vec<Value>,
@@ -43,7 +43,7 @@ impl Message {
     /// Appends text to the open part. A part of the other kind is done first.
     pub(super) fn add(
         &mut self,
-        kind: Kind,
+        kind: PartKind,
         text: &str,
         logprobs: &[Value],
         events: &mut Events<'_>,
@@ -55,12 +55,12 @@ impl Message {
         let index = ("content_index", self.parts.len().into());
         let delta = ("delta", text.into());
         match kind {
-            Kind::Text => events.write_item(
+            PartKind::Text => events.write_item(
                 "response.output_text.delta",
                 &self.slot,
                 [index, delta, ("logprobs", logprobs.into())],
             ),
-            Kind::Refusal => {
+            PartKind::Refusal => {
                 events.write_item("response.refusal.delta", &self.slot, [index, delta]);
             }
         }
@@ -68,7 +68,7 @@ impl Message {
 
     /// Adds an annotation to the text.
     pub(super) fn annotate(&mut self, annotation: Object, events: &mut Events<'_>) {
-        self.open_part(Kind::Text, events);
+        self.open_part(PartKind::Text, events);
         let Some(part) = &mut self.part else { return };
         events.write_item(
             "response.output_text.annotation.added",
@@ -83,7 +83,7 @@ impl Message {
     }
 
     /// Ends the message.
-    pub(super) fn close(self, status: Status, items: &mut Items, events: &mut Events<'_>) {
+    pub(super) fn close(self, status: ItemStatus, items: &mut Items, events: &mut Events<'_>) {
         self.close_with(status, &Object::new(), items, events);
     }
 
@@ -91,7 +91,7 @@ impl Message {
     /// such as `phase`, are those of `item`.
     pub(super) fn close_with(
         mut self,
-        status: Status,
+        status: ItemStatus,
         item: &Object,
         items: &mut Items,
         events: &mut Events<'_>,
@@ -104,13 +104,13 @@ impl Message {
         items.close(&self.slot, members, events);
     }
 
-    fn open_part(&mut self, kind: Kind, events: &mut Events<'_>) {
+    fn open_part(&mut self, kind: PartKind, events: &mut Events<'_>) {
         if self.part.as_ref().is_some_and(|part| part.kind == kind) {
             return;
         }
         self.close_part(events);
         let part =
-            Part { kind, text: String::new(), annotations: Vec::new(), logprobs: Vec::new() };
+            OpenPart { kind, text: String::new(), annotations: Vec::new(), logprobs: Vec::new() };
         events.write_item(
             "response.content_part.added",
             &self.slot,
@@ -123,7 +123,7 @@ impl Message {
         let Some(part) = self.part.take() else { return };
         let index = ("content_index", Value::from(self.parts.len()));
         match part.kind {
-            Kind::Text => events.write_item(
+            PartKind::Text => events.write_item(
                 "response.output_text.done",
                 &self.slot,
                 [
@@ -132,7 +132,7 @@ impl Message {
                     ("logprobs", part.logprobs.clone().into()),
                 ],
             ),
-            Kind::Refusal => events.write_item(
+            PartKind::Refusal => events.write_item(
                 "response.refusal.done",
                 &self.slot,
                 [index.clone(), ("refusal", part.text.clone().into())],
@@ -148,16 +148,16 @@ impl Message {
     }
 }
 
-impl Part {
+impl OpenPart {
     fn to_json(&self) -> Value {
         match self.kind {
-            Kind::Text => json!({
+            PartKind::Text => json!({
                 "type": "output_text",
                 "text": self.text,
                 "annotations": self.annotations,
                 "logprobs": self.logprobs,
             }),
-            Kind::Refusal => json!({"type": "refusal", "refusal": self.text}),
+            PartKind::Refusal => json!({"type": "refusal", "refusal": self.text}),
         }
     }
 }

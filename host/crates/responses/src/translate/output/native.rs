@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Events, Reasoning, Status, Writer};
+use super::{Events, ItemStatus, Reasoning, Writer};
 use airlock_model::Object;
 
 impl Writer {
@@ -19,7 +19,7 @@ impl Writer {
             }
             "message" => {
                 let is_cut = item.get("status").is_some_and(|status| status == "incomplete");
-                let status = if is_cut { Status::Incomplete } else { Status::Completed };
+                let status = if is_cut { ItemStatus::Incomplete } else { ItemStatus::Completed };
                 self.open_message(out);
                 if let Some(message) = self.message.take() {
                     let mut events = Events::new(out, &mut self.sequence);
@@ -31,7 +31,7 @@ impl Writer {
                 self.calls.values_mut().for_each(|call| call.add_item(item));
             }
             _ => {
-                self.close_text(Status::Completed, out);
+                self.close_text(ItemStatus::Completed, out);
                 self.items.add(item, &mut Events::new(out, &mut self.sequence));
             }
         }
@@ -44,9 +44,9 @@ impl Writer {
         id: &str,
         out: &'a mut Vec<Object>,
     ) -> (&'a mut Reasoning, Events<'a>) {
-        self.close_message(Status::Completed, out);
+        self.close_message(ItemStatus::Completed, out);
         if self.reasoning.as_ref().is_some_and(|reasoning| !reasoning.is_native(id)) {
-            self.close_reasoning(Status::Completed, out);
+            self.close_reasoning(ItemStatus::Completed, out);
         }
         let mut events = Events::new(out, &mut self.sequence);
         let reasoning = self

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::{
-    super::reasoning::State,
+    super::reasoning::ReasoningState,
     events::Events,
-    item::{Items, Slot, Status},
+    item::{ItemSlot, ItemStatus, Items},
 };
 use airlock_model::{Object, object};
 
@@ -13,14 +13,14 @@ use airlock_model::{Object, object};
 /// own text, and no summary. One of the Responses API has the parts that its provider sends.
 #[derive(Debug)]
 pub(super) struct Reasoning {
-    slot: Slot,
+    slot: ItemSlot,
     /// Identifier that the provider gave the item.
     native_id: Option<String>,
     text: String,
     summaries: Vec<String>,
     /// The provider's number of the summary that is being written.
     summary: Option<u64>,
-    state: State,
+    state: ReasoningState,
 }
 
 impl Reasoning {
@@ -35,10 +35,10 @@ impl Reasoning {
         Self::new(items.open_native(id, "rs", members, events), Some(id.to_owned()))
     }
 
-    fn new(slot: Slot, native_id: Option<String>) -> Self {
+    fn new(slot: ItemSlot, native_id: Option<String>) -> Self {
         let text = String::new();
         let summaries = Vec::new();
-        Self { slot, native_id, text, summaries, summary: None, state: State::default() }
+        Self { slot, native_id, text, summaries, summary: None, state: ReasoningState::default() }
     }
 
     /// Returns whether this is the provider's item with this identifier.
@@ -82,7 +82,7 @@ impl Reasoning {
     }
 
     /// Ends the item.
-    pub(super) fn close(mut self, status: Status, items: &mut Items, events: &mut Events<'_>) {
+    pub(super) fn close(mut self, status: ItemStatus, items: &mut Items, events: &mut Events<'_>) {
         self.close_parts(events);
         let content = (!self.text.is_empty()).then(|| part("reasoning_text", &self.text));
         let state = self.state.into_encrypted_content();

@@ -10,7 +10,7 @@ use wasmtime::component::Linker;
 
 use super::{
     bindings::{
-        executor::airlock::executor::bindings::Binding,
+        executor::airlock::executor::bindings::{self as wit, Binding},
         log::Level,
         tools::CallRequest,
         types::{ToolError, ToolOutput},
@@ -18,7 +18,7 @@ use super::{
     convert,
 };
 use crate::{
-    ScriptCall,
+    ResultPart, ScriptCall, SourceCall, SourceValue, WrongCall,
     imports::{log, script},
     run::state::{GuestSide, ScriptSide, State, Store},
 };
@@ -83,7 +83,38 @@ fn link_bindings(linker: &mut Linker<State<ScriptSide>>) -> wasmtime::Result<()>
     })?;
     interface.func_wrap("functions", |mut store: Store<'_, ScriptSide>, (): ()| {
         Ok((script::functions(&mut store)?,))
-    })
+    })?;
+    interface.func_wrap(
+        "check",
+        |mut store: Store<'_, ScriptSide>, (calls,): (Vec<wit::SourceCall>,)| {
+            let calls: Vec<_> = calls.into_iter().map(call_of_source).collect();
+            let wrong = script::check(&mut store, &calls)?;
+            Ok((wrong.into_iter().map(wrong_for_guest).collect::<Vec<_>>(),))
+        },
+    )
+}
+
+fn call_of_source(call: wit::SourceCall) -> SourceCall {
+    let wit::SourceCall { namespace, name, arguments, is_open, mistake } = call;
+    let arguments = arguments.into_iter();
+    let arguments =
+        arguments.map(|argument| (argument.name, value_from_guest(argument.value))).collect();
+    SourceCall { namespace, name, arguments, is_open, mistake }
+}
+
+fn value_from_guest(value: wit::SourceValue) -> SourceValue {
+    match value {
+        wit::SourceValue::Unknown => SourceValue::Unknown,
+        wit::SourceValue::Known(json) => SourceValue::Known(json),
+        wit::SourceValue::Part(wit::ResultPart { call, keys }) => {
+            SourceValue::Part(ResultPart { call, keys })
+        }
+    }
+}
+
+fn wrong_for_guest(wrong: WrongCall) -> wit::WrongCall {
+    let WrongCall { call, message, hint, by_tool } = wrong;
+    wit::WrongCall { call, message, hint, by_tool }
 }
 
 fn level_from_guest(level: Level) -> log::Level {

@@ -7,11 +7,13 @@
 use std::{pin::pin, sync::Arc, time::Duration};
 
 use airlock_core::{
-    door::{Admitted, Chain},
+    door::{Admitted, Chain, Origin},
+    threads,
     tool::{CallError, ErrorKind, HostCode, Tool, ToolName},
 };
 use airlock_strings::cut;
 use futures_util::{StreamExt as _, stream};
+use tokio::task::yield_now;
 use tracing::error;
 
 use crate::{
@@ -109,7 +111,7 @@ pub(crate) async fn call(
     request: Request,
 ) -> wasmtime::Result<Answer> {
     charge_call(&mut store, BASE_FUEL + TOOL_FUEL, request.name.len() + request.arguments.len())?;
-    let result = match store.data_mut().admit(&request)? {
+    let result = match decide(&mut store, &request).await? {
         Ok(admitted) => {
             let tool = admitted.tool().name.clone();
             ended(tool, run_beside(admitted.run()).await)
@@ -132,7 +134,7 @@ pub(crate) async fn call_batch(
     // an effect.
     let mut decided = Vec::new();
     for request in &requests {
-        decided.push(store.data_mut().admit(request)?);
+        decided.push(decide(&mut store, request).await?);
     }
     let in_flight = store.data().call.chain.as_ref().map_or(1, Chain::in_flight).max(1);
     let running = decided.into_iter().map(|decided| async {
@@ -151,6 +153,60 @@ pub(crate) async fn call_batch(
         results.push(receive(&mut store, &request.name, answer)?);
     }
     Ok(results)
+}
+
+/// Decides a guest's call. The outer error is a refusal that ends the guest; any other refusal is the inner error.
+async fn decide(
+    store: &mut Store<'_, PluginSide>,
+    request: &Request,
+) -> wasmtime::Result<Result<Admitted, CallError>> {
+    let full = match store.data_mut().full_name(&request.name) {
+        Ok(full) => full,
+        Err(refused) => return Ok(Err(refused)),
+    };
+    let Some(chain) = &store.data().call.chain else {
+        return Ok(Err(not_found(request.name.clone())));
+    };
+    let decided = if chain.view().has_guards() {
+        let chain = chain.clone();
+        let origin = store.data().call.guest.origin.clone();
+        decide_guarded(chain, origin, full, request.arguments.clone()).await
+    } else {
+        chain.admit(&store.data().call.guest.origin, &full, &request.arguments)
+    };
+    match decided {
+        Ok(admitted) => Ok(Ok(match request.timeout {
+            Some(limit) => admitted.within(limit),
+            None => admitted,
+        })),
+        Err(error) if error.is_unapproved() || error.code() == HostCode::Budget => {
+            Err(store.data_mut().stop(error))
+        }
+        Err(refused) => Ok(Err(refused)),
+    }
+}
+
+/// Decides a call that guards look at. They take time: long arguments are looked at on a blocking thread, and the guest
+/// yields after each decision, so that it is stopped at its deadline.
+async fn decide_guarded(
+    chain: Chain,
+    origin: Origin,
+    tool: String,
+    arguments: String,
+) -> Result<Admitted, CallError> {
+    let tenant = chain.tenant().clone();
+    let bytes = arguments.len();
+    let decided = threads::read(&tenant, bytes, move || {
+        let guarded = chain.guarded(&origin, &tool, &arguments);
+        (guarded, chain, origin, tool)
+    });
+    let (guarded, chain, origin, tool) = decided.await;
+    yield_now().await;
+    match guarded {
+        Ok(Some(arguments)) => chain.admit_approved(&origin, &tool, &arguments, None),
+        Ok(None) => Err(CallError::not_found(&tool)),
+        Err(refused) => Err(chain.refuse(&origin, &tool, refused)),
+    }
 }
 
 impl State<PluginSide> {
@@ -216,28 +272,6 @@ impl State<PluginSide> {
         let items: Vec<_> = rest.by_ref().take(limit).collect();
         let next = rest.next().and_then(|_| items.last()).map(|item| item.name.clone());
         Page { items, next }
-    }
-
-    /// Decides a guest's call. The outer error is a refusal that ends the guest; any other refusal
-    /// is the inner error.
-    fn admit(&mut self, request: &Request) -> wasmtime::Result<Result<Admitted, CallError>> {
-        let full = match self.full_name(&request.name) {
-            Ok(full) => full,
-            Err(refused) => return Ok(Err(refused)),
-        };
-        let Some(chain) = &self.call.chain else {
-            return Ok(Err(not_found(request.name.clone())));
-        };
-        match chain.admit(&self.call.guest.origin, &full, &request.arguments) {
-            Ok(admitted) => Ok(Ok(match request.timeout {
-                Some(limit) => admitted.within(limit),
-                None => admitted,
-            })),
-            Err(error) if error.is_unapproved() || error.code() == HostCode::Budget => {
-                Err(self.stop(error))
-            }
-            Err(refused) => Ok(Err(refused)),
-        }
     }
 }
 

@@ -3,6 +3,7 @@
 mod bounds;
 mod exports;
 mod generated;
+mod results;
 mod values;
 
 use std::sync::{Arc, LazyLock};

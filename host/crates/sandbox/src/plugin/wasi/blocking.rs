@@ -17,7 +17,7 @@ use wasmtime_wasi::{
     },
 };
 
-use super::mount::Identity;
+use super::identity::Identity;
 
 /// A guest's directory, for blocking calls.
 pub(super) struct BlockingDir {

@@ -13,10 +13,11 @@ use std::{fs::File, path::PathBuf, sync::Arc, time::Instant};
 use parking_lot::{Mutex, MutexGuard};
 use wasmtime_wasi::runtime::spawn_blocking;
 
-pub(super) use self::usage::{Identity, OverQuota};
 use self::usage::{Measurement, Usage, length};
 use super::{
+    identity::Identity,
     measure::{Amount, measure},
+    over_quota::OverQuota,
     scratch::ScratchDirectory,
 };
 use crate::Quota;

@@ -10,7 +10,7 @@ use crate::runs::answer::{CallAnswer, NOT_KEPT, StoredAnswer};
 use airlock_core::{
     door::Approved,
     run::{Call, Called, Position, Refused, Stage},
-    tool::{CallError, RunCall, Suspension},
+    tool::{CallError, RunCall, SourceSet, Suspension},
 };
 use airlock_sandbox::ScriptCall;
 use airlock_store::runs::{NewRun, RunStep, StoredCall};
@@ -63,8 +63,8 @@ pub(crate) enum JournalRecord {
     New,
     /// It is repeatable, and the journal has no answer of it.
     Again,
-    /// It has this answer.
-    Answered(CallAnswer),
+    /// It has this answer, with content of these untrusted sources.
+    Answered(CallAnswer, SourceSet),
     /// It has this approval.
     Approved(Approved),
     /// It waits for an approval.
@@ -87,6 +87,15 @@ impl JournalState {
         (first..).take(calls).map(|branch| Position { block, branch }).collect()
     }
 
+    /// Returns a call with the arguments that the journal has, if it has a call of the same tool at its position.
+    pub(super) fn as_known(&self, position: Position, made: ScriptCall) -> ScriptCall {
+        let known = self.calls.get(&position).map(|known| &known.call.called);
+        match known.filter(|called| *called.tool == *made.tool) {
+            Some(called) => ScriptCall { arguments: called.arguments.to_string(), ..made },
+            None => made,
+        }
+    }
+
     /// Returns what is known of a call, and takes its answer out. Fails if the journal has another
     /// call at its position, or an answer that cannot be read, or if it has no room for the call.
     pub(super) fn find(
@@ -107,12 +116,15 @@ impl JournalState {
         }
         Ok(match known.call.stage {
             Stage::Answered => match known.answer.take().as_deref().map(StoredAnswer::read) {
-                Some(StoredAnswer::Answer(answer)) => JournalRecord::Answered(answer),
+                Some(StoredAnswer::Answer(answer, sources)) => {
+                    JournalRecord::Answered(answer, sources)
+                }
                 Some(StoredAnswer::NotKept) if *is_repeatable => JournalRecord::Again,
                 _ => return Err(failure::unreadable(position)),
             },
             Stage::Denied => {
-                JournalRecord::Answered(StoredAnswer::of_denial(known.answer.as_deref()))
+                let denial = StoredAnswer::of_denial(known.answer.as_deref());
+                JournalRecord::Answered(denial, SourceSet::default())
             }
             Stage::Approved { until_ms, .. } | Stage::Retried { until_ms, .. }
                 if until_ms <= now_ms =>
@@ -341,15 +353,21 @@ impl From<Vec<StoredCall>> for JournalState {
 }
 
 fn approved(called: &Called, covers_nested: bool) -> Approved {
-    let Called { tool, arguments, definition, .. } = called;
-    let tool = tool.clone();
-    let arguments = arguments.clone();
-    let definition = definition.clone();
-    Approved { tool, definition, arguments, covers_nested, by_operators: false, decided_by: None }
+    let Called { tool, arguments, definition, sources, .. } = called.clone();
+    Approved {
+        tool,
+        definition,
+        arguments,
+        covers_nested,
+        by_operators: false,
+        decided_by: None,
+        sources: SourceSet::from_json(sources.as_deref()),
+    }
 }
 
 fn shown(position: Position, called: &Called) -> RunCall {
     let tool = called.tool.to_string();
     let arguments = called.arguments.to_string();
-    RunCall { position, tool, arguments }
+    let sources = SourceSet::from_json(called.sources.as_deref());
+    RunCall { position, tool, arguments, sources }
 }

@@ -1,5 +1,8 @@
 use std::{
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        LazyLock,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, SystemTime},
 };
 
@@ -17,6 +20,7 @@ use airlock_core::{
 use airlock_store::runs::RunBounds;
 
 const TENANT: Tenant = Tenant::ANONYMOUS;
+static NONE: LazyLock<SourceSet> = LazyLock::new(SourceSet::default);
 
 fn at(branch: u32) -> Position {
     Position { block: 1, branch }
@@ -28,6 +32,7 @@ fn called() -> Called {
         arguments: "{}".into(),
         definition: "d".into(),
         is_repeatable: false,
+        sources: None,
     }
 }
 
@@ -66,6 +71,7 @@ fn begun_at(seconds: &Arc<AtomicU64>) -> (TempDir, Runs, Arc<Journal>) {
         tools: airlock_store::runs::ScriptTools::new(|| ("[]".to_owned(), [0; 32])),
         clock_ms: None,
         trace: None,
+        sources: None,
     };
     let journal = Journal::begin(&runs, &TENANT, new);
     (directory, runs, journal)
@@ -93,7 +99,7 @@ async fn an_answer_is_stored_also_after_the_run_was_cancelled() {
     let attempt = journal.intend(at(1), called()).await.expect("it is stored");
     runs.own(&TENANT).cancel(journal.id().expect("it is stored")).await.expect("requested");
     journal
-        .answer(at(1), attempt, &CallAnswer::Text("done".to_owned()))
+        .answer(at(1), attempt, &CallAnswer::Text("done".to_owned()), &NONE)
         .await
         .expect("it is a fact");
     assert!(journal.intend(at(2), called()).await.is_err(), "the script must stop");
@@ -132,6 +138,14 @@ async fn approved(runs: &Runs, journal: Arc<Journal>, calls: &[Position]) -> Arc
     }
     runs.own(&TENANT).decide(&id, decisions, &Actor::Gateway).await.expect("it is suspended");
     Journal::claim(runs, &TENANT, &id).await.expect("it is suspended").0
+}
+
+#[tokio::test]
+async fn the_calls_of_a_source_are_checked_only_when_its_run_begins() {
+    let (_directory, runs, journal) = begun();
+    assert_eq!(journal.known_wrong(), None);
+    let journal = approved(&runs, journal, &[at(1)]).await;
+    assert_eq!(journal.known_wrong(), Some(&[][..]));
 }
 
 #[tokio::test]
@@ -177,7 +191,7 @@ async fn a_denied_call_has_the_reason_of_its_denial_and_was_not_sent() {
         runs.own(&TENANT).decide(&id, denial, &Actor::Gateway).await.expect("it is suspended");
         let journal = Journal::claim(&runs, &TENANT, &id).await.expect("it is suspended").0;
         let found = journal.find(at(1), &made("a-b", "{}"));
-        let Ok(JournalRecord::Answered(CallAnswer::Error(failure))) = found else {
+        let Ok(JournalRecord::Answered(CallAnswer::Error(failure), _)) = found else {
             panic!("it is denied");
         };
         assert!(failure.message().ends_with(end), "{}", failure.message());
@@ -220,13 +234,13 @@ async fn a_run_without_room_for_answers_makes_no_call_that_is_not_repeatable() {
     let repeatable = Called { is_repeatable: true, ..called() };
     for branch in 1..=15 {
         let attempt = journal.intend(at(branch), called()).await.expect("there is room");
-        journal.answer(at(branch), attempt, &answer).await.expect("it is stored");
+        journal.answer(at(branch), attempt, &answer, &NONE).await.expect("it is stored");
     }
     // Of a repeatable call the answer is left out, so that it never takes the room of others.
     let large = CallAnswer::Text("x".repeat(2 * MIB));
-    journal.record(at(16), repeatable.clone(), &large).await.expect("it is kept");
+    journal.record(at(16), repeatable.clone(), &large, &NONE).await.expect("it is kept");
     let attempt = journal.intend(at(17), called()).await.expect("there is room");
-    journal.answer(at(17), attempt, &answer).await.expect("it is stored");
+    journal.answer(at(17), attempt, &answer, &NONE).await.expect("it is stored");
     let full = journal.intend(at(18), called()).await;
     let error = own(full);
     assert_eq!(error.code.as_deref(), Some("journal_full"));
@@ -240,7 +254,7 @@ async fn arguments_beyond_the_room_of_a_run_are_refused_before_the_call() {
     let large: Arc<str> = "x".repeat((16 << 20) - 2).into();
     let repeatable = Called { arguments: large, is_repeatable: true, ..called() };
     journal
-        .record(at(1), repeatable, &CallAnswer::Text(String::new()))
+        .record(at(1), repeatable, &CallAnswer::Text(String::new()), &NONE)
         .await
         .expect("it is stored");
     assert!(matches!(journal.find(at(2), &made("a-b", "{}")), Ok(JournalRecord::New)));
@@ -253,7 +267,7 @@ async fn an_answer_that_was_not_kept_is_asked_for_again_and_cannot_be_replayed()
     let (_directory, runs, journal) = begun();
     let repeatable = Called { is_repeatable: true, ..called() };
     let large = CallAnswer::Text("x".repeat(17 << 20));
-    journal.record(at(1), repeatable, &large).await.expect("it is kept");
+    journal.record(at(1), repeatable, &large, &NONE).await.expect("it is kept");
     journal.suspend(vec![(at(2), called())], &[]).await;
     let id = journal.id().expect("it is stored");
     let (resumed, _) = Journal::claim(&runs, &TENANT, id).await.expect("it is suspended");
@@ -307,4 +321,15 @@ async fn the_end_of_an_earlier_epoch_leaves_the_later_one_alone() {
 #[track_caller]
 fn own<T>(step: Result<T, CallError>) -> ToolError {
     step.err().expect("it fails").into_tool_error().expect("it is the tool's own")
+}
+
+#[tokio::test]
+async fn a_call_that_is_refused_has_the_arguments_of_the_journal() {
+    let (_directory, _runs, journal) = begun();
+    journal.intend(at(1), called()).await.expect("it is stored");
+    let made = ScriptCall { tool: "a-b".to_owned(), arguments: r#"{"x":1}"#.to_owned() };
+    assert_eq!(journal.as_known(at(1), made.clone()).arguments, "{}");
+    assert_eq!(journal.as_known(at(2), made.clone()), made);
+    let other = ScriptCall { tool: "a-c".to_owned(), ..made };
+    assert_eq!(journal.as_known(at(1), other.clone()), other);
 }

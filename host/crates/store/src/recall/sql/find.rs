@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Anchor, OwnerId, StoredRecord};
 use crate::{
     columns::unsigned,
+    owner::OwnerId,
+    recall::{Anchor, StoredRecord},
     sql::{Param, Sql, SqlError, numbered, params},
 };
 
@@ -24,7 +25,7 @@ struct RecordHead {
 }
 
 /// Reads the records with these anchors, unless `admit` refuses the size of a text.
-pub(in crate::recall) fn find<E>(
+pub(crate) fn find<E>(
     sql: &Sql<'_>,
     scope: &OwnerId,
     anchors: &[Anchor],

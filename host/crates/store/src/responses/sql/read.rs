@@ -4,9 +4,10 @@
 
 use std::ops::ControlFlow;
 
-use super::{OVERHEAD_BYTES, OwnerId, ReadError, ResponseList, StoredTurn, Texts};
 use crate::{
     columns::unsigned,
+    owner::OwnerId,
+    responses::{OVERHEAD_BYTES, ReadError, ResponseList, StoredTurn, Texts},
     sql::{Param, Sql, SqlError, numbered, params},
 };
 
@@ -38,7 +39,7 @@ const TURNS_AT_ONCE: usize = 16;
 const NONE: i64 = 0;
 
 /// Reads a response, unless `admit` refuses its size.
-pub(in crate::responses) fn get<E>(
+pub(crate) fn get<E>(
     sql: &Sql<'_>,
     scope: &OwnerId,
     id: &str,
@@ -55,7 +56,7 @@ pub(in crate::responses) fn get<E>(
 
 /// Reads the turns up to a response, unless `admit` refuses the size of one. Only what is admitted is
 /// read.
-pub(in crate::responses) fn conversation<E>(
+pub(crate) fn conversation<E>(
     sql: &Sql<'_>,
     scope: &OwnerId,
     id: &str,
@@ -99,7 +100,7 @@ fn turns(sql: &Sql<'_>, numbers: &[i64]) -> Result<Vec<StoredTurn>, SqlError> {
 }
 
 /// Reads lists of items, unless `admit` refuses the size of one.
-pub(in crate::responses) fn lists<E>(
+pub(crate) fn lists<E>(
     sql: &Sql<'_>,
     scope: &OwnerId,
     wanted: &[(String, ResponseList)],

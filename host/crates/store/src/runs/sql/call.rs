@@ -1,6 +1,6 @@
 //! The rows of calls.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
 use airlock_core::run::{Call, Called, Position, Refused, Stage};
 
@@ -29,8 +29,8 @@ pub(super) fn bytes(called: &Called, answer: Option<&str>) -> i64 {
 }
 
 const INSERT: &str = "INSERT INTO run_call (run, block, branch, stage, attempts, until_ms, repeatable, \
-                      tool, definition, answer_head, arguments, answer) \
-                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) \
+                      tool, definition, answer_head, arguments, answer, sources) \
+                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) \
                       ON CONFLICT (run, block, branch) DO NOTHING";
 
 /// Returns the values of [`INSERT`].
@@ -39,9 +39,9 @@ fn insert_values<'v>(
     position: Position,
     call: &'v Call,
     answer: Option<&'v str>,
-) -> [Param<'v>; 12] {
+) -> [Param<'v>; 13] {
     let (stage, attempts, until_ms) = written(call.stage);
-    let Called { tool, arguments, definition, is_repeatable } = &call.called;
+    let Called { tool, arguments, definition, is_repeatable, sources } = &call.called;
     *params![
         run,
         position.block,
@@ -55,6 +55,7 @@ fn insert_values<'v>(
         answer.map(head),
         &**arguments,
         answer,
+        sources.as_deref(),
     ]
 }
 
@@ -66,10 +67,10 @@ fn head(answer: &str) -> &str {
 impl Tx<'_> {
     /// Reads a call.
     pub(super) fn call(&self, run: i64, position: Position) -> Result<Option<Call>, SqlError> {
-        let select = "SELECT stage, attempts, until_ms, repeatable, tool, definition, arguments \
-                      FROM run_call WHERE run = ?1 AND block = ?2 AND branch = ?3";
+        let select = "SELECT stage, attempts, until_ms, repeatable, tool, definition, arguments, \
+                      sources FROM run_call WHERE run = ?1 AND block = ?2 AND branch = ?3";
         self.sql.find(select, params![run, position.block, position.branch], |row| {
-            read(row, row.get(6)?)
+            read(row, row.get(6)?, row.get(7)?)
         })
     }
 
@@ -87,34 +88,29 @@ impl Tx<'_> {
         }
         let repeatable = ("repeatable", call.called.is_repeatable.into());
         let definition = ("definition", Param::Text(&call.called.definition));
-        self.set_stage(run, position, call.stage, [repeatable, definition])
+        let sources = ("sources", call.called.sources.as_deref().into());
+        self.set_stage(run, position, call.stage, [repeatable, definition, sources])
     }
 
-    /// Writes the stage of a call, and two more columns.
-    fn set_stage(
+    /// Writes the stage of a call, and other columns.
+    fn set_stage<const N: usize>(
         &self,
         run: i64,
         position: Position,
         stage: Stage,
-        others: [(&'static str, Param<'_>); 2],
+        others: [(&'static str, Param<'_>); N],
     ) -> Result<(), SqlError> {
         let (stage, attempts, until_ms) = written(stage);
-        let [(first, first_value), (second, second_value)] = others;
-        let update = format!(
-            "UPDATE run_call SET stage = ?4, attempts = ?5, until_ms = ?6, {first} = ?7, \
-             {second} = ?8 WHERE run = ?1 AND block = ?2 AND branch = ?3"
-        );
-        let values = params![
-            run,
-            position.block,
-            position.branch,
-            stage,
-            attempts,
-            until_ms,
-            first_value,
-            second_value,
-        ];
-        self.sql.run(&update, values).map(drop)
+        let mut update = "UPDATE run_call SET stage = ?4, attempts = ?5, until_ms = ?6".to_owned();
+        let mut values =
+            params![run, position.block, position.branch, stage, attempts, until_ms].to_vec();
+        for (column, value) in others {
+            values.push(value);
+            // Writing to a String cannot fail.
+            let _ = write!(update, ", {column} = ?{}", values.len());
+        }
+        update.push_str(" WHERE run = ?1 AND block = ?2 AND branch = ?3");
+        self.sql.run(&update, &values).map(drop)
     }
 
     /// Writes answered calls that the run does not have yet.
@@ -202,18 +198,22 @@ impl Tx<'_> {
 /// Reads the calls of a run.
 pub(super) fn all(sql: &Sql<'_>, run: i64) -> Result<Vec<StoredCall>, SqlError> {
     let select = "SELECT stage, attempts, until_ms, repeatable, tool, definition, arguments, block, branch, \
-                  answer FROM run_call WHERE run = ?1 ORDER BY block, branch";
+                  answer, sources FROM run_call WHERE run = ?1 ORDER BY block, branch";
     sql.all(select, params![run], |row| {
         Ok(StoredCall {
             position: Position { block: row.get(7)?, branch: row.get(8)? },
-            call: read(row, row.get(6)?)?,
+            call: read(row, row.get(6)?, row.get(10)?)?,
             answer: row.get(9)?,
         })
     })
 }
 
-/// Reads a call with these arguments from the first six columns.
-pub(crate) fn read(row: &Row<'_>, arguments: String) -> Result<Call, SqlError> {
+/// Reads a call with these arguments and sources from the first six columns.
+pub(crate) fn read(
+    row: &Row<'_>,
+    arguments: String,
+    sources: Option<String>,
+) -> Result<Call, SqlError> {
     let attempts: u32 = row.get(1)?;
     let until_ms = row.get::<Option<i64>>(2)?.unwrap_or_default();
     let stage = match row.get::<&str>(0)? {
@@ -230,6 +230,7 @@ pub(crate) fn read(row: &Row<'_>, arguments: String) -> Result<Call, SqlError> {
         arguments: arguments.into(),
         definition: row.get::<String>(5)?.into(),
         is_repeatable: row.get(3)?,
+        sources: sources.map(Into::into),
     };
     Ok(Call { called, stage })
 }

@@ -21,12 +21,12 @@ pub(crate) fn get(
     id: &str,
 ) -> Result<Option<StoredRun>, SqlError> {
     let select = format!(
-        "SELECT {COLUMNS}, outcome, script, clock_ms, trace, \
+        "SELECT {COLUMNS}, outcome, script, clock_ms, trace, sources, \
          (SELECT bindings FROM run_tools WHERE id = tools) {OF_OWNER}"
     );
     let read = sql.find(&select, params![id, scope], |row| {
         let (number, mut run) = with_script(row, sql.now())?;
-        run.bindings = row.get(15)?;
+        run.bindings = row.get(16)?;
         Ok((number, run))
     });
     let Some((number, mut run)) = read? else { return Ok(None) };
@@ -40,7 +40,7 @@ pub(crate) fn run(
     scope: Option<&OwnerId>,
     id: &str,
 ) -> Result<Option<(i64, StoredRun)>, SqlError> {
-    let select = format!("SELECT {COLUMNS}, outcome, script, clock_ms, trace {OF_OWNER}");
+    let select = format!("SELECT {COLUMNS}, outcome, script, clock_ms, trace, sources {OF_OWNER}");
     sql.find(&select, params![id, scope], |row| with_script(row, sql.now()))
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn head(
     scope: Option<&OwnerId>,
     id: &str,
 ) -> Result<Option<StoredRun>, SqlError> {
-    let select = format!("SELECT {COLUMNS}, NULL, script, clock_ms, trace {OF_OWNER}");
+    let select = format!("SELECT {COLUMNS}, NULL, script, clock_ms, trace, sources {OF_OWNER}");
     let read = sql.find(&select, params![id, scope], |row| with_script(row, sql.now()))?;
     Ok(read.map(|(_, run)| run))
 }
@@ -79,14 +79,15 @@ fn listed(row: &Row<'_>, now: i64) -> Result<StoredRun, SqlError> {
     Ok(StoredRun { outcome, ..run })
 }
 
-/// Reads a run from [`COLUMNS`], its outcome, its script, its time and its trace.
+/// Reads a run from [`COLUMNS`], its outcome, its script, its time, its trace and its sources.
 fn with_script(row: &Row<'_>, now: i64) -> Result<(i64, StoredRun), SqlError> {
     let (number, run) = summary(row, now)?;
     let outcome = row.get(11)?;
     let script = row.get(12)?;
     let clock_ms = row.get(13)?;
     let trace = row.get(14)?;
-    Ok((number, StoredRun { outcome, script, clock_ms, trace, ..run }))
+    let sources = row.get(15)?;
+    Ok((number, StoredRun { outcome, script, clock_ms, trace, sources, ..run }))
 }
 
 fn summary(row: &Row<'_>, now: i64) -> Result<(i64, StoredRun), SqlError> {
@@ -105,6 +106,7 @@ fn summary(row: &Row<'_>, now: i64) -> Result<(i64, StoredRun), SqlError> {
         bindings: String::new(),
         clock_ms: None,
         trace: None,
+        sources: None,
         calls: Vec::new(),
     };
     Ok((row.get(0)?, run))

@@ -36,8 +36,8 @@ impl Tx<'_> {
         let bytes = OVERHEAD_BYTES + texts + tools_bytes;
         let (phase, until_ms) = written(lease.phase);
         let insert = "INSERT INTO run (id, scope, bytes, created_ms, changed_ms, epoch, phase, until_ms, \
-             cancelled, language, tools, script, clock_ms, outcome, tools_bytes, status, trace) \
-             VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16) \
+             cancelled, language, tools, script, clock_ms, outcome, tools_bytes, status, trace, sources) \
+             VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17) \
              RETURNING number";
         let status = outcome.and_then(status);
         let values = params![
@@ -57,6 +57,7 @@ impl Tx<'_> {
             tools_bytes,
             status.as_ref(),
             new.trace.as_ref(),
+            new.sources.as_ref(),
         ];
         let number = self.sql.one(insert, values, first)?;
         self.add_to_owner(bytes)?;

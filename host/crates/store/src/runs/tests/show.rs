@@ -10,6 +10,31 @@ on_both! {
     answers_are_shown_up_to_a_size_and_of_longer_ones_the_start,
     a_run_is_admitted_by_the_size_of_what_is_shown_before_it_is_read,
     arguments_of_calls_to_decide_about_are_whole_and_others_are_cut,
+    a_run_and_its_calls_keep_the_sources_that_were_read_before,
+}
+
+/// Returns a call of a script that has read these sources.
+fn read_from(sources: &str) -> Called {
+    Called { sources: Some(sources.into()), ..called("1") }
+}
+
+async fn a_run_and_its_calls_keep_the_sources_that_were_read_before(home: TestHome) {
+    home.clock.set(BEGIN);
+    let runs = open(&home, ANN, BOUNDS).await;
+    let RunStep::Begin(new) = begin("s") else { panic!("it begins") };
+    let begin = RunStep::Begin(NewRun { sources: Some(r#"["web"]"#.into()), ..new });
+    let steps = vec![begin, RunStep::Ask(at(1), read_from(r#"["web"]"#)), RunStep::Suspend];
+    runs.step("r", 1, steps).await.expect("stored");
+    let pending = runs.database.pending_run_calls(10, 0).await.expect("read").0;
+    assert_eq!(pending[0].sources.as_deref(), Some(r#"["web"]"#));
+    let run = runs.claim("r").await.expect("it is suspended");
+    assert_eq!(run.sources.as_deref(), Some(r#"["web"]"#));
+    // It is asked about again, after more was read.
+    let more = read_from(r#"["mail","web"]"#);
+    let steps = vec![RunStep::Ask(at(1), more.clone()), RunStep::Suspend];
+    runs.step("r", run.lease.epoch, steps).await.expect("stored");
+    assert_eq!(runs.get("r").await.expect("read").calls[0].call.called, more);
+    assert_eq!(runs.show("r").await.expect("read").calls[0].call.called, more);
 }
 
 async fn the_head_of_a_run_has_its_script_and_its_state(home: TestHome) {

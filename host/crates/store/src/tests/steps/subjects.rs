@@ -308,6 +308,7 @@ fn called(arguments: &str) -> Called {
         arguments: arguments.into(),
         definition: "d".into(),
         is_repeatable: arguments.len().is_multiple_of(2),
+        sources: None,
     }
 }
 
@@ -318,6 +319,7 @@ fn begin(script: &str, tools: u8) -> RunStep {
         tools: ScriptTools::new(move || ("x".repeat(100 * usize::from(tools)), [tools; 32])),
         clock_ms: None,
         trace: None,
+        sources: None,
     })
 }
 

@@ -1,12 +1,19 @@
 //! Slots and full names: what a plugin calls, and what is decided.
 
-use std::time::Duration;
+use std::{
+    pin::pin,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 
 use airlock_core::{
-    door::{Admitted, Budget, Caller, Filter, Provider, Source, View},
+    door::{
+        Admitted, Budget, CallGuards, Caller, Filter, FinishedCall, GuardedCall, ProposedCall,
+        Provider, Source, View,
+    },
     tool::{Allowlist, HostCode, Policy, Tool, ToolDefinition, ToolOutput},
 };
-use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::json;
 
 use super::{
@@ -30,6 +37,11 @@ impl Provider for Echo {
 
 /// Returns the chain of a call whose caller may use the tools `a`, `b` and `c` of the client `far`.
 pub(super) fn chain() -> Chain {
+    guarded(None)
+}
+
+/// Returns the same chain with guards.
+fn guarded(guards: Option<Arc<dyn CallGuards>>) -> Chain {
     let client = ClientName::parse("far").expect("a name");
     let tools: Vec<_> = ["a", "b", "c"]
         .iter()
@@ -54,7 +66,7 @@ pub(super) fn chain() -> Chain {
         is_server: false,
         is_switched_off: false,
     };
-    let view = View::new([source], None, &Filter::none(), None);
+    let view = View::new([source], None, &Filter::none(), None).with_guards(guards);
     let budget = Budget {
         deadline: Duration::from_secs(30),
         script: Duration::from_secs(30),
@@ -243,4 +255,55 @@ async fn a_tool_that_declares_one_slot_calls_that_one_and_learns_what_else_to_de
             Ok(page.map(|page| page.items.into_iter().map(|item| item.name).collect::<Vec<_>>()))
         });
     assert_eq!(listed.await.expect("it ends well"), Ok(vec!["one".to_owned()]));
+}
+
+/// Counts the calls that it is asked about.
+#[derive(Default)]
+struct Counting(AtomicUsize);
+
+impl CallGuards for Counting {
+    fn before(&self, _: &ProposedCall<'_>) -> Result<GuardedCall, CallError> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(GuardedCall::default())
+    }
+
+    fn looks_before(&self, _: &ProposedCall<'_>) -> bool {
+        true
+    }
+
+    fn looks_after(&self, _: &ProposedCall<'_>) -> bool {
+        false
+    }
+
+    fn after(
+        &self,
+        _: FinishedCall,
+        outcome: Result<ToolOutput, CallError>,
+    ) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+        Box::pin(async { outcome })
+    }
+}
+
+#[tokio::test]
+async fn a_guest_yields_after_each_decision_about_a_guarded_call() {
+    let guards = Arc::new(Counting::default());
+    let chain = guarded(Some(guards.clone()));
+    let before = guards.0.load(Ordering::Relaxed);
+    let batch = with(grants(), Some(chain), None, async |store| {
+        let requests = vec![request("one", ""), request("two", "")];
+        let mut batch = pin!(tools::call_batch(store, requests));
+        assert!(batch.as_mut().now_or_never().is_none(), "its deadline is looked at");
+        assert_eq!(guards.0.load(Ordering::Relaxed) - before, 1);
+        batch.await
+    });
+    let answers = batch.await.expect("it ends well");
+    assert!(answers.iter().all(Result::is_ok));
+    assert_eq!(guards.0.load(Ordering::Relaxed) - before, 2);
+    // Also after one that is refused.
+    let refused = with(grants(), Some(guarded(Some(guards))), None, async |store| {
+        let mut refused = pin!(tools::call(store, request("one", "[]")));
+        assert!(refused.as_mut().now_or_never().is_none());
+        refused.await
+    });
+    assert!(refused.await.expect("it ends well").is_err());
 }

@@ -21,7 +21,8 @@ use crate::{
     plugin::wasi::{
         blocking,
         call::Wasi,
-        mount::{Mount, MountGuard, OpenFile, OverQuota},
+        mount::{Mount, MountGuard, OpenFile},
+        over_quota::OverQuota,
         streams::Writer,
     },
     run::meter::Meter,

@@ -8,9 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wasmtime_wasi::p2::{FsError, StreamError, bindings::filesystem::types::ErrorCode};
-
-use crate::{Quota, plugin::wasi::measure::Amount};
+use crate::{
+    Quota,
+    plugin::wasi::{identity::Identity, measure::Amount, over_quota::OverQuota},
+};
 
 /// Age up to which a measurement is trusted, although other programs may change the directory. So
 /// what they add is unknown for a minute at most.
@@ -21,31 +22,6 @@ const MIN_PAUSE: Duration = Duration::from_secs(1);
 /// The pause after a measurement, as a multiple of the time that it took. So at most a tenth of the
 /// time is spent measuring.
 const PAUSE_FACTOR: u32 = 9;
-
-/// There is no room for what a guest wants to add.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the directory's quota is used up")]
-pub(in crate::plugin::wasi) struct OverQuota;
-
-impl From<OverQuota> for FsError {
-    fn from(_: OverQuota) -> Self {
-        ErrorCode::Quota.into()
-    }
-}
-
-impl From<OverQuota> for StreamError {
-    fn from(over: OverQuota) -> Self {
-        Self::LastOperationFailed(over.into())
-    }
-}
-
-/// Identity of a file: the two halves of wasmtime-wasi's metadata hash, which is made from the
-/// file's device and inode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(in crate::plugin::wasi) struct Identity {
-    pub(in crate::plugin::wasi) lower: u64,
-    pub(in crate::plugin::wasi) upper: u64,
-}
 
 /// Amount and measurements known of a mount.
 #[derive(Default)]

@@ -1,0 +1,165 @@
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+
+use super::{sorting::CallRefusal, *};
+use crate::{Run, allowance::RESULT_COPIES, names::CallOwner, tests::SETTINGS};
+use airlock_conversation::ToolCall as ToolCallItem;
+use airlock_core::{
+    door::{Filter, Origin},
+    memory::Limited,
+    tool::HostCode,
+};
+use airlock_fakes as fake;
+use airlock_model::MemoryBudget;
+
+fn caller() -> Caller {
+    let (catalog, _) = fake::catalog();
+    let view = catalog.snapshot().view(&Filter::none(), None);
+    Caller::new(view, Origin::Model, fake::BUDGET)
+}
+
+/// Returns calls of the caller's tool `mine`, of the unknown tool `other`, and of the gateway's.
+fn calls(names: &[&str]) -> Vec<ToolCall> {
+    let calls = names.iter().enumerate().map(|(position, name)| ToolCall {
+        position,
+        choice: 0,
+        id: position.to_string(),
+        name: (*name).to_owned(),
+        arguments: Some("{}".to_owned()),
+        owner: match *name {
+            "mine" => CallOwner::Caller,
+            "other" => CallOwner::Unknown,
+            _ => CallOwner::Gateway,
+        },
+        item: ToolCallItem::function(position.to_string(), *name, "{}"),
+    });
+    calls.collect()
+}
+
+/// Returns the positions of the calls to run, and those of the refused ones with the reason.
+fn divided(batch: &CallBatch) -> (Vec<usize>, Vec<(usize, CallRefusal)>) {
+    let calls = batch.calls.iter();
+    let run = calls.clone().filter(|(_, refusal)| refusal.is_none());
+    let refused = calls.filter_map(|(call, refusal)| Some((call.position, (*refusal)?)));
+    (run.map(|(call, _)| call.position).collect(), refused.collect())
+}
+
+#[tokio::test]
+async fn the_door_is_asked_about_calls_up_to_the_limit() {
+    let caller = caller();
+    // The door reports that every call of `desk-write` needs approval, if it is asked.
+    let names = [
+        "mine",
+        "desk-write",
+        "desk-echo",
+        "desk-echo",
+        "desk-write",
+        "mine",
+        "desk-write",
+        "desk-echo",
+    ];
+    for (limit, run, beyond, pending) in [
+        (0, vec![], vec![1, 2, 3, 4, 6, 7], vec![0, 5]),
+        (1, vec![], vec![2, 3, 4, 6, 7], vec![0, 1, 5]),
+        (3, vec![2, 3], vec![4, 6, 7], vec![0, 1, 5]),
+        (6, vec![2, 3, 7], vec![], vec![0, 1, 4, 5, 6]),
+    ] {
+        let mut quota = CallQuota::new(limit, None);
+        let sorted = sort(calls(&names), &caller, false, &mut quota).await;
+        let (found, refused) = divided(&sorted.batch);
+        let refused: Vec<_> = refused.into_iter().map(|(position, _)| position).collect();
+        assert_eq!((found, refused), (run, beyond), "{limit}");
+        let waiting: Vec<_> = sorted.pending.iter().map(|pending| pending.call.position).collect();
+        assert_eq!((waiting, sorted.batch.found), (pending, 6), "{limit}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_of_an_unknown_tool_is_refused_in_its_place_and_counts() {
+    let names = ["other", "desk-echo", "mine", "other", "desk-echo"];
+    let mut quota = CallQuota::new(3, None);
+    let sorted = sort(calls(&names), &caller(), false, &mut quota).await;
+    let beyond = CallRefusal::Answer { limit: 3 };
+    let refused = vec![(0, CallRefusal::Unknown), (3, CallRefusal::Unknown), (4, beyond)];
+    assert_eq!(divided(&sorted.batch), (vec![1], refused));
+    let pending: Vec<_> = sorted.pending.iter().map(|pending| pending.call.position).collect();
+    assert_eq!((pending, sorted.batch.found), (vec![2], 4));
+}
+
+#[tokio::test]
+async fn calls_beyond_the_limit_of_the_request_are_refused_in_every_later_response() {
+    let caller = caller();
+    let mut quota = CallQuota::new(3, Some(4));
+    let answer = CallRefusal::Answer { limit: 3 };
+    let request = CallRefusal::Request { limit: 4 };
+    for expected in [
+        (vec![0, 2, 3], vec![(4, answer)]),
+        (vec![0], vec![(2, request), (3, request), (4, answer)]),
+        (vec![], vec![(0, request), (2, request), (3, request), (4, answer)]),
+    ] {
+        let names = ["desk-echo", "mine", "desk-echo", "desk-echo", "desk-echo"];
+        let batch = sort(calls(&names), &caller, false, &mut quota).await.batch;
+        assert_eq!(divided(&batch), expected);
+    }
+}
+
+#[tokio::test]
+async fn long_arguments_are_not_checked_on_a_worker() {
+    let caller = caller();
+    let tenant = caller.view().tenant().clone();
+    for (bytes, is_here) in [(10, true), (threads::INLINE_BYTES, false)] {
+        let mut call = calls(&["desk-write"]);
+        call[0].arguments = Some(format!(r#"{{"text":"{}"}}"#, "x".repeat(bytes)));
+        let held = threads::occupy(&tenant).await;
+        let mut quota = CallQuota::new(1, None);
+        let mut sorting = Box::pin(sort(call, &caller, false, &mut quota));
+        let at_once = sorting.as_mut().now_or_never();
+        assert_eq!(at_once.is_some(), is_here, "{bytes}");
+        drop(held);
+        let sorted = if let Some(sorted) = at_once { sorted } else { sorting.await };
+        assert!(matches!(sorted.pending[0].reason, PendingReason::NeedsApproval), "{bytes}");
+    }
+}
+
+#[tokio::test]
+async fn the_results_of_run_and_of_refused_calls_are_charged() {
+    let caller = caller();
+    let memory = Limited::new(1 << 20);
+    let names = ["desk-echo", "other", "desk-large", "desk-echo", "desk-fail"];
+    let settings = Settings { calls_per_answer: 3, ..SETTINGS };
+    let allowance = Arc::new(Allowance::new(&settings, &MemoryBudget::new(memory.clone())));
+    let (done, result) = tokio::sync::oneshot::channel();
+    let kept = allowance.clone();
+    let mut quota = CallQuota::new(settings.calls_per_answer, None);
+    let batch = sort(calls(&names), &caller, false, &mut quota).await.batch;
+    let mut events = 0;
+    let mut running = Run::new(|emitter| async move {
+        let listener = RoundListener { emitter, reports: Reports::new(None) };
+        let conditions = RoundConditions {
+            caller: &caller,
+            settings: &settings,
+            allowance: &allowance,
+            listener: &listener,
+            names: &CallableNames::default(),
+            results: None,
+            reads_images: false,
+            approver: None,
+        };
+        let ended = super::super::round::run(batch, &conditions).await;
+        done.send(ended).ok();
+    });
+    while running.next().await.is_some() {
+        events += 1;
+    }
+    assert_eq!(events, 2 * names.len(), "each call starts and ends");
+    let ended = result.await.expect("it ran");
+    let codes: Vec<_> =
+        ended.iter().map(|ended| ended.error.as_ref().map(CallError::code)).collect();
+    let refused = Some(HostCode::TooManyCalls);
+    assert_eq!(codes, [None, Some(HostCode::NotFound), None, refused, refused]);
+    let bytes: usize = ended.iter().map(|ended| ended.text.len()).sum();
+    assert_eq!(memory.taken(), bytes * RESULT_COPIES);
+    drop(kept);
+    assert_eq!(memory.taken(), 0);
+}

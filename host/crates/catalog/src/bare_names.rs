@@ -1,0 +1,91 @@
+//! Names of tools on the wire without a prefix, distinct among all clients.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use super::{ToolSource, report::log_prefixed};
+use airlock_core::tool::{ClientName, OWN_TOOLS, Prefix, Tool, ToolName};
+
+/// Assigns the names of tools of clients without a prefix, in the order of the clients' names. A
+/// tool whose name is not valid on the wire, or belongs to another tool, has its full name.
+///
+/// The tools of a client with a prefix, and the gateway's own, keep their names whatever others are
+/// called: no bare name begins with a prefix and `-`. The names depend on the tools of the clients
+/// and not on the order in which these connected.
+pub(super) fn assign_bare_names(clients: &mut BTreeMap<ClientName, Arc<ToolSource>>) {
+    if clients.values().all(|client| client.policy.prefix != Prefix::Off) {
+        return;
+    }
+    let prefixes: BTreeSet<ClientName> = clients
+        .values()
+        .flat_map(|client| [&client.name, client.policy.prefix.for_client(&client.name)])
+        .cloned()
+        .collect();
+    let mut taken = BTreeMap::new();
+    for client in clients.values_mut().filter(|client| client.policy.prefix == Prefix::Off) {
+        let mut is_changed = false;
+        let mut tools = Vec::with_capacity(client.tools.len());
+        for tool in client.tools.iter() {
+            let renamed = renamed(tool, &prefixes, &mut taken);
+            is_changed |= renamed.is_some();
+            tools.push(renamed.unwrap_or_else(|| tool.clone()));
+        }
+        if is_changed {
+            tools.sort_by(|one: &Arc<Tool>, other| one.name.cmp(&other.name));
+            let mut changed = (**client).clone();
+            changed.tools = tools.into();
+            *client = Arc::new(changed);
+        }
+    }
+}
+
+/// Returns a tool with its name among all tools; `None` if it has that name already.
+fn renamed(
+    tool: &Arc<Tool>,
+    prefixes: &BTreeSet<ClientName>,
+    taken: &mut BTreeMap<ToolName, ClientName>,
+) -> Option<Arc<Tool>> {
+    let client = tool.client.as_ref()?;
+    let (name, reason) = match bare_name(&tool.original, prefixes, taken) {
+        Ok(name) => {
+            taken.insert(name.clone(), client.clone());
+            (name, None)
+        }
+        Err(reason) => (tool.full_name.clone(), Some(reason)),
+    };
+    if tool.name == name && tool.prefixed_because == reason {
+        return None;
+    }
+    if let Some(reason) = &reason {
+        log_prefixed(client, &name, reason);
+    }
+    let mut renamed = (**tool).clone();
+    renamed.name = name;
+    renamed.prefixed_because = reason;
+    Some(Arc::new(renamed))
+}
+
+/// Returns the bare name of a tool, or the reason why it cannot have it.
+fn bare_name(
+    original: &str,
+    prefixes: &BTreeSet<ClientName>,
+    taken: &BTreeMap<ToolName, ClientName>,
+) -> Result<ToolName, String> {
+    let Some(name) = ToolName::bare(original) else {
+        return Err("has a prefix, because its name is not valid for models".to_owned());
+    };
+    if OWN_TOOLS.contains(&original.to_ascii_lowercase().as_str()) {
+        return Err("has a prefix, because the gateway's own tool has its name".to_owned());
+    }
+    if let Some((prefix, _)) =
+        original.split_once('-').filter(|(prefix, _)| prefixes.contains(*prefix))
+    {
+        return Err(format!("has a prefix, because its name begins like the tools of {prefix}"));
+    }
+    match taken.get(&name) {
+        None => Ok(name),
+        Some(client) => Err(format!("has a prefix, because a tool of {client} has its name")),
+    }
+}

@@ -1,0 +1,42 @@
+//! `mcp.information_flow`, as written.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Rules about calls that are made after results of untrusted sources were read.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct InformationFlow {
+    /// The rules, at most 256. Of several for one call, `deny` takes precedence. Without rules, sources are not
+    /// followed.
+    pub sinks: Vec<Sink>,
+}
+
+/// A rule about the calls of some tools.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Sink {
+    /// Full names of tools, `CLIENT-TOOL`, where `*` stands for any text.
+    pub tools: Vec<String>,
+    /// Sources: names of clients that are not trusted, `caller` for results in the messages of a caller whose tool
+    /// is not known, and `*` for all. Default: `["*"]`.
+    #[serde(default = "all")]
+    pub from: Vec<String>,
+    /// Treatment of a call that is made after results of one of the sources were read: `deny` refuses it, `ask`
+    /// requires an approval.
+    pub decision: SinkDecision,
+}
+
+/// Treatment of calls.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SinkDecision {
+    /// They are refused.
+    Deny,
+    /// They need an approval.
+    Ask,
+}
+
+fn all() -> Vec<String> {
+    vec!["*".to_owned()]
+}

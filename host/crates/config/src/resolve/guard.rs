@@ -1,0 +1,140 @@
+//! `guards`.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use serde_json::{Map, Value};
+
+use super::{
+    file_env::FileEnv,
+    resolved::{Problems, Resolved},
+    same_variants::{SameVariants as _, same_variants},
+};
+use crate::file;
+use airlock_core::tool::ClientName;
+use airlock_guards::{Hooks, Scope, Settings, ToolPattern};
+use airlock_sandbox::Limits;
+
+/// Most guards. The record of one call has a decision of each.
+const MAX_GUARDS: usize = 16;
+/// Maximum length of the name of a guard, in bytes.
+const MAX_NAME_BYTES: usize = 64;
+/// Maximum size of the settings of a guard, in bytes of JSON.
+const MAX_SETTINGS_BYTES: usize = 64 << 10;
+/// Bytes that a guard may return besides what it writes.
+const MAX_FRAME_BYTES: usize = 64 << 10;
+
+/// Resolves the guards, in their order.
+pub(super) fn resolve(guards: Vec<file::Guard>, env: FileEnv<'_>) -> Resolved<Vec<Settings>> {
+    let mut names = BTreeSet::new();
+    let count = guards.len();
+    let resolved = Resolved::elements(guards, |problems, guard| {
+        let file::Guard { name, component, on, phase, settings, limits } = guard;
+        if !is_name(&name) {
+            problems.refuse(
+                "name",
+                format_args!(
+                    "expected 1 to {MAX_NAME_BYTES} letters, digits, `.`, `_` or `-`, found {name:?}"
+                ),
+            );
+        }
+        if !names.insert(name.clone()) {
+            problems.refuse("name", format_args!("another guard is named {name:?} already"));
+        }
+        Some(Settings {
+            name: name.into(),
+            component: problems.take("component", env.path(&component)),
+            scope: problems.take("on", scope(on)),
+            hooks: phase.same(),
+            settings: problems.take("settings", written(settings)),
+            limits: limits_of(&limits),
+        })
+    });
+    Resolved::new(|problems| {
+        if count > MAX_GUARDS {
+            problems.refuse_whole(format_args!("{count} guards; the limit is {MAX_GUARDS}"));
+        }
+        problems.merge(resolved)
+    })
+}
+
+/// Returns the settings of a guard as JSON text.
+fn written(settings: Map<String, Value>) -> Resolved<Arc<str>> {
+    let text = Value::Object(settings).to_string();
+    Resolved::new(|problems| {
+        if text.len() > MAX_SETTINGS_BYTES {
+            problems.refuse_whole(format_args!(
+                "{} bytes of JSON; the limit is {MAX_SETTINGS_BYTES}",
+                text.len()
+            ));
+        }
+        text.into()
+    })
+}
+
+fn is_name(name: &str) -> bool {
+    (1..=MAX_NAME_BYTES).contains(&name.len())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+}
+
+fn scope(on: file::GuardScope) -> Resolved<Scope> {
+    Resolved::new(|problems| {
+        let tools = problems.take("tools", patterns(on.tools));
+        let clients = problems.take("clients", clients(on.clients));
+        let keys = on.keys.map(|keys| checked(problems, "keys", keys).into_iter().collect());
+        Scope { tools, clients, keys }
+    })
+}
+
+fn patterns(tools: Option<Vec<String>>) -> Resolved<Option<Vec<ToolPattern>>> {
+    let Some(tools) = tools else { return Resolved::new(|_| None) };
+    let is_empty = tools.is_empty();
+    let patterns = Resolved::elements(tools, |problems, text| {
+        problems.accept_whole(ToolPattern::parse(&text))
+    });
+    listed(is_empty, patterns).map(Some)
+}
+
+fn clients(names: Option<Vec<String>>) -> Resolved<Option<BTreeSet<ClientName>>> {
+    let Some(names) = names else { return Resolved::new(|_| None) };
+    let is_empty = names.is_empty();
+    let names =
+        Resolved::elements(names, |problems, name| problems.accept_whole(ClientName::parse(&name)));
+    listed(is_empty, names).map(|names| Some(names.into_iter().collect()))
+}
+
+/// Notes a list without elements: its guard would be asked about no call.
+fn listed<T>(is_empty: bool, list: Resolved<Vec<T>>) -> Resolved<Vec<T>> {
+    Resolved::new(|problems| {
+        if is_empty {
+            refuse_empty(problems);
+        }
+        problems.merge(list)
+    })
+}
+
+fn refuse_empty(problems: &mut Problems) {
+    problems.refuse_whole("is empty, so that the guard is never asked; leave it out for all");
+}
+
+fn checked(problems: &mut Problems, key: &'static str, list: Vec<String>) -> Vec<String> {
+    let is_empty = list.is_empty();
+    problems.take(key, listed(is_empty, Resolved::new(|_| list)))
+}
+
+fn limits_of(limits: &file::GuardLimits) -> Limits {
+    let time: Duration = limits.time.get().0;
+    let result_bytes = limits.result.get().bytes();
+    Limits {
+        fuel: limits.fuel.get(),
+        cpu: time,
+        deadline: time,
+        memory_bytes: limits.memory.get().bytes(),
+        copied_bytes: result_bytes.saturating_add(MAX_FRAME_BYTES),
+        result_bytes,
+        host_calls: 0,
+        log_lines: 0,
+        ..Limits::PLUGIN
+    }
+}
+
+same_variants!(file::GuardPhase => Hooks { Before, After, Both });

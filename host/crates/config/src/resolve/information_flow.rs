@@ -1,0 +1,76 @@
+//! `mcp.information_flow`.
+
+use super::{
+    resolved::{Problems, Resolved},
+    same_variants::{SameVariants as _, same_variants},
+};
+use crate::{file, key_path::KeyPath};
+use airlock_core::{
+    door::{SinkDecision, SinkRule, SinkRules, SourceSelection},
+    tool::{ClientName, SourceSet, ToolPattern},
+};
+
+/// Most rules. Each call of a tool is compared with all of them.
+const MAX_SINKS: usize = 256;
+/// Stands for all sources.
+const ALL: &str = "*";
+
+/// Resolves the rules about sinks. Problems have their whole keys.
+pub(super) fn resolve(flow: file::InformationFlow) -> Resolved<SinkRules> {
+    Resolved::new(|problems| {
+        SinkRules(problems.take(KeyPath::parse("mcp.information_flow.sinks"), sinks(flow.sinks)))
+    })
+}
+
+fn sinks(sinks: Vec<file::Sink>) -> Resolved<Vec<SinkRule>> {
+    let count = sinks.len();
+    let resolved = Resolved::elements(sinks, |problems, sink| {
+        let file::Sink { tools, from, decision } = sink;
+        Some(SinkRule {
+            tools: problems.take("tools", patterns(tools)),
+            from: problems.take("from", sources(from)),
+            decision: decision.same(),
+        })
+    });
+    Resolved::new(|problems| {
+        if count > MAX_SINKS {
+            problems.refuse_whole(format_args!("{count} sinks; the limit is {MAX_SINKS}"));
+        }
+        problems.merge(resolved)
+    })
+}
+
+fn patterns(tools: Vec<String>) -> Resolved<Vec<ToolPattern>> {
+    let is_empty = tools.is_empty();
+    let patterns = Resolved::elements(tools, |problems, text| {
+        problems.accept_whole(ToolPattern::parse(&text))
+    });
+    Resolved::new(|problems| {
+        refuse_if_empty(problems, is_empty);
+        problems.merge(patterns)
+    })
+}
+
+fn sources(from: Vec<String>) -> Resolved<SourceSelection> {
+    let is_empty = from.is_empty();
+    let is_all = from.iter().any(|source| source == ALL);
+    let names = Resolved::elements(from, |problems, source| {
+        if source == ALL { None } else { problems.accept_whole(ClientName::parse(&source)) }
+    });
+    Resolved::new(|problems| {
+        refuse_if_empty(problems, is_empty);
+        let names = problems.merge(names);
+        if is_all {
+            return SourceSelection::All;
+        }
+        SourceSelection::Named(names.iter().map(ClientName::as_str).collect::<SourceSet>())
+    })
+}
+
+fn refuse_if_empty(problems: &mut Problems, is_empty: bool) {
+    if is_empty {
+        problems.refuse_whole("is empty, so that the rule is about no call");
+    }
+}
+
+same_variants!(file::SinkDecision => SinkDecision { Deny, Ask });

@@ -1,0 +1,60 @@
+//! The guards of a view.
+
+use std::sync::Arc;
+
+use super::{Entry, View};
+use crate::{
+    door::{Arguments, CallGuards, Origin, ProposedCall, guard::GuardedParty},
+    tool::CallError,
+};
+
+impl View {
+    /// Sets the guards.
+    #[must_use]
+    pub fn with_guards(self, guards: Option<Arc<dyn CallGuards>>) -> Self {
+        Self { guards, ..self }
+    }
+
+    /// Returns whether guards look at calls.
+    pub fn has_guards(&self) -> bool {
+        self.guards.is_some()
+    }
+
+    /// The guards; `None` if there are none.
+    pub(in crate::door) fn guards(&self) -> Option<&Arc<dyn CallGuards>> {
+        self.guards.as_ref()
+    }
+
+    /// Returns the arguments with which a call of this origin is decided and made: as the guards leave them, with
+    /// their decision. Fails if a guard denies the call or fails.
+    pub fn guarded(
+        &self,
+        origin: &Origin,
+        entry: &Entry,
+        arguments: Arguments,
+    ) -> Result<Arguments, CallError> {
+        let Some(guards) = &self.guards else { return Ok(arguments) };
+        // The gateway's own tools are wrappers: the calls that are made in them are guarded.
+        if entry.tool.client.is_none() {
+            return Ok(arguments);
+        }
+        let party = GuardedParty { origin, tenant: &self.tenant, membership: &self.membership };
+        arguments.guarded_by(guards, &entry.tool, &party)
+    }
+
+    /// Returns whether guards may change the arguments or the outcome of calls of a tool.
+    pub fn is_guarded(&self, origin: &Origin, entry: &Entry) -> bool {
+        let Some(guards) = self.guards().filter(|_| entry.tool.client.is_some()) else {
+            return false;
+        };
+        let arguments = Arguments::unguarded("{}".into());
+        let call = ProposedCall {
+            tool: &entry.tool,
+            arguments: &arguments,
+            origin,
+            tenant: self.tenant(),
+            membership: self.membership(),
+        };
+        guards.looks_before(&call) || guards.looks_after(&call)
+    }
+}

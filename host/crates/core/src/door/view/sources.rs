@@ -1,0 +1,35 @@
+//! The sources that the authors of calls in a view have read.
+
+use std::sync::Arc;
+
+use super::{Entry, View};
+use crate::{
+    door::SinkRules,
+    tool::{CallError, SourceSet},
+};
+
+impl View {
+    /// Sets the rules about sinks.
+    #[must_use]
+    pub fn with_sinks(self, sinks: Option<Arc<SinkRules>>) -> Self {
+        Self { sinks, ..self }
+    }
+
+    /// Returns whether the sources are followed that the authors of calls have read.
+    pub fn follows_sources(&self) -> bool {
+        self.sinks.is_some()
+    }
+
+    /// Returns the sources because of which a call with a context needs an approval; none if it needs none. Fails
+    /// if a rule refuses the call.
+    pub fn asking_sources(
+        &self,
+        entry: &Entry,
+        context: &SourceSet,
+    ) -> Result<SourceSet, CallError> {
+        match &self.sinks {
+            Some(sinks) => sinks.asking(&entry.tool, context),
+            None => Ok(SourceSet::default()),
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Errors of calls about which guards decide, and the decisions that are recorded.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::{CallError, Cause, Details, ErrorKind, HostCode, ToolName};
+use airlock_strings::{cut, one_line, visible_line};
+
+/// Longest code of a denial in an error, in bytes.
+const MAX_CODE_BYTES: usize = 64;
+/// Longest reason of a guard in an error, in bytes.
+const MAX_REASON_BYTES: usize = 1 << 10;
+
+/// A decision of a guard that is recorded: one that has changed something.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GuardAct {
+    /// Name of the guard in the configuration.
+    pub guard: Arc<str>,
+    /// Digest of its component: `sha256:` and hexadecimal; empty if it is not loaded.
+    pub digest: Arc<str>,
+    /// The hook that has decided.
+    pub hook: GuardHook,
+    /// The decision.
+    pub verdict: GuardDecision,
+}
+
+/// Hook of a guard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GuardHook {
+    /// Before the call.
+    Before,
+    /// After the call.
+    After,
+}
+
+/// Decision of a guard, apart from the one that changes nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GuardDecision {
+    /// It has replaced the arguments or the outcome.
+    Rewrite,
+    /// It has denied the call, or withheld the outcome.
+    Deny,
+    /// It requires an approval.
+    Ask,
+    /// It has made no valid decision, which denies the call.
+    Fail,
+}
+
+impl CallError {
+    /// Creates the error of a call that a guard denies, or whose outcome it withholds.
+    pub fn guard_denied(tool: ToolName, act: GuardAct, code: &str, reason: &str) -> Self {
+        let what = match act.hook {
+            GuardHook::Before => "is denied by",
+            GuardHook::After => "has ended, and its outcome is withheld by",
+        };
+        let code = shown(code, MAX_CODE_BYTES);
+        let reason = shown(reason, MAX_REASON_BYTES);
+        let guard = &act.guard;
+        let message =
+            ("the call of tool '", format!("' {what} the guard {guard:?}: {reason} ({code})"));
+        Self::about(tool, ErrorKind::Denied, HostCode::GuardDenied, message)
+            .with_details(Details::Guarded(Box::new(act)))
+    }
+
+    /// Creates the error of a call whose guard has failed, so that the call is not made, or its outcome is
+    /// withheld. The cause is for the operator.
+    pub fn guard_failed(tool: ToolName, act: GuardAct, cause: impl Into<Cause>) -> Self {
+        let what = match act.hook {
+            GuardHook::Before => "did not run, because",
+            GuardHook::After => "has ended, and its outcome is withheld, because",
+        };
+        let message = ("tool '", format!("' {what} the guard {:?} failed", act.guard));
+        Self::about(tool, ErrorKind::Internal, HostCode::GuardFailed, message)
+            .with_details(Details::Guarded(Box::new(act)))
+            .with_cause(cause)
+    }
+
+    /// Returns the decision of the guard that has refused the call; `None` if none has.
+    pub fn guard_act(&self) -> Option<&GuardAct> {
+        if let Details::Guarded(act) = self.details() { Some(act) } else { None }
+    }
+}
+
+/// Returns the reason for which a guard asks for an approval, on one line and cut.
+pub fn shown_question(reason: &str) -> String {
+    shown(reason, MAX_REASON_BYTES)
+}
+
+/// Returns a text of a guard, on one line, without hidden characters, and cut. Guards see untrusted text, and may
+/// repeat it.
+fn shown(text: &str, most: usize) -> String {
+    cut(visible_line(&cut(one_line(text), most)), most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn act(hook: GuardHook, verdict: GuardDecision) -> GuardAct {
+        GuardAct { guard: "secrets".into(), digest: "sha256:00".into(), hook, verdict }
+    }
+
+    #[test]
+    fn a_denial_names_the_guard_its_code_and_its_reason_within_bounds() {
+        let denied = act(GuardHook::Before, GuardDecision::Deny);
+        let error = CallError::guard_denied(ToolName::alias("a-b"), denied.clone(), "card", "a\nb");
+        assert_eq!(
+            error.to_string(),
+            r#"the call of tool 'a-b' is denied by the guard "secrets": a b (card)"#
+        );
+        assert_eq!((error.code(), error.kind()), (HostCode::GuardDenied, ErrorKind::Denied));
+        assert_eq!(error.guard_act(), Some(&denied));
+        let long = "x".repeat(MAX_REASON_BYTES * 2);
+        let error = CallError::guard_denied(ToolName::alias("a-b"), denied, &long, &long);
+        assert!(error.to_string().len() < MAX_REASON_BYTES + MAX_CODE_BYTES + 100);
+    }
+
+    #[test]
+    fn a_reason_has_no_hidden_characters() {
+        let hidden = "\u{202e}a\u{1b}[2J\u{e0041}\n\nb";
+        let expected = "\u{27e8}U+202E\u{27e9}a\u{fffd}[2J\u{27e8}U+E0041\u{27e9} b";
+        assert_eq!(shown_question(hidden), expected);
+        let denied = act(GuardHook::After, GuardDecision::Deny);
+        let error = CallError::guard_denied(ToolName::alias("a-b"), denied, "c", hidden);
+        assert!(error.to_string().ends_with(&format!(": {expected} (c)")), "{error}");
+    }
+
+    #[test]
+    fn a_failure_keeps_its_cause_for_the_operator() {
+        let failed = act(GuardHook::After, GuardDecision::Fail);
+        let error = CallError::guard_failed(ToolName::alias("a-b"), failed, "it trapped");
+        assert_eq!(error.code(), HostCode::GuardFailed);
+        assert!(!error.to_string().contains("trapped"), "{error}");
+        assert!(std::error::Error::source(&error).is_some());
+    }
+
+    #[test]
+    fn a_recorded_decision_has_the_words_of_the_contract() {
+        let text = serde_json::to_string(&act(GuardHook::After, GuardDecision::Ask));
+        assert_eq!(
+            text.expect("it is JSON"),
+            r#"{"guard":"secrets","digest":"sha256:00","hook":"after","verdict":"ask"}"#
+        );
+    }
+}

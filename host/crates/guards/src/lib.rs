@@ -1,0 +1,20 @@
+//! Guards: components of the operator that decide about the arguments and the results of calls.
+//!
+//! [`Guards`] are the guards of a gateway in the order of its configuration. The [`door`](airlock_core::door) asks
+//! them; the [`sandbox`](airlock_sandbox) runs them. This crate selects those that are asked about a call,
+//! applies their verdicts, and refuses the call if a guard has no valid verdict. It does not know where calls come
+//! from.
+
+mod guards;
+mod load;
+mod outcome;
+mod scope;
+mod settings;
+
+pub use self::{
+    guards::Guards,
+    load::{GuardLoadError, check, faulty_key},
+    scope::Scope,
+    settings::{Hooks, Settings},
+};
+pub use airlock_core::tool::{BadPattern, ToolPattern};

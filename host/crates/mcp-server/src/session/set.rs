@@ -1,0 +1,248 @@
+//! All sessions, and the streams that wait for notifications: bounded, per tenant and in all.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{Session, full, lock};
+use crate::{meta::Peer, metrics::ServerTimes, settings::SessionBounds, toolbox::Scope};
+use airlock_core::tenant::Tenant;
+use airlock_wire::error::RpcError;
+
+/// The most sessions, and streams, that make room for another one. After a bound was lowered, there are more
+/// than it permits; all of them at once would hold up every other client for as long as it takes to find them.
+const MOST_CLOSED: usize = 16;
+
+/// All sessions.
+pub struct Sessions {
+    bounds: Mutex<SessionBounds>,
+    by_id: Mutex<HashMap<Arc<str>, Arc<Session>>>,
+    streams: Mutex<Streams>,
+    /// Running requests.
+    tasks: TaskTracker,
+    times: Arc<ServerTimes>,
+}
+
+/// Streams that wait for notifications, by tenant and in their order.
+#[derive(Default)]
+struct Streams {
+    by_tenant: HashMap<Tenant, BTreeMap<u64, CancellationToken>>,
+    next: u64,
+}
+
+impl Streams {
+    fn count(&self) -> usize {
+        self.by_tenant.values().map(BTreeMap::len).sum()
+    }
+
+    /// Ends the oldest streams of a tenant beyond `most`, which is lower than it was when they began. Returns
+    /// the number of the rest.
+    fn cut(&mut self, tenant: &Tenant, most: usize) -> usize {
+        let Some(own) = self.by_tenant.get_mut(tenant) else { return 0 };
+        while own.len() > most {
+            if let Some((_, evicted)) = own.pop_first() {
+                evicted.cancel();
+            }
+        }
+        own.len()
+    }
+
+    /// Ends the oldest stream of the tenant with the most, if that has at least two more than a
+    /// tenant with `own`; false if it has not.
+    fn displace(&mut self, own: usize) -> bool {
+        let largest = self.by_tenant.values_mut().max_by_key(|streams| streams.len());
+        let oldest =
+            largest.filter(|streams| streams.len() > own + 1).and_then(BTreeMap::pop_first);
+        oldest.map(|(_, evicted)| evicted.cancel()).is_some()
+    }
+}
+
+impl Sessions {
+    /// Creates an empty set of sessions, whose times are measured.
+    pub fn new(bounds: SessionBounds, times: Arc<ServerTimes>) -> Arc<Self> {
+        Arc::new(Self {
+            bounds: Mutex::new(bounds),
+            by_id: Mutex::default(),
+            streams: Mutex::default(),
+            tasks: TaskTracker::new(),
+            times,
+        })
+    }
+
+    /// Changes the bounds. Sessions and streams beyond lower ones end when further ones are opened, some for
+    /// each, in the order in which they make room for it.
+    pub fn set_bounds(&self, bounds: SessionBounds) {
+        *lock(&self.bounds) = bounds;
+    }
+
+    /// Opens a session. Fails if the tenant has as many as it may and none of them is idle, or if
+    /// all are in use.
+    pub fn open(&self, tenant: Tenant, scope: Scope, peer: Peer) -> Result<Arc<Session>, RpcError> {
+        let bounds = *lock(&self.bounds);
+        let mut by_id = lock(&self.by_id);
+        let now = Instant::now();
+        by_id.retain(|_, session| session.is_alive(now, bounds.idle));
+        let mut own = count(&by_id, &tenant);
+        for _ in 0..MOST_CLOSED {
+            if own < bounds.per_key {
+                break;
+            }
+            if !close_idle(&mut by_id, &tenant) {
+                return Err(full(format!(
+                    "this caller has {own} sessions in use, as many as it may; end one with DELETE"
+                )));
+            }
+            own -= 1;
+        }
+        for _ in 0..MOST_CLOSED {
+            if by_id.len() < bounds.total {
+                break;
+            }
+            if !displace(&mut by_id, own) {
+                return Err(full(format!("all {} sessions are in use", bounds.total)));
+            }
+            own = count(&by_id, &tenant);
+        }
+        let session = Session::new(tenant, scope, peer, self.tasks.clone(), self.times.clone());
+        let session = Arc::new(session);
+        by_id.insert(session.id.clone(), session.clone());
+        Ok(session)
+    }
+
+    /// Finds a session of a tenant that was opened at the path with these tools; `None` if there is none,
+    /// or if it is another tenant's or another path's.
+    pub fn find(&self, id: &str, tenant: &Tenant, scope: &Scope) -> Option<Arc<Session>> {
+        let idle = lock(&self.bounds).idle;
+        let mut by_id = lock(&self.by_id);
+        let session = by_id.get(id)?;
+        let session = Some(session).filter(|own| own.tenant == *tenant && own.scope == *scope)?;
+        let session = session.clone();
+        let now = Instant::now();
+        if session.is_alive(now, idle) {
+            session.state().last_used = now;
+            return Some(session);
+        }
+        by_id.remove(id);
+        session.close();
+        None
+    }
+
+    /// Closes a session: its requests are cancelled, its streams end.
+    pub fn close(&self, session: &Session) {
+        lock(&self.by_id).remove(&session.id);
+        session.close();
+    }
+
+    /// Takes room for a stream that waits for notifications.
+    pub fn stream(self: &Arc<Self>, tenant: Tenant) -> Result<StreamSlot, RpcError> {
+        let bounds = *lock(&self.bounds);
+        let mut streams = lock(&self.streams);
+        let own = streams.cut(&tenant, bounds.streams_per_key);
+        if own >= bounds.streams_per_key {
+            return Err(full(format!("this caller has {own} waiting streams, as many as it may")));
+        }
+        for _ in 0..MOST_CLOSED {
+            if streams.count() < bounds.streams {
+                break;
+            }
+            if !streams.displace(own) {
+                return Err(full(format!("all {} waiting streams are in use", bounds.streams)));
+            }
+        }
+        let number = streams.next;
+        let evicted = CancellationToken::new();
+        streams.next += 1;
+        streams.by_tenant.entry(tenant.clone()).or_default().insert(number, evicted.clone());
+        drop(streams);
+        Ok(StreamSlot { sessions: self.clone(), tenant, number, evicted })
+    }
+
+    /// Waits until no request is running. Call it when no more begin.
+    pub async fn drained(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    /// Closes all sessions.
+    pub fn close_all(&self) {
+        for (_, session) in lock(&self.by_id).drain() {
+            session.close();
+        }
+    }
+
+    /// Returns the number of sessions, and that of streams that wait for notifications.
+    pub fn usage(&self) -> (usize, usize) {
+        (lock(&self.by_id).len(), lock(&self.streams).count())
+    }
+}
+
+fn count(by_id: &HashMap<Arc<str>, Arc<Session>>, tenant: &Tenant) -> usize {
+    by_id.values().filter(|session| session.tenant == *tenant).count()
+}
+
+/// Closes the session of a tenant that has been idle for longest; false if none is idle.
+fn close_idle(by_id: &mut HashMap<Arc<str>, Arc<Session>>, tenant: &Tenant) -> bool {
+    let own = by_id.values().filter(|session| session.tenant == *tenant);
+    let idle = own.filter_map(|session| Some((session.idle_since()?, session.id.clone())));
+    let oldest = idle.min().map(|(_, id)| id);
+    remove(by_id, oldest)
+}
+
+/// Closes a session; false if there is none.
+fn remove(by_id: &mut HashMap<Arc<str>, Arc<Session>>, id: Option<Arc<str>>) -> bool {
+    let session = id.and_then(|id| by_id.remove(&id));
+    session.inspect(|session| session.close()).is_some()
+}
+
+/// Closes a session of the tenant with the most: the one that is idle for longest, or else the one
+/// that was not used for longest, if that tenant has at least two more than a tenant with `own`.
+/// False if none could be closed.
+fn displace(by_id: &mut HashMap<Arc<str>, Arc<Session>>, own: usize) -> bool {
+    let mut counts: HashMap<&Tenant, usize> = HashMap::new();
+    for session in by_id.values() {
+        *counts.entry(&session.tenant).or_default() += 1;
+    }
+    let Some((largest, count)) = counts.into_iter().max_by_key(|(_, count)| *count) else {
+        return false;
+    };
+    let largest = largest.clone();
+    if close_idle(by_id, &largest) {
+        return true;
+    }
+    let busy = by_id.values().filter(|session| session.tenant == largest && count > own + 1);
+    let oldest = busy.min_by_key(|session| session.state().last_used);
+    let oldest = oldest.map(|session| session.id.clone());
+    remove(by_id, oldest)
+}
+
+/// Room for a stream that waits for notifications. Dropping it gives the room back.
+pub struct StreamSlot {
+    sessions: Arc<Sessions>,
+    tenant: Tenant,
+    number: u64,
+    evicted: CancellationToken,
+}
+
+impl StreamSlot {
+    /// Waits until the room is needed for a stream of another tenant, which has fewer.
+    pub async fn evicted(&self) {
+        self.evicted.cancelled().await;
+    }
+}
+
+impl Drop for StreamSlot {
+    fn drop(&mut self) {
+        let mut streams = lock(&self.sessions.streams);
+        if let Some(own) = streams.by_tenant.get_mut(&self.tenant) {
+            own.remove(&self.number);
+            if own.is_empty() {
+                streams.by_tenant.remove(&self.tenant);
+            }
+        }
+    }
+}

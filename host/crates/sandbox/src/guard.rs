@@ -1,0 +1,163 @@
+//! Guards: components that decide about calls of tools. A guard imports nothing, so it waits for nothing: each hook
+//! runs to its end on the thread that asks, in a fresh instance with limits of its own.
+
+use std::{sync::Arc, time::Instant};
+
+use airlock_compile::check_resources;
+use airlock_core::{
+    door::ProposedCall,
+    tenant::{Pool, Tenant},
+    tool::{CallError, ToolName},
+};
+use airlock_strings::{cut, visible_line};
+use wasmtime::{
+    Engine,
+    component::{Component, Linker},
+};
+
+use crate::{
+    Limits, LoadError,
+    contract::v0_1::{GuardGuest, open_guard},
+    imports::log::Level,
+    run::{
+        instance,
+        state::{Call, GuestSide, State},
+    },
+};
+
+/// Imports that an error lists. A component may have thousands.
+const MAX_LISTED: usize = 5;
+/// Maximum length of the problem that a guard finds in its settings, in bytes.
+const MAX_PROBLEM_BYTES: usize = 1 << 10;
+
+/// A compiled and linked guard.
+pub struct Guard {
+    engine: Engine,
+    /// Memory budget of all guests.
+    memory: Pool,
+    guest: GuardGuest,
+    limits: Limits,
+    /// Its settings, as JSON text of an object.
+    settings: Arc<str>,
+    /// Name of its calls in errors.
+    name: ToolName,
+}
+
+/// The end of a call, as JSON text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ToolOutcome {
+    /// The result.
+    Success(String),
+    /// The tool's own error.
+    Failure(String),
+}
+
+/// Decision of a guard, as it made it. Its texts are of any length within the limits of the guard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GuardVerdict {
+    /// Nothing changes.
+    Allow,
+    /// The arguments or the outcome are replaced by this JSON text, which was not read yet.
+    Rewrite(String),
+    /// The call is not made, or its outcome is withheld.
+    Deny {
+        /// Identifier of the reason.
+        code: String,
+        /// The reason.
+        reason: String,
+    },
+    /// The call needs an approval, for this reason.
+    Ask(String),
+}
+
+impl Guard {
+    /// Links a component. Fails if it imports anything.
+    pub(crate) fn new(
+        engine: Engine,
+        memory: Pool,
+        component: &Component,
+        limits: Limits,
+        settings: Arc<str>,
+    ) -> Result<Self, LoadError> {
+        check_resources(component)?;
+        let imports = component.component_type();
+        let imports = imports.imports(&engine).map(|(name, _)| name.to_owned());
+        let names: Vec<_> = imports.take(MAX_LISTED).collect();
+        if !names.is_empty() {
+            return Err(LoadError::GuardImports { names });
+        }
+        let linked = Linker::new(&engine).instantiate_pre(component).and_then(open_guard);
+        let guest =
+            linked.map_err(|error| LoadError::Contract { world: "guard", cause: error.into() })?;
+        Ok(Self { engine, memory, guest, limits, settings, name: ToolName::own("guard") })
+    }
+
+    /// Asks the guard whether it accepts its settings. Fails if it does not, traps or reaches a limit.
+    pub fn check_settings(&self) -> Result<(), LoadError> {
+        let run = instance::run_at_once(&self.engine, &self.memory, self.call(), async |store| {
+            self.guest.check_settings(store, &self.settings).await
+        });
+        match run {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(problem)) => {
+                let problem = cut(visible_line(&problem), MAX_PROBLEM_BYTES);
+                Err(LoadError::GuardSettings { problem })
+            }
+            Err(failure) => Err(LoadError::GuardSettingsCheck(failure)),
+        }
+    }
+
+    /// Decides about a call before it is made. Fails if the guard traps or reaches a limit.
+    pub fn before(&self, call: &ProposedCall<'_>) -> Result<GuardVerdict, CallError> {
+        let run = instance::run_at_once(&self.engine, &self.memory, self.call(), async |store| {
+            self.guest.before(store, call, &self.settings).await
+        });
+        self.bounded(run?)
+    }
+
+    /// Decides about the outcome of a call. Fails as [`Self::before`] does.
+    pub fn after(
+        &self,
+        call: &ProposedCall<'_>,
+        outcome: ToolOutcome,
+    ) -> Result<GuardVerdict, CallError> {
+        let run = instance::run_at_once(&self.engine, &self.memory, self.call(), async |store| {
+            self.guest.after(store, call, outcome, &self.settings).await
+        });
+        self.bounded(run?)
+    }
+
+    fn call(&self) -> Call<GuardSide> {
+        Call { tool: self.name.clone(), chain: None, limits: self.limits, guest: GuardSide }
+    }
+
+    /// Fails if a decision is larger than the limit on results.
+    fn bounded(&self, verdict: GuardVerdict) -> Result<GuardVerdict, CallError> {
+        let bytes = match &verdict {
+            GuardVerdict::Allow => 0,
+            GuardVerdict::Rewrite(text) | GuardVerdict::Ask(text) => text.len(),
+            GuardVerdict::Deny { code, reason } => code.len() + reason.len(),
+        };
+        let limit = self.limits.result_bytes;
+        if bytes > limit {
+            return Err(CallError::result_too_large(self.name.clone(), limit));
+        }
+        Ok(verdict)
+    }
+}
+
+/// The host's side of a guard, which has none.
+pub(crate) struct GuardSide;
+
+impl GuestSide for GuardSide {
+    type Running = ();
+
+    const IS_SCRIPT: bool = false;
+
+    fn begin(&self, _: &Limits, _: &Tenant, _: &Pool, _: Instant) {}
+
+    fn log(_: &mut State<Self>, _: Level, _: &str, _: &[(String, String)]) {}
+}
+
+#[cfg(test)]
+mod tests;

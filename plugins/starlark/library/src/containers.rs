@@ -1,0 +1,54 @@
+//! Containers that count as dicts and tuples wherever a value is read. `collections` gives them their behaviour.
+
+use std::sync::Arc;
+
+use allocative::Allocative;
+use starlark::values::{
+    AllocValue, Heap, NoSerialize, ProvidesStaticType, StarlarkPagablePanic, Trace, Value,
+};
+
+/// A `Counter` or `defaultdict`: a dict that makes the values that it lacks.
+#[derive(
+    Debug, Clone, Trace, ProvidesStaticType, NoSerialize, Allocative, StarlarkPagablePanic,
+)]
+pub(crate) struct DictLike<'v> {
+    /// The dict itself.
+    pub(crate) inner: Value<'v>,
+    /// The function that makes a value; `None` for a counter, whose values start at 0.
+    pub(crate) factory: Option<Value<'v>>,
+}
+
+impl<'v> AllocValue<'v> for DictLike<'v> {
+    fn alloc_value(self, heap: Heap<'v>) -> Value<'v> {
+        heap.alloc_complex_no_freeze(self)
+    }
+}
+
+impl DictLike<'_> {
+    /// Returns the name of its type in Python.
+    pub(crate) fn type_name(&self) -> &'static str {
+        if self.factory.is_some() { "defaultdict" } else { "Counter" }
+    }
+}
+
+/// The name of a `namedtuple`, and the names of its values.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub(crate) name: String,
+    pub(crate) fields: Vec<String>,
+}
+
+/// A tuple with names.
+#[derive(Debug, Trace, ProvidesStaticType, NoSerialize, Allocative, StarlarkPagablePanic)]
+pub(crate) struct NamedTuple<'v> {
+    #[trace(unsafe_ignore)]
+    #[allocative(skip)]
+    pub(crate) shape: Arc<Shape>,
+    pub(crate) values: Vec<Value<'v>>,
+}
+
+impl<'v> AllocValue<'v> for NamedTuple<'v> {
+    fn alloc_value(self, heap: Heap<'v>) -> Value<'v> {
+        heap.alloc_complex_no_freeze(self)
+    }
+}

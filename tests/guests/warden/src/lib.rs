@@ -1,0 +1,108 @@
+//! A guard for tests: the arguments of a call say how it decides. The word after `before:` is for the hook before the
+//! call, that after `after:` for the other one. The word after `check:` in the settings says how they are checked:
+//! `refuse`, `trap` or `spin`; all others are accepted.
+//!
+//! | Word | Decision |
+//! |---|---|
+//! | `deny` | deny |
+//! | `rewrite` | the texts `secret` become `hidden` |
+//! | `ask` | ask |
+//! | `facts` | deny; the reason has what the guard knows of the call |
+//! | `trap`, `spin`, `hoard` | none: it traps, computes without end, or takes memory without end |
+//! | `big`, `broken`, `array` | a rewrite that is too large, no JSON, or no object |
+//! | any other | allow |
+
+use bindings::exports::airlock::guard::hooks::{Call, Denial, Guest, Outcome, Verdict};
+
+#[allow(
+    missing_docs,
+    unsafe_code,
+    unreachable_pub,
+    clippy::all,
+    clippy::pedantic,
+    reason = "generated from wit/guard"
+)]
+mod bindings {
+    wit_bindgen::generate!({ path: "../../../wit/guard/0.1.0", world: "guard" });
+
+    // Native linkers do not accept such names.
+    #[cfg(target_family = "wasm")]
+    export!(Warden with_types_in self);
+
+    #[cfg(target_family = "wasm")]
+    use super::Warden;
+}
+
+/// The component.
+pub struct Warden;
+
+impl Guest for Warden {
+    fn check_settings(settings: String) -> Result<(), String> {
+        match word(&settings, "check:") {
+            "refuse" => Err("the settings\nsay so".to_owned()),
+            "trap" => panic!("as the settings say"),
+            "spin" => spin(),
+            _ => Ok(()),
+        }
+    }
+
+    fn before_call(call: Call) -> Verdict {
+        decide(&call, "before:", &call.arguments)
+    }
+
+    fn after_call(call: Call, outcome: Outcome) -> Verdict {
+        let (Outcome::Success(text) | Outcome::Failure(text)) = &outcome;
+        decide(&call, "after:", text)
+    }
+}
+
+/// Decides by the word after `hook` about `text`, which may be rewritten.
+fn decide(call: &Call, hook: &str, text: &str) -> Verdict {
+    match word(&call.arguments, hook) {
+        "deny" => deny("told", "the call\nsays so"),
+        "rewrite" => Verdict::Rewrite(text.replace("secret", "hidden")),
+        "ask" => Verdict::Ask("the call says so".to_owned()),
+        "facts" => deny("facts", &facts(call)),
+        "trap" => panic!("as the call says"),
+        "spin" => spin(),
+        "hoard" => hoard(),
+        "big" => Verdict::Rewrite(format!("{{\"a\":\"{}\"}}", "x".repeat(2 << 20))),
+        "broken" => Verdict::Rewrite("{\"a\":".to_owned()),
+        "array" => Verdict::Rewrite("[]".to_owned()),
+        _ => Verdict::Allow,
+    }
+}
+
+/// Returns the letters after a mark in a text; empty if it is not there.
+fn word<'t>(text: &'t str, mark: &str) -> &'t str {
+    let Some((_, rest)) = text.split_once(mark) else { return "" };
+    let end = rest.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(rest.len());
+    &rest[..end]
+}
+
+fn deny(code: &str, reason: &str) -> Verdict {
+    Verdict::Deny(Denial { code: code.to_owned(), reason: reason.to_owned() })
+}
+
+fn facts(call: &Call) -> String {
+    let Call { tool, client, origin, key, tenant, effects, settings, .. } = call;
+    let key = key.as_deref().unwrap_or("none");
+    let read_only = effects.read_only;
+    format!(
+        "tool={tool} client={client} origin={origin} key={key} tenant={tenant} read_only={read_only:?} settings={settings}"
+    )
+}
+
+fn spin() -> ! {
+    let mut turns = 0_u64;
+    loop {
+        turns = std::hint::black_box(turns.wrapping_add(1));
+    }
+}
+
+fn hoard() -> ! {
+    let mut held = Vec::new();
+    loop {
+        held.push(std::hint::black_box(vec![1_u8; 1 << 20]));
+    }
+}

@@ -1,0 +1,236 @@
+//! Information flow: calls of sinks after results of untrusted servers, for each author of calls.
+
+use std::{fs, path::PathBuf};
+
+use airlock_tests::{Gateway, Reply, Service, Setup, mcp::Endpoint, misbehaving, service, wait};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+/// Text in the refusal of a sink.
+const DENIED: &str = "is not called after untrusted content was read";
+
+/// A gateway with the servers `web`, whose results are no trusted ones, and `mail`, whose tool `note` is a sink and
+/// appends to a file.
+struct Flow {
+    gateway: Gateway,
+    notes: PathBuf,
+}
+
+impl Flow {
+    /// Starts a gateway. `decision` is that about `mail-note` after results of `web`.
+    async fn start(decision: &str, change: impl FnOnce(Setup) -> Setup) -> Self {
+        Self::with(decision, |_| false, change).await
+    }
+
+    /// Starts a gateway that offers the tools of some servers to scripts alone.
+    async fn with(
+        decision: &str,
+        is_scripted: fn(&str) -> bool,
+        change: impl FnOnce(Setup) -> Setup,
+    ) -> Self {
+        let setup = Setup::new();
+        let notes = setup.directory().join("notes");
+        let mode = format!("notes={}", notes.display());
+        let sink = json!({"tools": ["mail-note"], "from": ["web"], "decision": decision});
+        let web = misbehaving("web", [mode.as_str()]).execute(&["echo"]).auto(&["echo"]);
+        let mail = misbehaving("mail", [mode.as_str()]).execute(&["echo", "note"]).auto(&["note"]);
+        let setup = setup
+            .client(if is_scripted("web") { web.code_mode() } else { web })
+            .client(if is_scripted("mail") { mail.code_mode() } else { mail })
+            .set("/mcp/information_flow/sinks", json!([sink]))
+            .set("/records/call_log/enabled", true);
+        Self { gateway: change(setup).serve_connected().await, notes }
+    }
+
+    /// Returns what was noted.
+    fn noted(&self) -> String {
+        fs::read_to_string(&self.notes).unwrap_or_default()
+    }
+
+    async fn run(&self, code: &str) -> Reply {
+        self.gateway.execute("executeToolCode", &json!({"code": code})).await
+    }
+
+    /// Returns the latest row of a call of `mail-note` with an outcome in the call log.
+    async fn row(&self, outcome: &str) -> Value {
+        wait::until("the row to be written", async || {
+            let listed = self.gateway.get("/api/mcp-logs?limit=20").await.ok();
+            let rows = listed["logs"].as_array().expect("rows");
+            let mut notes = rows.iter().filter(|row| row["tool_name"] == "mail-note");
+            notes.find(|row| row["outcome"] == outcome).cloned()
+        })
+        .await
+    }
+}
+
+fn echo() -> (&'static str, Value) {
+    ("web-echo", json!({"text": "page"}))
+}
+
+fn note(text: &str) -> (&'static str, Value) {
+    ("mail-note", json!({"text": text}))
+}
+
+/// Returns the parameters of a call of a client.
+fn call((name, arguments): &(&str, Value)) -> Value {
+    json!({"name": name, "arguments": arguments})
+}
+
+#[tokio::test]
+async fn a_model_calls_no_sink_in_the_round_after_it_has_read() {
+    let model = Service::saying([
+        service::asking_for(&[note("before")]),
+        service::asking_for(&[echo(), note("same round")]),
+        service::asking_for(&[note("after")]),
+        service::text("done"),
+    ])
+    .await;
+    let flow = Flow::start("deny", |setup| setup.openai("fake", model.base_url())).await;
+    let _ = flow.gateway.chat("fake/model", "go").await.ok();
+    assert_eq!(flow.noted(), "before\nsame round\n");
+    let told = model.asked().pop().expect("the model was asked again").body.to_string();
+    assert!(told.contains(DENIED) && told.contains("from web"), "{told}");
+    let row = flow.row("refused").await;
+    assert_eq!(row["sources"], json!(["web"]), "{row}");
+    assert_eq!(row["error_details"]["code"], "airlock.untrusted_context");
+}
+
+#[tokio::test]
+async fn a_model_has_read_the_results_that_its_caller_sends() {
+    for (tool, is_denied) in [("web-echo", true), ("mail-echo", false)] {
+        let model =
+            Service::saying([service::asking_for(&[note("x")]), service::text("end")]).await;
+        let flow = Flow::start("deny", |setup| setup.openai("fake", model.base_url())).await;
+        let call =
+            json!({"id": "c", "type": "function", "function": {"name": tool, "arguments": "{}"}});
+        let messages = json!([
+            {"role": "user", "content": "go"},
+            {"role": "assistant", "content": null, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c", "content": "page"},
+        ]);
+        let body = json!({"model": "fake/model", "messages": messages});
+        let _ = flow.gateway.post("/v1/chat/completions", &body).await.ok();
+        assert_eq!(flow.noted().is_empty(), is_denied, "{tool}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_asked_about_is_returned_with_its_sources() {
+    let model =
+        Service::saying([service::asking_for(&[echo()]), service::asking_for(&[note("asked")])])
+            .await;
+    let flow = Flow::start("ask", |setup| setup.openai("fake", model.base_url())).await;
+    let answer = flow.gateway.chat("fake/model", "go").await.ok();
+    let pending = &answer["airlock"]["pending"][0];
+    assert_eq!(
+        (&pending["name"], &pending["reason"], &pending["sources"]),
+        (&json!("mail-note"), &json!("needs_approval"), &json!(["web"])),
+        "{answer:#}"
+    );
+    assert_eq!(flow.noted(), "");
+    // The caller's request is the approval.
+    let (name, arguments) = note("asked");
+    assert_eq!(flow.gateway.execute(name, &arguments).await.status, 200);
+    assert_eq!(flow.noted(), "asked\n");
+}
+
+#[tokio::test]
+async fn a_script_calls_no_sink_after_it_has_read_in_either_language() {
+    for language in ["starlark", "python"] {
+        let flow = Flow::with(
+            "deny",
+            |_| true,
+            |setup| setup.set("/mcp/tool_manager_config/code_mode_language", language),
+        )
+        .await;
+        let read = "a = web.echo(text='page')";
+        let made = flow.run(&format!("b = mail.note(text='before')\n{read}")).await;
+        assert_eq!((made.status, flow.noted().as_str()), (200, "before\n"), "{}", made.text);
+        let denied = flow.run(&format!("{read}\nb = mail.note(text='after')")).await;
+        assert!(denied.text.contains(DENIED), "{language}: {}", denied.text);
+        assert_eq!(flow.noted(), "before\n", "{language}");
+    }
+}
+
+#[tokio::test]
+async fn a_script_stops_at_a_sink_and_goes_on_with_the_approval_of_what_was_shown() {
+    let flow = Flow::with("ask", |_| true, |setup| setup).await;
+    let code = "a = web.echo(text='page')\nresult = mail.note(text='asked')";
+    let stopped = flow.run(code).await.ok();
+    let run = &stopped["airlock"]["run"];
+    let id = run["id"].as_str().expect("it waits").to_owned();
+    assert_eq!(run["pending"][0]["sources"], json!(["web"]), "{stopped:#}");
+    let shown = flow.gateway.get(&format!("/v1/runs/{id}")).await.ok();
+    assert_eq!(shown["pending"][0]["sources"], json!(["web"]), "{shown:#}");
+    assert_eq!(flow.noted(), "");
+    // The answer of `web` is in the journal of the run, with its source.
+    let notes = flow.notes.clone();
+    let flow = Flow { gateway: flow.gateway.kill().await.serve_connected().await, notes };
+    let body = json!({"calls": ["2"]});
+    let run = flow.gateway.post(&format!("/v1/runs/{id}/approve"), &body).await.ok();
+    assert_eq!((&run["state"], flow.noted().as_str()), (&json!("completed"), "asked\n"), "{run:#}");
+    let row = flow.row("success").await;
+    assert_eq!(row["sources"], json!(["web"]), "{row}");
+}
+
+#[tokio::test]
+async fn a_resumed_run_knows_what_its_caller_and_its_script_had_read() {
+    // `echo` of `mail` needs an approval, and `note` is a sink.
+    let code = "a = mail.echo(text='wait')\nresult = mail.note(text='after')";
+    let model = Service::saying([
+        service::asking_for(&[echo()]),
+        service::asking_for(&[("executeToolCode", json!({"code": code}))]),
+    ])
+    .await;
+    let flow =
+        Flow::with("deny", |name| name == "mail", |setup| setup.openai("fake", model.base_url()))
+            .await;
+    let answer = flow.gateway.chat("fake/model", "go").await.ok();
+    let id = answer["airlock"]["run"]["id"].as_str().expect("it waits").to_owned();
+    let notes = flow.notes.clone();
+    let flow = Flow { gateway: flow.gateway.kill().await.serve_connected().await, notes };
+    let body = json!({"calls": ["1"]});
+    let run = flow.gateway.post(&format!("/v1/runs/{id}/approve"), &body).await.ok();
+    assert!(run.to_string().contains(DENIED), "{run:#}");
+    assert_eq!(flow.noted(), "");
+}
+
+#[tokio::test]
+async fn a_client_calls_no_sink_in_the_session_in_which_it_has_read() {
+    let flow = Flow::start("deny", |setup| setup).await;
+    let endpoint = Endpoint::of(&flow.gateway);
+    let session = endpoint.session().await;
+    let _ = session.request("tools/call", call(&note("before"))).result().await;
+    let _ = session.request("tools/call", call(&echo())).result().await;
+    let denied = session.request("tools/call", call(&note("after"))).result().await;
+    assert_eq!(denied["_meta"]["airlock/error"]["code"], "airlock.untrusted_context", "{denied}");
+    assert_eq!(flow.noted(), "before\n");
+    let other = endpoint.session().await;
+    let _ = other.request("tools/call", call(&note("other"))).result().await;
+    assert_eq!(flow.noted(), "before\nother\n");
+}
+
+#[tokio::test]
+async fn a_request_that_names_one_call_begins_with_nothing_read() {
+    let flow = Flow::start("deny", |setup| setup).await;
+    for (name, arguments) in [echo(), note("next")] {
+        assert_eq!(flow.gateway.execute(name, &arguments).await.status, 200, "{name}");
+    }
+    assert_eq!(flow.noted(), "next\n");
+}
+
+#[tokio::test]
+async fn the_list_of_approvals_shows_the_sources_and_an_approval_is_about_them() {
+    let flow = Flow::start("ask", |setup| setup.set("/mcp_server/approval_wait", "0s")).await;
+    let session = Endpoint::of(&flow.gateway).session().await;
+    let asked = call(&note("asked"));
+    let _ = session.request("tools/call", call(&echo())).result().await;
+    let waits = session.request("tools/call", asked.clone()).result().await;
+    let id = waits["_meta"]["airlock/approval"]["id"].as_str().expect("it waits").to_owned();
+    let listed = flow.gateway.get("/v1/approvals").await.ok();
+    assert_eq!(listed["data"][0]["sources"], json!(["web"]), "{listed:#}");
+    let approve = flow.gateway.request(Method::POST, &format!("/v1/approvals/{id}/approve"));
+    assert_eq!(Reply::of(approve).await.status, 200);
+    let made = session.request("tools/call", asked).result().await;
+    assert_eq!(made["content"][0]["text"], "noted asked", "{made}");
+}
