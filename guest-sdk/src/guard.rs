@@ -257,7 +257,7 @@ impl Verdict {
     }
 }
 
-/// Exports a type that implements [`Guard`](crate::guard::Guard) as the guard of this crate. It is called once, with
+/// Exports a type that implements [`Guard`] as the guard of this crate. It is called once, with
 /// the name of a type.
 #[macro_export]
 macro_rules! guard {

@@ -152,10 +152,11 @@ class Signals(unittest.TestCase):
 
     def test_an_interrupt_stops_a_script_whose_functions_run_on_other_threads(self) -> None:
         self.interrupt("""
-            import airlock, threading
+            import airlock, os, threading
             stop = threading.Event()
             def block():
-                print("begun", flush=True)
+                # In one piece: both functions write.
+                os.write(1, b"begun\\n")
                 stop.wait()
             try:
                 airlock.run_script("import asyncio\\nawait asyncio.gather(block(), block())", tools=[block])
