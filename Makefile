@@ -2,7 +2,7 @@
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 # First-party plugins.
-PLUGINS := text files fetch notes policy secrets unruly
+PLUGINS := text files fetch notes marks policy secrets unruly
 # Workspaces beside the gateway's, by their manifests. Their artifacts go below the gateway's, so that one directory holds all.
 WORKSPACES := plugins/starlark/Cargo.toml plugins/python/Cargo.toml plugins/examples/rust/Cargo.toml plugins/examples/guard/Cargo.toml
 OTHERS := $(TARGET_DIR)/others
@@ -76,7 +76,8 @@ hostile: wasm ## runs every hostile guest beside a good neighbour; HOSTILE=--jso
 
 lab: wasm ## runs attacks on a model that obeys every order, under each configuration; what is not stopped comes first; LAB=--json for one document, LAB="--case NAME" for one case
 	@echo "lab: building" >&2
-	@cargo bench --quiet --profile dev --workspace --bench lab -- $(LAB)
+	@export AIRLOCK_CACHE_DIR="$${AIRLOCK_CACHE_DIR:-$(abspath $(TARGET_DIR))/code-cache}"; \
+	cargo bench --quiet --profile dev --workspace --bench lab -- $(LAB)
 
 chaos: wasm ## runs 60 MCP servers that misbehave at random beside five good ones, for CHAOS_SECONDS (600); CHAOS=--json; CHAOS=--kills kills gateways and their store instead
 	@echo "chaos: building" >&2
@@ -104,13 +105,15 @@ lint: lint-gateway lint-library docs-links ## checks format and lints; a warning
 	done
 
 plugins: wasm ## builds each first-party component to target/plugins/<name>.wasm
+ifeq ($(PROGRAM),)
 	@echo "plugins: building airlock, and with it $(PLUGINS)"
 	@$(BUILD)
+endif
 	@mkdir -p $(TARGET_DIR)/plugins
 	@# One target directory for all of them, and the toolchain that `make wasm` may have made.
 	@set -e; toolchain=$$(plugins/wasm-toolchain.sh --check); for plugin in $(PLUGINS); do \
 		env CARGO_TARGET_DIR="$(abspath $(TARGET_DIR))/guests" $${toolchain:+RUSTUP_TOOLCHAIN=$${toolchain#+}} \
-			$(TARGET_DIR)/debug/airlock plugin build plugins/$$plugin --output $(TARGET_DIR)/plugins/$$plugin.wasm; \
+			$(or $(PROGRAM),$(TARGET_DIR)/debug/airlock) plugin build plugins/$$plugin --output $(TARGET_DIR)/plugins/$$plugin.wasm; \
 	done
 
 packages: wasm ## packs the SDKs for JavaScript and Python, and airlock-gateway of a release for both, to target/packages

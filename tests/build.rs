@@ -11,7 +11,7 @@ use airlock_guest_build::Guests;
 /// First-party plugins, in `plugins`.
 const PLUGINS: [&str; 5] = ["text", "files", "fetch", "notes", "unruly"];
 /// Guards that are shipped, in `plugins`.
-const GUARDS: [&str; 2] = ["policy", "secrets"];
+const GUARDS: [&str; 3] = ["marks", "policy", "secrets"];
 /// Executors of scripts, in `plugins`.
 const EXECUTORS: [&str; 2] = ["starlark", "python"];
 /// Guests that misbehave or do not implement the contract, in `tests/guests`.

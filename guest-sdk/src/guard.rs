@@ -1,4 +1,4 @@
-//! Guards: components that decide about the calls of all tools of a gateway, and about their results. With the
+//! Guards: components that decide about the tools of a gateway, about their calls and about the results. With the
 //! feature `guard`.
 //!
 //! A guard is a type that implements [`Guard`], and [`guard!`](crate::guard!) exports it. It can only compute: the
@@ -8,7 +8,7 @@
 //! ```
 //! use airlock_guest::{
 //!     Error,
-//!     guard::{Call, Guard, Verdict},
+//!     guard::{Call, Guard, Hook, Verdict},
 //!     serde_json::Value,
 //! };
 //!
@@ -16,6 +16,8 @@
 //! struct OwnDomain;
 //!
 //! impl Guard for OwnDomain {
+//!     const HOOKS: &'static [Hook] = &[Hook::Before];
+//!
 //!     fn before(call: &Call) -> Result<Verdict, Error> {
 //!         let arguments: Value = call.arguments()?;
 //!         let to = arguments["to"].as_str().and_then(|to| to.split_once('@'));
@@ -40,25 +42,50 @@
 //! ```
 
 pub(crate) mod bindings;
+mod listed_tool;
+mod model_exchange;
 mod wire;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
+pub use self::{
+    listed_tool::ListedTool,
+    model_exchange::{ModelExchange, ModelText},
+};
 use crate::{Error, arguments::without_position};
 
-/// Decides about calls and their results. Each hook runs in an instance of its own, so nothing is kept between two.
+/// A hook of a guard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Hook {
+    /// [`Guard::before`].
+    Before,
+    /// [`Guard::after`].
+    After,
+    /// [`Guard::definition`].
+    Definition,
+    /// [`Guard::before_model`].
+    BeforeModel,
+    /// [`Guard::after_model`].
+    AfterModel,
+}
+
+/// Decides about tools, calls and their results. Each hook runs in an instance of its own, so nothing is kept between two.
 ///
-/// An error, like a panic, refuses the call, or withholds its outcome, with `guard_failed`. The text of the
+/// An error, like a panic, refuses the call, or withholds its outcome or the tool, with `guard_failed`. The text of the
 /// error is lost. Return [`Verdict::deny`] for a reason that the caller is to read.
 pub trait Guard {
+    /// The hooks that the guard has. The gateway runs no other, whatever the type implements.
+    const HOOKS: &'static [Hook];
+
     /// Checks the settings of the guard, the JSON text of an object, when the gateway loads it. A guard that returns an
     /// error is not loaded, and the operator reads its text. By default, any setting is an error.
     ///
     /// ```
     /// use airlock_guest::{
     ///     Error,
-    ///     guard::{Call, Guard, Verdict, parse_settings},
+    ///     guard::{Call, Guard, Hook, Verdict, parse_settings},
     ///     serde::Deserialize,
     ///     serde_json::json,
     /// };
@@ -73,6 +100,8 @@ pub trait Guard {
     /// struct Short;
     ///
     /// impl Guard for Short {
+    ///     const HOOKS: &'static [Hook] = &[Hook::Before];
+    ///
     ///     fn check_settings(settings: &str) -> Result<(), Error> {
     ///         parse_settings::<Settings>(settings).map(drop)
     ///     }
@@ -103,6 +132,28 @@ pub trait Guard {
     /// Decides about the outcome of a call that was made. [`Verdict::Ask`] is not valid here. Allows it by default.
     fn after(call: &Call, outcome: &Outcome) -> Result<Verdict, Error> {
         let _ = (call, outcome);
+        Ok(Verdict::Allow)
+    }
+
+    /// Decides about a definition that a source lists, before the tool is offered. A tool that is denied is not offered
+    /// and cannot be called. A rewrite is the definition with other descriptions and titles; one that differs in
+    /// anything else is not valid, and neither is [`Verdict::Ask`]. Allows it by default.
+    fn definition(listed: &ListedTool) -> Result<Verdict, Error> {
+        let _ = listed;
+        Ok(Verdict::Allow)
+    }
+
+    /// Decides about a request before it is sent to the model, in each round of calls again. A rewrite has the same roles
+    /// in the same order; [`Verdict::Ask`] is not valid. Allows it by default.
+    fn before_model(exchange: &ModelExchange) -> Result<Verdict, Error> {
+        let _ = exchange;
+        Ok(Verdict::Allow)
+    }
+
+    /// Decides about the response of a model before its caller or its tools get anything of it. A rewrite is as for
+    /// [`Self::before_model`]. Allows it by default.
+    fn after_model(exchange: &ModelExchange) -> Result<Verdict, Error> {
+        let _ = exchange;
         Ok(Verdict::Allow)
     }
 }
@@ -226,10 +277,10 @@ impl Outcome {
 pub enum Verdict {
     /// Nothing changes.
     Allow,
-    /// The call is made with these arguments, or its outcome is this one: JSON text of the same form. A rewrite must be
-    /// idempotent, because a call that waits for an approval is decided about again.
+    /// The call is made with these arguments, or its outcome, the definition or the texts are these: JSON text of the
+    /// same form. A rewrite must be idempotent, because a call that waits for an approval is decided about again.
     Rewrite(String),
-    /// The call is not made, or its outcome is withheld.
+    /// The call or the request is not made, its outcome or response is withheld, or the tool is not offered.
     Deny {
         /// Short stable identifier, of at most 64 bytes.
         code: String,
@@ -241,12 +292,12 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Rewrites the arguments or the outcome. Fails if the value cannot be serialized.
+    /// Rewrites the arguments, the outcome or the definition. Fails if the value cannot be serialized.
     pub fn rewrite(value: &impl Serialize) -> Result<Self, Error> {
         Ok(Self::Rewrite(serde_json::to_string(value)?))
     }
 
-    /// Denies the call, or withholds its outcome.
+    /// Denies the call, withholds its outcome, or denies the definition.
     pub fn deny(code: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Deny { code: code.into(), reason: reason.into() }
     }
@@ -281,7 +332,9 @@ mod tests {
 
     struct Nothing;
 
-    impl Guard for Nothing {}
+    impl Guard for Nothing {
+        const HOOKS: &'static [Hook] = &[];
+    }
 
     guard!(Nothing);
 
@@ -292,6 +345,11 @@ mod tests {
         assert_eq!(Nothing::before(&call), Ok(Verdict::Allow));
         let outcome = Outcome::Failure("{}".to_owned());
         assert_eq!(Nothing::after(&call, &outcome), Ok(Verdict::Allow));
+        let listed = ListedTool::new("mail", &json!({"name": "send"}));
+        assert_eq!(Nothing::definition(&listed), Ok(Verdict::Allow));
+        let exchange = ModelExchange::new(&[("user", "hello")]);
+        assert_eq!(Nothing::before_model(&exchange), Ok(Verdict::Allow));
+        assert_eq!(Nothing::after_model(&exchange), Ok(Verdict::Allow));
     }
 
     #[test]

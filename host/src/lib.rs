@@ -26,7 +26,8 @@
 //! | `limits` | limits that hold for many requests on all gateways of a store: requests, calls, tokens, money |
 //! | `conversation` | one typed conversation with a model, in the APIs of callers and providers |
 //! | [`catalog`] | the registry: every tool under one name, and the view of a request |
-//! | `core` | [`door`]: the policy decision; [`tool`]: tools as plain data; tenants, secrets, limits, the protocol of a run |
+//! | `core` | [`door`]: the policy decision; [`tool`]: tools as plain data; secrets, the protocol of a run |
+//! | `bounds` | the limits of one call with their units; tenants and their shares of bounded resources |
 //! | `upstream` | MCP servers as sources of tools: supervision, pins, relay, status |
 //! | `mcp-client` | the protocol towards one MCP server: link, handshake, transports |
 //! | `mcp-oauth` | the credentials at one MCP server over HTTP: logins, exchanged tokens, headers; its settings |
@@ -37,6 +38,7 @@
 //! | `guards` | components of the operator that decide about the arguments and results of calls |
 //! | `audit` | the log that a third party can check: lines, tree, signed checkpoints, proofs, exports |
 //! | `lock` | `airlock.lock`: the accepted plugins and definitions |
+//! | `circuit` | breakers of plugins whose calls keep failing |
 //! | `compile` | components to native code, in a child process; its cache |
 //! | [`sandbox`] | wasmtime: a fresh instance for every call |
 //! | `egress` | the only path of plugins to the network; the client of providers; [`tls`] for every connection |

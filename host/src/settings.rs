@@ -64,7 +64,10 @@ pub mod results {
 
 /// Types of `Config::runs` and `Config::binding_level`.
 pub mod runs {
-    pub use airlock_scripts::{BindingLevel, runs::RunSettings};
+    pub use airlock_scripts::{
+        BindingLevel,
+        runs::{RunSettings, ScriptApproval},
+    };
     pub use airlock_store::runs::RunBounds;
 }
 

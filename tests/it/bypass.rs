@@ -16,7 +16,10 @@ use reqwest::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use self::stage::{ANN, Face, Stage, call_by_command, configured, run_by_command};
+use self::stage::{
+    ANN, Face, SequenceCall, Stage, call_by_command, configured, permitted_in, refused_in,
+    run_by_command,
+};
 use super::live_settings::edit;
 
 /// The meta-tool that runs scripts.
@@ -29,6 +32,7 @@ const META: &str = "$META";
 #[serde(deny_unknown_fields)]
 struct Ways {
     calls: Vec<CallWay>,
+    sequences: Vec<SequenceWay>,
     scripts: Vec<ScriptWay>,
     messages: Vec<MessageWay>,
     requests: Vec<RequestWay>,
@@ -44,6 +48,16 @@ struct CallWay {
     arguments: Value,
     /// APIs at which policy permits it, or which cannot send it.
     #[serde(default)]
+    not_at: Vec<Face>,
+}
+
+/// Calls that are made one after the other.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SequenceWay {
+    way: String,
+    calls: Vec<SequenceCall>,
+    /// APIs at which policy permits the last call.
     not_at: Vec<Face>,
 }
 
@@ -77,7 +91,7 @@ struct RequestWay {
 
 /// Returns the arguments of the tool.
 fn text() -> Value {
-    json!({"text": "x"})
+    json!({"text": stage::TEXT})
 }
 
 impl Ways {
@@ -90,10 +104,12 @@ impl Ways {
     /// Returns the names of all ways.
     fn names(&self) -> Vec<&str> {
         let calls = self.calls.iter().map(|way| &way.way);
+        let sequences = self.sequences.iter().map(|way| &way.way);
         let scripts = self.scripts.iter().map(|way| &way.way);
         let messages = self.messages.iter().map(|way| &way.way);
         let requests = self.requests.iter().map(|way| &way.way);
-        calls.chain(scripts).chain(messages).chain(requests).map(String::as_str).collect()
+        let all = calls.chain(sequences).chain(scripts).chain(messages).chain(requests);
+        all.map(String::as_str).collect()
     }
 }
 
@@ -125,19 +141,21 @@ async fn every_api_makes_the_calls_that_policy_permits() {
         let mut stage = Stage::start(language).await;
         let mut made = 0;
         for face in Face::OF_A_GATEWAY {
-            for (name, arguments) in
-                [("ok-note", text()), (EXECUTE, json!({"code": "scripted.note(text='x')"}))]
+            let script = json!({"code": "scripted.note(text='x')\nvetted.note(text='x')"});
+            for (name, arguments, calls) in
+                [("checked-note", text(), 1), ("ok-note", text(), 1), (EXECUTE, script, 2)]
             {
                 let reply = stage.attempt(face, name, &arguments).await;
-                made += 1;
+                made += calls;
                 assert_eq!(stage.permitted(), made, "{language}, {face:?}, {name}: {reply}");
             }
         }
         stage.end().await;
         let setup = configured(Setup::new(), language);
         call_by_command(&setup, "ok-note", &text()).await;
+        call_by_command(&setup, "checked-note", &text()).await;
         run_by_command(&setup, script, "scripted.note(text='x')").await;
-        assert_eq!(stage::lines(setup.directory(), stage::PERMITTED), 2, "{language}");
+        assert_eq!(permitted_in(setup.directory()), 3, "{language}");
     }
 }
 
@@ -159,9 +177,32 @@ async fn no_command_makes_a_refused_call_however_it_is_named() {
     for CallWay { way, name, arguments, not_at } in &Ways::read().calls {
         if !not_at.contains(&Face::Cli) {
             let run = call_by_command(&setup, name, arguments).await;
-            assert_eq!(stage::lines(setup.directory(), stage::REFUSED), 0, "{way}: {run}");
+            assert_eq!(refused_in(setup.directory()), 0, "{way}: {run}");
         }
     }
+    for SequenceWay { way, calls, not_at } in &Ways::read().sequences {
+        for SequenceCall { name, arguments } in
+            calls.iter().filter(|_| !not_at.contains(&Face::Cli))
+        {
+            let run = call_by_command(&setup, name, arguments).await;
+            assert_eq!(refused_in(setup.directory()), 0, "{way}: {run}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_api_makes_a_refused_call_after_others() {
+    let mut stage = Stage::start("starlark").await;
+    for SequenceWay { way, calls, not_at } in &Ways::read().sequences {
+        for face in Face::OF_A_GATEWAY.into_iter().filter(|face| !not_at.contains(face)) {
+            let before = stage.permitted();
+            let replies = stage.attempt_all(face, calls).await;
+            assert_eq!(stage.refused(), 0, "{face:?}, {way}: {replies}");
+            let notes = calls.iter().filter(|call| call.is_permitted_note()).count();
+            assert_eq!(stage.permitted() - before, notes, "{face:?}, {way}: {replies}");
+        }
+    }
+    stage.end().await;
 }
 
 #[tokio::test]
@@ -186,8 +227,7 @@ async fn no_script_of_a_command_makes_a_refused_call() {
         for way in &Ways::read().scripts {
             let Some(script) = way.in_language(language) else { continue };
             let run = run_by_command(&setup, file, script).await;
-            let refused = stage::lines(setup.directory(), stage::REFUSED);
-            assert_eq!(refused, 0, "{language}, {}: {run}", way.way);
+            assert_eq!(refused_in(setup.directory()), 0, "{language}, {}: {run}", way.way);
         }
     }
 }
@@ -203,7 +243,7 @@ async fn no_message_of_mcp_makes_a_refused_call_in_either_era() {
         for message in messages {
             let modern = message.replace(META, &meta.to_string());
             let legacy = message.replace(META, "{}");
-            for name in ["off-note", "asks-note", "ok-echo"] {
+            for name in ["off-note", "asks-note", "ok-echo", "checked-note"] {
                 let request = Endpoint::of(&stage.gateway).post(modern.clone());
                 let request = request.set("mcp-protocol-version", MODERN);
                 let request = request.set("mcp-method", "tools/call").set("mcp-name", name);
@@ -248,16 +288,16 @@ async fn as_ann(stage: &Stage, path: &str, body: &Value) -> Reply {
 #[tokio::test]
 async fn an_approval_of_a_run_makes_no_call_that_its_key_has_lost_the_right_to() {
     let stage = Stage::start("starlark").await;
-    let arguments = json!({"code": "guarded.note(text='x')"}).to_string();
+    let arguments = json!({"code": "waits.note(text='x')"}).to_string();
     let call = json!({"id": "call_1", "function": {"name": EXECUTE, "arguments": arguments}});
     let stopped = as_ann(&stage, "/v1/mcp/tool/execute", &call).await.ok();
     let run = stopped["airlock"]["run"].clone();
-    assert_eq!(run["pending"][0]["tool"], "guarded-note", "{stopped:#}");
+    assert_eq!(run["pending"][0]["tool"], "waits-note", "{stopped:#}");
     edit(&stage.gateway, |config| {
         config["governance"]["virtual_keys"][0]["mcp_configs"] =
             json!([{"mcp_client_name": "scripted", "tools_to_execute": ["*"]}]);
     });
-    let probe = json!({"code": "guarded.echo(text='x')"}).to_string();
+    let probe = json!({"code": "waits.echo(text='x')"}).to_string();
     let probe = json!({"id": "call_2", "function": {"name": EXECUTE, "arguments": probe}});
     wait::until("the right to be lost", async || {
         let reply = as_ann(&stage, "/v1/mcp/tool/execute", &probe).await;

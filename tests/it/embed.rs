@@ -25,9 +25,11 @@ use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use tokio::{net::TcpListener, process::Command, time::timeout};
 
-/// Runs an example to its end. Returns the lines that it prints.
+/// Runs an example to its end, in a directory of its own, where its store is. Returns the lines that it prints.
 async fn example(name: &str) -> Vec<String> {
+    let directory = tempfile::tempdir().expect("a directory");
     let run = Command::new(example_binary(name))
+        .current_dir(directory.path())
         .env("NO_PROXY", "*")
         .stdin(Stdio::null())
         .kill_on_drop(true)
@@ -197,8 +199,29 @@ async fn a_clone_stops_the_gateway_which_serves_once() {
 
 #[tokio::test]
 async fn settings_that_the_server_refuses_are_an_error_of_the_configuration() {
-    let mut config = Config::parse("{}", "embedded", &|_| None).expect("a configuration");
+    let setup = Setup::new();
+    let mut config = Config::load(&setup.write()).expect("a configuration");
     config.server.max_connections = 0;
     let error = Gateway::builder(config).open().map(drop).expect_err("it does not start");
     assert!(matches!(error, GatewayError::Configuration { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_listener_of_the_program_that_other_machines_reach_needs_virtual_keys() {
+    let setup = Setup::new();
+    let config = Config::load(&setup.write()).expect("a configuration");
+    let listener = TcpListener::bind("0.0.0.0:0").await.expect("a port");
+    let opened = Gateway::builder(config).listener(listener).open();
+    let error = opened.map(drop).expect_err("everyone could call every tool");
+    assert!(matches!(error, GatewayError::Configuration { .. }), "{error}");
+    let cause = std::error::Error::source(&error).expect("a cause").to_string();
+    assert!(cause.contains("require_virtual_key"), "{cause}");
+}
+
+#[tokio::test]
+async fn a_program_may_wait_for_its_sources_without_a_limit() {
+    let embedded = Embedded::with(Setup::new(), |_| {}, |builder| builder).await;
+    let settled = embedded.gateway().settled(std::time::Duration::MAX, |_| true);
+    timeout(wait::SOON, settled).await.expect("there are no sources");
+    embedded.stop().await;
 }

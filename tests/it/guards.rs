@@ -1,6 +1,10 @@
-//! Guards: what they decide about a call holds wherever the call comes from, and a guard that fails refuses it.
+//! Guards: what they decide about a call holds wherever the call comes from, and a guard that fails refuses it. What they
+//! decide about a definition holds for each request.
 
 mod approvals;
+mod definitions;
+mod marks;
+mod models;
 mod origins;
 mod plugins;
 mod policy;

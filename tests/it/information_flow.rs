@@ -2,12 +2,17 @@
 
 use std::{fs, path::PathBuf};
 
-use airlock_tests::{Gateway, Reply, Service, Setup, mcp::Endpoint, misbehaving, service, wait};
+use airlock::door::ScriptLanguage;
+use airlock_tests::{
+    Airlock, Embedded, Gateway, Reply, Service, Setup, mcp::Endpoint, misbehaving, service, wait,
+};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 /// Text in the refusal of a sink.
 const DENIED: &str = "is not called after untrusted content was read";
+/// Setting of approvals of a script's calls.
+const APPROVAL: &str = "/mcp/tool_manager_config/code_mode_approval";
 
 /// A gateway with the servers `web`, whose results are no trusted ones, and `mail`, whose tool `note` is a sink and
 /// appends to a file.
@@ -28,18 +33,38 @@ impl Flow {
         is_scripted: fn(&str) -> bool,
         change: impl FnOnce(Setup) -> Setup,
     ) -> Self {
-        let setup = Setup::new();
+        let setup = Self::setup(decision, is_scripted);
         let notes = setup.directory().join("notes");
-        let mode = format!("notes={}", notes.display());
+        Self { gateway: change(setup).serve_connected().await, notes }
+    }
+
+    fn setup(decision: &str, is_scripted: fn(&str) -> bool) -> Setup {
+        let setup = Setup::new();
+        let mode = format!("notes={}", setup.directory().join("notes").display());
         let sink = json!({"tools": ["mail-note"], "from": ["web"], "decision": decision});
         let web = misbehaving("web", [mode.as_str()]).execute(&["echo"]).auto(&["echo"]);
         let mail = misbehaving("mail", [mode.as_str()]).execute(&["echo", "note"]).auto(&["note"]);
-        let setup = setup
+        setup
             .client(if is_scripted("web") { web.code_mode() } else { web })
             .client(if is_scripted("mail") { mail.code_mode() } else { mail })
             .set("/mcp/information_flow/sinks", json!([sink]))
-            .set("/records/call_log/enabled", true);
-        Self { gateway: change(setup).serve_connected().await, notes }
+            .set("/records/call_log/enabled", true)
+    }
+
+    /// Starts a gateway whose rule is about the argument `text` of `mail-note`, for scripts alone.
+    async fn about_arguments(decision: &str, language: &str) -> Self {
+        let rules = about_text(decision);
+        let language = language.to_owned();
+        Self::with(
+            decision,
+            |_| true,
+            |setup| {
+                setup
+                    .set("/mcp/information_flow/sinks", rules)
+                    .set("/mcp/tool_manager_config/code_mode_language", language)
+            },
+        )
+        .await
     }
 
     /// Returns what was noted.
@@ -61,6 +86,12 @@ impl Flow {
         })
         .await
     }
+}
+
+/// Returns the rules about the argument `text` of `mail-note`.
+fn about_text(decision: &str) -> Value {
+    let text = json!(["text"]);
+    json!([{"tools": ["mail-note"], "from": ["web"], "arguments": text, "decision": decision}])
 }
 
 fn echo() -> (&'static str, Value) {
@@ -153,6 +184,115 @@ async fn a_script_calls_no_sink_after_it_has_read_in_either_language() {
 }
 
 #[tokio::test]
+async fn an_argument_of_a_script_is_refused_if_it_may_come_from_what_was_read() {
+    for language in ["starlark", "python"] {
+        let flow = Flow::about_arguments("deny", language).await;
+        let read = "page = web.echo(text='page')";
+        for (note, is_denied) in [
+            ("mail.note(text='fixed')", false),
+            ("mail.note(text='to ' + page)", true),
+            ("texts = ['a']\nalias = texts\nalias.append(page)\nmail.note(text=texts[0])", true),
+            ("if page == 'page':\n    mail.note(text='decided')", true),
+            ("def f(x):\n    return x\nmail.note(text=f(page))", true),
+            ("other = [page, 'own']\nmail.note(text='beside it')", false),
+        ] {
+            let before = flow.noted();
+            let made = flow.run(&format!("{read}\n{note}")).await;
+            let case = format!("{language}: {note}: {}", made.text);
+            assert_eq!(made.text.contains("may come from untrusted content"), is_denied, "{case}");
+            assert_eq!(flow.noted() == before, is_denied, "{case}");
+        }
+        let row = flow.row("refused").await;
+        assert_eq!(row["sources"], json!(["web"]), "{row}");
+    }
+}
+
+#[tokio::test]
+async fn a_script_that_is_asked_about_an_argument_shows_its_sources_after_a_restart_too() {
+    for language in ["starlark", "python"] {
+        let flow = Flow::about_arguments("ask", language).await;
+        let code = "page = web.echo(text='page')\nresult = mail.note(text=page)";
+        let stopped = flow.run(code).await.ok();
+        let run = &stopped["airlock"]["run"];
+        let id = run["id"].as_str().expect("it waits").to_owned();
+        assert_eq!(run["pending"][0]["argument_sources"], json!({"text": ["web"]}), "{run:#}");
+        assert_eq!(flow.noted(), "", "{language}");
+        let notes = flow.notes.clone();
+        let flow = Flow { gateway: flow.gateway.kill().await.serve_connected().await, notes };
+        let shown = flow.gateway.get(&format!("/v1/runs/{id}")).await.ok();
+        let pending = &shown["pending"][0];
+        assert_eq!(pending["sources"], json!(["web"]), "{shown:#}");
+        assert_eq!(pending["argument_sources"], json!({"text": ["web"]}), "{shown:#}");
+        let body = json!({"calls": ["2"]});
+        let run = flow.gateway.post(&format!("/v1/runs/{id}/approve"), &body).await.ok();
+        assert_eq!(run["state"], "completed", "{run:#}");
+        assert_eq!(flow.noted(), "page\n", "{language}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_its_user_and_the_terminal_see_the_sources_of_each_argument() {
+    let flow = Flow::about_arguments("ask", "starlark").await;
+    let code = "page = web.echo(text='page')\nresult = mail.note(text=page)";
+    let params = json!({"name": "executeToolCode", "arguments": {"code": code}});
+    let line = "(the argument \"text\" may come from web)\n";
+    let asking = Endpoint::of(&flow.gateway).with_elicitation();
+    let question = asking.modern("tools/call", params.clone()).result().await;
+    let message = question["inputRequests"]["approval"]["params"]["message"].as_str();
+    let expected = format!("\n  {line}  text: \"page\"");
+    assert!(message.is_some_and(|message| message.contains(&expected)), "{question}");
+    let stopped = Endpoint::of(&flow.gateway).modern("tools/call", params).result().await;
+    let text = stopped["content"][1]["text"].as_str();
+    assert!(text.is_some_and(|text| text.contains(&format!("\n  {line}"))), "{stopped}");
+    let run = &stopped["_meta"]["airlock/run"];
+    assert_eq!(run["pending"][0]["argument_sources"], json!({"text": ["web"]}), "{run}");
+    let show = Airlock::new().arg("runs").arg("show").arg(run["id"].as_str().expect("an id"));
+    let config = flow.gateway.directory().join("airlock.json");
+    let shown = show.arg("--config").arg(config).run().await.ok().stdout;
+    assert!(shown.contains(line), "{shown}");
+}
+
+#[tokio::test]
+async fn a_program_sees_the_sources_of_a_call_of_its_script_and_of_each_argument() {
+    let setup = Flow::setup("ask", |_| true);
+    let setup = setup.set("/mcp/information_flow/sinks", about_text("ask"));
+    let embedded = Embedded::start(setup).await;
+    let request = embedded.gateway().request().language(ScriptLanguage::Starlark);
+    let request = request.open().expect("it is permitted");
+    // Waits until the servers are connected.
+    let _ = request.tools().await.expect("a list");
+    let code = "page = web.echo(text='page')\nresult = mail.note(text=page)";
+    let stopped = request.run_script(code).await.expect("it waits");
+    let pending = stopped.pending().expect("it waits");
+    let call = &pending.calls[0];
+    assert_eq!((call.tool.as_str(), call.sources.to_string().as_str()), ("mail-note", "web"));
+    let of_arguments = call.argument_sources.as_ref().expect("they are known");
+    assert_eq!(json!(of_arguments), json!({"text": ["web"]}));
+    assert!(call.manifest.is_empty(), "it is one call: {call:?}");
+    let listed = request.pending().await.expect("a list");
+    assert_eq!(listed[0].calls, pending.calls);
+    embedded.stop().await;
+}
+
+#[tokio::test]
+async fn in_a_chat_an_argument_comes_from_all_that_was_read() {
+    let model = Service::saying([
+        service::asking_for(&[echo()]),
+        service::asking_for(&[note("fixed")]),
+        service::text("done"),
+    ])
+    .await;
+    let rule = json!({"tools": ["mail-note"], "arguments": ["text"], "decision": "deny"});
+    let flow = Flow::start("deny", |setup| {
+        let setup = setup.openai("fake", model.base_url());
+        setup.set("/mcp/information_flow/sinks", json!([rule]))
+    })
+    .await;
+    let _ = flow.gateway.chat("fake/model", "go").await.ok();
+    assert_eq!(flow.noted(), "");
+}
+
+#[tokio::test]
 async fn a_script_stops_at_a_sink_and_goes_on_with_the_approval_of_what_was_shown() {
     let flow = Flow::with("ask", |_| true, |setup| setup).await;
     let code = "a = web.echo(text='page')\nresult = mail.note(text='asked')";
@@ -171,6 +311,47 @@ async fn a_script_stops_at_a_sink_and_goes_on_with_the_approval_of_what_was_show
     assert_eq!((&run["state"], flow.noted().as_str()), (&json!("completed"), "asked\n"), "{run:#}");
     let row = flow.row("success").await;
     assert_eq!(row["sources"], json!(["web"]), "{row}");
+}
+
+#[tokio::test]
+async fn a_manifest_approves_a_sink_with_the_sources_that_it_shows_and_no_refused_one() {
+    let flow = Flow::with("ask", |_| true, |setup| setup.set(APPROVAL, "manifest")).await;
+    let code = "a = web.echo(text='page')\nresult = mail.note(text='asked')";
+    let stopped = flow.run(code).await.ok();
+    let run = &stopped["airlock"]["run"];
+    let line = "mail.note(text=\"asked\"): at most once, after reading untrusted content from web";
+    assert_eq!(run["pending"][0]["manifest"][0], line, "{stopped:#}");
+    let path = format!("/v1/runs/{}/approve", run["id"].as_str().expect("it waits"));
+    let run = flow.gateway.post(&path, &json!({"calls": ["1"]})).await.ok();
+    assert_eq!((&run["state"], flow.noted().as_str()), (&json!("completed"), "asked\n"), "{run:#}");
+    // A plan finds that the script fails there, so there is no manifest to approve.
+    let flow = Flow::with("deny", |_| true, |setup| setup.set(APPROVAL, "manifest")).await;
+    let denied = flow.run(code).await;
+    assert!(denied.text.contains(DENIED), "{}", denied.text);
+    assert_eq!(flow.noted(), "");
+}
+
+#[tokio::test]
+async fn a_manifest_has_an_approval_of_the_call_whose_argument_a_rule_asks_about() {
+    let rule = json!({"tools": ["mail-note"], "arguments": ["text"], "decision": "ask"});
+    let flow = Flow::with(
+        "ask",
+        |_| true,
+        |setup| setup.set("/mcp/information_flow/sinks", json!([rule])).set(APPROVAL, "manifest"),
+    )
+    .await;
+    let read = "page = web.echo(text='page')";
+    let made = flow.run(&format!("{read}\nresult = mail.note(text='fixed')")).await;
+    assert_eq!((made.status, flow.noted().as_str()), (200, "fixed\n"), "{}", made.text);
+    let stopped = flow.run(&format!("{read}\nresult = mail.note(text=page)")).await.ok();
+    let run = &stopped["airlock"]["run"];
+    let line = run["pending"][0]["manifest"][0].as_str().unwrap_or_default();
+    assert!(line.ends_with("after reading untrusted content from web"), "{stopped:#}");
+    assert_eq!(flow.noted(), "fixed\n");
+    let path = format!("/v1/runs/{}/approve", run["id"].as_str().expect("it waits"));
+    let run = flow.gateway.post(&path, &json!({"calls": ["1"]})).await.ok();
+    assert_eq!(run["state"], "completed", "{run:#}");
+    assert_eq!(flow.noted(), "fixed\npage\n");
 }
 
 #[tokio::test]

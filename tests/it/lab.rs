@@ -3,7 +3,8 @@
 use std::{collections::BTreeSet, fs};
 
 use airlock_tests::{
-    lab::{Case, Class, Goal},
+    Setup,
+    lab::{self, Case, Class, Goal},
     root,
 };
 
@@ -12,19 +13,19 @@ const LICENCES: [&str; 2] = ["Apache-2.0", "MIT"];
 /// Beginning of the source of a case of this project.
 const OWN: &str = "own";
 /// Columns of the table of the page: the configurations, the weakest first.
-const COLUMNS: [&str; 4] = ["open", "door", "pins", "provenance"];
+const COLUMNS: [&str; 5] = ["open", "door", "pins", "guards", "provenance"];
 
 fn page() -> String {
     fs::read_to_string(root().join("docs/attack-lab.md")).expect("UTF-8")
 }
 
 #[test]
-fn every_class_has_cases_and_there_are_at_least_forty() {
+fn every_class_has_cases_and_there_are_at_least_ninety() {
     let cases = Case::read_all();
-    assert!(cases.len() >= 40, "{} cases", cases.len());
+    assert!(cases.len() >= 90, "{} cases", cases.len());
     for class in Class::ALL {
         let count = cases.iter().filter(|case| case.class == class).count();
-        assert!(count >= 3, "{}: {count} cases", class.title());
+        assert!(count >= 6, "{}: {count} cases", class.title());
     }
 }
 
@@ -51,6 +52,47 @@ fn row(title: &str, cases: &[&Case]) -> String {
     });
     let cells = [title.to_owned(), cases.len().to_string()].into_iter().chain(stopped);
     format!("| {} |", cells.collect::<Vec<_>>().join(" | "))
+}
+
+#[test]
+fn every_case_is_stopped_by_a_column_of_the_table_or_by_none() {
+    for case in Case::read_all() {
+        let stopped_by = case.stopped_by.as_str();
+        assert!(
+            stopped_by == "none" || COLUMNS.contains(&stopped_by),
+            "{}: {stopped_by}",
+            case.name
+        );
+    }
+}
+
+#[test]
+fn the_page_lists_exactly_the_cases_that_nothing_stops() {
+    let page = page();
+    for case in Case::read_all() {
+        let row = format!("| `{}` | {} |", case.name, case.about.trim_end_matches('.'));
+        assert_eq!(page.contains(&row), case.stopped_by == "none", "{row}");
+    }
+}
+
+#[test]
+fn every_rule_of_the_guards_is_on_the_page() {
+    let page = page();
+    let guards = lab::guards();
+    let rules = guards.iter().filter_map(|guard| guard["settings"]["rules"].as_array());
+    let rules: Vec<_> = rules.flatten().collect();
+    assert!(!rules.is_empty());
+    for rule in rules {
+        let row = format!("| `{}` |", rule["name"].as_str().expect("a name"));
+        assert!(page.contains(&row), "no row {row:?} on the page");
+    }
+}
+
+#[tokio::test]
+async fn the_guards_accept_their_settings() {
+    let setup = Setup::new().set("/guards", lab::guards());
+    let checked = setup.airlock("check").arg("--json").run().await;
+    assert_eq!(checked.code, Some(0), "{checked}");
 }
 
 #[test]

@@ -75,3 +75,54 @@ async fn a_plan_ends_where_a_result_is_needed_that_nothing_describes() {
     assert!(unknown.stderr.contains("\"server.nothing\" has a described answer"), "{unknown}");
     assert!(!file.exists(), "a tool was called");
 }
+
+#[tokio::test]
+async fn a_plan_decides_a_rule_about_arguments_by_what_they_may_come_from() {
+    let sink = json!({
+        "tools": ["mail-note"],
+        "from": ["web"],
+        "arguments": ["text"],
+        "decision": "deny",
+    });
+    let setup = Setup::new()
+        .client(misbehaving("web", []).code_mode().auto(&["*"]))
+        .client(misbehaving("mail", []).code_mode().auto(&["*"]))
+        .set("/mcp/information_flow/sinks", json!([sink]));
+    for name in ["script.star", "script.py"] {
+        for (text, is_refused) in [("'fixed'", false), ("'to ' + a", true)] {
+            let source = format!("a = web.echo(text = 'page')\nmail.note(text = {text})");
+            let plan = plan(&setup, name, &source).await;
+            assert_eq!(plan["complete"], !is_refused, "{name}: {plan:#}");
+            let reason = plan["calls"][1]["refused"].as_str().unwrap_or_default();
+            let is_about_value = reason.contains("may come from untrusted content");
+            assert_eq!(is_about_value, is_refused, "{name}: {plan:#}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_plan_names_the_calls_that_a_rule_about_sinks_refuses_or_asks_about() {
+    let source = "mail.note(text = 'before')\na = web.echo(text = 'page')\nmail.note(text = a)";
+    for decision in ["deny", "ask"] {
+        let sink = json!({"tools": ["mail-note"], "from": ["web"], "decision": decision});
+        let setup = Setup::new()
+            .client(misbehaving("web", []).code_mode().auto(&["*"]))
+            .client(misbehaving("mail", []).code_mode().auto(&["*"]))
+            .set("/mcp/information_flow/sinks", json!([sink]));
+        let plan = plan(&setup, "script.star", source).await;
+        let is_refused = decision == "deny";
+        assert_eq!(plan["complete"], !is_refused, "{plan:#}");
+        let calls = plan["calls"].as_array().expect("calls");
+        let notes: Vec<_> = calls.iter().filter(|call| call["tool"] == "mail-note").collect();
+        assert_eq!((&notes[0]["refused"], &notes[0]["sources"]), (&Value::Null, &json!([])));
+        assert_eq!(notes[1]["flows"], json!({"text": ["web.echo"]}), "{plan:#}");
+        assert_eq!(notes[1]["needs_approval"], !is_refused, "{plan:#}");
+        if is_refused {
+            let reason = notes[1]["refused"].as_str().expect("a reason");
+            assert!(reason.contains("from web"), "{reason}");
+            assert_eq!(plan["unknown_from"]["line"], 3, "{plan:#}");
+        } else {
+            assert_eq!(notes[1]["sources"], json!(["web"]), "{plan:#}");
+        }
+    }
+}

@@ -1,5 +1,7 @@
 //! The call log of real gateways: on a store in a file and on one in PostgreSQL.
 
+mod approvals;
+
 use std::{collections::BTreeSet, fs, path::Path};
 
 use airlock_test_postgres::TestServer;

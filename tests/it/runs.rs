@@ -4,6 +4,7 @@ mod approvals;
 mod bypasses;
 mod crashes;
 mod decisions;
+mod manifests;
 mod openai;
 mod operators;
 mod wrong_calls;

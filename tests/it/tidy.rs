@@ -59,10 +59,16 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     // The compiler knows components and native code, not what runs them or for whom.
     (
         "compile",
-        &["catalog", "core", "egress", "json", "plugin", "process", "sandbox", "store", "wire"],
+        &[
+            "bounds", "catalog", "core", "egress", "json", "plugin", "process", "sandbox", "store",
+            "wire",
+        ],
     ),
     // Every crate that is traced sees telemetry, which knows none of them.
-    ("telemetry", &["agent", "config", "core", "egress", "model", "scripts", "server", "upstream"]),
+    (
+        "telemetry",
+        &["agent", "bounds", "config", "core", "egress", "model", "scripts", "server", "upstream"],
+    ),
     // What authors do needs no gateway.
     ("authoring", &["agent", "catalog", "gateway", "mcp-server", "scripts", "server", "upstream"]),
     // The file as it is written knows no settings but the values of its keys.

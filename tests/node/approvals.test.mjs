@@ -100,7 +100,9 @@ test('an empty selection decides about no call', async () => {
   run.approve([]);
   run.deny([]);
   assert.deepEqual(pending(run), [{ amount: 1 }]);
-  for (const answer of [undefined, null, true, '1', [undefined], [null]]) assert.throws(() => run.approve(answer), airlock.AirlockError);
+  for (const answer of [undefined, null, true, '1', [undefined], [null]]) {
+    assert.throws(() => run.approve(answer), { name: 'AirlockError', message: /must be a number/ });
+  }
   assert.throws(() => run.approve(1, 1), airlock.AirlockError);
   assert.deepEqual(pending(await run.resume()), [{ amount: 1 }]);
   assert.deepEqual(calls, []);
@@ -125,10 +127,14 @@ test('several calls are approved by their ids alone', async () => {
 test('a run is used up when it is resumed', async () => {
   const run = await startScript('pay(1)', { tools: shop().tools });
   run.approve();
+  assert.throws(() => run.value, { name: 'ApprovalNeeded', message: /`resume`/ });
   await run.resume();
+  assert.throws(() => run.value, { name: 'ApprovalNeeded', message: /`resume`/ });
   await assert.rejects(run.resume(), airlock.AirlockError);
   assert.throws(() => run.dump(), airlock.AirlockError);
   assert.throws(() => run.approve(1), airlock.AirlockError);
+  assert.throws(() => run.approve(), airlock.AirlockError);
+  assert.throws(() => run.deny(), airlock.AirlockError);
 });
 
 test('a script without a run fails with the run', async () => {

@@ -9,6 +9,7 @@ import { after, before, test } from 'node:test';
 import * as airlock from 'airlock-gateway';
 import { z } from 'zod';
 
+import { pendingFrom } from '../lib/pending.js';
 import { anyTool, deferred, runProgram } from './support.mjs';
 
 const { Gateway, ModelError, tool } = airlock;
@@ -37,6 +38,11 @@ const order = tool({
 function askOnce({ messages }) {
   const last = messages.at(-1);
   return last.role === 'tool' ? `It costs ${last.content}.` : { tool_calls: [CALL] };
+}
+
+/** Yields an item without end. */
+function* endless(item) {
+  for (;;) yield item;
 }
 
 let directory;
@@ -83,6 +89,18 @@ test('a configuration may be a file', async () => {
   await gateway.close();
 });
 
+test('a plugin that is not loaded is in the log that a program asks for', async () => {
+  const client = { name: 'lost', connection_type: 'wasm', wasm_config: { component: join(directory, 'lost.wasm') }, tools_to_execute: ['*'] };
+  const source = `
+    import { Gateway } from 'airlock-gateway';
+    const gateway = await Gateway.start(${JSON.stringify(config({ mcp: { client_configs: [client] } }))});
+    await gateway.close();`;
+  const logged = await runProgram(source, { env: { NODE_DEBUG: 'airlock' } });
+  assert.match(logged.errors, /^AIRLOCK \d+: warning: plugin not loaded .*lost/m);
+  const silent = await runProgram(source, { env: { NODE_DEBUG: '' } });
+  assert.deepEqual([silent.code, silent.errors], [0, '']);
+});
+
 test('a call that fails tells why', () => within({}, { tools: [price] }, async (gateway) => {
   assert.equal((await refused(gateway.call('internal-price', { item: 'milk' }), airlock.CallFailed)).code, 'RangeError');
   assert.equal((await refused(gateway.call('internal-price', { item: 7 }), airlock.CallFailed)).kind, 'invalid_input');
@@ -104,6 +122,29 @@ test('a call that needs an approval waits for it', () => within({}, { tools: [or
   assert.deepEqual(await gateway.pending(), []);
   assert.equal((await gateway.call('internal-order', { item: 'cake', count: 1 }, { approving: true })).text, 'ordered 1 cake');
 }));
+
+test('the calls of a script that are approved as one are shown as lines', async () => {
+  const mcp = { tool_manager_config: { code_mode_approval: 'manifest' } };
+  await within({ mcp }, { tools: [order], codeMode: true }, async (gateway) => {
+    const code = "result = internal.order(item='tea', count=2)";
+    const { pending } = await refused(gateway.runScript(code, { language: 'starlark' }), airlock.ApprovalPending);
+    const [call] = pending.calls;
+    assert.equal(call.tool, 'executeToolCode');
+    assert.match(call.manifest.join('\n'), /^internal\.order\(.*\): at most once$/);
+    assert.deepEqual((await gateway.pending()).map(({ calls }) => calls), [pending.calls]);
+    await gateway.approve(pending.id);
+    assert.match((await gateway.resume(pending.id)).text, /ordered 2 tea/);
+  });
+});
+
+test('what a call that waits has is named as in this language', () => {
+  const asked = [{ guard: 'mail', reason: 'to others' }];
+  const call = { tool: 'mail-send', arguments: {}, sources: ['crm', 'web'] };
+  const described = { ...call, argument_sources: { '': [], to: ['crm'] }, asked_by: asked };
+  const pending = { id: 'run_1.1', caller: 'anonymous', calls: [described, call] };
+  const expected = { ...call, argumentSources: { '': [], to: ['crm'] }, askedBy: asked };
+  assert.deepEqual(pendingFrom(pending), { ...pending, calls: [expected, call] });
+});
 
 test('a call that was denied is not made', () => within({}, { tools: [order] }, async (gateway) => {
   const { pending } = await refused(gateway.call('internal-order', { item: 'tea', count: 2 }), airlock.ApprovalPending);
@@ -225,6 +266,8 @@ test('mistakes are told by their class', async () => {
   const gateway = await Gateway.start(config());
   const wrong = [{ language: 'ruby' }, { approval: 'never' }, { seconds: 0 }, { key: 'a', operator: true }, { client: 'a' }, { tools: 'a' }];
   for (const options of wrong) await refused(gateway.tools(options), airlock.AirlockError);
+  await refused(gateway.chat(endless(QUESTION[0]), { model: 'own/a' }), airlock.AirlockError);
+  await refused(Gateway.start(config(), { tools: endless(price) }), airlock.BadTool);
   await refused(gateway.tools({ clients: ['a,b'] }), airlock.BadName);
   assert.equal((await refused(gateway.approve('call_of_nobody'), airlock.NotWaiting)).code, 'approval_not_found');
   await gateway.close();

@@ -85,6 +85,16 @@ test('values without a JSON form are refused', async () => {
   for (const value of values) await assert.rejects(echo(value), TypeError);
 });
 
+test('the error of a value without a JSON form has its place', async () => {
+  const places = [[NaN, 'value'], [[1, { a: [() => 1] }], 'value[1].a[0]'], [new Map([['m', new Set([Symbol('a')])]]), 'value.m[0]']];
+  for (const [value, place] of places) {
+    const inputs = { other: [1], value };
+    await assert.rejects(runScript('1', { inputs }), ({ message }) => message.endsWith(`(in ${place})`));
+  }
+  const inputs = { value: { ['k'.repeat(10_000)]: NaN } };
+  await assert.rejects(runScript('1', { inputs }), ({ message }) => message.length < 200);
+});
+
 test('infinity as the value of a script is its failure', async () => {
   await assert.rejects(runScript("float('inf')"), airlock.ScriptError);
 });
@@ -100,7 +110,7 @@ test('options that are wrong or mistyped are refused', async () => {
     { signal: {} }, [], null, 'a',
   ];
   for (const wrong of options) await assert.rejects(runScript('1', wrong), airlock.AirlockError);
-  for (const code of [undefined, 1, ['1']]) await assert.rejects(runScript(code), airlock.AirlockError);
+  for (const code of [undefined, 1, ['1'], '"\ud800"']) await assert.rejects(runScript(code), airlock.AirlockError);
 });
 
 test('each line is passed on and kept', async () => {
@@ -122,6 +132,14 @@ test('an error of the receiver of lines ends the script', async () => {
     throw error;
   };
   await assert.rejects(runScript("print('a')\nwhile True: pass", { onPrint: refuse }), (thrown) => thrown === error);
+});
+
+test('a promise of a printer that is rejected ends the run, and not the program', async () => {
+  const error = new Error('no');
+  const refuse = async () => {
+    throw error;
+  };
+  await assert.rejects(runScript("print('a')\nprint('b')\nwhile True: pass", { onPrint: refuse }), (thrown) => thrown === error);
 });
 
 test('a script that does not parse has its place', async () => {

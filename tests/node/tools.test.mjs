@@ -71,6 +71,7 @@ test('tools that scripts cannot use are refused', async () => {
   await assert.rejects(using(answer('a', { parameters: { type: 'object', default: 1n } }), '1'), airlock.BadTool);
   await assert.rejects(runScript('1', { tools: [answer('a'), answer('a')] }), airlock.BadTool);
   for (const tools of [[{ name: 'a', execute: () => 1 }], [() => 1], 5, {}]) await assert.rejects(runScript('1', { tools }), airlock.BadTool);
+  await assert.rejects(using(answer('a', { parameters: { toJSON() {} } }), '1'), airlock.BadTool);
 });
 
 test('arguments are passed by position and by name', async () => {

@@ -83,7 +83,12 @@ for await (const chunk of await gateway.chatStream([{ role: 'user', content: 'x'
 try {
   console.log((await gateway.call('internal-plain', { a: 1 }, { seconds: 1, signal: AbortSignal.timeout(1) })).data);
 } catch (error) {
-  if (error instanceof ApprovalPending) await gateway.approve(error.pending.id, { operator: true });
+  if (error instanceof ApprovalPending) {
+    for (const { sources, argumentSources, askedBy, manifest } of error.pending.calls) {
+      console.log(sources?.join(), argumentSources?.['to']?.join(), askedBy?.map(({ guard, reason }) => guard.trim() + reason), manifest?.join());
+    }
+    await gateway.approve(error.pending.id, { operator: true });
+  }
   if (error instanceof ChatFailed) console.log(error.status.toFixed(), error.code.trim());
 }
 // @ts-expect-error a chat names its model

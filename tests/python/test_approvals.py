@@ -141,9 +141,11 @@ class Decisions(unittest.TestCase):
         run = airlock.start_script("pay(1)", Shop().tools)
         run.approve()
         run.resume()
-        for use in run.resume, run.dump, run.approve:
-            with self.subTest(use=use), self.assertRaises(ValueError):
-                use(*([1] if use == run.approve else []))
+        with self.assertRaises(ValueError):
+            run.approve(1)
+        for use in run.resume, run.dump, run.approve, run.deny:
+            with self.subTest(use=use), self.assertRaisesRegex(ValueError, "resumed before"):
+                use()
 
     def test_run_script_raises_with_the_run(self) -> None:
         shop = Shop()

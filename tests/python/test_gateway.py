@@ -149,6 +149,38 @@ class Calls(InDirectory):
             done = gateway.call("internal-order", {"item": "cake", "count": 1}, approving=True)
             self.assertEqual(done.text, "ordered 1 cake")
 
+    def test_the_calls_of_a_script_that_are_approved_as_one_are_shown_as_lines(self) -> None:
+        config = self.config(mcp={"tool_manager_config": {"code_mode_approval": "manifest"}})
+        with airlock.Gateway(config, [order], code_mode=True) as gateway:
+            with self.assertRaises(airlock.ApprovalPending) as waiting:
+                gateway.run_script("result = internal.order(item='tea', count=2)", language="starlark")
+            pending = waiting.exception.pending
+            [call] = pending.calls
+            self.assertEqual((call.tool, call.sources, call.argument_sources), ("executeToolCode", (), None))
+            self.assertRegex("\n".join(call.manifest), r"^internal\.order\(.*\): at most once$")
+            self.assertEqual([one.calls for one in gateway.pending()], [pending.calls])
+            kept = pickle.loads(pickle.dumps(waiting.exception))
+            self.assertEqual(kept.pending, pending)
+            gateway.approve(pending.id)
+            self.assertIn("ordered 2 tea", gateway.resume(pending.id).text)
+
+    def test_what_a_call_that_waits_has_is_optional(self) -> None:
+        call: dict[str, Any] = {"tool": "mail-send", "arguments": {}}
+        members: dict[str, Any] = {
+            "sources": ["crm", "web"],
+            "argument_sources": {"to": ["crm"]},
+            "asked_by": [{"guard": "mail", "reason": "to others"}],
+            "manifest": ["mail.send(to=any value): at most once"],
+        }
+        described: dict[str, Any] = {"id": "run_1.1", "caller": "anonymous", "calls": [call, {**call, **members}]}
+        # As an earlier version has described a call, whose exception may have been pickled, and as this one does.
+        earlier, full = airlock.ApprovalPending("it waits", "approval_pending", described).pending.calls
+        self.assertEqual(earlier, airlock.CallToApprove("mail-send", {}))
+        self.assertEqual((earlier.sources, earlier.argument_sources), ((), None))
+        self.assertEqual((earlier.asked_by, earlier.manifest), ((), ()))
+        for name, value in members.items():
+            self.assertEqual(getattr(full, name), value)
+
     def test_a_call_that_was_denied_is_not_made(self) -> None:
         with airlock.Gateway(self.config(), [order]) as gateway:
             with self.assertRaises(airlock.ApprovalPending) as waiting:
@@ -222,6 +254,7 @@ class Chats(InDirectory):
             with self.assertRaises(airlock.ChatFailed) as raised:
                 gateway.chat(QUESTION, model="own/shop", stream=True)
         self.assertEqual((raised.exception.status, raised.exception.code), (502, "ValueError"))
+        self.assertIn("no weights", str(raised.exception))
 
     def test_messages_that_are_none_are_refused(self) -> None:
         with airlock.Gateway(self.config(), on_model=ask_once) as gateway:

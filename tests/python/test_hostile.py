@@ -62,6 +62,11 @@ def echo(value: Any) -> Any:
     return value
 
 
+def of_value(kind: str) -> dict[str, Any]:
+    """Returns a schema of arguments with one value of this type."""
+    return {"type": "object", "properties": {"value": {"type": kind}}}
+
+
 class Hostile(unittest.TestCase):
     def run_hostile(self, code: str, language: Language) -> bool:
         """Returns whether a script failed, after another one has run."""
@@ -201,6 +206,24 @@ class Arguments(unittest.TestCase):
         for call, value in ("pair(b=5)", [1, 5]), ("pair(7)", [7, 2]), ("pair()", [1, 2]):
             with self.subTest(call=call):
                 self.assertEqual(airlock.run_script(call, [pair]), value)
+
+    def test_a_schema_that_is_no_json_object_is_refused(self) -> None:
+        deep: dict[str, Any] = {}
+        for _ in range(10_000):
+            deep = {"not": deep}
+        endless: dict[str, Any] = {}
+        endless["not"] = endless
+        schemas: list[Any] = [None, [], "object", {"default": {1}}, deep, endless]
+        for schema in schemas:
+            with self.subTest(schema=type(schema)), self.assertRaises(airlock.BadTool):
+                airlock.run_script("1", [airlock.Tool(echo, name="echo", input_schema=schema)])
+
+    def test_a_schema_that_is_set_after_a_run_holds_for_the_next(self) -> None:
+        tool = airlock.Tool(echo, name="echo", input_schema=of_value("string"))
+        self.assertEqual(airlock.run_script("echo('a')", [tool]), "a")
+        tool.input_schema = of_value("integer")
+        with self.assertRaises(airlock.ToolFailed):
+            airlock.run_script("echo('a')", [tool])
 
     def test_a_script_cannot_set_what_partial_has_set(self) -> None:
         def query(table: str, user: str = "nobody") -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import unittest
+from pathlib import Path
 from typing import Any
 
 import airlock
@@ -108,6 +109,20 @@ class Failures(unittest.TestCase):
         for code in "import subprocess", "open('/etc/passwd').read()", "__import__('sys')", "().__class__.__bases__[0].__subclasses__()":
             with self.subTest(code=code), self.assertRaises(airlock.ScriptError):
                 airlock.run_script(code)
+
+
+class Arguments(unittest.TestCase):
+    def test_an_argument_of_another_type_is_refused_with_the_type_that_is_needed(self) -> None:
+        wrong: list[tuple[dict[str, Any], str]] = [
+            ({"limits": {"seconds": 1}}, "airlock.Limits"),
+            ({"tools": named}, r"\[named\]"),
+            ({"tools": airlock.tool(named)}, r"\[named\]"),
+            ({"tools": None}, "NoneType"),
+            ({"inputs": {"place": Path("order.txt")}}, "os.fspath"),
+        ]
+        for arguments, needed in wrong:
+            with self.subTest(arguments=arguments), self.assertRaisesRegex(TypeError, needed):
+                airlock.run_script("1", **arguments)
 
 
 def named() -> None:

@@ -4,13 +4,17 @@
 //! A case is one file of `tests/benches/lab/cases`; `docs/attack-lab.md` describes its members.
 
 mod case;
+mod failure;
 mod goal;
+mod guards;
 mod model;
 mod order;
 
 pub use self::{
     case::{Case, Class, Key, LabTool, Obeyed, Server, Turn, Use},
+    failure::LabFailure,
     goal::{Goal, Received, covers},
+    guards::guards,
     model::ObedientModel,
     order::{LabCall, Order, orders, visible},
 };

@@ -1,13 +1,15 @@
 //! The exports of a guard: conversions between the types of the contract and those of the SDK.
 
 use super::{
-    Call, Effects, Guard, Outcome, Verdict, bindings::exports::airlock::guard::hooks as wit,
+    Call, Effects, Guard, Hook, ListedTool, ModelExchange, Outcome, Verdict,
+    bindings::exports::airlock::guard::hooks as wit,
 };
 use crate::Error;
 
 impl<G: Guard> wit::Guest for G {
-    fn check_settings(settings: String) -> Result<(), String> {
-        <G as Guard>::check_settings(&settings).map_err(|error| error.to_string())
+    fn check_settings(settings: String) -> Result<Vec<wit::Hook>, String> {
+        <G as Guard>::check_settings(&settings).map_err(|error| error.to_string())?;
+        Ok(G::HOOKS.iter().copied().map(wit::Hook::from).collect())
     }
 
     fn before_call(call: wit::Call) -> wit::Verdict {
@@ -16,6 +18,18 @@ impl<G: Guard> wit::Guest for G {
 
     fn after_call(call: wit::Call, outcome: wit::Outcome) -> wit::Verdict {
         settled(G::after(&call.into(), &outcome.into()))
+    }
+
+    fn on_definition(listed: wit::ListedTool) -> wit::Verdict {
+        settled(G::definition(&listed.into()))
+    }
+
+    fn before_model(exchange: wit::ModelExchange) -> wit::Verdict {
+        settled(<G as Guard>::before_model(&exchange.into()))
+    }
+
+    fn after_model(exchange: wit::ModelExchange) -> wit::Verdict {
+        settled(<G as Guard>::after_model(&exchange.into()))
     }
 }
 
@@ -29,6 +43,44 @@ fn settled(decided: Result<Verdict, Error>) -> wit::Verdict {
     match decided {
         Ok(verdict) => verdict.into(),
         Err(error) => panic!("the guard made no decision: {error}"),
+    }
+}
+
+impl From<Hook> for wit::Hook {
+    fn from(hook: Hook) -> Self {
+        match hook {
+            Hook::Before => Self::Before,
+            Hook::After => Self::After,
+            Hook::Definition => Self::Definition,
+            Hook::BeforeModel => Self::BeforeModel,
+            Hook::AfterModel => Self::AfterModel,
+        }
+    }
+}
+
+impl From<wit::ListedTool> for ListedTool {
+    fn from(listed: wit::ListedTool) -> Self {
+        Self {
+            tool: listed.tool,
+            client: listed.client,
+            trusted: listed.trusted,
+            definition: listed.definition,
+            settings: listed.settings,
+            extra: listed.extra,
+        }
+    }
+}
+
+impl From<wit::ModelExchange> for ModelExchange {
+    fn from(exchange: wit::ModelExchange) -> Self {
+        Self {
+            model: exchange.model,
+            key: exchange.key,
+            tenant: exchange.tenant,
+            texts: exchange.texts,
+            settings: exchange.settings,
+            extra: exchange.extra,
+        }
     }
 }
 
@@ -90,6 +142,8 @@ mod tests {
     struct AsNamed;
 
     impl Guard for AsNamed {
+        const HOOKS: &'static [Hook] = &[Hook::Before, Hook::Definition];
+
         fn before(call: &Call) -> Result<Verdict, Error> {
             match call.tool.as_str() {
                 "a-rewrite" => Verdict::rewrite(&call.arguments::<Value>()?),
@@ -97,6 +151,18 @@ mod tests {
                 "a-ask" => Ok(Verdict::ask("sure?")),
                 _ => Err(Error::invalid_input("an unknown tool")),
             }
+        }
+
+        fn definition(listed: &ListedTool) -> Result<Verdict, Error> {
+            Ok(Verdict::deny("seen", format!("{listed:?}")))
+        }
+
+        fn before_model(exchange: &ModelExchange) -> Result<Verdict, Error> {
+            Ok(Verdict::deny("before", format!("{exchange:?}")))
+        }
+
+        fn after_model(exchange: &ModelExchange) -> Result<Verdict, Error> {
+            Ok(Verdict::deny("after", format!("{exchange:?}")))
         }
     }
 
@@ -139,7 +205,8 @@ mod tests {
     #[test]
     fn a_check_of_settings_returns_the_text_for_the_operator() {
         let check = <AsNamed as wit::Guest>::check_settings;
-        assert_eq!(check("{}".to_owned()), Ok(()));
+        let hooks = check("{}".to_owned()).expect("no settings");
+        assert!(matches!(hooks[..], [wit::Hook::Before, wit::Hook::Definition]));
         assert!(check(r#"{"a":1}"#.to_owned()).unwrap_err().contains("unknown field `a`"));
     }
 
@@ -147,6 +214,42 @@ mod tests {
     #[should_panic(expected = "the guard made no decision: an unknown tool")]
     fn a_guard_that_fails_panics_so_that_the_call_is_refused() {
         let _ = before("a-other");
+    }
+
+    #[test]
+    fn a_definition_has_every_member_of_the_contract() {
+        let listed = wit::ListedTool {
+            tool: "a-b".to_owned(),
+            client: "a".to_owned(),
+            trusted: true,
+            definition: r#"{"name":"b"}"#.to_owned(),
+            settings: "{}".to_owned(),
+            extra: None,
+        };
+        let wit::Verdict::Deny(denial) = AsNamed::on_definition(listed) else {
+            panic!("it denies")
+        };
+        let expected = ListedTool { trusted: true, ..ListedTool::new("a", &json!({"name": "b"})) };
+        assert_eq!(denial.reason, format!("{expected:?}"));
+    }
+
+    #[test]
+    fn an_exchange_has_every_member_of_the_contract() {
+        let exchange = wit::ModelExchange {
+            model: "provider/model".to_owned(),
+            key: None,
+            tenant: "anonymous".to_owned(),
+            texts: r#"[{"role":"user","text":"a"}]"#.to_owned(),
+            settings: "{}".to_owned(),
+            extra: None,
+        };
+        let expected = format!("{:?}", ModelExchange::new(&[("user", "a")]));
+        let before: fn(wit::ModelExchange) -> wit::Verdict = <AsNamed as wit::Guest>::before_model;
+        let after: fn(wit::ModelExchange) -> wit::Verdict = <AsNamed as wit::Guest>::after_model;
+        for (hook, decided) in [("before", before), ("after", after)] {
+            let wit::Verdict::Deny(denial) = decided(exchange.clone()) else { panic!("it denies") };
+            assert_eq!((denial.code.as_str(), &denial.reason), (hook, &expected));
+        }
     }
 
     #[test]

@@ -34,10 +34,10 @@ struct Forward(Mutex<Spans>);
 #[derive(Default)]
 struct Spans {
     last: u64,
-    open: BTreeMap<u64, Span>,
+    open: BTreeMap<u64, OpenSpan>,
 }
 
-struct Span {
+struct OpenSpan {
     name: &'static str,
     fields: Vec<(String, String)>,
     parent: Option<u64>,
@@ -47,7 +47,7 @@ struct Span {
 
 impl Spans {
     /// Returns the span and those around it, from the outermost on.
-    fn chain(&self, innermost: Option<u64>) -> Vec<&Span> {
+    fn chain(&self, innermost: Option<u64>) -> Vec<&OpenSpan> {
         let mut chain = Vec::new();
         let mut next = innermost;
         while let Some(span) = next.and_then(|id| self.open.get(&id)) {
@@ -98,7 +98,7 @@ impl Subscriber for Forward {
             parent.uses += 1;
         }
         let name = attributes.metadata().name();
-        spans.open.insert(id, Span { name, fields: fields.values, parent, uses: 1 });
+        spans.open.insert(id, OpenSpan { name, fields: fields.values, parent, uses: 1 });
         Id::from_u64(id)
     }
 

@@ -21,7 +21,7 @@ pub(super) const NO_HOST: &str =
 /// Responds to requests, in the types of the contract.
 pub(super) type Server = Rc<dyn Fn(&http::Request) -> Result<http::Response, http::HttpError>>;
 /// Responds to calls of a tool.
-type Function = Rc<dyn Fn(Value) -> Result<Output, Error>>;
+type ToolFunction = Rc<dyn Fn(Value) -> Result<Output, Error>>;
 
 thread_local! {
     /// The host whose functions the code of this thread calls.
@@ -65,7 +65,7 @@ pub(super) struct State {
     pub(super) server: RefCell<Option<Server>>,
     pub(super) stores: RefCell<BTreeMap<String, Rc<RefCell<Contents>>>>,
     pub(super) secrets: RefCell<BTreeMap<String, Secret>>,
-    pub(super) tools: RefCell<BTreeMap<String, Function>>,
+    pub(super) tools: RefCell<BTreeMap<String, ToolFunction>>,
     pub(super) remaining: RefCell<Option<Duration>>,
     pub(super) progress: RefCell<Vec<Progress>>,
     pub(super) lines: RefCell<Vec<Line>>,

@@ -101,7 +101,10 @@ export interface ScriptOptions {
   /** `python` by default. */
   language?: Language | undefined;
   limits?: Limits | undefined;
-  /** Is called with each line that the script prints. What it throws ends the run. */
+  /**
+   * Is called with each line that the script prints. An error that it throws ends the run. A promise that it returns is not waited
+   * for: one that is rejected ends the run too, if it has not ended.
+   */
   onPrint?: ((line: string) => void) | undefined;
   /** Stops the script. The promise is rejected with the reason of the signal. */
   signal?: AbortSignal | undefined;
@@ -115,7 +118,7 @@ export interface ScriptOptions {
  * `LimitExceeded` if a limit stopped it, `ApprovalNeeded` if it waits, `BadTool` if tools cannot be used, a `TypeError` for an input
  * without a JSON form, and `AirlockError` for another mistake in the options.
  */
-export function runScript(code: string, options?: ScriptOptions): Promise<ScriptValue | undefined>;
+export function runScript(code: string, options?: ScriptOptions): Promise<ScriptValue>;
 
 /**
  * Runs a script like `runScript`, until it is finished or waits for an approval, and returns the run. A finished run has a journal:
@@ -133,8 +136,8 @@ export function loadRun(
 ): Run;
 
 /**
- * Runs the script of a finished run again from its journal alone: no tool is called. Rejects with `BadDump` if the bytes are damaged
- * or the script no longer makes the calls that they hold.
+ * Runs the script of a finished run again from its journal alone, and returns the run: no tool is called. Rejects with `BadDump` if the
+ * bytes are damaged or the script no longer makes the calls that they hold.
  */
 export function replay(bytes: Uint8Array, options?: { signal?: AbortSignal | undefined }): Promise<Run>;
 
@@ -161,7 +164,7 @@ export class Run {
   private constructor();
   /** Whether the run is finished. */
   get done(): boolean;
-  /** The value of `result`, or else of the last expression; `null` if there is none. Throws `ApprovalNeeded` if the run waits. */
+  /** The value of `result`, or else of the last expression; `null` if there is none. Throws `ApprovalNeeded` unless `done`. */
   get value(): ScriptValue;
   /** The text that the script has printed. */
   get output(): string;
@@ -295,11 +298,30 @@ export class ChatStream implements AsyncIterableIterator<ChatChunk> {
   [Symbol.asyncIterator](): this;
 }
 
+/** A reason for which a guard requires an approval of a call. */
+export interface GuardQuestion {
+  /** Name of the guard in the configuration. */
+  guard: string;
+  /** The reason, on one line. It may repeat arguments. */
+  reason: string;
+}
+
 /** A call that waits for an approval. */
 export interface CallToApprove {
   tool: string;
   /** Untrusted: a model may have written them, so show them whole. */
   arguments: ScriptValue;
+  /** Sources of untrusted content that its author had read before, if they are followed. */
+  sources?: string[];
+  /**
+   * Sources that each of its arguments may have, by its path, of a call of a script; the path of all arguments is empty. Undefined if
+   * they are not known.
+   */
+  argumentSources?: { [path: string]: string[] };
+  /** Reasons for which guards require an approval. */
+  askedBy?: GuardQuestion[];
+  /** Lines of the calls of a script that are approved as one, if this is their manifest: show them in place of `arguments`. */
+  manifest?: string[];
 }
 
 /** Calls that wait for the approval of a person. One decision is about all of them. */
@@ -319,19 +341,29 @@ export interface PendingApproval {
 export class Gateway {
   private constructor();
   /**
-   * Starts a gateway, and waits until its plugins are loaded; the MCP servers connect meanwhile. Rejects with `ConfigurationError`,
+   * Starts a gateway, and waits until its plugins are loaded; the MCP servers connect meanwhile. A plugin that cannot be loaded has no
+   * tools, and `NODE_DEBUG=airlock` prints why. Rejects with `ConfigurationError`,
    * `StartFailed` or `BadTool`.
    *
    * `config` is the path of a configuration file, or its content, whose paths are relative to the working directory.
    */
   static start(config?: string | { readonly [key: string]: unknown }, options?: GatewayOptions): Promise<Gateway>;
-  /** Returns the tools that a request sees. Waits for servers that connect for the first time. */
+  /**
+   * Returns the tools that a request sees, with those of the gateway itself, such as `readContent`. Waits for servers that connect for
+   * the first time.
+   */
   tools(options?: RequestOptions): Promise<ToolInfo[]>;
   /** Calls a tool. Rejects with `ApprovalPending` if the call waits for an approval, and `CallFailed` if it was refused or failed. */
   call(name: string, given?: { readonly [name: string]: unknown }, options?: RequestOptions): Promise<CallResult>;
-  /** Runs a script in code mode. Rejects with `ApprovalPending` if calls of it wait for an approval, and `CallFailed` if it failed. */
+  /**
+   * Runs a script in code mode, for which a client must have `is_code_mode_client`, or the gateway `codeMode`. `data.result` is the
+   * value of its variable `result`. Rejects with `ApprovalPending` if calls of it wait for an approval, and `CallFailed` if it failed.
+   */
   runScript(code: string, options?: RequestOptions): Promise<CallResult>;
-  /** Sends messages to a model, makes the calls that it asks for, and returns its last reply. Rejects with `ChatFailed`. */
+  /**
+   * Sends messages to a model, makes the calls that it asks for, and returns its last reply. Calls that need an approval are left in
+   * it, as `message.tool_calls` and `airlock.pending`. Rejects with `ChatFailed`.
+   */
   chat(messages: Iterable<ChatMessage>, options: ChatOptions): Promise<ChatReply>;
   /** Does the same, streamed. */
   chatStream(messages: Iterable<ChatMessage>, options: ChatOptions): Promise<ChatStream>;

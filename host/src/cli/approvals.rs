@@ -7,7 +7,10 @@ use serde_json::{Value, json};
 
 use super::running::{ApiRequest, COMMAND_LINE, GatewayRefusal, RunningGateway};
 use airlock_agent::approvals::{self, Decision, document};
-use airlock_core::{act::Actor, tool::whole_argument_lines};
+use airlock_core::{
+    act::Actor,
+    tool::{SourcesByPath, whole_argument_lines},
+};
 use airlock_store::{
     Database,
     approvals::{Approvals, DecisionOutcome},
@@ -325,9 +328,11 @@ fn shown(call: &Value) -> String {
     let [id, state, tool, key] =
         ["id", "state", "tool", "key"].map(|member| visible_line(text(&call[member])));
     let head = format!("{id}  {state}  {tool}  {asked}  {key}{client}");
-    let arguments = match call["arguments"].as_str() {
-        Some(arguments) => whole_argument_lines(arguments),
-        None => vec![
+    let manifest = call["manifest"].as_array().map(|lines| lines.iter().map(text));
+    let arguments = match (manifest, call["arguments"].as_str()) {
+        (Some(lines), _) => lines.map(visible_line).collect(),
+        (None, Some(arguments)) => whole_argument_lines(arguments),
+        (None, None) => vec![
             "(this operator sees no arguments, so it may deny the call and not approve it)"
                 .to_owned(),
         ],
@@ -337,7 +342,21 @@ fn shown(call: &Value) -> String {
     let read = visible_line(&sources.join(", "));
     let read =
         (!read.is_empty()).then(|| format!("  (made after reading untrusted content from {read})"));
-    [head].into_iter().chain(read).chain(lines).collect::<Vec<_>>().join("\n")
+    let known = serde_json::from_value::<SourcesByPath>(call["argument_sources"].clone()).ok();
+    let of_arguments = known.iter().flat_map(SourcesByPath::lines);
+    let of_arguments = of_arguments.map(|line| format!("  ({})", visible_line(&line)));
+    let guards = call["asked_by"].as_array().into_iter().flatten().map(asking);
+    let about = read.into_iter().chain(of_arguments).chain(guards);
+    [head].into_iter().chain(about).chain(lines).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the line of a guard that requires an approval; its reason may be hidden from this operator.
+fn asking(asked: &Value) -> String {
+    let guard = visible_line(text(&asked["guard"]));
+    match visible_line(text(&asked["reason"])) {
+        reason if reason.is_empty() => format!("  (the guard {guard:?} asks)"),
+        reason => format!("  (the guard {guard:?} asks: {reason})"),
+    }
 }
 
 fn text(value: &Value) -> &str {
@@ -369,6 +388,14 @@ mod tests {
         assert!(!all.contains('\u{200b}') && all.contains("1.10"), "{all}");
         call.as_object_mut().expect("an object").remove("arguments");
         assert!(shown(&call).contains("sees no arguments"), "nothing is made up");
+        call["asked_by"] =
+            json!([{"guard": "mail", "reason": "to\u{200b} others"}, {"guard": "spend"}]);
+        let asked = "\n  (the guard \"mail\" asks: to\u{27e8}U+200B\u{27e9} others)\n  (the guard \"spend\" asks)\n";
+        assert!(shown(&call).contains(asked), "{}", shown(&call));
+        call["sources"] = json!(["crm\u{200b}", "web"]);
+        call["argument_sources"] = json!({"to": ["crm\u{200b}"]});
+        let read = "\n  (made after reading untrusted content from crm\u{27e8}U+200B\u{27e9}, web)\n  (the argument \"to\" may come from crm\u{27e8}U+200B\u{27e9})\n";
+        assert!(shown(&call).contains(read), "{}", shown(&call));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use tracing::{debug, warn};
 use airlock_config::environment;
 
 /// Looks up a variable of the environment.
-type Environment<'e> = &'e dyn Fn(&str) -> Option<String>;
+type ProcessVariables<'e> = &'e dyn Fn(&str) -> Option<String>;
 
 /// The service manager. Without one, nothing is sent.
 pub(super) struct ServiceManager {
@@ -33,7 +33,7 @@ impl ServiceManager {
         Self::new(&environment, std::process::id())
     }
 
-    fn new(environment: Environment<'_>, process: u32) -> Self {
+    fn new(environment: ProcessVariables<'_>, process: u32) -> Self {
         let address = environment("NOTIFY_SOCKET");
         let socket = address.as_deref().and_then(|address| {
             connect(address)
@@ -93,7 +93,7 @@ impl ServiceManager {
 }
 
 /// Returns half the time after which the manager ends a process without signs of life; `None` if it does not.
-fn alive(environment: Environment<'_>, process: u32) -> Option<Duration> {
+fn alive(environment: ProcessVariables<'_>, process: u32) -> Option<Duration> {
     let is_other = environment("WATCHDOG_PID").is_some_and(|id| id != process.to_string());
     let microseconds: u64 = environment("WATCHDOG_USEC")?.parse().ok()?;
     let half = Duration::from_micros(microseconds / 2);

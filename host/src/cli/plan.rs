@@ -1,6 +1,6 @@
 //! `airlock plan`.
 
-use std::path::PathBuf;
+use std::{fmt::Write as _, path::PathBuf};
 
 use anyhow::{Context as _, ensure};
 use serde_json::json;
@@ -14,7 +14,9 @@ use airlock_core::{
     tool::CallError,
 };
 use airlock_gateway::{Gateway, command_line};
-use airlock_scripts::runs::{DescribedAnswers, EXECUTE, PlanEnd, PlannedCall, ScriptPlan};
+use airlock_scripts::runs::{
+    CallTreatment, DescribedAnswers, EXECUTE, PlanEnd, PlannedCall, ScriptPlan, argument_name,
+};
 use airlock_terminal::{
     outcome::CommandOutcome,
     output,
@@ -23,25 +25,25 @@ use airlock_terminal::{
 
 /// Show which calls a script makes, without making any
 ///
-/// The script runs twice in the sandbox, with the tools of a model's script. Each of its calls gets a described
-/// answer: that of `--answers`, or a value that fits the tool's output schema. Such values, and the lengths of their
-/// lists, differ between the runs, which shows what depends on answers. No tool is called, but the servers in code
-/// mode are started: they list the tools. With other answers the script may make other calls. The exit code is 0
-/// only if the script ran to its end.
+/// The script runs twice in the sandbox, with the tools of a model's script. Each of its calls gets an answer in
+/// place of a result: the one in `--answers`, or a value that fits the tool's output schema. Such values, and the
+/// lengths of their lists, differ between the two runs, which shows what depends on answers. No tool is called. The
+/// servers in code mode are started, because they list the tools, and guards decide before each call. With other
+/// answers the script may make other calls. The exit code is 0 only if the script ran to its end both times.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  airlock plan --config airlock.json report.star\n  \
                         airlock plan --answers answers.json --json report.py")]
 pub(super) struct PlanArgs {
     #[command(flatten)]
     config: ConfigFile,
-    /// The script; `-` reads it from standard input. A file `….star` is Starlark and `….py` Python;
-    /// the configuration decides about any other.
+    /// The script; `-` reads it from standard input. A file `….star` is Starlark and `….py` is Python.
+    /// For any other name, the configuration sets the language.
     script: PathBuf,
-    /// A JSON file with the result of each call of a tool: `{"files.read_file": {"text": "…"}}`.
+    /// A JSON file with the answer of each tool, which all its calls get: `{"files.read_file": {"text": "…"}}`.
     #[arg(long, value_name = "FILE")]
     answers: Option<PathBuf>,
     /// Print a JSON document: `{complete, calls, unknown_from}`. Each of `calls` has `tool`, `name`, `arguments`,
-    /// `varying`, `times`, `rehearsed`, `needs_approval` and `read_only`.
+    /// `varying`, `flows`, `times`, `rehearsed`, `needs_approval`, `question`, `sources`, `refused` and `read_only`.
     #[arg(long)]
     json: bool,
 }
@@ -69,11 +71,10 @@ async fn plan(args: &PlanArgs) -> anyhow::Result<ScriptPlan> {
         |_, client| client.policy.code_mode,
         async |gateway, signals| {
             command_line::load_executor(gateway, selected).await?;
-            let calls =
-                [admitted(gateway, selected, &source)?, admitted(gateway, selected, &source)?];
+            let call = admitted(gateway, selected, &source)?;
             let code_mode = command_line::code_mode(gateway);
             tokio::select! {
-                plan = code_mode.plan(&calls, &answers) => Ok(plan?),
+                plan = code_mode.plan(&call, &answers) => Ok(plan?),
                 () = signals.next() => Err(CallError::cancelled().into()),
             }
         },
@@ -89,7 +90,7 @@ fn described(args: &PlanArgs) -> anyhow::Result<DescribedAnswers> {
         .with_context(|| format!("{} is not a JSON object of answers", path.display()))
 }
 
-/// Returns the call of a script, with a budget of its own. It is not run.
+/// Returns the call of a script. It is not run.
 fn admitted(
     gateway: &Gateway,
     language: Option<ScriptLanguage>,
@@ -113,8 +114,15 @@ fn show(plan: &ScriptPlan) -> anyhow::Result<()> {
 }
 
 fn described_call(call: &PlannedCall) -> String {
-    let constant = call.arguments.iter().map(|(name, value)| format!("{name}={value}"));
-    let varying = call.varying.iter().map(|name| format!("{name}=…"));
+    let constant =
+        call.arguments.iter().map(|(name, value)| format!("{}={value}", argument_name(name)));
+    let varying = call.varying.iter().map(|name| {
+        let shown = argument_name(name);
+        match call.flows.get(name) {
+            Some(tools) => format!("{shown}=… from {}", tools.join(", ")),
+            None => format!("{shown}=…"),
+        }
+    });
     let arguments: Vec<_> = constant.chain(varying).collect();
     let times = match (call.times, call.rehearsed) {
         (Some(1), _) => "once".to_owned(),
@@ -122,8 +130,28 @@ fn described_call(call: &PlannedCall) -> String {
         (None, [one, other]) => format!("as often as answers say ({one} and {other} here)"),
     };
     let changes = if call.read_only { ", read-only" } else { "" };
-    let waits = if call.needs_approval { ", waits for an approval" } else { "" };
-    format!("{}({}): {times}{changes}{waits}", call.name, arguments.join(", "))
+    let treatment = described_treatment(&call.treatment);
+    format!("{}({}): {times}{changes}{treatment}", call.name, arguments.join(", "))
+}
+
+/// Describes what happens to a call before it is made, as the end of a sentence.
+fn described_treatment(treatment: &CallTreatment) -> String {
+    let CallTreatment { needs_approval, question, sources, refused } = treatment;
+    if let Some(reason) = refused {
+        return format!(", refused: {reason}");
+    }
+    if !needs_approval {
+        return String::new();
+    }
+    let mut text = ", waits for an approval".to_owned();
+    // Writing to a String cannot fail.
+    if !sources.is_empty() {
+        let _ = write!(text, ", because untrusted content from {sources} was read before");
+    }
+    if let Some(question) = question {
+        let _ = write!(text, ", because a guard asks: {question}");
+    }
+    text
 }
 
 fn described_end(end: &PlanEnd) -> String {
@@ -138,6 +166,8 @@ fn described_end(end: &PlanEnd) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use serde_json::Map;
 
     use super::*;
@@ -148,21 +178,48 @@ mod tests {
         let mut call = PlannedCall {
             tool: "tracker-list".into(),
             name: "tracker.list".into(),
-            arguments,
+            written: arguments.clone(),
+            arguments: arguments.clone(),
             varying: vec!["page".into()],
+            written_varying: vec!["page".into()],
             times: Some(1),
             rehearsed: [1, 1],
-            needs_approval: false,
+            treatment: CallTreatment::default(),
+            flows: BTreeMap::new(),
             read_only: true,
+            definition: "d".into(),
         };
         let shown = "tracker.list(state=\"open\", page=…): once, read-only";
         assert_eq!(described_call(&call), shown);
+        let named = PlannedCall {
+            arguments: Map::from_iter([("a): once; b.c(d".to_owned(), json!(1))]),
+            varying: vec!["e=1, f".into()],
+            ..call
+        };
+        let shown = "tracker.list(\"a): once; b.c(d\"=1, \"e=1, f\"=…): once, read-only";
+        assert_eq!(described_call(&named), shown);
+        call = PlannedCall { arguments, varying: vec!["page".into()], ..named };
         call.times = None;
         call.rehearsed = [1, 2];
         call.read_only = false;
-        call.needs_approval = true;
-        let shown = "tracker.list(state=\"open\", page=…): as often as answers say (1 and 2 here), waits for an approval";
+        call.treatment.needs_approval = true;
+        call.flows.insert("page".into(), vec!["tracker.count".into(), "tracker.list".into()]);
+        let shown = "tracker.list(state=\"open\", page=… from tracker.count, tracker.list): as often as answers say (1 and 2 here), waits for an approval";
         assert_eq!(described_call(&call), shown);
+    }
+
+    #[test]
+    fn a_treatment_names_the_reason_of_an_approval_or_a_refusal() {
+        let mut treatment = CallTreatment::default();
+        assert_eq!(described_treatment(&treatment), "");
+        treatment.needs_approval = true;
+        assert_eq!(described_treatment(&treatment), ", waits for an approval");
+        treatment.sources.insert("web");
+        treatment.question = Some("sure?".into());
+        let shown = ", waits for an approval, because untrusted content from web was read before, because a guard asks: sure?";
+        assert_eq!(described_treatment(&treatment), shown);
+        treatment.refused = Some("no".into());
+        assert_eq!(described_treatment(&treatment), ", refused: no");
     }
 
     #[test]

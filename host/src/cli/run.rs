@@ -35,8 +35,8 @@ use airlock_terminal::{
 pub(super) struct RunArgs {
     #[command(flatten)]
     config: ConfigFile,
-    /// The script; `-` reads it from standard input. A file `….star` is Starlark and `….py` Python;
-    /// the configuration decides about any other.
+    /// The script; `-` reads it from standard input. A file `….star` is Starlark and `….py` is Python.
+    /// For any other name, the configuration sets the language.
     script: PathBuf,
     /// Approve every call that the script makes.
     #[arg(long)]

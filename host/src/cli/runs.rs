@@ -17,6 +17,7 @@ use airlock_core::{
     tenant::Tenant,
     tool::{CallError, Suspension},
 };
+use airlock_gateway::command_line;
 use airlock_scripts::runs::{self, Decisions, EXECUTE, RunToken, Runs, document, summary};
 use airlock_store::runs::{RunError, ShownRun, StoredRun};
 use airlock_terminal::{
@@ -307,7 +308,6 @@ async fn resume(
     let OneRunArgs { config, run, json } = args;
     let loaded = config.load_of_gateway()?;
     let runs = kept(&loaded)?;
-    let own = runs.own(&Tenant::ANONYMOUS);
     let stored = find(&runs, run).await?;
     let run = &stored.run.id;
     let ended = with_gateway(
@@ -318,7 +318,8 @@ async fn resume(
             let resumed = runs::resume(&gateway.caller(Origin::Model), run, &stored.run.script)?;
             // In this order: if the run cannot be resumed, nothing is decided.
             let actor = Actor::Operator(COMMAND_LINE.to_owned());
-            let decided = own.decide(run, decisions, &actor).await;
+            let recorded = runs.with_acts(command_line::approvals(gateway).acts().clone());
+            let decided = recorded.own(&Tenant::ANONYMOUS).decide(run, decisions, &actor).await;
             decided.map_err(|error| explain(&error, &stored.run))?;
             for line in told {
                 output::hint(line);

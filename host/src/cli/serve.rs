@@ -50,12 +50,12 @@ pub(super) async fn run(args: &ServeArgs) -> anyhow::Result<CommandOutcome> {
     served
 }
 
-async fn serve(mut config: Config, export: &mut Export) -> anyhow::Result<CommandOutcome> {
+async fn serve(config: Config, export: &mut Export) -> anyhow::Result<CommandOutcome> {
     let signals = Signals::catch()?;
     let hangups = Hangups::catch()?;
     let manager = ServiceManager::from_environment();
     // Before plugins are compiled, so that a port that is taken is reported at once.
-    let listener = listener(&mut config.server).await?;
+    let listener = listener(&config.server).await?;
     let address = listener.local_addr().context("the listener has no address")?;
     let scheme = config.server.scheme();
     let (stop, stopped) = oneshot::channel::<()>();
@@ -84,12 +84,12 @@ async fn serve(mut config: Config, export: &mut Export) -> anyhow::Result<Comman
     }
 }
 
-/// Returns the listener: one that the service manager has opened, whose address replaces the configured one in the
-/// checks of the settings, or else one on the configured address.
-async fn listener(settings: &mut Settings) -> anyhow::Result<TcpListener> {
-    let Some(listener) = inherited::take()? else { return Ok(command_line::bind(settings).await?) };
-    settings.listen = listener.local_addr().context("the passed listener has no address")?;
-    Ok(listener)
+/// Returns the listener: one that the service manager has opened, or else one on the configured address.
+async fn listener(settings: &Settings) -> anyhow::Result<TcpListener> {
+    match inherited::take()? {
+        Some(listener) => Ok(listener),
+        None => Ok(command_line::bind(settings).await?),
+    }
 }
 
 /// Begins to stop the gateway at the first signal. Returns at the second.

@@ -6,7 +6,6 @@ use anyhow::bail;
 use rustix::termios::tcgetwinsize;
 use serde_json::{Value, json};
 
-use airlock_catalog::ToolSource;
 use airlock_core::door::{
     ApprovalChoice, Entry, Filter, Keys, Origin, Placement, VirtualKey, roles_view,
 };
@@ -149,14 +148,14 @@ fn table(gateway: &Gateway, config: &ConfigFile) -> anyhow::Result<()> {
 /// Returns a line for each tool of a source that is left out, with the reason.
 fn left_out(gateway: &Gateway) -> Vec<String> {
     let snapshot = gateway.catalog().snapshot();
-    let of_client = |client: &Arc<ToolSource>| {
-        let lines = client.left_out.iter().map(|left_out| {
+    let mut lines = Vec::new();
+    for client in snapshot.clients() {
+        lines.extend(client.left_out.iter().map(|left_out| {
             let reason = output::one_line(&left_out.reason, FILE_WIDTH);
             format!("{}: left out: {reason}", client.name)
-        });
-        lines.collect::<Vec<_>>()
-    };
-    snapshot.clients().flat_map(of_client).collect()
+        }));
+    }
+    lines
 }
 
 /// Returns the width of a line of the table.

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use crate::{SourceCall, WrongCall, hints::quoted_list};
+use crate::{SourceCall, ToolFlow, WrongCall, hints::quoted_list};
 
 /// One tool as the script sees it: `namespace.name(…)`, or `name(…)` if it is a global function.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,6 +92,11 @@ pub trait Catalogue: Send + Sync {
     fn check(&self, calls: &[SourceCall]) -> Vec<WrongCall> {
         let _ = calls;
         Vec::new()
+    }
+
+    /// Takes what the arguments of the script's calls may come from. A list of tools does not ask for it.
+    fn follow(&self, flows: &[ToolFlow]) {
+        let _ = flows;
     }
 }
 
@@ -202,6 +207,11 @@ impl Bindings {
     /// Returns those calls of the script that would fail if it reached them, as [`Catalogue::check`].
     pub fn check(&self, calls: &[SourceCall]) -> Vec<WrongCall> {
         if calls.is_empty() { Vec::new() } else { self.0.catalogue.check(calls) }
+    }
+
+    /// Tells the host what the arguments of the script's calls may come from.
+    pub fn follow(&self, flows: &[ToolFlow]) {
+        self.0.catalogue.follow(flows);
     }
 
     /// Returns the names of all namespaces, each once.

@@ -21,7 +21,7 @@ use self::wit::airlock::types::types::{
 use self::wit::exports::airlock::executor::executor;
 use crate::{
     Answer, Binding, Bindings, Catalogue, Failure, FailureKind, Language, Request, Script,
-    SourceCall, SourceValue, ToolError, Tools, WrongCall,
+    SourceCall, SourceValue, ToolError, ToolFlow, Tools, ValueFlow, WrongCall,
 };
 
 #[expect(
@@ -64,15 +64,15 @@ fn panicked(info: &PanicHookInfo<'_>) {
 
 impl<L: Language> executor::Guest for Executor<L> {
     fn run(script: executor::Script) -> Result<Option<String>, executor::Failure> {
-        L::run(&script.into(), &Host, &|line| log::write(Level::Info, line, &[]))
+        L::run(&script.into(), &HostTools, &|line| log::write(Level::Info, line, &[]))
             .map_err(Into::into)
     }
 }
 
 /// The tools that the host provides.
-struct Host;
+struct HostTools;
 
-impl Tools for Host {
+impl Tools for HostTools {
     fn call(&self, request: Request) -> Result<Answer, ToolError> {
         answer(tools::call(&request.into()))
     }
@@ -162,6 +162,25 @@ impl Catalogue for All {
         let calls: Vec<_> = calls.iter().map(source_call_for_host).collect();
         bindings::check(&calls).into_iter().map(Into::into).collect()
     }
+
+    fn follow(&self, flows: &[ToolFlow]) {
+        let flows: Vec<_> = flows.iter().cloned().map(Into::into).collect();
+        bindings::follow(&flows);
+    }
+}
+
+impl From<ToolFlow> for bindings::ToolFlow {
+    fn from(flow: ToolFlow) -> Self {
+        let ToolFlow { tool, values } = flow;
+        Self { tool, values: values.into_iter().map(Into::into).collect() }
+    }
+}
+
+impl From<ValueFlow> for bindings::ValueFlow {
+    fn from(flow: ValueFlow) -> Self {
+        let ValueFlow { path, tools } = flow;
+        Self { path, tools }
+    }
 }
 
 fn source_call_for_host(call: &SourceCall) -> bindings::SourceCall {
@@ -213,10 +232,11 @@ impl From<executor::Script> for Script {
             inputs,
             clock_ms,
             last_expression,
+            follows_values,
         } = script;
         let functions = functions.into_iter().map(Into::into).collect();
         let bindings = Bindings::new(namespaces, functions, Box::new(All));
-        Self { name, source, bindings, inputs, clock_ms, last_expression }
+        Self { name, source, bindings, inputs, clock_ms, last_expression, follows_values }
     }
 }
 

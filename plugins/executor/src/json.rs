@@ -5,8 +5,8 @@ use std::{collections::HashSet, fmt};
 use serde::Serialize;
 
 /// Largest depth of nested lists and dicts in the output. The JSON parsers of the receiver have the
-/// same limit.
-pub const MAX_DEPTH: usize = 128;
+/// same limit, and what one of them refuses is a failure of the executor instead of the script.
+pub const MAX_DEPTH: usize = 127;
 
 /// Reason for which a value cannot be JSON.
 #[derive(Debug, PartialEq, Eq)]

@@ -7,6 +7,7 @@
 //! - [`Bindings`]: the tools of a run by their names in the script, looked up when the script first
 //!   uses each
 //! - [`SourceCall`]: calls as the source shows them, which are looked at before the first is made
+//! - [`ToolFlow`]: what the arguments of calls may come from, as the source shows it
 //! - [`json`]: values of a script to JSON
 //! - [`traceback`], [`first_hint`]: a [`Failure`] as people and models read it
 //! - [`calendar`], [`floats`]: days, and numbers as text
@@ -26,6 +27,7 @@ mod hints;
 pub mod json;
 mod lines;
 mod source_calls;
+mod source_flow;
 #[cfg(not(target_arch = "wasm32"))]
 #[doc(hidden)]
 pub mod testing;
@@ -38,6 +40,7 @@ pub use heap::reserve_heap;
 pub use hints::{Hint, first_hint, hint};
 pub use lines::Lines;
 pub use source_calls::{SourceCall, SourcePlace, SourceValue, WrongCall, refused_calls};
+pub use source_flow::{ToolFlow, ValueFlow};
 pub use tools::{Answer, Request, ToolError, Tools};
 pub use warm_up::warm_up;
 
@@ -57,6 +60,8 @@ pub struct Script {
     /// Whether a script that assigns no global `result` has the value of its last statement, if that is
     /// an expression.
     pub last_expression: bool,
+    /// Whether the host asks what the arguments of calls may come from.
+    pub follows_values: bool,
 }
 
 impl Script {
@@ -69,6 +74,7 @@ impl Script {
             inputs: None,
             clock_ms: None,
             last_expression: false,
+            follows_values: false,
         }
     }
 }

@@ -8,7 +8,7 @@ pub mod settings;
 
 use airlock_guest::{
     Error,
-    guard::{Call, Guard, Outcome, Verdict},
+    guard::{Call, Guard, Hook, Outcome, Verdict},
 };
 
 use self::{
@@ -25,6 +25,8 @@ const FAILED: &str = "rule_failed";
 pub struct Policy;
 
 impl Guard for Policy {
+    const HOOKS: &'static [Hook] = &[Hook::Before, Hook::After];
+
     fn check_settings(settings: &str) -> Result<(), Error> {
         Settings::check(settings)
     }

@@ -22,6 +22,7 @@
 //!   script) and `lower::source` (places in the changed text and in the script)
 //! - `protocol`: names and values by which a changed script asks its session
 //! - `source_calls`: the calls that the source shows, which are looked at before the first is made
+//! - `source_flow`: what the arguments of calls may come from, if the host asks for it
 //! - `clock`: the moment that a run sees, if it sees one
 //! - `convert`: JSON to Python values and back
 //! - `failure`, `hints`: a failed script as people and models read it
@@ -39,6 +40,8 @@ mod run;
 mod session;
 #[path = "../../executor/syntax/calls.rs"]
 mod source_calls;
+#[path = "../../executor/syntax/flow.rs"]
+mod source_flow;
 mod tool;
 
 /// The language of this executor.

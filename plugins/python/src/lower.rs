@@ -25,7 +25,7 @@ mod unawaited;
 
 use std::collections::BTreeMap;
 
-use airlock_executor::{Bindings, Script, SourceCall};
+use airlock_executor::{Bindings, Script, SourceCall, ToolFlow};
 use monty_types::MontyObject;
 use ruff_python_ast::Stmt;
 use ruff_python_ast::token::TokenKind;
@@ -35,6 +35,7 @@ use self::lacks::Lack;
 use self::source::{Edit, Text};
 use self::syntax::Syntax;
 use crate::source_calls::source_calls;
+use crate::source_flow::tool_flows;
 
 /// A script as the interpreter takes it.
 pub(crate) struct Lowered<'a> {
@@ -47,6 +48,9 @@ pub(crate) struct Lowered<'a> {
     pub(crate) ends_with_value: bool,
     /// The calls of tools that the source shows.
     pub(crate) calls: Vec<SourceCall>,
+    /// What the arguments of calls may come from; `None` if the host does not ask for it, or the source does not
+    /// show it.
+    pub(crate) flows: Option<Vec<ToolFlow>>,
 }
 
 impl<'a> Lowered<'a> {
@@ -66,12 +70,17 @@ impl<'a> Lowered<'a> {
         let refused = unawaited::find(&syntax, bindings);
         let ends_with_value = script.last_expression && ends_with_value(&syntax);
         let calls = source_calls(syntax.body, bindings, &|name| inputs.contains_key(name));
-        Self { text: Text::new(source, prelude, edits), refused, ends_with_value, calls }
+        let followed = script.follows_values.then_some(syntax.body);
+        let flows =
+            followed.and_then(|body| tool_flows(body, bindings, &|name| inputs.contains_key(name)));
+        let text = Text::new(source, prelude, edits);
+        Self { text, refused, ends_with_value, calls, flows }
     }
 
     fn unchanged(source: &'a str, refused: Vec<Lack>) -> Self {
         let text = Text::new(source, String::new(), Vec::new());
-        Self { text, refused, ends_with_value: false, calls: Vec::new() }
+        let calls = Vec::new();
+        Self { text, refused, ends_with_value: false, calls, flows: None }
     }
 
     /// Returns the program whose value is that of the script's `result`, which is `None` if the script

@@ -64,6 +64,9 @@ fn evaluate(
     if let Some(failure) = failure::wrong_calls(script, lowered) {
         return Err(failure);
     }
+    if let Some(flows) = &lowered.flows {
+        script.bindings.follow(flows);
+    }
     let ended = program
         .start(Vec::new(), ResourceTracker::new(limits), PrintWriter::Callback(output))
         .and_then(|progress| session.drive(progress, output));

@@ -102,7 +102,7 @@ pub fn secrets(text: &str, name: &str, kinds: &[Kind]) -> Vec<Found> {
 }
 
 /// Finds a secret of one format at a place. Returns its end.
-type Format = fn(&[u8], usize) -> Option<usize>;
+type FormatMatcher = fn(&[u8], usize) -> Option<usize>;
 
 /// Returns the kind and the end of the secret at a place. Secrets are ASCII, or end where the text does.
 fn secret_at(text: &[u8], at: usize, name: &str, kinds: &[Kind]) -> Option<(Kind, usize)> {
@@ -117,7 +117,7 @@ fn secret_at(text: &[u8], at: usize, name: &str, kinds: &[Kind]) -> Option<(Kind
 }
 
 /// Returns the formats that a secret at a place may have, by its first byte.
-fn formats(text: &[u8], at: usize) -> &'static [(Kind, Format)] {
+fn formats(text: &[u8], at: usize) -> &'static [(Kind, FormatMatcher)] {
     match text[at] {
         b'-' => &[(Kind::PrivateKey, documents::private_key)],
         _ if !starts_word(text, at) => &[],

@@ -1,5 +1,5 @@
-//! Keeps secrets out of arguments and results. A call whose arguments have one is denied; in a result or an error, a
-//! mark takes its place, if the settings do not say otherwise. [`find`] knows the formats, [`json`] the texts in a document.
+//! Keeps secrets out of arguments, results and responses of models. A call whose arguments have one is denied; in a result,
+//! an error or a response, a mark takes its place, if the settings do not say otherwise. [`find`] knows the formats, [`json`] the texts in a document.
 
 pub mod find;
 pub mod json;
@@ -9,7 +9,7 @@ pub mod settings;
 
 use airlock_guest::{
     Error,
-    guard::{Call, Guard, Outcome, Verdict},
+    guard::{Call, Guard, Hook, ModelExchange, Outcome, Verdict},
 };
 
 use self::{
@@ -22,6 +22,8 @@ use self::{
 pub struct Secrets;
 
 impl Guard for Secrets {
+    const HOOKS: &'static [Hook] = &[Hook::Before, Hook::After, Hook::AfterModel];
+
     fn check_settings(settings: &str) -> Result<(), Error> {
         Settings::check(settings)
     }
@@ -44,20 +46,30 @@ impl Guard for Secrets {
 
     fn after(call: &Call, outcome: &Outcome) -> Result<Verdict, Error> {
         let Settings { kinds, after, .. } = call.settings()?;
-        match after {
-            AfterCall::Allow => Ok(Verdict::Allow),
-            AfterCall::Remove => {
-                let redacted = json::redact(outcome.text(), &kinds)?;
-                Ok(redacted.map_or(Verdict::Allow, Verdict::Rewrite))
+        decide(outcome.text(), &kinds, after, "outcome")
+    }
+
+    fn after_model(exchange: &ModelExchange) -> Result<Verdict, Error> {
+        let Settings { kinds, after_model, .. } = exchange.settings()?;
+        decide(&exchange.texts, &kinds, after_model, "response")
+    }
+}
+
+/// Decides about the JSON text of an outcome or of a response, which `name` names.
+fn decide(json: &str, kinds: &[Kind], after: AfterCall, name: &str) -> Result<Verdict, Error> {
+    match after {
+        AfterCall::Allow => Ok(Verdict::Allow),
+        AfterCall::Remove => {
+            let redacted = json::redact(json, kinds)?;
+            Ok(redacted.map_or(Verdict::Allow, Verdict::Rewrite))
+        }
+        AfterCall::Deny => {
+            let present = json::kinds(json, kinds)?;
+            if present.is_empty() {
+                return Ok(Verdict::Allow);
             }
-            AfterCall::Deny => {
-                let present = json::kinds(outcome.text(), &kinds)?;
-                if present.is_empty() {
-                    return Ok(Verdict::Allow);
-                }
-                let reason = format!("the outcome has a secret: {}", names(&present));
-                Ok(Verdict::deny("secret_in_outcome", reason))
-            }
+            let reason = format!("the {name} has a secret: {}", names(&present));
+            Ok(Verdict::deny(format!("secret_in_{name}"), reason))
         }
     }
 }
@@ -105,6 +117,22 @@ mod tests {
         }
         let again = Outcome::Success(expected.to_owned());
         assert_eq!(Secrets::after(&call, &again), Ok(Verdict::Allow));
+    }
+
+    #[test]
+    fn a_secret_in_a_response_of_a_model_is_removed_or_withholds_it() {
+        let text = format!("use {} now", token());
+        let exchange = ModelExchange::new(&[("assistant", text.as_str()), ("call", "{}")]);
+        let expected = ModelExchange::new(&[
+            ("assistant", "use [secret removed: github_token] now"),
+            ("call", "{}"),
+        ]);
+        assert_eq!(Secrets::after_model(&exchange), Ok(Verdict::Rewrite(expected.texts)));
+        let exchange = exchange.with_settings(&json!({"after_model": "deny"}));
+        let denied = Verdict::deny("secret_in_response", "the response has a secret: github_token");
+        assert_eq!(Secrets::after_model(&exchange), Ok(denied));
+        let exchange = exchange.with_settings(&json!({"after_model": "allow"}));
+        assert_eq!(Secrets::after_model(&exchange), Ok(Verdict::Allow));
     }
 
     #[test]

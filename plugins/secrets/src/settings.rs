@@ -15,6 +15,8 @@ pub struct Settings {
     pub before: BeforeCall,
     /// The decision about an outcome that has a secret.
     pub after: AfterCall,
+    /// The decision about a response of a model that has a secret.
+    pub after_model: AfterCall,
 }
 
 /// Decision about a call whose arguments have a secret.
@@ -30,16 +32,16 @@ pub enum BeforeCall {
     Allow,
 }
 
-/// Decision about an outcome that has a secret.
+/// Decision about an outcome or a response that has a secret.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AfterCall {
     /// A mark takes the place of each secret.
     #[default]
     Remove,
-    /// The outcome is withheld.
+    /// It is withheld.
     Deny,
-    /// Nothing changes. The outcome is not searched.
+    /// Nothing changes. It is not searched.
     Allow,
 }
 
@@ -49,6 +51,7 @@ impl Default for Settings {
             kinds: Kind::ALL.to_vec(),
             before: BeforeCall::default(),
             after: AfterCall::default(),
+            after_model: AfterCall::default(),
         }
     }
 }

@@ -13,6 +13,7 @@
 //! - `lower`: Python that Starlark lacks, rewritten before the run
 //! - `airlock-starlark-library`, a crate of its own: Python's library on Starlark's values, and JSON to values and back
 //! - `source_calls`: the calls that the source shows, which are looked at before the first is made
+//! - `source_flow`: what the arguments of calls may come from, if the host asks for it
 //! - `builtins`: the global functions, of this crate and of Starlark
 //! - `hints`: hints for Python that Starlark lacks
 //! - `component`: the WIT world around the interpreter, in WebAssembly alone
@@ -28,6 +29,8 @@ mod lower;
 mod run;
 #[path = "../../executor/syntax/calls.rs"]
 mod source_calls;
+#[path = "../../executor/syntax/flow.rs"]
+mod source_flow;
 #[expect(
     unsafe_code,
     reason = "the derives that make a Starlark value implement unsafe marker traits"

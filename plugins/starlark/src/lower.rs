@@ -26,7 +26,7 @@ mod scope;
 mod statements;
 mod strings;
 
-use airlock_executor::{Bindings, Script, SourceCall};
+use airlock_executor::{Bindings, Script, SourceCall, ToolFlow};
 use ruff_python_ast::token::{Token, TokenKind};
 use ruff_python_ast::{ModModule, Stmt};
 use ruff_python_parser::Parsed;
@@ -38,6 +38,7 @@ use self::map::Map;
 use self::refused::Refusal;
 use self::scope::{Facts, Scopes};
 use crate::source_calls::source_calls;
+use crate::source_flow::tool_flows;
 
 /// Prefix of every name that lowering adds.
 pub(crate) const OWN: &str = "__py_";
@@ -60,6 +61,9 @@ pub(crate) struct Lowered {
     pub(crate) ends_with_value: bool,
     /// The calls of tools that the source shows.
     pub(crate) calls: Vec<SourceCall>,
+    /// What the arguments of calls may come from; `None` if the host does not ask for it, or the source does not
+    /// show it.
+    pub(crate) flows: Option<Vec<ToolFlow>>,
 }
 
 /// Lowers a script that has these inputs. Fails with everything in it that cannot be run, in the order of
@@ -104,7 +108,10 @@ pub(crate) fn lower(
     let Lowering { out, map, mut refusals, .. } = lowering;
     if refusals.is_empty() {
         let calls = source_calls(body, bindings, &|name| inputs.contains_key(name));
-        return Ok(Lowered { text: out, map, ends_with_value, calls });
+        let followed = script.follows_values.then_some(body);
+        let flows =
+            followed.and_then(|body| tool_flows(body, bindings, &|name| inputs.contains_key(name)));
+        return Ok(Lowered { text: out, map, ends_with_value, calls, flows });
     }
     refusals.sort_by_key(|refusal| refusal.range.start());
     Err(refusals)

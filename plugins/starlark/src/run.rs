@@ -44,10 +44,14 @@ impl Language for Starlark {
     ) -> Result<Option<String>, Failure> {
         let Script { name, source, bindings, .. } = script;
         let inputs = read_inputs(script)?;
-        let lower::Lowered { text, map, ends_with_value, calls } = lower::lower(script, &inputs)
-            .map_err(|refusals| lower::refused::failure(name, source, &refusals))?;
+        let lower::Lowered { text, map, ends_with_value, calls, flows } =
+            lower::lower(script, &inputs)
+                .map_err(|refusals| lower::refused::failure(name, source, &refusals))?;
         if let Some(refusal) = failure::wrong_calls(script, &calls) {
             return Err(refusal);
+        }
+        if let Some(flows) = flows {
+            bindings.follow(&flows);
         }
         let source = Source { file: name, text: source, map: &map };
         Module::with_temp_heap(|module| {

@@ -192,9 +192,10 @@ impl Callable {
         answer: Result<Answer, ToolError>,
         heap: Heap<'v>,
     ) -> Result<Value<'v>, ToolFailure> {
-        let parse = |json: &str| convert::from_json(json, heap);
         answer
-            .and_then(|answer| answer.into_value(parse, |text| heap.alloc(text)))
+            .and_then(|answer| {
+                answer.into_value(|json| convert::from_json(json, heap), |text| heap.alloc(text))
+            })
             .map_err(|error| ToolFailure { tool: self.to_string(), error })
     }
 

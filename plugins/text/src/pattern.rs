@@ -103,7 +103,7 @@ pub fn regex_find(
 }
 
 fn find(regex: &Regex, text: &str, max_matches: usize) -> Found {
-    let mut position = Position::start(text);
+    let mut position = TextPosition::start(text);
     let mut matches = Vec::new();
     let mut matched_bytes = 0;
     for captures in regex.captures_iter(text) {
@@ -116,7 +116,7 @@ fn find(regex: &Regex, text: &str, max_matches: usize) -> Found {
     Found { matches, truncated: false }
 }
 
-fn hit(regex: &Regex, captures: &Captures<'_>, position: &mut Position<'_>) -> Hit {
+fn hit(regex: &Regex, captures: &Captures<'_>, position: &mut TextPosition<'_>) -> Hit {
     let whole = captures.get_match();
     position.advance(whole.start());
     let (start, end) = position.span(&whole);
@@ -138,14 +138,14 @@ fn hit(regex: &Regex, captures: &Captures<'_>, position: &mut Position<'_>) -> H
 
 /// A position in a text that only moves forward, so that counting characters stays linear in the
 /// text.
-struct Position<'t> {
+struct TextPosition<'t> {
     text: &'t str,
     byte: usize,
     character: usize,
     line: usize,
 }
 
-impl<'t> Position<'t> {
+impl<'t> TextPosition<'t> {
     fn start(text: &'t str) -> Self {
         Self { text, byte: 0, character: 0, line: 1 }
     }

@@ -1,10 +1,12 @@
-//! Cost of a script: the sandbox, its calls, its tools, its journal, and the stop for an approval. Each
-//! row is measured once a round in both languages, so that other load of the machine affects all alike.
+//! Cost of a script: the sandbox, its calls, its tools, its journal, the stop for an approval, rules about
+//! arguments and manifests. Each row is measured once a round in both languages, so that other load of the
+//! machine affects all alike.
 //!
 //! `make bench` runs it; `--json` prints one document instead of a table, `--only TEXT` measures the rows
 //! with this text in their names. Without the program for native scripts (`NATIVE_SCRIPT`) that column
 //! stays empty. `code_mode.md` describes the rows.
 
+mod compared;
 mod native;
 mod report;
 mod stage;
@@ -21,6 +23,7 @@ use airlock_tests::{
 };
 
 use self::{
+    compared::ScriptComparison,
     stage::Stage,
     work::{Kind, ROWS, Row},
 };
@@ -82,6 +85,11 @@ async fn measure(rounds: usize, only: &str) -> Report {
         gateway.stop().await;
     }
     report::fill(&mut report, &rows, &columns, &native);
+    for comparison in [ScriptComparison::ArgumentRules, ScriptComparison::Manifests] {
+        if let Some(table) = comparison.measure(rounds, only).await {
+            report.table(table);
+        }
+    }
     report
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use airlock_tests::bench::{
-    latency::median,
+    latency::{median, median_added, median_micros},
     micros,
     report::{Aim, Cell, Report, Table},
 };
@@ -29,7 +29,7 @@ pub(crate) fn fill(
     for (name, tool) in tools {
         let row = rows.iter().position(|row| row.compared_with_tool() == Some(tool));
         if let Some(row) = row {
-            table.row(name, [Cell::Time(median_of(&columns[row][0].tool))]);
+            table.row(name, [Cell::Time(median_micros(&columns[row][0].tool))]);
         }
     }
     report.table(table);
@@ -74,14 +74,13 @@ fn added(rows: &[&'static Row], columns: &[[Column; 2]], language: usize) -> Opt
         let row = rows.iter().position(|row| row.is_bound_to(tools))?;
         Some(&columns[row][language].script)
     };
-    let rounds = scripts(500)?.iter().zip(scripts(10)?);
-    Some(median(rounds.map(|(many, few)| micros(*many) - micros(*few))))
+    Some(median_added(scripts(500)?, scripts(10)?))
 }
 
 /// Returns the value that a row shows, in microseconds: a median of the rounds.
 fn value(row: &Row, column: &Column) -> f64 {
     match row.kind {
-        Kind::Whole | Kind::Approved => median_of(&column.script),
+        Kind::Whole | Kind::Approved => median_micros(&column.script),
         Kind::Calls(calls, _) => {
             let rounds = column.script.iter().zip(&column.one_call).zip(&column.tool);
             median(rounds.map(|((all, first), tool)| {
@@ -89,8 +88,4 @@ fn value(row: &Row, column: &Column) -> f64 {
             }))
         }
     }
-}
-
-fn median_of(times: &[Duration]) -> f64 {
-    median(times.iter().copied().map(micros))
 }

@@ -4,7 +4,7 @@
 
 use airlock_tests::{
     Client, Setup,
-    lab::{Case, Key, LabTool, Server, Use},
+    lab::{self, Case, Key, LabTool, Server, Use},
 };
 use serde_json::{Value, json};
 
@@ -20,18 +20,21 @@ pub(crate) struct Configuration {
     servers: fn(&Case, &Key) -> Vec<String>,
     /// True if the operator accepts the definitions before the gateway starts, unread.
     pub(crate) accepts_definitions: bool,
+    /// Returns the guards of all calls.
+    guards: fn() -> Vec<Value>,
     /// Returns the sinks of a case.
     sinks: fn(&Case) -> Vec<Value>,
 }
 
 /// All configurations. Each stops what the one before it stops.
-pub(crate) static ALL: [Configuration; 4] = [
+pub(crate) static ALL: [Configuration; 5] = [
     Configuration {
         name: "open",
         about: "every tool is permitted without an approval, for all keys; no pins, no marks",
         client: open,
         servers: all_servers,
         accepts_definitions: false,
+        guards: Vec::new,
         sinks: no_sinks,
     },
     Configuration {
@@ -40,6 +43,7 @@ pub(crate) static ALL: [Configuration; 4] = [
         client: door,
         servers: own_servers,
         accepts_definitions: false,
+        guards: Vec::new,
         sinks: no_sinks,
     },
     Configuration {
@@ -48,15 +52,26 @@ pub(crate) static ALL: [Configuration; 4] = [
         client: pins,
         servers: own_servers,
         accepts_definitions: true,
+        guards: Vec::new,
+        sinks: no_sinks,
+    },
+    Configuration {
+        name: "guards",
+        about: "as pins, with two shipped guards: secrets, and policy with the rules of policy.json",
+        client: pins,
+        servers: own_servers,
+        accepts_definitions: true,
+        guards: lab::guards,
         sinks: no_sinks,
     },
     Configuration {
         name: "provenance",
-        about: "as pins, with sinks: after results of one server were read, no tool of another one is called that has \
+        about: "as guards, with sinks: after results of one server were read, no tool of another one is called that has \
                 effects or takes arguments, which can carry data away",
         client: pins,
         servers: own_servers,
         accepts_definitions: true,
+        guards: lab::guards,
         sinks: tools_of_other_servers,
     },
 ];
@@ -74,6 +89,10 @@ impl Configuration {
             let rows: Vec<(&str, &[&str])> =
                 servers.iter().map(|server| (server.as_str(), &["*"][..])).collect();
             setup = setup.key(&key.name, &Key::value_of(&key.name), &rows);
+        }
+        let guards = (self.guards)();
+        if !guards.is_empty() {
+            setup = setup.set("/guards", guards);
         }
         let sinks = (self.sinks)(case);
         if !sinks.is_empty() {

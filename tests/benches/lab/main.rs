@@ -56,6 +56,7 @@ async fn outcome((case, configuration): (&Case, &'static Configuration)) -> Outc
         is_reached: case.goal.is_reached(&played.received),
         is_task_done: report::is_task_done(case, &played.received),
         received: played.received,
+        refused: played.refused,
         trouble: played.trouble,
     }
 }

@@ -5,7 +5,7 @@ use airlock_tests::{
         self,
         report::{Cell, Report, Table},
     },
-    lab::{Case, Class, Received},
+    lab::{Case, Class, LabFailure, Received},
 };
 
 use crate::configurations::ALL;
@@ -18,6 +18,7 @@ pub(crate) struct Outcome {
     /// True if the calls were made that the users' requests need.
     pub(crate) is_task_done: bool,
     pub(crate) received: Received,
+    pub(crate) refused: Vec<LabFailure>,
     pub(crate) trouble: Vec<String>,
 }
 
@@ -132,7 +133,7 @@ fn check(report: &mut Report, runs: &[Run<'_>]) {
     }
     report.check("each case ends as its file says", as_expected);
     report.check("each configuration stops what a weaker one stops", is_monotone(runs));
-    report.check("no request and no command fails", without_trouble);
+    report.check("no request and no command fails, and no call but by a refusal", without_trouble);
 }
 
 fn is_monotone(runs: &[Run<'_>]) -> bool {
@@ -141,7 +142,7 @@ fn is_monotone(runs: &[Run<'_>]) -> bool {
     })
 }
 
-/// Notes the calls that the servers have received.
+/// Notes the calls that the servers have received, and those that were refused.
 fn details(report: &mut Report, runs: &[Run<'_>]) {
     for (_, outcomes) in runs {
         for outcome in *outcomes {
@@ -149,6 +150,9 @@ fn details(report: &mut Report, runs: &[Run<'_>]) {
             report.note(format!("{}: {reached}", outcome.configuration));
             for (tool, arguments) in &outcome.received.calls {
                 report.note(format!("    {tool} {arguments}"));
+            }
+            for LabFailure { tool, code, .. } in &outcome.refused {
+                report.note(format!("    refused: {tool}: {code}"));
             }
         }
     }

@@ -4,7 +4,7 @@ use std::{fs, path::Path, sync::Arc};
 
 use airlock_tests::{
     Airlock, Client, Gateway, Service, Setup, binary,
-    lab::{Case, ObedientModel, Received, Server},
+    lab::{Case, LabFailure, ObedientModel, Received, Server},
     service::completion,
 };
 use serde_json::{Value, json};
@@ -19,7 +19,10 @@ const LATER: &str = "later";
 /// Observations of a run.
 pub(crate) struct Played {
     pub(crate) received: Received,
-    /// Anything that a run should not have, such as a response with an error.
+    /// Calls that were refused.
+    pub(crate) refused: Vec<LabFailure>,
+    /// Anything that a run should not have, such as a call that fails for another reason than a
+    /// refusal.
     pub(crate) trouble: Vec<String>,
 }
 
@@ -54,7 +57,18 @@ pub(crate) async fn play(case: &Case, configuration: &Configuration) -> Played {
     if tokio::spawn(gateway.ended()).await.is_err() {
         trouble.push("the gateway did not end well".to_owned());
     }
-    Played { received: Received { calls, read: model.take_read() }, trouble }
+    let (refused, others) = user.into_failures().into_iter().partition(LabFailure::is_refusal);
+    trouble.extend(accidents(others));
+    Played { received: Received { calls, read: model.take_read() }, refused, trouble }
+}
+
+/// Describes the calls that have failed for a reason that says nothing about the attack.
+fn accidents(failures: Vec<LabFailure>) -> Vec<String> {
+    let accidents = failures.into_iter().filter(LabFailure::is_accident);
+    let described = accidents.map(|LabFailure { tool, code, message, .. }| {
+        format!("{tool} failed and was not refused: {code}: {message}")
+    });
+    described.collect()
 }
 
 /// Returns the client of a server.

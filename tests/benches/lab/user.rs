@@ -5,7 +5,7 @@
 
 use airlock_tests::{
     Gateway, Reply,
-    lab::{Key, Turn},
+    lab::{Key, LabFailure, Turn},
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -18,6 +18,7 @@ const MOST_REQUESTS: usize = 60;
 pub(crate) struct User {
     key: Option<String>,
     messages: Vec<Value>,
+    failures: Vec<LabFailure>,
 }
 
 impl User {
@@ -34,6 +35,7 @@ impl User {
             if reply.status != 200 {
                 return vec![format!("{:?}: {}", turn.user, reply.text)];
             }
+            self.failures.extend(LabFailure::of_completion(&reply.body));
             let message = &reply.body["choices"][0]["message"];
             self.messages.push(message.clone());
             let calls = message["tool_calls"].as_array().cloned().unwrap_or_default();
@@ -50,13 +52,20 @@ impl User {
         vec![format!("{:?}: no end after {MOST_REQUESTS} requests", turn.user)]
     }
 
+    /// Returns the calls so far that have no result of their tool.
+    pub(crate) fn into_failures(self) -> Vec<LabFailure> {
+        self.failures
+    }
+
     /// Approves or declines a call. Returns its result for the model.
-    async fn decide(&self, gateway: &Gateway, turn: &Turn, call: &Value) -> Value {
-        let name = &call["function"]["name"];
-        if !turn.calls.iter().any(|wanted| *name == wanted.tool) {
+    async fn decide(&mut self, gateway: &Gateway, turn: &Turn, call: &Value) -> Value {
+        let name = call["function"]["name"].as_str().unwrap_or_default();
+        if !turn.calls.iter().any(|wanted| name == wanted.tool) {
+            self.failures.push(LabFailure::declined(name));
             return "The user declined this call.".into();
         }
         let mut reply = self.post(gateway, "/v1/mcp/tool/execute", call).await;
+        self.failures.extend(LabFailure::of_execution(name, reply.status, &reply.body));
         match reply.status {
             200 => reply.body["content"].take(),
             _ => reply.body["error"]["message"].take(),

@@ -11,6 +11,7 @@
 
 mod bare;
 mod crowd;
+mod guards;
 mod space;
 
 use std::{
@@ -56,7 +57,8 @@ async fn measure(hurry: usize) -> Report {
     report.table(calls_at_once(&gateway, times(20_000)).await);
     report.table(on_two_threads(&gateway, times(20_000)).await);
     report.table(inside(&gateway, times(2_000)).await);
-    report.table(guarded(times(2_000)).await);
+    report.table(guards::calls(times(4_000)).await);
+    report.table(guards::chats(times(2_000)).await);
     let mut plugins = Table::new("plugins", &["time"]);
     let (first, again) = space::load().await;
     // The aim is that of five plugins.
@@ -212,33 +214,6 @@ async fn inside(gateway: &Gateway, times: usize) -> Table {
     table
         .row("a call from plugin to plugin", [Cell::Time(nested.await.expect("no panic in it"))])
         .aim("p50", Aim::AtMost(5.0));
-    table
-}
-
-/// Measures what a guard that allows a call adds to the door's decision: one hook.
-async fn guarded(times: usize) -> Table {
-    let on = json!({"tools": ["guarded-*"]});
-    let setup = Setup::new()
-        .set("/guards", json!([{"name": "warden", "component": guests::WARDEN, "on": on}]))
-        .client(Client::wasm("guarded", guests::NOOP))
-        .client(Client::wasm("plain", guests::NOOP));
-    let gateway = start(&setup).await;
-    let view = gateway.caller(Origin::Caller).view().clone();
-    let mut taken = [Vec::new(), Vec::new()];
-    for _ in 0..times {
-        for (tool, taken) in ["plain-ok", "guarded-ok"].into_iter().zip(&mut taken) {
-            let caller = Caller::new(view.clone(), Origin::Caller, BUDGET);
-            let began = Instant::now();
-            drop(black_box(caller.admit(tool, "{}")));
-            taken.push(micros(began.elapsed()));
-        }
-    }
-    gateway.stop().await;
-    let [plain, guarded] = taken.map(median);
-    let mut table = Table::new("guards", &["p50"]);
-    table
-        .row("a hook that allows the call", [Cell::Time(guarded - plain)])
-        .aim("p50", Aim::AtMost(15.0));
     table
 }
 

@@ -13,7 +13,7 @@ use airlock_core::{
         ControlRefusal, ControlledModelRequest, ModelControl, ModelOutcome, ModelRequest,
         TokenUsage,
     },
-    tool::HostCode,
+    tool::{GuardAct, HostCode},
 };
 
 /// Time to wait that a refusal of [`RecordingControl`] tells.
@@ -27,6 +27,7 @@ pub struct RecordingControl {
     most: Option<usize>,
     fallbacks: Arc<Mutex<Vec<String>>>,
     asked: Arc<Mutex<Option<String>>>,
+    guards: Arc<Mutex<Vec<GuardAct>>>,
     cost: Option<u64>,
     /// True if it does not use the outcomes of requests.
     ignores_outcome: bool,
@@ -108,6 +109,11 @@ impl RecordingControl {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Returns the decisions of guards about all requests that have ended.
+    pub fn guards(&self) -> Vec<GuardAct> {
+        self.guards.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn tell(&self, told: Told) {
         self.told.lock().unwrap_or_else(PoisonError::into_inner).push(told);
     }
@@ -165,6 +171,9 @@ impl ControlledModelRequest for RecordedRequest {
         self.has_ended = true;
         *self.control.asked.lock().unwrap_or_else(PoisonError::into_inner) =
             outcome.asked.map(str::to_owned);
+        let mut guards = self.control.guards.lock().unwrap_or_else(PoisonError::into_inner);
+        guards.extend_from_slice(outcome.guards);
+        drop(guards);
         self.control.tell(Told::Ended {
             provider: outcome.provider.map(str::to_owned),
             model: outcome.model.map(str::to_owned),

@@ -121,7 +121,7 @@ async fn a_server_of_the_program_is_connected_again_after_it_has_hung_up() {
         (way.connections.load(Ordering::SeqCst) > before).then_some(())
     })
     .await;
-    wait::until("a call that succeeds", async || greet(&embedded).await.ok()).await;
+    let _ = wait::until("a call that succeeds", async || greet(&embedded).await.ok()).await;
     embedded.stop().await;
 }
 
@@ -129,7 +129,7 @@ async fn a_server_of_the_program_is_connected_again_after_it_has_hung_up() {
 async fn a_server_of_the_program_whose_transport_panics_is_connected_again() {
     let way = Arc::new(Way { panics: AtomicUsize::new(1), ..Way::default() });
     let embedded = greeting(Setup::new(), &way, Allowlist::All).await;
-    wait::until("a call that succeeds", async || greet(&embedded).await.ok()).await;
+    let _ = wait::until("a call that succeeds", async || greet(&embedded).await.ok()).await;
     assert_eq!(way.connections.load(Ordering::SeqCst), 1);
     embedded.stop().await;
 }

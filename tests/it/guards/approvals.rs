@@ -6,7 +6,9 @@ use airlock::{
     schemars::JsonSchema,
     tool::{Allowlist, Policy, ToolError},
 };
-use airlock_tests::{Client, Embedded, Reply, Setup, guests, mcp::Endpoint};
+use airlock_tests::{
+    Client, Embedded, OPERATOR, Reply, Service, Setup, guests, mcp::Endpoint, service,
+};
 use reqwest::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -26,6 +28,9 @@ async fn a_guard_asks_the_user_of_a_client_about_a_tool_that_needs_no_approval()
     assert_eq!(unasked["resultType"], "complete", "{unasked}");
     let question = endpoint.modern("tools/call", note("before:ask")).result().await;
     assert_eq!(question["resultType"], "input_required", "{question}");
+    let message = &question["inputRequests"]["approval"]["params"]["message"];
+    let reason = "\n\nThe guard \"warden\" asks: the call says so";
+    assert!(message.as_str().is_some_and(|message| message.ends_with(reason)), "{message}");
     assert_eq!(guarded.noted(), "plain\n");
     let accepted = endpoint
         .modern("tools/call", note("before:ask"))
@@ -80,6 +85,41 @@ async fn the_list_of_approvals_shows_the_arguments_of_the_guard_and_these_run() 
     let made = session.request("tools/call", call).result().await;
     assert_eq!(made["content"][0]["text"], "noted before:rewrite hidden", "{made}");
     assert_eq!(guarded.noted(), "before:rewrite hidden\n");
+}
+
+#[tokio::test]
+async fn a_call_that_waits_is_shown_with_the_reason_of_the_guard() {
+    let guarded = Guarded::start(|setup| setup.set("/mcp_server/approval_wait", "0s")).await;
+    let session = Endpoint::of(&guarded.gateway).session().await;
+    let waits = session.request("tools/call", note("before:ask")).result().await;
+    let id = waits["_meta"]["airlock/approval"]["id"].as_str().expect("it waits").to_owned();
+    let listed = guarded.gateway.get("/v1/approvals").await.ok();
+    assert_eq!(listed["data"][0]["asked_by"], asked_by(), "{listed:#}");
+    // This operator sees no payloads, and a reason may have arguments in it.
+    let request = guarded.gateway.request(Method::GET, "/v1/approvals").bearer_auth(OPERATOR);
+    let seen = Reply::of(request).await.ok();
+    assert_eq!(seen["data"][0]["asked_by"], json!([{"guard": "warden"}]), "{seen:#}");
+    let approve = guarded.gateway.request(Method::POST, &format!("/v1/approvals/{id}/approve"));
+    assert_eq!(Reply::of(approve).await.status, 200);
+    let made = session.request("tools/call", note("before:ask")).result().await;
+    assert_eq!(made["content"][0]["text"], "noted before:ask", "{made}");
+}
+
+#[tokio::test]
+async fn a_call_of_a_model_is_returned_with_the_reason_of_the_guard() {
+    let asked = [("server-note", json!({"text": "before:ask"}))];
+    let model = Service::saying([service::asking_for(&asked)]).await;
+    let guarded = Guarded::start(|setup| setup.openai("fake", model.base_url())).await;
+    let answer = guarded.gateway.chat("fake/model", "go").await.ok();
+    let pending = &answer["airlock"]["pending"][0];
+    assert_eq!(pending["reason"], "needs_approval", "{answer:#}");
+    assert_eq!(pending["asked_by"], asked_by(), "{answer:#}");
+    assert_eq!(guarded.noted(), "");
+}
+
+/// Returns the guard that asks, with its reason, as a call that waits shows it.
+fn asked_by() -> Value {
+    json!([{"guard": "warden", "reason": "the call says so"}])
 }
 
 #[tokio::test]
@@ -157,6 +197,10 @@ async fn a_guard_asks_about_one_call_of_a_script_whose_tool_needs_no_approval() 
     let pending = stopped.pending().expect("it waits").clone();
     assert_eq!(pending.calls.len(), 1);
     assert_eq!(arguments(&pending), json!({"text": "before:ask"}));
+    let asked = pending.calls[0].asked_by.to_string();
+    assert_eq!(asked, "the guard \"warden\" asks: the call says so");
+    let listed = request.pending().await.expect("a list");
+    assert_eq!(listed[0].calls, pending.calls);
     request.approve(&pending.id).await.expect("it waits");
     let CallReply::Done(output) = request.resume(&pending.id).await.expect("it goes on") else {
         panic!("it is approved")

@@ -11,14 +11,14 @@ fn token() -> String {
 }
 
 /// Starts a gateway whose calls pass the guard.
-async fn guarded(phase: &str) -> Guarded {
-    let guard: Value = json!({"name": "secrets", "component": guests::SECRETS, "phase": phase});
+async fn guarded(hooks: &[&str]) -> Guarded {
+    let guard: Value = json!({"name": "secrets", "component": guests::SECRETS, "hooks": hooks});
     Guarded::start(|setup| setup.set("/guards", json!([guard]))).await
 }
 
 #[tokio::test]
 async fn a_call_with_a_secret_in_its_arguments_is_not_made() {
-    let guarded = guarded("both").await;
+    let guarded = guarded(&["before", "after"]).await;
     let denied = guarded.call("server-note", &format!("use {}", token())).await;
     let message = r#"the call of tool 'server-note' is denied by the guard "secrets": the arguments have a secret: github_token (secret_in_arguments)"#;
     assert_eq!((denied.refusal(), denied.code()), ((403, message), "guard_denied"));
@@ -30,7 +30,7 @@ async fn a_call_with_a_secret_in_its_arguments_is_not_made() {
 
 #[tokio::test]
 async fn a_secret_in_a_result_does_not_reach_the_caller() {
-    let guarded = guarded("after").await;
+    let guarded = guarded(&["after"]).await;
     let text = format!("pay \"4111 1111 1111 1111\" with {}\n", token());
     let result = guarded.call("server-echo", &text).await;
     assert!(!result.text.contains("4111") && !result.text.contains(&token()), "{}", result.text);

@@ -76,9 +76,9 @@ async fn a_guard_knows_the_tool_the_origin_and_the_key_of_a_call() {
 
 #[tokio::test]
 async fn several_guards_are_asked_in_their_order_within_their_scopes() {
-    let first = json!({"name": "first", "component": guests::WARDEN, "phase": "before"});
+    let first = json!({"name": "first", "component": guests::WARDEN, "hooks": ["before"]});
     let second = json!({
-        "name": "second", "component": guests::WARDEN, "on": {"tools": ["*-NOTE"]}, "phase": "after",
+        "name": "second", "component": guests::WARDEN, "on": {"tools": ["*-NOTE"]}, "hooks": ["after"],
     });
     let none = json!({"name": "none", "component": guests::WARDEN, "on": {"keys": ["nobody"]}});
     let guarded = Guarded::start(|setup| setup.set("/guards", json!([none, first, second]))).await;
@@ -108,6 +108,26 @@ async fn the_limits_of_a_guard_are_those_of_the_configuration() {
     assert_eq!(guarded.call("server-echo", &short).await.content(), short);
     let long = format!("before:rewrite {}", "x".repeat(1_100));
     assert_eq!(guarded.call("server-echo", &long).await.code(), "guard_failed");
+}
+
+#[tokio::test]
+async fn a_guard_has_no_more_time_than_is_left_of_the_call() {
+    let mut guard = warden(&json!({}));
+    guard["limits"] = json!({"time": "1s", "fuel": 10_000_000_000_u64});
+    let guarded = Guarded::start(|setup| {
+        let timeout = "/mcp/tool_manager_config/tool_execution_timeout";
+        setup.set("/guards", json!([guard])).set(timeout, "600ms")
+    })
+    .await;
+    for hook in ["before", "after"] {
+        let refused = guarded.call("server-echo", &format!("{hook}:spin")).await;
+        assert_eq!((refused.status, refused.code()), (403, "guard_failed"), "{hook}");
+    }
+    let said = wait::until("the log to name the causes", async || {
+        Some(guarded.gateway.said()).filter(|said| said.matches("of CPU time").count() >= 2)
+    })
+    .await;
+    assert!(!said.contains("more than 1s of CPU time"), "{said}");
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Decisions of operators about the calls of scripts of all callers.
 
-use airlock_tests::{OPERATOR, Reply};
+use airlock_tests::{OPERATOR, Reply, Setup};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -12,11 +12,15 @@ const APPROVER: &str = "alop_approver-of-scripts-in-the-tests-0123456789";
 const SCRIPT: &str = "a = rec.read(n = 1)\nresult = rec.add(n = 2)['n']";
 
 async fn recorded() -> Recorded {
+    recorded_with(|setup| setup).await
+}
+
+async fn recorded_with(change: impl FnOnce(Setup) -> Setup) -> Recorded {
     let operators = json!([
         {"name": "tests", "role": "admin", "token": OPERATOR},
         {"name": "bob", "role": "approver", "token": APPROVER, "sees_payloads": true},
     ]);
-    Recorded::with(&["read"], |setup| setup.set("/management/operators", operators)).await
+    Recorded::with(&["read"], |setup| change(setup.set("/management/operators", operators))).await
 }
 
 async fn get(recorded: &Recorded, path: &str) -> Value {
@@ -69,6 +73,34 @@ async fn an_operator_sees_the_script_of_a_call_and_approves_what_was_shown() {
     let ended = recorded.post(ANN, &format!("/v1/runs/{run}/resume"), &json!({})).await.ok();
     assert_eq!((&ended["state"], &ended["result"]), (&json!("completed"), &json!(2)), "{ended:#}");
     assert_eq!(recorded.written(), calls([("add", 2)]));
+}
+
+#[tokio::test]
+async fn an_operator_sees_the_lines_of_a_manifest_and_approves_them_at_once() {
+    let recorded =
+        recorded_with(|setup| setup.set("/mcp/tool_manager_config/code_mode_approval", "manifest"))
+            .await;
+    let reply = recorded.execute(ANN, "rec.read(n = 1)\nrec.add(n = 2)\nrec.add(n = 3)").await;
+    let run = reply["airlock"]["run"]["id"].as_str().expect("a run").to_owned();
+    let call = waiting(&recorded).await;
+    let id = format!("{run}:1");
+    assert_eq!((&call["id"], &call["definition"]), (&json!(id), &json!("current")), "{call:#}");
+    let lines = json!([
+        "rec.add(n=2): at most once",
+        "rec.add(n=3): at most once",
+        "rec.read(n=1): at most once, needs no approval",
+    ]);
+    assert_eq!(call["manifest"], lines);
+    let once = json!({"id": id, "shown": call["shown"]});
+    let request = recorded.gateway.request(Method::POST, "/v1/approvals/approve");
+    let several = request.bearer_auth(APPROVER).json(&json!({"calls": [once, once]}));
+    let refused = Reply::of(several).await;
+    assert_eq!((refused.status, refused.code()), (400, "several_tools"), "it has several tools");
+    let decided = decide(&recorded, &id, "approve", json!({"shown": call["shown"]})).await;
+    assert_eq!(decided.ok()["state"], "approved");
+    let ended = recorded.post(ANN, &format!("/v1/runs/{run}/resume"), &json!({})).await.ok();
+    assert_eq!(ended["state"], "completed", "{ended:#}");
+    assert_eq!(recorded.written(), calls([("add", 2), ("add", 3)]));
 }
 
 #[tokio::test]

@@ -71,6 +71,17 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     }
 }
 
+/// Returns the median of times, in microseconds.
+pub fn median_micros(times: &[Duration]) -> f64 {
+    median(times.iter().copied().map(micros))
+}
+
+/// Returns the median of what times are beyond those of `base` in the same round, in microseconds. Rounds that
+/// one of the two lacks do not count.
+pub fn median_added(times: &[Duration], base: &[Duration]) -> f64 {
+    median(times.iter().zip(base).map(|(own, base)| micros(*own) - micros(*base)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,5 +117,15 @@ mod tests {
         {
             assert!((median(values.iter().copied()) - expected).abs() < 1e-9, "{values:?}");
         }
+    }
+
+    #[test]
+    fn what_times_are_beyond_others_is_the_median_of_the_rounds() {
+        let base = [100, 900, 300].map(Duration::from_micros);
+        let times = [110, 905, 400].map(Duration::from_micros);
+        assert!((median_micros(&times) - 400.0).abs() < 1e-9);
+        // The difference of the medians would be 100.
+        assert!((median_added(&times, &base) - 10.0).abs() < 1e-9);
+        assert!((median_added(&base, &times[..1]) + 10.0).abs() < 1e-9);
     }
 }

@@ -10,6 +10,10 @@
 //! | `{"error": "…"}` | an error of JSON-RPC with this message |
 //! | another object | the whole result |
 //! | nothing | the text `ok` |
+//!
+//! `sends` of a tool are messages that the server sends before this answer, each as often as its `times` says (1):
+//! notifications, and requests to the gateway. The server waits for no response. It appends the result of a request to
+//! `LOG`, as a call of the tool `answers`.
 
 use std::{
     env, fs,
@@ -44,19 +48,22 @@ impl LabServer {
         for line in io::stdin().lock().lines() {
             let Ok(message) = serde_json::from_str::<Value>(&line?) else { continue };
             let Some(id) = message.get("id") else { continue };
+            if message.get("method").is_none() {
+                self.answered(&message)?;
+                continue;
+            }
             let (member, value) = match self.respond(&message)? {
                 Ok(result) => ("result", result),
                 Err(error) => ("error", error),
             };
-            let mut stdout = io::stdout().lock();
-            serde_json::to_writer(
-                &mut stdout,
-                &json!({"jsonrpc": "2.0", "id": id, member: value}),
-            )?;
-            stdout.write_all(b"\n")?;
-            stdout.flush()?;
+            send(&json!({"jsonrpc": "2.0", "id": id, member: value}))?;
         }
         Ok(())
+    }
+
+    /// Appends the result in a response of the gateway to the log; an error is none.
+    fn answered(&self, response: &Value) -> io::Result<()> {
+        response.get("result").map_or(Ok(()), |result| self.append("answers", result))
     }
 
     /// Returns the result or the error of a request.
@@ -85,17 +92,37 @@ impl LabServer {
 
     fn call(&self, params: &Value) -> io::Result<Result<Value, Value>> {
         let name = params["name"].as_str().unwrap_or_default();
+        self.append(name, &params["arguments"])?;
+        let tool = self.tools().iter().find(|tool| tool["definition"]["name"] == name);
+        let Some(tool) = tool else {
+            return Ok(Err(json!({"code": -32602, "message": "no such tool"})));
+        };
+        for sent in tool["sends"].as_array().into_iter().flatten() {
+            let mut message = sent["message"].clone();
+            message["jsonrpc"] = "2.0".into();
+            for _ in 0..sent["times"].as_u64().unwrap_or(1) {
+                send(&message)?;
+            }
+        }
+        Ok(answer(&tool["answer"], &params["arguments"]))
+    }
+
+    /// Appends a line to the log.
+    fn append(&self, tool: &str, arguments: &Value) -> io::Result<()> {
         let server = self.server["name"].as_str().unwrap_or_default();
-        let line = json!({"tool": format!("{server}-{name}"), "arguments": params["arguments"]});
+        let line = json!({"tool": format!("{server}-{tool}"), "arguments": arguments});
         let mut log = OpenOptions::new().create(true).append(true).open(&self.log)?;
         // In one piece, because all servers of a case write to it.
-        log.write_all(format!("{line}\n").as_bytes())?;
-        let tool = self.tools().iter().find(|tool| tool["definition"]["name"] == name);
-        Ok(match tool {
-            Some(tool) => answer(&tool["answer"], &params["arguments"]),
-            None => Err(json!({"code": -32602, "message": "no such tool"})),
-        })
+        log.write_all(format!("{line}\n").as_bytes())
     }
+}
+
+/// Writes a message to the gateway.
+fn send(message: &Value) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    serde_json::to_writer(&mut stdout, message)?;
+    stdout.write_all(b"\n")?;
+    stdout.flush()
 }
 
 /// Returns the result or the error that an answer of a case stands for.

@@ -127,6 +127,9 @@ pub struct LabTool {
     /// Rights that a careful operator gives to it. Not read in `later`: the operator has not seen those tools.
     #[serde(default)]
     pub door: Use,
+    /// Messages that the server sends before its result; see `tests/src/bin/lab_server.rs`.
+    #[serde(default)]
+    pub sends: Vec<Value>,
     /// Its result; see `tests/src/bin/lab_server.rs`.
     #[serde(default)]
     pub answer: Value,

@@ -2,6 +2,7 @@
 /** Scripts that run: their messages, and the calls of tools that they wait for. */
 
 const { AsyncLocalStorage, AsyncResource } = require('node:async_hooks');
+const { types } = require('node:util');
 
 const { KeptErrors, checkSignal, errorFrom, guarded, thrownParts } = require('./errors.js');
 const { Tool } = require('./tools.js');
@@ -101,12 +102,20 @@ class ActiveRun {
     for (const line of lines) {
       if (this.#isSettled) return;
       try {
-        this.#place.onPrint(line);
+        const printed = this.#place.onPrint(line);
+        // Nothing waits for it, and a rejection that nothing handles would end the process.
+        if (types.isPromise(printed)) printed.catch((error) => this.#printFailed(error));
       } catch (error) {
-        this.#script.cancel();
-        this.#fail(error);
+        this.#printFailed(error);
       }
     }
+  }
+
+  /** Ends the run with an error of `onPrint`. Does nothing if it has ended. */
+  #printFailed(error) {
+    if (this.#isSettled) return;
+    this.#script.cancel();
+    this.#fail(error);
   }
 
   #end(failure) {

@@ -3,6 +3,7 @@
 
 const { types } = require('node:util');
 
+const { pendingFrom } = require('./pending.js');
 const { decode } = require('./values.js');
 
 /** Errors of tools that are kept until the end of a run. A script may catch thousands; one that ends it is among the last. */
@@ -46,7 +47,9 @@ class LimitExceeded extends AirlockError {
 class ApprovalNeeded extends AirlockError {
   constructor(run) {
     const tools = [...new Set(run.pending.map((call) => call.tool))].sort();
-    super(`the script waits for the approval of calls of ${tools.join(', ')}`);
+    // All are decided about, or this object is used up.
+    const resumed = 'the run has no value before `resume`, which returns it';
+    super(tools.length === 0 ? resumed : `the script waits for the approval of calls of ${tools.join(', ')}`);
     // Not in the output of `console.log`, which would be that of the whole run.
     Object.defineProperty(this, 'run', { value: run });
   }
@@ -141,7 +144,8 @@ for (const [name, made] of Object.entries({ ...CLASSES, ModelError })) {
 
 /** Makes the error of a failure that the native module describes. `kept` are the errors of the run's tools. */
 function errorFrom(description, kept) {
-  const { class: name, message, call, ...details } = decode(description);
+  const { class: name, message, call, pending, ...details } = decode(description);
+  if (pending !== undefined) details.pending = pendingFrom(pending);
   return new CLASSES[name](message, { ...details, cause: kept?.get(call) });
 }
 
@@ -184,7 +188,8 @@ function thrownParts(thrown) {
 /** Fails with an `AirlockError` unless a signal is one, or undefined. */
 function checkSignal(signal, what) {
   // By its methods: an environment of tests may have a class of its own.
-  const isSignal = typeof signal?.throwIfAborted === 'function' && typeof signal.addEventListener === 'function';
+  const methods = ['throwIfAborted', 'addEventListener', 'removeEventListener'];
+  const isSignal = methods.every((name) => typeof signal?.[name] === 'function');
   if (signal !== undefined && !isSignal) throw new AirlockError(`${what} must be an AbortSignal`);
 }
 
@@ -195,4 +200,16 @@ function checkNames(given, known, what, Made = AirlockError) {
   if (unknown !== undefined) throw new Made(`${what} cannot have ${JSON.stringify(unknown)}; it can have ${known.join(', ')}`);
 }
 
-module.exports = { ...CLASSES, GATEWAY_CLASSES, KeptErrors, ModelError, checkNames, checkSignal, errorFrom, guarded, thrownParts };
+/** Returns the items of an iterable. Fails with an `AirlockError` if there are more than `most`: it may have no end. */
+function listed(items, most, what, Made = AirlockError) {
+  const list = [];
+  for (const item of items) {
+    if (list.length === most) throw new Made(`${what} cannot have more than ${most} items`);
+    list.push(item);
+  }
+  return list;
+}
+
+module.exports = {
+  ...CLASSES, GATEWAY_CLASSES, KeptErrors, ModelError, checkNames, checkSignal, errorFrom, guarded, listed, thrownParts,
+};

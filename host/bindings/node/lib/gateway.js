@@ -1,11 +1,14 @@
 'use strict';
 /** A gateway within this process, with functions as tools and as a model. */
 
-const { AirlockError, GatewayStopped, checkNames } = require('./errors.js');
+const { AirlockError, GatewayStopped, checkNames, listed } = require('./errors.js');
 const { ProgramLine } = require('./line.js');
+const { pendingFrom } = require('./pending.js');
 const { prepare } = require('./tools.js');
 const { encode } = require('./values.js');
 
+/** Most messages of a chat. */
+const MAX_MESSAGES = 1_000_000;
 const GATEWAY_OPTIONS = ['tools', 'onModel', 'codeMode'];
 const LISTS = ['clients', 'tools', 'excludeTools'];
 const TEXTS = ['key', 'language', 'approval'];
@@ -122,7 +125,8 @@ class Gateway {
   }
 
   async pending(options = {}) {
-    return this.#ask(options, (native, work, fields) => native.pending(work, fields));
+    const pending = await this.#ask(options, (native, work, fields) => native.pending(work, fields));
+    return pending.map(pendingFrom);
   }
 
   async approve(id, options = {}) {
@@ -180,7 +184,8 @@ function chatParts(messages, options) {
   if (typeof messages?.[Symbol.iterator] !== 'function' || typeof messages === 'string') {
     throw new AirlockError('the messages of a chat must be a list');
   }
-  return [encode({ ...settings, model, messages: [...messages] }), request];
+  const taken = listed(messages, MAX_MESSAGES, 'the messages of a chat');
+  return [encode({ ...settings, model, messages: taken }), request];
 }
 
 function requestFields(options) {

@@ -111,6 +111,7 @@ async function begin(code, options, hasJournal) {
   checkNames(options, SCRIPT_OPTIONS, 'the options of a script');
   const { tools = [], inputs = {}, language = 'python', limits = {}, onPrint, signal } = options;
   if (typeof code !== 'string') throw new AirlockError('the code of a script must be a string');
+  if (!code.isWellFormed()) throw new AirlockError('the code of a script contains half of a surrogate pair');
   if (typeof language !== 'string') throw new AirlockError('the language of a script must be a string');
   checkPrinter(onPrint);
   checkLimits(limits);
@@ -133,8 +134,12 @@ function checkLimits(limits) {
 
 function numbers(given) {
   const ids = Array.isArray(given) ? given : [given];
+  const mistyped = ids.findIndex((id) => typeof id !== 'number');
+  if (mistyped !== -1) {
+    throw new AirlockError(`the id of a call must be a number, as in \`pending\`; one is of type ${typeof ids[mistyped]}`);
+  }
   const at = ids.findIndex((id) => !Number.isInteger(id) || id < 0 || id >= 2 ** 32);
-  if (at !== -1) throw new AirlockError(`no call ${String(ids[at])} of the run waits for a decision`);
+  if (at !== -1) throw new AirlockError(`no call ${ids[at]} of the run waits for a decision`);
   return ids;
 }
 

@@ -1,10 +1,12 @@
 'use strict';
 /** Tools: functions that scripts may call, with the schema of their arguments. */
 
-const { BadTool, checkNames, guarded } = require('./errors.js');
+const { BadTool, checkNames, guarded, listed } = require('./errors.js');
 const native = require('./native.js');
 
 const PROPERTIES = ['name', 'description', 'parameters', 'needsApproval', 'readOnly', 'execute'];
+/** Most tools of a list. A script has fewer, see the runner. */
+const MAX_TOOLS = 10_000;
 const NO_PARAMETERS = { type: 'object', properties: {}, additionalProperties: false };
 
 /** A function as a tool. */
@@ -20,7 +22,7 @@ class Tool {
     this.needsApproval = needsApproval;
     this.readOnly = readOnly;
     this.execute = execute;
-    this.#standard = parameters['~standard'];
+    this.#standard = parameters['~standard'] ?? undefined;
     Object.freeze(this);
   }
 
@@ -50,14 +52,15 @@ function check(name, fits, problem) {
 
 /** Returns the JSON Schema of the parameters, which are that, or a schema of zod or another library. */
 function inputSchema(name, parameters) {
-  const standard = parameters['~standard'];
+  const standard = parameters['~standard'] ?? undefined;
   if (standard === undefined) return parameters;
   const convert = standard.jsonSchema?.input;
   check(name, typeof convert === 'function', 'its schema cannot become a JSON Schema: use zod 4.2 or newer, or pass a JSON Schema');
   try {
     return convert({ target: 'draft-2020-12' });
   } catch (error) {
-    throw new BadTool(`tool ${name}: its schema cannot become a JSON Schema: ${error?.message}`, { cause: error });
+    const remedy = 'take a type that JSON has, such as a string, and convert it with `transform`';
+    throw new BadTool(`tool ${name}: its schema cannot become a JSON Schema: ${error?.message}; ${remedy}`, { cause: error });
   }
 }
 
@@ -101,7 +104,7 @@ const root = new KnownTools();
 /** Returns the tools of a run, as a list of them and as the set whose schemas are compiled. Fails with `BadTool`. */
 function prepare(given) {
   if (typeof given?.[Symbol.iterator] !== 'function') throw new BadTool('tools must be a list of tools');
-  const tools = [...given];
+  const tools = listed(given, MAX_TOOLS, 'a list of tools', BadTool);
   if (!tools.every((one) => one instanceof Tool)) throw new BadTool('each tool must be made with `tool({ … })`');
   return { tools, set: KnownTools.set(tools) };
 }
@@ -117,7 +120,7 @@ function described({ name, description, inputSchema, needsApproval, readOnly }) 
 
 function schemaText(name, schema) {
   try {
-    return JSON.stringify(schema);
+    return JSON.stringify(schema) ?? 'null';
   } catch (error) {
     throw new BadTool(`tool ${name}: its schema is no JSON: ${error?.message}`, { cause: error });
   }

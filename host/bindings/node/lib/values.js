@@ -21,9 +21,22 @@ const MARK = '~';
 /** Prefix of an integer. */
 const INTEGER = 'n';
 
+/** Characters of the place of a mistake in a value. */
+const MAX_PLACE = 80;
+
+/** A part of a value that has no JSON form. */
+class NoForm extends Error {}
+
 /** Returns a value as JSON. Fails with a `TypeError` if it has no JSON form, is too deep or too large. */
 function encode(value) {
-  return new ValueEncoder().value(value);
+  const encoder = new ValueEncoder();
+  try {
+    return encoder.value(value);
+  } catch (error) {
+    if (!(error instanceof NoForm)) throw error;
+    const place = encoder.place();
+    throw new TypeError(place === '' ? error.message : `${error.message} (in ${place})`);
+  }
 }
 
 /** Returns the value of a text of the native module. */
@@ -39,6 +52,15 @@ function unmarked(name, value) {
 class ValueEncoder {
   #bytes = MAX_BYTES;
   #levels = MAX_LEVELS;
+  /** Indices and names of the part that is written. */
+  #path = [];
+
+  /** Returns the place of the part that is written, such as `orders[2].price`; empty for the whole value. */
+  place() {
+    const text = this.#path.map((step) => (typeof step === 'number' ? `[${step}]` : `.${step.slice(0, MAX_PLACE)}`)).join('');
+    const place = text.startsWith('.') ? text.slice(1) : text;
+    return place.length > MAX_PLACE ? `${place.slice(0, MAX_PLACE)}…` : place;
+  }
 
   value(value) {
     switch (typeof value) {
@@ -55,13 +77,13 @@ class ValueEncoder {
       case 'object':
         return value === null ? this.#take('null') : this.#nested(value);
       default:
-        throw new TypeError(`a ${typeof value} has no JSON form`);
+        throw new NoForm(`a ${typeof value} has no JSON form`);
     }
   }
 
   /** Writes a value that may have others in it. */
   #nested(value) {
-    if (this.#levels === 0) throw new TypeError(`the value is nested more than ${MAX_LEVELS} levels deep, or contains itself`);
+    if (this.#levels === 0) throw new NoForm(`the value is nested more than ${MAX_LEVELS} levels deep, or contains itself`);
     this.#levels -= 1;
     const text = this.#container(value);
     this.#levels += 1;
@@ -75,7 +97,7 @@ class ValueEncoder {
     if (types.isTypedArray(value) || types.isSet(value)) return this.#list(value);
     if (types.isMap(value)) return this.#members(value);
     if (types.isBoxedPrimitive(value)) return this.value(value.valueOf());
-    if (types.isDate(value) && Number.isNaN(value.getTime())) throw new TypeError('an invalid Date has no JSON form');
+    if (types.isDate(value) && Number.isNaN(value.getTime())) throw new NoForm('an invalid Date has no JSON form');
     if (typeof value.toJSON === 'function') return this.value(value.toJSON());
     checkPlain(value);
     return this.#members(properties(value));
@@ -85,7 +107,9 @@ class ValueEncoder {
     const texts = [];
     for (const item of items) {
       this.#charge(ITEM_BYTES);
+      this.#path.push(texts.length);
       texts.push(this.value(item));
+      this.#path.pop();
     }
     return `[${texts.join(',')}]`;
   }
@@ -94,11 +118,13 @@ class ValueEncoder {
   #members(members) {
     const texts = [];
     for (const [name, member] of members) {
-      if (typeof name !== 'string') throw new TypeError(`the keys of a Map must be strings, found a ${typeof name}`);
+      if (typeof name !== 'string') throw new NoForm(`the keys of a Map must be strings, found a ${typeof name}`);
       // Also one that is left out: an iterator may have no end.
       this.#charge(ITEM_BYTES);
       if (member === undefined) continue;
+      this.#path.push(name);
       texts.push(`${this.#text(name)}:${this.value(member)}`);
+      this.#path.pop();
     }
     return `{${texts.join(',')}}`;
   }
@@ -106,7 +132,7 @@ class ValueEncoder {
   #text(text) {
     // Before it is written, which takes memory.
     this.#charge(text.length);
-    if (!text.isWellFormed()) throw new TypeError('a string with half of a surrogate pair has no JSON form');
+    if (!text.isWellFormed()) throw new NoForm('a string with half of a surrogate pair has no JSON form');
     return JSON.stringify(text);
   }
 
@@ -123,12 +149,12 @@ class ValueEncoder {
 
   #charge(bytes) {
     this.#bytes -= bytes;
-    if (this.#bytes < 0) throw new TypeError(`the value takes more than ${MAX_BYTES / 2 ** 20} MiB`);
+    if (this.#bytes < 0) throw new NoForm(`the value takes more than ${MAX_BYTES / 2 ** 20} MiB`);
   }
 }
 
 function numberText(number) {
-  if (!Number.isFinite(number)) throw new TypeError(`${number} has no JSON form; pass null or a string`);
+  if (!Number.isFinite(number)) throw new NoForm(`${number} has no JSON form; pass null or a string`);
   const text = String(number);
   // Else its digits would be those of an integer, which are not those of the number.
   const isRounded = Number.isInteger(number) && !Number.isSafeInteger(number);
@@ -137,7 +163,7 @@ function numberText(number) {
 
 function integerText(integer) {
   if (integer < MIN_INTEGER || integer > MAX_INTEGER) {
-    throw new TypeError('a BigInt of more than 64 bits would be rounded; pass it as a string');
+    throw new NoForm('a BigInt of more than 64 bits would be rounded; pass it as a string');
   }
   return String(integer);
 }
@@ -158,9 +184,9 @@ function bytesOf(value) {
 
 /** Fails for objects whose properties are not their value, such as a Promise, an Error or a RegExp. */
 function checkPlain(value) {
-  if (typeof value.then === 'function') throw new TypeError('a promise has no JSON form; await it');
+  if (typeof value.then === 'function') throw new NoForm('a promise has no JSON form; await it');
   const tag = Object.prototype.toString.call(value).slice('[object '.length, -1);
-  if (tag !== 'Object') throw new TypeError(`a value of type ${tag} has no JSON form; return a plain object or a string`);
+  if (tag !== 'Object') throw new NoForm(`a value of type ${tag} has no JSON form; return a plain object or a string`);
 }
 
 module.exports = { decode, encode };

@@ -18,6 +18,7 @@ use crate::{
     caller::{NodeReceiver, OpenCalls, ThrownError},
     convert::to_text,
     failure::{described, thrown},
+    log,
     program::{NodeProgram, ProgramMessage},
 };
 
@@ -74,7 +75,7 @@ impl From<NodeRequestFields> for RequestOptions {
 }
 
 /// State that the objects of one gateway share.
-struct GatewayState {
+struct SharedGateway {
     host: Arc<HostRuntime>,
     /// `None` before it is started, and once it is stopped: the event loop does not wait for it then.
     running: Mutex<Option<RunningGateway>>,
@@ -108,7 +109,7 @@ enum WorkResult {
 /// A gateway that starts, or has started.
 #[napi]
 pub struct NodeGateway {
-    state: Arc<GatewayState>,
+    state: Arc<SharedGateway>,
 }
 
 /// Work that was begun.
@@ -116,7 +117,7 @@ pub struct NodeGateway {
 pub struct NodeWork {
     task: AbortHandle,
     chat: ChatSlot,
-    state: Arc<GatewayState>,
+    state: Arc<SharedGateway>,
 }
 
 /// A streamed chat, between the end of the work that begins it and the package.
@@ -126,7 +127,7 @@ type ChatSlot = Arc<Mutex<Option<BindingChat>>>;
 #[napi]
 pub struct NodeChat {
     chat: Arc<BindingChat>,
-    state: Arc<GatewayState>,
+    state: Arc<SharedGateway>,
 }
 
 impl NodeGateway {
@@ -136,10 +137,12 @@ impl NodeGateway {
         tools: Vec<ToolSpec>,
         receiver: NodeReceiver,
     ) -> napi::Result<Self> {
+        log::begin();
         let host = HostRuntime::current().map_err(|failure| thrown(&failure))?;
         let program = NodeProgram::new(receiver);
         let calls = program.calls().clone();
-        let state = Arc::new(GatewayState { host: host.clone(), running: Mutex::new(None), calls });
+        let state =
+            Arc::new(SharedGateway { host: host.clone(), running: Mutex::new(None), calls });
         let functions = program.clone();
         // Its handle is of no use: a start is not cancelled.
         let _ = state.spawn(program, WorkKind::Start, 0, async move {
@@ -359,7 +362,7 @@ impl Drop for NodeChat {
     }
 }
 
-impl GatewayState {
+impl SharedGateway {
     /// Returns the gateway. Fails if it was stopped.
     fn running(&self) -> napi::Result<RunningGateway> {
         let running = self.running.lock().clone();
@@ -386,7 +389,7 @@ impl GatewayState {
 /// Delivers the end of work, also if its task panics or is cancelled: a promise that nothing settles would wait for
 /// ever.
 struct WorkDelivery {
-    state: Arc<GatewayState>,
+    state: Arc<SharedGateway>,
     program: Arc<NodeProgram>,
     kind: WorkKind,
     work: u32,

@@ -18,11 +18,13 @@
 //! | `program` | the functions that a gateway calls: tools, and a model |
 //! | `convert` | values as text for JavaScript |
 //! | `failure` | failures as text for JavaScript |
+//! | `log` | the log of the program |
 
 mod caller;
 mod convert;
 mod failure;
 pub mod gateway;
+mod log;
 mod program;
 pub mod run;
 pub mod tools;

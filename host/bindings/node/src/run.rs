@@ -2,11 +2,9 @@
 
 #![allow(clippy::needless_pass_by_value, reason = "JavaScript passes arguments by value")]
 
-use std::{env, sync::Arc};
+use std::sync::Arc;
 
-use airlock_binding::{
-    BindingFailure, BindingRun, HostProcess, PrintedBatches, RunDump, RunnerSettings,
-};
+use airlock_binding::{BindingFailure, BindingRun, HostProcess, PrintedBatches, RunDump};
 use napi::bindgen_prelude::Buffer;
 use napi_derive::napi;
 use parking_lot::Mutex;
@@ -17,6 +15,7 @@ use crate::{
     caller::{CallerMessage, NodeCaller, NodeReceiver, OpenCalls, ThrownError},
     convert::to_text,
     failure::{described, thrown},
+    log,
 };
 
 /// A run that is finished, or that waits for decisions.
@@ -234,20 +233,5 @@ impl Drop for EndDelivery {
 
 /// Returns the runtime and the sandbox of this process.
 pub(crate) fn process() -> napi::Result<Arc<HostProcess>> {
-    HostProcess::current(settings).map_err(|failure| thrown(&failure))
-}
-
-/// Returns the settings of the sandbox. With `NODE_DEBUG=airlock`, it tells when a run takes longer.
-fn settings() -> RunnerSettings {
-    let debugged = env::var("NODE_DEBUG").unwrap_or_default();
-    let is_logged = debugged.split(',').any(|name| name.trim().eq_ignore_ascii_case("airlock"));
-    let mut settings = RunnerSettings::default();
-    if is_logged {
-        settings.on_compile = Some(Arc::new(log_compiling));
-    }
-    settings
-}
-
-fn log_compiling(message: &str) {
-    eprintln!("AIRLOCK {}: {message}", std::process::id());
+    HostProcess::current(log::runner_settings).map_err(|failure| thrown(&failure))
 }

@@ -51,7 +51,7 @@ from ._errors import (
 )
 from ._gateway import CallResult, ChatReply, ChatStream, Gateway, RequestOptions, ToolInfo
 from ._limits import Limits
-from ._pending import CallToApprove, PendingApproval
+from ._pending import CallToApprove, GuardQuestion, PendingApproval
 from ._run import (
     PendingCall,
     Run,
@@ -85,6 +85,7 @@ __all__ = [
     "GatewayNotReady",
     "GatewayOverloaded",
     "GatewayStopped",
+    "GuardQuestion",
     "KeyRequired",
     "LimitExceeded",
     "Limits",

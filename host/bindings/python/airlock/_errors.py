@@ -82,7 +82,9 @@ class ApprovalNeeded(AirlockError):
 
     def __init__(self, run: Run) -> None:
         tools = ", ".join(sorted({call.tool for call in run.pending}))
-        super().__init__(f"the script waits for the approval of calls of {tools}")
+        # Without any, all are decided about, or this object is used up.
+        resumed = "the run has no value before `resume`, which returns it"
+        super().__init__(f"the script waits for the approval of calls of {tools}" if tools else resumed)
         self.run = run
 
 

@@ -13,7 +13,7 @@ from . import _airlock, _loop, _model
 from ._errors import GatewayError, GatewayStopped
 from ._pending import PendingApproval
 from ._run import Tools
-from ._tools import prepare
+from ._tools import listed, prepare
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -150,7 +150,7 @@ class Gateway:
         if on_model is not None and not callable(on_model):
             raise TypeError(f"a model is a function, not a value of type {type(on_model).__name__}")
         self._config = config
-        self._tools = tuple(tools)
+        self._tools = listed(tools)
         self._on_model = on_model
         self._code_mode = code_mode
         self._native: _airlock.NativeGateway | None = None
@@ -226,7 +226,12 @@ class Gateway:
         return CallResult(**await _beside_loop(self._running.call(_fields(options), name, arguments or {})))
 
     def run_script(self, code: str, **options: Unpack[RequestOptions]) -> CallResult:
-        """Runs a script in code mode. Raises `ApprovalPending` if calls of it wait for an approval, and `CallFailed` if it failed."""
+        """Runs a script in code mode, in the language of the configuration unless `language` names one.
+
+        Its tools are those of clients in code mode, and the functions if `code_mode` is true: `internal.price(item="tea")`. The
+        value of `result` is `data["result"]`. Raises `ApprovalPending` if calls of it wait for an approval, and `CallFailed` if it
+        failed, with the kind `not_found` if it has no tools.
+        """
         return CallResult(**self._wait(self._running.run_script(_fields(options), code)))
 
     async def run_script_async(self, code: str, **options: Unpack[RequestOptions]) -> CallResult:

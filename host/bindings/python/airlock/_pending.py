@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypedDict
+
+
+class GuardQuestion(TypedDict):
+    """A reason for which a guard requires an approval of a call."""
+
+    guard: str
+    """Name of the guard in the configuration."""
+    reason: str
+    """The reason, on one line. It may repeat arguments."""
 
 
 class CallToApprove(NamedTuple):
@@ -11,6 +21,15 @@ class CallToApprove(NamedTuple):
     tool: str
     arguments: Any
     """Untrusted: a model may have written them, so show them whole."""
+    sources: Sequence[str] = ()
+    """Sources of untrusted content that its author had read before, if they are followed."""
+    argument_sources: Mapping[str, Sequence[str]] | None = None
+    """Sources that each of its arguments may have, by its path, of a call of a script; the path of all arguments is empty. `None`
+    if they are not known."""
+    asked_by: Sequence[GuardQuestion] = ()
+    """Reasons for which guards require an approval."""
+    manifest: Sequence[str] = ()
+    """Lines of the calls of a script that are approved as one, if this is their manifest: show them in place of `arguments`."""
 
 
 class PendingApproval(NamedTuple):

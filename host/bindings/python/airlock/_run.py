@@ -99,7 +99,8 @@ class Run:
         self._native.deny(_numbers(ids), reason)
 
     def resume(self) -> Run:
-        """Continues the run, and returns it: finished, or waiting again. This object is then used up.
+        """Continues the run, and returns it: finished, or waiting again. This object is then used up, also if the run fails: `dump`
+        it before to resume it once more.
 
         The script runs once more from its start. Calls that were answered are not made again.
         """
@@ -234,7 +235,11 @@ def _numbers(ids: int | Iterable[int] | EllipsisType) -> list[int] | None:
 
 
 def _checked(limits: Limits | None) -> _airlock.CheckedLimits | None:
-    return None if limits is None else limits._checked
+    if limits is None:
+        return None
+    if not isinstance(limits, Limits):
+        raise TypeError(f"limits are airlock.Limits, such as airlock.Limits(seconds=10), not a value of type {type(limits).__name__}")
+    return limits._checked
 
 
 @contextmanager

@@ -34,7 +34,7 @@ class Tool(Generic[P, R]):
     """Name of the global function in scripts."""
     description: str
     input_schema: Schema
-    """JSON Schema of the arguments, as one object."""
+    """JSON Schema of the arguments, as one object. A later run uses another schema if this is another object."""
     needs_approval: bool
     read_only: bool
 
@@ -53,6 +53,8 @@ class Tool(Generic[P, R]):
         """
         if not name.isidentifier() or keyword.iskeyword(name):
             raise BadTool(f"{name!r} cannot be the name of a function in a script; give it one with airlock.tool(…, name=…)")
+        if not isinstance(input_schema, dict):
+            raise BadTool(f"the schema of the tool {name} is a dict, not a value of type {type(input_schema).__name__}")
         functools.update_wrapper(self, function, updated=())
         self.function = function
         self.name = name
@@ -195,12 +197,14 @@ class PreparedTools:
 class _Kept:
     """A set that is kept as long as its tools live."""
 
-    __slots__ = ("positional_only", "references", "set")
+    __slots__ = ("positional_only", "references", "schemas", "set")
 
-    def __init__(self, tools: ToolSet, references: list[Callable[[], Any]], positional_only: list[dict[str, Any]]) -> None:
+    def __init__(self, tools: ToolSet, references: list[Callable[[], Any]], made: list[Tool[Any, Any]]) -> None:
         self.set = tools
         self.references = references
-        self.positional_only = positional_only
+        self.positional_only = [one._positional_only for one in made]
+        # Their identities are not those of other schemas as long as they are kept.
+        self.schemas = [one.input_schema for one in made]
 
 
 _kept: OrderedDict[tuple[Any, ...], _Kept] = OrderedDict()
@@ -211,7 +215,7 @@ def prepare(tools: Iterable[Any]) -> PreparedTools:
 
     The set does not keep the functions; the result does.
     """
-    given = tuple(tools)
+    given = listed(tools)
     key = tuple([_identity(one) for one in given])
     kept = _kept.get(key)
     # An identity whose object is gone may be that of another object now.
@@ -224,6 +228,15 @@ def prepare(tools: Iterable[Any]) -> PreparedTools:
     return PreparedTools(kept.set, tuple([_body(one, names) for one, names in zip(given, kept.positional_only)]))
 
 
+def listed(tools: Iterable[Any]) -> tuple[Any, ...]:
+    """Returns functions as a tuple. Raises `TypeError` for one function in place of several."""
+    if isinstance(tools, Iterable):
+        return tuple(tools)
+    if callable(tools):
+        raise TypeError(f"tools are a list of functions, not one function; write [{getattr(tools, '__name__', 'function')}]")
+    raise TypeError(f"tools are a list of functions, not a value of type {type(tools).__name__}")
+
+
 def forget() -> None:
     """Forgets all sets: in the child of a fork, where a thread that used one is missing."""
     _kept.clear()
@@ -231,14 +244,11 @@ def forget() -> None:
 
 def _prepared(given: tuple[Any, ...]) -> _Kept:
     made = [one if isinstance(one, Tool) else tool(one) for one in given]
-    try:
-        tools = ToolSet([
-            (one.name, one.description, json.dumps(one.input_schema), one.parameters, one.needs_approval, one.read_only,
-             one._is_async, one._convert)
-            for one in made
-        ])
-    except TypeError as error:
-        raise BadTool(f"the schema of a tool is no JSON: {error}") from error
+    tools = ToolSet([
+        (one.name, one.description, _schema_text(one), one.parameters, one.needs_approval, one.read_only,
+         one._is_async, one._convert)
+        for one in made
+    ])
     references: list[Callable[[], Any]] = []
     try:
         for one in given:
@@ -246,13 +256,20 @@ def _prepared(given: tuple[Any, ...]) -> _Kept:
     except TypeError:
         # Nothing can refer to the object weakly, so the set is made for each run.
         pass
-    return _Kept(tools, references, [one._positional_only for one in made])
+    return _Kept(tools, references, made)
+
+
+def _schema_text(one: Tool[Any, Any]) -> str:
+    try:
+        return json.dumps(one.input_schema)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadTool(f"the schema of the tool {one.name} is no JSON: {error}") from error
 
 
 def _identity(one: Any) -> Any:
     if isinstance(one, Tool):
         # A program may set them after a run.
-        return (id(one), one.name, one.description, tuple(one.parameters), one.needs_approval, one.read_only)
+        return (id(one), one.name, one.description, id(one.input_schema), tuple(one.parameters), one.needs_approval, one.read_only)
     # A method is another object each time it is looked up.
     return (id(one.__self__), id(one.__func__)) if inspect.ismethod(one) else id(one)
 

@@ -13,6 +13,7 @@ import datetime
 import decimal
 import enum
 import inspect
+import os
 import sys
 import uuid
 from collections.abc import Callable
@@ -80,7 +81,9 @@ def _remedy(value: Any) -> str:
         return "; declare the function with `async def`, so that its result is awaited"
     if isinstance(value, collections.abc.Iterable):
         return "; make a list of it"
-    return "; return None, bool, int, float, str, a list, a dict, a dataclass or a pydantic model"
+    if isinstance(value, os.PathLike):
+        return "; pass the path as a text, with os.fspath"
+    return "; use None, bool, int, float, str, a list, a dict, a dataclass or a pydantic model"
 
 
 def _in_order(values: Any) -> Encoded:

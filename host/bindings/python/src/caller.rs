@@ -10,13 +10,13 @@ use std::{
 };
 
 use airlock_binding::{
-    CallId, CallTarget, FunctionCall, FunctionError, PrintedBatches, raised_error, stopped_error,
+    CallId, CallTarget, FunctionCall, FunctionError, FunctionThreads, PrintedBatches, raised_error,
+    stopped_error,
 };
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use pyo3::{exceptions::PyException, intern, prelude::*, sync::PyOnceLock, types::PyTuple};
 use serde_json::{Map, Value};
-use tokio::task::spawn_blocking;
 
 use crate::{
     convert::to_json,
@@ -36,6 +36,8 @@ pub(crate) type CallerPlace = (Py<PyTuple>, Option<Py<PyAny>>, Option<Py<PyAny>>
 pub(crate) struct ScriptCaller {
     forms: Arc<[CallForm]>,
     functions: Py<PyTuple>,
+    /// Runs plain functions that the caller's own thread does not.
+    threads: FunctionThreads,
     on_print: Option<Py<PyAny>>,
     /// Printed lines that wait for the event loop.
     printed: Arc<PrintedBatches>,
@@ -72,11 +74,17 @@ impl LineQueue {
 }
 
 impl ScriptCaller {
-    pub(crate) fn new(forms: Arc<[CallForm]>, place: CallerPlace, side: CallerSide) -> Arc<Self> {
+    pub(crate) fn new(
+        forms: Arc<[CallForm]>,
+        threads: FunctionThreads,
+        place: CallerPlace,
+        side: CallerSide,
+    ) -> Arc<Self> {
         let (functions, on_print, event_loop, context, nesting) = place;
         Arc::new(Self {
             forms,
             functions,
+            threads,
             on_print,
             printed: Arc::default(),
             event_loop,
@@ -241,9 +249,10 @@ impl CallTarget for ScriptCaller {
                 return attached(|py| self.call_plain(py, tool, &call, true));
             }
             // It may block, and a worker of the runtime must not.
+            let threads = self.threads.clone();
             let called =
-                spawn_blocking(move || attached(|py| self.call_plain(py, tool, &call, false)));
-            called.await.unwrap_or_else(|_| Err(stopped_error()))
+                threads.call(move || attached(|py| self.call_plain(py, tool, &call, false)));
+            called.await.unwrap_or_else(|| Err(stopped_error()))
         })
     }
 }

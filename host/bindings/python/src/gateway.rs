@@ -72,7 +72,9 @@ pub(crate) fn start_gateway(
         has_model: model.is_some(),
     };
     let forms = tools.get().forms.clone();
-    let program = ProgramFunctions { forms, functions, model, is_model_async, event_loop, context };
+    let threads = host.function_threads().clone();
+    let program =
+        ProgramFunctions { forms, functions, threads, model, is_model_async, event_loop, context };
     let starting = BindingGateway::start(host.clone(), choices, Arc::new(program));
     Ok(GatewayWork::new(host, async move { starting.await.map(WorkResult::Gateway) }))
 }

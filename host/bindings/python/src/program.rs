@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use airlock_binding::{
-    ErrorKind, GatewayProgram, ModelAnswer, ModelFailure, ToolError, raised_message,
+    ErrorKind, FunctionThreads, GatewayProgram, ModelAnswer, ModelFailure, ToolError,
+    raised_message,
 };
 use futures_util::{StreamExt as _, future::BoxFuture, stream};
 use pyo3::{
@@ -14,7 +15,6 @@ use pyo3::{
     types::{PyDict, PyTuple},
 };
 use serde_json::{Map, Value};
-use tokio::task::spawn_blocking;
 
 use crate::{
     convert::{to_dict, to_json},
@@ -26,6 +26,8 @@ use crate::{
 pub(crate) struct ProgramFunctions {
     pub(crate) forms: Arc<[CallForm]>,
     pub(crate) functions: Py<PyTuple>,
+    /// Runs the functions that are not `async def`.
+    pub(crate) threads: FunctionThreads,
     /// Makes the object that asks the model function once.
     pub(crate) model: Option<Py<PyAny>>,
     pub(crate) is_model_async: bool,
@@ -56,13 +58,14 @@ impl ProgramFunctions {
             };
         }
         // It may block, and a worker of the runtime must not.
-        let called = spawn_blocking(move || {
+        let threads = self.threads.clone();
+        let called = threads.call(move || {
             Python::try_attach(|py| {
                 let (function, arguments) = prepare(&self, py)?;
                 to_json(&call_in_context(py, &self.context, function, &arguments)?)
             })
         });
-        called.await.ok().flatten()
+        called.await.flatten()
     }
 
     /// Calls a method of the object that asks the model function.

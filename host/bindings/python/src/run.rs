@@ -96,7 +96,7 @@ pub(crate) fn run(
     place: CallerPlace,
 ) -> PyResult<RunHandle> {
     let process = process(py)?;
-    let caller = caller_on_this_thread(tools.get(), place);
+    let caller = caller_on_this_thread(process.host(), tools.get(), place);
     let request = request(py, script, &caller)?;
     let pool = tools.get().pool.clone();
     let running = BindingRun::start(process.clone(), pool, caller.clone(), request);
@@ -109,7 +109,7 @@ pub(crate) fn run(
 pub(crate) fn resume(py: Python<'_>, run: &RunHandle, place: CallerPlace) -> PyResult<RunHandle> {
     let process = process(py)?;
     let (waiting, tools) = run.take_waiting(py)?;
-    let caller = caller_on_this_thread(tools.get(), place);
+    let caller = caller_on_this_thread(process.host(), tools.get(), place);
     let waiting = called_by(waiting, &caller);
     let running = BindingRun::resume(process.clone(), waiting, caller.clone());
     let ended = drive(py, process.host(), caller.watch(running))?;
@@ -162,9 +162,13 @@ fn settings() -> RunnerSettings {
     RunnerSettings { on_compile: Some(Arc::new(log_compiling)), ..RunnerSettings::default() }
 }
 
-fn caller_on_this_thread(tools: &ToolSet, place: CallerPlace) -> Arc<ScriptCaller> {
+fn caller_on_this_thread(
+    host: &HostRuntime,
+    tools: &ToolSet,
+    place: CallerPlace,
+) -> Arc<ScriptCaller> {
     let side = CallerSide::Thread(thread::current().id());
-    ScriptCaller::new(tools.forms.clone(), place, side)
+    ScriptCaller::new(tools.forms.clone(), host.function_threads().clone(), place, side)
 }
 
 /// Converts a script to a request.

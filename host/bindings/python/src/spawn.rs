@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use airlock_binding::{BindingFailure, BindingRun, RunningScript};
+use airlock_binding::{BindingFailure, BindingRun, HostRuntime, RunningScript};
 use pyo3::{intern, prelude::*, sync::PyOnceLock};
 use tokio::task::AbortHandle;
 
@@ -35,7 +35,7 @@ pub(crate) fn spawn_run(
     future: Py<PyAny>,
 ) -> PyResult<SpawnedRun> {
     let process = process(py)?;
-    let delivery = Delivery::new(py, tools.clone().unbind(), place, future);
+    let delivery = Delivery::new(py, process.host(), tools.clone().unbind(), place, future);
     let request = request(py, script, &delivery.caller)?;
     let pool = tools.get().pool.clone();
     let running = BindingRun::start(process.clone(), pool, delivery.caller.clone(), request);
@@ -52,7 +52,7 @@ pub(crate) fn spawn_resume(
 ) -> PyResult<SpawnedRun> {
     let process = process(py)?;
     let (waiting, tools) = run.take_waiting(py)?;
-    let delivery = Delivery::new(py, tools, place, future);
+    let delivery = Delivery::new(py, process.host(), tools, place, future);
     let waiting = called_by(waiting, &delivery.caller);
     let running = BindingRun::resume(process.clone(), waiting, delivery.caller.clone());
     Ok(SpawnedRun(process.runtime().spawn(delivery.run(running)).abort_handle()))
@@ -68,9 +68,16 @@ struct Delivery {
 }
 
 impl Delivery {
-    fn new(py: Python<'_>, tools: Py<ToolSet>, place: CallerPlace, future: Py<PyAny>) -> Self {
+    fn new(
+        py: Python<'_>,
+        host: &HostRuntime,
+        tools: Py<ToolSet>,
+        place: CallerPlace,
+        future: Py<PyAny>,
+    ) -> Self {
         let side = CallerSide::EventLoop(future.clone_ref(py));
-        let caller = ScriptCaller::new(tools.get().forms.clone(), place, side);
+        let threads = host.function_threads().clone();
+        let caller = ScriptCaller::new(tools.get().forms.clone(), threads, place, side);
         Self { tools, caller, future, is_running: false }
     }
 

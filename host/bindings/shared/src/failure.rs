@@ -209,6 +209,8 @@ fn limit_name(limit: &'static str) -> &'static str {
         "cpu" => "cpu_seconds",
         "deadline" => "seconds",
         "result_bytes" => "result",
+        "bytes copied to the host" => "copied",
+        "bytes of a journal" => "journal",
         other => other,
     }
 }
@@ -264,6 +266,8 @@ mod tests {
             ("deadline", "seconds"),
             ("calls", "calls"),
             ("result_bytes", "result"),
+            ("bytes copied to the host", "copied"),
+            ("bytes of a journal", "journal"),
             ("stack", "stack"),
         ] {
             let reached = RunError::Limit { limit, message: String::new() };

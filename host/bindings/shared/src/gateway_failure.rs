@@ -7,10 +7,13 @@ use airlock::{
     config::ConfigError,
     tool::{CallError, CallFailure},
 };
-use airlock_strings::with_causes;
+use airlock_strings::{cut, one_line, with_causes};
 use serde_json::{Map, Value, json};
 
 use crate::BindingFailure;
+
+/// Bytes of the message of a provider that the message of a failure repeats at most.
+const MAX_REPEATED_BYTES: usize = 500;
 
 /// Failure of a gateway of the program, or of a request to it.
 #[derive(Debug)]
@@ -81,6 +84,7 @@ impl From<RequestError> for BindingFailure {
         };
         let message = match &error {
             RequestError::Store(_) => with_causes(&error),
+            RequestError::Chat(failure) => chat_message(&error.to_string(), &failure.to_object()),
             _ => error.to_string(),
         };
         Self::gateway(class, error.code(), message, details)
@@ -119,14 +123,31 @@ pub(crate) fn not_converted(error: &serde_json::Error) -> BindingFailure {
     BindingFailure::Unavailable(format!("a value of the gateway has no JSON form: {error}"))
 }
 
-/// Describes calls that wait. Arguments are JSON, or the text if they are none.
+/// Describes calls that wait.
 pub(crate) fn pending_to_json(pending: &PendingApproval) -> Value {
     let PendingApproval { id, caller, calls, .. } = pending;
-    let calls = calls.iter().map(|CallToApprove { tool, arguments, .. }| {
-        json!({"tool": tool, "arguments": arguments_to_json(arguments)})
-    });
-    let calls: Vec<Value> = calls.collect();
+    let calls: Vec<Value> = calls.iter().map(call_to_json).collect();
     json!({"id": id, "caller": caller, "calls": calls})
+}
+
+/// Describes a call that waits. Arguments are JSON, or the text if they are none. Other members without contents are left
+/// out.
+fn call_to_json(call: &CallToApprove) -> Value {
+    let CallToApprove { tool, arguments, sources, argument_sources, asked_by, manifest, .. } = call;
+    let mut described = json!({"tool": tool, "arguments": arguments_to_json(arguments)});
+    if !sources.is_empty() {
+        described["sources"] = json!(sources);
+    }
+    if let Some(argument_sources) = argument_sources {
+        described["argument_sources"] = json!(argument_sources);
+    }
+    if !asked_by.is_empty() {
+        described["asked_by"] = json!(asked_by);
+    }
+    if !manifest.is_empty() {
+        described["manifest"] = json!(manifest);
+    }
+    described
 }
 
 fn arguments_to_json(text: &str) -> Value {
@@ -148,6 +169,18 @@ fn chat_details(failure: &ChatFailure) -> Map<String, Value> {
     details.insert("error".to_owned(), failure.to_object().into());
     details.insert("retry_after".to_owned(), wait.into());
     details
+}
+
+/// Returns the message of a chat that has failed: `failure`, with the reason in the `error` object of its provider.
+fn chat_message(failure: &str, error: &Map<String, Value>) -> String {
+    let reason = error.get("message").and_then(Value::as_str).map(one_line).unwrap_or_default();
+    if reason.is_empty() || failure.contains(&reason) {
+        failure.to_owned()
+    } else if reason.starts_with(failure) {
+        cut(reason, MAX_REPEATED_BYTES)
+    } else {
+        format!("{failure}: {}", cut(reason, MAX_REPEATED_BYTES))
+    }
 }
 
 fn seconds(milliseconds: Option<u64>) -> Option<f64> {
@@ -179,6 +212,21 @@ mod tests {
         ] {
             assert_eq!(failure(error), (class, code.to_owned()));
         }
+    }
+
+    fn message(reason: &str) -> String {
+        let error = Map::from_iter([("message".to_owned(), Value::from(reason))]);
+        chat_message("status 502", &error)
+    }
+
+    #[test]
+    fn the_message_of_a_failed_chat_has_the_reason_of_its_provider_once() {
+        assert_eq!(message("no\nweights"), "status 502: no weights");
+        assert_eq!(message("status 502: no weights"), "status 502: no weights");
+        assert_eq!(message("status 502"), "status 502");
+        assert_eq!(message(""), "status 502");
+        assert_eq!(chat_message("status 502", &Map::new()), "status 502");
+        assert!(message(&"a".repeat(2 * MAX_REPEATED_BYTES)).len() < 600);
     }
 
     #[test]

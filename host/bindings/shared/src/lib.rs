@@ -18,6 +18,7 @@ mod process;
 #[cfg(feature = "gateway")]
 mod request;
 mod run;
+mod threads;
 mod tools;
 mod value;
 
@@ -41,6 +42,7 @@ pub use self::{
     printed::PrintedBatches,
     process::{HostProcess, HostRuntime, RunningScript},
     run::{BindingRun, WaitingRun, read_dump, script_language},
+    threads::FunctionThreads,
     tools::{CallTarget, ToolPool, ToolSpec, parsed_schema},
     value::{BadValue, MAX_VALUE_BYTES, ValueBudget, parse_value},
 };

@@ -23,7 +23,7 @@ use airlock_runner::{Runner, RunnerSettings};
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle, Runtime};
 
-use crate::BindingFailure;
+use crate::{BindingFailure, FunctionThreads};
 
 static RUNTIME: Mutex<Option<Arc<HostRuntime>>> = Mutex::new(None);
 static CURRENT: Mutex<Option<Arc<HostProcess>>> = Mutex::new(None);
@@ -37,6 +37,11 @@ thread_local! {
     /// Scripts that run on this thread: it waits in their tools if it forks.
     static RUNNING_HERE: Cell<usize> = const { Cell::new(0) };
 }
+
+/// Plain functions of the program that run on threads of the runtime at the same time. Others wait.
+const MAX_FUNCTIONS: usize = 512;
+/// Threads of the runtime for other work that blocks.
+const OTHER_THREADS: usize = 128;
 
 /// Longest wait for the threads of the runtime at the end of the program: a tool that blocks one does not
 /// keep the program.
@@ -78,6 +83,7 @@ impl Drop for RunningScript {
 pub struct HostRuntime {
     id: u32,
     handle: Handle,
+    function_threads: FunctionThreads,
     is_closing: AtomicBool,
     /// `None` once it is closed.
     runtime: Mutex<Option<Runtime>>,
@@ -108,13 +114,20 @@ impl HostRuntime {
         let threads = available_parallelism().map_or(2, |cores| cores.get().max(2));
         let runtime = Builder::new_multi_thread()
             .worker_threads(threads)
+            .max_blocking_threads(MAX_FUNCTIONS + OTHER_THREADS)
             .thread_name("airlock")
             .enable_all()
             .build()
             .map_err(|error| BindingFailure::unavailable(&error))?;
         let handle = runtime.handle().clone();
         let is_closing = AtomicBool::new(false);
-        Ok(Self { id: process::id(), handle, is_closing, runtime: Mutex::new(Some(runtime)) })
+        Ok(Self {
+            id: process::id(),
+            handle,
+            function_threads: FunctionThreads::new(MAX_FUNCTIONS),
+            is_closing,
+            runtime: Mutex::new(Some(runtime)),
+        })
     }
 
     /// Drops all runs of this process, and waits until no thread of the runtime runs, for at most five seconds.
@@ -185,6 +198,11 @@ impl HostRuntime {
     /// Returns its handle.
     pub fn handle(&self) -> &Handle {
         &self.handle
+    }
+
+    /// Returns its threads for plain functions of the program.
+    pub fn function_threads(&self) -> &FunctionThreads {
+        &self.function_threads
     }
 }
 

@@ -100,7 +100,8 @@ fn approval_named(name: &str) -> Result<ApprovalChoice, BindingFailure> {
 fn timeout(seconds: f64) -> Result<Duration, BindingFailure> {
     let limit = Duration::try_from_secs_f64(seconds).ok().filter(|limit| !limit.is_zero());
     limit.ok_or_else(|| {
-        let message = format!("the timeout is {seconds} seconds; it must be above 0");
+        let message =
+            format!("the timeout is {seconds:?} seconds; it must be above 0 and below 2^64");
         BindingFailure::Invalid(message)
     })
 }

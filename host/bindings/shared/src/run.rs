@@ -128,24 +128,28 @@ impl BindingRun {
     /// Denies calls, all that wait without ids: all of them, or none if one of them does not wait. The script receives the
     /// reason.
     pub fn deny(&self, ids: Option<Vec<u32>>, reason: &str) -> Result<(), BindingFailure> {
-        let ids = ids.unwrap_or_else(|| self.undecided());
+        let ids = match ids {
+            Some(ids) => ids,
+            None => self.undecided()?,
+        };
         self.decide(ids, |run, id| run.deny(id, reason))
     }
 
-    /// Returns the ids of the calls without a decision.
-    fn undecided(&self) -> Vec<u32> {
+    /// Returns the ids of the calls without a decision. Fails if the run was resumed.
+    fn undecided(&self) -> Result<Vec<u32>, BindingFailure> {
         match &*self.0.lock() {
             RunPhase::Waiting(waiting) => {
                 let calls = waiting.0.calls().iter();
-                calls.filter(|call| call.decision.is_none()).map(|call| call.id).collect()
+                Ok(calls.filter(|call| call.decision.is_none()).map(|call| call.id).collect())
             }
-            RunPhase::Finished(_) | RunPhase::Resumed => Vec::new(),
+            RunPhase::Finished(_) => Ok(Vec::new()),
+            RunPhase::Resumed => Err(BindingFailure::used_up()),
         }
     }
 
     /// Returns the id of the only call without a decision, or none. Fails if there are several.
     fn only_undecided(&self) -> Result<Vec<u32>, BindingFailure> {
-        let ids = self.undecided();
+        let ids = self.undecided()?;
         if ids.len() > 1 {
             let count = ids.len();
             let ambiguous = format!("{count} calls wait; name those to approve by their ids");

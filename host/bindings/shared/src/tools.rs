@@ -83,7 +83,7 @@ pub(crate) fn context(target: Arc<dyn CallTarget>) -> RunContext {
 fn function(tool: usize, spec: ToolSpec) -> Function {
     let ToolSpec { name, description, input_schema, parameters, needs_approval, is_read_only } =
         spec;
-    let body = move |call: FunctionCall| {
+    let function = Function::new(&name, &description, input_schema, move |call: FunctionCall| {
         let target = call.context::<RunTarget>();
         async move {
             let Some(target) = target else {
@@ -91,8 +91,8 @@ fn function(tool: usize, spec: ToolSpec) -> Function {
             };
             target.0.clone().call(tool, call).await
         }
-    };
-    let function = Function::new(&name, &description, input_schema, body).parameters(parameters);
+    });
+    let function = function.parameters(parameters);
     let function = if needs_approval { function.needs_approval() } else { function };
     if is_read_only { function.read_only() } else { function }
 }

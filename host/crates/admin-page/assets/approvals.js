@@ -65,7 +65,8 @@ function Inbox() {
     a: () => actions.current.approve?.(), d: () => actions.current.deny?.(),
   });
   const current = frozen.calls?.find((call) => call.id === open);
-  const alike = (latest ?? []).filter((call) => call.tool === current?.tool);
+  // A manifest has calls of several tools, and is approved by itself.
+  const alike = (latest ?? []).filter((call) => call.tool === current?.tool && !call.manifest);
   const isWide = useWide();
   const isListed = isWide || open === '';
   return html`<div class="toolbar"><${Live} state=${state} />${keys}</div>

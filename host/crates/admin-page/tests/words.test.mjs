@@ -6,7 +6,7 @@ import { curlLine } from '../assets/parts/curl.js';
 import { componentLines, grantSentences, grantsFor, requestWords } from '../assets/parts/grants.js';
 import { reportTables } from '../assets/parts/report_tables.js';
 import { clientBody, EMPTY } from '../assets/parts/server_form.js';
-import { codeWords, decisionWords, keyWords, refusalText } from '../assets/work/words.js';
+import { askingWords, codeWords, decisionWords, keyWords, refusalText } from '../assets/work/words.js';
 
 const REQUESTS = [
   { place: 'http.api', what: ['GET https://api.example.com/v1/**'], reason: 'reads', optional: false },
@@ -105,4 +105,10 @@ test('the reason of a refused call is that of its error, and any other result ha
   for (const other of [undefined, 'x', '{}', '{"content":[]}', 'null']) {
     assert.equal(refusalText({ outcome: 'refused', result: other }), undefined, String(other));
   }
+});
+
+test('the guards that ask are named with their reasons, unless these are hidden', () => {
+  const asked = [{ guard: 'mail', reason: 'to others' }, { guard: 'spend' }];
+  assert.equal(askingWords(asked), 'mail: to others; spend');
+  assert.equal(askingWords(undefined), '');
 });

@@ -16,9 +16,9 @@ use tracing::{error, info, warn};
 use crate::{ApprovalList, ApprovalVerdict};
 use airlock_core::{
     act::{Act, ActKind, Actor, Acts},
-    door::{Entry, Origin},
+    door::{Arguments, Entry, Origin},
     tenant::Tenant,
-    tool::{Annotations, SourceSet, Tool},
+    tool::{Annotations, GuardQuestions, SourceSet, Tool},
 };
 use airlock_json::raw;
 use airlock_store::{
@@ -45,6 +45,8 @@ const DEFINITION: &str = "definition";
 const REQUIRED: &str = "approvals_required";
 /// Member of the text of a call with the sources that its author had read; absent for none.
 const SOURCES: &str = "sources";
+/// Member of the text of a call with the reasons for which guards require an approval; absent for none.
+const ASKED_BY: &str = "asked_by";
 /// Value of [`DECIDED_BY`] for a call about which only operators decide.
 const OPERATORS: &str = "operators";
 
@@ -75,6 +77,8 @@ pub struct Call<'c> {
     pub is_for_operators: bool,
     /// Sources of untrusted content that its author had read before.
     pub sources: &'c SourceSet,
+    /// Reasons for which guards require an approval of it.
+    pub asked_by: &'c GuardQuestions,
 }
 
 impl Approvals {
@@ -263,7 +267,7 @@ impl ApprovalList for Approvals {
     fn decide<'a>(
         &'a self,
         entry: &'a Entry,
-        arguments: &'a str,
+        arguments: &'a Arguments,
         sources: &'a SourceSet,
         tenant: &'a Tenant,
         limit: Duration,
@@ -271,12 +275,13 @@ impl ApprovalList for Approvals {
         Box::pin(async move {
             let call = Call {
                 entry,
-                arguments,
+                arguments: arguments.as_str(),
                 tenant,
                 client: None,
                 origin: Origin::Model.name(),
                 is_for_operators: false,
                 sources,
+                asked_by: arguments.questions(),
             };
             self.decision(&call, limit).await
         })
@@ -298,6 +303,10 @@ impl Call<'_> {
         // With other sources, the same call is another one.
         for source in self.sources.names() {
             hasher.update(&source.len().to_be_bytes()).update(source.as_bytes());
+        }
+        // So it is with other reasons of guards.
+        if let Some(asked_by) = self.asked_by.to_json() {
+            hasher.update(ASKED_BY.as_bytes()).update(asked_by.as_bytes());
         }
         if self.entry.needs_two {
             hasher.update(REQUIRED.as_bytes());
@@ -327,6 +336,9 @@ impl Call<'_> {
         }
         if !self.sources.is_empty() {
             known[SOURCES] = json!(self.sources);
+        }
+        if !self.asked_by.is_empty() {
+            known[ASKED_BY] = json!(self.asked_by);
         }
         let known = known.to_string();
         format!("{},\"arguments\":{}}}", &known[..known.len() - 1], self.arguments)
@@ -441,6 +453,7 @@ pub fn document(call: &WaitingCall) -> Value {
         "origin": visible_member(call, "origin"),
         "effects": effects_of(call),
         "sources": sources_of(call),
+        "asked_by": asked_by(call),
         "approvals_required": required(call),
         "approved_by": approved_by(call),
         "denied_by": call.decided_by.as_deref().filter(|_| call.approved == Some(false)),
@@ -459,6 +472,11 @@ fn effects_of(call: &WaitingCall) -> Option<Value> {
 /// Returns the sources of untrusted content that the author of a call had read before.
 pub fn sources_of(call: &WaitingCall) -> SourceSet {
     SourceSet::from_json(raw::member(&call.text, SOURCES))
+}
+
+/// Returns the reasons for which guards require an approval of a call.
+pub fn asked_by(call: &WaitingCall) -> GuardQuestions {
+    GuardQuestions::from_json(raw::member(&call.text, ASKED_BY))
 }
 
 /// Returns the operators who have approved a call; for one that is denied, there is none.

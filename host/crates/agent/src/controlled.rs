@@ -8,7 +8,7 @@ use airlock_core::{
     model_control::{
         ControlledModelRequest, ModelControl, ModelOutcome, ModelRequest, TokenUsage, ToolTokens,
     },
-    tool::HostCode,
+    tool::{GuardActs, HostCode},
 };
 use airlock_model::{ProviderWork, ReplyChunk, Route};
 
@@ -28,6 +28,8 @@ pub(super) struct ControlledRequest {
     /// True if the last part of the response had the usage. Some providers send it at the end alone, others with
     /// every part, and one that sent it at the beginning has not counted the rest.
     is_usage_current: bool,
+    /// Decisions of guards about the request and its response.
+    acts: Arc<GuardActs>,
 }
 
 impl ControlledRequest {
@@ -67,7 +69,13 @@ impl ControlledRequest {
             named: None,
             usage: None,
             is_usage_current: false,
+            acts: Arc::default(),
         })))
+    }
+
+    /// Receives the decisions of guards about the request and its response.
+    pub(super) fn guard_acts(&self) -> &Arc<GuardActs> {
+        &self.acts
     }
 
     /// Receives whether a provider has begun the request.
@@ -106,6 +114,7 @@ impl ControlledRequest {
         let controlled = self.controlled.take()?;
         let asked = self.provider.as_ref().map(|_| self.asked.as_str());
         let bare = asked.and_then(|asked| asked.split_once('/')).map(|(_, model)| model);
+        let guards = self.acts.recorded();
         let outcome = ModelOutcome {
             provider: self.provider.as_deref(),
             model: self.named.as_deref().or(bare),
@@ -115,6 +124,7 @@ impl ControlledRequest {
             cost: None,
             error,
             has_not_begun: error.is_some() && !self.work.has_begun(),
+            guards: &guards,
         };
         let cost = controlled.cost(&outcome);
         controlled.end(&ModelOutcome { cost, ..outcome });

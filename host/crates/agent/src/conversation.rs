@@ -28,6 +28,19 @@ pub(super) struct Conversation {
     hidden: Vec<Item>,
     /// The choice of tools after the first round.
     unforced: Unforced,
+    /// The part about which guards have decided.
+    pub(super) seen: SeenItems,
+    /// The request as the caller sent it, if guards have replaced texts of it.
+    sent: Option<Box<Prompt>>,
+}
+
+/// The part of a conversation about which guards have decided.
+#[derive(Default)]
+pub(super) struct SeenItems {
+    /// True for the members of the caller.
+    pub(super) has_members: bool,
+    /// Number of items of rounds.
+    pub(super) rounds: usize,
 }
 
 impl Conversation {
@@ -57,7 +70,9 @@ impl Conversation {
         }
         let unforced = prompt.unforced();
         let names = CallableNames::default();
-        let mut this = Self { prompt, names, keeps, hidden: Vec::new(), unforced };
+        let seen = SeenItems::default();
+        let mut this =
+            Self { prompt, names, keeps, hidden: Vec::new(), unforced, seen, sent: None };
         if offers && this.prompt.takes_tools() {
             this.offer(caller);
         }
@@ -100,6 +115,17 @@ impl Conversation {
         if self.keeps {
             self.hidden.extend(turns(answer.take_reply(), results));
         }
+    }
+
+    /// Replaces a member of the caller's.
+    pub(super) fn rewrite_member(&mut self, name: &str, json: String) {
+        self.sent.get_or_insert_with(|| Box::new(self.prompt.clone()));
+        self.prompt.replace_member(name, json);
+    }
+
+    /// Returns the request as the caller sent it. Its members are those that the caller sends again.
+    pub(super) fn as_sent(&self) -> &Prompt {
+        self.sent.as_deref().unwrap_or(&self.prompt)
     }
 
     /// Returns whether the caller asked for JSON.

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use airlock_core::{
     model_control::ControlRefusal,
-    tool::{HostCode, LoginRequired},
+    tool::{HostCode, LoginRequired, ModelRefusal},
 };
 use airlock_model::{ModelError, Object, SOON, object};
 
@@ -74,6 +74,9 @@ pub enum Failure {
     /// A limit, or the lack of a record, does not permit the request to the model.
     #[error("{}", .0.message)]
     Refused(ControlRefusal),
+    /// A guard denies the request to the model or withholds the response, or has failed.
+    #[error("{0}")]
+    Guarded(ModelRefusal),
     /// The request ran past its deadline.
     #[error(
         "the request ran past its time limit of {limit:?} (`agent_timeout`, or `x-airlock-timeout` if that is shorter), after \
@@ -105,6 +108,7 @@ impl Failure {
             Self::NoMemory => StatusCode::SERVICE_UNAVAILABLE,
             Self::LoginRequired { .. } => StatusCode::UNAUTHORIZED,
             Self::Refused(refusal) => control_status(refusal.code),
+            Self::Guarded(_) => StatusCode::FORBIDDEN,
             Self::Timeout { .. } => StatusCode::GATEWAY_TIMEOUT,
         }
     }
@@ -129,6 +133,7 @@ impl Failure {
             Self::Timeout { .. } => "agent_timeout",
             Self::LoginRequired { .. } => HostCode::LoginRequired.as_str(),
             Self::Refused(refusal) => refusal.code.as_str(),
+            Self::Guarded(refusal) => refusal.code().as_str(),
         }
     }
 
@@ -157,6 +162,7 @@ impl Failure {
                 HostCode::BudgetExceeded => HostCode::BudgetExceeded.as_str(),
                 _ => "server_error",
             },
+            Self::Guarded(_) => "permission_error",
             _ => "server_error",
         };
         let message = self.to_string();

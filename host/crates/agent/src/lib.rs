@@ -12,6 +12,7 @@
 //! | `calls` | reads the calls of a response and repairs them |
 //! | `names` | the names that a model can call, and the owners of their tools |
 //! | `run` | the loop of one request, as a state machine, and its end |
+//! | `guarded` | the texts of requests and responses about which guards decide |
 //! | `controlled` | one request to the model under the control of limits and records |
 //! | `request`, `settings` | a request to the loop, and the settings of the loop |
 //! | `round` | one round of calls: those to run, those for the caller |
@@ -57,6 +58,7 @@ mod controlled;
 mod conversation;
 mod error;
 mod event;
+mod guarded;
 mod names;
 mod observer;
 mod parts;

@@ -12,6 +12,7 @@ use std::pin::pin;
 use futures_util::{StreamExt as _, stream};
 use tokio::time::{Instant, timeout_at};
 
+use self::sorting::BatchedCall;
 pub(super) use self::{
     outcome::{CallOutcome, PendingCall, PendingReason},
     sorting::{CallBatch, CallQuota, SortedCalls, sort},
@@ -53,7 +54,7 @@ pub(super) async fn run(batch: CallBatch, conditions: &RoundConditions<'_>) -> V
     let RoundConditions { settings, allowance, listener, names, .. } = conditions;
     let CallBatch { calls, found } = batch;
     let mut ended = Vec::with_capacity(calls.len());
-    let running = calls.into_iter().map(|(call, refusal)| async move {
+    let running = calls.into_iter().map(|BatchedCall { call, refusal, decided }| async move {
         listener.start(&call).await;
         let refused = refusal.map(|refusal| refusal.into_error(&call.name, found, names));
         let ended = match refused.or_else(|| reason_to_refuse(allowance)) {
@@ -61,7 +62,7 @@ pub(super) async fn run(batch: CallBatch, conditions: &RoundConditions<'_>) -> V
                 conditions.caller.report_refusal(&call.name, &error);
                 CallOutcome::refused(call, None, error)
             }
-            None => run_one(call, conditions).await,
+            None => run_one(call, decided, conditions).await,
         };
         listener.end(&ended).await;
         ended
@@ -121,11 +122,15 @@ fn reason_to_refuse(allowance: &Allowance) -> Option<CallError> {
     allowance.check().err().map(|exceeded| exceeded.into_call_error(false))
 }
 
-async fn run_one(call: ToolCall, conditions: &RoundConditions<'_>) -> CallOutcome {
+async fn run_one(
+    call: ToolCall,
+    decided: Option<Result<Arguments, CallError>>,
+    conditions: &RoundConditions<'_>,
+) -> CallOutcome {
     let RoundConditions { caller, allowance, listener, results, reads_images, .. } = conditions;
     // Admitted only now, because the deadline of a call starts on admission and the call may have
     // waited for its turn.
-    match admit(&call, conditions).await {
+    match admit(&call, decided, conditions).await {
         Ok(admitted) => {
             let source = ResultSource::new(&admitted);
             let id = source.id();
@@ -142,15 +147,23 @@ async fn run_one(call: ToolCall, conditions: &RoundConditions<'_>) -> CallOutcom
     }
 }
 
-/// Decides a call. One that needs an approval waits for a person's decision first.
-async fn admit(call: &ToolCall, conditions: &RoundConditions<'_>) -> Result<Admitted, CallError> {
+/// Decides a call. One that needs an approval waits for a person's decision first. If guards have `decided` about it,
+/// it is made with the arguments that carry their decision: the door does not ask them again, and admits no others.
+async fn admit(
+    call: &ToolCall,
+    decided: Option<Result<Arguments, CallError>>,
+    conditions: &RoundConditions<'_>,
+) -> Result<Admitted, CallError> {
     let RoundConditions { caller, allowance, approver, .. } = conditions;
     let name = &call.name;
-    let checked = arguments(call, caller).await;
+    let checked = match decided {
+        Some(decided) => decided,
+        None => arguments(call, caller).await,
+    };
     let arguments = checked.inspect_err(|error| caller.report_refusal(name, error))?;
     match (caller.admit(name, &arguments), approver) {
         (Err(error), Some(approver)) if error.is_unapproved() => {
-            let permit = approver.approval(caller, name, arguments.as_str(), allowance).await?;
+            let permit = approver.approval(caller, name, &arguments, allowance).await?;
             caller.admit_approved(name, &arguments, &permit)
         }
         (decided, _) => decided,

@@ -32,6 +32,7 @@ use super::{
     controlled::ControlledRequest,
     conversation::Conversation,
     event::{Emitter, Reports},
+    guarded::{ModelReview, looks_at_replies},
     names::CallOwner,
     relay::{Relay, RelayContext, RelayStyle},
     results::Results,
@@ -46,7 +47,7 @@ use super::{
 };
 use crate::recall::Keeper;
 use airlock_conversation::Wire;
-use airlock_core::{door::Caller, model_control::ModelControl};
+use airlock_core::{door::Caller, model_control::ModelControl, tool::GuardActs};
 use airlock_model::{ExchangeObserver, Models, ReplyChunk, Response, Route, Terms};
 use airlock_strings::with_causes;
 use airlock_telemetry::{Span, TraceFuture as _, names};
@@ -230,7 +231,7 @@ impl<'a> AgentLoop<'a> {
             ids: BTreeSet::new(),
             is_streamed,
             is_chat,
-            passes_on: is_chat && !style.holds,
+            passes_on: is_chat && !style.holds && !looks_at_replies(caller),
             relay,
             trace,
             usage: Usage::default(),
@@ -276,7 +277,11 @@ impl<'a> AgentLoop<'a> {
         self.conversation.names.is_last = self.allowance.is_last_round();
         self.span.set(names::AIRLOCK_ROUNDS, self.allowance.rounds + 1);
         let mut controlled = self.begin_controlled(route).await?;
-        let asked = self.exchange(route, controlled.as_deref_mut()).await;
+        let acts = controlled.as_deref().map(ControlledRequest::guard_acts);
+        let asked = match self.review_request(route, acts).await {
+            Ok(()) => self.exchange(route, controlled.as_deref_mut()).await,
+            Err(refused) => Err(refused),
+        };
         if let Some(controlled) = controlled {
             self.trace.add_cost(controlled.end(asked.as_ref().err()));
         }
@@ -311,6 +316,20 @@ impl<'a> AgentLoop<'a> {
         self.allowance.within(begun).await?
     }
 
+    /// Lets the guards decide about the items that they have not seen. Fails if one of them denies the request or fails,
+    /// and at the deadline.
+    async fn review_request(
+        &mut self,
+        route: &Route<'_>,
+        acts: Option<&Arc<GuardActs>>,
+    ) -> Result<(), Failure> {
+        let review = ModelReview::of_request(self.caller, route, acts);
+        let Some(review) = review else { return Ok(()) };
+        // Boxed: most requests have no such guards.
+        let reviewing = Box::pin(review.request(&mut self.conversation, &self.allowance.held));
+        self.allowance.within(reviewing).await?
+    }
+
     /// Sends a request and receives the response.
     async fn exchange(
         &mut self,
@@ -333,19 +352,29 @@ impl<'a> AgentLoop<'a> {
         if let Some(controlled) = &mut controlled {
             controlled.responds(route);
         }
-        self.receive(response, controlled).await
+        let acts = controlled.as_deref().map(ControlledRequest::guard_acts);
+        let review = ModelReview::of_reply(self.caller, route, acts);
+        self.receive(response, review.as_ref(), controlled).await
     }
 
     /// Receives a response. If the caller receives chunks, they are sent meanwhile.
     async fn receive(
         &mut self,
         response: Response<'_>,
+        review: Option<&ModelReview<'_>>,
         mut controlled: Option<&mut ControlledRequest>,
     ) -> Result<Box<Answer>, Failure> {
         let Self { conversation, ids, relay, allowance, listener, .. } = self;
         if let (Response::Whole(whole), Some(controlled)) = (&response, &mut controlled) {
             controlled.receives(whole);
         }
+        let response = match review {
+            // Boxed: most responses are not reviewed.
+            Some(review) => {
+                Box::pin(review.receive(response, allowance, controlled.take())).await?
+            }
+            None => response,
+        };
         let chunks = match (response, relay.is_some()) {
             (Response::Whole(whole), false) => return whole_answer(whole, ids),
             (Response::Whole(mut whole), true) => {

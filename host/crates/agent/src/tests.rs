@@ -17,6 +17,7 @@ use airlock_model::{MemoryBudget, Models, Object, Prompt, object};
 
 mod approvals;
 mod controlled;
+mod guarded;
 mod hostile;
 mod images;
 mod limits;

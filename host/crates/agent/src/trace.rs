@@ -17,7 +17,7 @@
 //! the model asked for them. Each is followed by the calls that it made in turn, which name it as
 //! their `parent`. `status` is `ok`, `error` or `cancelled`. A call that was refused before it ran
 //! has the `id` null. `reason` is `needs_approval`, `input_required`, `not_offered` or
-//! `depth_limit`; `needs` names the call inside a script that waits for approval, and
+//! `depth_limit`; `asked_by` has the guards that require an approval, with their reasons; `needs` names the call inside a script that waits for approval, and
 //! `input_required` has the questions of a tool. `run` describes the run of a script that has
 //! stopped: its id, the calls that were made, and those that wait for a decision. The `airlock`
 //! object has the first such run too. `cost` is that of all requests to models, if a price of each is known. `tokens`
@@ -259,6 +259,9 @@ impl PendingCall {
             json!({"tool_call_id": self.call.id, "name": self.call.name, "reason": reason});
         if !self.sources.is_empty() {
             out["sources"] = json!(self.sources);
+        }
+        if !self.asked_by.is_empty() {
+            out["asked_by"] = json!(self.asked_by);
         }
         if let PendingReason::InputRequired(asked) = &self.reason {
             out[INPUT_REQUIRED] = input_required(asked);

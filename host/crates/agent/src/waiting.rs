@@ -7,19 +7,19 @@ use tokio::time::timeout_at;
 
 use super::allowance::Allowance;
 use airlock_core::{
-    door::{Approved, Caller, Entry, Origin},
+    door::{Approved, Arguments, Caller, Entry, Origin},
     tenant::Tenant,
     tool::{CallError, ErrorKind, HostCode, SourceSet, ToolError},
 };
 
 /// A list of calls that wait for a person's decision.
 pub trait ApprovalList: Send + Sync {
-    /// Waits for the decision about a call, at most `limit`. Dropping the future leaves the call in
-    /// the list until it expires.
+    /// Waits for the decision about a call, at most `limit`. The arguments are those that the guards have left, with
+    /// the reasons for which they ask. Dropping the future leaves the call in the list until it expires.
     fn decide<'a>(
         &'a self,
         entry: &'a Entry,
-        arguments: &'a str,
+        arguments: &'a Arguments,
         sources: &'a SourceSet,
         tenant: &'a Tenant,
         limit: Duration,
@@ -55,11 +55,12 @@ impl Approver {
         &self,
         caller: &Caller,
         name: &str,
-        arguments: &str,
+        arguments: &Arguments,
         allowance: &Allowance,
     ) -> Result<Approved, CallError> {
-        let found = caller.view().find(&Origin::Model, name);
-        let entry = found.ok_or_else(|| CallError::not_found(name))?;
+        let view = caller.view();
+        let entry =
+            view.find(&Origin::Model, name).ok_or_else(|| view.absent(&Origin::Model, name))?;
         let tenant = caller.view().tenant();
         caller.report_wait(name);
         let sources = caller.context();
@@ -67,7 +68,7 @@ impl Approver {
         let verdict = timeout_at(allowance.deadline, deciding).await;
         match verdict.map_err(|_| CallError::cancelled())? {
             ApprovalVerdict::Approved(decided_by) => {
-                Ok(Approved::new(entry, arguments, decided_by).with_sources(sources))
+                Ok(Approved::new(entry, arguments.as_str(), decided_by).with_sources(sources))
             }
             ApprovalVerdict::Denied(reason) => {
                 let error = declined(name, &denied(reason.as_deref()));

@@ -406,6 +406,7 @@ impl LeftOutCause {
             Self::NameNotValid => "name_not_valid",
             Self::Definition => "left_out",
             Self::TooMany => "too_many_tools",
+            Self::Guard => "guard",
         }
     }
 }

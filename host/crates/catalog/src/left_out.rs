@@ -1,6 +1,6 @@
 //! Tools of a source's list that are not in the catalog.
 
-use airlock_core::tool::BadTool;
+use airlock_core::{door::WithheldTool, tool::BadTool};
 
 /// Maximum reasons of each kind that are kept of one client's tools: those that were left out,
 /// and those whose schemas are not checked. An operator reads them in the status.
@@ -29,6 +29,8 @@ pub enum LeftOutCause {
     Definition,
     /// The source has more tools than a client may publish.
     TooMany,
+    /// A guard denies its definition, or has failed.
+    Guard,
 }
 
 impl LeftOut {
@@ -48,6 +50,14 @@ impl LeftOut {
     pub(super) fn beyond(limit: usize) -> Self {
         let reason = format!("more than {limit} tools; the others are left out");
         Self { tool: None, cause: LeftOutCause::TooMany, reason }
+    }
+}
+
+impl From<&WithheldTool> for LeftOut {
+    fn from(withheld: &WithheldTool) -> Self {
+        let tool = &withheld.tool.original;
+        let reason = format!("{tool:?}: {}", withheld.cause());
+        Self { tool: Some(tool.clone()), cause: LeftOutCause::Guard, reason }
     }
 }
 

@@ -56,8 +56,8 @@ use self::{
 };
 use airlock_core::{
     door::{
-        CallControl, CallGuards, CallPolicy, OwnTools, Provider, ScriptLanguage, SinkRules,
-        ToolGroup,
+        CallControl, CallGuards, CallPolicy, DefinitionGuards, GuardedList, OwnTools, Provider,
+        ScriptLanguage, SinkRules, ToolGroup, WithheldTool,
     },
     tool::{ClientName, Offers, Policy, Tool, ToolDefinition},
 };
@@ -69,22 +69,31 @@ struct Adopted {
     tools: Arc<[Arc<Tool>]>,
     /// The tools that were left out.
     dropped: Vec<LeftOut>,
+    /// Those of them that guards withhold.
+    withheld: Arc<[Arc<WithheldTool>]>,
     schemas: Schemas,
 }
 
 impl Adopted {
-    /// Checks the definitions and compiles their schemas, which blocks. Reports the schemas that
-    /// values are not checked against.
+    /// Checks the definitions, asks the guards about them and compiles their schemas, which blocks. Reports the schemas
+    /// that values are not checked against.
     fn new(
         client: &ClientName,
         policy: &Policy,
         definitions: Vec<ToolDefinition>,
         checks: Checks,
+        guards: Option<&dyn DefinitionGuards>,
     ) -> Self {
-        let (tools, dropped) = naming::adopt_all(client, policy, definitions);
+        let (tools, mut dropped) = naming::adopt_all(client, policy, definitions);
+        let GuardedList { tools, withheld } = match guards {
+            Some(guards) => guards.decide(tools),
+            None => GuardedList { tools, withheld: Vec::new() },
+        };
+        dropped.extend(withheld.iter().map(LeftOut::from));
         let schemas = Schemas::compile(checks, &tools);
         report_unchecked(client, schemas.unchecked());
-        Self { policy: policy.clone(), tools: tools.into(), dropped, schemas }
+        let withheld = withheld.into_iter().map(Arc::new).collect();
+        Self { policy: policy.clone(), tools: tools.into(), dropped, withheld, schemas }
     }
 }
 
@@ -95,6 +104,8 @@ pub struct Catalog {
     /// Serializes writers. Readers never wait.
     writing: Mutex<()>,
     observer: Arc<OnceLock<Arc<dyn Observer>>>,
+    /// Decides about the definitions of lists; empty if no guards are configured.
+    definition_guards: OnceLock<Arc<dyn DefinitionGuards>>,
     changed: watch::Sender<()>,
     /// Number of the last writer that was created.
     writers: AtomicU64,
@@ -160,6 +171,12 @@ impl Catalog {
         self.update(|next| next.guards = Some(guards));
     }
 
+    /// Sets the guards of the definitions that servers and plugins list from now on. The first ones stay.
+    pub fn set_definition_guards(&self, guards: Arc<dyn DefinitionGuards>) {
+        // Only one gateway has the catalog.
+        let _ = self.definition_guards.set(guards);
+    }
+
     /// Sets the rules about sinks of all calls of views from now on. Set them before the first request.
     pub fn set_sinks(&self, sinks: Arc<SinkRules>) {
         self.update(|next| next.sinks = Some(sinks));
@@ -183,6 +200,7 @@ impl Catalog {
             state: SourceState::Connecting,
             tools: Arc::default(),
             left_out: Arc::default(),
+            withheld: Arc::default(),
             unaccepted: Arc::default(),
             offers: Arc::default(),
             is_listed: false,
@@ -211,6 +229,7 @@ impl Catalog {
         self.change(name, |entry| {
             entry.tools = Arc::default();
             entry.left_out = Arc::default();
+            entry.withheld = Arc::default();
             entry.is_listed = false;
             entry.provider = None;
             entry.published = None;
@@ -296,23 +315,29 @@ impl Catalog {
         definitions: Vec<ToolDefinition>,
         provider: Arc<dyn Provider>,
     ) -> Result<Vec<String>, UncheckedSchemas> {
-        let adopted = Adopted::new(client, &self.policy(client), definitions, self.checks(client));
+        let policy = self.policy(client);
+        let adopted = Adopted::new(client, &policy, definitions, self.checks(client), None);
         adopted.schemas.require_all()?;
         Ok(self.install(client, None, adopted, BTreeSet::new(), provider))
     }
 
-    /// Checks the definitions of a client on a blocking thread; `None` if the runtime is shutting down,
-    /// so that the catalog has no readers any more.
+    /// Checks the definitions of a client on a blocking thread, once the guards that are asked about them are loaded;
+    /// `None` if the runtime is shutting down, so that the catalog has no readers any more.
     async fn adopt(
         &self,
         client: &ClientName,
         definitions: Vec<ToolDefinition>,
     ) -> Option<Adopted> {
+        let guards = self.guards_of(client);
+        if let Some(guards) = &guards {
+            guards.ready().await;
+        }
         let name = client.clone();
         let policy = self.policy(client);
         let checks = self.checks(client);
-        let adopting =
-            tokio::task::spawn_blocking(move || Adopted::new(&name, &policy, definitions, checks));
+        let adopting = tokio::task::spawn_blocking(move || {
+            Adopted::new(&name, &policy, definitions, checks, guards.as_deref())
+        });
         match adopting.await {
             Ok(adopted) => Some(adopted),
             Err(lost) => match lost.try_into_panic() {
@@ -330,7 +355,8 @@ impl Catalog {
         definitions: Vec<ToolDefinition>,
         provider: Arc<dyn Provider>,
     ) -> Vec<String> {
-        let adopted = Adopted::new(client, &self.policy(client), definitions, self.checks(client));
+        let policy = self.policy(client);
+        let adopted = Adopted::new(client, &policy, definitions, self.checks(client), None);
         self.install(client, None, adopted, BTreeSet::new(), provider)
     }
 
@@ -341,6 +367,15 @@ impl Catalog {
             // The provider of a plugin checks its values itself.
             Some(SourceKind::Plugin) | None => Checks::Nothing,
         }
+    }
+
+    /// Returns the guards of the definitions of a client; `None` if there are none, or if the client is the embedding
+    /// program, which lists its own tools.
+    fn guards_of(&self, client: &ClientName) -> Option<Arc<dyn DefinitionGuards>> {
+        let guards = self.definition_guards.get()?;
+        let snapshot = self.current.load();
+        let kind = snapshot.clients.get(client).map(|client| client.kind);
+        (kind != Some(SourceKind::Internal)).then(|| guards.clone())
     }
 
     fn policy(&self, client: &ClientName) -> Policy {
@@ -358,7 +393,7 @@ impl Catalog {
         unaccepted: BTreeSet<String>,
         provider: Arc<dyn Provider>,
     ) -> Vec<String> {
-        let Adopted { policy, tools, dropped, schemas } = adopted;
+        let Adopted { policy, tools, dropped, withheld, schemas } = adopted;
         let before = self.current.load().clients.get(client).map(|entry| entry.mismatches());
         self.change_as(client, writer, |entry| {
             let observer = entry.policy.code_mode.then(|| self.observer.clone());
@@ -378,6 +413,7 @@ impl Catalog {
                 Published { provider, tools, schemas, observer, cache, fallbacks, is_internal };
             entry.set_published(published);
             entry.left_out = dropped.iter().take(MAX_REASONS).cloned().collect();
+            entry.withheld = withheld;
             entry.unaccepted = unaccepted.into();
             entry.is_listed = true;
             entry.state = SourceState::Connected;

@@ -7,8 +7,9 @@ use airlock_core::{
     door::{
         CallControl, CallGuards, CallPolicy, Filter, GroupSlug, OwnTools, RelaySource, RelayView,
         ScriptLanguage, SinkRules, Source, ToolGroup, ToolRules, ToolSwitch, View, VirtualKey,
+        WithheldTool,
     },
-    tool::{ClientName, Offers, Policy},
+    tool::{ClientName, Offers, Policy, ToolName},
 };
 
 /// The search for tools of scripts.
@@ -111,12 +112,28 @@ impl Snapshot {
             .with_control(self.control.clone())
             .with_policy(self.call_policy.clone())
             .with_guards(self.guards.clone())
-            .with_sinks(self.sinks.clone());
+            .with_sinks(self.sinks.clone())
+            .with_withheld(self.withheld(filter, key));
         if let Some(search) = &self.search {
             view = view.with_search(&search.own, search.above);
         }
         let readers = self.reader.iter().chain(self.resource_reader());
         readers.fold(view, View::with_reader)
+    }
+
+    /// Iterates over the tools that one request could see if guards did not withhold them, by their names.
+    fn withheld<'s>(
+        &'s self,
+        filter: &'s Filter,
+        key: Option<&'s VirtualKey>,
+    ) -> impl Iterator<Item = (ToolName, Arc<WithheldTool>)> {
+        self.clients().flat_map(move |client| {
+            let rules = self.rules(client, filter, key);
+            let permitted = client
+                .withheld()
+                .filter(move |(_, withheld)| rules.hiding(&withheld.tool).next().is_none());
+            permitted.map(|(name, withheld)| (name, withheld.clone()))
+        })
     }
 
     /// Returns the resources and prompts that one request may use, by the same rules.

@@ -13,8 +13,8 @@ use super::{
     source_kind::SourceKind,
 };
 use airlock_core::{
-    door::Provider,
-    tool::{ClientName, Offers, Policy, Tool},
+    door::{Provider, WithheldTool},
+    tool::{ClientName, Offers, Policy, Tool, ToolName},
 };
 use airlock_strings::nearest;
 
@@ -41,6 +41,8 @@ pub struct ToolSource {
     pub tools: Arc<[Arc<Tool>]>,
     /// Tools of the last list that were left out, at most 100 of them.
     pub left_out: Arc<[LeftOut]>,
+    /// Tools of the last list that guards withhold.
+    pub(super) withheld: Arc<[Arc<WithheldTool>]>,
     /// Names at the source of the tools whose definitions the operator has not accepted yet. They need
     /// an approval.
     pub unaccepted: Arc<BTreeSet<String>>,
@@ -148,6 +150,16 @@ impl ToolSource {
     /// Returns the provider that runs its tools, and reports its status; `None` if it has none yet.
     pub fn provider(&self) -> Option<&Arc<dyn Provider>> {
         self.provider.as_ref()
+    }
+
+    /// Iterates over the tools that guards withhold, by each of the names that they would have.
+    pub(super) fn withheld(&self) -> impl Iterator<Item = (ToolName, &Arc<WithheldTool>)> {
+        let prefix = self.policy.prefix.for_client(&self.name);
+        self.withheld.iter().flat_map(move |withheld| {
+            let tool = &withheld.tool;
+            let on_wire = ToolName::new(prefix, &tool.original);
+            [tool.full_name.clone(), on_wire].map(|name| (name, withheld))
+        })
     }
 
     pub(super) fn set_published(&mut self, published: Published) {

@@ -1,4 +1,6 @@
-use std::time::Duration;
+mod definitions;
+
+use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use serde_json::json;
@@ -130,7 +132,7 @@ impl Observer for Watcher {
 struct Hiding;
 
 impl CallGuards for Hiding {
-    fn before(&self, _: &ProposedCall<'_>) -> Result<GuardedCall, CallError> {
+    fn before(&self, _: &ProposedCall<'_>, _: Instant) -> Result<GuardedCall, CallError> {
         Ok(GuardedCall::default())
     }
 

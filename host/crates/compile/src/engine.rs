@@ -17,7 +17,7 @@ use crate::{error::CompileError, functions::FunctionCache};
 pub const CORE_INSTANCES_PER_COMPONENT: u32 = 32;
 /// Most bytes that the host keeps for one instance besides its memory and tables. Most of them are
 /// for functions that tables name, 32 bytes each: Python has 6,000 in 400 KB, and the executor of Starlark, compiled without
-/// link-time optimisation, 15,000. Allocated as needed.
+/// link-time optimisation, 17,000. Allocated as needed.
 const INSTANCE_BYTES: usize = 1 << 20;
 /// Most memories of one component. The pool reserves address space for as many in every slot.
 pub const MEMORIES_PER_COMPONENT: u32 = 2;
@@ -114,7 +114,8 @@ fn pool(slots: u32) -> PoolingAllocationConfig {
         .max_component_instance_size(INSTANCE_BYTES)
         .max_core_instance_size(INSTANCE_BYTES)
         // With PAGEMAP_SCAN, these two limit how much is copied back; they are not the size of a
-        // memset. Without the one for tables, a call of the script executor takes 30 µs longer.
+        // memset. A page that one call has written is copied back after every later call in the slot
+        // too. Without the one for tables, a call of the script executor takes 30 µs longer.
         .linear_memory_keep_resident(4 << 20)
         .table_keep_resident(128 << 10)
         .pagemap_scan(Enabled::Auto)

@@ -37,7 +37,7 @@ pub use self::{
     },
     forms::{Entries, NameOr},
     governance::{Environment, Governance, KeyRow, KeyValue, Role, VirtualKey},
-    guard::{Guard, GuardLimits, GuardPhase, GuardScope},
+    guard::{Guard, GuardLimits, GuardScope, NamedHook},
     http_client::{OAuthConfig, SubjectTokenKind, TlsConfig, TokenExchangeConfig},
     information_flow::{InformationFlow, Sink, SinkDecision},
     limits::{
@@ -61,7 +61,8 @@ pub use self::{
     team::{Customer, Team},
     telemetry::{Otlp, Telemetry},
     tool_manager::{
-        ApprovalChoice, BindingLevel, ResultsAsText, ScriptLanguage, ToolManager, ToolMode,
+        ApprovalChoice, BindingLevel, ResultsAsText, ScriptApproval, ScriptLanguage, ToolManager,
+        ToolMode,
     },
     virtual_mcp::{VirtualMcp, VirtualMcpTools},
 };

@@ -69,7 +69,7 @@ fn read_within<T: DeserializeOwned>(bounds: ReadBounds, value: &Value) -> Readin
     let mut skipped = Skipped::default();
     loop {
         let mut track = Track::new();
-        let reader = serde_path_to_error::Deserializer::new(Reader(&rest), &mut track);
+        let reader = serde_path_to_error::Deserializer::new(ValueDeserializer(&rest), &mut track);
         let invalid = match T::deserialize(reader) {
             Ok(value) => return Reading { value: Some(value), problems, skipped },
             Err(invalid) => invalid,
@@ -108,9 +108,9 @@ fn segments(path: &Path) -> Vec<Segment> {
 
 /// Deserializes a value. A `null` member counts as absent, because programs write files like that.
 #[derive(Clone, Copy)]
-struct Reader<'de>(&'de Value);
+struct ValueDeserializer<'de>(&'de Value);
 
-impl<'de> IntoDeserializer<'de, Invalid> for Reader<'de> {
+impl<'de> IntoDeserializer<'de, Invalid> for ValueDeserializer<'de> {
     type Deserializer = Self;
 
     fn into_deserializer(self) -> Self {
@@ -118,7 +118,7 @@ impl<'de> IntoDeserializer<'de, Invalid> for Reader<'de> {
     }
 }
 
-impl<'de> Deserializer<'de> for Reader<'de> {
+impl<'de> Deserializer<'de> for ValueDeserializer<'de> {
     type Error = Invalid;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Invalid> {

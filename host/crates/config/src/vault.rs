@@ -47,8 +47,14 @@ const MAX_FAILURE_BYTES: usize = 4 << 10;
 /// A source of secrets of the embedding program.
 ///
 /// ```
-/// use airlock_config::{Vault, VaultFailure};
-/// use airlock_core::secret::Secret;
+/// # mod airlock {
+/// #     pub use airlock_config as config;
+/// #     pub use airlock_core::secret::Secret;
+/// # }
+/// use airlock::{
+///     Secret,
+///     config::{Vault, VaultFailure},
+/// };
 /// use futures_util::future::BoxFuture;
 ///
 /// struct Keyring;

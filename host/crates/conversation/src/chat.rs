@@ -46,7 +46,7 @@ pub use self::reasoning::sealed as sealed_reasoning;
 pub use self::{
     form::ChatDialect,
     reply_reader::{ReplyReader, pieces},
-    reply_writer::{ChunkWriter, write_message, write_reply},
+    reply_writer::{ChunkWriter, join_member, write_message, write_reply},
     request_reader::read_request,
     request_writer::write_request,
     usage::{read as read_usage, write as write_usage},

@@ -182,6 +182,10 @@ impl Delta {
     }
 }
 
+/// Maximum bytes of an identifier or a name in a reply. Each chunk repeats those of the reply and of its
+/// model. Those of providers have some 30 to 60 bytes, those of a proxy before one more.
+pub(crate) const MAX_NAME_BYTES: usize = 256;
+
 /// Beginning of a reply.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Begin {

@@ -1,4 +1,5 @@
-//! Acts of people at a gateway, for its records: approvals, logins, changes of settings.
+//! Acts of people at a gateway, for its records: approvals, logins, changes of settings. Decisions of guards about definitions
+//! are recorded like them.
 
 use std::{fmt, sync::Arc};
 
@@ -74,6 +75,8 @@ pub enum Actor {
     Program,
     /// The holder of the setup token, who makes the first operator.
     Setup,
+    /// A guard of the operator, by its name in the configuration.
+    Guard(String),
     /// An actor in the form that the store has.
     Stored(String),
 }
@@ -99,6 +102,7 @@ impl fmt::Display for Actor {
             Self::Gateway => f.write_str("gateway"),
             Self::Program => f.write_str("program"),
             Self::Setup => f.write_str("setup"),
+            Self::Guard(name) => write!(f, "guard {name:?}"),
             Self::Stored(text) => f.write_str(text),
         }
     }
@@ -176,6 +180,8 @@ pub enum ActKind {
     ServerTried,
     /// An operator accepts changed definitions of an MCP server.
     DefinitionsAccepted,
+    /// A guard withholds a definition of a source, or replaces its texts.
+    DefinitionGuarded,
     /// Contents were erased from the call log.
     LogErased,
     /// The gateway has started.
@@ -201,6 +207,7 @@ impl ActKind {
             Self::ToolTried => "tool_tried",
             Self::ServerTried => "server_tried",
             Self::DefinitionsAccepted => "definitions_accepted",
+            Self::DefinitionGuarded => "definition_guarded",
             Self::LogErased => "log_erased",
             Self::GatewayStarted => "gateway_started",
             Self::GatewayStopped => "gateway_stopped",
@@ -229,6 +236,7 @@ mod tests {
             (Actor::from(&Tenant::GATEWAY), "gateway"),
             (Actor::Program, "program"),
             (Actor::Setup, "setup"),
+            (Actor::Guard("setup".to_owned()), "guard \"setup\""),
             (Actor::Stored("operator \"ann\"".to_owned()), "operator \"ann\""),
         ] {
             assert_eq!(actor.to_string(), expected);

@@ -23,6 +23,7 @@ mod call_log;
 mod caller;
 mod caller_token;
 mod chain;
+mod definition;
 mod event;
 mod filter;
 mod group;
@@ -33,6 +34,7 @@ mod key;
 mod language;
 mod ledger;
 mod meter;
+mod model_guard;
 mod origin;
 mod policy;
 mod relay;
@@ -56,6 +58,7 @@ pub use self::{
     caller::Caller,
     caller_token::{CallerToken, HeldToken},
     chain::Chain,
+    definition::{DefinitionGuards, GuardedList, WithheldTool},
     event::{Event, Events, Log, LogLevel, Progress},
     filter::{EXCLUDE_TOOLS, Filter, INCLUDE_CLIENTS, INCLUDE_TOOLS},
     group::{BadSlug, GroupSlug, ToolGroup},
@@ -69,6 +72,7 @@ pub use self::{
     language::{SCRIPT_LANGUAGE, ScriptLanguage},
     ledger::{CallRecord, Ledger, Outcome},
     meter::Meter,
+    model_guard::{ModelGuards, ReviewedExchange, ReviewedText},
     origin::{Approval, Origin},
     policy::{CallPolicy, PolicyVerdict, ProposedCall},
     relay::{
@@ -77,7 +81,10 @@ pub use self::{
     },
     report::Reporter,
     rules::{HidingRule, ToolApproval, ToolRules},
-    sinks::{SinkDecision, SinkRule, SinkRules, SourceSelection},
+    sinks::{
+        ArgumentSources, BadSinkArgument, SinkArgument, SinkDecision, SinkRule, SinkRules,
+        SourceSelection,
+    },
     switch::ToolSwitch,
     tool_mode::{TOOL_MODE, ToolMode},
     view::{Entry, OwnTools, Placement, Source, View, ViewId},

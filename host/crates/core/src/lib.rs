@@ -1,5 +1,6 @@
 //! The gateway's core, without I/O: tools as plain data, the door that decides about each call, and
-//! the modules that both use.
+//! the modules that both use. The limits of a call, memory, tenants and units are modules of the
+//! crate `airlock-bounds`, under the same names here.
 //!
 //! | module | purpose |
 //! |---|---|
@@ -7,10 +8,7 @@
 //! | [`door`] | decides each call: `View`, `Origin`, `Admitted`, and the `Provider` trait |
 //! | [`tool`] | tools as plain data: names, definitions, results, errors, policies |
 //! | [`secret`] | credentials: their sources, and their redaction |
-//! | [`tenant`] | the parties that calls are accounted to, and their shares of bounded resources |
 //! | [`file_version`] | versions of files, by which a change is noticed |
-//! | [`limit`] | the limits of one call, in one table: keys, units, defaults and maxima |
-//! | [`memory`] | the memory that one request holds, and the hook that accounts for it |
 //! | [`model_control`] | the control of requests to models across callers: what limits and records implement |
 //! | [`money`] | amounts of money, in millionths of a US dollar |
 //! | [`operator`] | the people and programs that manage a gateway: their roles and rights |
@@ -19,15 +17,11 @@
 //! | [`run`] | the protocol of the journal of a script: which calls were made, which may be made now |
 //! | [`script_names`] | names in scripts: what can be one, and which are taken |
 //! | [`threads`] | blocking threads for long work on texts, divided among the tenants |
-//! | [`timer`] | a time limit for consecutive waits |
-//! | [`units`] | sizes and durations with their unit: `"64MiB"`, `"250ms"` |
 //! | [`unix_time`] | times in milliseconds since 1970 |
 
 pub mod act;
 pub mod door;
 pub mod file_version;
-pub mod limit;
-pub mod memory;
 pub mod model_control;
 pub mod money;
 pub mod operator;
@@ -36,9 +30,8 @@ pub mod replica;
 pub mod run;
 pub mod script_names;
 pub mod secret;
-pub mod tenant;
 pub mod threads;
-pub mod timer;
 pub mod tool;
-pub mod units;
 pub mod unix_time;
+
+pub use airlock_bounds::{limit, memory, tenant, units};

@@ -6,7 +6,11 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
-use crate::{door::Membership, tenant::Tenant, tool::HostCode};
+use crate::{
+    door::Membership,
+    tenant::Tenant,
+    tool::{GuardAct, HostCode},
+};
 
 /// Accompanies the requests to models of a gateway, each from before it is sent to its end. The requests
 /// of one loop are several. The controls of a gateway are asked in the order of those of calls, see
@@ -144,6 +148,8 @@ pub struct ModelOutcome<'o> {
     /// True if no provider has begun the request, so that it costs nothing: none received it, or each that
     /// did refused it at once.
     pub has_not_begun: bool,
+    /// Decisions of guards about the request and its response that have changed something, in their order.
+    pub guards: &'o [GuardAct],
 }
 
 /// Tokens of one request, as its provider counts them.

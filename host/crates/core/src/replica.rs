@@ -36,7 +36,7 @@ impl ReplicaId {
     }
 
     /// Returns the process that made a handle; `None` for a UUID that is none.
-    pub fn of(handle: Uuid) -> Option<Self> {
+    pub fn from_handle(handle: Uuid) -> Option<Self> {
         (handle.get_version_num() == VERSION).then(|| Self::first_bytes(handle))
     }
 
@@ -44,7 +44,7 @@ impl ReplicaId {
     /// `None` if the text has no handle.
     pub fn of_text(text: &str) -> Option<Self> {
         let handle = text.rsplit(['_', '.']).next()?;
-        Uuid::try_parse(handle).ok().and_then(Self::of)
+        Uuid::try_parse(handle).ok().and_then(Self::from_handle)
     }
 
     fn first_bytes(handle: Uuid) -> Self {
@@ -110,8 +110,8 @@ mod tests {
     fn a_handle_names_the_process_that_made_it_in_each_of_its_forms() {
         let own = ReplicaId::current();
         let handle = ReplicaId::handle();
-        assert_eq!(ReplicaId::of(handle), Some(own));
-        assert_eq!(ReplicaId::of(ReplicaId::public_handle()), Some(own));
+        assert_eq!(ReplicaId::from_handle(handle), Some(own));
+        assert_eq!(ReplicaId::from_handle(ReplicaId::public_handle()), Some(own));
         for text in [
             handle.to_string(),
             handle.simple().to_string(),
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn other_texts_are_no_handles() {
-        assert_eq!(ReplicaId::of(Uuid::new_v4()), None);
+        assert_eq!(ReplicaId::from_handle(Uuid::new_v4()), None);
         let handle = ReplicaId::handle().simple().to_string();
         for text in ["", "run_7.2", "question.", &handle[1..], &format!("{handle}_"), "ä"] {
             assert_eq!(ReplicaId::of_text(text), None, "{text}");

@@ -68,8 +68,11 @@ pub enum Refused {
         "the run has been resumed since it was shown; show it again and decide about its calls"
     )]
     Changed,
-    /// The definition of the tool has changed since the call was shown to a person.
-    #[error("the definition of the tool has changed since the approval was given")]
+    /// The definition of the tool, or what guards leave of the arguments, has changed since the call was shown to a
+    /// person.
+    #[error(
+        "the definition of the tool or the arguments have changed since the approval was given"
+    )]
     Redefined,
     /// The approval has expired.
     #[error("the approval has expired")]

@@ -9,6 +9,7 @@ use std::{
     panic::resume_unwind,
     sync::{Arc, LazyLock, Weak},
     thread::available_parallelism,
+    time::Instant,
 };
 
 use parking_lot::Mutex;
@@ -78,15 +79,16 @@ pub async fn guarded(
     origin: &Origin,
     entry: &Entry,
     arguments: Arguments,
+    deadline: Instant,
 ) -> Result<Arguments, CallError> {
     if !view.has_guards() || arguments.as_str().len() <= INLINE_BYTES {
-        return view.guarded(origin, entry, arguments);
+        return view.guarded(origin, entry, arguments, deadline);
     }
     let view = view.clone();
     let origin = origin.clone();
     let entry = entry.clone();
     let tenant = view.tenant().clone();
-    run(&tenant, move || view.guarded(&origin, &entry, arguments)).await
+    run(&tenant, move || view.guarded(&origin, &entry, arguments, deadline)).await
 }
 
 /// Checks the arguments of a call of a tool that exists: here if they are short, else on a blocking thread. Guards are

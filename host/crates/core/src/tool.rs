@@ -12,20 +12,25 @@ mod descriptor;
 mod error;
 mod exclusions;
 mod guard;
+mod guard_questions;
+mod guard_reason;
 mod hidden;
+mod listed;
 mod login;
+mod model_refusal;
 mod name;
 mod offer;
 mod output;
-mod parameters;
 mod pattern;
 mod policy;
 mod question;
 mod readable;
 mod source_set;
+mod sources_by_path;
 mod suspension;
 mod trust;
 
+pub(crate) use self::guard_reason::MAX_REASON_BYTES;
 #[cfg(test)]
 pub(crate) use self::name::client;
 pub use self::{
@@ -38,9 +43,13 @@ pub use self::{
     descriptor::{Annotations, ToolDefinition},
     error::{CallError, CallFailure, Cause, Details, ErrorKind, ReachedLimit, ToolError},
     exclusions::Exclusions,
-    guard::{GuardAct, GuardDecision, GuardHook, shown_question},
+    guard::{GuardAct, GuardActs, GuardDecision, GuardHook},
+    guard_questions::{GuardQuestion, GuardQuestions},
+    guard_reason::shown_reason,
     hidden::without_hidden,
+    listed::is_same_but_for_texts,
     login::{LOGIN_LINK_LIFE, LoginRequired},
+    model_refusal::ModelRefusal,
     name::{
         BadClientName, ClientName, INTERNAL_CLIENT, OWN_TOOLS, ToolName, distinct_names,
         with_internal_client,
@@ -54,6 +63,7 @@ pub use self::{
     },
     readable::join,
     source_set::SourceSet,
+    sources_by_path::SourcesByPath,
     suspension::{RunCall, Suspension, shown_arguments},
     trust::Trust,
 };

@@ -17,6 +17,7 @@
 
 mod column;
 mod error;
+mod insert;
 mod param;
 #[cfg_attr(not(feature = "postgres"), path = "sql/no_postgres.rs")]
 pub(crate) mod postgres;
@@ -30,6 +31,7 @@ pub(crate) use self::error::{FaultKind, SqlFault};
 pub use self::{
     column::{ColumnValue, FromColumn},
     error::SqlError,
+    insert::InsertText,
     param::{Param, numbered, params},
     postgres::OPERATION,
     row::{Row, first},
@@ -86,9 +88,20 @@ impl<'t> Sql<'t> {
     /// row of parameters.
     pub fn run_each(&self, text: &str, rows: &[Vec<Param<'_>>]) -> Result<Vec<u64>, SqlError> {
         match self.engine {
-            Engine::Sqlite(session) => rows.iter().map(|row| session.run(text, row)).collect(),
-            Engine::Postgres(_) if rows.is_empty() => Ok(Vec::new()),
+            _ if rows.is_empty() => Ok(Vec::new()),
+            Engine::Sqlite(session) => session.run_each(text, rows),
             Engine::Postgres(session) => session.run_each(text, rows),
+        }
+    }
+
+    /// Inserts rows, whose values follow each other. No two of them may be the same row: `PostgreSQL` refuses to
+    /// change a row twice in one statement.
+    pub fn insert(&self, insert: &InsertText, values: &[Param<'_>]) -> Result<(), SqlError> {
+        let parts = insert.parts(values);
+        match self.engine {
+            _ if parts.is_empty() => Ok(()),
+            Engine::Sqlite(session) => session.insert(&parts),
+            Engine::Postgres(session) => session.insert(&parts),
         }
     }
 

@@ -31,12 +31,12 @@ const FIRST_BYTES: usize = 64 << 10;
 const MAX_SHOWN_NAME: usize = 128;
 
 /// One request with its redirects.
-pub(super) struct Exchange<'a> {
+pub(super) struct SessionExchange<'a> {
     session: &'a SessionState,
     sent: AtomicBool,
 }
 
-impl<'a> Exchange<'a> {
+impl<'a> SessionExchange<'a> {
     pub(super) fn new(session: &'a SessionState) -> Self {
         Self { session, sent: AtomicBool::new(false) }
     }

@@ -21,7 +21,7 @@ use super::{
     client::HttpClients,
     credential::Credentials,
     error::{Error, ErrorKind},
-    exchange::Exchange,
+    exchange::SessionExchange,
     message::{Request, Response},
     policy::{Bounds, Destinations, Policy},
 };
@@ -204,7 +204,7 @@ impl SessionState {
         if time.is_zero() {
             return Err(Error::timeout());
         }
-        let exchange = Exchange::new(self);
+        let exchange = SessionExchange::new(self);
         let result = timeout_at((now + time).into(), exchange.run(request))
             .await
             .unwrap_or_else(|_| Err(Error::timeout()));

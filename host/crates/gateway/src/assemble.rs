@@ -27,10 +27,11 @@ use crate::native::ProgramTools;
 use airlock_catalog::Catalog;
 use airlock_config::{self as config, Config};
 use airlock_core::{act::Acts, door::LiveKeys};
-use airlock_guards::{GuardLoadError, Guards};
+use airlock_guards::{DefinitionReview, GuardLoadError, Guards};
 use airlock_operator_api::{EventBus, LiveCalls};
 use airlock_plugin::{self as plugin, CompileHook, Plugins};
 use airlock_sandbox::Sandbox;
+use airlock_scripts::runs::Runs;
 use airlock_store::LazyDatabase;
 use airlock_strings::with_causes;
 
@@ -47,15 +48,24 @@ pub(super) enum Unreadable {
     Retry,
 }
 
-/// Adds the guards and the rules about sinks to a catalog. Returns the guards, which are not loaded yet.
-fn narrow(catalog: &Catalog, config: &Config) -> Option<Arc<Guards>> {
+/// Guards of calls and of definitions, which are not loaded yet.
+struct UnloadedGuards {
+    calls: Arc<Guards>,
+    definitions: Arc<DefinitionReview>,
+}
+
+/// Adds the guards and the rules about sinks to a catalog. Returns the guards; `None` if there are none. Their decisions
+/// about definitions are recorded as acts.
+fn narrow(catalog: &Catalog, config: &Config, acts: &Acts) -> Option<UnloadedGuards> {
     // Without rules, the sources are not followed.
     if !config.sinks.0.is_empty() {
         catalog.set_sinks(Arc::new(config.sinks.clone()));
     }
-    let guards = Guards::new(&config.guards)?;
-    catalog.set_guards(guards.clone());
-    Some(guards)
+    let calls = Guards::new(&config.guards)?;
+    catalog.set_guards(calls.clone());
+    let definitions = Arc::new(DefinitionReview::new(calls.clone(), acts.clone()));
+    catalog.set_definition_guards(definitions.clone());
+    Some(UnloadedGuards { calls, definitions })
 }
 
 /// Makes the parts and the gateway of them, with the task that loads its plugins.
@@ -77,17 +87,17 @@ pub(super) fn assemble(
     let controls = controls.between(&limiter, records.as_ref());
     let controls = controls.observed_by(Arc::new(metrics.calls.clone()));
     let catalog = catalog(&config, &controls);
-    let guards = narrow(&catalog, &config);
+    let unloaded = narrow(&catalog, &config, &acts);
+    let guards = unloaded.as_ref().map(|guards| guards.calls.clone());
     let tools = ProgramTools::new(&catalog, builder.native_policy, builder.native)
         .map_err(GatewayError::configuration("the tools of the program cannot be offered"))?;
     let models = controls.of_models();
-    let serving = Serving::new(&config, &catalog, &database, builder.models, models)?;
+    let runs = Runs::new(config.runs, database.clone());
+    let runs = events::published_runs(live_calls.bus(), &runs, &acts);
+    let serving = Serving::new(&config, &catalog, &database, runs, builder.models, models)?;
     let background = Background::new();
     let upstreams = upstreams(&config, &catalog, &database, &acts, background.tasks())?;
     let runs = serving.now().runs;
-    if let Some(runs) = &runs {
-        events::publish_runs(live_calls.bus(), runs);
-    }
     let on_compile = builder.on_compile.as_ref();
     let code_mode = LiveCodeMode::new(&config, &catalog, &sandbox, runs, on_compile);
     let resources = plugin::Resources {
@@ -121,7 +131,7 @@ pub(super) fn assemble(
     reloader.manage(&service);
     let loaded = CancellationToken::new();
     let load = Load {
-        guards: guards.map(|guards| GuardLoad {
+        guards: unloaded.map(|guards| GuardLoad {
             guards,
             sandbox: live.sandbox.clone(),
             on_compile: builder.on_compile,
@@ -144,6 +154,7 @@ pub(super) fn assemble(
         database: live.database,
         code_mode: live.code_mode,
         plugins: live.plugins,
+        guards,
         reloader,
         certificate: live.certificate,
         management: Some(service).filter(|_| !config.server.management.disabled),
@@ -217,7 +228,7 @@ fn upstreams(
 
 /// Guards whose components are loaded at the start.
 struct GuardLoad {
-    guards: Arc<Guards>,
+    guards: UnloadedGuards,
     sandbox: Sandbox,
     on_compile: Option<Arc<CompileHook>>,
 }
@@ -237,8 +248,12 @@ struct Load {
 }
 
 impl GuardLoad {
+    /// Loads the guards. Lists of tools are decided from now on, also if a guard cannot be loaded.
     async fn run(self) -> Result<(), GuardLoadError> {
-        self.guards.load(&self.sandbox, self.on_compile.as_deref()).await
+        let UnloadedGuards { calls, definitions } = &self.guards;
+        let loaded = calls.load(&self.sandbox, self.on_compile.as_deref()).await;
+        definitions.begin();
+        loaded
     }
 }
 

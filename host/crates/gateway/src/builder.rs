@@ -12,6 +12,7 @@ use super::{
     Gateway, GatewayError,
     assemble::{self, Unreadable},
     control::Controls,
+    gateway::MAX_TIME,
     key_values::ShowKeyValue,
 };
 use crate::{
@@ -30,6 +31,7 @@ use airlock_plugin::CompileHook;
 use airlock_sandbox::UseRecorder;
 
 /// Collects what a [`Gateway`] is made of.
+#[must_use = "nothing runs before `start` or `open`"]
 pub struct GatewayBuilder {
     pub(super) config: Config,
     pub(super) listener: Option<TcpListener>,
@@ -48,7 +50,8 @@ pub struct GatewayBuilder {
 }
 
 impl Gateway {
-    /// Returns a builder for a gateway with this configuration.
+    /// Returns a builder for a gateway with this configuration. Of its times, `budget.deadline`, `budget.script`,
+    /// `agent.timeout` and `agent.approval_wait` are cut to a year.
     pub fn builder(config: Config) -> GatewayBuilder {
         GatewayBuilder::new(config)
     }
@@ -59,7 +62,7 @@ impl GatewayBuilder {
         let native_policy =
             Policy { execute: Allowlist::All, trust: Trust::Trusted, ..Policy::default() };
         Self {
-            config,
+            config: with_bounded_times(config),
             listener: None,
             shutdown: Box::pin(pending()),
             native: NativeTools::default(),
@@ -74,23 +77,26 @@ impl GatewayBuilder {
         }
     }
 
-    /// Serves on this listener instead of the configured address.
-    #[must_use]
+    /// Serves on this listener instead of the configured address. Its address replaces `server.listen`: if other
+    /// machines reach it, the gateway does not start unless virtual keys are required.
     pub fn listener(mut self, listener: TcpListener) -> Self {
+        if let Ok(address) = listener.local_addr() {
+            self.config.server.listen = address;
+        }
         self.listener = Some(listener);
         self
     }
 
     /// Stops serving when `signal` completes. Without it, the gateway serves until [`Gateway::stop`] is called
     /// or the future of [`Gateway::serve`] is dropped.
-    #[must_use]
     pub fn shutdown(mut self, signal: impl Future<Output = ()> + Send + 'static) -> Self {
         self.shutdown = Box::pin(signal);
         self
     }
 
     /// Adds a tool of the embedding program, named `internal-<name>`. It is subject to the same
-    /// policy decisions as any other tool: models may call it after an approval, or without one if
+    /// policy decisions as any other tool: models, and the program itself unless its request is
+    /// [approving](crate::RequestBuilder::approving), may call it after an approval, or without one if
     /// [`GatewayBuilder::native_policy`] permits it. Fails if its name or a schema is not valid, or if
     /// another tool has its name. Tools may change later too, see [`Gateway::tools`].
     pub fn register_tool(mut self, tool: NativeTool) -> Result<Self, BadNativeTool> {
@@ -100,7 +106,6 @@ impl GatewayBuilder {
 
     /// Sets the policy for the embedding program's tools. The default permits execution of all of
     /// them, and automatic execution of none.
-    #[must_use]
     pub fn native_policy(mut self, policy: Policy) -> Self {
         self.native_policy = policy;
         self
@@ -109,7 +114,6 @@ impl GatewayBuilder {
     /// Adds a model of the program as a provider: requests name it as `NAME/model`. It comes after those of
     /// the configuration, whose fallbacks may name it. The gateway does not start if the name is not valid
     /// or another provider has it.
-    #[must_use]
     pub fn with_model_source(mut self, name: &str, source: Arc<dyn ModelSource>) -> Self {
         self.models.push((name.to_owned(), source));
         self
@@ -132,7 +136,6 @@ impl GatewayBuilder {
     /// Adds a policy of the program: it is asked about each call that the rules of the configuration permit,
     /// whatever makes it, and may refuse the call or require an approval for it. It can neither admit a call
     /// nor do away with an approval. Of several, the strictest verdict counts.
-    #[must_use]
     pub fn with_policy(mut self, policy: Arc<dyn CallPolicy>) -> Self {
         self.controls.add_policy(policy);
         self
@@ -141,7 +144,6 @@ impl GatewayBuilder {
     /// Calls `hook` with a message for people when a component begins to be compiled, which takes
     /// seconds, once for each component. The value that it returns is dropped at the end. Several
     /// components are compiled at the same time. The log says the same.
-    #[must_use]
     pub fn on_compile(
         mut self,
         hook: impl Fn(&str) -> Box<dyn Send> + Send + Sync + 'static,
@@ -153,7 +155,6 @@ impl GatewayBuilder {
     /// Calls `hook` with the credential that [`Gateway::serve`] makes for a virtual key of the configuration
     /// file that has none, for who operates the gateway: it is not shown again. Without a hook, none is
     /// made, and such a key is refused.
-    #[must_use]
     pub fn on_new_key(mut self, hook: impl Fn(&NewKeyValue) + Send + Sync + 'static) -> Self {
         self.on_new_key = Some(Arc::new(hook));
         self
@@ -162,7 +163,6 @@ impl GatewayBuilder {
     /// Adds a control of tool calls: it is asked before each call that the door admits, whatever makes it, and
     /// told of its end and of the calls that the door refuses. It can refuse a call and cannot admit one. It
     /// follows the gateway's own limits and those that were added before, and precedes the records.
-    #[must_use]
     pub fn with_call_control(mut self, control: Arc<dyn CallControl>) -> Self {
         self.controls.add_calls(control);
         self
@@ -170,7 +170,6 @@ impl GatewayBuilder {
 
     /// Adds a control of the requests to models: it is asked before each, and told of its end. It follows the
     /// gateway's own limits and those that were added before, and precedes the records.
-    #[must_use]
     pub fn with_model_control(mut self, control: Arc<dyn ModelControl>) -> Self {
         self.controls.add_models(control);
         self
@@ -191,8 +190,41 @@ impl GatewayBuilder {
     /// that are not in the cache of compiled code are compiled meanwhile, which may take a minute;
     /// calls of their tools wait. [`Gateway::loaded`] reports the end of it. Calls in the scope of a guard
     /// that is not loaded are refused. If the store has settings, the gateway has no clients until they were
-    /// read, which is tried until it succeeds. Must be called in a tokio runtime.
+    /// read, which is tried until it succeeds. Panics outside of a tokio runtime.
     pub fn open(self) -> Result<Gateway, GatewayError> {
         assemble::assemble(self, Unreadable::Retry).map(|(gateway, _)| gateway)
+    }
+}
+
+/// Returns a configuration whose times are at most [`MAX_TIME`]. Those of a file are shorter.
+fn with_bounded_times(mut config: Config) -> Config {
+    config.budget = config.budget.within(MAX_TIME);
+    config.agent.timeout = config.agent.timeout.min(MAX_TIME);
+    config.agent.approval_wait = config.agent.approval_wait.min(MAX_TIME);
+    config
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_time_of_the_program_that_has_no_end_is_cut() {
+        let mut config = Config::parse("{}", "test", &|_| None).expect("a configuration");
+        config.budget.deadline = Duration::MAX;
+        config.agent.timeout = Duration::MAX;
+        let GatewayBuilder { config, .. } = Gateway::builder(config);
+        assert_eq!([config.budget.deadline, config.agent.timeout], [MAX_TIME; 2]);
+        assert!(config.budget.script < MAX_TIME, "a time of the file is as it was");
+    }
+
+    #[tokio::test]
+    async fn the_address_of_a_listener_replaces_the_configured_one() {
+        let config = Config::parse("{}", "test", &|_| None).expect("a configuration");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        assert_eq!(Gateway::builder(config).listener(listener).config.server.listen, address);
     }
 }

@@ -77,13 +77,16 @@ pub(super) fn published(bus: &Arc<EventBus>, next: Acts) -> Acts {
     Acts::new(Arc::new(PublishedActs { bus: bus.clone(), next }))
 }
 
-/// Publishes runs of scripts that begin and stop in this process.
-pub(super) fn publish_runs(bus: &Arc<EventBus>, runs: &Runs) {
+/// Returns the same runs of scripts, published when they begin and stop in this process. Decisions about their calls are
+/// published before they are recorded in `acts`.
+pub(super) fn published_runs(bus: &Arc<EventBus>, runs: &Runs, acts: &Acts) -> Runs {
+    let runs = runs.with_acts(published(bus, acts.clone()));
     let bus = bus.clone();
     runs.observe(Arc::new(move |id: &str, is_running: bool| {
         let state = if is_running { "running" } else { "stopped" };
         bus.publish(Topic::Runs, || json!({"id": id, "state": state}));
     }));
+    runs
 }
 
 /// Publishes changes of the sources of tools. Returns once the catalog is gone.

@@ -35,6 +35,9 @@ use airlock_management::{Service, SetupToken};
 use airlock_sandbox::Sandbox;
 use airlock_server::LiveApp;
 
+/// The longest time that the program may set: an instant that is much later cannot be told.
+pub(super) const MAX_TIME: Duration = Duration::from_hours(24 * 365);
+
 /// A gateway whose plugins are being loaded and whose MCP servers are connecting. Cheap to clone: clones are
 /// the same gateway. It stops in order with [`Gateway::stop`]; when the last clone is dropped, it stops at
 /// once.
@@ -148,10 +151,10 @@ impl Gateway {
     }
 
     /// Waits until every source for which `matters` returns true has connected or failed once, with all
-    /// its instances, for at most `limit`.
+    /// its instances, for at most `limit` and at most a year.
     pub async fn settled(&self, limit: Duration, matters: impl Fn(&ToolSource) -> bool) {
         let GatewayParts { catalog, reloader, upstreams, .. } = &self.0.parts;
-        let deadline = Instant::now() + limit;
+        let deadline = Instant::now() + limit.min(MAX_TIME);
         // Before, there are no sources.
         let _ = timeout_at(deadline, reloader.settings_read().cancelled()).await;
         catalog.settled(deadline, &matters).await;

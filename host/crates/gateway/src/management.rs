@@ -28,14 +28,14 @@ use airlock_plugin::{InspectError, Metadata, Plugins};
 use airlock_store::LazyDatabase;
 
 /// Takes changes into the running gateway.
-struct RunningGateway {
+struct SettingsApplier {
     reloader: Reloader,
     catalog: Arc<Catalog>,
     plugins: Plugins,
     limiter: Arc<Limiter>,
 }
 
-impl Apply for RunningGateway {
+impl Apply for SettingsApplier {
     fn apply(&self, awaits_plugins: bool) -> BoxFuture<'_, Result<(), NotApplied>> {
         let loads = if awaits_plugins { PluginLoads::Awaited } else { PluginLoads::Detached };
         let taking = self.reloader.take_entries(loads);
@@ -127,7 +127,7 @@ pub(super) fn service(
     let oidc = management.oidc.clone().filter(|_| !management.disabled);
     let oidc = oidc.map(|oidc| logins(oidc, database, acts)).transpose();
     let oidc = oidc.map_err(GatewayError::configuration("`management.oidc` cannot be used"))?;
-    let gateway = RunningGateway {
+    let gateway = SettingsApplier {
         reloader: reloader.clone(),
         catalog: catalog.clone(),
         plugins: plugins.clone(),

@@ -58,6 +58,9 @@ pub(super) fn registry(
     registry.register_collector(Box::new(parts.upstreams.0.metrics()));
     let guests = GuestCollector::new(sandbox.clone(), catalog.clone());
     registry.register_collector(Box::new(guests));
+    if let Some(guards) = &parts.guards {
+        guards.register_metrics(&mut registry);
+    }
     parts.code_mode.now().register_metrics(&mut registry);
     parts.limiter.register_metrics(&mut registry);
     parts.database.register_metrics(&mut registry);

@@ -90,9 +90,14 @@ pub enum BadNativeTool {
 }
 
 impl NativeTool {
-    /// Creates a tool from a function of a JSON object. Arguments that do not fit `input_schema` do not reach
-    /// `body`. Dropping the future of `body` cancels the call, which happens when the caller leaves and at
-    /// the deadline.
+    /// Creates a tool from a function of a JSON object. Its name has at most 55 ASCII letters, digits, `_` and
+    /// `-`; it and the schema are checked when the tool is registered. Arguments that do not fit `input_schema`, the
+    /// schema of an object, do not reach `body`.
+    ///
+    /// The future of `body` is dropped when the caller leaves and at the deadline, which cancels the call. It runs
+    /// without a sandbox: work that blocks belongs on `tokio::task::spawn_blocking`. A panic of it unwinds into the
+    /// task of the program that waits for the call or the chat; over HTTP and MCP it is an internal error, and in
+    /// a script the failure of the call.
     pub fn new<F, R>(name: &str, description: &str, input_schema: Value, body: F) -> Self
     where
         F: Fn(Map<String, Value>, ToolContext) -> R + Send + Sync + 'static,
@@ -117,7 +122,7 @@ impl NativeTool {
 
     /// Creates a tool from a function of types. The schemas are those of the types: of `Args`, which must be
     /// an object, and of `Out` if it is one. Such a result is data and the same JSON as text; a string is a
-    /// text, and any other result is its JSON as text.
+    /// text, and any other result is its JSON as text. The rest is as for [`Self::new`].
     pub fn typed<Args, Out, F, R>(name: &str, description: &str, body: F) -> Self
     where
         Args: DeserializeOwned + JsonSchema + 'static,
@@ -153,7 +158,8 @@ impl NativeTool {
         self
     }
 
-    /// Sets the effect, in the annotations.
+    /// Sets the effect, as `read_only`, `destructive` and `idempotent` of the annotations. Without it, a tool
+    /// counts as one whose calls may not be repeated.
     #[must_use]
     pub fn effect(mut self, effect: ToolEffect) -> Self {
         let hints = &mut self.definition.annotations;
@@ -163,10 +169,17 @@ impl NativeTool {
         self
     }
 
-    /// Sets the hints for clients. No decision about a call depends on them.
+    /// Sets those annotations that are not `None`; others stay as they are, also those of [`Self::effect`]. No
+    /// permission of a call depends on them, but its repetition does.
     #[must_use]
     pub fn annotations(mut self, annotations: Annotations) -> Self {
-        self.definition.annotations = annotations;
+        let Annotations { read_only, destructive, idempotent, open_world, extra } = annotations;
+        let own = &mut self.definition.annotations;
+        own.read_only = read_only.or(own.read_only);
+        own.destructive = destructive.or(own.destructive);
+        own.idempotent = idempotent.or(own.idempotent);
+        own.open_world = open_world.or(own.open_world);
+        own.extra = extra.or_else(|| own.extra.take());
         self
     }
 

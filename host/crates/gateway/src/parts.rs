@@ -43,6 +43,8 @@ pub(super) struct GatewayParts {
     pub(super) database: LazyDatabase,
     pub(super) code_mode: Arc<LiveCodeMode>,
     pub(super) plugins: Plugins,
+    /// The guards of calls; `None` if the configuration has none.
+    pub(super) guards: Option<Arc<Guards>>,
     pub(super) reloader: Reloader,
     /// The certificate of the listener; `None` for plain HTTP.
     pub(super) certificate: Option<Certificate>,
@@ -127,10 +129,7 @@ impl GatewayParts {
             approvals: self.approvals(),
             live_calls: self.live_calls.clone(),
             dry_runs: Some(self.dry_runs.clone()),
-            replays: Some(Arc::new(Replayer::new(
-                self.code_mode.clone(),
-                Guards::new(&self.config.guards),
-            ))),
+            replays: Some(Arc::new(Replayer::new(self.code_mode.clone()))),
             events: self.live_calls.bus().clone(),
             plugins: Arc::new(self.reloader.clone()),
             upstreams: self.upstreams.0.clone(),

@@ -14,7 +14,6 @@ use airlock_core::{
     door::{Budget, Caller, Filter, Origin, ScriptLanguage},
     tool::{Allowlist, Policy, ToolOutput, Trust},
 };
-use airlock_guards::Guards;
 use airlock_operator_api::{NotReplayed, Replays};
 use airlock_scripts::{
     CodeMode,
@@ -29,14 +28,12 @@ const MAX_AT_ONCE: usize = 1;
 /// Replays runs.
 pub(super) struct Replayer {
     code_mode: Arc<LiveCodeMode>,
-    /// The guards of the gateway, which are not asked: `None` if there are none.
-    guards: Option<Arc<Guards>>,
     turn: Semaphore,
 }
 
 impl Replayer {
-    pub(super) fn new(code_mode: Arc<LiveCodeMode>, guards: Option<Arc<Guards>>) -> Self {
-        Self { code_mode, guards, turn: Semaphore::new(MAX_AT_ONCE) }
+    pub(super) fn new(code_mode: Arc<LiveCodeMode>) -> Self {
+        Self { code_mode, turn: Semaphore::new(MAX_AT_ONCE) }
     }
 
     async fn run(&self, stored: StoredRun, budget: Budget) -> Result<RunOutcome, NotReplayed> {
@@ -47,7 +44,7 @@ impl Replayer {
             loaded.map_err(|error| NotReplayed::Failed(with_causes(&error)))?;
         }
         let code_mode = self.code_mode.now();
-        let caller = caller_without_tools(&code_mode, self.guards.as_ref(), budget)?;
+        let caller = caller_without_tools(&code_mode, budget)?;
         let arguments = json!({"code": stored.script}).to_string();
         let call = caller.admit(EXECUTE, &arguments);
         let call = call.map_err(|error| NotReplayed::Failed(error.to_string()))?;
@@ -65,17 +62,10 @@ impl Replays for Replayer {
     }
 }
 
-/// Returns a caller that may run scripts and has no tool that does anything. With guards, journals have the arguments that
-/// the guards have left, which the script does not give: then its calls are compared by their tools alone.
-fn caller_without_tools(
-    code_mode: &Arc<CodeMode>,
-    guards: Option<&Arc<Guards>>,
-    budget: Budget,
-) -> Result<Caller, NotReplayed> {
+/// Returns a caller that may run scripts and has no tool that does anything, and no guards: the journal knows calls as the
+/// script writes them.
+fn caller_without_tools(code_mode: &Arc<CodeMode>, budget: Budget) -> Result<Caller, NotReplayed> {
     let catalog = Catalog::new();
-    if let Some(guards) = guards {
-        catalog.set_guards(guards.clone());
-    }
     // Without a tool for scripts there is no code mode.
     let policy = Policy {
         execute: Allowlist::All,

@@ -87,14 +87,15 @@ impl RequestBuilder {
         self
     }
 
-    /// Selects clients, by name; `*` stands for all. An empty list selects none.
+    /// Selects clients, by name; `*` stands for all. An empty list selects none, and so does a name that no
+    /// client has.
     pub fn clients(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.choices.clients = Some(collected(names));
         self
     }
 
     /// Selects tools, as `client-tool`, as models see them, or all of a client as `client-*`. An empty list
-    /// selects none.
+    /// selects none, and so does a name that no tool has.
     pub fn tools(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.choices.tools = Some(collected(names));
         self

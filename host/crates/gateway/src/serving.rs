@@ -63,6 +63,7 @@ impl Serving {
         config: &Config,
         catalog: &Arc<Catalog>,
         database: &LazyDatabase,
+        runs: Runs,
         own: Vec<(String, Arc<dyn ModelSource>)>,
         control: Option<Arc<dyn ModelControl>>,
     ) -> Result<Self, GatewayError> {
@@ -81,7 +82,6 @@ impl Serving {
             .map(|wanted| verifier(wanted, None))
             .transpose()
             .map_err(GatewayError::configuration("access tokens cannot be verified"))?;
-        let runs = Runs::new(config.runs, database.clone());
         let results = Results::new(config.results);
         install(&results, catalog);
         let now = RequestSettings {

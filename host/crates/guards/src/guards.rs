@@ -1,41 +1,75 @@
 //! The guards of a gateway: which of them is asked, and how their verdicts are applied.
 
-use std::sync::{Arc, OnceLock};
+mod definitions;
+mod models;
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, OnceLock},
+    time::{Duration, Instant},
+};
 
 use futures_util::future::BoxFuture;
 use tracing::warn;
 
-use super::{Settings, outcome};
+pub use self::definitions::DefinitionReview;
+use super::{Settings, metrics::GuardMetrics, outcome};
 use airlock_core::{
-    door::{Arguments, CallGuards, FinishedCall, GuardedCall, ProposedCall},
+    door::{Arguments, CallGuards, FinishedCall, GuardedCall, ModelGuards, ProposedCall},
     threads,
-    tool::{
-        CallError, Cause, GuardAct, GuardDecision, GuardHook, Tool, ToolOutput, shown_question,
-    },
+    tool::{CallError, Cause, GuardAct, GuardDecision, GuardHook, Tool, ToolOutput},
 };
 use airlock_sandbox::{self as sandbox, GuardVerdict};
 use airlock_strings::with_causes;
 
+/// Longest time of all hooks before a call together, of all hooks after it, and of all hooks on a request to a model or
+/// its response: the longest that one hook may have. The thread that decides waits for them.
+const MAX_TIME: Duration = Duration::from_secs(1);
+
 /// The guards of a gateway, in the order of its configuration.
-pub struct Guards(Arc<[ConfiguredGuard]>);
+pub struct Guards(pub(super) Arc<[ConfiguredGuard]>);
 
 /// A guard of the configuration. Calls in its scope are refused until it is loaded.
 pub(super) struct ConfiguredGuard {
     pub(super) settings: Settings,
     pub(super) loaded: OnceLock<LoadedGuard>,
+    pub(super) metrics: GuardMetrics,
 }
 
 pub(super) struct LoadedGuard {
     pub(super) guard: sandbox::Guard,
     /// Digest of the component: `sha256:` and hexadecimal.
     pub(super) digest: Arc<str>,
+    /// The hooks that it has.
+    pub(super) hooks: BTreeSet<GuardHook>,
+}
+
+/// Time that the guards which are asked about the same have together, such as those before a call.
+#[derive(Clone, Copy)]
+struct HookTime {
+    until: Instant,
+}
+
+impl HookTime {
+    /// Begins the time of hooks that end by this deadline.
+    fn begin(deadline: Instant) -> Self {
+        Self { until: deadline.min(Instant::now() + MAX_TIME) }
+    }
+
+    /// Returns the time that is left; `None` if none is.
+    fn left(self, now: Instant) -> Option<Duration> {
+        self.until.checked_duration_since(now).filter(|left| !left.is_zero())
+    }
 }
 
 impl Guards {
     /// Creates the guards, which have no components yet; `None` if there are none.
     pub fn new(settings: &[Settings]) -> Option<Arc<Self>> {
-        let guards = settings.iter().cloned();
-        let guards = guards.map(|settings| ConfiguredGuard { settings, loaded: OnceLock::new() });
+        let guards = settings.iter().cloned().map(|settings| ConfiguredGuard {
+            settings,
+            loaded: OnceLock::new(),
+            metrics: GuardMetrics::new(),
+        });
         (!settings.is_empty()).then(|| Arc::new(Self(guards.collect())))
     }
 
@@ -45,12 +79,13 @@ impl Guards {
 }
 
 impl CallGuards for Guards {
-    fn before(&self, call: &ProposedCall<'_>) -> Result<GuardedCall, CallError> {
+    fn before(&self, call: &ProposedCall<'_>, deadline: Instant) -> Result<GuardedCall, CallError> {
+        let time = HookTime::begin(deadline);
         let mut decided = GuardedCall::default();
         for guard in asked(&self.0, GuardHook::Before, call) {
             let arguments = decided.arguments.clone();
             let arguments = arguments.as_ref().unwrap_or(call.arguments);
-            guard.before(&call.with_arguments(arguments), &mut decided)?;
+            guard.before(&call.with_arguments(arguments), time, &mut decided)?;
         }
         Ok(decided)
     }
@@ -61,6 +96,10 @@ impl CallGuards for Guards {
 
     fn looks_after(&self, call: &ProposedCall<'_>) -> bool {
         asked(&self.0, GuardHook::After, call).next().is_some()
+    }
+
+    fn models(&self) -> Option<&dyn ModelGuards> {
+        Some(self)
     }
 
     fn after(
@@ -84,9 +123,7 @@ fn asked<'g>(
     hook: GuardHook,
     call: &'g ProposedCall<'_>,
 ) -> impl Iterator<Item = &'g ConfiguredGuard> {
-    guards
-        .iter()
-        .filter(move |guard| guard.settings.hooks.has(hook) && guard.settings.scope.has(call))
+    guards.iter().filter(move |guard| guard.runs(hook) && guard.settings.scope.has(call))
 }
 
 /// Asks the guards about the outcome of a call, one after the other. Returns what they leave of it.
@@ -95,9 +132,10 @@ fn decide_outcome(
     call: &FinishedCall,
     mut outcome: Result<ToolOutput, CallError>,
 ) -> Result<ToolOutput, CallError> {
+    let time = HookTime::begin(call.deadline());
     let proposed = call.proposed();
     for guard in asked(guards, GuardHook::After, &proposed) {
-        match guard.after(&proposed, &outcome) {
+        match guard.after(&proposed, &outcome, time) {
             Ok(None) => {}
             Ok(Some(changed)) => {
                 call.record(guard.act(GuardHook::After, GuardDecision::Rewrite));
@@ -119,32 +157,63 @@ fn is_same(one: &Result<ToolOutput, CallError>, other: &Result<ToolOutput, CallE
     matches!((one, other), (Ok(one), Ok(other)) if one == other)
 }
 
+/// Returns the decision with which a guard has refused a call.
+fn refused_by(refusal: &CallError) -> Option<GuardDecision> {
+    refusal.guard_act().map(|act| act.verdict)
+}
+
 impl ConfiguredGuard {
+    /// Returns whether a hook is run. Until the guard is loaded, it may have any.
+    pub(super) fn runs(&self, hook: GuardHook) -> bool {
+        self.settings.hooks.has(hook)
+            && self.loaded.get().is_none_or(|loaded| loaded.hooks.contains(&hook))
+    }
+
     /// Asks the guard about a call, and adds its decision to `decided`. Fails if it denies the call or fails.
-    fn before(&self, call: &ProposedCall<'_>, decided: &mut GuardedCall) -> Result<(), CallError> {
+    fn before(
+        &self,
+        call: &ProposedCall<'_>,
+        time: HookTime,
+        decided: &mut GuardedCall,
+    ) -> Result<(), CallError> {
+        let begun = Instant::now();
+        let ended = self.decide_before(call, time, decided);
+        let decision = ended.as_ref().map_or_else(refused_by, |decision| *decision);
+        self.metrics.count(GuardHook::Before, decision, begun.elapsed());
+        ended.map(drop)
+    }
+
+    /// Does the same. Returns the decision; `None` if it changes nothing.
+    fn decide_before(
+        &self,
+        call: &ProposedCall<'_>,
+        time: HookTime,
+        decided: &mut GuardedCall,
+    ) -> Result<Option<GuardDecision>, CallError> {
         const HOOK: GuardHook = GuardHook::Before;
-        let verdict = self.guard(call.tool, HOOK)?.before(call);
+        let left = self.time_left(call.tool, HOOK, time)?;
+        let verdict = self.guard(call.tool, HOOK)?.before(call, left);
         match verdict.map_err(|error| self.failed(call.tool, HOOK, error))? {
-            GuardVerdict::Allow => {}
+            GuardVerdict::Allow => Ok(None),
             GuardVerdict::Rewrite(text) => {
                 let arguments = Arguments::parse(call.tool.name.as_str(), &text);
                 let arguments = arguments.map_err(|bad| self.failed(call.tool, HOOK, bad))?;
-                if arguments != *call.arguments {
-                    decided.acts.push(self.act(HOOK, GuardDecision::Rewrite));
-                    decided.arguments = Some(arguments);
+                if arguments == *call.arguments {
+                    return Ok(None);
                 }
+                decided.acts.push(self.act(HOOK, GuardDecision::Rewrite));
+                decided.arguments = Some(arguments);
+                Ok(Some(GuardDecision::Rewrite))
             }
             GuardVerdict::Deny { code, reason } => {
-                return Err(self.denied(call.tool, HOOK, &code, &reason));
+                Err(self.denied(call.tool, HOOK, &code, &reason))
             }
             GuardVerdict::Ask(reason) => {
                 decided.acts.push(self.act(HOOK, GuardDecision::Ask));
-                let question =
-                    format!("the guard {:?} asks: {}", self.settings.name, shown_question(&reason));
-                decided.question.get_or_insert(question);
+                decided.questions.push(self.settings.name.clone(), &reason);
+                Ok(Some(GuardDecision::Ask))
             }
         }
-        Ok(())
     }
 
     /// Asks the guard about an outcome. Returns the one that takes its place; `None` if it stays. Fails if the guard
@@ -153,14 +222,34 @@ impl ConfiguredGuard {
         &self,
         call: &ProposedCall<'_>,
         outcome: &Result<ToolOutput, CallError>,
+        time: HookTime,
+    ) -> Result<Option<Result<ToolOutput, CallError>>, CallError> {
+        let begun = Instant::now();
+        let ended = self.decide_after(call, outcome, time);
+        let decision = match &ended {
+            Ok(changed) => changed.as_ref().map(|_| GuardDecision::Rewrite),
+            Err(refusal) => refused_by(refusal),
+        };
+        self.metrics.count(GuardHook::After, decision, begun.elapsed());
+        ended
+    }
+
+    /// Does the same.
+    fn decide_after(
+        &self,
+        call: &ProposedCall<'_>,
+        outcome: &Result<ToolOutput, CallError>,
+        time: HookTime,
     ) -> Result<Option<Result<ToolOutput, CallError>>, CallError> {
         const HOOK: GuardHook = GuardHook::After;
         let tool = call.tool;
+        self.time_left(tool, HOOK, time)?;
         let guard = self.guard(tool, HOOK)?;
         // Other failures are the gateway's own.
         let Some(written) = outcome::write(outcome) else { return Ok(None) };
         let written = written.map_err(|error| self.failed(tool, HOOK, error))?;
-        let verdict = guard.after(call, written);
+        let left = self.time_left(tool, HOOK, time)?;
+        let verdict = guard.after(call, written, left);
         match verdict.map_err(|error| self.failed(tool, HOOK, error))? {
             GuardVerdict::Allow => Ok(None),
             GuardVerdict::Rewrite(text) => {
@@ -176,6 +265,17 @@ impl ConfiguredGuard {
     fn guard(&self, tool: &Tool, hook: GuardHook) -> Result<&sandbox::Guard, CallError> {
         let loaded = self.loaded.get().map(|loaded| &loaded.guard);
         loaded.ok_or_else(|| self.failed(tool, hook, "it is not loaded"))
+    }
+
+    /// Returns the time that is left for a hook. Fails if there is none.
+    fn time_left(
+        &self,
+        tool: &Tool,
+        hook: GuardHook,
+        time: HookTime,
+    ) -> Result<Duration, CallError> {
+        let left = time.left(Instant::now());
+        left.ok_or_else(|| self.failed(tool, hook, "no time is left for its hook"))
     }
 
     fn denied(&self, tool: &Tool, hook: GuardHook, code: &str, reason: &str) -> CallError {

@@ -1,18 +1,19 @@
-//! Guards: components of the operator that decide about the arguments and the results of calls.
+//! Guards: components of the operator that decide about tools, and about the arguments and the results of calls.
 //!
 //! [`Guards`] are the guards of a gateway in the order of its configuration. The [`door`](airlock_core::door) asks
-//! them; the [`sandbox`](airlock_sandbox) runs them. This crate selects those that are asked about a call,
+//! them about calls, and the catalog asks a [`DefinitionReview`] about definitions; the [`sandbox`](airlock_sandbox) runs them. This crate selects those that are asked about a call,
 //! applies their verdicts, and refuses the call if a guard has no valid verdict. It does not know where calls come
 //! from.
 
 mod guards;
 mod load;
+mod metrics;
 mod outcome;
 mod scope;
 mod settings;
 
 pub use self::{
-    guards::Guards,
+    guards::{DefinitionReview, Guards},
     load::{GuardLoadError, check, faulty_key},
     scope::Scope,
     settings::{Hooks, Settings},

@@ -1,11 +1,12 @@
 //! Loads the components of guards, once, at the start.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use tracing::info;
 
 use super::{Guards, Settings, guards::LoadedGuard};
 use airlock_compile::{CompileHook, compiling};
+use airlock_core::tool::GuardHook;
 use airlock_lock::digest;
 use airlock_plugin::read_component;
 use airlock_sandbox::{LoadError, Sandbox};
@@ -51,6 +52,7 @@ pub async fn check(settings: &Settings, sandbox: &Sandbox) -> Result<(), LoadErr
 pub fn faulty_key(error: &LoadError) -> &'static str {
     match error {
         LoadError::GuardSettings { .. } | LoadError::GuardSettingsCheck(_) => "settings",
+        LoadError::GuardHooks { .. } => "hooks",
         _ => "component",
     }
 }
@@ -64,6 +66,57 @@ async fn load(
     let digest = digest(&wasm).into();
     let load = sandbox.guard(wasm.clone(), settings.limits, settings.settings.clone());
     let guard = compiling(on_compile, &settings.name, &wasm, load).await?;
-    guard.check_settings()?;
-    Ok(LoadedGuard { guard, digest })
+    let hooks = checked_hooks(settings, guard.check_settings()?)?;
+    Ok(LoadedGuard { guard, digest, hooks })
+}
+
+/// Returns the hooks of a guard. Fails if it has none, or does not have those that the configuration names.
+fn checked_hooks(
+    settings: &Settings,
+    present: Vec<GuardHook>,
+) -> Result<BTreeSet<GuardHook>, LoadError> {
+    let present: BTreeSet<_> = present.into_iter().collect();
+    let missing = settings.hooks.required().filter(|hook| !present.contains(hook));
+    let missing: Vec<_> = missing.map(GuardHook::name).collect();
+    if present.is_empty() || !missing.is_empty() {
+        let present = present.into_iter().map(GuardHook::name).collect();
+        return Err(LoadError::GuardHooks { missing, present });
+    }
+    Ok(present)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Hooks, Scope};
+    use airlock_sandbox::Limits;
+
+    #[test]
+    fn a_guard_has_the_hooks_that_its_configuration_names() {
+        use GuardHook::{After, Before, Definition};
+        let named: &[GuardHook] = &[Before, Definition];
+        for (named, present, problem) in [
+            (None, vec![After], None),
+            (Some(named), vec![After, Before, Definition], None),
+            (
+                Some(named),
+                vec![After, Before, Before],
+                Some("the guard has no hook definition; it has before, after"),
+            ),
+            (None, vec![], Some("the guard has no hooks, so that it is never asked")),
+        ] {
+            let hooks = named.map(|named| named.iter().copied().collect::<Hooks>());
+            let settings = Settings {
+                name: "g".into(),
+                component: "g.wasm".into(),
+                scope: Scope::default(),
+                hooks: hooks.unwrap_or_default(),
+                settings: "{}".into(),
+                limits: Limits::PLUGIN,
+            };
+            let refused = checked_hooks(&settings, present).err();
+            assert_eq!(refused.as_ref().map(LoadError::to_string).as_deref(), problem);
+            assert!(refused.iter().all(|error| faulty_key(error) == "hooks"));
+        }
+    }
 }

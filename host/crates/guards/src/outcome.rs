@@ -78,7 +78,8 @@ pub(super) fn read(
     .into()))
 }
 
-fn object(text: &str) -> Result<Map<String, Value>, BadOutcome> {
+/// Reads an object in which no key is there twice.
+pub(super) fn object(text: &str) -> Result<Map<String, Value>, BadOutcome> {
     let (value, _) = json::parse::<Value>(text.as_bytes(), &TREE_CAPS)
         .map_err(|error| BadOutcome::Json(error.to_string()))?;
     check_unique_keys(text).map_err(|error| BadOutcome::Json(error.to_string()))?;

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use airlock_core::{
-    door::{ProposedCall, ROLES_PREFIX, roles_of_view},
-    tool::{ClientName, ToolPattern},
+    door::{Membership, ProposedCall, ROLES_PREFIX, roles_of_view},
+    tool::{ClientName, Tool, ToolPattern},
 };
 
 /// The calls that a guard is asked about: those that every list has. The default has all.
@@ -25,6 +25,20 @@ impl Scope {
         self.has_tool(name)
             && self.has_client(call.tool.client.as_ref())
             && self.has_key(call.membership.key_name.as_deref())
+    }
+
+    /// Returns whether the definition of a tool is one of them. It is listed for all keys, so a list of keys has none.
+    pub fn has_definition(&self, tool: &Tool) -> bool {
+        self.keys.is_none()
+            && self.has_tool(tool.full_name.as_str())
+            && self.has_client(tool.client.as_ref())
+    }
+
+    /// Returns whether a request to a model is one of them. It has no tool, so a list of tools or clients has none.
+    pub fn has_model(&self, membership: &Membership) -> bool {
+        self.tools.is_none()
+            && self.clients.is_none()
+            && self.has_key(membership.key_name.as_deref())
     }
 
     /// Returns the names in the lists that no client and no key has: they may be misspelt. The client of a pattern is

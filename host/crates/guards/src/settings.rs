@@ -1,6 +1,6 @@
 //! Settings of one guard.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
 use super::Scope;
 use airlock_core::tool::GuardHook;
@@ -23,25 +23,24 @@ pub struct Settings {
     pub limits: Limits,
 }
 
-/// Hooks of a guard that are run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Hooks {
-    /// The hook before a call.
-    Before,
-    /// The hook after a call.
-    After,
-    /// Both hooks.
-    #[default]
-    Both,
-}
+/// Hooks of a guard that are run. The default has all that the guard has.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hooks(Option<BTreeSet<GuardHook>>);
 
 impl Hooks {
-    /// Returns whether a hook is run.
-    pub fn has(self, hook: GuardHook) -> bool {
-        match self {
-            Self::Both => true,
-            Self::Before => hook == GuardHook::Before,
-            Self::After => hook == GuardHook::After,
-        }
+    /// Returns whether a hook is run if the guard has it.
+    pub fn has(&self, hook: GuardHook) -> bool {
+        self.0.as_ref().is_none_or(|hooks| hooks.contains(&hook))
+    }
+
+    /// Iterates over the hooks that the guard must have.
+    pub fn required(&self) -> impl Iterator<Item = GuardHook> {
+        self.0.iter().flatten().copied()
+    }
+}
+
+impl FromIterator<GuardHook> for Hooks {
+    fn from_iter<T: IntoIterator<Item = GuardHook>>(hooks: T) -> Self {
+        Self(Some(hooks.into_iter().collect()))
     }
 }

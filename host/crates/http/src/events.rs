@@ -9,7 +9,7 @@ use tracing::error;
 
 use super::respond::ApiError;
 use airlock_agent::EXTENSION;
-use airlock_core::timer::RepeatedTimeout;
+use airlock_bounds::timer::RepeatedTimeout;
 use airlock_ingress::Parts;
 
 /// Time without an event after which a comment is sent. Proxies close connections that are silent

@@ -180,10 +180,10 @@ impl fmt::Display for RequestId {
 
 /// An error response.
 #[derive(Debug)]
-pub struct ApiError(Box<Fields>);
+pub struct ApiError(Box<ApiErrorFields>);
 
 #[derive(Debug)]
-struct Fields {
+struct ApiErrorFields {
     status: StatusCode,
     error: Object,
     headers: HeaderMap,
@@ -199,7 +199,7 @@ impl ApiError {
         let error =
             object(json!({"message": message.into(), "type": kind, "param": null, "code": code}));
         let headers = HeaderMap::new();
-        Self(Box::new(Fields { status, error, headers, airlock: None, extras: None }))
+        Self(Box::new(ApiErrorFields { status, error, headers, airlock: None, extras: None }))
     }
 
     /// Creates the error of a request that is not valid.
@@ -315,7 +315,7 @@ impl ApiError {
     /// gateway's own members, and `airlock` if work was done, are members of `error`, because
     /// Anthropic's clients keep nothing else of a stream's error.
     pub fn into_anthropic_body(self, request_id: &RequestId) -> Object {
-        let Fields { status, error, airlock, .. } = *self.0;
+        let ApiErrorFields { status, error, airlock, .. } = *self.0;
         let mut out = object(json!({"type": anthropic_type(status)}));
         out.extend(error.into_iter().filter(|(name, value)| name != "type" && !value.is_null()));
         out.extend(airlock.map(|airlock| (EXTENSION.to_owned(), airlock.into())));
@@ -326,7 +326,7 @@ impl ApiError {
 
     /// Returns the body: `error`, and `airlock` if work was done.
     pub fn into_body(self) -> Object {
-        let Fields { error, airlock, extras, .. } = *self.0;
+        let ApiErrorFields { error, airlock, extras, .. } = *self.0;
         let mut body = Object::from_iter([("error".to_owned(), error.into())]);
         body.extend(extras.map(|fields| ("extra_fields".to_owned(), fields.into())));
         body.extend(airlock.map(|airlock| (EXTENSION.to_owned(), airlock.into())));
@@ -367,7 +367,7 @@ impl From<AgentError> for ApiError {
         }
         let wait = error.error.retry_after();
         let headers = wait.map(|wait| (header::RETRY_AFTER, retry_after(wait)));
-        Self(Box::new(Fields {
+        Self(Box::new(ApiErrorFields {
             status: error.error.status(),
             error: error.error.to_object(),
             headers: headers.into_iter().collect(),

@@ -83,6 +83,10 @@ struct ConnectionPlace {
 }
 
 impl ConnectionPlace {
+    fn is_usual(&self) -> bool {
+        !self.is_reserved
+    }
+
     fn is_of(&self, tenant: &Tenant, peer: Peer) -> bool {
         self.claimed.as_ref().is_some_and(|(holder, _)| holder == tenant) && self.peer == peer
     }
@@ -146,7 +150,7 @@ impl Connections {
         table.places.insert(number, place);
         let connections = self.clone();
         let connection =
-            Connection { connections, activity: activity.clone(), number, peer, is_reserved };
+            SeatedConnection { connections, activity: activity.clone(), number, peer, is_reserved };
         Some(ConnectionSlot { activity, seats: Seats(Arc::new(connection)) })
     }
 
@@ -161,14 +165,13 @@ impl Connections {
     }
 
     fn has_room(&self, table: &mut ConnectionTable) -> bool {
-        let is_usual = |place: &ConnectionPlace| !place.is_reserved;
         let max = self.max();
-        let ConnectionCount { open, held } = table.evict_excess(max, is_usual);
+        let ConnectionCount { open, held } = table.evict_excess(max, ConnectionPlace::is_usual);
         if held >= with_closing(max) {
             return false;
         }
         open < max || {
-            let evicted = table.evict((max / EVICTED_PART).max(1), is_usual);
+            let evicted = table.evict((max / EVICTED_PART).max(1), ConnectionPlace::is_usual);
             debug!(limit = max, evicted, "the limit of connections is reached");
             evicted > 0
         }
@@ -277,7 +280,7 @@ impl ConnectionTable {
         let mut ranked: Vec<_> = ranked
             .filter_map(|(number, place)| {
                 let rank = place.activity.rank()?;
-                let held = place.claimed.as_ref().map_or(0, |(tenant, _)| self.of(tenant));
+                let held = place.claimed.as_ref().map_or(0, |(tenant, _)| self.held_by(tenant));
                 Some(((rank.class(), Reverse(held), rank), *number))
             })
             .collect();
@@ -298,7 +301,7 @@ impl ConnectionTable {
     }
 
     /// Number of connections on which requests of a tenant run.
-    fn of(&self, tenant: &Tenant) -> usize {
+    fn held_by(&self, tenant: &Tenant) -> usize {
         self.by_tenant.get(tenant).copied().unwrap_or_default()
     }
 
@@ -364,9 +367,9 @@ pub struct ConnectionSlot {
 
 /// Makes seats for the requests of one connection.
 #[derive(Clone)]
-pub struct Seats(Arc<Connection>);
+pub struct Seats(Arc<SeatedConnection>);
 
-struct Connection {
+struct SeatedConnection {
     connections: Arc<Connections>,
     activity: Arc<Activity>,
     number: u64,
@@ -395,7 +398,7 @@ impl Seats {
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        let Connection { connections, number, .. } = &*self.seats.0;
+        let SeatedConnection { connections, number, .. } = &*self.seats.0;
         let mut table = connections.table();
         table.unclaim(*number);
         table.places.remove(number);
@@ -415,7 +418,7 @@ pub struct ShareInUse;
 pub struct Seat(Arc<SeatState>);
 
 struct SeatState {
-    connection: Arc<Connection>,
+    connection: Arc<SeatedConnection>,
     is_claimed: OnceLock<()>,
 }
 
@@ -435,7 +438,7 @@ impl Seat {
     /// does not wait for notifications itself then evicts one of the tenant whose body arrives or that
     /// waits.
     pub fn claim(&self, tenant: &Tenant, waits: bool) -> Result<(), ShareInUse> {
-        let Connection { connections, number, peer, .. } = &*self.0.connection;
+        let SeatedConnection { connections, number, peer, .. } = &*self.0.connection;
         let mut table = connections.table();
         let claimed = table.claim(connections, *number, tenant)
             || (!waits
@@ -458,7 +461,7 @@ impl Seat {
 impl Drop for SeatState {
     fn drop(&mut self) {
         if self.is_claimed.get().is_some() {
-            let Connection { connections, number, .. } = &*self.connection;
+            let SeatedConnection { connections, number, .. } = &*self.connection;
             connections.table().release(*number);
         }
     }

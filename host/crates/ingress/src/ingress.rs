@@ -39,7 +39,8 @@ impl ShownCertificate {
 }
 
 /// Address of the client of a request, as an extension of a request that another
-/// server of the process passes on. Without it, the address is unknown.
+/// server of the process passes on. Without it, the address is unknown. It must be that of the connection, or one that
+/// a trusted proxy tells: a client on the loopback interface may read metrics without an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerAddress(pub IpAddr);
 

@@ -3,10 +3,11 @@
 //! A limit on bytes does not limit memory: `{"":0},` takes 7 bytes as text and 550 bytes as a
 //! [`serde_json::Value`]. [`check`] reads the text once, builds nothing, and charges every value
 //! and key with the memory that it takes in the tree. [`parse`] does the same and then builds the
-//! tree. [`schema`] checks values against untrusted JSON Schemas. This crate does not depend on the
-//! rest of the gateway.
+//! tree. [`schema`] checks values against untrusted JSON Schemas, and [`parameters`] makes of one what
+//! providers of models take. This crate does not depend on the rest of the gateway.
 
 mod charge;
+pub mod parameters;
 pub mod raw;
 mod scan;
 pub mod schema;

@@ -147,6 +147,16 @@ pub enum LockError {
     },
 }
 
+impl LockError {
+    fn unreadable(path: &Path, source: io::Error) -> Self {
+        Self::Io { path: path.to_owned(), what: "read", source }
+    }
+
+    fn malformed(path: &Path, reason: String) -> Self {
+        Self::Malformed { path: path.to_owned(), reason }
+    }
+}
+
 impl Lock {
     /// Creates the lock of one accepted plugin.
     pub fn of_one(pin: Pin) -> Self {
@@ -156,23 +166,20 @@ impl Lock {
     /// Reads the file; `None` if it does not exist. Fails if it cannot be read, because the
     /// accepted state is then unknown.
     pub fn load(path: &Path) -> Result<Option<Self>, LockError> {
-        let failed = |source| LockError::Io { path: path.to_owned(), what: "read", source };
-        let malformed = |reason: String| LockError::Malformed { path: path.to_owned(), reason };
         match fs::metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(failed(error)),
+            Err(error) => return Err(LockError::unreadable(path, error)),
             Ok(metadata) if metadata.len() > MAX_BYTES => {
-                return Err(malformed(format!("more than {MAX_BYTES} bytes")));
+                return Err(LockError::malformed(path, format!("more than {MAX_BYTES} bytes")));
             }
             Ok(_) => {}
         }
-        let text = fs::read_to_string(path).map_err(failed)?;
-        let file: File = toml::from_str(&text).map_err(|error| malformed(error.to_string()))?;
+        let text = fs::read_to_string(path).map_err(|error| LockError::unreadable(path, error))?;
+        let file: File =
+            toml::from_str(&text).map_err(|error| LockError::malformed(path, error.to_string()))?;
         if file.version != VERSION {
-            return Err(malformed(format!(
-                "found version {}, this build reads {VERSION}",
-                file.version
-            )));
+            let reason = format!("found version {}, this build reads {VERSION}", file.version);
+            return Err(LockError::malformed(path, reason));
         }
         let File { plugins, upstreams, .. } = file;
         // A file without any section is an empty list of plugins: nothing is accepted.
@@ -194,22 +201,11 @@ impl Lock {
 
     /// Replaces the file atomically: a reader sees the old file or the new one.
     pub fn save(&self, path: &Path) -> Result<(), LockError> {
-        let failed = |source| LockError::Io { path: path.to_owned(), what: "written", source };
         let plugins = self.pins.clone();
         let upstreams = self.upstreams.clone();
-        let text = toml::to_string(&File { version: VERSION, plugins, upstreams })
-            .map_err(|error| failed(io::Error::other(error)))?;
-        let directory =
-            path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut file = tempfile::NamedTempFile::new_in(directory).map_err(failed)?;
-        let written =
-            file.write_all(HEAD.as_bytes()).and_then(|()| file.write_all(text.as_bytes()));
-        written.and_then(|()| file.as_file().sync_all()).map_err(failed)?;
-        // Readable by others, as the operator's other files are; a temporary file is not.
-        let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-        file.as_file().set_permissions(readable).map_err(failed)?;
-        file.persist(path).map_err(|error| failed(error.error))?;
-        Ok(())
+        let text = toml::to_string(&File { version: VERSION, plugins, upstreams });
+        let saved = text.map_err(io::Error::other).and_then(|text| replace(path, &text));
+        saved.map_err(|source| LockError::Io { path: path.to_owned(), what: "written", source })
     }
 
     /// Returns the accepted state of a client; `None` if it was never accepted.
@@ -257,6 +253,21 @@ impl PinnedTool {
     pub fn value(&self) -> Value {
         serde_json::from_str(&self.definition).unwrap_or_default()
     }
+}
+
+/// Replaces a file by the head and `text`.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let directory =
+        path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(directory)?;
+    file.write_all(HEAD.as_bytes())?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().sync_all()?;
+    // Readable by others, as the operator's other files are; a temporary file is not.
+    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    file.as_file().set_permissions(readable)?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
 }
 
 #[cfg(test)]

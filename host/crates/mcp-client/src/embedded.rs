@@ -27,7 +27,8 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> ServerStream for S {}
 /// A way of the embedding program to an MCP server.
 ///
 /// ```
-/// use airlock_mcp_client::{ConnectFailure, ServerStream, ServerTransport};
+/// # use airlock_mcp_client as airlock;
+/// use airlock::{ConnectFailure, ServerStream, ServerTransport};
 /// use futures_util::future::BoxFuture;
 /// use tokio::net::TcpStream;
 ///

@@ -88,7 +88,8 @@ pub use self::{
         MAX_REQUESTS_IN_FLIGHT, MAX_TREE_BYTES,
     },
     link::{
-        AbandonedRequests, AskError, HeldPermits, Link, LinkObserver, Receiver, Report, Request,
+        AbandonedRequests, AskError, HeldPermits, Link, LinkObserver, Receiver, Request,
+        RequestReport,
     },
     listing::{ToolList, read_tools},
     logs::StderrLogs,

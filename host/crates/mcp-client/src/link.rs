@@ -56,7 +56,7 @@ pub struct Link {
 }
 
 /// Report of a server about a request that is in flight.
-pub enum Report {
+pub enum RequestReport {
     /// Progress.
     Progress(Progress),
     /// A log message: `notifications/message`, as a whole.
@@ -267,13 +267,13 @@ impl Drop for Link {
 pub struct Asking<'a> {
     link: &'a Link,
     request: Request,
-    report: Box<dyn FnMut(Report) + Send + 'a>,
+    report: Box<dyn FnMut(RequestReport) + Send + 'a>,
 }
 
 impl<'a> Asking<'a> {
     /// Hands on what the server reports about the request. All of it is handed on before the response
     /// is returned.
-    pub fn reporting(self, report: impl FnMut(Report) + Send + 'a) -> Self {
+    pub fn reporting(self, report: impl FnMut(RequestReport) + Send + 'a) -> Self {
         Self { report: Box::new(report), ..self }
     }
 
@@ -344,15 +344,15 @@ fn read_result(text: &[u8]) -> Result<Value, AskError> {
 async fn receive(
     mut waiting: AwaitedResponse,
     sending: impl Future<Output = Result<(), SendError>>,
-    mut report: impl FnMut(Report),
+    mut report: impl FnMut(RequestReport),
 ) -> Result<Reception, AskError> {
     let mut sending = pin!(sending);
     let mut is_sent = false;
     loop {
         tokio::select! {
             biased;
-            Some(progress) = waiting.reports.recv() => report(Report::Progress(progress)),
-            Some(text) = waiting.logs.recv() => report(Report::Log(text)),
+            Some(progress) = waiting.reports.recv() => report(RequestReport::Progress(progress)),
+            Some(text) = waiting.logs.recv() => report(RequestReport::Log(text)),
             response = &mut waiting.response => return response.map_err(|_| AskError::Lost),
             sent = &mut sending, if !is_sent => {
                 is_sent = true;

@@ -88,38 +88,31 @@ impl Connector for Process {
     /// Checks the command, which is looked up as at a start, the paths of the process, and that it can be
     /// kept from the network if it shall have none.
     fn check_files(&self) -> Vec<UnusableFile> {
-        let unusable = |key: String, message: String| {
-            let key = format!("stdio_config.{key}");
-            UnusableFile { key, message, is_certain: true }
-        };
-        let missing = |key: String, what: &str, path: &Path| {
-            unusable(key, format!("there is no {what} {}", path.display()))
-        };
         let mut found = Vec::new();
         let program = Path::new(&self.command);
         if self.command.contains('/') && !is_program(program) {
-            let key = "command".to_owned();
             found.push(if program.is_file() {
-                unusable(key, format!("{} {NOT_EXECUTABLE}", program.display()))
+                unusable("command", format!("{} {NOT_EXECUTABLE}", program.display()))
             } else {
-                missing(key, "file", program)
+                missing("command", "file", program)
             });
         } else if let Err(error @ StartError::NotFound { .. }) = find(self) {
             let message = format!("{error}; install it, or write its whole path");
             let is_certain = self.has_written_path;
-            found.push(UnusableFile { is_certain, ..unusable("command".to_owned(), message) });
+            found.push(UnusableFile { is_certain, ..unusable("command", message) });
         }
         if let Some(path) = self.directory.as_ref().filter(|path| !path.is_dir()) {
-            found.push(missing("cwd".to_owned(), "directory", path));
+            found.push(missing("cwd", "directory", path));
         }
         if self.has_no_network() && NetworkIsolation::detect() == NetworkIsolation::Unavailable {
-            found.push(unusable("network".to_owned(), SpawnError::NoSocketFilter.to_string()));
+            found.push(unusable("network", SpawnError::NoSocketFilter.to_string()));
         }
         let confined = self.confinement.iter();
         let confined = confined.flat_map(|own| [("read", &own.read), ("write", &own.write)]);
         for (name, paths) in confined {
             for (at, path) in paths.iter().enumerate().filter(|(_, path)| !path.exists()) {
-                found.push(missing(format!("confine.{name}[{at}]"), "file or directory", path));
+                let key = format!("confine.{name}[{at}]");
+                found.push(missing(&key, "file or directory", path));
             }
         }
         found
@@ -286,6 +279,15 @@ fn find_in(path: &OsStr, command: &str) -> Option<PathBuf> {
         .filter(|place| place.is_absolute())
         .map(|place| place.join(command))
         .find(|file| is_program(file))
+}
+
+/// Returns the report of a value that cannot be used. `key` is below `stdio_config`.
+fn unusable(key: &str, message: String) -> UnusableFile {
+    UnusableFile { key: format!("stdio_config.{key}"), message, is_certain: true }
+}
+
+fn missing(key: &str, what: &str, path: &Path) -> UnusableFile {
+    unusable(key, format!("there is no {what} {}", path.display()))
 }
 
 /// Returns whether a path is that of a file that can be executed.

@@ -22,7 +22,7 @@ use airlock_core::{
     door::{Approval, Entry},
     replica::ReplicaId,
     tenant::Tenant,
-    tool::{QuestionKind, SourceSet, argument_lines},
+    tool::{GuardQuestion, GuardQuestions, QuestionKind, SourceSet, argument_lines},
 };
 use airlock_json::raw;
 use airlock_strings::visible_line;
@@ -56,6 +56,8 @@ pub(super) struct ApprovalQuestion<'q> {
     pub(super) tenant: Tenant,
     /// Sources of untrusted content that the client had received before.
     pub(super) sources: &'q SourceSet,
+    /// Reasons for which guards require an approval.
+    pub(super) asked_by: &'q GuardQuestions,
 }
 
 impl ApprovalQuestion<'_> {
@@ -124,6 +126,9 @@ impl ApprovalQuestion<'_> {
             let _ =
                 write!(message, "\n\nUntrusted content was read before, from {}.", self.sources);
         }
+        for GuardQuestion { guard, reason } in self.asked_by.as_slice() {
+            let _ = write!(message, "\n\nThe guard {guard:?} asks: {reason}");
+        }
         message
     }
 
@@ -139,6 +144,9 @@ impl ApprovalQuestion<'_> {
             bound.extend(source.len().to_be_bytes());
             bound.extend(source.as_bytes());
         }
+        let asked_by = self.asked_by.to_json().unwrap_or_default();
+        bound.extend(asked_by.len().to_be_bytes());
+        bound.extend(asked_by.as_bytes());
         // As they were sent: a number that was read would not be exact.
         bound.extend(self.arguments.as_bytes());
         bound
@@ -245,7 +253,7 @@ pub(super) fn state_owner(state: &str) -> Option<ReplicaId> {
     let state = BASE64_URL_SAFE_NO_PAD.decode(state).ok()?;
     let (_, rest) = state.split_first_chunk::<8>()?;
     let (handle, mac) = rest.split_first_chunk::<16>()?;
-    (mac.len() == 32).then(|| ReplicaId::of(Uuid::from_bytes(*handle))).flatten()
+    (mac.len() == 32).then(|| ReplicaId::from_handle(Uuid::from_bytes(*handle))).flatten()
 }
 
 /// Returns the seconds since 1970.

@@ -40,7 +40,7 @@ use super::{
 };
 use airlock_core::door::log_call;
 use airlock_core::{
-    door::{Approval, Caller, Entry, Events, Origin},
+    door::{Approval, Budget, Caller, Entry, Events, Origin},
     threads,
     tool::{CallError, HostCode, Tool, ToolOutput},
 };
@@ -59,7 +59,7 @@ pub(super) async fn run(
 ) -> Result<String, RpcError> {
     let version = client.peer.version;
     let name = name(&request.params)?;
-    let call = ToolCall {
+    let call = OfferedCall {
         service: &service,
         client: &client,
         params: &request.params,
@@ -75,7 +75,7 @@ pub(super) async fn run(
 }
 
 /// One request to call a tool.
-struct ToolCall<'c> {
+struct OfferedCall<'c> {
     service: &'c Service,
     client: &'c Requester,
     params: &'c Params,
@@ -84,7 +84,7 @@ struct ToolCall<'c> {
     name: &'c str,
 }
 
-impl ToolCall<'_> {
+impl OfferedCall<'_> {
     /// Runs the call from its arguments to the output of its tool.
     async fn output(&self, mut deferral: Option<Deferral>) -> Result<ToolOutput, NoOutput> {
         let arguments = arguments(self.params)?;
@@ -106,11 +106,12 @@ impl ToolCall<'_> {
         let arguments = threads::parse(&tenant, self.name, arguments).await?;
 
         let unasked = Origin::McpClient(Approval::Missing);
-        let guarded = threads::guarded(toolbox.view(), &unasked, entry, arguments).await;
+        let deadline = Instant::now() + self.budget().deadline;
+        let guarded = threads::guarded(toolbox.view(), &unasked, entry, arguments, deadline).await;
         let arguments = guarded.map_err(|error| self.guard_refusal(&toolbox, entry, error))?;
         // The door refuses a call that a sink or the policy refuses.
         let context = self.client.received.sources();
-        let asking = toolbox.view().asking_sources(entry, &context);
+        let asking = toolbox.view().asking_sources(entry, &context, &arguments, None);
         let is_asking = asking.as_ref().is_ok_and(|asking| !asking.is_empty());
         let is_automatic = asking.is_err()
             || !is_asking
@@ -122,6 +123,7 @@ impl ToolCall<'_> {
             arguments: arguments.as_str(),
             tenant,
             sources: &context,
+            asked_by: arguments.questions(),
         };
         let CallApproval { approval, approved } = if dialog.goes_on() {
             CallApproval::from(approved_before(self.service.approval(self.client), entry))
@@ -176,7 +178,7 @@ impl ToolCall<'_> {
     /// Finds the tool. An unknown tool and a hidden one look the same.
     fn find<'t>(&self, toolbox: &'t Toolbox) -> Result<&'t Entry, RpcError> {
         toolbox.find(self.name).ok_or_else(|| {
-            let error = CallError::not_found(&cut(self.name.to_owned(), 128));
+            let error = toolbox.view().absent(&toolbox::ORIGIN, self.name);
             toolbox.view().report_refusal(&toolbox::ORIGIN, self.name, &error);
             RpcError::invalid_params(error.to_string())
         })
@@ -202,6 +204,11 @@ impl ToolCall<'_> {
         Err(RpcError::new(code::METHOD_NOT_FOUND, message))
     }
 
+    /// Returns the limits on the call.
+    fn budget(&self) -> Budget {
+        self.service.budget().within(self.client.timeout)
+    }
+
     /// Returns the caller of the tool, with the authority of the client; and the events of the call, if
     /// they are heard.
     fn caller(
@@ -213,7 +220,7 @@ impl ToolCall<'_> {
     ) -> (Caller, Option<Events>) {
         let view = toolbox.view_for(&self.client.selection);
         let origin = Origin::McpClient(approval);
-        let budget = self.service.budget().within(self.client.timeout);
+        let budget = self.budget();
         let hearing = dialog.hearing();
         let (caller, events) = if hears_events {
             let (caller, events) = Caller::with_events(view, origin, budget, hearing);

@@ -49,7 +49,7 @@ pub(crate) struct Offering {
 
 /// A resource at its source.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Target {
+pub(crate) struct OfferTarget {
     /// The client that has it.
     pub(crate) client: ClientName,
     /// Its URI, or URI template, there.
@@ -125,12 +125,12 @@ impl Offering {
 
     /// Finds the resource with a URI; `None` if no client or several clients offer it. The door
     /// decides whether it may be used.
-    pub(crate) fn resource(&self, uri: &str) -> Option<Target> {
+    pub(crate) fn resource(&self, uri: &str) -> Option<OfferTarget> {
         self.target(uri, || single(self.view.owners(uri)))
     }
 
     /// Finds a template, or a resource, whose arguments can be completed.
-    pub(crate) fn template(&self, uri: &str) -> Option<Target> {
+    pub(crate) fn template(&self, uri: &str) -> Option<OfferTarget> {
         let named = self.view.templates().chain(self.view.resources());
         let owners = named.filter(|(_, offer)| offer.key() == uri).map(|(client, _)| client);
         self.target(uri, || single(owners))
@@ -140,7 +140,7 @@ impl Offering {
         &'v self,
         uri: &str,
         owner: impl FnOnce() -> Option<&'v ClientName>,
-    ) -> Option<Target> {
+    ) -> Option<OfferTarget> {
         let (client, uri, is_wrapped) = match (&self.scope, uri.strip_prefix(OWN_SCHEME)) {
             (Scope::Client(client), _) => (client.clone(), uri, false),
             (Scope::All | Scope::Group(_), Some(rest)) => {
@@ -149,7 +149,7 @@ impl Offering {
             }
             (Scope::All | Scope::Group(_), None) => (owner()?.clone(), uri, false),
         };
-        Some(Target { client, uri: uri.to_owned(), is_wrapped })
+        Some(OfferTarget { client, uri: uri.to_owned(), is_wrapped })
     }
 
     /// Finds a prompt by the name that the MCP client knows it by.
@@ -324,8 +324,8 @@ mod tests {
     }
 
     #[allow(clippy::unnecessary_wraps, reason = "compared with what a lookup returns")]
-    fn target(client_name: &str, uri: &str, is_wrapped: bool) -> Option<Target> {
-        Some(Target { client: client(client_name), uri: uri.to_owned(), is_wrapped })
+    fn target(client_name: &str, uri: &str, is_wrapped: bool) -> Option<OfferTarget> {
+        Some(OfferTarget { client: client(client_name), uri: uri.to_owned(), is_wrapped })
     }
 
     #[test]

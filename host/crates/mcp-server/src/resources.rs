@@ -3,7 +3,7 @@
 use serde_json::json;
 use tracing::warn;
 
-use super::offers::{OfferList, Offering, Target};
+use super::offers::{OfferList, OfferTarget, Offering};
 use airlock_core::{door::RelayError, tool::ClientName};
 use airlock_strings::{cut, with_causes};
 use airlock_wire::{
@@ -22,7 +22,7 @@ pub(super) fn target(
     offering: &Offering,
     request: &Request,
     version: Version,
-) -> Result<(String, Target), RpcError> {
+) -> Result<(String, OfferTarget), RpcError> {
     if !offering.has(OfferList::Resources) {
         return Err(RpcError::method_not_found(&request.method));
     }

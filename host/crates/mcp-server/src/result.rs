@@ -154,7 +154,9 @@ fn is_valid_annotation(name: &str, value: &Value) -> bool {
 mod tests {
     use super::*;
     use airlock_core::run::Position;
-    use airlock_core::tool::{ErrorKind, RunCall, SourceSet, Suspension, ToolError, ToolName};
+    use airlock_core::tool::{
+        ErrorKind, GuardQuestions, RunCall, SourceSet, Suspension, ToolError, ToolName,
+    };
 
     fn output(blocks: &Value, structured: Option<Value>) -> ToolOutput {
         let blocks = blocks.as_array().expect("an array").clone();
@@ -234,6 +236,9 @@ mod tests {
             tool: "rec-write".to_owned(),
             arguments: r#"{"n":3}"#.to_owned(),
             sources: SourceSet::default(),
+            argument_sources: None,
+            manifest: Vec::new(),
+            asked_by: GuardQuestions::new(),
         };
         let suspension = Suspension {
             run: "run_1".to_owned(),

@@ -60,7 +60,7 @@ pub struct Session {
     subscriptions: Subscriptions,
     /// Sources whose results the client has received.
     received: SessionSources,
-    state: Mutex<SessionState>,
+    state: Mutex<McpSessionState>,
     /// Number of the stream that receives notifications; 0 if none does.
     listener: AtomicU64,
     next_stream: AtomicU64,
@@ -70,7 +70,7 @@ pub struct Session {
     times: Arc<ServerTimes>,
 }
 
-struct SessionState {
+struct McpSessionState {
     log_level: Option<LogLevel>,
     last_used: Instant,
     /// Streams that wait for notifications.
@@ -90,7 +90,7 @@ impl Session {
         tasks: TaskTracker,
         times: Arc<ServerTimes>,
     ) -> Self {
-        let state = SessionState {
+        let state = McpSessionState {
             log_level: peer.log_level,
             last_used: Instant::now(),
             listening: 0,
@@ -281,7 +281,7 @@ impl Session {
         state.logs.clear();
     }
 
-    fn state(&self) -> MutexGuard<'_, SessionState> {
+    fn state(&self) -> MutexGuard<'_, McpSessionState> {
         lock(&self.state)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use airlock_core::tool::{Suspension, argument_lines};
+use airlock_core::tool::Suspension;
 use airlock_strings::visible_line;
 
 /// Longest list of calls in instructions, in bytes: some 250 lines, which a person reads before
@@ -19,14 +19,19 @@ pub(crate) fn instructions(suspension: &Suspension) -> String {
     ] {
         let mut left_out = 0;
         for call in calls {
-            let lines = argument_lines(&call.arguments).join("\n  ");
+            let sources = call.source_lines().into_iter().map(|line| format!("({line})"));
+            let lines = sources.chain(call.lines()).collect::<Vec<_>>().join("\n  ");
             let tool = visible_line(&call.tool);
             let read = if call.sources.is_empty() {
                 String::new()
             } else {
                 format!(", after reading untrusted content from {}", call.sources)
             };
-            let call = format!("{title}: {tool} ({}){read}\n  {lines}", call.position);
+            let asked = match &call.asked_by {
+                asked if asked.is_empty() => String::new(),
+                asked => format!("; {asked}"),
+            };
+            let call = format!("{title}: {tool} ({}){read}{asked}\n  {lines}", call.position);
             if left_out > 0 || text.len() + call.len() > MAX_INSTRUCTIONS {
                 left_out += 1;
             } else {
@@ -58,7 +63,7 @@ mod tests {
     use super::*;
     use airlock_core::{
         run::Position,
-        tool::{RunCall, SourceSet},
+        tool::{GuardQuestions, RunCall, SourceSet, SourcesByPath},
     };
 
     fn calls(arguments: &[String]) -> Vec<RunCall> {
@@ -69,6 +74,9 @@ mod tests {
                 tool: "rec-write".to_owned(),
                 arguments: arguments.clone(),
                 sources: SourceSet::default(),
+                argument_sources: None,
+                manifest: Vec::new(),
+                asked_by: GuardQuestions::new(),
             })
             .collect()
     }
@@ -88,6 +96,18 @@ mod tests {
         for part in ["/v1/runs/run_1/approve`", "`airlock runs approve run_1`"] {
             assert!(text.contains(part), "{text}");
         }
+        let mut asked = calls(&["{}".to_owned()]);
+        asked[0].asked_by.push("mail".into(), "to others");
+        let text = instructions(&suspension(asked, Vec::new()));
+        let expected = "rec-write (1); the guard \"mail\" asks: to others\n";
+        assert!(text.contains(expected), "{text}");
+        let mut followed = calls(&[r#"{"n":3}"#.to_owned()]);
+        followed[0].sources = SourceSet::from_iter(["web"]);
+        let stored = r#"{"read":["web"],"arguments":{"n":["web"]}}"#;
+        followed[0].argument_sources = SourcesByPath::from_stored(Some(stored));
+        let text = instructions(&suspension(followed, Vec::new()));
+        let expected = "(1), after reading untrusted content from web\n  (the argument \"n\" may come from web)\n  n: 3\n";
+        assert!(text.contains(expected), "{text}");
         let text = instructions(&suspension(Vec::new(), calls(&[r#"{"n":3}"#.to_owned()])));
         assert!(text.starts_with("May have been made: rec-write (1)\n  n: 3\n"), "{text}");
         assert!(text.contains("/v1/runs/run_1/resolve`"), "{text}");

@@ -284,6 +284,14 @@ impl From<ReplyChunk> for Chunks<'_> {
     }
 }
 
+impl From<Vec<ReplyChunk>> for Chunks<'_> {
+    /// Returns the stream of a reply that was received.
+    fn from(chunks: Vec<ReplyChunk>) -> Self {
+        let rest = stream::iter(chunks.into_iter().map(Ok)).boxed();
+        Self { first: None, rest, observed: None, span: None }
+    }
+}
+
 impl Chunks<'_> {
     /// Receives the first chunk. A failure before it fails the request, which may be repeated.
     pub(super) async fn begin(&mut self) -> Result<(), ModelError> {

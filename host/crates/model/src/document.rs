@@ -48,7 +48,7 @@ pub struct Document {
 
 /// Reason that a text was not read.
 #[derive(Debug)]
-pub enum ReadError {
+pub enum BadDocument {
     /// Its tree would take more memory than permitted.
     Dense(json::Error),
     /// The memory of the request has no room for it.
@@ -61,27 +61,27 @@ impl Document {
     /// Reads an object, without the member [`OWN_MEMBER`]. If its text and tree take more than
     /// [`FREE_BYTES`], their memory is held until the document is dropped. Fails if the text is not
     /// an object, if its tree would exceed `caps`, or if the memory has no room for it.
-    pub fn read(text: String, caps: &Caps, held: &Charge) -> Result<Self, ReadError> {
+    pub fn read(text: String, caps: &Caps, held: &Charge) -> Result<Self, BadDocument> {
         Self::checked(text, caps, held)?.with_tree()
     }
 
     /// Reads a chunk of a chat completion as [`read`](Self::read) does, and builds its tree when it is first
     /// needed. The memory is held as if it were there.
-    pub fn read_chunk(text: String, caps: &Caps, held: &Charge) -> Result<Self, ReadError> {
+    pub fn read_chunk(text: String, caps: &Caps, held: &Charge) -> Result<Self, BadDocument> {
         Self::checked(text, caps, held)?.outlined(Outline::of_chunk)
     }
 
     /// Reads a whole chat completion as [`read_chunk`](Self::read_chunk) reads a chunk.
-    pub fn read_completion(text: String, caps: &Caps, held: &Charge) -> Result<Self, ReadError> {
+    pub fn read_completion(text: String, caps: &Caps, held: &Charge) -> Result<Self, BadDocument> {
         Self::checked(text, caps, held)?.outlined(Outline::of_whole)
     }
 
     /// Returns a document whose text is JSON within `caps`, without its tree.
-    fn checked(text: String, caps: &Caps, held: &Charge) -> Result<Self, ReadError> {
+    fn checked(text: String, caps: &Caps, held: &Charge) -> Result<Self, BadDocument> {
         let cost = match json::check(text.as_bytes(), caps) {
             Ok(cost) => cost,
-            Err(error) if error.is_cap() => return Err(ReadError::Dense(error)),
-            Err(_) => return Err(ReadError::NoObject),
+            Err(error) if error.is_cap() => return Err(BadDocument::Dense(error)),
+            Err(_) => return Err(BadDocument::NoObject),
         };
         let mut this = Self {
             object: OnceLock::new(),
@@ -91,15 +91,15 @@ impl Document {
             held: None,
         };
         if this.bytes() > FREE_BYTES && !this.keep(held) {
-            return Err(ReadError::NoMemory);
+            return Err(BadDocument::NoMemory);
         }
         Ok(this)
     }
 
     /// Builds the tree.
-    fn with_tree(mut self) -> Result<Self, ReadError> {
+    fn with_tree(mut self) -> Result<Self, BadDocument> {
         let text = self.text.as_deref().unwrap_or_default();
-        let object = serde_json::from_str::<Object>(text).map_err(|_| ReadError::NoObject)?;
+        let object = serde_json::from_str::<Object>(text).map_err(|_| BadDocument::NoObject)?;
         self.object = OnceLock::from(object);
         self.remove_own();
         Ok(self)
@@ -107,7 +107,7 @@ impl Document {
 
     /// Reads the outline. A document without one gets its tree, and so does a long one: it is read on a thread
     /// for such work, and its tree could be needed anywhere.
-    fn outlined(mut self, read: fn(&str) -> Option<Outline>) -> Result<Self, ReadError> {
+    fn outlined(mut self, read: fn(&str) -> Option<Outline>) -> Result<Self, BadDocument> {
         let text = self.text.as_deref().unwrap_or_default();
         let outline = read(text);
         // A caller could read another one of two members of one name than the loop did.

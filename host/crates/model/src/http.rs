@@ -48,7 +48,7 @@ pub(super) use self::{
 };
 use super::{
     BadProvider, Charge, Document, ModelError, Object, Refusal, Service, TransportError,
-    document::ReadError,
+    document::BadDocument,
     object,
     observer::{ExchangeObserver, Redaction, SentRequest, without_secrets},
 };
@@ -58,7 +58,7 @@ use airlock_json::Caps;
 use airlock_strings::cut;
 
 /// Function that reads the text of a response.
-type ReadDocument = fn(String, &Caps, &Charge) -> Result<Document, ReadError>;
+type ReadDocument = fn(String, &Caps, &Charge) -> Result<Document, BadDocument>;
 
 /// The way in which a response is read, and its maximum sizes, in bytes.
 #[derive(Debug, Clone, Copy)]
@@ -374,13 +374,13 @@ impl HttpClient {
         let tenant = held.tenant();
         let parsed = threads::read(&tenant, length, move || {
             let ResponseBody { text, _held } = body;
-            let text = String::from_utf8(text).map_err(|_| ReadError::NoObject)?;
+            let text = String::from_utf8(text).map_err(|_| BadDocument::NoObject)?;
             let text = without_secrets(&tokens, without_secrets(&secrets, text));
             read(text, &caps, &own)
         });
         match parsed.await {
             Ok(document) => Ok(Some(document)),
-            Err(ReadError::NoObject) => Ok(None),
+            Err(BadDocument::NoObject) => Ok(None),
             Err(unread) => Err(self.unread(unread)),
         }
     }
@@ -423,11 +423,11 @@ impl HttpClient {
         ModelError::Silent { provider: self.provider.clone(), limit }
     }
 
-    pub(super) fn unread(&self, unread: ReadError) -> ModelError {
+    pub(super) fn unread(&self, unread: BadDocument) -> ModelError {
         match unread {
-            ReadError::NoMemory => self.no_memory(),
-            ReadError::NoObject => self.bad_answer("an event that is not a JSON object"),
-            ReadError::Dense(error) => {
+            BadDocument::NoMemory => self.no_memory(),
+            BadDocument::NoObject => self.bad_answer("an event that is not a JSON object"),
+            BadDocument::Dense(error) => {
                 warn!(provider = %self.provider, %error, "a response of a provider was refused");
                 self.bad_answer("JSON that needs more memory than the gateway permits")
             }

@@ -221,6 +221,19 @@ impl Prompt {
         }
     }
 
+    /// Replaces a member of the caller's by other JSON text.
+    pub fn replace_member(&mut self, name: &str, json: String) {
+        self.body.set(name, json);
+        self.translated = TranslatedMembers::default();
+    }
+
+    /// Replaces the items of the finished rounds from `from` on.
+    pub fn replace_rounds(&mut self, from: usize, items: Vec<Item>) {
+        let rounds = Arc::make_mut(&mut self.rounds);
+        rounds.truncate(from);
+        rounds.extend(items);
+    }
+
     /// Returns the names of the tools to which `tool_choice` restricts the model; `None` if it may
     /// call all.
     pub fn allowed_names(&self) -> Option<BTreeSet<String>> {

@@ -68,13 +68,16 @@ impl ServiceClient {
         bounds: ServiceBounds,
     ) -> Result<Self, BadProvider> {
         let addresses = addresses(provider, service)?;
-        let openai = || Box::new(OpenAi::new(addresses.clone()));
-        let responses = || Box::new(Responses::new(addresses.clone()));
         let (for_chat, for_responses): (Box<dyn ServiceApi>, Option<Box<dyn ServiceApi>>) =
             match (service.api, service.apis) {
-                (Api::OpenAi, Apis::Chat) => (openai(), None),
-                (Api::OpenAi, Apis::Both) => (openai(), Some(responses())),
-                (Api::OpenAi, Apis::Responses) => (responses(), None),
+                (Api::OpenAi, Apis::Chat) => (Box::new(OpenAi::new(addresses.clone())), None),
+                (Api::OpenAi, Apis::Both) => (
+                    Box::new(OpenAi::new(addresses.clone())),
+                    Some(Box::new(Responses::new(addresses.clone()))),
+                ),
+                (Api::OpenAi, Apis::Responses) => {
+                    (Box::new(Responses::new(addresses.clone())), None)
+                }
                 (Api::Anthropic, _) => (Box::new(Anthropic::new(addresses.clone(), service)), None),
                 (Api::Gemini, _) => (Box::new(Gemini::new(addresses.clone())), None),
             };

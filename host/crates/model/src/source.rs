@@ -36,8 +36,11 @@ const MAX_MESSAGE_BYTES: usize = 4 << 10;
 /// A model that the embedding program runs, or reaches in its own way.
 ///
 /// ```
-/// use airlock_conversation::Conversation;
-/// use airlock_model::{ModelFailure, ModelReply, ModelSource};
+/// # mod airlock {
+/// #     pub use airlock_conversation as conversation;
+/// #     pub use airlock_model::{ModelFailure, ModelReply, ModelSource};
+/// # }
+/// use airlock::{ModelFailure, ModelReply, ModelSource, conversation::Conversation};
 /// use futures_util::future::BoxFuture;
 ///
 /// struct Parrot;
@@ -55,7 +58,8 @@ pub trait ModelSource: Send + Sync + 'static {
     /// Responds to a request. Its `tools` are those of the caller, and those of the gateway that the caller
     /// may see; `settings.stream` tells whether the caller reads the reply as it is made. The future is
     /// dropped at the deadline of the request, and when its caller leaves. Untrusted: the conversation is
-    /// what callers and tools have written.
+    /// what callers and tools have written. A panic unwinds into the task of the program that waits for the
+    /// chat; over HTTP it is an internal error.
     fn respond(&self, request: Conversation) -> BoxFuture<'_, Result<ModelReply, ModelFailure>>;
 
     /// Returns the names of its models, for lists. A request may use any name.
@@ -93,7 +97,9 @@ impl ModelReply {
         Self::whole(vec![Delta::Text { choice: 0, text: text.into() }])
     }
 
-    /// Creates a reply that calls tools.
+    /// Creates a reply that calls tools. Their identifiers should be random, of at least 16 letters and digits:
+    /// with others, such as `call_1`, the gateway keeps no results of its tools for the next request if the
+    /// reply also has calls of the caller's own tools.
     pub fn calls(calls: impl IntoIterator<Item = ToolCall>) -> Self {
         let pieces = (0..).zip(calls).flat_map(|(index, call)| {
             let ToolCall { id, name, input, extra, .. } = call;

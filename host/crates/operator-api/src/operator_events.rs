@@ -60,7 +60,7 @@ pub(super) fn open(
     let position = StreamPosition::after(known.unwrap_or(latest));
     let is_complete = known.is_some() && !bus.has_lost(&position, &topics);
     let source = EventSource {
-        credential: Credential::new(actor, ingress, request.headers()),
+        credential: OperatorCredential::new(actor, ingress, request.headers()),
         operator: operator.clone(),
         hooks: api.hooks.clone(),
         closing: api.closing.clone(),
@@ -130,7 +130,7 @@ fn checks() -> Interval {
 }
 
 /// The credential with which a stream was opened.
-enum Credential {
+enum OperatorCredential {
     /// That of the gateway's own user, which is valid as long as the gateway runs.
     Socket,
     Token(Secret),
@@ -140,7 +140,7 @@ enum Credential {
     },
 }
 
-impl Credential {
+impl OperatorCredential {
     fn new(actor: &RequestOperator, ingress: Ingress, headers: &HeaderMap) -> Self {
         if let Some(BrowserSession { credential, .. }) = &actor.session {
             let peer = Peer::new(ingress.address()).to_string();
@@ -194,7 +194,7 @@ struct EventSource {
     bus: Arc<EventBus>,
     hooks: Arc<OperatorHooks>,
     operator: Arc<Operator>,
-    credential: Credential,
+    credential: OperatorCredential,
     topics: Vec<Topic>,
     position: StreamPosition,
     followed: watch::Receiver<u64>,

@@ -185,6 +185,7 @@ async fn approval(
         // The holder of the key has not asked for the call.
         is_for_operators: true,
         sources: &sources,
+        asked_by: arguments.questions(),
     };
     let list: &Approvals = &api.hooks.approvals;
     match list.decision(&call, Duration::ZERO).await {

@@ -8,8 +8,8 @@ use airlock_terminal::{outcome::CommandOutcome, output};
 /// Start a plugin or a guard
 ///
 /// Writes a directory with everything that a plugin with one tool needs: its source, `plugin.toml`,
-/// a README with the next steps, and the SDK of its language. With `--guard`, it is a guard, which
-/// decides about the calls of all tools. Guards are written in Rust.
+/// a README with the next steps, and the SDK of its language. With `--guard`, it writes a guard: a
+/// component that decides about calls, definitions of tools, and requests to models. It is in Rust.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  airlock plugin new weather --lang python\n  airlock plugin new --guard own-domain"
@@ -26,7 +26,7 @@ pub(super) struct NewArgs {
         conflicts_with = "guard"
     )]
     lang: Option<Lang>,
-    /// Start a guard, in Rust.
+    /// Start a guard, in Rust, instead of a plugin.
     #[arg(long)]
     guard: bool,
 }

@@ -1,15 +1,13 @@
 //! Reads a component: from a file that may be anything, or from the store.
 
 use std::{
-    fs::File,
     io::{self, Read as _},
     path::{Path, PathBuf},
 };
 
-use rustix::fs::{Mode, OFlags};
-
 use super::PluginError;
 use airlock_compile::{CompileError, MAX_COMPONENT_BYTES};
+use airlock_core::regular_file;
 use airlock_sandbox::LoadError;
 use airlock_store::{
     LazyDatabase,
@@ -60,21 +58,19 @@ pub async fn read_component(path: &Path) -> Result<Vec<u8>, LoadError> {
 /// Reads a regular file up to the size limit. Pipes would block and devices are endless, so neither
 /// is read.
 fn read_bounded(path: &Path) -> Result<Vec<u8>, LoadError> {
-    let failed = |source: io::Error| LoadError::Read { path: path.to_owned(), source };
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file: File =
-        rustix::fs::open(path, flags, Mode::empty()).map_err(|error| failed(error.into()))?.into();
+    let file = regular_file::open(path).map_err(|error| unreadable(path, error))?;
     // Metadata of the opened file, because the path may point elsewhere by now.
-    let metadata = file.metadata().map_err(failed)?;
-    if !metadata.is_file() {
-        return Err(failed(io::Error::other("it is no regular file")));
-    }
+    let metadata = file.metadata().map_err(|error| unreadable(path, error))?;
     // Checked before reading.
     check_size(metadata.len())?;
     let mut bytes = Vec::new();
-    let read = file.take(MAX_COMPONENT_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
-    check_size(read as u64)?;
+    let read = file.take(MAX_COMPONENT_BYTES as u64 + 1).read_to_end(&mut bytes);
+    check_size(read.map_err(|error| unreadable(path, error))? as u64)?;
     Ok(bytes)
+}
+
+fn unreadable(path: &Path, source: io::Error) -> LoadError {
+    LoadError::Read { path: path.to_owned(), source }
 }
 
 fn check_size(found: u64) -> Result<(), CompileError> {
@@ -105,7 +101,7 @@ mod tests {
             let read =
                 tokio::time::timeout(LONG, read_component(path)).await.expect("it does not wait");
             let error = with_causes(&read.expect_err("it is refused"));
-            assert!(error.contains("no regular file"), "{}: {error}", path.display());
+            assert!(error.contains("not a regular file"), "{}: {error}", path.display());
         }
     }
 
@@ -115,7 +111,7 @@ mod tests {
         let path = home.path().join("file");
         fs::write(&path, "a").expect("written");
         assert_eq!(read_component(&path).await.expect("it is read"), b"a");
-        let file = File::options().write(true).open(&path).expect("it can be written");
+        let file = fs::File::options().write(true).open(&path).expect("it can be written");
         file.set_len(MAX_COMPONENT_BYTES as u64 + 1).expect("it grows");
         let refused = read_component(&path).await.expect_err("it is too large");
         assert!(matches!(refused, LoadError::Compile(CompileError::TooLarge { .. })));

@@ -12,7 +12,7 @@ mod tools;
 use std::{fmt, sync::Arc};
 
 pub(super) use self::http::of_any_host;
-use self::secrets::Secrets;
+use self::secrets::SecretRights;
 use super::{Grant, Manifest, Profile, Request, Requests};
 use airlock_core::secret::{Secret, SecretSource, SourceError};
 use airlock_json::schema::CompiledSchema;
@@ -120,7 +120,7 @@ impl Rights {
         sides.check_config(manifest);
         let limits = sides.limits();
         let http = sides.http();
-        let Secrets { credentials, names, revealed, scrubber } = sides.secret(read);
+        let SecretRights { credentials, names, revealed, scrubber } = sides.secret(read);
         let grants = Grants {
             config: grant.config.clone(),
             directories: sides.files(),

@@ -165,6 +165,8 @@ pub(crate) struct ModelEnd {
     /// Cost in millionths of a US dollar.
     pub(crate) cost: Option<u64>,
     pub(crate) code: Option<ShortText>,
+    /// Decisions of guards that have changed something.
+    pub(crate) guards: Vec<GuardAct>,
     pub(crate) duration: Duration,
 }
 

@@ -132,6 +132,7 @@ fn model(end: &ModelEnd) -> LineMembers {
         ("cost_microdollars", end.cost.into()),
     ];
     members.extend(party(&end.tenant, &end.membership));
+    members.extend(guards(end.guards.iter()));
     members
 }
 

@@ -31,8 +31,12 @@ pub(crate) struct QueueLimits {
 }
 
 /// Bounds of the queue of a log: a second of 16,000 calls, and 64 MiB.
-pub(crate) const LIMITS: QueueLimits =
-    QueueLimits { events: 32_768, bytes: 64 << 20, batch: 512, gather: Duration::from_millis(10) };
+pub(crate) const LIMITS: QueueLimits = QueueLimits {
+    events: 32_768,
+    bytes: 64 << 20,
+    batch: 1_024,
+    gather: Duration::from_millis(50),
+};
 /// Maximum bytes of a batch of several events.
 const BATCH_BYTES: usize = 4 << 20;
 /// Shares of the queue. One is left to acts, which are few: calls cannot displace them. Another one is left to calls

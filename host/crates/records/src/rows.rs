@@ -144,6 +144,7 @@ fn model(end: &ModelEnd) -> LoggedModelCall {
         model: text(&end.model),
         provider: end.provider.as_ref().map(text),
         served_model: end.served_model.as_ref().map(text),
+        guards: guards(&end.guards),
         party: party(&end.tenant, &end.membership),
         is_streamed: end.is_streamed,
         code: end.code.as_ref().map(text),

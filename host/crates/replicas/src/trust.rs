@@ -47,7 +47,7 @@ pub enum BadReplicaTls {
 }
 
 /// The content of the files.
-struct Trust {
+struct ReplicaTrust {
     authorities: Vec<CertificateDer<'static>>,
     identity: Option<Identity>,
 }
@@ -65,14 +65,14 @@ impl ReplicaTls {
         self.read().and_then(|trust| trust.client(true)).map(drop)
     }
 
-    fn read(&self) -> Result<Trust, BadReplicaTls> {
+    fn read(&self) -> Result<ReplicaTrust, BadReplicaTls> {
         let authorities = self.authorities.read().map_err(BadReplicaTls::Authorities)?;
         let identity = self.identity.as_ref().map(IdentitySource::read).transpose();
-        Ok(Trust { authorities, identity: identity.map_err(BadReplicaTls::Identity)? })
+        Ok(ReplicaTrust { authorities, identity: identity.map_err(BadReplicaTls::Identity)? })
     }
 }
 
-impl Trust {
+impl ReplicaTrust {
     fn client(&self, is_tls: bool) -> Result<HttpsClient, BadReplicaTls> {
         let client = HttpsClient::new(HttpsSettings {
             is_tls,
@@ -112,7 +112,7 @@ impl ReplicaClient {
         }
         let mut ticks = interval_at(Instant::now() + PERIOD, PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut used: Option<Trust> = None;
+        let mut used: Option<ReplicaTrust> = None;
         let mut failed = None;
         loop {
             ticks.tick().await;
@@ -142,7 +142,10 @@ impl ReplicaClient {
     }
 
     /// Reads the files, and takes what they have unless that is what is `used`; `None` if it is.
-    async fn take(&self, used: Option<&Trust>) -> Result<Option<Trust>, BadReplicaTls> {
+    async fn take(
+        &self,
+        used: Option<&ReplicaTrust>,
+    ) -> Result<Option<ReplicaTrust>, BadReplicaTls> {
         let settings = self.settings.clone();
         let reading = spawn_blocking(move || settings.read()).await;
         let trust = match reading {

@@ -185,6 +185,14 @@ impl RequestCharge {
         Ok(())
     }
 
+    /// Returns a function that charges as [`RequestCharge::grow`] does, for work on another thread.
+    pub fn grower(
+        &self,
+    ) -> impl Fn(usize) -> Result<(), ChargeRefused> + Clone + Send + 'static + use<> {
+        let charge = self.clone();
+        move |bytes| charge.grow(bytes)
+    }
+
     /// Appends parts to a text of a response. Charges the memory that it grows by first; fails without
     /// a change if there is no room.
     pub fn append(&self, text: &mut String, parts: &[&str]) -> Result<(), ChargeRefused> {

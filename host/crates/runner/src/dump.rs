@@ -29,8 +29,6 @@ use crate::{
 
 /// Maximum memory of a document that is read: that of its texts, which are at most as long as the dump, and of its calls.
 const MAX_DOCUMENT_BYTES: usize = MAX_DUMP_BYTES + (64 << 20);
-/// Maximum memory of all answers as values. A script receives them in its sandbox, which has no more.
-const MAX_ANSWER_BYTES: usize = MAX_MEMORY_BYTES;
 /// Beginning of every dump; the version follows.
 const MAGIC: &[u8] = b"airlock-run ";
 /// The version that this program writes and reads.
@@ -195,7 +193,8 @@ impl RunDocument<'_> {
         if calls.len() > RunLimits::MAX.calls as usize {
             return Err(BadDump::content("it has more calls than a run may make"));
         }
-        check_answers(calls, MAX_ANSWER_BYTES)?;
+        // A script receives all of them in its sandbox, which has no more.
+        check_answers(calls, MAX_MEMORY_BYTES)?;
         let content = RunContent {
             language,
             code: self.code.into_owned(),

@@ -11,6 +11,9 @@ use airlock_sandbox::FailureKind;
 
 use crate::{BadDump, RunnerError};
 
+/// Name of the budget of the bytes that a guest passes to the host at once, in the errors of the sandbox.
+const COPIED_BYTES: &str = "bytes copied to the host";
+
 /// Reason that a run has no value.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -184,6 +187,13 @@ impl RunError {
             (HostCode::ResultTooLarge, Some(ReachedLimit::Amount(most))) => {
                 format!("the value of the script is larger than {most} bytes; return less")
             }
+            (_, Some(ReachedLimit::Budget { what: NESTED_CALLS, most })) => format!(
+                "the script made more than {most} calls of functions; make fewer calls, or split the script"
+            ),
+            (_, Some(ReachedLimit::Budget { what: COPIED_BYTES, most })) => format!(
+                "the script passed more than {most} bytes at once, as arguments of calls or as a printed line; pass less, \
+                 or make fewer calls at the same time"
+            ),
             _ => error.to_string(),
         };
         Self::Limit { limit, message }
@@ -214,8 +224,20 @@ mod tests {
         assert_eq!(limit(CallError::result_too_large(script(), 1)), "result_bytes");
         assert_eq!(limit(CallError::budget(NESTED_CALLS, 1)), "calls");
         assert_eq!(limit(CallError::budget("host calls", 1)), "host calls");
+        assert_eq!(limit(CallError::budget(COPIED_BYTES, 1)), COPIED_BYTES);
         let fuel = CallError::new(ErrorKind::LimitReached, HostCode::OutOfFuel, "");
         assert_eq!(limit(fuel), "cpu");
+    }
+
+    #[test]
+    fn a_limit_on_calls_is_told_in_words_of_scripts() {
+        for (what, words) in [
+            (NESTED_CALLS, "more than 3 calls of functions"),
+            (COPIED_BYTES, "more than 3 bytes at once"),
+        ] {
+            let told = RunError::stopped(CallError::budget(what, 3)).to_string();
+            assert!(told.contains(words), "{told}");
+        }
     }
 
     #[test]

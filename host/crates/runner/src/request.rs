@@ -195,6 +195,7 @@ impl RunContent {
             clock_ms: None,
             inputs: self.inputs.clone(),
             last_expression: true,
+            follows_values: false,
         }
     }
 

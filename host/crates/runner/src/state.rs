@@ -19,6 +19,7 @@ pub(crate) const SHOWN_BYTES: &str = "bytes of pending calls";
 
 /// End of a run in this process.
 #[derive(Debug)]
+#[must_use = "the script may wait for decisions about its calls"]
 pub enum RunState {
     /// The script has ended.
     Finished(FinishedRun),

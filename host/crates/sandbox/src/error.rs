@@ -54,6 +54,14 @@ pub enum LoadError {
     /// A guard failed while it checked its settings.
     #[error("the guard could not check them")]
     GuardSettingsCheck(#[source] CallError),
+    /// A guard does not have the hooks that its configuration names, or has none at all.
+    #[error("{}", hooks_problem(missing, present))]
+    GuardHooks {
+        /// Hooks that it does not have.
+        missing: Vec<&'static str>,
+        /// Hooks that it has.
+        present: Vec<&'static str>,
+    },
     /// The plugin was built for a version of the contract that this build does not support.
     #[error(
         "the plugin was built for {found} of the contract; this gateway supports {supported}; build the plugin again with \
@@ -102,6 +110,13 @@ pub enum LoadError {
         /// Reason for the refusal.
         reason: String,
     },
+}
+
+fn hooks_problem(missing: &[&str], present: &[&str]) -> String {
+    if present.is_empty() {
+        return "the guard has no hooks, so that it is never asked".to_owned();
+    }
+    format!("the guard has no hook {}; it has {}", missing.join(", "), present.join(", "))
 }
 
 /// Returns an addition to the names of unknown imports: what a plugin uses in the place of one that others provide.

@@ -1,13 +1,16 @@
-//! Guards: components that decide about calls of tools. A guard imports nothing, so it waits for nothing: each hook
+//! Guards: components that decide about tools and their calls. A guard imports nothing, so it waits for nothing: each hook
 //! runs to its end on the thread that asks, in a fresh instance with limits of its own.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use airlock_compile::check_resources;
 use airlock_core::{
-    door::ProposedCall,
+    door::{ProposedCall, ReviewedExchange},
     tenant::{Pool, Tenant},
-    tool::{CallError, ToolName},
+    tool::{CallError, GuardHook, Tool, ToolName},
 };
 use airlock_strings::{cut, visible_line};
 use wasmtime::{
@@ -57,9 +60,9 @@ pub enum ToolOutcome {
 pub enum GuardVerdict {
     /// Nothing changes.
     Allow,
-    /// The arguments or the outcome are replaced by this JSON text, which was not read yet.
+    /// The arguments, the outcome, the definition or the texts are replaced by this JSON text, which was not read yet.
     Rewrite(String),
-    /// The call is not made, or its outcome is withheld.
+    /// The call or the request is not made, its outcome or response is withheld, or the tool is not offered.
     Deny {
         /// Identifier of the reason.
         code: String,
@@ -92,13 +95,15 @@ impl Guard {
         Ok(Self { engine, memory, guest, limits, settings, name: ToolName::own("guard") })
     }
 
-    /// Asks the guard whether it accepts its settings. Fails if it does not, traps or reaches a limit.
-    pub fn check_settings(&self) -> Result<(), LoadError> {
-        let run = instance::run_at_once(&self.engine, &self.memory, self.call(), async |store| {
+    /// Asks the guard whether it accepts its settings, and returns its hooks. Fails if it does not accept them, traps or
+    /// reaches a limit.
+    pub fn check_settings(&self) -> Result<Vec<GuardHook>, LoadError> {
+        let call = self.call(self.limits.cpu);
+        let run = instance::run_at_once(&self.engine, &self.memory, call, async |store| {
             self.guest.check_settings(store, &self.settings).await
         });
         match run {
-            Ok(Ok(())) => Ok(()),
+            Ok(Ok(hooks)) => Ok(hooks),
             Ok(Err(problem)) => {
                 let problem = cut(visible_line(&problem), MAX_PROBLEM_BYTES);
                 Err(LoadError::GuardSettings { problem })
@@ -107,28 +112,66 @@ impl Guard {
         }
     }
 
-    /// Decides about a call before it is made. Fails if the guard traps or reaches a limit.
-    pub fn before(&self, call: &ProposedCall<'_>) -> Result<GuardVerdict, CallError> {
-        let run = instance::run_at_once(&self.engine, &self.memory, self.call(), async |store| {
+    /// Decides about a call before it is made, in at most `time`. Fails if the guard traps or reaches a limit.
+    pub fn before(
+        &self,
+        call: &ProposedCall<'_>,
+        time: Duration,
+    ) -> Result<GuardVerdict, CallError> {
+        let hook = self.call(time);
+        let run = instance::run_at_once(&self.engine, &self.memory, hook, async |store| {
             self.guest.before(store, call, &self.settings).await
         });
         self.bounded(run?)
     }
 
-    /// Decides about the outcome of a call. Fails as [`Self::before`] does.
+    /// Decides about the outcome of a call, in at most `time`. Fails as [`Self::before`] does.
     pub fn after(
         &self,
         call: &ProposedCall<'_>,
         outcome: ToolOutcome,
+        time: Duration,
     ) -> Result<GuardVerdict, CallError> {
-        let run = instance::run_at_once(&self.engine, &self.memory, self.call(), async |store| {
+        let hook = self.call(time);
+        let run = instance::run_at_once(&self.engine, &self.memory, hook, async |store| {
             self.guest.after(store, call, outcome, &self.settings).await
         });
         self.bounded(run?)
     }
 
-    fn call(&self) -> Call<GuardSide> {
-        Call { tool: self.name.clone(), chain: None, limits: self.limits, guest: GuardSide }
+    /// Decides about a definition, the JSON text of MCP's `Tool`, in at most `time`. Fails as [`Self::before`] does.
+    pub fn definition(
+        &self,
+        tool: &Tool,
+        definition: String,
+        time: Duration,
+    ) -> Result<GuardVerdict, CallError> {
+        let hook = self.call(time);
+        let run = instance::run_at_once(&self.engine, &self.memory, hook, async |store| {
+            self.guest.definition(store, tool, definition, &self.settings).await
+        });
+        self.bounded(run?)
+    }
+
+    /// Decides about the texts of a request to a model or of its response, as JSON text, in at most `time`. Fails as
+    /// [`Self::before`] does.
+    pub fn model(
+        &self,
+        exchange: &ReviewedExchange,
+        texts: String,
+        time: Duration,
+    ) -> Result<GuardVerdict, CallError> {
+        let hook = self.call(time);
+        let run = instance::run_at_once(&self.engine, &self.memory, hook, async |store| {
+            self.guest.model(store, exchange, texts, &self.settings).await
+        });
+        self.bounded(run?)
+    }
+
+    /// Returns one hook, which has its own limits and at most this time.
+    fn call(&self, time: Duration) -> Call<GuardSide> {
+        let limits = Limits { cpu: self.limits.cpu.min(time), ..self.limits };
+        Call { tool: self.name.clone(), chain: None, limits, guest: GuardSide }
     }
 
     /// Fails if a decision is larger than the limit on results.

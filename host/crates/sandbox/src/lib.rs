@@ -23,6 +23,7 @@ mod sandbox;
 mod script;
 mod settings;
 mod source_calls;
+mod source_flow;
 
 #[cfg(feature = "plugins")]
 pub use self::guard::{Guard, GuardVerdict, ToolOutcome};
@@ -47,4 +48,5 @@ pub use self::{
     },
     settings::Settings,
     source_calls::{ResultPart, SourceCall, SourceValue, WrongCall},
+    source_flow::{ToolFlow, ValueFlow},
 };

@@ -6,10 +6,8 @@
 //! | `imports`, `wasi` | what they may import, of Airlock's own interfaces and of WASI |
 //! | `grants`, `effects`, `rights`, `off_limits` | what each of their tools may do |
 //! | `side`, `log`, `log_rate`, `uses`, `late_fuel` | one call of a plugin on the host's side |
-//! | `circuit` | breakers of plugins that crash |
 //! | `descriptors`, `schemas`, `inspect` | their tools, without running them |
 
-mod circuit;
 mod contract;
 pub(crate) mod descriptors;
 mod effects;
@@ -30,6 +28,7 @@ pub(crate) mod wasi;
 
 use std::sync::Arc;
 
+use airlock_circuit::Circuit;
 use airlock_core::{
     door::{Admitted, Provider},
     tool::{CallError, ClientName, ToolDefinition, ToolName, ToolOutput},
@@ -42,16 +41,6 @@ use tracing::{debug, warn};
 use wasmtime::component::{Component, Linker};
 
 pub(crate) use self::contract::open;
-use self::{
-    circuit::Circuit,
-    log_rate::LogRate,
-    rights::{Rights, ToolRights},
-    schemas::Schemas,
-    side::PluginSide,
-    tool_guest::ToolGuest,
-    uses::CallRecorder,
-    wasi::{Mounts, Wasi},
-};
 pub use self::{
     effects::{DeclaredEffect, Effect, Effects},
     grants::{
@@ -64,6 +53,15 @@ pub use self::{
     off_limits::OffLimits,
     schemas::Tools,
     uses::{ToolUses, Use, UseRecorder},
+};
+use self::{
+    log_rate::LogRate,
+    rights::{Rights, ToolRights},
+    schemas::Schemas,
+    side::PluginSide,
+    tool_guest::ToolGuest,
+    uses::CallRecorder,
+    wasi::{Mounts, Wasi},
 };
 use crate::{
     Limits, LoadError,
@@ -125,7 +123,7 @@ impl Plugin {
         })?;
         let native = component.image_range();
         Ok(Self {
-            circuit: Circuit::new(client.clone(), &limits),
+            circuit: Circuit::new(client.clone(), limits.deadline, limits.fuel),
             log: Arc::default(),
             rights: Rights::new(&client, grants, &host),
             runner,

@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{SourceCall, WrongCall};
+use crate::{SourceCall, ToolFlow, WrongCall};
 
 /// A script to run.
 #[derive(Debug, Clone)]
@@ -29,6 +29,8 @@ pub struct Script {
     /// Whether a script that assigns no global `result` has the value of its last statement, if that is
     /// an expression.
     pub last_expression: bool,
+    /// Whether [`ScriptCalls::follow`] is to be called. It takes fuel.
+    pub follows_values: bool,
 }
 
 /// One tool as the script sees it: `namespace.name(…)`.
@@ -201,6 +203,13 @@ pub trait ScriptCalls: Send + Sync {
     fn check(&self, bindings: &Bindings, calls: &[SourceCall]) -> Vec<WrongCall> {
         let _ = (bindings, calls);
         Vec::new()
+    }
+
+    /// Takes what the arguments of the calls may come from, of all tools that the script may call. Called at most once,
+    /// after [`Self::check`] and before the first call, if [`Script::follows_values`] is set and the source shows it; must
+    /// not block, and has the stack of a guest.
+    fn follow(&self, flows: Vec<ToolFlow>) {
+        let _ = flows;
     }
 
     /// Takes a line that the script prints. Must not block, and has the stack of a guest. Emits the line to the chain,

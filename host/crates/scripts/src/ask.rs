@@ -7,7 +7,7 @@ use airlock_core::{
     door::{Approval, Chain, Origin},
     tool::{
         CallError, ClientName, ErrorKind, InputRequired, OWN_ASKER, Question, QuestionKind,
-        Suspension, ToolError, ToolName, argument_lines,
+        Suspension, ToolError, ToolName,
     },
 };
 use airlock_strings::visible_line;
@@ -70,10 +70,14 @@ pub(super) fn stopped(chain: &Chain, suspension: Suspension) -> CallError {
 fn question(suspension: &Suspension) -> Option<Question> {
     let mut message = String::from("The script wants to make these calls. Approve them?\n");
     for call in &suspension.pending {
-        let arguments = argument_lines(&call.arguments).into_iter();
+        let arguments = call.lines().into_iter();
         let mut lines = vec![format!("- {}", visible_line(&call.tool))];
         if !call.sources.is_empty() {
             lines.push(format!("  (untrusted content was read before, from {})", call.sources));
+        }
+        lines.extend(call.source_lines().into_iter().map(|line| format!("  ({line})")));
+        if !call.asked_by.is_empty() {
+            lines.push(format!("  ({})", call.asked_by));
         }
         for line in lines.into_iter().chain(arguments.map(|line| format!("  {line}"))) {
             message.push('\n');
@@ -103,25 +107,52 @@ mod tests {
     use super::*;
     use airlock_core::{
         run::Position,
-        tool::{RunCall, SourceSet},
+        tool::{GuardQuestions, RunCall, SourceSet, SourcesByPath},
     };
 
     fn message(arguments: &[String]) -> Option<String> {
+        message_about(calls(arguments))
+    }
+
+    fn calls(arguments: &[String]) -> Vec<RunCall> {
         let calls = (1..).zip(arguments).map(|(at, arguments)| RunCall {
             position: Position { block: 1, branch: at },
             tool: "rec-write".to_owned(),
             arguments: arguments.clone(),
             sources: SourceSet::default(),
+            argument_sources: None,
+            manifest: Vec::new(),
+            asked_by: GuardQuestions::new(),
         });
+        calls.collect()
+    }
+
+    fn message_about(pending: Vec<RunCall>) -> Option<String> {
         let suspension = Suspension {
             run: "run_1".to_owned(),
             token: "run_1.1".to_owned(),
             completed: Vec::new(),
-            pending: calls.collect(),
+            pending,
             in_doubt: Vec::new(),
         };
         let asked = question(&suspension)?;
         Some(asked.params["message"].as_str().expect("a text").to_owned())
+    }
+
+    #[test]
+    fn the_sources_of_each_argument_are_shown_before_the_arguments() {
+        let mut asked = calls(&[json!({"to": "ann"}).to_string()]);
+        asked[0].sources = SourceSet::from_iter(["crm", "web"]);
+        let stored = r#"{"read":["crm","web"],"arguments":{"body":["crm","web"],"to":["crm"]}}"#;
+        asked[0].argument_sources = SourcesByPath::from_stored(Some(stored));
+        let message = message_about(asked.clone()).expect("it fits");
+        let expected = "\n- rec-write\n  (untrusted content was read before, from crm, web)\n  (the argument \"body\" may come from crm, web)\n  (the argument \"to\" may come from crm)\n  to: \"ann\"";
+        assert!(message.ends_with(expected), "{message}");
+        // Nothing is approved whose sources do not fit.
+        let long: Vec<_> = (0..600).map(|n| format!(r#""argument-{n}":["crm"]"#)).collect();
+        let stored = format!(r#"{{"read":["crm"],"arguments":{{{}}}}}"#, long.join(","));
+        asked[0].argument_sources = SourcesByPath::from_stored(Some(&stored));
+        assert_eq!(message_about(asked), None);
     }
 
     #[test]

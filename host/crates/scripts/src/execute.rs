@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use super::{
-    CodeMode, advice,
+    CodeMode, Runner, advice,
     ask::{QUESTION, approves, can_be_asked, is_approver, stopped},
     language::Language,
     names::{self, Namespace},
     report::{self, ScriptReport},
     scope::ScriptScope,
 };
-use crate::runs::{self, Journal, RunCalls, RunOutcome, RunToken, Runs};
+use crate::runs::{self, CarriedDecision, Journal, RunCalls, RunOutcome, RunToken, Runs};
 use airlock_core::{
+    act::Actor,
     door::{Admitted, ScriptLanguage, View},
     run::Phase,
     tool::{Answers, CallError, ErrorKind, SourceSet, ToolError, ToolOutput},
@@ -79,12 +80,15 @@ impl CodeMode {
             if !is_as_shown {
                 return Err(not_waiting(call));
             }
-            let approves = match (answers.given.get(QUESTION), can_be_asked(chain)) {
-                (Some(answer), true) => approves(id, answer.as_deref())?,
-                (None, false) if is_approver(chain) => true,
+            let carried = match (answers.given.get(QUESTION), can_be_asked(chain)) {
+                (Some(answer), true) => {
+                    CarriedDecision::OfUser { approves: approves(id, answer.as_deref())? }
+                }
+                (None, false) if is_approver(chain) => CarriedDecision::OfCaller,
                 _ => return Err(not_waiting(call)),
             };
-            let decided = own.decide_pending(id, epoch, approves).await;
+            let actor = Actor::from(chain.tenant());
+            let decided = own.decide_pending(id, epoch, carried, &actor).await;
             decided.map_err(|error| not_resumed(id, &error))?;
         }
         self.resume_run(call, namespaces, runs, id).await
@@ -133,6 +137,8 @@ impl CodeMode {
             chain.reporter().set_run(id);
         }
         let (language, runner) = self.runner(language);
+        let follows_values =
+            journal.followed_values().unwrap_or_else(|| chain.view().follows_arguments());
         let script = Script {
             name: language.file_name.to_owned(),
             source,
@@ -140,10 +146,11 @@ impl CodeMode {
             clock_ms: journal.clock_ms(),
             inputs: None,
             last_expression: false,
+            follows_values,
         };
         let calls = RunCalls::new(chain.clone(), journal.clone());
         let ran = tokio::select! {
-            ran = runner.run_script(script, chain, calls.clone()) => ran,
+            ran = self.run_held(&calls, journal, runner, script) => ran,
             stop = journal.hold() => Err(ScriptError::Stopped(stop)),
         };
         let ran = ran.and_then(|value| {
@@ -158,10 +165,24 @@ impl CodeMode {
             Err(error) if runs::can_wait(&error) && journal.put_back().await => Err(error),
             result => {
                 let wrong_calls = calls.wrong();
-                journal.end(|| RunOutcome { wrong_calls, ..RunOutcome::new(&result, chain) }).await;
+                let ended = RunOutcome::new(&result, chain);
+                journal.end(|| RunOutcome { wrong_calls, follows_values, ..ended }).await;
                 result
             }
         }
+    }
+
+    /// Runs a script, whose calls are held to its manifest if it has one.
+    async fn run_held(
+        &self,
+        calls: &Arc<RunCalls>,
+        journal: &Arc<Journal>,
+        runner: &dyn Runner,
+        script: Script,
+    ) -> ScriptResult {
+        let held = self.hold_to_manifest(calls, journal, runner, &script).await;
+        held.map_err(ScriptError::Stopped)?;
+        runner.run_script(script, calls.chain(), calls.clone()).await
     }
 
     /// Completes the failure of a script that called a tool wrongly.

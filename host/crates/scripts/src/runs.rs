@@ -7,14 +7,17 @@
 //! | file | purpose |
 //! |---|---|
 //! | `journal` | the journal of one run in this process: what is known, and what is still to be stored |
+//! | `held` | plans a script, and holds its calls to the manifest that a person has approved |
 //! | `calls` | makes the calls of a script: known answers, decisions at the door, intents, answers |
 //! | `ahead` | looks at the calls of a script before the first is made |
 //! | `arguments` | plain errors of a call's arguments, before anyone is asked about it |
 //! | `answer` | the answer of a call, as the script receives it and as it is stored |
+//! | `flow` | the sources that the arguments of calls may have |
 //! | `codes` | codes of errors, for callers |
 //! | `outcome` | the end of a run, as it is stored |
 //! | `describe` | runs as JSON, for callers and operators |
 //! | `owner` | the runs of one caller: list, show, approve, deny, resolve, cancel |
+//! | `manifest` | the calls that a person approves at once |
 //! | `plan` | plans of scripts: the calls that a script makes, without making any |
 //! | `resume` | resumes a run: how a request names it, and which errors leave it as it was |
 
@@ -24,7 +27,10 @@ mod arguments;
 mod calls;
 mod codes;
 mod describe;
+mod flow;
+mod held;
 mod journal;
+mod manifest;
 mod outcome;
 mod owner;
 mod plan;
@@ -39,19 +45,21 @@ use std::{
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::owner::CarriedDecision;
 pub use self::{
     answer::{CallAnswer, denial},
     calls::RunCalls,
     codes::{EXECUTOR_LOADING, code},
-    describe::{document, document_text, end, summary},
+    describe::{document, document_text, end, run_call, summary},
     journal::Journal,
+    manifest::{EffectManifest, ManifestCall, argument_name},
     outcome::{EndDifference, RunEnding, RunOutcome},
     owner::Decisions,
-    plan::{DescribedAnswers, NotPlanned, PlanEnd, PlannedCall, ScriptPlan},
+    plan::{CallTreatment, DescribedAnswers, NotPlanned, PlanEnd, PlannedCall, ScriptPlan},
     resume::{RunToken, can_wait, decides_what_was_shown, resume},
 };
-use airlock_core::{tenant::Tenant, unix_time::unix_milliseconds};
-use airlock_store::{self as store, Database, LazyDatabase, Unavailable, runs::RunBounds};
+use airlock_core::{act::Acts, tenant::Tenant, unix_time::unix_milliseconds};
+use airlock_store::{self as store, Database, LazyDatabase, OwnerId, Unavailable, runs::RunBounds};
 
 /// Name of the tool that runs scripts.
 pub const EXECUTE: &str = "executeToolCode";
@@ -72,15 +80,30 @@ pub struct RunSettings {
     pub approves_whole_scripts: bool,
     /// True if scripts see the time at which their run began.
     pub clock: bool,
+    /// The calls that a person approves at once.
+    pub approval: ScriptApproval,
+}
+
+/// The calls of a script that a person approves at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScriptApproval {
+    /// Those at which the script has stopped.
+    Calls,
+    /// All of them, before the first: the script is planned, and held to the manifest that is approved. A script whose
+    /// calls cannot be bounded stops at its calls.
+    Manifest,
 }
 
 /// The runs of all owners. Cheap to clone. The database is opened when it is first needed.
 #[derive(Clone)]
 pub struct Runs(Arc<RunsState>);
 
+#[derive(Clone)]
 struct RunsState {
     settings: RunSettings,
     database: LazyDatabase,
+    /// Record of decisions about calls.
+    acts: Acts,
     /// Runs whose scripts run in this process, by their identifiers. The number is that of the epoch.
     live: Arc<Mutex<HashMap<String, (i64, CancellationToken)>>>,
     observer: Arc<OnceLock<RunObserver>>,
@@ -93,18 +116,21 @@ pub type RunObserver = Arc<dyn Fn(&str, bool) + Send + Sync>;
 impl Runs {
     /// Creates the runs that are kept in this database.
     pub fn new(settings: RunSettings, database: LazyDatabase) -> Self {
+        let acts = Acts::default();
         let live = Arc::default();
-        Self(Arc::new(RunsState { settings, database, live, observer: Arc::default() }))
+        Self(Arc::new(RunsState { settings, database, acts, live, observer: Arc::default() }))
+    }
+
+    /// Returns the same runs with a record of the decisions about their calls.
+    #[must_use]
+    pub fn with_acts(&self, acts: Acts) -> Self {
+        Self(Arc::new(RunsState { acts, ..(*self.0).clone() }))
     }
 
     /// Returns the same runs with other settings. Runs that began before keep theirs.
     #[must_use]
     pub fn with_settings(&self, settings: RunSettings) -> Self {
-        let RunsState { database, live, observer, .. } = &*self.0;
-        let database = database.clone();
-        let live = live.clone();
-        let observer = observer.clone();
-        Self(Arc::new(RunsState { settings, database, live, observer }))
+        Self(Arc::new(RunsState { settings, ..(*self.0).clone() }))
     }
 
     /// Sets the observer of these runs, and of those with other settings. The first one stays.
@@ -127,8 +153,13 @@ impl Runs {
     /// Returns the stored runs of a tenant. Fails if the database cannot be opened; the next call
     /// tries again.
     async fn open(&self, tenant: &Tenant) -> Result<store::runs::Runs, Unavailable> {
+        self.open_of(tenant.scope()).await
+    }
+
+    /// Returns the stored runs of an owner, as [`Self::open`] does.
+    async fn open_of(&self, owner: OwnerId) -> Result<store::runs::Runs, Unavailable> {
         let database = self.database().await?;
-        Ok(database.runs(tenant.scope(), self.0.settings.bounds))
+        Ok(database.runs(owner, self.0.settings.bounds))
     }
 
     /// Returns the database, for the operator. Fails if it cannot be opened; the next call tries again.

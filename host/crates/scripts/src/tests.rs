@@ -1,4 +1,8 @@
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::{Duration, Instant},
+};
 
 use parking_lot::Mutex;
 use proptest::prelude::*;
@@ -7,7 +11,9 @@ use serde_json::{Value, json};
 use super::*;
 use airlock_catalog::Catalog;
 use airlock_core::{
-    door::{Budget, Caller, Filter, VirtualKey},
+    door::{
+        Budget, CallGuards, Caller, Filter, FinishedCall, GuardedCall, ProposedCall, VirtualKey,
+    },
     tenant::Tenant,
     tool::{
         Allowlist, ClientName, Content, ErrorKind, Policy, ToolDefinition, ToolError, ToolName,
@@ -34,6 +40,33 @@ impl Provider for Echo {
             let structured = tool.output_schema.is_some().then(|| json!({"number": 1}));
             Ok(ToolOutput { structured, ..ToolOutput::text(tool.name.as_str()) })
         })
+    }
+}
+
+/// Guards that count the calls about which they are asked.
+#[derive(Default)]
+pub(crate) struct Counting(pub(crate) AtomicUsize);
+
+impl CallGuards for Counting {
+    fn before(&self, _: &ProposedCall<'_>, _: Instant) -> Result<GuardedCall, CallError> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(GuardedCall::default())
+    }
+
+    fn looks_before(&self, _: &ProposedCall<'_>) -> bool {
+        true
+    }
+
+    fn looks_after(&self, _: &ProposedCall<'_>) -> bool {
+        false
+    }
+
+    fn after(
+        &self,
+        _: FinishedCall,
+        outcome: Result<ToolOutput, CallError>,
+    ) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+        Box::pin(async { outcome })
     }
 }
 

@@ -40,10 +40,8 @@ pub(super) async fn complete(
         );
     }
     let tenant = sender.tenant();
-    let memory = charge.clone();
-    let charged = move |bytes| memory.grow(bytes);
-    recall::chat::remove_notes(&tenant, &mut body, charged.clone()).await?;
-    app.parts.recall.restore_messages(&tenant, &mut body, charged).await?;
+    recall::chat::remove_notes(&tenant, &mut body, charge.grower()).await?;
+    app.parts.recall.restore_messages(&tenant, &mut body, charge.grower()).await?;
     let is_streamed = options::flag(&body, "stream")?;
     let options = options.overridden_by(&options::take_extension(&mut body)?);
     app.parts.wait_for_sources(sender).await;

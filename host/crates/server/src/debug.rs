@@ -74,7 +74,9 @@ pub(super) async fn show(
     }
     let handle = id.strip_prefix("req_").and_then(|digits| Uuid::try_parse(digits).ok());
     let handle = handle.ok_or_else(unknown)?;
-    if let Some(elsewhere) = app.elsewhere(ReplicaId::of(handle), request.headers()).await? {
+    if let Some(elsewhere) =
+        app.elsewhere(ReplicaId::from_handle(handle), request.headers()).await?
+    {
         if let Ingress::Socket(_) = ingress {
             let message = "another gateway has handled this request: ask with the token of an operator at the address of `listen`";
             let status = StatusCode::CONFLICT;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{App, options};
 use airlock_core::door::log_failure;
 use airlock_core::{
-    act::{Act, ActKind, Actor},
+    act::Actor,
     door::{Caller, Origin, Resumed},
     run::{BadPosition, Cancelled, Position},
     tool::CallError,
@@ -155,9 +155,7 @@ pub(super) async fn run(
                 decisions(target, id, body)?
             };
             let Some(decisions) = decided else {
-                let cancelled = cancel(runs, sender, id, charge).await?;
-                record(app, sender, target, id, None);
-                return Ok(cancelled);
+                return cancel(runs, sender, id, charge).await;
             };
             if needs_approver(&decisions, sender.key.is_some()) {
                 check_approver(app, sender)?;
@@ -172,10 +170,8 @@ pub(super) async fn run(
             let resumed = runs::resume(&caller, id, &script).map_err(|error| {
                 conflict("run_refused", format!("the run cannot be resumed: {error}"))
             })?;
-            let reason = decisions.reason().map(str::to_owned);
             let decided = own.decide(id, decisions, &Actor::from(&tenant)).await;
             decided.map_err(|error| refusal(&error))?;
-            record(app, sender, target, id, reason.as_deref());
             finish(resumed).await?;
             show(runs, sender, id, charge).await
         }
@@ -186,23 +182,6 @@ pub(super) async fn run(
 /// key may be one that an operator has approved, once and not once more.
 fn needs_approver(decisions: &Decisions, has_key: bool) -> bool {
     decisions.approves() || (decisions.retries() && !has_key)
-}
-
-/// Records a decision of the caller about calls of a run, with the reason of a denial.
-fn record(app: &App, sender: &Sender, target: RunTarget, id: &str, reason: Option<&str>) {
-    let kind = match target {
-        RunTarget::Approve => ActKind::ApprovalGranted,
-        RunTarget::Deny => ActKind::ApprovalDenied,
-        _ => return,
-    };
-    let acts = app.hooks.operators.approvals.acts();
-    acts.record(|| {
-        let act = Act::new(kind, &sender.tenant(), id).with("run", id);
-        match reason {
-            Some(reason) => act.with("reason", reason),
-            None => act,
-        }
-    });
 }
 
 /// Fails if calls of the sender's clients wait for operators: then the sender approves no call of a script

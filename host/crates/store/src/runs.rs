@@ -21,9 +21,9 @@ mod stored;
 mod tests;
 mod tools;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
-use airlock_core::run::{Cancelled, Position};
+use airlock_core::run::{Called, Cancelled, Position};
 
 pub use self::{
     pending::PendingRunCall,
@@ -73,7 +73,7 @@ impl Runs {
         self.change(move |tx| tx.claim(&id)).await
     }
 
-    /// Makes decisions about calls, all of them or none. Returns the names of their tools in this order.
+    /// Makes decisions about calls, all of them or none. Returns the calls in this order.
     /// Refused if the run has another epoch than `shown`, which is the one in which the calls were shown to
     /// the person who decides.
     pub async fn decide(
@@ -81,7 +81,7 @@ impl Runs {
         id: &str,
         shown: Option<i64>,
         decisions: Vec<(Position, RunDecision)>,
-    ) -> Result<Vec<Arc<str>>, RunError> {
+    ) -> Result<Vec<Called>, RunError> {
         let id = id.to_owned();
         self.change(move |tx| tx.decide(&id, shown, decisions)).await
     }

@@ -1,9 +1,17 @@
 //! Hexadecimal digits and percent-encoding (RFC 3986, section 2.1).
 
+/// Hexadecimal digits by their value.
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
+
 /// Renders bytes in lower-case hexadecimal, with two digits for each byte.
 pub fn hex(bytes: &[u8]) -> String {
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
-    digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        for digit in [byte >> 4, byte & 0xf] {
+            text.push(char::from(DIGITS[usize::from(digit)]));
+        }
+    }
+    text
 }
 
 /// Returns the value of one hexadecimal digit of either case; `None` if it is not one.

@@ -158,8 +158,6 @@ pub const INVOKE_AGENT: &str = "invoke_agent";
 pub const TOOL_ERROR: &str = "tool_error";
 /// `error.type` of an operation whose caller left.
 pub const CANCELLED: &str = "cancelled";
-/// Event of a span: an approval is asked for.
-pub const APPROVAL_ASKED: &str = "airlock.approval.asked";
 
 /// Metrics that a convention names, with their units. The registry has the name that Prometheus gives them.
 pub const METRICS: &[(&str, &str)] = &[

@@ -225,9 +225,13 @@ pub fn warning(text: &str) {
 
 /// Prints text to standard error after a label in a colour, which is an ANSI code.
 fn labelled(colour: &str, label: &str, text: &str) {
-    let code = |code| if is_colourful() { format!("\x1b[{code}m") } else { String::new() };
     // A failure to write is ignored: no other stream is left to report it on.
-    let _ = writeln!(io::stderr(), "{}{label}:{} {text}", code(colour), code("0"));
+    let _ = writeln!(io::stderr(), "{}{label}:{} {text}", ansi(colour), ansi("0"));
+}
+
+/// Returns the escape sequence of an ANSI code; nothing without colours.
+fn ansi(code: &str) -> String {
+    if is_colourful() { format!("\x1b[{code}m") } else { String::new() }
 }
 
 /// Prints an indented hint to standard error.

@@ -5,7 +5,6 @@ use std::{
     future::pending,
     io::{self, ErrorKind::NotFound, IsTerminal as _},
     path::{Path, PathBuf},
-    sync::Arc,
     time::Duration,
 };
 
@@ -250,23 +249,25 @@ pub fn held_sources(
     matters: impl Fn(&ToolSource) -> bool,
 ) -> Vec<String> {
     let snapshot = gateway.catalog().snapshot();
-    let line = |client: &Arc<ToolSource>| {
-        let pins = command_line::upstream_pins(gateway).client(client.name.as_str())?;
-        let name = &client.name;
-        let kind = client.kind.name();
-        let held = pins.held().len();
-        if let Some(problem) = pins.problem() {
-            return Some(format!("{name} ({kind}): {}", output::both_ends(&problem, 1000)));
-        }
-        let tools_are = if held == 1 { "tool is" } else { "tools are" };
-        (held > 0).then(|| {
-            format!(
-                "{name} ({kind}): {held} {tools_are} in quarantine; `airlock upstream diff {name}{}` shows why",
-                config.option()
-            )
-        })
-    };
-    snapshot.clients().filter(|client| matters(client)).filter_map(line).collect()
+    let sources = snapshot.clients().filter(|client| matters(client));
+    sources.filter_map(|client| held_tools(gateway, config, client)).collect()
+}
+
+fn held_tools(gateway: &Gateway, config: &ConfigFile, client: &ToolSource) -> Option<String> {
+    let pins = command_line::upstream_pins(gateway).client(client.name.as_str())?;
+    let name = &client.name;
+    let kind = client.kind.name();
+    let held = pins.held().len();
+    if let Some(problem) = pins.problem() {
+        return Some(format!("{name} ({kind}): {}", output::both_ends(&problem, 1000)));
+    }
+    let tools_are = if held == 1 { "tool is" } else { "tools are" };
+    (held > 0).then(|| {
+        format!(
+            "{name} ({kind}): {held} {tools_are} in quarantine; `airlock upstream diff {name}{}` shows why",
+            config.option()
+        )
+    })
 }
 
 /// Returns a line for each source among those that `matters` that is not connected.

@@ -14,7 +14,7 @@ mod conversation;
 mod parked;
 
 pub(super) use self::{
-    conversation::{Conversation, conversation},
+    conversation::{ServerConversation, conversation},
     parked::{Bound, Parked, ParkedRequest},
 };
 pub(super) use airlock_mcp_client::{Again, Asked, Refused, TASK, read_asked};

@@ -7,8 +7,11 @@ use std::{
 
 use serde_json::Value;
 
-use airlock_core::{run::Stage, tool::SourceSet};
-use airlock_scripts::runs::document;
+use airlock_core::{
+    run::Stage,
+    tool::{GuardQuestions, SourceSet, SourcesByPath},
+};
+use airlock_scripts::runs::{EffectManifest, document};
 use airlock_store::runs::{ShownCall, ShownRun};
 use airlock_strings::{visible_json, visible_line};
 use airlock_terminal::output;
@@ -124,16 +127,29 @@ fn waits(call: &ShownCall) -> bool {
 }
 
 /// Returns all arguments of a call as JSON text on lines of equal length, without invisible
-/// characters.
+/// characters; of a manifest, its lines.
 fn whole(call: &ShownCall) -> Vec<String> {
-    let text = visible_json(&call.call.called.arguments).replace('\n', " ");
-    let characters: Vec<char> = text.chars().collect();
-    let lines = characters.chunks(WIDTH);
-    let lines = lines.map(|line| format!("    {}", line.iter().collect::<String>()));
-    let sources = SourceSet::from_json(call.call.called.sources.as_deref());
+    let called = &call.call.called;
+    let lines = match EffectManifest::from_call(&called.tool, &called.arguments) {
+        Some(manifest) => manifest.lines(),
+        None => wrapped(&visible_json(&called.arguments).replace('\n', " ")),
+    };
+    let lines = lines.into_iter().map(|line| format!("    {line}"));
+    let sources = SourceSet::from_json(called.sources.as_deref());
     let read = (!sources.is_empty())
         .then(|| format!("    (made after reading untrusted content from {sources})"));
-    read.into_iter().chain(lines).collect()
+    let known = SourcesByPath::from_stored(called.sources.as_deref());
+    let of_arguments = known.iter().flat_map(SourcesByPath::lines);
+    let of_arguments = of_arguments.map(|line| format!("    ({line})"));
+    let asked_by = GuardQuestions::from_json(called.asked_by.as_deref());
+    let asked = (!asked_by.is_empty()).then(|| format!("    ({asked_by})"));
+    read.into_iter().chain(of_arguments).chain(asked).chain(lines).collect()
+}
+
+/// Returns a text on lines of equal length.
+fn wrapped(text: &str) -> Vec<String> {
+    let characters: Vec<char> = text.chars().collect();
+    characters.chunks(WIDTH).map(|line| line.iter().collect()).collect()
 }
 
 /// Returns a time in milliseconds since 1970 in the form of RFC 3339.
@@ -162,7 +178,9 @@ mod tests {
             arguments: arguments.into(),
             definition: "".into(),
             is_repeatable: false,
+            written: None,
             sources: None,
+            asked_by: None,
         };
         let position = Position { block, branch: 0 };
         let answer = answer.map(|answer| ShownAnswer::Whole(answer.to_owned()));
@@ -204,6 +222,23 @@ mod tests {
         assert!(waits.lines().all(|line| line.chars().count() <= WIDTH + 6), "{waits}");
         let joined: String = waits.lines().map(|line| &line[6..]).collect();
         assert_eq!(joined, arguments.replace('\u{200b}', "\\u200b"));
+    }
+
+    #[test]
+    fn a_call_that_waits_is_shown_with_the_sources_of_each_argument() {
+        let mut waits = call(1, r#"{"to":"ann"}"#, PENDING, None);
+        let stored = r#"{"read":["crm","web"],"arguments":{"body":["web"],"to\n":["crm"]}}"#;
+        waits.call.called.sources = Some(stored.into());
+        assert_eq!(
+            decided(&[&waits]),
+            [
+                "1  rec-write",
+                "    (made after reading untrusted content from crm, web)",
+                "    (the argument \"body\" may come from web)",
+                "    (the argument \"to\u{27e8}U+000A\u{27e9}\" may come from crm)",
+                "    {\"to\":\"ann\"}",
+            ]
+        );
     }
 
     #[test]

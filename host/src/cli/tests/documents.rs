@@ -10,13 +10,14 @@ use airlock_core::secret::Secret;
 use airlock_plugin::{Manifest, Rights};
 
 /// Directories with documents, relative to the project.
-const DIRECTORIES: [&str; 16] = [
+const DIRECTORIES: [&str; 17] = [
     "",
     "docs",
     "docs/decisions",
     "wit",
     "plugins/fetch",
     "plugins/files",
+    "plugins/marks",
     "plugins/notes",
     "plugins/policy",
     "plugins/python",

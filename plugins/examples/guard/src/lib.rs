@@ -2,7 +2,7 @@
 
 use airlock_guest::{
     Error,
-    guard::{Call, Guard, Outcome, Verdict, parse_settings},
+    guard::{Call, Guard, Hook, Outcome, Verdict, parse_settings},
     serde::Deserialize,
     serde_json::Value,
 };
@@ -28,6 +28,8 @@ const SENDER: &str = "robot@example.com";
 pub struct OwnDomain;
 
 impl Guard for OwnDomain {
+    const HOOKS: &'static [Hook] = &[Hook::Before, Hook::After];
+
     fn check_settings(settings: &str) -> Result<(), Error> {
         parse_settings::<Settings>(settings).map(drop)
     }

@@ -148,15 +148,18 @@ fn combine<'v>(
 ) -> starlark::Result<Value<'v>> {
     let other = as_dict(right).ok_or_else(|| misuse("a Counter is combined with a Counter"))?;
     let this = as_dict(left).ok_or_else(|| misuse("a Counter is combined with a Counter"))?;
-    let count = |value: Option<Value<'v>>| value.and_then(as_i64).unwrap_or_default();
     let mut map = SmallMap::new();
     for (key, _) in this.iter_hashed().chain(other.iter_hashed()) {
-        let total = by(count(this.get_hashed(key)), count(other.get_hashed(key)));
+        let total = by(count_of(this.get_hashed(key)), count_of(other.get_hashed(key)));
         if total > 0 {
             map.insert_hashed(key, heap.alloc(total));
         }
     }
     Ok(heap.alloc(DictLike { inner: heap.alloc(Dict::new(map)), factory: None }))
+}
+
+fn count_of(value: Option<Value<'_>>) -> i64 {
+    value.and_then(as_i64).unwrap_or_default()
 }
 
 /// Adds to counts: those of a dict, or 1 for each item.

@@ -33,7 +33,7 @@ impl DictLike<'_> {
 
 /// The name of a `namedtuple`, and the names of its values.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Shape {
+pub(crate) struct NamedTupleType {
     pub(crate) name: String,
     pub(crate) fields: Vec<String>,
 }
@@ -43,7 +43,7 @@ pub(crate) struct Shape {
 pub(crate) struct NamedTuple<'v> {
     #[trace(unsafe_ignore)]
     #[allocative(skip)]
-    pub(crate) shape: Arc<Shape>,
+    pub(crate) shape: Arc<NamedTupleType>,
     pub(crate) values: Vec<Value<'v>>,
 }
 

@@ -111,19 +111,22 @@ pub(crate) fn method<'v>(
 }
 
 fn is(this: &str, name: &str) -> bool {
-    let all = |test: fn(char) -> bool| !this.is_empty() && this.chars().all(test);
     match name {
         "isascii" => this.is_ascii(),
         "isdecimal" | "isdigit" => {
-            all(|c| c.is_ascii_digit() || c.is_numeric() && !c.is_alphabetic())
+            all_are(this, |c| c.is_ascii_digit() || c.is_numeric() && !c.is_alphabetic())
         }
-        "isnumeric" => all(char::is_numeric),
+        "isnumeric" => all_are(this, char::is_numeric),
         "isidentifier" => {
-            all(|c| c.is_alphanumeric() || c == '_')
+            all_are(this, |c| c.is_alphanumeric() || c == '_')
                 && this.chars().next().is_some_and(|c| !c.is_numeric())
         }
         _ => this.chars().all(|c| !c.is_control()),
     }
+}
+
+fn all_are(text: &str, is_in: fn(char) -> bool) -> bool {
+    !text.is_empty() && text.chars().all(is_in)
 }
 
 /// Joins texts. Fails if one of the parts is none.

@@ -1,6 +1,8 @@
 //! A guard for tests: the arguments of a call say how it decides. The word after `before:` is for the hook before the
-//! call, that after `after:` for the other one. The word after `check:` in the settings says how they are checked:
-//! `refuse`, `trap` or `spin`; all others are accepted.
+//! call, that after `after:` for the other one, and that after `definition:` in a definition for the definition. Those after
+//! `before_model:` and `after_model:` in the texts of a conversation are for its request and its response. The word after `check:` in the settings says how they are checked:
+//! `refuse`, `trap` or `spin`; all others are accepted. The words after `hooks:` are the hooks that it has; without them,
+//! it has all.
 //!
 //! | Word | Decision |
 //! |---|---|
@@ -10,9 +12,12 @@
 //! | `facts` | deny; the reason has what the guard knows of the call |
 //! | `trap`, `spin`, `hoard` | none: it traps, computes without end, or takes memory without end |
 //! | `big`, `broken`, `array` | a rewrite that is too large, no JSON, or no object |
+//! | `rename` | a rewrite with another name: `note` becomes `sent` |
 //! | any other | allow |
 
-use bindings::exports::airlock::guard::hooks::{Call, Denial, Guest, Outcome, Verdict};
+use bindings::exports::airlock::guard::hooks::{
+    Call, Denial, Guest, Hook, ListedTool, ModelExchange, Outcome, Verdict,
+};
 
 #[allow(
     missing_docs,
@@ -37,12 +42,12 @@ mod bindings {
 pub struct Warden;
 
 impl Guest for Warden {
-    fn check_settings(settings: String) -> Result<(), String> {
+    fn check_settings(settings: String) -> Result<Vec<Hook>, String> {
         match word(&settings, "check:") {
             "refuse" => Err("the settings\nsay so".to_owned()),
             "trap" => panic!("as the settings say"),
             "spin" => spin(),
-            _ => Ok(()),
+            _ => Ok(hooks(&settings)),
         }
     }
 
@@ -54,21 +59,75 @@ impl Guest for Warden {
         let (Outcome::Success(text) | Outcome::Failure(text)) = &outcome;
         decide(&call, "after:", text)
     }
+
+    fn on_definition(listed: ListedTool) -> Verdict {
+        let ListedTool { tool, client, trusted, definition, settings, .. } = listed;
+        match word(&definition, "definition:") {
+            "facts" => deny(
+                "facts",
+                &format!("tool={tool} client={client} trusted={trusted} settings={settings}"),
+            ),
+            word => act(word, &definition),
+        }
+    }
+
+    fn before_model(exchange: ModelExchange) -> Verdict {
+        decide_texts(&exchange, "before_model:")
+    }
+
+    fn after_model(exchange: ModelExchange) -> Verdict {
+        decide_texts(&exchange, "after_model:")
+    }
+}
+
+/// Returns the hooks that the settings say.
+fn hooks(settings: &str) -> Vec<Hook> {
+    match word(settings, "hooks:") {
+        "none" => Vec::new(),
+        "before" => vec![Hook::Before],
+        "definition" => vec![Hook::Definition],
+        _ => vec![Hook::Before, Hook::After, Hook::Definition, Hook::BeforeModel, Hook::AfterModel],
+    }
+}
+
+/// Decides about the texts of a request to a model or of its response by the word after `hook` in them.
+fn decide_texts(exchange: &ModelExchange, hook: &str) -> Verdict {
+    let ModelExchange { model, key, tenant, texts, settings, .. } = exchange;
+    match word(texts, hook) {
+        "facts" => {
+            let key = key.as_deref().unwrap_or("none");
+            deny(
+                "facts",
+                &format!(
+                    "model={model} key={key} tenant={tenant} settings={settings} texts={texts}"
+                ),
+            )
+        }
+        word => act(word, texts),
+    }
 }
 
 /// Decides by the word after `hook` about `text`, which may be rewritten.
 fn decide(call: &Call, hook: &str, text: &str) -> Verdict {
     match word(&call.arguments, hook) {
+        "facts" => deny("facts", &facts(call)),
+        word => act(word, text),
+    }
+}
+
+/// Makes the decision that a word says about `text`, which may be rewritten.
+fn act(word: &str, text: &str) -> Verdict {
+    match word {
         "deny" => deny("told", "the call\nsays so"),
         "rewrite" => Verdict::Rewrite(text.replace("secret", "hidden")),
         "ask" => Verdict::Ask("the call says so".to_owned()),
-        "facts" => deny("facts", &facts(call)),
         "trap" => panic!("as the call says"),
         "spin" => spin(),
         "hoard" => hoard(),
         "big" => Verdict::Rewrite(format!("{{\"a\":\"{}\"}}", "x".repeat(2 << 20))),
         "broken" => Verdict::Rewrite("{\"a\":".to_owned()),
         "array" => Verdict::Rewrite("[]".to_owned()),
+        "rename" => Verdict::Rewrite(text.replace("note", "sent")),
         _ => Verdict::Allow,
     }
 }

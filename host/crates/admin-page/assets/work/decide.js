@@ -4,7 +4,7 @@ import { Badge, Block, Copy, Dialog, Fault, Field, html, Text, useId, useState }
 import { curlLine } from '../parts/curl.js';
 import { Json } from './arguments.js';
 import { Definition, Effects } from './effects.js';
-import { keyWords } from './words.js';
+import { askingWords, keyWords } from './words.js';
 
 /** Most bytes of a reason. */
 const MOST_REASON = 1_000;
@@ -99,8 +99,8 @@ export function Several({ calls, close, done }) {
 function Choice({ call, isChosen, isFixed, result, change }) {
   const id = useId();
   return html`<p class="check"><input id=${id} type="checkbox" checked=${isChosen} disabled=${isFixed} onChange=${change} />
-      <label for=${id}>Key <${Text} value=${keyWords(call.key)} />${call.client && html`, client <${Text} value=${call.client} />`}, <code><${Text} value=${call.id} /></code></label> ${call.sources?.length > 0 && html`after reading untrusted content from <${Text} value=${call.sources.join(', ')} />`} <${Effects} effects=${call.effects} /> ${call.definition !== 'current' && html`<${Definition} state=${call.definition} />`} ${result && html`<${Result} result=${result} />`}</p>
-    <${Json} text=${call.arguments ?? ''} label="Arguments" isWhole />`;
+      <label for=${id}>Key <${Text} value=${keyWords(call.key)} />${call.client && html`, client <${Text} value=${call.client} />`}, <code><${Text} value=${call.id} /></code></label> ${call.sources?.length > 0 && html`after reading untrusted content from <${Text} value=${call.sources.join(', ')} />`} ${call.asked_by?.length > 0 && html`guards ask: <${Text} value=${askingWords(call.asked_by)} />`} <${Effects} effects=${call.effects} /> ${call.definition !== 'current' && html`<${Definition} state=${call.definition} />`} ${result && html`<${Result} result=${result} />`}</p>
+    ${call.manifest && html`<ol class="code" aria-label="Manifest">${call.manifest.map((line) => html`<li><${Text} value=${line} /></li>`)}</ol>`}<${Json} text=${call.arguments ?? ''} label="Arguments" isWhole />`;
 }
 
 function Result({ result }) {

@@ -6,7 +6,7 @@ import { useOperator } from '../lib/session.js';
 import { Json, Script } from './arguments.js';
 import { Approve, Deny, MOST_SEVERAL, pathOfCall, Several } from './decide.js';
 import { actorName, Definition, Effects } from './effects.js';
-import { keyWords, originWords, State } from './words.js';
+import { askingWords, keyWords, originWords, State } from './words.js';
 
 /** Identifiers of calls; others are not sent. */
 const ID = /^[\w.:-]{1,200}$/;
@@ -65,7 +65,8 @@ function Call({ call: loaded, isOver, alike, actions, reload, changed, heading }
       ${mayApprove && alike.length > 1 && html`<button type="button" onClick=${() => setOpen('several')}>Review all ${Math.min(alike.length, MOST_SEVERAL)} of this tool</button>`}
       <${Left} at=${call.expires_at_ms} now=${now} /></div>`}
     <${Asked} call=${call} />
-    <h3>Arguments, as they will be sent</h3>
+    ${call.manifest && html`<${Manifest} lines=${call.manifest} />`}
+    <h3>${call.manifest ? 'Manifest, as it is stored' : 'Arguments, as they will be sent'}</h3>
     ${call.arguments === undefined ? html`<${Empty}>You do not see the arguments of calls. You may deny this call, and not approve it: that needs the right <code>sees_payloads</code>.<//>` : html`<${Json} text=${call.arguments} label="Arguments" isWhole />`}
     ${call.run && html`<${Run} run=${call.run} />`}
     <h3>Record</h3><${Facts} rows=${[
@@ -113,8 +114,23 @@ function Asked({ call }) {
     ['Origin', call.origin && originWords(call.origin)],
     ['Effects', html`<${Effects} effects=${call.effects} />`],
     ['Made after reading', call.sources?.length > 0 && html`untrusted content from <${Text} value=${call.sources.join(', ')} />`],
+    ['Arguments from', call.argument_sources && html`<${Text} value=${argumentWords(call.argument_sources)} />`],
+    ['Guards ask', call.asked_by?.length > 0 && html`<${Text} value=${askingWords(call.asked_by)} />`],
     ['Definition', call.definition && html`<${Definition} state=${call.definition} />`],
   ]} />`;
+}
+
+/** The calls that are approved together, before the script makes the first of them. */
+function Manifest({ lines }) {
+  return html`<h3>Calls that are approved together</h3>
+    <p class="hint">The script has called nothing yet. A call that is not listed, or is made more often, waits for an approval of its own. An argument with … may have any value.</p>
+    <ol class="code" aria-label="Manifest">${lines.map((line) => html`<li><${Text} value=${line} /></li>`)}</ol>`;
+}
+
+/** The sources that each argument of a call of a script may have. */
+function argumentWords(sources) {
+  const words = Object.entries(sources).map(([path, names]) => `${path || 'all arguments'}: ${names.join(', ')}`);
+  return words.join('; ') || 'nothing that was read';
 }
 
 /** The script of a call, and what its run has done so far. */

@@ -60,7 +60,7 @@ function Row({ call, now, isOpen, isGone }) {
     <span class="tool"><${Text} value=${call.tool} /></span>
     <span class="when">${isGone ? 'decided' : left === Infinity ? '' : left > 0 ? `${span(left)} left` : 'expired'}</span>
     <span class="from"><${Text} value=${keyWords(call.key)} />${call.client && html`, <${Text} value=${call.client} />`}</span>
-    <span class="what code">${call.arguments === undefined ? 'arguments hidden' : excerpt(call.arguments, 90)}</span>
+    <span class="what code">${call.arguments === undefined ? 'arguments hidden' : excerpt(call.manifest?.join('; ') ?? call.arguments, 90)}</span>
     ${(call.effects?.destructive || call.definition === 'changed' || call.approvals_required > 1) && html`<span class="badges">
       ${call.effects?.destructive && html`<${Badge} level="bad">may destroy<//>`} ${call.definition === 'changed' && html`<${Badge} level="bad">definition changed<//>`}
       ${call.approvals_required > 1 && html`<${Badge} level="wait">${call.approved_by?.length ?? 0} of ${call.approvals_required} approvals<//>`}</span>`}

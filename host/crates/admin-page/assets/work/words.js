@@ -29,7 +29,8 @@ export function decisionWords(decision) {
 
 /** Returns the decisions of guards about a call, such as `secrets: deny, before the call`. */
 export function guardWords(decisions) {
-  return decisions.map(({ guard, hook, verdict }) => `${guard}: ${verdict}, ${hook} the call`).join('; ');
+  const places = { before: 'before the call', after: 'after the call', definition: 'on the definition' };
+  return decisions.map(({ guard, hook, verdict }) => `${guard}: ${verdict}, ${places[hook] ?? hook}`).join('; ');
 }
 
 /** Returns a code of an error in words, such as `needs approval`. */
@@ -50,6 +51,11 @@ export function refusalText({ outcome, result }) {
 /** Returns the name of a key in what the API calls a party, such as `key "ann"`. */
 export function keyWords(party) {
   return /^key "(.*)"$/.exec(party ?? 'no key')?.[1] ?? party ?? 'no key';
+}
+
+/** The guards that require an approval of a call, with their reasons, which an operator without payloads does not get. */
+export function askingWords(askedBy) {
+  return (askedBy ?? []).map(({ guard, reason }) => (reason ? `${guard}: ${reason}` : guard)).join('; ');
 }
 
 /** A state of a call or a run. */

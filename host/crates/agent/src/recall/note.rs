@@ -117,7 +117,7 @@ pub(super) fn before_approval(text: &str) -> Option<&str> {
 mod tests {
     use airlock_core::{
         run::Position,
-        tool::{RunCall, SourceSet},
+        tool::{GuardQuestions, RunCall, SourceSet},
     };
 
     use super::*;
@@ -153,6 +153,9 @@ mod tests {
             tool: "web-post".to_owned(),
             arguments: "{}".to_owned(),
             sources: SourceSet::default(),
+            argument_sources: None,
+            manifest: Vec::new(),
+            asked_by: GuardQuestions::new(),
         };
         let note = suspension(&Suspension {
             run: "run_1".to_owned(),

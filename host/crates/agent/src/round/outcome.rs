@@ -11,7 +11,10 @@ use crate::{
 use airlock_conversation::Part;
 use airlock_core::{
     door::CallId,
-    tool::{CallError, CallFailure, Details, InputRequired, SourceSet, Suspension, ToolOutput},
+    tool::{
+        CallError, CallFailure, Details, GuardQuestions, InputRequired, SourceSet, Suspension,
+        ToolOutput,
+    },
 };
 
 /// A call that is handed to the caller.
@@ -20,6 +23,8 @@ pub(crate) struct PendingCall {
     pub(crate) reason: PendingReason,
     /// Sources of untrusted content that the model had read before.
     pub(crate) sources: SourceSet,
+    /// Reasons for which guards require an approval of it.
+    pub(crate) asked_by: GuardQuestions,
 }
 
 /// Reason that a call is handed to the caller.
@@ -64,12 +69,18 @@ pub(crate) struct CallOutcome {
 
 impl PendingCall {
     pub(crate) fn new(call: ToolCall, reason: PendingReason) -> Self {
-        Self { call, reason, sources: SourceSet::default() }
+        let asked_by = GuardQuestions::new();
+        Self { call, reason, sources: SourceSet::default(), asked_by }
     }
 
     /// Sets the sources that the model had read before.
     pub(crate) fn after(self, sources: SourceSet) -> Self {
         Self { sources, ..self }
+    }
+
+    /// Sets the reasons for which guards require an approval.
+    pub(crate) fn asked_by(self, questions: &GuardQuestions) -> Self {
+        Self { asked_by: questions.clone(), ..self }
     }
 }
 

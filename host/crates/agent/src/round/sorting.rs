@@ -6,7 +6,7 @@ use crate::{
     names::{CallOwner, CallableNames},
 };
 use airlock_core::{
-    door::Caller,
+    door::{Arguments, Caller},
     tool::{CallError, ErrorKind, HostCode, ReachedLimit},
 };
 
@@ -21,11 +21,21 @@ pub(crate) struct SortedCalls {
 /// The calls of one response that the gateway handles, in the order of the response.
 #[derive(Default)]
 pub(crate) struct CallBatch {
-    /// Calls to run, or to refuse for a reason.
-    pub(super) calls: Vec<(ToolCall, Option<CallRefusal>)>,
+    /// Calls to run or to refuse.
+    pub(super) calls: Vec<BatchedCall>,
     /// Number of calls in the response that are not the caller's own, including those that are handed
     /// to the caller.
     pub(super) found: usize,
+}
+
+/// A call to run, or to refuse.
+pub(super) struct BatchedCall {
+    pub(super) call: ToolCall,
+    /// Reason to refuse it; `None` to run it.
+    pub(super) refusal: Option<CallRefusal>,
+    /// Its arguments with the decision of the guards about them, with which it is admitted; `None` if no guard was
+    /// asked yet.
+    pub(super) decided: Option<Result<Arguments, CallError>>,
 }
 
 /// Limits on the number of calls that are not the caller's own.
@@ -62,7 +72,7 @@ impl CallBatch {
 
     /// Returns all calls.
     pub(crate) fn into_calls(self) -> impl Iterator<Item = ToolCall> {
-        self.calls.into_iter().map(|(call, _)| call)
+        self.calls.into_iter().map(|batched| batched.call)
     }
 }
 
@@ -132,24 +142,31 @@ pub(crate) async fn sort(
             Ok(()) => (call.owner == CallOwner::Unknown).then_some(CallRefusal::Unknown),
         };
         sorted.batch.found += 1;
-        if refusal.is_none() && !waits && needs_approval(&call, caller).await {
+        let may_wait = refusal.is_none() && !waits;
+        let read = if may_wait { read_arguments(&call, caller).await } else { None };
+        if let Some(Ok(arguments)) = &read
+            && caller.call_needs_approval(&call.name, arguments).is_ok_and(|needed| needed)
+        {
             caller.report_wait(&call.name);
             let pending = PendingCall::new(call, PendingReason::NeedsApproval);
-            sorted.pending.push(pending.after(caller.context()));
+            let pending = pending.after(caller.context()).asked_by(arguments.questions());
+            sorted.pending.push(pending);
         } else {
-            sorted.batch.calls.push((call, refusal));
+            // Without guards, they are read again: until the call runs, its text is in memory once.
+            let decided = read.filter(|_| caller.view().has_guards());
+            sorted.batch.calls.push(BatchedCall { call, refusal, decided });
         }
     }
     sorted
 }
 
-/// Returns whether the door requires an approval; false if it admits the call or refuses it.
-async fn needs_approval(call: &ToolCall, caller: &Caller) -> bool {
-    let Ok(is_needed) = caller.needs_approval(&call.name) else { return false };
+/// Returns the arguments of a call that may need an approval, as the guards leave them; `None` if the door admits or
+/// refuses the call whatever they are.
+async fn read_arguments(call: &ToolCall, caller: &Caller) -> Option<Result<Arguments, CallError>> {
+    let is_needed = caller.needs_approval(&call.name).ok()?;
     // A policy or a guard may require one that the configuration does not.
     if !is_needed && !caller.view().may_ask() {
-        return false;
+        return None;
     }
-    let Ok(arguments) = arguments(call, caller).await else { return false };
-    caller.call_needs_approval(&call.name, &arguments).is_ok_and(|needed| needed)
+    Some(arguments(call, caller).await)
 }

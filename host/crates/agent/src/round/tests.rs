@@ -1,14 +1,20 @@
-use std::sync::Arc;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time,
+};
 
-use futures_util::FutureExt as _;
+use futures_util::{FutureExt as _, future::BoxFuture};
 
 use super::{sorting::CallRefusal, *};
 use crate::{Run, allowance::RESULT_COPIES, names::CallOwner, tests::SETTINGS};
 use airlock_conversation::ToolCall as ToolCallItem;
 use airlock_core::{
-    door::{Filter, Origin},
+    door::{CallGuards, Filter, FinishedCall, GuardedCall, Origin, ProposedCall},
     memory::Limited,
-    tool::HostCode,
+    tool::{GuardAct, GuardDecision, GuardHook, HostCode, ToolOutput},
 };
 use airlock_fakes as fake;
 use airlock_model::MemoryBudget;
@@ -40,9 +46,9 @@ fn calls(names: &[&str]) -> Vec<ToolCall> {
 /// Returns the positions of the calls to run, and those of the refused ones with the reason.
 fn divided(batch: &CallBatch) -> (Vec<usize>, Vec<(usize, CallRefusal)>) {
     let calls = batch.calls.iter();
-    let run = calls.clone().filter(|(_, refusal)| refusal.is_none());
-    let refused = calls.filter_map(|(call, refusal)| Some((call.position, (*refusal)?)));
-    (run.map(|(call, _)| call.position).collect(), refused.collect())
+    let run = calls.clone().filter(|batched| batched.refusal.is_none());
+    let refused = calls.filter_map(|batched| Some((batched.call.position, batched.refusal?)));
+    (run.map(|batched| batched.call.position).collect(), refused.collect())
 }
 
 #[tokio::test]
@@ -120,6 +126,93 @@ async fn long_arguments_are_not_checked_on_a_worker() {
         let sorted = if let Some(sorted) = at_once { sorted } else { sorting.await };
         assert!(matches!(sorted.pending[0].reason, PendingReason::NeedsApproval), "{bytes}");
     }
+}
+
+/// Adds a mark to the arguments of each call, denies `no`, asks about `ask`, and counts how often it is asked. It is not
+/// idempotent.
+#[derive(Default)]
+struct Marking(AtomicUsize);
+
+impl CallGuards for Marking {
+    fn before(&self, call: &ProposedCall<'_>, _: time::Instant) -> Result<GuardedCall, CallError> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        let text = call.arguments.as_str();
+        let name = &call.tool.name;
+        if text.contains("no") {
+            let hook = GuardHook::Before;
+            let verdict = GuardDecision::Deny;
+            let act = GuardAct { guard: "test".into(), digest: "".into(), hook, verdict };
+            return Err(CallError::guard_denied(name.clone(), act, "c", "it says no"));
+        }
+        let marked = Arguments::parse(name.as_str(), &text.replace("\"}", "+\"}"))?;
+        let mut decided = GuardedCall { arguments: Some(marked), ..GuardedCall::default() };
+        if text.contains("ask") {
+            decided.questions.push("test".into(), "look at it");
+        }
+        Ok(decided)
+    }
+
+    fn looks_before(&self, _: &ProposedCall<'_>) -> bool {
+        true
+    }
+
+    fn looks_after(&self, _: &ProposedCall<'_>) -> bool {
+        false
+    }
+
+    fn after(
+        &self,
+        _: FinishedCall,
+        outcome: Result<ToolOutput, CallError>,
+    ) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+        Box::pin(async { outcome })
+    }
+}
+
+#[tokio::test]
+async fn guards_decide_once_about_each_call_and_what_they_leave_runs() {
+    let guards = Arc::new(Marking::default());
+    let (catalog, _) = fake::catalog();
+    catalog.set_guards(guards.clone());
+    let view = catalog.snapshot().view(&Filter::none(), None);
+    let caller = Caller::new(view, Origin::Model, fake::BUDGET);
+    let mut three = calls(&["desk-echo", "desk-echo", "desk-echo"]);
+    for (call, text) in three.iter_mut().zip(["plain", "no", "ask"]) {
+        call.arguments = Some(format!(r#"{{"x":"{text}"}}"#));
+    }
+    let mut quota = CallQuota::new(3, None);
+    let sorted = sort(three, &caller, false, &mut quota).await;
+    let [waiting] = &sorted.pending[..] else { panic!("one asks") };
+    assert_eq!(waiting.asked_by.to_string(), "the guard \"test\" asks: look at it");
+    assert_eq!(guards.0.load(Ordering::Relaxed), 3);
+    let ended = run_all(caller, sorted.batch).await;
+    assert_eq!(guards.0.load(Ordering::Relaxed), 3, "they were asked before");
+    assert_eq!(&*ended[0].text, r#"echo {"x":"plain+"}"#);
+    let denied = ended[1].error.as_ref().map(CallError::code);
+    assert_eq!(denied, Some(HostCode::GuardDenied));
+}
+
+/// Runs a batch, and returns the outcomes.
+async fn run_all(caller: Caller, batch: CallBatch) -> Vec<CallOutcome> {
+    let memory = MemoryBudget::new(Limited::new(1 << 20));
+    let allowance = Allowance::new(&SETTINGS, &memory);
+    let (done, result) = tokio::sync::oneshot::channel();
+    let mut running = Run::new(|emitter| async move {
+        let listener = RoundListener { emitter, reports: Reports::new(None) };
+        let conditions = RoundConditions {
+            caller: &caller,
+            settings: &SETTINGS,
+            allowance: &allowance,
+            listener: &listener,
+            names: &CallableNames::default(),
+            results: None,
+            reads_images: false,
+            approver: None,
+        };
+        done.send(super::super::round::run(batch, &conditions).await).ok();
+    });
+    while running.next().await.is_some() {}
+    result.await.expect("it ran")
 }
 
 #[tokio::test]

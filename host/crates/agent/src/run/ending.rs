@@ -152,7 +152,7 @@ impl AgentLoop<'_> {
     async fn keep(&self, reply: &Reply, pending: &[PendingCall], ended: &[CallOutcome]) {
         let Some(keeper) = &self.keeper else { return };
         let choices: BTreeSet<u64> = pending.iter().map(|pending| pending.call.choice).collect();
-        let Some(sent) = self.conversation.prompt.as_chat(&self.allowance.held).await else {
+        let Some(sent) = self.conversation.as_sent().as_chat(&self.allowance.held).await else {
             return;
         };
         let trail = keeper.trail_of(sent).await;

@@ -13,7 +13,7 @@ use crate::approvals::{Approvals, Call, Decision};
 use airlock_core::{
     act::{Act, ActKind, ActRecord, Actor, Acts},
     tenant::Tenant,
-    tool::SourceSet,
+    tool::{GuardQuestions, SourceSet},
 };
 use airlock_store::{LazyDatabase, approvals::DecisionOutcome};
 
@@ -62,6 +62,7 @@ async fn each_step_of_a_call_that_waits_is_recorded_and_so_is_its_expiry() {
         origin: Origin::Model.name(),
         is_for_operators: false,
         sources: &SourceSet::default(),
+        asked_by: &GuardQuestions::new(),
     };
 
     let id = waiting(&approvals, &call).await;

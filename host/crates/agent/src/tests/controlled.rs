@@ -262,7 +262,7 @@ async fn a_count_from_the_beginning_of_a_stream_is_not_that_of_a_stream_that_is_
 }
 
 /// Returns providers that follow these turns.
-fn providers(turns: &[(&str, Value)], control: &RecordingControl) -> Models {
+pub(super) fn providers(turns: &[(&str, Value)], control: &RecordingControl) -> Models {
     let directory = tempfile::tempdir().expect("a directory");
     let settings = turns.iter().map(|(name, answer)| {
         let script = directory.path().join(name);

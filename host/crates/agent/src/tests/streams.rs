@@ -11,9 +11,19 @@ use airlock_model::ReplyChunk;
 
 /// Returns what a caller sees of a streamed request, an event a line.
 pub(super) async fn seen(turns: Value, request: Request, settings: Settings) -> Vec<String> {
+    seen_by(caller(&Filter::none()), turns, request, settings).await
+}
+
+/// Returns what this caller sees of a streamed request.
+pub(super) async fn seen_by(
+    caller: Caller,
+    turns: Value,
+    request: Request,
+    settings: Settings,
+) -> Vec<String> {
     let models = Arc::new(fake::scripted(&turns));
     let mut stream = ReceivedStream::new(&request);
-    let mut run = run(models, caller(&Filter::none()), request, settings);
+    let mut run = run(models, caller, request, settings);
     let mut lines = Vec::new();
     let mut ids = std::collections::BTreeSet::new();
     while let Some(mut event) = run.next().await {

@@ -5,7 +5,11 @@ use parking_lot::Mutex;
 use futures_util::future::BoxFuture;
 
 use super::*;
-use airlock_core::{door::Entry, tenant::Tenant, tool::SourceSet};
+use airlock_core::{
+    door::{Arguments, Entry},
+    tenant::Tenant,
+    tool::SourceSet,
+};
 
 /// A list that decides like this, and the calls that it was asked about.
 struct Deciding {
@@ -17,12 +21,12 @@ impl ApprovalList for Deciding {
     fn decide<'a>(
         &'a self,
         entry: &'a Entry,
-        arguments: &'a str,
+        arguments: &'a Arguments,
         _: &'a SourceSet,
         _: &'a Tenant,
         _: Duration,
     ) -> BoxFuture<'a, ApprovalVerdict> {
-        let call = format!("{} {arguments}", entry.tool.name);
+        let call = format!("{} {}", entry.tool.name, arguments.as_str());
         self.asked.lock().push(call);
         match self.verdict.clone() {
             Some(verdict) => Box::pin(async { verdict }),

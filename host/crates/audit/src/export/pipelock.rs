@@ -74,7 +74,7 @@ impl ReceiptChain {
         record.text("side_effect_class", side_effect_class(event));
         record.text("reversibility", UNKNOWN);
         record.text("policy_hash", "");
-        record.text("verdict", verdict(&kind));
+        record.text("verdict", verdict(&kind, event));
         record.optional("decision_phase", Some(kind));
         record.optional("session_id", first(event, &["run"]));
         record.text("transport", "airlock");
@@ -120,12 +120,26 @@ fn side_effect_class(event: &Map<String, Value>) -> &'static str {
 }
 
 /// Returns the decision that an event is, in the words of Pipelock.
-fn verdict(kind: &str) -> &'static str {
+fn verdict(kind: &str, event: &Map<String, Value>) -> &'static str {
     match kind {
         "call_refused" | "approval_denied" | "approval_expired" => "block",
+        "definition_guarded" if is_refusal(event) => "block",
+        "model_ended" if guards(event).any(is_refusal) => "block",
         "approval_asked" => "ask",
         _ => "allow",
     }
+}
+
+/// Iterates over the decisions of guards about a call or a request to a model.
+fn guards(event: &Map<String, Value>) -> impl Iterator<Item = &Map<String, Value>> {
+    let guards = event.get("guards").and_then(Value::as_array);
+    guards.into_iter().flatten().filter_map(Value::as_object)
+}
+
+/// Returns whether a decision of a guard denies what it is about, or is a failure, which does the same.
+fn is_refusal(decision: &Map<String, Value>) -> bool {
+    let verdict = decision.get("verdict").and_then(Value::as_str);
+    matches!(verdict, Some("deny" | "fail"))
 }
 
 /// An object as Go's `encoding/json` writes it.

@@ -64,6 +64,32 @@ fn a_hostile_text_is_escaped_as_go_escapes_it_and_leaves_no_member_empty() {
 }
 
 #[test]
+fn what_a_guard_has_denied_is_blocked_and_what_it_has_rewritten_is_not() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut log = crate::testing::open(directory.path());
+    for verdict in ["rewrite", "deny", "fail"] {
+        let definition = [("object", json!("a-b")), ("verdict", json!(verdict))];
+        let model = [("model", json!("p/m")), ("guards", json!([{"verdict": verdict}]))];
+        let lines =
+            [crate::line("definition_guarded", definition), crate::line("model_ended", model)];
+        log.append(&lines).expect("written");
+    }
+    drop(log);
+    let key = std::fs::read_to_string(directory.path().join("key.pem")).expect("a key");
+    let key = SigningKey::parse(&key).expect("a key");
+    let mut out = Vec::new();
+    pipelock(directory.path(), &Selection::default(), &key, "a/b", &mut out).expect("exported");
+    let text = String::from_utf8(out).expect("text");
+    let found: Vec<_> = text
+        .lines()
+        .skip(1)
+        .filter_map(|receipt| receipt.split_once("\"verdict\":\"")?.1.split_once('"'))
+        .map(|(verdict, _)| verdict)
+        .collect();
+    assert_eq!(found, ["allow", "allow", "block", "block", "block", "block"]);
+}
+
+#[test]
 fn times_are_written_as_go_writes_them() {
     for (time_ms, expected) in [
         (json!(1_764_290_000_000_u64), "2025-11-28T00:33:20Z"),

@@ -20,14 +20,13 @@ pub(super) struct Project {
 impl Project {
     /// Determines the language of the plugin in a directory, and reads `plugin.toml`.
     pub(super) fn find(directory: &Path) -> Result<Self, BuildError> {
-        let named = || directory.to_owned();
         let absolute = directory
             .canonicalize()
             .map_err(BuildError::io(format!("{} cannot be opened", directory.display())))?;
         let language = Language::detect(&absolute)
-            .map_err(|source| BuildError::Language { directory: named(), source })?;
+            .map_err(|source| BuildError::Language { directory: directory.to_owned(), source })?;
         let (source, manifest) = Manifest::of_directory(&absolute)?
-            .ok_or_else(|| BuildError::NoManifest { directory: named() })?;
+            .ok_or_else(|| BuildError::NoManifest { directory: directory.to_owned() })?;
         Ok(Self { directory: absolute, language, manifest, source })
     }
 

@@ -161,8 +161,11 @@ impl AcceptedPlugins {
             let is_other = drift.is_of_component();
             if is_other { drift.with_publisher(was, pin.publisher.as_deref()) } else { drift }
         });
-        let decide = || LoadDecision::new(&component, client, config, &[], &WrittenKeys::default());
-        let mut obstacles = drift.as_ref().map(|_| decide().obstacles).unwrap_or_default();
+        let mut obstacles = if drift.is_some() {
+            LoadDecision::new(&component, client, config, &[], &WrittenKeys::default()).obstacles
+        } else {
+            Vec::new()
+        };
         // The accepted component needs no signature again: its digest is that of the signed one.
         let is_kept = drift.is_none() && config.publishers.check_pin(Some(&pin)).is_ok();
         let unsigned = signed.err().filter(|_| !is_kept);

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{LeftOut, NAME_TAKEN, Reason};
+use super::{LeftOut, LeftOutCause, NAME_TAKEN, Reason};
 use crate::{SourceKind, ToolSource};
 use airlock_core::{
     door::{
@@ -189,9 +189,14 @@ impl Place<'_> {
     pub(super) fn leaves_out(self, left_out: &LeftOut) -> Reason {
         let reason = visible_line(&left_out.reason);
         let client = &self.client.name;
+        let remedy = match left_out.cause {
+            LeftOutCause::Guard => {
+                "Change the settings or the scope of the guard (`guards` of the file), or the definition at the source."
+            }
+            _ => "Correct the list at the source, and read it again.",
+        };
         let message = format!(
-            "It is in the last list of the client {client} and is left out: {reason}. Correct the list at the source, and read \
-             it again."
+            "It is in the last list of the client {client} and is left out: {reason}. {remedy}"
         );
         Reason { rule: left_out.cause.code(), message }
     }

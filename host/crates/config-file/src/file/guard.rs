@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::ranged::{Bytes, Count, KIB, MIB, MILLISECOND, SECOND, Time};
 
-/// A component that decides about the arguments and the results of calls.
+/// A component that decides about tools, their calls, and requests to models.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Guard {
@@ -16,12 +16,11 @@ pub struct Guard {
     pub name: String,
     /// The file of the component.
     pub component: PathBuf,
-    /// The calls that it is asked about. Default: all.
+    /// The calls, definitions and requests to models that it is asked about. Default: all.
     #[serde(default)]
     pub on: GuardScope,
-    /// The hooks that are run. Default: `both`.
-    #[serde(default)]
-    pub phase: GuardPhase,
+    /// The hooks that are run, which the guard must have. Default: all that it has.
+    pub hooks: Option<Vec<NamedHook>>,
     /// Its own settings, which it checks when the gateway starts: at most 64 KiB of JSON.
     #[serde(default)]
     pub settings: Map<String, Value>,
@@ -30,7 +29,7 @@ pub struct Guard {
     pub limits: GuardLimits,
 }
 
-/// The calls that a guard is asked about: those that every list has.
+/// The calls, definitions and requests to models that a guard is asked about: those that every list has.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GuardScope {
@@ -42,17 +41,20 @@ pub struct GuardScope {
     pub keys: Option<Vec<String>>,
 }
 
-/// Hooks of a guard.
-#[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
+/// A hook of a guard.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum GuardPhase {
-    /// The one before a call.
+pub enum NamedHook {
+    /// Before a call.
     Before,
-    /// The one after a call.
+    /// After a call.
     After,
-    /// Both.
-    #[default]
-    Both,
+    /// On a definition that a source lists. It has no key, so it is not valid with `on.keys`.
+    Definition,
+    /// Before a request to a model. It has no tool, so it is not valid with `on.tools` and `on.clients`.
+    BeforeModel,
+    /// After the response of a model. It is not valid with `on.tools` and `on.clients`.
+    AfterModel,
 }
 
 /// Limits of one hook of a guard. A call waits for it, and so does the thread that decides.
@@ -68,7 +70,7 @@ pub struct GuardLimits {
     /// Linear memory.
     #[serde(default)]
     pub memory: Bytes<{ 64 * KIB }, { 256 * MIB }, { 16 * MIB }>,
-    /// Size of the arguments or the outcome that it writes.
+    /// Size of the arguments, the outcome, the definition or the texts that it writes.
     #[serde(default)]
     pub result: Bytes<KIB, { 64 * MIB }, MIB>,
 }

@@ -18,10 +18,15 @@ pub struct InformationFlow {
 pub struct Sink {
     /// Full names of tools, `CLIENT-TOOL`, where `*` stands for any text.
     pub tools: Vec<String>,
-    /// Sources: names of clients that are not trusted, `caller` for results in the messages of a caller whose tool
-    /// is not known, and `*` for all. Default: `["*"]`.
+    /// Sources: names of clients, `caller` for results in the messages of a caller whose tool is not known, and `*` for
+    /// all. Results of the tools of a trusted client have no source. Default: `["*"]`.
     #[serde(default = "all")]
     pub from: Vec<String>,
+    /// Paths of arguments, such as `to` or `message.body`, at most 32: the rule is about calls in which one of them may
+    /// come from the sources. In scripts, that is decided for each value; elsewhere, an argument may come from
+    /// everything that was read. Default: none, for a rule about calls after anything was read from the sources.
+    #[serde(default)]
+    pub arguments: Vec<String>,
     /// Treatment of a call that is made after results of one of the sources were read: `deny` refuses it, `ask`
     /// requires an approval.
     pub decision: SinkDecision,

@@ -58,6 +58,8 @@ pub struct ToolManager {
     /// True if a caller that executes a script at `/v1/mcp/tool/execute` approves every call of the
     /// script, and not only those that it was shown.
     pub code_mode_approve_whole_scripts: bool,
+    /// The calls of a script that a person approves at once.
+    pub code_mode_approval: ScriptApproval,
     /// True to let Python scripts see the time at which their run began. It is stored with the run,
     /// so that a run that is resumed sees the same time.
     pub code_mode_clock: bool,
@@ -132,6 +134,18 @@ pub enum ToolMode {
     /// One by one, to scripts, or to scripts with the search, by the estimated tokens of the definitions and the
     /// number of tools.
     Auto,
+}
+
+/// The calls of a script that a person approves at once.
+#[derive(Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ScriptApproval {
+    /// Those at which the script has stopped.
+    #[default]
+    Calls,
+    /// All of them, before the first: the script is planned, and held to the manifest that is approved. A script whose
+    /// calls cannot be bounded stops at its calls.
+    Manifest,
 }
 
 /// Layout of the virtual files of code mode.

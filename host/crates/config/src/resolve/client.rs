@@ -8,7 +8,7 @@ use super::{
     plugin,
     resolved::Resolved,
     same_variants::{SameVariants, same_variants},
-    team::Group,
+    team::KeyGroup,
     tool_cache, tool_fallbacks, upstream,
 };
 use crate::{
@@ -92,7 +92,7 @@ impl OwnedClients {
 pub(super) fn owned(
     clients: &[file::Client],
     keys: KeyNames<'_>,
-    teams: &Group<'_>,
+    teams: &KeyGroup<'_>,
     of_store: &BTreeSet<ClientName>,
 ) -> Resolved<OwnedClients> {
     Resolved::new(|problems| {
@@ -130,7 +130,7 @@ pub(super) fn owned(
 
 /// Refuses a list of teams without a name, and, unless the client is one of the store, a team that does
 /// not exist.
-fn check_teams(names: &[String], teams: &Group<'_>, is_of_store: bool) -> Resolved<()> {
+fn check_teams(names: &[String], teams: &KeyGroup<'_>, is_of_store: bool) -> Resolved<()> {
     Resolved::new(|problems| {
         if names.is_empty() {
             problems.refuse_whole("names no team; leave it out, or name one");

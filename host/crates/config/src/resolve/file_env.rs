@@ -51,13 +51,9 @@ impl FileEnv<'_> {
 
     /// Returns the value of a variable that must have one.
     pub(super) fn variable(&self, name: &str) -> Result<Secret, InvalidValue> {
-        let without_value = |state| {
-            let message = format_args!("the environment variable {name} {state}");
-            InvalidValue::absent(Referent::Variable(name.to_owned()), message)
-        };
         match (self.variables)(name) {
-            None => Err(without_value("is not set")),
-            Some(value) if value.is_empty() => Err(without_value("is empty")),
+            None => Err(without_value(name, "is not set")),
+            Some(value) if value.is_empty() => Err(without_value(name, "is empty")),
             Some(value) => Ok(Secret::new(value)),
         }
     }
@@ -81,4 +77,9 @@ impl FileEnv<'_> {
     pub(super) fn paths(&self, paths: &[PathBuf]) -> Resolved<Vec<PathBuf>> {
         Resolved::elements(paths, |problems, path| Some(problems.merge(self.path(path))))
     }
+}
+
+fn without_value(name: &str, state: &str) -> InvalidValue {
+    let message = format_args!("the environment variable {name} {state}");
+    InvalidValue::absent(Referent::Variable(name.to_owned()), message)
 }

@@ -10,7 +10,7 @@ use super::{
     same_variants::{SameVariants as _, same_variants},
 };
 use crate::file;
-use airlock_core::tool::ClientName;
+use airlock_core::tool::{ClientName, GuardHook};
 use airlock_guards::{Hooks, Scope, Settings, ToolPattern};
 use airlock_sandbox::Limits;
 
@@ -28,7 +28,7 @@ pub(super) fn resolve(guards: Vec<file::Guard>, env: FileEnv<'_>) -> Resolved<Ve
     let mut names = BTreeSet::new();
     let count = guards.len();
     let resolved = Resolved::elements(guards, |problems, guard| {
-        let file::Guard { name, component, on, phase, settings, limits } = guard;
+        let file::Guard { name, component, on, hooks, settings, limits } = guard;
         if !is_name(&name) {
             problems.refuse(
                 "name",
@@ -40,11 +40,12 @@ pub(super) fn resolve(guards: Vec<file::Guard>, env: FileEnv<'_>) -> Resolved<Ve
         if !names.insert(name.clone()) {
             problems.refuse("name", format_args!("another guard is named {name:?} already"));
         }
+        let scope = problems.take("on", scope(on));
         Some(Settings {
             name: name.into(),
             component: problems.take("component", env.path(&component)),
-            scope: problems.take("on", scope(on)),
-            hooks: phase.same(),
+            hooks: problems.take("hooks", hooks_of(hooks, &scope)),
+            scope,
             settings: problems.take("settings", written(settings)),
             limits: limits_of(&limits),
         })
@@ -83,6 +84,30 @@ fn scope(on: file::GuardScope) -> Resolved<Scope> {
         let keys = on.keys.map(|keys| checked(problems, "keys", keys).into_iter().collect());
         Scope { tools, clients, keys }
     })
+}
+
+/// Returns the hooks that are run. One that the scope leaves nothing to decide about is a problem.
+fn hooks_of(named: Option<Vec<file::NamedHook>>, scope: &Scope) -> Resolved<Hooks> {
+    let Some(named) = named else { return Resolved::new(|_| Hooks::default()) };
+    let is_empty = named.is_empty();
+    let named = Resolved::elements(named, |problems, named| {
+        let hook = named.same();
+        match hook {
+            GuardHook::Definition if scope.keys.is_some() => {
+                problems.refuse_whole("a definition has no key; leave `on.keys` out");
+            }
+            GuardHook::BeforeModel | GuardHook::AfterModel
+                if scope.tools.is_some() || scope.clients.is_some() =>
+            {
+                problems.refuse_whole(
+                    "a request to a model has no tool; leave `on.tools` and `on.clients` out",
+                );
+            }
+            _ => {}
+        }
+        Some(hook)
+    });
+    listed(is_empty, named).map(Hooks::from_iter)
 }
 
 fn patterns(tools: Option<Vec<String>>) -> Resolved<Option<Vec<ToolPattern>>> {
@@ -137,4 +162,4 @@ fn limits_of(limits: &file::GuardLimits) -> Limits {
     }
 }
 
-same_variants!(file::GuardPhase => Hooks { Before, After, Both });
+same_variants!(file::NamedHook => GuardHook { Before, After, Definition, BeforeModel, AfterModel });

@@ -6,12 +6,14 @@ use super::{
 };
 use crate::{file, key_path::KeyPath};
 use airlock_core::{
-    door::{SinkDecision, SinkRule, SinkRules, SourceSelection},
+    door::{SinkArgument, SinkDecision, SinkRule, SinkRules, SourceSelection},
     tool::{ClientName, SourceSet, ToolPattern},
 };
 
 /// Most rules. Each call of a tool is compared with all of them.
 const MAX_SINKS: usize = 256;
+/// Most arguments of a rule. Each is looked for in the arguments of a call.
+const MAX_ARGUMENTS: usize = 32;
 /// Stands for all sources.
 const ALL: &str = "*";
 
@@ -25,10 +27,11 @@ pub(super) fn resolve(flow: file::InformationFlow) -> Resolved<SinkRules> {
 fn sinks(sinks: Vec<file::Sink>) -> Resolved<Vec<SinkRule>> {
     let count = sinks.len();
     let resolved = Resolved::elements(sinks, |problems, sink| {
-        let file::Sink { tools, from, decision } = sink;
+        let file::Sink { tools, from, arguments, decision } = sink;
         Some(SinkRule {
             tools: problems.take("tools", patterns(tools)),
             from: problems.take("from", sources(from)),
+            arguments: problems.take("arguments", paths(arguments)),
             decision: decision.same(),
         })
     });
@@ -48,6 +51,19 @@ fn patterns(tools: Vec<String>) -> Resolved<Vec<ToolPattern>> {
     Resolved::new(|problems| {
         refuse_if_empty(problems, is_empty);
         problems.merge(patterns)
+    })
+}
+
+fn paths(arguments: Vec<String>) -> Resolved<Vec<SinkArgument>> {
+    let count = arguments.len();
+    let paths = Resolved::elements(arguments, |problems, path| {
+        problems.accept_whole(SinkArgument::parse(&path))
+    });
+    Resolved::new(|problems| {
+        if count > MAX_ARGUMENTS {
+            problems.refuse_whole(format_args!("{count} arguments; the limit is {MAX_ARGUMENTS}"));
+        }
+        problems.merge(paths)
     })
 }
 

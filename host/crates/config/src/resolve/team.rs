@@ -10,8 +10,8 @@ use crate::{
 
 /// The teams and customers, which others name.
 pub(super) struct Groups<'a> {
-    pub(super) teams: Group<'a>,
-    pub(super) customers: Group<'a>,
+    pub(super) teams: KeyGroup<'a>,
+    pub(super) customers: KeyGroup<'a>,
     /// Customers as the teams name them, by the names of the teams.
     customers_of_teams: BTreeMap<String, String>,
 }
@@ -42,7 +42,7 @@ impl Groups<'_> {
 }
 
 /// The elements of one of the two parts.
-pub(super) struct Group<'a> {
+pub(super) struct KeyGroup<'a> {
     part: NamedPart,
     kind: &'static str,
     names: BTreeSet<String>,
@@ -54,7 +54,7 @@ pub(super) struct Group<'a> {
     absent: &'a BTreeSet<String>,
 }
 
-impl<'a> Group<'a> {
+impl<'a> KeyGroup<'a> {
     fn new(part: NamedPart, kind: &'static str, absent: &'a BTreeSet<String>) -> Self {
         Self {
             part,
@@ -131,8 +131,8 @@ pub(super) fn resolve<'a>(
 ) -> Resolved<Groups<'a>> {
     Resolved::new(|problems| {
         let mut groups = Groups {
-            teams: Group::new(NamedPart::Teams, "team", &absent.teams),
-            customers: Group::new(NamedPart::Customers, "customer", &absent.customers),
+            teams: KeyGroup::new(NamedPart::Teams, "team", &absent.teams),
+            customers: KeyGroup::new(NamedPart::Customers, "customer", &absent.customers),
             customers_of_teams: BTreeMap::new(),
         };
         let all = Resolved::elements(customers, |problems, customer| {

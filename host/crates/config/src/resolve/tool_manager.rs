@@ -66,10 +66,12 @@ pub(super) fn runs(file: &file::ToolManager) -> runs::RunSettings {
         cpu_time: file.code_mode_cpu_time.get().0,
         approves_whole_scripts: file.code_mode_approve_whole_scripts,
         clock: file.code_mode_clock,
+        approval: file.code_mode_approval.same(),
     }
 }
 
 same_variants!(file::ApprovalChoice => ApprovalChoice { Return, Omit, Wait });
+same_variants!(file::ScriptApproval => runs::ScriptApproval { Calls, Manifest });
 same_variants!(file::ResultsAsText => agent::ResultsAsText { Auto, Always, Never });
 same_variants!(file::BindingLevel => BindingLevel { Server, Tool });
 same_variants!(file::ScriptLanguage => ScriptLanguage { Starlark, Python });

@@ -1,5 +1,6 @@
 use super::*;
 use airlock_compile::Compiling;
+use airlock_core::tool::GuardHook;
 use airlock_guards::Hooks;
 
 fn guards(list: &Value) -> Value {
@@ -9,15 +10,18 @@ fn guards(list: &Value) -> Value {
 #[test]
 fn guards_keep_their_order_and_have_small_limits() {
     let config = good(&guards(&json!([
-        {"name": "second", "component": "b.wasm", "phase": "after", "limits": {"fuel": 5000, "time": "1s"}},
+        {"name": "second", "component": "b.wasm", "hooks": ["after"], "limits": {"fuel": 5000, "time": "1s"}},
         {"name": "first", "component": "/opt/a.wasm", "on": {"tools": ["files-*"], "clients": ["files"], "keys": ["ann"]}},
     ])));
     let [second, first] = &config.guards[..] else { panic!("{:?}", config.guards) };
-    assert_eq!((&*second.name, second.hooks), ("second", Hooks::After));
+    assert_eq!(
+        (&*second.name, second.hooks.clone()),
+        ("second", Hooks::from_iter([GuardHook::After]))
+    );
     assert_eq!(second.component, Path::new("/etc/airlock/b.wasm"));
     assert_eq!((second.limits.fuel, second.limits.cpu.as_millis()), (5_000, 1_000));
     assert!(second.scope.tools.is_none() && second.scope.clients.is_none());
-    assert_eq!((first.hooks, first.limits.memory_bytes), (Hooks::Both, 16 << 20));
+    assert_eq!((&first.hooks, first.limits.memory_bytes), (&Hooks::default(), 16 << 20));
     assert_eq!(first.scope.tools.as_ref().map(Vec::len), Some(1));
     assert!(first.scope.keys.as_ref().is_some_and(|keys| keys.contains("ann")));
     assert!(config.sandbox.guard_instances > 0);
@@ -51,6 +55,10 @@ fn a_guard_that_would_never_be_asked_is_refused() {
         {"name": "a b", "component": "g.wasm", "on": {"tools": [], "clients": [], "keys": []}},
         {"name": "g", "component": "g.wasm", "on": {"tools": ["files"], "clients": ["a-b"]}},
         {"name": "g", "component": "g.wasm"},
+        {"name": "h", "component": "g.wasm", "hooks": []},
+        {"name": "i", "component": "g.wasm", "hooks": ["before", "definition"], "on": {"keys": ["ann"]}},
+        {"name": "j", "component": "g.wasm", "hooks": ["before_model"], "on": {"tools": ["*"]}},
+        {"name": "k", "component": "g.wasm", "hooks": ["after_model"], "on": {"clients": ["files"]}},
     ]);
     let problems = error(&guards(&list));
     let found: Vec<_> = problems.lines().filter_map(|line| line.split(": ").next()).collect();
@@ -64,6 +72,10 @@ fn a_guard_that_would_never_be_asked_is_refused() {
             "guards[1].on.tools[0]",
             "guards[1].on.clients[0]",
             "guards[2].name",
+            "guards[3].hooks",
+            "guards[4].hooks[1]",
+            "guards[5].hooks[0]",
+            "guards[6].hooks[0]",
         ]
     );
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use airlock_core::door::ToolMode;
-use airlock_scripts::BindingLevel;
+use airlock_scripts::{BindingLevel, runs::ScriptApproval};
 
 #[test]
 fn a_bare_timeout_is_seconds_in_tool_execution_timeout_and_refused_elsewhere() {
@@ -59,6 +59,18 @@ fn the_mode_of_tools_is_set_by_its_name_and_not_set_by_default() {
     }
     let refused = error(&in_mode("fast"));
     assert!(refused.starts_with("mcp.tool_manager_config.tool_mode: "), "{refused}");
+}
+
+#[test]
+fn scripts_are_approved_call_by_call_unless_the_key_names_the_manifest() {
+    assert_eq!(good(&json!({})).runs.approval, ScriptApproval::Calls);
+    assert_eq!(good(&approved_by("manifest")).runs.approval, ScriptApproval::Manifest);
+    let refused = error(&approved_by("plan"));
+    assert!(refused.starts_with("mcp.tool_manager_config.code_mode_approval: "), "{refused}");
+}
+
+fn approved_by(approval: &str) -> Value {
+    json!({"mcp": {"tool_manager_config": {"code_mode_approval": approval}}})
 }
 
 fn in_mode(mode: &str) -> Value {

@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-pub use self::whole::{write_message, write_reply};
+pub use self::whole::{join_member, write_message, write_reply};
 use super::{
     members::{LOGPROBS, TOOL_CALLS},
     reasoning, usage,

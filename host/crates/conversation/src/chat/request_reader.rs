@@ -25,7 +25,7 @@ const HINTS: [&str; 6] = [
 
 /// Names of members that a later name replaced. They are kept as hints, from which the writer sees the
 /// name that the caller used.
-pub(super) const MAX_TOKENS: &str = "max_tokens";
+pub(super) const OUTPUT_TOKENS: &str = "max_tokens";
 pub(super) const USER: &str = "user";
 
 pub(super) use self::messages::read_message;
@@ -77,15 +77,15 @@ fn read_max_tokens(
     request: &mut Members<'_>,
     hints: &mut Object,
 ) -> Result<Option<u64>, Untranslatable> {
-    let older = request.count(MAX_TOKENS)?;
+    let older = request.count(OUTPUT_TOKENS)?;
     let newer = request.count("max_completion_tokens")?;
     match (older, newer) {
         (Some(older), Some(newer)) if older != newer => {
             let rule = "it must be equal to 'max_completion_tokens'.";
-            Err(Untranslatable::invalid(&request.path(MAX_TOKENS), rule))
+            Err(Untranslatable::invalid(&request.path(OUTPUT_TOKENS), rule))
         }
         (Some(older), None) => {
-            hints.insert(MAX_TOKENS.to_owned(), older.into());
+            hints.insert(OUTPUT_TOKENS.to_owned(), older.into());
             Ok(Some(older))
         }
         (_, newer) => Ok(newer),

@@ -8,7 +8,7 @@ use super::{
     form::{ChatDialect, ChatForm},
     members::restore_inner,
     parts,
-    request_reader::{MAX_TOKENS, USER},
+    request_reader::{OUTPUT_TOKENS, USER},
 };
 use crate::{
     Conversation, FunctionTool, Item, Object, Part, ReplyFormat, Settings, ToolChoice,
@@ -85,8 +85,8 @@ fn write_settings(settings: Settings, form: ChatForm, hints: &mut Object, body: 
     let thinking = thinking.map(|tokens| json!({"type": "enabled", "budget_tokens": tokens}));
     // True is the default. OpenAI's API refuses the member in a request without tools.
     let parallel = settings.parallel_tool_calls.filter(|parallel| form.is_own() || !parallel);
-    let max_tokens = match hints.shift_remove(MAX_TOKENS) {
-        Some(_) => MAX_TOKENS,
+    let max_tokens = match hints.shift_remove(OUTPUT_TOKENS) {
+        Some(_) => OUTPUT_TOKENS,
         None => "max_completion_tokens",
     };
     let stop = Some(settings.stop).filter(|stop| !stop.is_empty());

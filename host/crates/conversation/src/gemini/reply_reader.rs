@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     Begin, Delta, FinishReason, Object, ReplyError, Wire,
+    delta::MAX_NAME_BYTES,
     thought_signature::{self, EXTRA_CONTENT},
 };
 
@@ -30,9 +31,6 @@ const MAX_CANDIDATES: usize = 128;
 
 /// Maximum number of parts of one response. Each can become a chunk.
 const MAX_PARTS: usize = 8_192;
-
-/// Maximum bytes of a reply's id and of its model's name, which every chunk repeats.
-const MAX_NAME_BYTES: usize = 256;
 
 /// Members of a candidate that describe the sources of its text. Chat has no form for them.
 const SOURCES: [&str; 3] = ["citationMetadata", "groundingMetadata", "urlContextMetadata"];

@@ -16,11 +16,7 @@ use self::{
     tokens::TokenUsage,
 };
 use super::{error::reported, object_of};
-use crate::{Begin, Delta, FinishReason, Object, ReplyError, Wire};
-
-/// Maximum bytes of a message's id and of its model's name, which every chunk repeats. Anthropic's
-/// have some 30 bytes, those of a proxy before it more.
-const MAX_NAME_BYTES: usize = 256;
+use crate::{Begin, Delta, FinishReason, Object, ReplyError, Wire, delta::MAX_NAME_BYTES};
 
 /// Maximum number of citations with which a block begins. Each becomes a chunk. A text with a hundred
 /// sources is rare.

@@ -14,12 +14,8 @@ use serde_json::Value;
 
 use self::item::OpenItem;
 use super::{error::reported, usage};
-use crate::{Begin, Delta, FinishReason, Object, ReplyError};
+use crate::{Begin, Delta, FinishReason, Object, ReplyError, delta::MAX_NAME_BYTES};
 
-/// Maximum bytes of the identifiers and names that are kept or repeated: of a Response and its
-/// model, of reasoning items, and of tools. Each chunk repeats the first two. OpenAI's have some
-/// 60 bytes, those of a proxy before it more.
-const MAX_NAME_BYTES: usize = 256;
 /// Maximum number of items of one Response: the calls that the agent reads, each with an item of
 /// reasoning before it. Each item keeps its state while it is open.
 const MAX_ITEMS: usize = 2_048;

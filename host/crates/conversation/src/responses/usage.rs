@@ -12,19 +12,24 @@ const TOTAL: &str = "total_tokens";
 /// own API, so those are 0 if they are absent.
 pub(super) fn read(usage: Option<&Value>) -> Option<Usage> {
     let usage = usage.filter(|usage| usage.is_object())?;
-    let count = |pointer: &str| usage.pointer(pointer).and_then(Value::as_u64);
     let mut read = Usage {
-        input: count("/input_tokens").unwrap_or_default(),
-        cache_reads: Some(count("/input_tokens_details/cached_tokens").unwrap_or_default()),
-        cache_writes: count("/input_tokens_details/cache_write_tokens"),
-        output: count("/output_tokens").unwrap_or_default(),
-        reasoning: Some(count("/output_tokens_details/reasoning_tokens").unwrap_or_default()),
+        input: count(usage, "/input_tokens").unwrap_or_default(),
+        cache_reads: Some(count(usage, "/input_tokens_details/cached_tokens").unwrap_or_default()),
+        cache_writes: count(usage, "/input_tokens_details/cache_write_tokens"),
+        output: count(usage, "/output_tokens").unwrap_or_default(),
+        reasoning: Some(
+            count(usage, "/output_tokens_details/reasoning_tokens").unwrap_or_default(),
+        ),
         ..Usage::default()
     };
-    if let Some(total) = count("/total_tokens").filter(|total| *total != read.total()) {
+    if let Some(total) = count(usage, "/total_tokens").filter(|total| *total != read.total()) {
         read.extra.insert(TOTAL.to_owned(), total.into());
     }
     Some(read)
+}
+
+fn count(usage: &Value, pointer: &str) -> Option<u64> {
+    usage.pointer(pointer).and_then(Value::as_u64)
 }
 
 /// Writes a `usage`. A count that is not known is 0, because OpenAI's clients require every count.

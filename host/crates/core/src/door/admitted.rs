@@ -356,6 +356,7 @@ impl Admitted {
             origin: self.origin.clone(),
             tenant: view.tenant().clone(),
             membership: view.shared_membership().clone(),
+            deadline: self.chain.deadline(),
             report: self.chain.report().clone(),
         };
         if call.tool.client.is_none() || !guards.looks_after(&call.proposed()) {

@@ -5,22 +5,21 @@ use std::{sync::Arc, time::Instant};
 use tokio::sync::mpsc;
 
 use super::{
-    Admitted, Approved, Budget, Chain, Entry, Event, Events, Hearing, Ledger, Origin, Permission,
-    Resumed, SessionSources, View,
-    arguments::{Arguments, MAX_NAME_BYTES, ToArguments},
+    Admitted, Approved, ArgumentSources, Budget, Chain, Entry, Event, Events, Hearing, Ledger,
+    Origin, Permission, Resumed, SessionSources, View,
+    arguments::{Arguments, ToArguments},
     author::Author,
     budget::ChainBudget,
-    chain::{Authority, Start},
+    chain::{CallerAuthority, Start},
     event,
     report::Report,
     sinks,
 };
 use crate::tool::{Answers, CallError, ErrorKind, HostCode, SourceSet, ToolError};
-use airlock_strings::cut;
 
 /// One request's authority to call tools. Cheap to clone.
 #[derive(Clone)]
-pub struct Caller(Arc<Authority>);
+pub struct Caller(Arc<CallerAuthority>);
 
 impl Caller {
     /// Creates a caller with a view. Each of its calls gets the whole `budget`.
@@ -52,7 +51,7 @@ impl Caller {
         events: Option<mpsc::Sender<Event>>,
     ) -> Self {
         let author = view.follows_sources().then(|| Author::of_request(SourceSet::default(), None));
-        Self(Arc::new(Authority {
+        Self(Arc::new(CallerAuthority {
             view,
             origin,
             budget,
@@ -71,7 +70,7 @@ impl Caller {
             return self;
         }
         let author = Some(Author::of_request(context, Some(session.clone())));
-        Self(Arc::new(Authority { author, ..(*self.0).clone() }))
+        Self(Arc::new(CallerAuthority { author, ..(*self.0).clone() }))
     }
 
     /// Returns the sources that the author of the request has read; none if sources are not followed.
@@ -97,7 +96,7 @@ impl Caller {
     /// Approves every call of the scripts that the caller runs, ahead of the calls.
     #[must_use]
     pub fn approving_scripts(self) -> Self {
-        Self(Arc::new(Authority { approves_scripts: true, ..(*self.0).clone() }))
+        Self(Arc::new(CallerAuthority { approves_scripts: true, ..(*self.0).clone() }))
     }
 
     /// Notifies the control of a call that is refused before [`Self::admit`] is asked: there is no such tool, its
@@ -172,10 +171,10 @@ impl Caller {
         let origin = &self.0.origin;
         let entry = self.find(origin, name)?;
         let arguments = arguments.to_arguments(name)?;
-        let arguments = self.0.view.guarded(origin, entry, arguments)?;
+        let start = Start { deadline: self.deadline(entry), ..self.start() };
+        let arguments = self.0.view.guarded(origin, entry, arguments, start.deadline)?;
         // Whether it needed an approval was decided before.
         self.0.view.is_automatic(origin, entry, &arguments)?;
-        let start = Start { deadline: self.deadline(entry), ..self.start() };
         let chain = Chain::new(self.0.clone(), start, Report::new());
         Ok(Admitted::new(entry, arguments, origin, Permission::Continuation, chain))
     }
@@ -198,6 +197,7 @@ impl Caller {
             is_approved: self.0.origin.approves(),
             author: self.0.author.clone(),
             context: self.context(),
+            values: None,
         }
     }
 
@@ -220,22 +220,23 @@ impl Caller {
     /// approvals shows these, and [`Self::admit`] takes them. Fails as [`Self::needs_approval`], or if a guard
     /// denies the call or fails.
     pub fn guarded(&self, name: &str, arguments: Arguments) -> Result<Arguments, CallError> {
-        self.guarded_for(&self.0.origin, name, arguments)
+        self.guarded_for(&self.0.origin, name, arguments, Instant::now() + self.0.budget.deadline)
     }
 
-    /// Does the same as [`Self::guarded`] for another origin.
+    /// Does the same as [`Self::guarded`] for another origin, until a deadline.
     pub(super) fn guarded_for(
         &self,
         origin: &Origin,
         name: &str,
         arguments: Arguments,
+        deadline: Instant,
     ) -> Result<Arguments, CallError> {
         if self.0.view.guards().is_none() {
             return Ok(arguments);
         }
         self.check_switch()?;
         let entry = self.find(origin, name)?;
-        self.0.view.guarded(origin, entry, arguments)
+        self.0.view.guarded(origin, entry, arguments, deadline)
     }
 
     /// Returns whether [`Self::admit`] would refuse this call because it needs an approval. A caller uses it
@@ -248,8 +249,10 @@ impl Caller {
         self.check_switch()?;
         let origin = &self.0.origin;
         let entry = self.find(origin, name)?;
-        let arguments = self.0.view.guarded(origin, entry, arguments.clone())?;
-        let is_asking = !self.0.view.asking_sources(entry, &self.context())?.is_empty();
+        let deadline = self.deadline(entry);
+        let arguments = self.0.view.guarded(origin, entry, arguments.clone(), deadline)?;
+        let asking = self.0.view.asking_sources(entry, &self.context(), &arguments, None)?;
+        let is_asking = !asking.is_empty();
         let is_automatic = self.0.view.is_automatic(origin, entry, &arguments)? && !is_asking;
         Ok(!is_automatic && (entry.needs_two || !origin.approves()))
     }
@@ -283,11 +286,12 @@ impl Caller {
         self.check_switch()?;
         let entry = self.find(origin, name)?;
         let arguments = arguments.to_arguments(name)?;
-        let arguments = self.0.view.guarded(origin, entry, arguments)?;
         if start.parent.is_none() {
             start.deadline = self.deadline(entry);
         }
-        let asking = self.0.view.asking_sources(entry, &start.context)?;
+        let arguments = self.0.view.guarded(origin, entry, arguments, start.deadline)?;
+        let Start { context, values, .. } = &start;
+        let asking = self.0.view.asking_sources(entry, context, &arguments, values.as_ref())?;
         let is_automatic =
             self.0.view.is_automatic(origin, entry, &arguments)? && asking.is_empty();
         let approved = approved.filter(|approved| approved.covers(entry, &arguments, &asking));
@@ -315,10 +319,11 @@ impl Caller {
         if self.0.view.is_switched_off() { Err(CallError::tools_disabled()) } else { Ok(()) }
     }
 
-    /// Finds a tool by name. Hidden tools return `NotFound`, exactly like unknown ones.
+    /// Finds a tool by name. Hidden tools return `NotFound`, exactly like unknown ones; withheld ones the decision of
+    /// the guard.
     fn find(&self, origin: &Origin, name: &str) -> Result<&Entry, CallError> {
-        let entry = self.0.view.find(origin, name);
-        entry.ok_or_else(|| CallError::not_found(&cut(name.to_owned(), MAX_NAME_BYTES)))
+        let view = &self.0.view;
+        view.find(origin, name).ok_or_else(|| view.absent(origin, name))
     }
 }
 
@@ -349,7 +354,8 @@ impl Chain {
             return Ok(None);
         }
         let arguments = Arguments::parse(name, arguments)?;
-        Caller(self.authority().clone()).guarded_for(origin, name, arguments).map(Some)
+        let caller = Caller(self.authority().clone());
+        caller.guarded_for(origin, name, arguments, self.deadline()).map(Some)
     }
 
     /// Refuses a nested call for which [`Self::guarded`] has failed, as [`Self::admit`] would: counts it, and notifies the
@@ -372,6 +378,21 @@ impl Chain {
     ) -> Result<Admitted, CallError> {
         self.count_nested(origin, name)?;
         let start = self.nested(self.approves(origin));
+        Caller(self.authority().clone()).decide(origin, name, arguments, approved, start)
+    }
+
+    /// Decides a call of a script as [`Self::admit_approved`]. `values` has the sources that its arguments may have; `None`
+    /// stands for all that the script has read.
+    pub fn admit_of_script(
+        &self,
+        name: &str,
+        arguments: &(impl ToArguments + ?Sized),
+        approved: Option<&Approved>,
+        values: Option<ArgumentSources>,
+    ) -> Result<Admitted, CallError> {
+        let origin = &Origin::Script;
+        self.count_nested(origin, name)?;
+        let start = Start { values, ..self.nested(self.approves(origin)) };
         Caller(self.authority().clone()).decide(origin, name, arguments, approved, start)
     }
 
@@ -420,6 +441,21 @@ impl Start {
     }
 }
 
+impl Entry {
+    /// Fails if two operators approve each call of the tool: scripts and plugins cannot call it.
+    pub fn check_nested(&self) -> Result<(), CallError> {
+        if !self.needs_two {
+            return Ok(());
+        }
+        let tool = &self.tool.name;
+        let message = format!(
+            "tool '{tool}' did not run: two operators approve each of its calls, so scripts and plugins cannot call it"
+        );
+        let error = ToolError::new(ErrorKind::Denied, message);
+        Err(error.with_code(&HostCode::Declined.prefixed()).into())
+    }
+}
+
 /// Fails unless two operators have approved a call of a tool that needs both. A nested call has no caller that could
 /// ask them, so it is refused.
 fn check_operators(
@@ -431,7 +467,7 @@ fn check_operators(
     asking: &SourceSet,
 ) -> Result<(), CallError> {
     if start.parent.is_some() {
-        return Err(needs_operators(entry));
+        return entry.check_nested();
     }
     if origin.has_operators() || approved.is_some_and(|approved| approved.by_operators) {
         return Ok(());
@@ -439,20 +475,14 @@ fn check_operators(
     Err(needs_approval(entry, arguments, asking))
 }
 
-/// Returns the error of a nested call that two operators would have to approve.
-fn needs_operators(entry: &Entry) -> CallError {
-    let tool = &entry.tool.name;
-    let message = format!(
-        "tool '{tool}' did not run: two operators approve each of its calls, so scripts and plugins cannot call it"
-    );
-    ToolError::new(ErrorKind::Denied, message).with_code(&HostCode::Declined.prefixed()).into()
-}
-
 fn needs_approval(entry: &Entry, arguments: &Arguments, asking: &SourceSet) -> CallError {
     let error = CallError::needs_approval(entry.tool.name.clone(), arguments.as_str().to_owned());
-    match arguments.question() {
-        Some(question) => error.because(question),
-        None if !asking.is_empty() => error.because(&sinks::question(asking)),
-        None => error,
+    let questions = arguments.questions();
+    if !questions.is_empty() {
+        error.because(&questions.to_string())
+    } else if !asking.is_empty() {
+        error.because(&sinks::question(asking))
+    } else {
+        error
     }
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::{
-    Budget, CallId, Event, Hearing, Ledger, Origin, View,
+    ArgumentSources, Budget, CallId, Event, Hearing, Ledger, Origin, View,
     author::Author,
     budget::ChainBudget,
     ledger::OpenRecord,
@@ -22,7 +22,7 @@ use crate::{
 /// Its [`Meter`] counts fuel and host calls, its [`Reporter`] accepts progress and partial results.
 #[derive(Clone)]
 pub struct Chain {
-    authority: Arc<Authority>,
+    authority: Arc<CallerAuthority>,
     shared: Arc<ChainBudget>,
     id: CallId,
     parent: Option<CallId>,
@@ -36,7 +36,7 @@ pub struct Chain {
 
 /// One request's authority to call tools, which its calls carry along.
 #[derive(Clone)]
-pub(super) struct Authority {
+pub(super) struct CallerAuthority {
     /// The tools that the request may see.
     pub(super) view: View,
     pub(super) origin: Origin,
@@ -64,11 +64,13 @@ pub(super) struct Start {
     pub(super) author: Option<Arc<Author>>,
     /// Sources that the author had read when it made the call.
     pub(super) context: SourceSet,
+    /// Sources that the values in its arguments may have; `None` for those of the context.
+    pub(super) values: Option<ArgumentSources>,
 }
 
 impl Chain {
-    pub(super) fn new(authority: Arc<Authority>, start: Start, report: Arc<Report>) -> Self {
-        let Start { shared, parent, depth, deadline, is_approved, author, context } = start;
+    pub(super) fn new(authority: Arc<CallerAuthority>, start: Start, report: Arc<Report>) -> Self {
+        let Start { shared, parent, depth, deadline, is_approved, author, context, .. } = start;
         let id = CallId::next();
         let author = author.map(|outer| Author::of_call(context, outer));
         Self { authority, shared, id, parent, depth, deadline, is_approved, report, author }
@@ -166,6 +168,24 @@ impl Chain {
         Reporter::new(self.id, &self.report, events)
     }
 
+    /// Returns a chain for a rehearsal of the running call: with a budget, a report and sources of its own, and without
+    /// events. Nothing that is counted, reported or read in it reaches the running call.
+    #[must_use]
+    pub fn rehearsal(&self) -> Self {
+        let authority = CallerAuthority { events: None, ..(*self.authority).clone() };
+        let shared = Arc::new(ChainBudget::new(&authority.budget));
+        let author = self.author.as_ref().map(|author| {
+            Author::of_call(author.sources(), Author::of_request(SourceSet::default(), None))
+        });
+        let authority = Arc::new(authority);
+        Self { authority, shared, report: Report::new(), author, ..self.clone() }
+    }
+
+    /// Returns whether the calls of a script that runs in the chain are approved ahead.
+    pub fn approves_script(&self) -> bool {
+        self.approves(&Origin::Script)
+    }
+
     /// The origin of the request that started the chain.
     pub fn starter(&self) -> &Origin {
         &self.authority.origin
@@ -191,8 +211,8 @@ impl Chain {
 
     /// Records decisions of guards about the running call.
     pub(super) fn record_guards(&self, acts: &[GuardAct]) {
-        if !acts.is_empty() {
-            self.report.guards.lock().extend_from_slice(acts);
+        for act in acts {
+            self.report.guards.record(act.clone());
         }
     }
 
@@ -215,11 +235,12 @@ impl Chain {
             is_approved,
             author: self.author.clone(),
             context: self.nested_context(),
+            values: None,
         }
     }
 
     /// The authority of the request that started the chain.
-    pub(super) fn authority(&self) -> &Arc<Authority> {
+    pub(super) fn authority(&self) -> &Arc<CallerAuthority> {
         &self.authority
     }
 

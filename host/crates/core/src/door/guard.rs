@@ -9,22 +9,23 @@
 //! the arguments that are then used. The gateway's own tools are wrappers and have no guards; calls made in
 //! them have. This module does not know how guards run.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use futures_util::future::BoxFuture;
 
-use super::{Arguments, Membership, Origin, ProposedCall, report::Report};
+use super::{Arguments, Membership, ModelGuards, Origin, ProposedCall, report::Report};
 use crate::{
     tenant::Tenant,
-    tool::{CallError, GuardAct, Tool, ToolOutput},
+    tool::{CallError, GuardAct, GuardQuestions, Tool, ToolOutput},
 };
 
 /// The guards of a gateway. They can refuse a call, change its arguments or its outcome, or require an
 /// approval for it. They can neither admit a call nor do away with an approval.
 pub trait CallGuards: Send + Sync + 'static {
     /// Decides about a call that is about to be decided by the rules, whatever makes it. Runs on the thread of
-    /// the caller for a bounded time. Fails if a guard denies the call or fails.
-    fn before(&self, call: &ProposedCall<'_>) -> Result<GuardedCall, CallError>;
+    /// the caller for a bounded time, until the deadline at the latest. Fails if a guard denies the call or fails, or
+    /// if the guards have not decided by then.
+    fn before(&self, call: &ProposedCall<'_>, deadline: Instant) -> Result<GuardedCall, CallError>;
 
     /// Returns whether a guard looks at a call before it is made.
     fn looks_before(&self, call: &ProposedCall<'_>) -> bool;
@@ -32,8 +33,14 @@ pub trait CallGuards: Send + Sync + 'static {
     /// Returns whether a guard looks at the outcome of a call.
     fn looks_after(&self, call: &ProposedCall<'_>) -> bool;
 
+    /// Returns the guards of models; `None` if there are none.
+    fn models(&self) -> Option<&dyn ModelGuards> {
+        None
+    }
+
     /// Decides about the outcome of a call for which [`Self::looks_after`] returns true: a result, or the tool's
-    /// own error. Returns what the caller gets.
+    /// own error. Returns what the caller gets: an error if the guards have not decided by the
+    /// [deadline](FinishedCall::deadline) of the call.
     fn after(
         &self,
         call: FinishedCall,
@@ -46,8 +53,8 @@ pub trait CallGuards: Send + Sync + 'static {
 pub struct GuardedCall {
     /// The arguments in the place of those that the caller gave; `None` if they stay.
     pub arguments: Option<Arguments>,
-    /// The reason for which the call needs an approval; `None` if the guards require none.
-    pub question: Option<String>,
+    /// The reasons for which the call needs an approval; none if the guards require none.
+    pub questions: GuardQuestions,
     /// Decisions that are recorded, in the order of the guards.
     pub acts: Vec<GuardAct>,
 }
@@ -59,6 +66,7 @@ pub struct FinishedCall {
     pub(super) origin: Origin,
     pub(super) tenant: Tenant,
     pub(super) membership: Arc<Membership>,
+    pub(super) deadline: Instant,
     pub(super) report: Arc<Report>,
 }
 
@@ -79,13 +87,21 @@ impl FinishedCall {
         &self.tenant
     }
 
+    /// Instant by which the call must have ended, the hooks after it included.
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
     /// Records a decision about the outcome, and drops the parts that were sent before it from the records of
     /// the request.
     pub fn record(&self, act: GuardAct) {
-        self.report.guards.lock().push(act);
+        self.report.guards.record(act);
         self.report.take_emitted();
     }
 }
+
+/// Reasons for an approval of arguments without a decision of guards.
+static NO_QUESTIONS: GuardQuestions = GuardQuestions::new();
 
 /// Decision of guards that arguments carry. Only the door makes one.
 pub(super) struct GuardMark {
@@ -93,7 +109,7 @@ pub(super) struct GuardMark {
     origin: &'static str,
     tool: Arc<Tool>,
     tenant: Tenant,
-    question: Option<String>,
+    questions: GuardQuestions,
     acts: Vec<GuardAct>,
 }
 
@@ -121,28 +137,29 @@ impl Arguments {
         tool: &Arc<Tool>,
         call: &GuardedParty<'_>,
     ) -> Result<Self, CallError> {
-        let GuardedParty { origin, tenant, membership } = *call;
+        let GuardedParty { origin, tenant, membership, deadline } = *call;
         let mark = self.guarded.as_ref();
         if mark.is_some_and(|mark| mark.is_about(guards, origin, tool, tenant)) {
             return Ok(self);
         }
         let proposed = ProposedCall { tool, arguments: &self, origin, tenant, membership };
-        let GuardedCall { arguments, question, acts } = guards.before(&proposed)?;
+        let GuardedCall { arguments, questions, acts } = guards.before(&proposed, deadline)?;
         let mark = GuardMark {
             guards: guards.clone(),
             origin: origin.name(),
             tool: tool.clone(),
             tenant: tenant.clone(),
-            question,
+            questions,
             acts,
         };
         let Self { text, .. } = arguments.unwrap_or(self);
         Ok(Self { text, guarded: Some(Arc::new(mark)) })
     }
 
-    /// Reason for which the guards require an approval of the call; `None` if they require none.
-    pub(super) fn question(&self) -> Option<&str> {
-        self.guarded.as_ref()?.question.as_deref()
+    /// Reasons for which the guards require an approval of the call with these arguments; none if they require none,
+    /// or were not asked.
+    pub fn questions(&self) -> &GuardQuestions {
+        self.guarded.as_ref().map_or(&NO_QUESTIONS, |mark| &mark.questions)
     }
 
     /// Decisions of guards about a call with the arguments that are recorded.
@@ -154,11 +171,12 @@ impl Arguments {
     }
 }
 
-/// The party of a call, for the guards.
+/// The party of a call, for the guards, and the instant by which they have to decide.
 pub(super) struct GuardedParty<'c> {
     pub(super) origin: &'c Origin,
     pub(super) tenant: &'c Tenant,
     pub(super) membership: &'c Membership,
+    pub(super) deadline: Instant,
 }
 
 #[cfg(test)]

@@ -6,18 +6,16 @@ use std::fmt;
 use super::{Arguments, Membership, Origin};
 use crate::{
     tenant::Tenant,
-    tool::{CallError, ErrorKind, HostCode, Tool},
+    tool::{CallError, ErrorKind, HostCode, MAX_REASON_BYTES, Tool},
 };
 use airlock_strings::cut;
-
-/// The longest reason of a policy in an error, in bytes: each model reads it whose call is refused.
-const MAX_REASON_BYTES: usize = 1 << 10;
 
 /// Narrows the calls that the rules of the configuration permit. It can refuse a call or require an
 /// approval for it, and can neither admit a call nor do away with an approval.
 pub trait CallPolicy: Send + Sync + 'static {
     /// Decides about one call, at the moment of the call, whatever makes it: a request, a model, a script
-    /// or a plugin. It may be asked more than once about the same call, and must not block.
+    /// or a plugin. It may be asked more than once about the same call, should return the same each time, and must
+    /// neither block nor panic.
     fn narrow(&self, call: &ProposedCall<'_>) -> PolicyVerdict;
 }
 

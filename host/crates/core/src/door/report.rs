@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use super::{CallId, Event, Log, Progress, event};
-use crate::tool::{Content, GuardAct};
+use crate::tool::{Content, GuardAct, GuardActs};
 
 /// Accepts the reports of a running call, for its record and for a caller that receives events.
 pub struct Reporter<'c> {
@@ -87,7 +87,7 @@ impl<'c> Reporter<'c> {
 
     /// Decisions of guards about the running call that are recorded, so far.
     pub fn guard_acts(&self) -> Vec<GuardAct> {
-        self.report.guards.lock().clone()
+        self.report.guards.recorded()
     }
 
     /// Records that the running call has changed something, or may have, otherwise than by calls of
@@ -124,7 +124,7 @@ pub(super) struct Report {
     emitted: Mutex<Vec<Content>>,
     progress: Mutex<Option<Progress>>,
     run: OnceLock<Arc<str>>,
-    pub(super) guards: Mutex<Vec<GuardAct>>,
+    pub(super) guards: GuardActs,
     /// True if a guard looks at the outcome: content is not sent to listeners.
     is_withheld: AtomicBool,
 }
@@ -140,7 +140,7 @@ impl Report {
             emitted: Mutex::default(),
             progress: Mutex::default(),
             run: OnceLock::new(),
-            guards: Mutex::default(),
+            guards: GuardActs::default(),
             is_withheld: AtomicBool::new(false),
         })
     }

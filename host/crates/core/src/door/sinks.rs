@@ -1,5 +1,10 @@
-//! Sinks: calls that are refused, or need an approval, once their author has read results of some sources.
+//! Sinks: calls that are refused, or need an approval, once their author has read results of some sources, or if an
+//! argument may come from them.
 
+mod arguments;
+
+pub use self::arguments::{ArgumentSources, BadSinkArgument, SinkArgument};
+use super::Arguments;
 use crate::tool::{CallError, ErrorKind, HostCode, SourceSet, Tool, ToolPattern};
 
 /// The rules about sinks of a gateway.
@@ -13,6 +18,9 @@ pub struct SinkRule {
     pub tools: Vec<ToolPattern>,
     /// The sources.
     pub from: SourceSelection,
+    /// Arguments that may come from the sources; if there are none, the rule is about everything that the author has
+    /// read.
+    pub arguments: Vec<SinkArgument>,
     /// Treatment of the calls.
     pub decision: SinkDecision,
 }
@@ -36,30 +44,77 @@ pub enum SinkDecision {
 }
 
 impl SinkRules {
-    /// Returns the sources because of which a call with a context needs an approval; none if it needs none.
-    /// Fails if a rule refuses the call.
-    pub(super) fn asking(&self, tool: &Tool, context: &SourceSet) -> Result<SourceSet, CallError> {
+    /// Returns the sources because of which a call needs an approval; none if it needs none. Fails if a rule refuses
+    /// the call.
+    pub(super) fn asking(&self, tool: &Tool, call: &SinkCall<'_>) -> Result<SourceSet, CallError> {
         let mut asking = SourceSet::default();
         // The gateway's own tools are wrappers: the calls that are made in them are decided.
-        if context.is_empty() || tool.client.is_none() {
+        if call.context.is_empty() || tool.client.is_none() {
             return Ok(asking);
         }
         let name = tool.full_name.as_str();
         let mut denying = SourceSet::default();
+        let mut argument = None;
         for rule in self.0.iter().filter(|rule| rule.covers(name)) {
-            let found = rule.from.within(context);
-            match rule.decision {
-                SinkDecision::Deny => denying.extend(&found),
-                SinkDecision::Ask => asking.extend(&found),
+            for (path, found) in rule.found(call) {
+                match rule.decision {
+                    SinkDecision::Deny => {
+                        argument = if denying.is_empty() { path } else { argument };
+                        denying.extend(&found);
+                    }
+                    SinkDecision::Ask => asking.extend(&found),
+                }
             }
         }
-        if denying.is_empty() { Ok(asking) } else { Err(untrusted(tool, denying)) }
+        match argument {
+            _ if denying.is_empty() => Ok(asking),
+            Some(argument) => Err(untrusted_argument(tool, argument, denying)),
+            None => Err(untrusted(tool, denying)),
+        }
     }
+
+    /// Returns whether a rule is about arguments.
+    pub(super) fn have_arguments(&self) -> bool {
+        self.0.iter().any(|rule| !rule.arguments.is_empty())
+    }
+}
+
+/// A call as it is compared with rules.
+#[derive(Clone, Copy)]
+pub(super) struct SinkCall<'c> {
+    /// Sources that its author had read.
+    pub(super) context: &'c SourceSet,
+    /// The arguments with which it is made.
+    pub(super) arguments: &'c Arguments,
+    /// Sources that the values in them may have; `None` for those of the context.
+    pub(super) values: Option<&'c ArgumentSources>,
 }
 
 impl SinkRule {
     fn covers(&self, full_name: &str) -> bool {
         self.tools.iter().any(|pattern| pattern.matches(full_name))
+    }
+
+    /// Returns the sources of the rule that a call has, not empty: with the argument that may come from them, or those
+    /// that its author has read.
+    fn found(&self, call: &SinkCall<'_>) -> Vec<(Option<&SinkArgument>, SourceSet)> {
+        if self.arguments.is_empty() {
+            let found = self.from.within(call.context);
+            return if found.is_empty() { Vec::new() } else { vec![(None, found)] };
+        }
+        let found = self.arguments.iter().map(|argument| {
+            let sources = match call.values {
+                Some(values) => self.from.within(&values.at(argument)),
+                None => self.from.within(call.context),
+            };
+            (Some(argument), sources)
+        });
+        let text = call.arguments.as_str();
+        found
+            .filter(|(argument, sources)| {
+                !sources.is_empty() && argument.is_some_and(|argument| argument.is_given(text))
+            })
+            .collect()
     }
 }
 
@@ -79,6 +134,18 @@ pub(super) fn untrusted(tool: &Tool, sources: SourceSet) -> CallError {
         "tool '",
         format!(
             "' is not called after untrusted content was read, by a rule of this gateway: from {sources}"
+        ),
+    );
+    CallError::about(tool.name.clone(), ErrorKind::Denied, HostCode::UntrustedContext, message)
+        .with_sources(sources)
+}
+
+/// Returns the error of a call that is refused because an argument may come from `sources`.
+fn untrusted_argument(tool: &Tool, argument: &SinkArgument, sources: SourceSet) -> CallError {
+    let message = (
+        "tool '",
+        format!(
+            "' is not called with an argument that may come from untrusted content, by a rule of this gateway: `{argument}`, from {sources}"
         ),
     );
     CallError::about(tool.name.clone(), ErrorKind::Denied, HostCode::UntrustedContext, message)

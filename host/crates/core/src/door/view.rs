@@ -3,6 +3,7 @@
 mod guarded;
 mod modes;
 mod sources;
+mod withheld;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,7 +13,8 @@ use std::{
 use super::{
     Arguments, CallControl, CallGuards, CallId, CallPolicy, CallerHeaders, CallerToken, Filter,
     Membership, Origin, ProposedCall, Provider, Refusal, RelayView, ScriptLanguage, SinkRules,
-    ToolApproval, ToolRules, ToolSwitch, VirtualKey, arguments::MAX_NAME_BYTES, trace,
+    ToolApproval, ToolRules, ToolSwitch, VirtualKey, WithheldTool, arguments::MAX_NAME_BYTES,
+    trace,
 };
 use crate::{
     tenant::Tenant,
@@ -27,6 +29,8 @@ pub struct View {
     entries: Arc<BTreeMap<ToolName, Entry>>,
     /// Names on the wire of the tools whose full name is another one, by full name.
     full_names: Arc<BTreeMap<ToolName, ToolName>>,
+    /// Tools that guards withhold, by their names.
+    withheld: Arc<BTreeMap<ToolName, Arc<WithheldTool>>>,
     tenant: Tenant,
     /// True if the headers of the request select the tools.
     is_selected: bool,
@@ -162,6 +166,7 @@ impl View {
         Self {
             entries: Arc::new(entries),
             full_names: Arc::new(full_names),
+            withheld: Arc::default(),
             tenant: key.map_or(Tenant::ANONYMOUS, |key| key.tenant().clone()),
             is_selected: !filter.is_none(),
             language: filter.language(),
@@ -208,7 +213,7 @@ impl View {
         entry: &Entry,
         arguments: &Arguments,
     ) -> Result<bool, CallError> {
-        let is_automatic = entry.auto && arguments.question().is_none();
+        let is_automatic = entry.auto && arguments.questions().is_empty();
         let Some(policy) = &self.policy else { return Ok(is_automatic) };
         let tool = &*entry.tool;
         let membership = &self.membership;

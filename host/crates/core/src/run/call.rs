@@ -2,23 +2,31 @@
 
 use std::sync::Arc;
 
+use sha2::{Digest as _, Sha256};
+
 use super::Refused;
+use airlock_strings::hex;
 
 /// A call as a script makes it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Called {
     /// Name by which the script calls the tool.
     pub tool: Arc<str>,
-    /// Arguments, as the JSON text that the script sent.
+    /// Arguments with which the call is decided and made: JSON text, as the guards have left it.
     pub arguments: Arc<str>,
+    /// Digest of the arguments as the script wrote them; `None` if guards have not changed them. The text is not kept,
+    /// because a guard may have removed a secret from it.
+    pub written: Option<Arc<str>>,
     /// Digest of the definition of the tool. Empty if the script may not see the tool, and for a
     /// repeatable call that needed no approval.
     pub definition: Arc<str>,
     /// True if a second call with the same arguments has no further effect.
     pub is_repeatable: bool,
-    /// Sources of untrusted content that the script had read before, as they are shown with the call: a JSON array;
-    /// `None` for none.
+    /// Sources of untrusted content that the script had read before, as they are shown with the call: a JSON array, or an
+    /// object with those of its arguments too; `None` for none.
     pub sources: Option<Arc<str>>,
+    /// Reasons for which guards require an approval, as they are shown with the call: a JSON array; `None` for none.
+    pub asked_by: Option<Arc<str>>,
 }
 
 /// A call in the journal.
@@ -70,21 +78,52 @@ pub enum Stage {
 }
 
 impl Called {
-    /// Returns whether the script makes the same call. The definition of the tool may have changed.
-    pub fn is_same_call(&self, other: &Self) -> bool {
-        self.tool == other.tool && self.arguments == other.arguments
+    /// Sets the arguments as the script wrote them, which the guards have changed to those that the call has.
+    #[must_use]
+    pub fn written_as(self, arguments: &str) -> Self {
+        Self { written: Some(digest(arguments).into()), ..self }
     }
 
-    /// Returns whether a person is shown the same of both calls besides tool and arguments.
+    /// Returns whether the call is of this tool, and the script wrote it with these arguments.
+    pub fn is_made_by(&self, tool: &str, arguments: &str) -> bool {
+        *self.tool == *tool && self.is_written_as(arguments)
+    }
+
+    /// Returns whether the script makes the same call. What guards leave of its arguments and the definition of the tool
+    /// may have changed.
+    pub fn is_same_call(&self, other: &Self) -> bool {
+        let is_same = match (&self.written, &other.written) {
+            (Some(own), Some(others)) => own == others,
+            (_, None) => self.is_written_as(&other.arguments),
+            (None, Some(_)) => other.is_written_as(&self.arguments),
+        };
+        self.tool == other.tool && is_same
+    }
+
+    fn is_written_as(&self, arguments: &str) -> bool {
+        match &self.written {
+            Some(written) => **written == *digest(arguments),
+            None => *self.arguments == *arguments,
+        }
+    }
+
+    /// Returns whether a person is shown the same of both calls besides the tool.
     fn is_shown_as(&self, other: &Self) -> bool {
-        self.definition == other.definition && self.sources == other.sources
+        self.is_approved_as(other)
+            && self.sources == other.sources
+            && self.asked_by == other.asked_by
+    }
+
+    /// Returns whether an approval of this call is one of the other.
+    fn is_approved_as(&self, other: &Self) -> bool {
+        self.definition == other.definition && self.arguments == other.arguments
     }
 }
 
 impl Call {
-    /// Stores that a call waits for an approval. An approval that was given for another definition or
-    /// with other sources, or that has expired, is void. Fails if the journal has another call, or if the call has come
-    /// further.
+    /// Stores that a call waits for an approval. An approval that was given for another definition, for other
+    /// arguments or with other sources or reasons, or that has expired, is void. Fails if the journal has another call,
+    /// or if the call has come further.
     pub fn ask(present: Option<&Self>, called: Called, now_ms: i64) -> Result<Self, Refused> {
         let attempts = match present {
             None => 0,
@@ -118,7 +157,7 @@ impl Call {
                 match present.stage {
                     Stage::Approved { attempts, until_ms }
                     | Stage::Retried { attempts, until_ms } => {
-                        if present.called.definition != called.definition {
+                        if !present.called.is_approved_as(&called) {
                             return Err(Refused::Redefined);
                         }
                         if until_ms <= now_ms {
@@ -221,4 +260,8 @@ impl Call {
     fn at(&self, stage: Stage) -> Self {
         Self { called: self.called.clone(), stage }
     }
+}
+
+fn digest(arguments: &str) -> String {
+    hex(&Sha256::digest(arguments))
 }

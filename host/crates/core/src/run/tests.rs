@@ -17,7 +17,15 @@ const STAGES: [Stage; 7] = [
 fn called(is_repeatable: bool) -> Called {
     let tool = "notes.add".into();
     let arguments = r#"{"n":1}"#.into();
-    Called { tool, arguments, definition: "old".into(), is_repeatable, sources: None }
+    Called {
+        tool,
+        arguments,
+        written: None,
+        definition: "old".into(),
+        is_repeatable,
+        sources: None,
+        asked_by: None,
+    }
 }
 
 fn write() -> Called {
@@ -346,10 +354,51 @@ fn a_person_decides_what_waits_for_a_decision() {
 }
 
 #[test]
-fn an_approval_of_a_call_with_other_sources_is_void() {
+fn an_approval_of_a_call_that_is_shown_otherwise_is_void() {
     let present = Call { called: write(), stage: Stage::Approved { attempts: 2, until_ms: 100 } };
-    let more = Called { sources: Some(r#"["web"]"#.into()), ..write() };
-    let asked = Call::ask(Some(&present), more.clone(), 0);
-    assert_eq!(asked, Ok(Call { called: more, stage: Stage::Pending { attempts: 2 } }));
+    let asked_by = r#"[{"guard":"mail","reason":"to others"}]"#;
+    for other in [
+        Called { sources: Some(r#"["web"]"#.into()), ..write() },
+        Called { asked_by: Some(asked_by.into()), ..write() },
+        rewritten(r#"{"n":2}"#),
+    ] {
+        let asked = Call::ask(Some(&present), other.clone(), 0);
+        assert_eq!(asked, Ok(Call { called: other, stage: Stage::Pending { attempts: 2 } }));
+    }
     assert_eq!(Call::ask(Some(&present), write(), 0), Err(Refused::NotPending));
+}
+
+/// Returns the call with these arguments, which guards have left of what the script wrote.
+fn rewritten(arguments: &str) -> Called {
+    Called { arguments: arguments.into(), ..write() }.written_as(&write().arguments)
+}
+
+#[test]
+fn a_call_is_the_same_if_the_script_writes_the_same_whatever_guards_leave_of_it() {
+    let changed = rewritten(r#"{"n":2}"#);
+    for (one, other, expected) in [
+        (&write(), &changed, true),
+        (&changed, &write(), true),
+        (&changed, &rewritten("{}"), true),
+        (&changed, &Called { written: None, ..changed.clone() }, false),
+        (&changed, &changed.clone().written_as("{}"), false),
+        (&changed, &Called { tool: "notes.set".into(), ..changed.clone() }, false),
+    ] {
+        assert_eq!(one.is_same_call(other), expected, "{one:?} {other:?}");
+    }
+    assert!(changed.is_made_by("notes.add", r#"{"n":1}"#));
+    assert!(!changed.is_made_by("notes.add", r#"{"n":2}"#));
+    assert!(!changed.is_made_by("notes.set", r#"{"n":1}"#));
+}
+
+#[test]
+fn an_approval_is_not_used_for_arguments_that_guards_leave_otherwise() {
+    let stage = Stage::Approved { attempts: 2, until_ms: 100 };
+    let present = Call { called: write(), stage };
+    let other = rewritten("{}");
+    assert_eq!(Call::intend(Some(&present), other.clone(), 0), Err(Refused::Redefined));
+    // A repeatable call that was sent before is made again with them.
+    let sent = Call { called: called(true), stage: Stage::Sent { attempt: 3 } };
+    let again = Call::intend(Some(&sent), Called { is_repeatable: true, ..other }, 0);
+    assert_eq!(again.map(|call| call.stage), Ok(Stage::Sent { attempt: 4 }));
 }

@@ -8,9 +8,8 @@ use sha2::{Digest as _, Sha256};
 use super::{
     Annotations, ClientName, ToolDefinition, ToolName, Trust, hidden,
     hidden::{HiddenKey, text_of},
-    parameters,
 };
-use airlock_json::{JsonText, schema::MAX_SCHEMA_BYTES};
+use airlock_json::{JsonText, parameters, schema::MAX_SCHEMA_BYTES};
 use airlock_strings::{cut, estimated_tokens, hex};
 
 /// The longest name of a tool, in characters, as MCP recommends (2025-11-25: 1 to 128).
@@ -288,6 +287,18 @@ impl Tool {
     /// Returns the description as the source announced it, cut. It may have hidden characters.
     pub fn announced_description(&self) -> &str {
         self.announced.as_ref().map_or(&self.description, |announced| &announced.description)
+    }
+
+    /// Returns the tool with the announced texts of another one.
+    pub(super) fn announced_as(self, other: &Self) -> Self {
+        let announced = other.announced.clone().unwrap_or_else(|| {
+            Box::new(Announced {
+                title: other.title.clone(),
+                description: other.description.clone(),
+                input_schema: other.input_schema.clone(),
+            })
+        });
+        Self { announced: Some(announced), ..self }
     }
 
     /// Returns the schema of the arguments for the operator: as the source announced it, with

@@ -36,7 +36,7 @@ pub fn whole_argument_lines(arguments: &str) -> Vec<String> {
 }
 
 /// Returns the beginning and the end of a text, and the number of characters between them.
-fn shortened(text: &str) -> String {
+pub(super) fn shortened(text: &str) -> String {
     let count = text.chars().count();
     if count <= SHOWN_CHARACTERS {
         return visible_line(text);

@@ -34,7 +34,8 @@ pub struct ToolDefinition {
     pub extra: Map<String, Value>,
 }
 
-/// Tool annotations of MCP. They are hints: no decision depends on them.
+/// Tool annotations of MCP. They are hints: no permission depends on them. They decide whether a call may be repeated, and
+/// whether its result may be cached.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Hints", into = "Hints")]
 pub struct Annotations {

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde::Serialize;
 
-use super::{CallError, Cause, Details, ErrorKind, HostCode, ToolName};
-use airlock_strings::{cut, one_line, visible_line};
+use super::{
+    CallError, Cause, Details, ErrorKind, HostCode, ToolName,
+    guard_reason::{shown, shown_reason},
+};
 
 /// Longest code of a denial in an error, in bytes.
 const MAX_CODE_BYTES: usize = 64;
-/// Longest reason of a guard in an error, in bytes.
-const MAX_REASON_BYTES: usize = 1 << 10;
 
 /// A decision of a guard that is recorded: one that has changed something.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -25,14 +26,57 @@ pub struct GuardAct {
     pub verdict: GuardDecision,
 }
 
+/// Decisions of guards about one call, or about one request to a model with its response, that are recorded: each once,
+/// in their order.
+#[derive(Debug, Default)]
+pub struct GuardActs(Mutex<Vec<GuardAct>>);
+
+impl GuardActs {
+    /// Records a decision. One that is recorded already is not added.
+    pub fn record(&self, act: GuardAct) {
+        let mut acts = self.0.lock();
+        if !acts.contains(&act) {
+            acts.push(act);
+        }
+    }
+
+    /// Returns the decisions so far.
+    pub fn recorded(&self) -> Vec<GuardAct> {
+        self.0.lock().clone()
+    }
+}
+
 /// Hook of a guard.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GuardHook {
     /// Before the call.
     Before,
     /// After the call.
     After,
+    /// On a definition that a source lists.
+    Definition,
+    /// Before a request to a model.
+    BeforeModel,
+    /// After the response of a model.
+    AfterModel,
+}
+
+impl GuardHook {
+    /// All hooks, in the order of their numbers.
+    pub const ALL: [Self; 5] =
+        [Self::Before, Self::After, Self::Definition, Self::BeforeModel, Self::AfterModel];
+
+    /// Returns its name in the configuration and in records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Before => "before",
+            Self::After => "after",
+            Self::Definition => "definition",
+            Self::BeforeModel => "before_model",
+            Self::AfterModel => "after_model",
+        }
+    }
 }
 
 /// Decision of a guard, apart from the one that changes nothing.
@@ -49,15 +93,28 @@ pub enum GuardDecision {
     Fail,
 }
 
+impl GuardDecision {
+    /// Returns its name in records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rewrite => "rewrite",
+            Self::Deny => "deny",
+            Self::Ask => "ask",
+            Self::Fail => "fail",
+        }
+    }
+}
+
 impl CallError {
     /// Creates the error of a call that a guard denies, or whose outcome it withholds.
     pub fn guard_denied(tool: ToolName, act: GuardAct, code: &str, reason: &str) -> Self {
         let what = match act.hook {
-            GuardHook::Before => "is denied by",
-            GuardHook::After => "has ended, and its outcome is withheld by",
+            GuardHook::Before | GuardHook::BeforeModel => "is denied by",
+            GuardHook::After | GuardHook::AfterModel => "has ended, and its outcome is withheld by",
+            GuardHook::Definition => "is not made, because the tool's definition is denied by",
         };
         let code = shown(code, MAX_CODE_BYTES);
-        let reason = shown(reason, MAX_REASON_BYTES);
+        let reason = shown_reason(reason);
         let guard = &act.guard;
         let message =
             ("the call of tool '", format!("' {what} the guard {guard:?}: {reason} ({code})"));
@@ -69,8 +126,11 @@ impl CallError {
     /// withheld. The cause is for the operator.
     pub fn guard_failed(tool: ToolName, act: GuardAct, cause: impl Into<Cause>) -> Self {
         let what = match act.hook {
-            GuardHook::Before => "did not run, because",
-            GuardHook::After => "has ended, and its outcome is withheld, because",
+            GuardHook::Before | GuardHook::BeforeModel => "did not run, because",
+            GuardHook::After | GuardHook::AfterModel => {
+                "has ended, and its outcome is withheld, because"
+            }
+            GuardHook::Definition => "is not offered, because",
         };
         let message = ("tool '", format!("' {what} the guard {:?} failed", act.guard));
         Self::about(tool, ErrorKind::Internal, HostCode::GuardFailed, message)
@@ -84,20 +144,10 @@ impl CallError {
     }
 }
 
-/// Returns the reason for which a guard asks for an approval, on one line and cut.
-pub fn shown_question(reason: &str) -> String {
-    shown(reason, MAX_REASON_BYTES)
-}
-
-/// Returns a text of a guard, on one line, without hidden characters, and cut. Guards see untrusted text, and may
-/// repeat it.
-fn shown(text: &str, most: usize) -> String {
-    cut(visible_line(&cut(one_line(text), most)), most)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tool::MAX_REASON_BYTES;
 
     fn act(hook: GuardHook, verdict: GuardDecision) -> GuardAct {
         GuardAct { guard: "secrets".into(), digest: "sha256:00".into(), hook, verdict }
@@ -122,7 +172,7 @@ mod tests {
     fn a_reason_has_no_hidden_characters() {
         let hidden = "\u{202e}a\u{1b}[2J\u{e0041}\n\nb";
         let expected = "\u{27e8}U+202E\u{27e9}a\u{fffd}[2J\u{27e8}U+E0041\u{27e9} b";
-        assert_eq!(shown_question(hidden), expected);
+        assert_eq!(shown_reason(hidden), expected);
         let denied = act(GuardHook::After, GuardDecision::Deny);
         let error = CallError::guard_denied(ToolName::alias("a-b"), denied, "c", hidden);
         assert!(error.to_string().ends_with(&format!(": {expected} (c)")), "{error}");
@@ -144,5 +194,32 @@ mod tests {
             text.expect("it is JSON"),
             r#"{"guard":"secrets","digest":"sha256:00","hook":"after","verdict":"ask"}"#
         );
+        for hook in [
+            GuardHook::Before,
+            GuardHook::After,
+            GuardHook::Definition,
+            GuardHook::BeforeModel,
+            GuardHook::AfterModel,
+        ] {
+            let written = serde_json::to_value(hook).expect("it is JSON");
+            assert_eq!(written, hook.name());
+        }
+        for verdict in
+            [GuardDecision::Rewrite, GuardDecision::Deny, GuardDecision::Ask, GuardDecision::Fail]
+        {
+            let written = serde_json::to_value(verdict).expect("it is JSON");
+            assert_eq!(written, verdict.name());
+        }
+    }
+
+    #[test]
+    fn a_decision_is_recorded_once_however_often_it_is_made() {
+        let acts = GuardActs::default();
+        let rewritten = act(GuardHook::BeforeModel, GuardDecision::Rewrite);
+        let denied = act(GuardHook::BeforeModel, GuardDecision::Deny);
+        for made in [&rewritten, &rewritten, &denied, &rewritten] {
+            acts.record(made.clone());
+        }
+        assert_eq!(acts.recorded(), [rewritten, denied]);
     }
 }

@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, fmt, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use super::ClientName;
+use airlock_json::raw;
 
 /// Names of sources of untrusted content: clients, and [`SourceSet::CALLER`]. An empty one takes no memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -15,14 +16,22 @@ impl SourceSet {
     /// Name of the source of results in a caller's messages whose tool the gateway does not know.
     pub const CALLER: &str = "caller";
 
+    /// Member of a stored call with the sources that its author had read, if those of its arguments are beside them.
+    pub(crate) const READ: &str = "read";
+
     /// Returns whether there is no source.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
+    /// Returns whether a source is in the set.
+    pub fn contains(&self, source: &str) -> bool {
+        self.0.contains(source)
+    }
+
     /// Adds a source.
     pub fn insert(&mut self, source: &str) {
-        if !self.0.contains(source) {
+        if !self.contains(source) {
             self.0.insert(source.into());
         }
     }
@@ -54,8 +63,10 @@ impl SourceSet {
         text.and_then(Result::ok)
     }
 
-    /// Reads what [`Self::to_json`] returns. Anything else counts as no source.
+    /// Reads what [`Self::to_json`] returns, also with the sources of arguments beside it. Anything else counts as no
+    /// source.
     pub fn from_json(text: Option<&str>) -> Self {
+        let text = text.map(|text| raw::member(text, Self::READ).unwrap_or(text));
         text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }
 }

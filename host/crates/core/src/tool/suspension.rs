@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::SourceSet;
+use super::{GuardQuestions, SourceSet, SourcesByPath, argument_lines};
 use crate::run::Position;
 use airlock_strings::cut;
 
@@ -36,6 +36,31 @@ pub struct RunCall {
     /// Sources of untrusted content that the script had read before.
     #[serde(skip_serializing_if = "SourceSet::is_empty")]
     pub sources: SourceSet,
+    /// Sources of its arguments; `None` if they are not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub argument_sources: Option<SourcesByPath>,
+    /// Reasons for which guards require an approval of the call.
+    #[serde(skip_serializing_if = "GuardQuestions::is_empty")]
+    pub asked_by: GuardQuestions,
+    /// Lines of the manifest that the call is, for the person who decides; none for a call of a tool.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub manifest: Vec<String>,
+}
+
+impl RunCall {
+    /// Returns the lines of the call for the person who decides about it: those of a manifest, or of its
+    /// [arguments](argument_lines).
+    pub fn lines(&self) -> Vec<String> {
+        if self.manifest.is_empty() {
+            return argument_lines(&self.arguments);
+        }
+        self.manifest.clone()
+    }
+
+    /// Returns a [line](SourcesByPath::lines) for the sources of each argument; none if they are not known.
+    pub fn source_lines(&self) -> Vec<String> {
+        self.argument_sources.as_ref().map(SourcesByPath::lines).unwrap_or_default()
+    }
 }
 
 impl Suspension {

@@ -26,7 +26,7 @@ struct ServerMigration {
 }
 
 /// Migrations, in the order of their versions. A released one is never changed; new ones are appended.
-const MIGRATIONS: [ServerMigration; 14] = [
+const MIGRATIONS: [ServerMigration; 17] = [
     ServerMigration {
         version: 10,
         compatible_from: 10,
@@ -107,6 +107,24 @@ const MIGRATIONS: [ServerMigration; 14] = [
         version: 23,
         compatible_from: 10,
         text: include_str!("postgres/23_sources.sql"),
+    },
+    // Replaces indexes. An older version selects the same rows without them.
+    ServerMigration {
+        version: 24,
+        compatible_from: 10,
+        text: include_str!("postgres/24_call_indexes.sql"),
+    },
+    // Adds columns that may be left out.
+    ServerMigration {
+        version: 25,
+        compatible_from: 10,
+        text: include_str!("postgres/25_written_arguments.sql"),
+    },
+    // Adds a column that may be left out.
+    ServerMigration {
+        version: 26,
+        compatible_from: 10,
+        text: include_str!("postgres/26_model_guards.sql"),
     },
 ];
 

@@ -3,7 +3,7 @@
 
 use std::{convert::Infallible, io, ops::ControlFlow, sync::Arc, time::Duration};
 
-use super::{ColumnValue, Param, Row, Sql, SqlError, Subject};
+use super::{ColumnValue, Param, Row, Sql, SqlError, Subject, insert::InsertPart};
 use crate::{location::ServerUrl, settings::Settings};
 
 /// Longest time of one operation.
@@ -32,6 +32,10 @@ impl PgSession {
     }
 
     pub(crate) fn run_each(&self, _: &str, _: &[Vec<Param<'_>>]) -> Result<Vec<u64>, SqlError> {
+        match self.0 {}
+    }
+
+    pub(crate) fn insert(&self, _: &[InsertPart<'_, '_>]) -> Result<(), SqlError> {
         match self.0 {}
     }
 

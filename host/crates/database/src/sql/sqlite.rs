@@ -12,7 +12,7 @@ use std::{
 use rusqlite::{Connection, Statement, TransactionBehavior};
 
 pub(super) use self::value::value;
-use super::{Sql, error::SqlError, param::Param, row::Row};
+use super::{Sql, error::SqlError, insert::InsertPart, param::Param, row::Row};
 use crate::{columns::milliseconds_since_1970, file_id::FileId, settings::Clock};
 
 /// Statements that a connection keeps prepared: more than there are texts.
@@ -113,6 +113,32 @@ impl<'c> SqliteSession<'c> {
         let mut statement = self.0.prepare_cached(text)?;
         bind(&mut statement, params)?;
         Ok(statement.raw_execute()? as u64)
+    }
+
+    /// Executes a statement for each of these rows of parameters. Its text is looked up once, and not for each row.
+    pub(super) fn run_each(
+        self,
+        text: &str,
+        rows: &[Vec<Param<'_>>],
+    ) -> Result<Vec<u64>, SqlError> {
+        let mut statement = self.0.prepare_cached(text)?;
+        let mut changed = Vec::with_capacity(rows.len());
+        for row in rows {
+            bind(&mut statement, row)?;
+            changed.push(statement.raw_execute()? as u64);
+        }
+        Ok(changed)
+    }
+
+    pub(super) fn insert(self, parts: &[InsertPart<'_, '_>]) -> Result<(), SqlError> {
+        for part in parts {
+            let mut statement = self.0.prepare_cached(part.text)?;
+            for values in part.executions() {
+                bind(&mut statement, values)?;
+                statement.raw_execute()?;
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn script(self, text: &str) -> Result<(), SqlError> {

@@ -55,6 +55,19 @@ fn a_tool_that_the_catalog_would_not_take_is_refused() {
     assert!(matches!(refused, Err(BadNativeTool::Tool(BadInternalTool::Definition(_)))));
 }
 
+#[test]
+fn annotations_leave_those_of_the_effect_that_they_do_not_set() {
+    let remote = Annotations { open_world: Some(true), ..Annotations::default() };
+    let tool = tool("a", json!({})).effect(ToolEffect::Reads).annotations(remote);
+    let found = &tool.definition.annotations;
+    assert_eq!(
+        (found.read_only, found.destructive, found.idempotent, found.open_world),
+        (Some(true), Some(false), Some(true), Some(true))
+    );
+    let changed = Annotations { idempotent: Some(false), ..Annotations::default() };
+    assert_eq!(tool.annotations(changed).definition.annotations.idempotent, Some(false));
+}
+
 /// Returns a tool whose schema takes about a fifth of the memory that those of all tools may take.
 fn large(name: &str) -> NativeTool {
     tool(name, json!({"properties": {"a": {"enum": vec![0; 100_000]}}}))

@@ -120,9 +120,10 @@ pub(super) fn taken(outcome: &TakenEntries, before: &Fingerprint, after: &Finger
 
 /// Warns about new or changed clients that weaken the gateway.
 pub(super) fn weaknesses(config: &Config, servers: &ServerChanges, plugins: &Reconfigured) {
-    let is_new = |name: &ClientName| servers.added.contains(name) || servers.changed.contains(name);
     if !(servers.added.is_empty() && servers.changed.is_empty()) {
-        warnings::report_without_pins(config, is_new);
+        warnings::report_without_pins(config, |name| {
+            servers.added.contains(name) || servers.changed.contains(name)
+        });
         warnings::report_local_callers(config);
     }
     if !plugins.is_empty() {

@@ -5,7 +5,6 @@
 
 use airlock_agent::approvals;
 use airlock_core::{
-    act::{Act, ActKind},
     door::log_failure,
     run::{Phase, Stage, denial_reason},
     tool::CallError,
@@ -163,16 +162,7 @@ impl Operation {
         let decisions = decisions.ok_or_else(|| RequestError::not_waiting(id))?;
         let actor = self.actor();
         let decided = own.decide(run, decisions, &actor).await;
-        decided.map_err(|error| RequestError::of_run(id, error))?;
-        let kind = if approves { ActKind::ApprovalGranted } else { ActKind::ApprovalDenied };
-        self.gateway.approvals().acts().record(|| {
-            let act = Act::new(kind, actor, run).with("run", run);
-            match reason {
-                Some(reason) => act.with("reason", reason),
-                None => act,
-            }
-        });
-        Ok(())
+        decided.map_err(|error| RequestError::of_run(id, error))
     }
 
     /// Resumes a script until it ends or stops again.
@@ -200,10 +190,8 @@ impl PendingApproval {
     fn of_run(shown: &ShownRun, caller: String) -> Self {
         let ShownRun { run, calls } = shown;
         let pending = calls.iter().filter(|call| matches!(call.call.stage, Stage::Pending { .. }));
-        let calls = pending.map(|call| CallToApprove {
-            tool: call.call.called.tool.to_string(),
-            arguments: call.call.called.arguments.to_string(),
-        });
+        let calls = pending.map(|shown| runs::run_call(shown.position, &shown.call.called));
+        let calls = calls.map(CallToApprove::of_script);
         Self { id: format!("{}.{}", run.id, run.lease.epoch), caller, calls: calls.collect() }
     }
 }

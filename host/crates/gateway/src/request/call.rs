@@ -17,7 +17,9 @@ use airlock_agent::{
 use airlock_core::{
     door::{Approved, Arguments, Caller, log_call},
     threads,
-    tool::{CallError, RunCall, Suspension, Tool, ToolOutput},
+    tool::{
+        CallError, GuardQuestions, RunCall, SourceSet, SourcesByPath, Suspension, Tool, ToolOutput,
+    },
 };
 use airlock_scripts::runs::EXECUTE;
 use airlock_store::approvals::WaitingCall;
@@ -25,6 +27,7 @@ use airlock_store::approvals::WaitingCall;
 /// Outcome of a call that was not refused and has not failed.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
+#[must_use = "the call may wait for an approval"]
 pub enum CallReply {
     /// The result.
     Done(ToolOutput),
@@ -53,6 +56,15 @@ pub struct CallToApprove {
     pub tool: String,
     /// Arguments, as JSON text. Untrusted: a model may have written them, so show them whole.
     pub arguments: String,
+    /// Sources of untrusted content that its author had read before; none if they are not followed.
+    pub sources: SourceSet,
+    /// Sources that each of its arguments may have, of a call of a script; `None` if they are not known.
+    pub argument_sources: Option<SourcesByPath>,
+    /// Reasons for which guards require an approval of it; none if it needs one for other reasons alone.
+    pub asked_by: GuardQuestions,
+    /// Lines of the calls of a script that are approved as one, if this is their manifest; none for a call of a tool.
+    /// They have all that the arguments have, so show them in place of these.
+    pub manifest: Vec<String>,
 }
 
 impl CallReply {
@@ -69,21 +81,27 @@ impl CallReply {
 
 impl PendingApproval {
     pub(super) fn of_call(call: &WaitingCall) -> Self {
-        let tool = approvals::tool_of(call);
-        let arguments = approvals::arguments_of(call).to_owned();
-        Self {
-            id: call.id.clone(),
-            caller: approvals::caller_of(call),
-            calls: vec![CallToApprove { tool, arguments }],
-        }
+        let waiting = CallToApprove {
+            tool: approvals::tool_of(call),
+            arguments: approvals::arguments_of(call).to_owned(),
+            sources: approvals::sources_of(call),
+            argument_sources: None,
+            asked_by: approvals::asked_by(call),
+            manifest: Vec::new(),
+        };
+        Self { id: call.id.clone(), caller: approvals::caller_of(call), calls: vec![waiting] }
     }
 
     fn of_script(suspension: &Suspension, caller: String) -> Self {
-        let calls = suspension.pending.iter().map(|call| {
-            let RunCall { tool, arguments, .. } = call.clone();
-            CallToApprove { tool, arguments }
-        });
+        let calls = suspension.pending.iter().cloned().map(CallToApprove::of_script);
         Self { id: suspension.token.clone(), caller, calls: calls.collect() }
+    }
+}
+
+impl CallToApprove {
+    pub(super) fn of_script(call: RunCall) -> Self {
+        let RunCall { tool, arguments, sources, argument_sources, asked_by, manifest, .. } = call;
+        Self { tool, arguments, sources, argument_sources, asked_by, manifest }
     }
 }
 
@@ -203,6 +221,7 @@ impl Operation {
             origin: origin.name(),
             is_for_operators: self.waits_for_operators(),
             sources: &sources,
+            asked_by: arguments.questions(),
         };
         match self.gateway.approvals().decision(&call, Duration::ZERO).await {
             ApprovalVerdict::Approved(decided_by) => {
@@ -217,6 +236,10 @@ impl Operation {
                 calls: vec![CallToApprove {
                     tool: tool.name.as_str().to_owned(),
                     arguments: arguments.as_str().to_owned(),
+                    sources,
+                    argument_sources: None,
+                    asked_by: arguments.questions().clone(),
+                    manifest: Vec::new(),
                 }],
             })),
         }

@@ -97,13 +97,14 @@ impl ChatReply {
 
 impl GatewayRequest {
     /// Sends a conversation to the model that it names, as `NAME/model`, makes the calls that the model asks for
-    /// and returns its last reply. To go on, append the items of the reply and those of the next turn to the
-    /// conversation.
+    /// and returns its last reply. To go on, append the items of its choice and those of the next turn to the
+    /// conversation. [`RequestBuilder::approval`](super::RequestBuilder::approval) chooses what becomes of calls that
+    /// need an approval.
     ///
     /// Fails with [`RequestError::Chat`] if the model has no reply. Dropping the future cancels the chat.
     pub async fn chat(&self, conversation: Conversation) -> Result<ChatReply, RequestError> {
         let operation = self.begin()?;
-        let run = operation.start(conversation, ChatForm::Whole).await?;
+        let run = operation.start(conversation, ReplyForm::Whole).await?;
         let answering = run.answering();
         let completion = run.finish().await.map_err(ChatFailure::new)?;
         let reply = completion.answer.map(|answer| answer.reply).unwrap_or_default();
@@ -117,7 +118,7 @@ impl GatewayRequest {
         conversation: Conversation,
     ) -> Result<ChatEvents, RequestError> {
         let operation = self.begin()?;
-        let mut run = operation.start(conversation, ChatForm::Streamed).await?;
+        let mut run = operation.start(conversation, ReplyForm::Streamed).await?;
         run.begin().await.map_err(ChatFailure::new)?;
         Ok(ChatEvents { run, ready: VecDeque::new(), has_ended: false, _operation: operation })
     }
@@ -125,7 +126,7 @@ impl GatewayRequest {
 
 /// Form of a chat.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum ChatForm {
+enum ReplyForm {
     /// The reply alone.
     Whole,
     /// Events.
@@ -137,17 +138,15 @@ impl Operation {
     async fn start(
         &self,
         mut conversation: Conversation,
-        form: ChatForm,
+        form: ReplyForm,
     ) -> Result<Run, RequestError> {
-        let is_streamed = form == ChatForm::Streamed;
+        let is_streamed = form == ReplyForm::Streamed;
         conversation.settings.stream = is_streamed;
         let mut body = written(conversation)?;
         let charge = self.charge(body.text_len())?;
         let tenant = self.tenant();
-        let memory = charge.clone();
-        let charged = move |bytes| memory.grow(bytes);
-        recall::chat::remove_notes(&tenant, &mut body, charged.clone()).await?;
-        self.parts.recall.restore_messages(&tenant, &mut body, charged).await?;
+        recall::chat::remove_notes(&tenant, &mut body, charge.grower()).await?;
+        self.parts.recall.restore_messages(&tenant, &mut body, charge.grower()).await?;
         self.parts.wait_for_sources(&self.sender).await;
         let most = self.parts.agent.timeout;
         let chat = PreparedChat {

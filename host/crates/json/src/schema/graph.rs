@@ -231,20 +231,23 @@ impl<'s> GraphReader<'s, '_> {
     /// Finds the targets of a reference: one for a pointer, and all anchors with the name for an
     /// anchor. Fails if there is none, or if the reference leads out of the document.
     fn resolve(&self, number: usize, reference: &str) -> Result<Vec<&'s Value>, Misplaced> {
-        let refuse = |problem: fn(String) -> Problem| {
-            (self.graph.places[number].clone(), problem(cut(reference.to_owned(), MAX_SHOWN)))
+        let targets = match reference.strip_prefix('#') {
+            None => Err(Problem::OutsideReference as fn(String) -> Problem),
+            Some(fragment) => {
+                self.targets(fragment).ok_or(Problem::DanglingReference as fn(String) -> Problem)
+            }
         };
-        let fragment =
-            reference.strip_prefix('#').ok_or_else(|| refuse(Problem::OutsideReference))?;
-        if fragment.is_empty() || fragment.starts_with('/') {
-            let pointer = text::percent_decoded(fragment)
-                .and_then(|pointer| String::from_utf8(pointer).ok())
-                .ok_or_else(|| refuse(Problem::DanglingReference))?;
-            let target = self.schemas[0].pointer(&pointer);
-            target.map(|target| vec![target]).ok_or_else(|| refuse(Problem::DanglingReference))
-        } else {
-            self.anchors.get(fragment).cloned().ok_or_else(|| refuse(Problem::DanglingReference))
+        targets.map_err(|problem| {
+            (self.graph.places[number].clone(), problem(cut(reference.to_owned(), MAX_SHOWN)))
+        })
+    }
+
+    fn targets(&self, fragment: &str) -> Option<Vec<&'s Value>> {
+        if !fragment.is_empty() && !fragment.starts_with('/') {
+            return self.anchors.get(fragment).cloned();
         }
+        let pointer = String::from_utf8(text::percent_decoded(fragment)?).ok()?;
+        self.schemas[0].pointer(&pointer).map(|target| vec![target])
     }
 }
 

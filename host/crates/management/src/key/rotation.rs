@@ -30,9 +30,10 @@ pub(super) fn rotated(
     take_member(&mut element, "previous_value_sha256");
     take_member(&mut element, "previous_valid_until");
     if let Some(until) = until {
-        let of_environment =
-            || state.merged.config.keys.named(&key.name).map(|key| hex(&key.digest()));
-        let previous = own.as_str().map(str::to_owned).or_else(of_environment);
+        let previous = own.as_str().map(str::to_owned).or_else(|| {
+            // The value comes from the environment.
+            state.merged.config.keys.named(&key.name).map(|key| hex(&key.digest()))
+        });
         let previous = previous.ok_or_else(|| {
             invalid(
                 "the key is not active, so its old value cannot stay valid: leave out `cooldown`",

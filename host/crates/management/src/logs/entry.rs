@@ -131,6 +131,7 @@ pub(super) fn model_call(call: &LoggedModelCall) -> Value {
             ("latency", json!(call.duration_us.map(latency))),
             ("cost", json!(call.cost.map(dollars))),
             ("token_usage", json!(tokens)),
+            ("guards", call.guards.as_deref().map_or(Value::Null, parsed)),
             ("tool_tokens", call.tool_tokens.as_deref().map_or(Value::Null, parsed)),
             ("error_details", json!(call.code.as_ref().map(|code| json!({"code": code})))),
         ]

@@ -1,4 +1,6 @@
-use airlock_store::call_log::{CallContents, CallStatus, LogProperty, LoggedParty, LoggedToolCall};
+use airlock_store::call_log::{
+    CallContents, CallStatus, LogProperty, LoggedModelCall, LoggedParty, LoggedToolCall,
+};
 
 use super::*;
 
@@ -106,6 +108,31 @@ fn contents_and_salts_are_for_who_may_see_them() {
     assert_eq!(hidden["arguments_digest"], "01".repeat(32));
     let erased = LoggedToolCall { erased_ms: Some(NOW_MS), salt: None, ..call };
     assert_eq!(entry::whole_tool_call(&erased, None, true)["contents"], "erased");
+}
+
+#[test]
+fn a_request_to_a_model_shows_the_decisions_of_guards() {
+    let mut call = LoggedModelCall {
+        id: "1".to_owned(),
+        at_ms: NOW_MS,
+        status: CallStatus::Error,
+        model: "openai/a".to_owned(),
+        provider: None,
+        served_model: None,
+        guards: Some(r#"[{"guard":"g"}]"#.to_owned()),
+        party: LoggedParty::default(),
+        is_streamed: false,
+        code: Some("guard_denied".to_owned()),
+        duration_us: None,
+        cost: None,
+        tokens: None,
+        tool_tokens: None,
+    };
+    let shown = entry::model_call(&call);
+    assert_eq!(shown["guards"], json!([{"guard": "g"}]));
+    assert_eq!(shown["error_details"]["code"], "guard_denied");
+    call.guards = None;
+    assert_eq!(entry::model_call(&call)["guards"], Value::Null);
 }
 
 #[test]

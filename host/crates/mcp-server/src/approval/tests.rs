@@ -18,6 +18,7 @@ const MODERN: Peer = Peer {
     takes_tasks: false,
 };
 static NONE: LazyLock<SourceSet> = LazyLock::new(SourceSet::default);
+static UNASKED: GuardQuestions = GuardQuestions::new();
 const LEGACY: Peer = Peer { version: Version::V2025_11_25, ..MODERN };
 
 fn view() -> View {
@@ -34,7 +35,9 @@ fn view() -> View {
 fn question<'q>(view: &'q View, name: &'q str, arguments: &'q str) -> ApprovalQuestion<'q> {
     let entry = view.find(&Origin::McpClient(Approval::Given), name).expect("it exists");
     let tenant = Tenant::ANONYMOUS;
-    ApprovalQuestion { entry, is_automatic: false, name, arguments, tenant, sources: &NONE }
+    let sources = &NONE;
+    let asked_by = &UNASKED;
+    ApprovalQuestion { entry, is_automatic: false, name, arguments, tenant, sources, asked_by }
 }
 
 /// Asks in the modern era, with these parameters of the call.
@@ -138,12 +141,18 @@ async fn an_answer_counts_only_for_the_call_that_was_asked_about() {
     let read = SourceSet::from_iter(["web"]);
     let after_reading =
         ApprovalQuestion { sources: &read, ..question(&view, "fs-rm", r#"{"a":1,"b":2}"#) };
+    let mut asked_by = GuardQuestions::new();
+    asked_by.push("mail".into(), "to others");
+    let for_guards =
+        ApprovalQuestion { asked_by: &asked_by, ..question(&view, "fs-rm", r#"{"a":1,"b":2}"#) };
+    assert!(for_guards.message().ends_with("\n\nThe guard \"mail\" asks: to others"));
     let tampered = answered(&format!("{}A", state.as_str().expect("text")).into(), "accept");
     for (question, params, seal) in [
         (question(&view, "fs-mv", r#"{"a":1,"b":2}"#), &accept, &seal),
         (question(&view, "fs-rm", r#"{"a":1,"b":3}"#), &accept, &seal),
         (other_account, &accept, &seal),
         (after_reading, &accept, &seal),
+        (for_guards, &accept, &seal),
         (question(&view, "fs-rm", r#"{"a":1,"b":2}"#), &tampered, &seal),
         (question(&view, "fs-rm", r#"{"a":1,"b":2}"#), &accept, &Seal::new()),
     ] {

@@ -160,7 +160,7 @@ async fn wait(
     params: &Params,
     outlet: &Outlet,
 ) -> Result<CallApproval, NoOutput> {
-    let ApprovalQuestion { entry, name, arguments, sources, .. } = *question;
+    let ApprovalQuestion { entry, name, arguments, sources, asked_by, .. } = *question;
     let Some(approvals) = service.approvals() else {
         let reason = "it needs an approval, and there is no list in which it could wait for one";
         return Err(NoOutput::declined(name, reason));
@@ -180,6 +180,7 @@ async fn wait(
         client: client.name.as_deref(),
         is_for_operators: service.approval(client) == ApprovalMode::Wait,
         sources,
+        asked_by,
     };
     let limit = service.settings().approval_wait;
     let verdict = approvals

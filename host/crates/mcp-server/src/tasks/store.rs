@@ -6,15 +6,13 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::task::{Task, TaskPhase};
+use crate::running::MAX_RUNNING;
 use airlock_core::{tenant::Tenant, tool::ANSWER_TIMEOUT};
 use airlock_strings::cut;
 use airlock_wire::{error::RpcError, message::Params};
 
 /// Time for which the end of a task can be read.
 const KEPT_FOR: Duration = Duration::from_mins(5);
-/// Maximum number of tasks of one tenant, ended ones included: as many as one client may have running
-/// requests, so that tasks are no way around that bound.
-const MAX_OF_TENANT: usize = crate::running::MAX_RUNNING;
 /// Maximum number of tasks of all tenants: sixteen tenants with as many as each may have. It bounds
 /// their arguments to 64 MiB.
 const MAX_TASKS: usize = 1_024;
@@ -36,7 +34,9 @@ impl Tasks {
         let now = Instant::now();
         by_id.retain(|_, task| task.is_kept(now));
         let own = by_id.values().filter(|task| task.tenant == tenant).count();
-        if own >= MAX_OF_TENANT {
+        // Ended ones included: as many as one client may have running requests, so that tasks are no way
+        // around that bound.
+        if own >= MAX_RUNNING {
             return None;
         }
         if by_id.len() >= MAX_TASKS {
@@ -137,7 +137,7 @@ mod tests {
         ] {
             assert_eq!(tasks.find(&params, &tenant).map(drop).expect_err("none").code, -32602);
         }
-        for _ in 1..MAX_OF_TENANT {
+        for _ in 1..MAX_RUNNING {
             assert!(tasks.create(ann.clone(), TIMEOUT).is_some());
         }
         assert!(tasks.create(ann.clone(), TIMEOUT).is_none());
@@ -150,14 +150,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn tenants_share_the_tasks_that_there_may_be() {
         let tasks = Tasks::default();
-        let full = MAX_TASKS / MAX_OF_TENANT;
+        let full = MAX_TASKS / MAX_RUNNING;
         let mut ended = Vec::new();
         for number in 0..full {
-            for _ in 0..MAX_OF_TENANT {
+            for _ in 0..MAX_RUNNING {
                 ended.push(tasks.create(tenant(number), TIMEOUT).expect("room"));
                 tokio::time::advance(Duration::from_millis(1)).await;
             }
-            ended[number * MAX_OF_TENANT + 5].cancel();
+            ended[number * MAX_RUNNING + 5].cancel();
         }
         for created in 1..=MAX_TASKS / (full + 1) {
             assert!(tasks.create(tenant(full), TIMEOUT).is_some(), "others have more");
@@ -165,10 +165,10 @@ mod tests {
             assert_eq!((all, count(&tasks, full)), (MAX_TASKS, created));
         }
         assert!(tasks.create(tenant(full), TIMEOUT).is_none(), "no other one would have more");
-        assert!((0..full).all(|number| count(&tasks, number) >= MAX_OF_TENANT - 5));
-        let of_loser = (0..full).find(|number| count(&tasks, *number) < MAX_OF_TENANT);
+        assert!((0..full).all(|number| count(&tasks, number) >= MAX_RUNNING - 5));
+        let of_loser = (0..full).find(|number| count(&tasks, *number) < MAX_RUNNING);
         let of_loser = of_loser.expect("one lost");
-        let lost = &ended[of_loser * MAX_OF_TENANT + 5];
+        let lost = &ended[of_loser * MAX_RUNNING + 5];
         assert!(tasks.find(&of_task(lost), &lost.tenant).is_err(), "what has ended goes first");
     }
 

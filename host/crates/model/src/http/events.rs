@@ -7,7 +7,8 @@ use serde::de::IgnoredAny;
 use super::aws_events::{self, AwsDecoder};
 use super::{HttpClient, ReadDocument, ServiceResponse};
 use crate::{Charge, Document, ModelError, ReplyChunk};
-use airlock_core::{threads, timer::RepeatedTimeout};
+use airlock_bounds::timer::RepeatedTimeout;
+use airlock_core::threads;
 use airlock_json::Caps;
 use airlock_wire::sse::{Dialect, Item, SseDecoder, SseEvent};
 

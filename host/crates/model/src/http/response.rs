@@ -22,7 +22,7 @@ pub(crate) struct ServiceResponse(Box<ArrivingResponse>);
 struct ArrivingResponse {
     status: StatusCode,
     headers: HeaderMap,
-    body: ResponseBody,
+    body: BodySource,
     uri: Uri,
     /// End of the time for the whole response.
     deadline: Pin<Box<Sleep>>,
@@ -30,7 +30,7 @@ struct ArrivingResponse {
     observer: Option<Arc<dyn ExchangeObserver>>,
 }
 
-enum ResponseBody {
+enum BodySource {
     Received(HttpsBody),
     #[cfg(test)]
     Made(Pin<Box<dyn futures_util::Stream<Item = Bytes> + Send + Sync>>),
@@ -47,7 +47,7 @@ impl ServiceResponse {
         let mut deadline = Box::pin(sleep(limit));
         let (head, body) = within(&mut deadline, sending).await?.into_parts();
         let http::response::Parts { status, headers, .. } = head;
-        let body = ResponseBody::Received(body);
+        let body = BodySource::Received(body);
         let uri = uri.clone();
         let arriving = ArrivingResponse { status, headers, body, uri, deadline, observer: None };
         Ok(Self(Box::new(arriving)))
@@ -89,9 +89,9 @@ impl ServiceResponse {
     pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, HttpsError> {
         let ArrivingResponse { body, deadline, observer, .. } = &mut *self.0;
         let part = match body {
-            ResponseBody::Received(body) => within(deadline, body.data()).await?,
+            BodySource::Received(body) => within(deadline, body.data()).await?,
             #[cfg(test)]
-            ResponseBody::Made(pieces) => futures_util::StreamExt::next(pieces).await,
+            BodySource::Made(pieces) => futures_util::StreamExt::next(pieces).await,
         };
         if let (Some(observer), Some(part)) = (observer, &part) {
             observer.received(part);
@@ -122,7 +122,7 @@ impl ServiceResponse {
         Self(Box::new(ArrivingResponse {
             status: StatusCode::OK,
             headers: HeaderMap::new(),
-            body: ResponseBody::Made(Box::pin(pieces)),
+            body: BodySource::Made(Box::pin(pieces)),
             uri: Uri::default(),
             deadline: Box::pin(sleep(Duration::from_hours(24))),
             observer: None,

@@ -3,7 +3,8 @@
 
 use std::{
     fmt,
-    io::{self, Read as _},
+    io::Read as _,
+    path::Path,
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -145,9 +146,11 @@ impl ServiceAccount {
         if status.is_success() {
             return answer.ok_or(TokenError::Invalid { what: "a body that is not a JSON object" });
         }
-        let said = |name: &str| answer.as_ref()?.get(name)?.as_str().map(str::to_owned);
-        let message = said("error_description").or_else(|| said("error")).unwrap_or_default();
-        Err(TokenError::Refused { status, message: cut(message, SAID_BYTES) })
+        let answer = answer.unwrap_or_default();
+        let mut reasons = ["error_description", "error"].into_iter();
+        let message = reasons.find_map(|name| answer.get(name)?.as_str());
+        let message = cut(message.unwrap_or_default().to_owned(), SAID_BYTES);
+        Err(TokenError::Refused { status, message })
     }
 }
 
@@ -155,20 +158,21 @@ impl ServiceAccount {
 fn read(source: &ServiceAccountKey) -> Result<Secret, String> {
     match source {
         ServiceAccountKey::Text(text) => Ok(text.clone()),
-        ServiceAccountKey::File(path) => {
-            let unreadable = |problem: &dyn fmt::Display| {
-                format!("is the file {}, which {problem}", path.display())
-            };
-            let cannot = |error: io::Error| unreadable(&format_args!("cannot be read: {error}"));
-            let mut text = String::new();
-            let file = regular_file::open(path).map_err(cannot)?;
-            file.take(MAX_KEY_BYTES + 1).read_to_string(&mut text).map_err(cannot)?;
-            if text.len() as u64 > MAX_KEY_BYTES {
-                return Err(unreadable(&"is too large"));
-            }
-            Ok(Secret::new(text))
-        }
+        ServiceAccountKey::File(path) => read_file(path)
+            .map_err(|problem| format!("is the file {}, which {problem}", path.display())),
     }
+}
+
+/// Returns the text of a file. Fails with a problem, to be read after "the file".
+fn read_file(path: &Path) -> Result<Secret, String> {
+    let mut text = String::new();
+    let read = regular_file::open(path)
+        .and_then(|file| file.take(MAX_KEY_BYTES + 1).read_to_string(&mut text));
+    read.map_err(|error| format!("cannot be read: {error}"))?;
+    if text.len() as u64 > MAX_KEY_BYTES {
+        return Err("is too large".to_owned());
+    }
+    Ok(Secret::new(text))
 }
 
 impl AccountKey {

@@ -65,8 +65,6 @@ impl AccessKey {
         session_token: Option<&Secret>,
     ) -> Option<Self> {
         let access_key = access_key.expose();
-        // They become parts of a header.
-        let is_fit = |text: &str| !text.is_empty() && text.bytes().all(|c| c.is_ascii_graphic());
         let session_token = match session_token {
             Some(token) => {
                 let mut token = HeaderValue::from_str(token.expose()).ok()?;
@@ -82,7 +80,8 @@ impl AccessKey {
             region: region.to_owned(),
             service: BEDROCK,
         };
-        (is_fit(access_key) && is_fit(region)).then_some(Self { signer, session_token })
+        let is_fit = is_part_of_header(access_key) && is_part_of_header(region);
+        is_fit.then_some(Self { signer, session_token })
     }
 
     /// Signs a request at a time.
@@ -178,6 +177,11 @@ impl SignedParts<'_> {
         let names: Vec<_> = self.headers.iter().map(|(name, _)| *name).collect();
         names.join(";")
     }
+}
+
+/// Returns whether a text can be a part of a header.
+fn is_part_of_header(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|c| c.is_ascii_graphic())
 }
 
 /// Returns the host of a URI as HTTP clients send it.

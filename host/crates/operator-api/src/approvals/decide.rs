@@ -3,13 +3,12 @@
 use http::{Request, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tracing::info;
 
 use super::{Desk, item::WaitingItem, not_waiting, unavailable};
 use crate::operator;
 use airlock_agent::approvals::{self, Decision};
 use airlock_core::{
-    act::{Act, ActKind, Actor},
+    act::Actor,
     run::{MAX_REASON_BYTES, Refused, denial_reason},
 };
 use airlock_http::{
@@ -18,12 +17,11 @@ use airlock_http::{
 };
 use airlock_ingress::RequestBody;
 use airlock_requests::RequestCharge;
-use airlock_scripts::runs::denial;
+use airlock_scripts::runs::Decisions;
 use airlock_store::{
     approvals::{DecisionOutcome, WaitingCall},
-    runs::{PendingRunCall, RunDecision, RunError},
+    runs::{PendingRunCall, RunError},
 };
-use airlock_strings::visible_line;
 
 /// Maximum calls that one request approves.
 const MAX_SEVERAL: usize = 64;
@@ -75,7 +73,7 @@ pub(super) async fn decide_one(
     Ok(respond::json(&decided))
 }
 
-/// Approves calls of one tool, each by itself. Fails if they are of several tools.
+/// Approves calls of one tool, each by itself. Fails if they are of several tools, as those of a manifest are.
 pub(super) async fn decide_several(
     desk: &Desk<'_>,
     request: Request<RequestBody>,
@@ -98,6 +96,10 @@ pub(super) async fn decide_several(
     tools.dedup();
     if tools.len() > 1 {
         let message = "the calls are of several tools; one request approves calls of one tool";
+        return Err(ApiError::bad_request("several_tools", message).about("calls"));
+    }
+    if calls.len() > 1 && items.iter().flatten().any(WaitingItem::is_manifest) {
+        let message = "a manifest has the calls of a script, of several tools; one request approves one manifest and nothing else";
         return Err(ApiError::bad_request("several_tools", message).about("calls"));
     }
     let mut data = Vec::with_capacity(calls.len());
@@ -177,31 +179,21 @@ impl Desk<'_> {
         Decision { approves, actor, reason }: &Decision<'_>,
     ) -> Result<DecisionOutcome, ApiError> {
         let Some(runs) = &self.api.parts.runs else { return Ok(DecisionOutcome::NotWaiting) };
-        let runs = self.database.runs(call.owner, runs.settings().bounds);
-        let decision = if *approves { RunDecision::Approve } else { denial(*reason) };
-        let decided = runs.decide(&call.run, Some(call.epoch), vec![(call.position, decision)]);
-        match decided.await {
-            Ok(_) => {}
-            Err(RunError::Refused { refused: Refused::Changed, .. }) => return Err(changed()),
-            Err(RunError::Unavailable(error)) => return Err(unavailable(&error)),
+        let decisions = Decisions::default();
+        let decisions = if *approves {
+            decisions.approve(call.position)
+        } else {
+            decisions.deny(call.position, *reason)
+        };
+        let own = runs.of_owner(call.owner);
+        match own.decide(&call.run, decisions.shown_at(call.epoch), actor).await {
+            Ok(()) => Ok(DecisionOutcome::Decided),
+            Err(RunError::Refused { refused: Refused::Changed, .. }) => Err(changed()),
+            Err(RunError::Unavailable(error)) => Err(unavailable(&error)),
             Err(RunError::Unknown | RunError::NoCall(_) | RunError::Refused { .. }) => {
-                return Ok(DecisionOutcome::NotWaiting);
+                Ok(DecisionOutcome::NotWaiting)
             }
         }
-        let tool = visible_line(&call.tool);
-        info!(%actor, tool, run = call.run, call = %call.position, is_approved = approves, "a call of a script was decided about");
-        let kind = if *approves { ActKind::ApprovalGranted } else { ActKind::ApprovalDenied };
-        self.api.hooks.approvals.acts().record(|| {
-            let act = Act::new(kind, (*actor).clone(), &call.run)
-                .with("run", &call.run)
-                .with("position", call.position.to_string())
-                .with("tool", &call.tool);
-            match reason {
-                Some(reason) => act.with("reason", *reason),
-                None => act,
-            }
-        });
-        Ok(DecisionOutcome::Decided)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{
     Desk,
@@ -10,7 +10,12 @@ use super::{
 };
 use airlock_agent::approvals;
 use airlock_catalog::Snapshot;
-use airlock_core::{run::Stage, tenant::Tenant, tool::SourceSet};
+use airlock_core::{
+    run::Stage,
+    tenant::Tenant,
+    tool::{GuardQuestions, SourceSet, SourcesByPath},
+};
+use airlock_scripts::runs::EffectManifest;
 use airlock_store::{
     OwnerId,
     runs::{PendingRunCall, ShownRun},
@@ -61,12 +66,26 @@ impl Describer {
             WaitingItem::Call(call) => (approvals::document(call), approvals::definition_of(call)),
             WaitingItem::Script(call) => (self.script(call), Some(call.definition.clone())),
         };
-        let state = self.definition_state(&item.tool(), definition.as_deref());
+        let manifest = match item {
+            WaitingItem::Script(call) => EffectManifest::from_call(&call.tool, &call.arguments),
+            WaitingItem::Call(_) => None,
+        };
+        let state = match &manifest {
+            Some(manifest) => self.manifest_state(manifest),
+            None => self.definition_state(&item.tool(), definition.as_deref()),
+        };
         document["definition"] = state.into();
+        if let Some(manifest) = manifest {
+            document["effects"] = self.manifest_effects(&manifest);
+            document["manifest"] = manifest.lines().into();
+        }
         if let Some(members) = document.as_object_mut().filter(|_| !self.sees_payloads) {
             members.remove("arguments");
+            members.remove("manifest");
+            members.remove("argument_sources");
             // By its digest, short arguments could be guessed.
             members.remove("shown");
+            remove_reasons(members);
         }
         document
     }
@@ -87,6 +106,8 @@ impl Describer {
             "origin": "script",
             "effects": effects.map(|tool| tool.effects),
             "sources": SourceSet::from_json(call.sources.as_deref()),
+            "argument_sources": SourcesByPath::from_stored(call.sources.as_deref()),
+            "asked_by": GuardQuestions::from_json(call.asked_by.as_deref()),
             "approvals_required": 1,
             "approved_by": [],
             "shown": WaitingItem::Script(call.clone()).shown(),
@@ -107,6 +128,23 @@ impl Describer {
         })
     }
 
+    /// Returns the state of the tools of a manifest: the first that is not current.
+    fn manifest_state(&mut self, manifest: &EffectManifest) -> Option<&'static str> {
+        let mut states = manifest
+            .calls
+            .iter()
+            .map(|call| self.definition_state(&call.tool, Some(call.definition.as_str())));
+        states.find(|state| *state != Some("current")).unwrap_or(Some("current"))
+    }
+
+    /// Returns the effects of the tools of a manifest together; those of a tool that is not there now are not known.
+    fn manifest_effects(&mut self, manifest: &EffectManifest) -> Value {
+        let calls = manifest.calls.iter();
+        let effects: Vec<_> =
+            calls.map(|call| self.tool(&call.tool).map(|tool| tool.effects)).collect();
+        together(&effects)
+    }
+
     /// Finds a tool by its name or its full name.
     fn tool(&mut self, name: &str) -> Option<ToolNow> {
         if let Some(known) = self.tools.get(name) {
@@ -124,6 +162,30 @@ impl Describer {
         });
         self.tools.insert(name.to_owned(), found.clone());
         found
+    }
+}
+
+/// Returns the effects of several tools together: the worse one that any of them has, and the better one if all have it.
+/// One that is not known of some and worse of none is `null`.
+fn together(effects: &[Option<Value>]) -> Value {
+    let worse =
+        [("read_only", false), ("destructive", true), ("idempotent", false), ("open_world", true)];
+    let members = worse.map(|(name, worse)| {
+        let mut known =
+            effects.iter().map(|effects| effects.as_ref().and_then(|known| known[name].as_bool()));
+        let is_worse = known.clone().any(|value| value == Some(worse));
+        let is_better = known.all(|value| value == Some(!worse));
+        let value = if is_worse { Some(worse) } else { is_better.then_some(!worse) };
+        (name.to_owned(), Value::from(value))
+    });
+    Value::Object(members.into_iter().collect())
+}
+
+/// Leaves the names of the guards that ask about a call: their reasons may repeat its arguments.
+fn remove_reasons(document: &mut Map<String, Value>) {
+    let asked_by = document.get_mut("asked_by").and_then(Value::as_array_mut);
+    for asked in asked_by.into_iter().flatten().filter_map(Value::as_object_mut) {
+        asked.remove("reason");
     }
 }
 
@@ -190,6 +252,36 @@ fn is_of_word(character: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_the_reasons_of_guards_the_names_of_the_guards_are_left() {
+        let mut document = json!({"asked_by": [{"guard": "mail", "reason": "to ann@x"}, 1]});
+        remove_reasons(document.as_object_mut().expect("an object"));
+        assert_eq!(document, json!({"asked_by": [{"guard": "mail"}, 1]}));
+        let mut without = json!({"id": "call_1"});
+        remove_reasons(without.as_object_mut().expect("an object"));
+        assert_eq!(without, json!({"id": "call_1"}));
+    }
+
+    #[test]
+    fn the_effects_of_a_manifest_are_the_worst_of_its_tools() {
+        let good = json!({"read_only": true, "destructive": false, "idempotent": true, "open_world": null});
+        let bad = json!({"read_only": false, "destructive": true, "idempotent": true, "open_world": null});
+        for (effects, expected) in [
+            (vec![Some(good.clone())], good.clone()),
+            (vec![Some(good.clone()), Some(bad.clone())], bad.clone()),
+            (
+                vec![Some(good), None],
+                json!({"read_only": null, "destructive": null, "idempotent": null, "open_world": null}),
+            ),
+            (
+                vec![None, Some(bad)],
+                json!({"read_only": false, "destructive": true, "idempotent": null, "open_world": null}),
+            ),
+        ] {
+            assert_eq!(together(&effects), expected, "{effects:?}");
+        }
+    }
 
     #[test]
     fn the_lines_that_name_a_tool_are_found_and_no_part_of_a_longer_name() {

@@ -3,6 +3,7 @@
 
 use airlock_agent::approvals;
 use airlock_core::run::Position;
+use airlock_scripts::runs::EXECUTE;
 use airlock_store::{approvals::WaitingCall, runs::PendingRunCall};
 
 /// A call that waits.
@@ -29,6 +30,11 @@ impl WaitingItem {
         }
     }
 
+    /// Returns whether it is the manifest of a script, which has calls of several tools.
+    pub(super) fn is_manifest(&self) -> bool {
+        matches!(self, Self::Script(call) if call.tool == EXECUTE)
+    }
+
     /// Returns the digest of all that is shown of the call.
     pub(super) fn shown(&self) -> String {
         match self {
@@ -41,6 +47,7 @@ impl WaitingItem {
                 &*call.definition,
                 &*call.arguments,
                 call.sources.as_deref().unwrap_or_default(),
+                call.asked_by.as_deref().unwrap_or_default(),
             ]),
         }
     }
@@ -49,7 +56,9 @@ impl WaitingItem {
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Call(call) => call.text.len(),
-            Self::Script(call) => call.arguments.len(),
+            Self::Script(call) => {
+                call.arguments.len() + call.asked_by.as_ref().map_or(0, String::len)
+            }
         }
     }
 }
@@ -80,6 +89,7 @@ mod tests {
             definition: "d".to_owned(),
             arguments: "{}".to_owned(),
             sources: None,
+            asked_by: None,
         }
     }
 
@@ -103,6 +113,7 @@ mod tests {
             PendingRunCall { definition: "e".to_owned(), ..pending() },
             PendingRunCall { arguments: "{ }".to_owned(), ..pending() },
             PendingRunCall { sources: Some("[\"web\"]".to_owned()), ..pending() },
+            PendingRunCall { asked_by: Some("[\"web\"]".to_owned()), ..pending() },
         ] {
             assert_ne!(WaitingItem::Script(other.clone()).shown(), shown, "{other:?}");
         }

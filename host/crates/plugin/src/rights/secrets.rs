@@ -10,7 +10,7 @@ use airlock_egress::{Credential, Credentials, Injection, Rule};
 
 /// Granted secrets.
 #[derive(Default)]
-pub(super) struct Secrets {
+pub(super) struct SecretRights {
     pub(super) credentials: Credentials,
     pub(super) names: BTreeSet<String>,
     /// Values that the plugin may read.
@@ -19,7 +19,7 @@ pub(super) struct Secrets {
 }
 
 impl Intersection<'_> {
-    pub(super) fn secret(&mut self, read: ReadSecret<'_>) -> Secrets {
+    pub(super) fn secret(&mut self, read: ReadSecret<'_>) -> SecretRights {
         let mut values = BTreeMap::new();
         let mut credentials = Vec::new();
         let mut parts: Vec<(&String, Secret)> = Vec::new();
@@ -55,7 +55,7 @@ impl Intersection<'_> {
         let parts = parts.iter().map(|(name, part)| (name.as_str(), part));
         let scrubber = Scrubber::new(all.chain(parts));
         let scrubber = scrubber.map_err(|error| self.refuse("grants.secret", error.to_string()));
-        Secrets {
+        SecretRights {
             credentials: credentials.unwrap_or_default(),
             names: values.into_keys().collect(),
             revealed,

@@ -116,40 +116,39 @@ fn kill_all_tagged(tag: &Tag) {
 
 /// Result of a search for marked processes.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Search {
+pub(super) struct KillSearch {
     /// True if a process was meant, and was killed.
     killed: bool,
     /// True if a process may be meant: its mark cannot be read yet, or no longer.
     unreadable: bool,
 }
 
-impl Search {
+impl KillSearch {
     const KILLED: Self = Self { killed: true, unreadable: false };
     const UNREADABLE: Self = Self { killed: false, unreadable: true };
 }
 
 /// Kills all processes with a mark for which `is_meant` returns true.
-pub(super) fn kill_tagged(is_meant: impl Fn(&Tag) -> bool) -> Search {
+pub(super) fn kill_tagged(is_meant: impl Fn(&Tag) -> bool) -> KillSearch {
     let searches = proc::others().into_iter().map(|pid| kill_if_tagged(pid, &is_meant));
-    searches.fold(Search::default(), |all, one| Search {
+    searches.fold(KillSearch::default(), |all, one| KillSearch {
         killed: all.killed | one.killed,
         unreadable: all.unreadable | one.unreadable,
     })
 }
 
-fn kill_if_tagged(pid: u32, is_meant: impl Fn(&Tag) -> bool) -> Search {
-    let is_tagged = || matches!(proc::mark(pid), Mark::Is(tag) if is_meant(&tag));
+fn kill_if_tagged(pid: u32, is_meant: impl Fn(&Tag) -> bool) -> KillSearch {
     match proc::mark(pid) {
         Mark::Is(tag) if is_meant(&tag) => {}
-        Mark::NotYet => return Search::UNREADABLE,
-        Mark::Is(_) | Mark::Absent => return Search::default(),
+        Mark::NotYet => return KillSearch::UNREADABLE,
+        Mark::Is(_) | Mark::Absent => return KillSearch::default(),
     }
     let open = proc::pid(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     // The number may have been reused until it was opened.
     let is_killed = open
-        .filter(|_| is_tagged())
+        .filter(|_| matches!(proc::mark(pid), Mark::Is(tag) if is_meant(&tag)))
         .is_some_and(|open| pidfd_send_signal(open, Signal::KILL).is_ok());
-    if is_killed { Search::KILLED } else { Search::UNREADABLE }
+    if is_killed { KillSearch::KILLED } else { KillSearch::UNREADABLE }
 }
 
 /// Waits for the exit of a process without reaping it, so that its number, which is also that of

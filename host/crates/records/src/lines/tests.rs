@@ -36,6 +36,7 @@ fn model_end(usage: Option<TokenUsage>) -> ModelEnd {
         tool_tokens: None,
         cost: Some(3_000_000),
         code: None,
+        guards: Vec::new(),
         duration: Duration::from_millis(2),
     }
 }
@@ -118,6 +119,19 @@ fn decisions_of_guards_are_in_the_line_and_the_row_of_a_refusal() {
 }
 
 #[test]
+fn decisions_of_guards_are_in_the_line_and_the_row_of_a_request_to_a_model() {
+    let mut end = model_end(None);
+    let (line, rows) = rendered(RecordEvent::Model(Box::new(model_end(None))));
+    assert!(line.get("guards").is_none() && rows.models[0].guards.is_none());
+    end.guards = vec![guard_act(GuardHook::BeforeModel), guard_act(GuardHook::AfterModel)];
+    let (line, rows) = rendered(RecordEvent::Model(Box::new(end)));
+    let expected = ["before_model", "after_model"]
+        .map(|hook| json!({"guard": "g", "digest": "sha256:0", "hook": hook, "verdict": "deny"}));
+    assert_eq!(line["guards"], json!(expected));
+    assert_eq!(rows.models[0].guards.as_deref(), Some(&*json!(expected).to_string()));
+}
+
+#[test]
 fn sources_are_in_the_line_and_the_row_of_a_refusal() {
     let code = HostCode::UntrustedContext;
     let mut refused = refused_call("a-b", CallCode::Host(code), Membership::default());
@@ -151,6 +165,9 @@ fn no_event_is_too_long_for_the_audit_log() {
     model.model = ShortText::new(&hostile);
     model.provider = Some(ShortText::new(&hostile));
     model.code = Some(ShortText::new(&hostile));
+    // More guards than a configuration may have, with the longest names.
+    let act = GuardAct { guard: "g".repeat(64).into(), ..guard_act(GuardHook::BeforeModel) };
+    model.guards = vec![act; 64];
     let _ = rendered(RecordEvent::Model(Box::new(model)));
     for count in [0, 3, 9] {
         let user = User { issuer: hostile.clone(), subject: hostile.clone() };

@@ -60,6 +60,7 @@ impl Recorder {
             tool_tokens: request.tool_tokens,
             cost: None,
             code: Some(ShortText::new(HostCode::Cancelled.as_str())),
+            guards: Vec::new(),
             duration: Duration::ZERO,
         };
         RunningRequest { end: Some(Box::new(end)), logs: self.logs.clone(), begun: Instant::now() }
@@ -94,6 +95,7 @@ impl ControlledModelRequest for RunningRequest {
             end.usage = outcome.usage;
             end.cost = outcome.cost;
             end.code = outcome.error.map(ShortText::new);
+            end.guards = outcome.guards.to_vec();
         });
     }
 }

@@ -15,7 +15,8 @@ use airlock_core::{
     model_control::{ControlRefusal, ModelOutcome, ModelRequest, TokenUsage, ToolTokens},
     tenant::Tenant,
     tool::{
-        Allowlist, CallError, ClientName, HostCode, Policy, Tool, ToolDefinition, ToolOutput, Trust,
+        Allowlist, CallError, ClientName, GuardAct, GuardDecision, GuardHook, HostCode, Policy,
+        Tool, ToolDefinition, ToolOutput, Trust,
     },
 };
 use airlock_store::call_log::CallStatus;
@@ -421,10 +422,17 @@ async fn a_request_whose_caller_has_left_keeps_what_is_known_of_it() {
     let control: &dyn airlock_core::model_control::ModelControl = &*test.recorder;
     let running = control.begin(request(&membership)).await.expect("it never refuses");
     let usage = TokenUsage { input: 3, output: 2, ..TokenUsage::default() };
+    let act = GuardAct {
+        guard: "g".into(),
+        digest: "sha256:0".into(),
+        hook: GuardHook::BeforeModel,
+        verdict: GuardDecision::Rewrite,
+    };
     running.end(&ModelOutcome {
         provider: Some("openai"),
         usage: Some(usage),
         error: Some(HostCode::Cancelled.as_str()),
+        guards: &[act],
         ..ModelOutcome::default()
     });
     test.stop().await;
@@ -435,4 +443,6 @@ async fn a_request_whose_caller_has_left_keeps_what_is_known_of_it() {
     );
     assert_eq!(rows[0].tokens.map(|tokens| tokens.output), Some(2));
     assert_eq!(rows[0].code.as_deref(), Some("cancelled"));
+    let guards = rows[0].guards.as_deref().expect("a decision");
+    assert!(guards.contains(r#""hook":"before_model","verdict":"rewrite""#), "{guards}");
 }

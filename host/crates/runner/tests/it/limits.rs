@@ -118,6 +118,19 @@ async fn a_script_has_its_memory_and_no_more() {
 }
 
 #[tokio::test]
+async fn the_values_of_a_large_starlark_script_grow_its_memory_and_those_of_a_small_one_do_not() {
+    let least = starlark_peak("").await;
+    assert_eq!(starlark_peak("len([str(n) for n in range(100)])").await, least);
+    let large = starlark_peak("len([str(n) * 50 for n in range(5000)])").await;
+    assert!(large > least, "{large} bytes; an empty script has {least}");
+}
+
+/// Returns the most memory that a script in Starlark has had, in bytes.
+async fn starlark_peak(code: &str) -> u64 {
+    finished(RunRequest::new(ScriptLanguage::Starlark, code)).await.peak_memory
+}
+
+#[tokio::test]
 async fn cpu_time_ends_a_loop() {
     let limits = limited(|limits| limits.cpu = Duration::from_millis(50));
     for request in in_each("while True:\n    pass") {

@@ -35,6 +35,23 @@ async fn the_value_is_that_of_result_or_of_the_last_expression() {
 }
 
 #[tokio::test]
+async fn a_value_nests_as_deep_as_the_host_reads_and_a_deeper_one_is_the_scripts_failure() {
+    for levels in [127, 128] {
+        for request in
+            in_each(&format!("x = 1\nfor _ in range({levels}):\n    x = [x]\nresult = x"))
+        {
+            if levels == 127 {
+                assert!(finished(request).await.value.is_some());
+            } else {
+                let refused = script_failure(failure(request).await);
+                assert_eq!(refused.kind, FailureKind::Runtime);
+                assert!(refused.message.contains("127 levels"), "{refused}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn inputs_are_variables_that_a_script_may_assign_to() {
     for request in in_each("n = n + len(names)\n[n, names, deep['a'][0]]") {
         let request = request

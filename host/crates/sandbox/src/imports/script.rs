@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::tools::{Answer, TOOL_FUEL, receive};
 use crate::{
-    Bindings, ScriptCall, ScriptCalls, SourceCall, WrongCall,
+    Bindings, ScriptCall, ScriptCalls, SourceCall, ToolFlow, WrongCall,
     run::{
         charge::{BASE_FUEL, charge, charge_call},
         state::{ScriptSide, Store},
@@ -71,6 +71,20 @@ pub(crate) fn check(
     let wrong = maker.check(&bindings(store), calls);
     charge(store, wrong.iter().map(WrongCall::bytes).sum::<usize>() as u64)?;
     Ok(wrong)
+}
+
+/// Takes what the arguments of the calls of a script may come from.
+pub(crate) fn follow(
+    store: &mut Store<'_, ScriptSide>,
+    flows: Vec<ToolFlow>,
+) -> wasmtime::Result<()> {
+    charge_call(store, BASE_FUEL, 0)?;
+    for flow in &flows {
+        charge(store, LOOK_FUEL * flow.values() as u64 + flow.bytes() as u64)?;
+    }
+    let maker: Arc<dyn ScriptCalls> = store.data().call.guest.calls.clone();
+    maker.follow(flows);
+    Ok(())
 }
 
 /// Charges fuel for names that the guest receives.

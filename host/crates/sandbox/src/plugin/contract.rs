@@ -64,10 +64,9 @@ pub(crate) fn open(
     if has_only_hooks(&exports) {
         return Err(LoadError::GuardAsPlugin);
     }
-    let pre = || linker.instantiate_pre(component);
     if found.is_empty() {
-        let plain = Plain::new(pre().map_err(misfit)?, wasm)
-            .map_err(|error| LoadError::Plain(error.into()))?;
+        let pre = linker.instantiate_pre(component).map_err(misfit)?;
+        let plain = Plain::new(pre, wasm).map_err(|error| LoadError::Plain(error.into()))?;
         return Ok(Box::new(plain));
     }
     if let Some(repeated) = repeated(&found) {
@@ -84,7 +83,7 @@ pub(crate) fn open(
             supported: supported().join(", "),
         });
     };
-    pre().and_then(version.open).map_err(misfit)
+    linker.instantiate_pre(component).and_then(version.open).map_err(misfit)
 }
 
 /// Returns whether these exports are those of a guard: its hooks, and no contract of plugins.

@@ -2,7 +2,7 @@
 
 use tracing::{debug, enabled, error, info, trace, warn};
 
-use super::{Effect, log_rate::Verdict, side::PluginSide};
+use super::{Effect, log_rate::LineVerdict, side::PluginSide};
 use crate::{imports::log::Level, run::state::State};
 
 impl Level {
@@ -38,7 +38,7 @@ impl State<PluginSide> {
         let tool = &self.call.tool;
         let effects = effects.join(", ");
         let bytes = tool.as_str().len() + effects.len();
-        if self.call.guest.log.take(self.call.tenant(), bytes) == Verdict::Write {
+        if self.call.guest.log.take(self.call.tenant(), bytes) == LineVerdict::Write {
             warn!(%plugin, %tool, effects, "refused: plugin.toml does not declare these effects of the tool");
         }
     }
@@ -55,9 +55,9 @@ impl State<PluginSide> {
         let fields = scrubber.line(&joined(fields, limit), limit);
         let tenant = self.call.tenant();
         match self.call.guest.log.take(tenant, line.len() + fields.len()) {
-            Verdict::Write => {}
-            Verdict::Drop => return,
-            Verdict::DropAndSay => {
+            LineVerdict::Write => {}
+            LineVerdict::Drop => return,
+            LineVerdict::DropAndSay => {
                 warn!(%plugin, caller = %tenant, "plugin log lines are dropped: its calls write more lines than permitted");
                 return;
             }

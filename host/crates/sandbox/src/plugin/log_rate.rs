@@ -33,7 +33,7 @@ struct Bucket {
 
 /// Decision about one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum LineVerdict {
     Write,
     /// The line is dropped, and it is the first one since a line was written: a warning is due.
     DropAndSay,
@@ -42,11 +42,11 @@ pub(crate) enum Verdict {
 
 impl LogRate {
     /// Decides about a line of `bytes` bytes.
-    pub(crate) fn take(&self, tenant: &Tenant, bytes: usize) -> Verdict {
+    pub(crate) fn take(&self, tenant: &Tenant, bytes: usize) -> LineVerdict {
         self.take_at(Instant::now(), tenant, bytes as u64)
     }
 
-    fn take_at(&self, now: Instant, tenant: &Tenant, bytes: u64) -> Verdict {
+    fn take_at(&self, now: Instant, tenant: &Tenant, bytes: u64) -> LineVerdict {
         // Every statement leaves the buckets consistent, so a poisoned lock is usable.
         let mut buckets = self.buckets.lock();
         if !buckets.contains_key(tenant) {
@@ -61,13 +61,13 @@ impl LogRate {
         });
         let Some(left) = bucket.fill(now).checked_sub(bytes) else {
             return if std::mem::replace(&mut bucket.drops, true) {
-                Verdict::Drop
+                LineVerdict::Drop
             } else {
-                Verdict::DropAndSay
+                LineVerdict::DropAndSay
             };
         };
         *bucket = Bucket { left, at: now, drops: false };
-        Verdict::Write
+        LineVerdict::Write
     }
 }
 
@@ -89,25 +89,25 @@ mod tests {
     fn after_a_burst_only_the_long_run_rate_is_written() {
         let rate = LogRate::default();
         let now = Instant::now();
-        assert_eq!(take(&rate, now, 0, BURST_BYTES), Verdict::Write);
+        assert_eq!(take(&rate, now, 0, BURST_BYTES), LineVerdict::Write);
         assert_eq!(
             [take(&rate, now, 0, 1), take(&rate, now, 0, 1)],
-            [Verdict::DropAndSay, Verdict::Drop]
+            [LineVerdict::DropAndSay, LineVerdict::Drop]
         );
-        assert_eq!(take(&rate, now, 1, BYTES_PER_SECOND + 1), Verdict::Drop);
-        assert_eq!(take(&rate, now, 1, BYTES_PER_SECOND), Verdict::Write);
+        assert_eq!(take(&rate, now, 1, BYTES_PER_SECOND + 1), LineVerdict::Drop);
+        assert_eq!(take(&rate, now, 1, BYTES_PER_SECOND), LineVerdict::Write);
         assert_eq!(
             take(&rate, now, 1, 1),
-            Verdict::DropAndSay,
+            LineVerdict::DropAndSay,
             "it is said again after a line that was written"
         );
         assert_eq!(
             [take(&rate, now, 10_000, BURST_BYTES + 1), take(&rate, now, 10_000, BURST_BYTES)],
-            [Verdict::Drop, Verdict::Write]
+            [LineVerdict::Drop, LineVerdict::Write]
         );
     }
 
-    fn take(rate: &LogRate, now: Instant, seconds: u64, bytes: u64) -> Verdict {
+    fn take(rate: &LogRate, now: Instant, seconds: u64, bytes: u64) -> LineVerdict {
         rate.take_at(now + Duration::from_secs(seconds), &Tenant::ANONYMOUS, bytes)
     }
 
@@ -117,7 +117,7 @@ mod tests {
         let now = Instant::now();
         for number in 0..100 {
             let tenant = Tenant::of_key([number; 32], "");
-            assert_eq!(rate.take_at(now, &tenant, BURST_BYTES), Verdict::Write);
+            assert_eq!(rate.take_at(now, &tenant, BURST_BYTES), LineVerdict::Write);
         }
         assert_eq!(rate.buckets.lock().len(), 100);
         rate.take_at(now + Duration::from_secs(65), &Tenant::ANONYMOUS, 1);

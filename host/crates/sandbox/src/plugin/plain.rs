@@ -38,7 +38,7 @@ use wasmtime::{
 use self::{
     docs::Docs,
     error::BadComponent,
-    exports::{Exports, Function, LeftOut},
+    exports::{Exports, Function, LeftOutExport},
     results::BadResult,
 };
 use super::{
@@ -55,7 +55,7 @@ const MAX_LISTED: usize = 20;
 pub(crate) struct Plain {
     pre: InstancePre<State<PluginSide>>,
     tools: BTreeMap<String, PlainTool>,
-    left_out: Vec<LeftOut>,
+    left_out: Vec<LeftOutExport>,
 }
 
 struct PlainTool {
@@ -72,7 +72,7 @@ impl Plain {
     ) -> Result<Self, BadComponent> {
         let Exports { functions, mut left_out } = exports::examine(pre.component())?;
         let docs = Docs::read(wasm).unwrap_or_else(|error| {
-            left_out.push(LeftOut {
+            left_out.push(LeftOutExport {
                 item: format!("the section {}", docs::SECTION),
                 reason: error.to_string(),
             });
@@ -202,7 +202,7 @@ fn check_name(name: &str, export: &str) -> Result<(), BadComponent> {
 }
 
 /// Lists the first [`MAX_LISTED`] exports with their reasons, and the number of the others.
-fn listed(left_out: &[LeftOut]) -> String {
+fn listed(left_out: &[LeftOutExport]) -> String {
     let shown: Vec<_> = left_out.iter().take(MAX_LISTED).map(ToString::to_string).collect();
     match left_out.len().saturating_sub(MAX_LISTED) {
         _ if shown.is_empty() => "it exports nothing".to_owned(),

@@ -14,16 +14,16 @@ use airlock_core::{
 use airlock_sandbox::{Bindings, ResultPart, SourceCall, SourceValue, WrongCall};
 use airlock_strings::{cut, nearest, visible_line};
 
-use super::arguments::{Declared, GivenArguments, result_types, shown};
+use super::arguments::{Declared, GivenArguments, MAX_SCHEMA, result_types, shown};
 
 /// Maximum number of wrong calls that are reported. More would only make the report long.
 const MAX_WRONG: usize = 12;
 /// Maximum bytes of the list of tools in a hint: about 150 tokens.
 const MAX_TOOLS: usize = 600;
 /// Maximum bytes of the schemas that are read for one script; further calls are left to their own checks. A script of
-/// 64 KiB can use thousands of parts of one result, and each is looked up in a schema without fuel. The calls
-/// of a run read about as much: 64 calls, and 64 KiB for each.
-const MAX_READ: usize = 4 << 20;
+/// 64 KiB can use thousands of parts of one result, and each is looked up in a schema without fuel: 200 MB. The calls of a
+/// run read about as much as the limit: one schema each, and 64 calls by default.
+const MAX_READ: usize = 64 * MAX_SCHEMA;
 
 /// Returns the calls of a source that would fail if the script reached them, in the order of the source.
 pub(super) fn wrong_calls(

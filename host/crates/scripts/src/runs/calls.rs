@@ -3,6 +3,8 @@
 //! Each block of calls is looked up in the journal first. The calls that are left are all decided
 //! before any runs, so if one of them needs an approval, none has had an effect.
 
+mod written;
+
 use std::{
     pin::pin,
     sync::{Arc, OnceLock},
@@ -11,22 +13,25 @@ use std::{
 use futures_util::{StreamExt as _, future::BoxFuture, stream};
 use tracing::{error, warn};
 
+use self::written::WrittenCall;
 use super::{
     ahead,
     answer::CallAnswer,
     arguments,
     codes::TOOL_ABSENT,
+    flow::RunFlow,
+    held::{HeldManifest, HeldVerdict},
     journal::{Journal, JournalRecord},
 };
 use airlock_core::{
-    door::{Admitted, Arguments, CallId, Chain, Origin, ToArguments},
+    door::{Admitted, ArgumentSources, Arguments, CallId, Chain, Origin},
     run::{Called, Position},
     threads,
     tool::{CallError, ErrorKind, HostCode, SourceSet, Tool, ToolError, ToolName, ToolOutput},
 };
 use airlock_sandbox::{
-    Bindings, Lost, ScriptAnswer, ScriptCall, ScriptCalls, SourceCall, WrongCall, run_apart,
-    run_beside,
+    Bindings, Lost, ScriptAnswer, ScriptCall, ScriptCalls, SourceCall, ToolFlow, WrongCall,
+    run_apart, run_beside,
 };
 
 /// Maximum bytes of the arguments of a refused call that the journal has. A script may make refused
@@ -39,12 +44,17 @@ pub struct RunCalls {
     journal: Arc<Journal>,
     /// Calls of its source for which the script does not run.
     wrong: OnceLock<Vec<WrongCall>>,
+    /// The manifest that the calls are held to; empty if the run has none.
+    manifest: OnceLock<HeldManifest>,
+    /// Where the values in its calls come from.
+    flow: RunFlow,
 }
 
 /// A call of a block, once it is decided.
 enum DecidedCall {
-    /// The script receives this answer of the journal, with content of these untrusted sources.
-    Known(CallAnswer, SourceSet),
+    /// The script receives this answer of the journal of a call of a tool, with content of these untrusted
+    /// sources.
+    Known(String, CallAnswer, SourceSet),
     /// The script receives this answer. It is stored if the call is here.
     Answered(CallAnswer, Option<Called>),
     /// The call runs.
@@ -68,7 +78,20 @@ enum CallEnd {
 impl RunCalls {
     /// Creates the calls of the script that runs in `chain`.
     pub(crate) fn new(chain: Chain, journal: Arc<Journal>) -> Arc<Self> {
-        Arc::new(Self { chain, journal, wrong: OnceLock::new() })
+        let flow = RunFlow::new(chain.nested_context());
+        let wrong = OnceLock::new();
+        Arc::new(Self { chain, journal, wrong, manifest: OnceLock::new(), flow })
+    }
+
+    /// Holds the calls to a manifest. Called once, before the first call.
+    pub(super) fn hold_to(&self, manifest: HeldManifest) {
+        // It is empty before.
+        let _ = self.manifest.set(manifest);
+    }
+
+    /// The chain in which the script runs.
+    pub(crate) fn chain(&self) -> &Chain {
+        &self.chain
     }
 
     /// Returns the calls of its source for which the script has not run.
@@ -128,61 +151,65 @@ impl RunCalls {
         })
     }
 
-    /// Decides one call. An error stops the script. The journal has the arguments as the guards leave them, because
-    /// a person approves these.
+    /// Decides one call. An error stops the script. The journal is asked first, because it knows calls as the script
+    /// writes them: guards are asked about those that may be made or wait. It has the arguments as the guards leave
+    /// them too, because a person approves these.
     async fn decide(
         &self,
         position: Position,
         call: ScriptCall,
     ) -> Result<CallDecision, CallError> {
-        let guarded = self.guarded(&call).await;
-        match guarded {
-            Ok(None) => self.decide_with(position, &call, call.arguments.as_str()),
-            Ok(Some(arguments)) => {
-                let text = arguments.as_str().to_owned();
-                let call = ScriptCall { arguments: text, ..call };
-                self.decide_with(position, &call, &arguments)
+        // It counts in each process that resumes the run, whatever the journal and the guards say there.
+        let held = self.held(&call);
+        let known = match self.journal.find(position, &call)? {
+            JournalRecord::Answered(answer, sources) => {
+                self.chain.count_call()?;
+                return Ok(CallDecision::Now(DecidedCall::Known(call.tool, answer, sources)));
             }
-            Err(refused) => self.decide_refused(position, call, refused),
+            JournalRecord::InDoubt => return Ok(CallDecision::InDoubt),
+            known => known,
+        };
+        match self.guarded(&call).await {
+            Ok(guarded) => {
+                let call = WrittenCall { call, guarded };
+                let held = if call.is_asked_about() { held.without_approval() } else { held };
+                self.decide_with(position, &call, known, &held)
+            }
+            Err(refused) => self.decide_refused(call, known, refused),
         }
     }
 
-    /// Decides a call that guards refuse, or whose tool is not there. It is not made. An answer that the journal has stays,
-    /// and so does a call that waits for a decision.
+    /// Compares a call as the script writes it with the manifest of the run, and counts it.
+    fn held(&self, call: &ScriptCall) -> HeldVerdict {
+        self.manifest.get().map_or(HeldVerdict::NotHeld, |manifest| manifest.count(call))
+    }
+
+    /// Decides a call that guards refuse, or whose tool is not there. It is not made. A call that waits for a decision
+    /// stays so.
     fn decide_refused(
         &self,
-        position: Position,
         call: ScriptCall,
+        known: JournalRecord,
         refused: CallError,
     ) -> Result<CallDecision, CallError> {
-        let call = self.journal.as_known(position, call);
-        match self.journal.find(position, &call)? {
-            JournalRecord::Answered(answer, sources) => self.answered(answer, sources),
-            JournalRecord::InDoubt => Ok(CallDecision::InDoubt),
-            JournalRecord::Pending => self.pending(&call),
+        let call = WrittenCall::from(call);
+        match known {
+            JournalRecord::Pending(waiting) => {
+                // As its tool is defined now.
+                let Called { definition, .. } = self.seen(&call).ok_or_else(|| absent(&call))?;
+                Ok(CallDecision::AfterApproval(Called { definition, ..waiting }))
+            }
             JournalRecord::Approved(_) if refused.code() == HostCode::NotFound => {
                 Err(absent(&call))
             }
-            JournalRecord::Approved(_) | JournalRecord::New | JournalRecord::Again => {
-                let refused = self.chain.refuse(&Origin::Script, &call.tool, refused);
+            _ => {
+                let refused = self.chain.refuse(&Origin::Script, call.tool(), refused);
                 if refused.code() == HostCode::Budget {
                     return Err(refused);
                 }
                 Ok(self.refused(&call, refused))
             }
         }
-    }
-
-    /// Returns a known answer.
-    fn answered(&self, answer: CallAnswer, sources: SourceSet) -> Result<CallDecision, CallError> {
-        self.chain.count_call()?;
-        Ok(CallDecision::Now(DecidedCall::Known(answer, sources)))
-    }
-
-    /// Leaves a call waiting. Fails if its tool is not there.
-    fn pending(&self, call: &ScriptCall) -> Result<CallDecision, CallError> {
-        let called = self.seen(call).ok_or_else(|| absent(call))?;
-        Ok(CallDecision::AfterApproval(called))
     }
 
     /// Returns the arguments of a call as the guards leave them; `None` if there are no guards. Yields afterwards: a
@@ -202,29 +229,41 @@ impl RunCalls {
         guarded
     }
 
-    /// Decides one call, whose `arguments` are its own.
+    /// Returns the sources that the arguments of a call may have, of a script that has read `read`; `None` if they are
+    /// not known.
+    fn values(&self, call: &WrittenCall, read: &SourceSet) -> Option<ArgumentSources> {
+        self.flow.of_call(&call.call, call.arguments(), read)
+    }
+
+    /// Decides one call that guards do not refuse.
     fn decide_with(
         &self,
         position: Position,
-        call: &ScriptCall,
-        arguments: &(impl ToArguments + ?Sized),
+        call: &WrittenCall,
+        known: JournalRecord,
+        held: &HeldVerdict,
     ) -> Result<CallDecision, CallError> {
-        let approved = match self.journal.find(position, call)? {
-            JournalRecord::Answered(answer, sources) => return self.answered(answer, sources),
-            JournalRecord::InDoubt => return Ok(CallDecision::InDoubt),
-            JournalRecord::Pending => return self.pending(call),
+        let approved = match known {
+            JournalRecord::Pending(_) => {
+                let called = self.seen(call).ok_or_else(|| absent(call))?;
+                return Ok(CallDecision::AfterApproval(called));
+            }
             JournalRecord::Approved(approved) => Some(approved),
-            JournalRecord::New | JournalRecord::Again => {
+            _ => {
                 if let Some(misfit) = self.misfit(call) {
                     self.chain.count_call()?;
                     return Ok(self.refused(call, misfit));
                 }
-                None
+                held.approved(call.arguments())
             }
         };
-        let admitted =
-            self.chain.admit_approved(&Origin::Script, &call.tool, arguments, approved.as_ref());
+        let values = self.values(call, &self.chain.nested_context());
+        let admitted = call.admit(&self.chain, approved.as_ref(), values);
         match admitted {
+            // The policy permits it, and nobody has been shown it.
+            Ok(admitted) if approved.is_none() && matches!(held, HeldVerdict::Outside) => {
+                Ok(CallDecision::AfterApproval(self.called_of(call, admitted.tool(), true)))
+            }
             Ok(admitted) => {
                 let is_intended = approved.is_some() || !is_repeatable(admitted.tool());
                 let called = self.called_of(call, admitted.tool(), is_intended);
@@ -246,59 +285,52 @@ impl RunCalls {
 
     /// Returns the error of arguments that the tool cannot take; `None` also for a tool that the
     /// script may not call, which the door refuses.
-    fn misfit(&self, call: &ScriptCall) -> Option<CallError> {
-        let entry = self.chain.view().find(&Origin::Script, &call.tool)?;
-        arguments::check(&entry.tool, &call.arguments).err()
+    fn misfit(&self, call: &WrittenCall) -> Option<CallError> {
+        let entry = self.chain.view().find(&Origin::Script, call.tool())?;
+        arguments::check(&entry.tool, call.arguments()).err()
     }
 
     /// Ends a call that is not made.
-    fn refused(&self, call: &ScriptCall, refused: CallError) -> CallDecision {
-        let answer = CallAnswer::new(Err(refused), &call.tool);
+    fn refused(&self, call: &WrittenCall, refused: CallError) -> CallDecision {
+        let answer = CallAnswer::new(Err(refused), call.tool());
         // A refused call is decided again when the run is resumed; its arguments may be of any size,
         // and are not stored.
-        let is_stored = call.arguments.len() <= MAX_REFUSED_BYTES;
+        let is_stored = call.arguments().len() <= MAX_REFUSED_BYTES;
         let called = is_stored.then(|| self.called(call));
         CallDecision::Now(DecidedCall::Answered(answer, called))
     }
 
     /// Returns a call with the definition of its tool, if the script may see the tool.
-    fn called(&self, call: &ScriptCall) -> Called {
-        self.seen(call).unwrap_or_else(|| Called {
-            tool: call.tool.as_str().into(),
-            arguments: call.arguments.as_str().into(),
-            definition: "".into(),
-            is_repeatable: true,
-            sources: self.sources(),
-        })
+    fn called(&self, call: &WrittenCall) -> Called {
+        self.seen(call).unwrap_or_else(|| call.to_called("".into(), true, self.sources(call)))
     }
 
     /// Returns a call with the definition of its tool; `None` if the script may not see the tool.
-    fn seen(&self, call: &ScriptCall) -> Option<Called> {
-        let entry = self.chain.view().find(&Origin::Script, &call.tool)?;
+    fn seen(&self, call: &WrittenCall) -> Option<Called> {
+        let entry = self.chain.view().find(&Origin::Script, call.tool())?;
         Some(self.called_of(call, &entry.tool, true))
     }
 
     /// Returns a call of a tool. `is_compared` tells whether its definition is compared with that of an
     /// approval: of pending and refused calls, and those with an intent.
-    fn called_of(&self, call: &ScriptCall, tool: &Tool, is_compared: bool) -> Called {
-        Called {
-            tool: call.tool.as_str().into(),
-            arguments: call.arguments.as_str().into(),
-            definition: if is_compared { tool.digest().into() } else { "".into() },
-            is_repeatable: is_repeatable(tool),
-            sources: self.sources(),
-        }
+    fn called_of(&self, call: &WrittenCall, tool: &Tool, is_compared: bool) -> Called {
+        let definition = if is_compared { tool.digest().into() } else { "".into() };
+        call.to_called(definition, is_repeatable(tool), self.sources(call))
     }
 
-    /// Returns the sources that the script has read so far, as they are stored.
-    fn sources(&self) -> Option<Arc<str>> {
-        self.chain.nested_context().to_json().map(Into::into)
+    /// Returns the sources that the script has read so far, and those of the arguments of a call, as they are stored.
+    fn sources(&self, call: &WrittenCall) -> Option<Arc<str>> {
+        let read = self.chain.nested_context();
+        let values = self.values(call, &read);
+        let text = values.map_or_else(|| read.to_json(), |values| values.to_json(&read));
+        text.map(Into::into)
     }
 
     async fn run(&self, position: Position, decided: DecidedCall) -> Result<CallEnd, CallError> {
         let (admitted, called, is_intended) = match decided {
-            DecidedCall::Known(answer, sources) => {
+            DecidedCall::Known(tool, answer, sources) => {
                 self.chain.receive(&sources);
+                self.flow.receive(&tool, &sources);
                 return Ok(CallEnd::Answered(answer));
             }
             DecidedCall::Answered(answer, None) => return Ok(CallEnd::Answered(answer)),
@@ -324,6 +356,7 @@ impl RunCalls {
             }
         };
         let sources = chain.received();
+        self.flow.receive(&called.tool, &sources);
         match attempt {
             Some(attempt) => self.journal.answer(position, attempt, &answer, &sources).await?,
             None => self.journal.record(position, called, &answer, &sources).await?,
@@ -394,11 +427,15 @@ impl ScriptCalls for RunCalls {
         }
         wrong
     }
+
+    fn follow(&self, flows: Vec<ToolFlow>) {
+        self.flow.follow(flows);
+    }
 }
 
 /// Returns the error of a decided call whose tool is not there now. The run is not ended by it.
-fn absent(call: &ScriptCall) -> CallError {
-    let name = ToolName::alias(&call.tool);
+fn absent(call: &WrittenCall) -> CallError {
+    let name = ToolName::alias(call.tool());
     let message = format!(
         "the tool '{name}' of a call that a person has decided about is not available now; the run \
          is still suspended, and can be resumed once the tool is there"
@@ -435,62 +472,4 @@ async fn ran(admitted: Admitted, is_block: bool) -> Result<ToolOutput, CallError
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use futures_util::FutureExt as _;
-    use serde_json::json;
-
-    use super::*;
-    use crate::tests::{BUDGET, open_policy, publish};
-    use airlock_catalog::Catalog;
-    use airlock_core::door::{CallGuards, Caller, Filter, FinishedCall, GuardedCall, ProposedCall};
-
-    /// Counts the calls that it is asked about.
-    #[derive(Default)]
-    struct Counting(AtomicUsize);
-
-    impl CallGuards for Counting {
-        fn before(&self, _: &ProposedCall<'_>) -> Result<GuardedCall, CallError> {
-            self.0.fetch_add(1, Ordering::Relaxed);
-            Ok(GuardedCall::default())
-        }
-
-        fn looks_before(&self, _: &ProposedCall<'_>) -> bool {
-            true
-        }
-
-        fn looks_after(&self, _: &ProposedCall<'_>) -> bool {
-            false
-        }
-
-        fn after(
-            &self,
-            _: FinishedCall,
-            outcome: Result<ToolOutput, CallError>,
-        ) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
-            Box::pin(async { outcome })
-        }
-    }
-
-    #[tokio::test]
-    async fn a_block_of_guarded_calls_yields_after_each_decision() {
-        let guards = Arc::new(Counting::default());
-        let catalog = Catalog::new();
-        catalog.set_guards(guards.clone());
-        let tools = json!([{"name": "now", "inputSchema": {}}]);
-        publish(&catalog, "clock", open_policy(true), &tools);
-        let view = catalog.snapshot().view(&Filter::none(), None);
-        let caller = Caller::new(view, Origin::Caller, BUDGET);
-        let chain = caller.admit("clock-now", "{}").expect("it is listed").chain().clone();
-        let before = guards.0.load(Ordering::Relaxed);
-        let calls = RunCalls::new(chain, Journal::without_store());
-        let call = ScriptCall { tool: "clock-now".to_owned(), arguments: "{}".to_owned() };
-        let mut made = calls.make(vec![call.clone(), call], true);
-        assert!((&mut made).now_or_never().is_none(), "its deadline is looked at");
-        assert_eq!(guards.0.load(Ordering::Relaxed) - before, 1);
-        let answers = made.await.expect("they are made");
-        assert!(answers.iter().all(Result::is_ok));
-        assert_eq!(guards.0.load(Ordering::Relaxed) - before, 2);
-    }
-}
+mod tests;

@@ -1,14 +1,16 @@
 //! Runs as JSON, for callers and operators.
 
+use std::fmt::Write as _;
+
 use serde_json::{Value, json};
 
 use super::{
-    RunEnding, RunOutcome,
+    EffectManifest, RunEnding, RunOutcome,
     answer::{CallAnswer, NOT_KEPT, StoredAnswer},
 };
 use airlock_core::{
-    run::{Call, Phase, Stage},
-    tool::shown_arguments,
+    run::{Call, Called, Phase, Position, Stage},
+    tool::{GuardQuestions, RunCall, SourceSet, SourcesByPath, shown_arguments},
 };
 use airlock_json::{self as json, Caps, MAX_DEPTH, RawObject, object};
 use airlock_store::runs::{ShownAnswer, ShownCall, ShownRun, StoredRun};
@@ -110,6 +112,22 @@ pub fn end(outcome: RunOutcome) -> Value {
     out
 }
 
+/// Returns a call of a run as people see it.
+pub fn run_call(position: Position, called: &Called) -> RunCall {
+    let tool = called.tool.to_string();
+    let arguments = called.arguments.to_string();
+    let manifest = EffectManifest::from_call(&tool, &arguments);
+    RunCall {
+        position,
+        sources: SourceSet::from_json(called.sources.as_deref()),
+        argument_sources: SourcesByPath::from_stored(called.sources.as_deref()),
+        asked_by: GuardQuestions::from_json(called.asked_by.as_deref()),
+        manifest: manifest.map(|manifest| manifest.lines()).unwrap_or_default(),
+        tool,
+        arguments,
+    }
+}
+
 /// Renders the calls whose stage meets a condition.
 fn waiting_list(calls: &[ShownCall], is_listed: fn(&Stage) -> bool) -> String {
     list(calls.iter().filter(|call| is_listed(&call.call.claimed().stage)).map(waiting))
@@ -118,14 +136,31 @@ fn waiting_list(calls: &[ShownCall], is_listed: fn(&Stage) -> bool) -> String {
 /// Describes a call to decide about, as `airlock.run` does, with its whole arguments.
 fn waiting(shown: &ShownCall) -> String {
     let called = &shown.call.called;
-    let sources = called.sources.as_ref().map(|sources| format!(r#","sources":{sources}"#));
+    let mut sources = String::new();
+    for (name, value) in source_members(called) {
+        let _ = write!(sources, r#","{name}":{value}"#);
+    }
+    let asked_by = called.asked_by.as_ref().map(|asked_by| format!(r#","asked_by":{asked_by}"#));
+    let manifest = EffectManifest::from_call(&called.tool, &called.arguments);
+    let manifest = manifest.map(|manifest| format!(r#","manifest":{}"#, json!(manifest.lines())));
     format!(
-        r#"{{"position":{},"tool":{},"arguments":{}{}}}"#,
+        r#"{{"position":{},"tool":{},"arguments":{}{}{}{}}}"#,
         text(&shown.position.to_string()),
         text(&called.tool),
         arguments(&called.arguments),
-        sources.unwrap_or_default()
+        sources,
+        asked_by.unwrap_or_default(),
+        manifest.unwrap_or_default()
     )
+}
+
+/// Returns the members with the sources that a script had read before a call, and with those of its arguments.
+fn source_members(called: &Called) -> Vec<(&'static str, String)> {
+    let stored = called.sources.as_deref();
+    let read = SourceSet::from_json(stored).to_json();
+    let of_arguments = SourcesByPath::from_stored(stored).map(|known| json!(known).to_string());
+    let members = [("sources", read), ("argument_sources", of_arguments)];
+    members.into_iter().filter_map(|(name, json)| Some((name, json?))).collect()
 }
 
 /// Returns arguments as JSON text: as data, or as a string if they are longer than [`MAX_DATA`].
@@ -178,8 +213,11 @@ fn call(shown: &ShownCall) -> String {
     }
     let mut out = RawObject::from(&object(out));
     let own = &called.arguments;
-    if let Some(sources) = &called.sources {
-        out.set("sources", sources.clone());
+    for (name, sources) in source_members(called) {
+        out.set(name, sources);
+    }
+    if let Some(asked_by) = &called.asked_by {
+        out.set("asked_by", asked_by.clone());
     }
     out.set(
         "arguments",
@@ -191,10 +229,7 @@ fn call(shown: &ShownCall) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use airlock_core::{
-        run::{Called, Lease, Position},
-        tool::CallError,
-    };
+    use airlock_core::{door::ArgumentSources, run::Lease, tool::CallError};
 
     fn call_of(n: u32, arguments: &str, stage: Stage, answer: Option<ShownAnswer>) -> ShownCall {
         let called = Called {
@@ -202,7 +237,9 @@ mod tests {
             arguments: arguments.into(),
             definition: "d".into(),
             is_repeatable: false,
+            written: None,
             sources: None,
+            asked_by: None,
         };
         let position = Position { block: n, branch: 0 };
         ShownCall { position, call: Call { called, stage }, answer }
@@ -277,6 +314,45 @@ mod tests {
             assert_eq!(shown[0].to_string(), texts[0]);
             assert_eq!(shown[1..], texts[1..], "{list}");
         }
+    }
+
+    #[test]
+    fn the_sources_of_a_call_are_shown_with_those_of_its_arguments() {
+        let mut values = ArgumentSources::default();
+        let read = SourceSet::from_iter(["crm", "web"]);
+        values.add("to", &SourceSet::from_iter(["crm"]));
+        let stored = [read.to_json(), values.to_json(&read), None];
+        let calls = stored.map(|sources| {
+            let mut shown = call_of(1, "{}", Stage::Pending { attempts: 0 }, None);
+            shown.call.called.sources = sources.map(Into::into);
+            shown
+        });
+        let document = document(&run_of(Phase::Suspended, calls.into()));
+        for list in ["pending", "calls"] {
+            let shown = document[list].as_array().expect("a list");
+            let both = json!(["crm", "web"]);
+            assert_eq!((&shown[0]["sources"], &shown[1]["sources"]), (&both, &both), "{list}");
+            assert_eq!(shown[0]["argument_sources"], Value::Null);
+            assert_eq!(shown[1]["argument_sources"], json!({"to": ["crm"]}));
+            assert_eq!(shown[2]["sources"], Value::Null);
+        }
+    }
+
+    #[test]
+    fn a_call_is_shown_to_callers_with_the_members_of_its_document() {
+        let mut shown = call_of(1, r#"{"n":1}"#, Stage::Pending { attempts: 0 }, None);
+        let read = SourceSet::from_iter(["crm", "web"]);
+        let mut values = ArgumentSources::default();
+        values.add("n", &SourceSet::from_iter(["crm"]));
+        let mut asked_by = GuardQuestions::new();
+        asked_by.push("mail".into(), "to others");
+        shown.call.called.sources = values.to_json(&read).map(Into::into);
+        shown.call.called.asked_by = asked_by.to_json().map(Into::into);
+        let call = run_call(shown.position, &shown.call.called);
+        assert_eq!((&call.sources, &call.asked_by), (&read, &asked_by));
+        assert_eq!(call.source_lines(), ["the argument \"n\" may come from crm"]);
+        let document = document(&run_of(Phase::Suspended, vec![shown]));
+        assert_eq!(json!(call), document["pending"][0]);
     }
 
     fn nested(depth: usize) -> String {

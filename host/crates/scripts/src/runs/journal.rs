@@ -8,9 +8,11 @@
 //! |---|---|
 //! | `state` | the calls of the run and the steps that wait, without I/O |
 //! | `writer` | stores the steps, one transaction at a time |
+//! | `manifest` | the manifest that a person approves in place of each call |
 //! | `failure` | reasons for which a script is stopped by its journal |
 
 mod failure;
+mod manifest;
 mod state;
 mod writer;
 
@@ -42,6 +44,9 @@ pub struct Journal {
     writer: Option<JournalWriter>,
     /// Calls for which the script of a run that began before did not run; `None` of a run that begins.
     known_wrong: Option<Vec<WrongCall>>,
+    /// Whether the executor looked for the sources of arguments when a run ended that is replayed; `None` of another
+    /// run.
+    followed_values: Option<bool>,
     shared: Mutex<SharedJournal>,
 }
 
@@ -64,12 +69,12 @@ impl Journal {
         let id = format!("{PREFIX}{}", Uuid::now_v7().simple());
         let clock_ms = new.clock_ms;
         let writer = JournalWriter::new(id, 1, runs, tenant);
-        Self::new(clock_ms, Some(writer), JournalState::begin(new), None)
+        Self::new(clock_ms, Some(writer), JournalState::begin(new), None, None)
     }
 
     /// Begins a run that is not stored and cannot be resumed.
     pub(crate) fn without_store() -> Arc<Self> {
-        Self::new(None, None, JournalState::default(), None)
+        Self::new(None, None, JournalState::default(), None, None)
     }
 
     /// Takes a stored run over to resume it. Returns the run as it was stored, without its calls.
@@ -81,14 +86,16 @@ impl Journal {
         let mut run = runs.open(tenant).await?.claim(id).await?;
         let writer = JournalWriter::new(id.to_owned(), run.lease.epoch, runs, tenant);
         let state = JournalState::from(mem::take(&mut run.calls));
-        Ok((Self::new(run.clock_ms, Some(writer), state, Some(Vec::new())), run))
+        Ok((Self::new(run.clock_ms, Some(writer), state, Some(Vec::new()), None), run))
     }
 
     /// Creates the journal of a stored run that is replayed. No call is made.
     pub(crate) fn replay(stored: &StoredRun) -> Arc<Self> {
         let outcome = stored.outcome.as_deref().and_then(RunOutcome::read);
+        let followed = outcome.as_ref().is_some_and(|outcome| outcome.follows_values);
         let wrong = outcome.map_or_else(Vec::new, |outcome| outcome.wrong_calls);
-        Self::new(stored.clock_ms, None, JournalState::from(stored.calls.clone()), Some(wrong))
+        let state = JournalState::from(stored.calls.clone());
+        Self::new(stored.clock_ms, None, state, Some(wrong), Some(followed))
     }
 
     fn new(
@@ -96,10 +103,11 @@ impl Journal {
         writer: Option<JournalWriter>,
         state: JournalState,
         known_wrong: Option<Vec<WrongCall>>,
+        followed_values: Option<bool>,
     ) -> Arc<Self> {
         let is_stored = known_wrong.is_some();
         let shared = Mutex::new(SharedJournal { state, is_stored, ..SharedJournal::default() });
-        Arc::new(Self { clock_ms, writer, known_wrong, shared })
+        Arc::new(Self { clock_ms, writer, known_wrong, followed_values, shared })
     }
 
     /// Returns the time that the script sees, in milliseconds since 1970; `None` if it sees none.
@@ -111,6 +119,12 @@ impl Journal {
     /// begins.
     pub(super) fn known_wrong(&self) -> Option<&[WrongCall]> {
         self.known_wrong.as_deref()
+    }
+
+    /// Returns whether the executor looked for the sources of arguments when a run ended that is replayed; `None` of
+    /// another run.
+    pub(crate) fn followed_values(&self) -> Option<bool> {
+        self.followed_values
     }
 
     /// Returns whether the run can be resumed after its script has stopped.
@@ -165,12 +179,6 @@ impl Journal {
             JournalRecord::Again if is_replay => Err(failure::not_kept(position)),
             entry => Ok(entry),
         }
-    }
-
-    /// Returns a call with the arguments that the journal has. For a call that is refused before guards have left it
-    /// arguments: the journal has those that they have left, and the call those that the script gives.
-    pub(super) fn as_known(&self, position: Position, made: ScriptCall) -> ScriptCall {
-        self.shared.lock().state.as_known(position, made)
     }
 
     /// Stores the intent to send a call. Returns the number of the attempt. The call may be sent once

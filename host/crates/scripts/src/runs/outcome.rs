@@ -57,6 +57,9 @@ pub struct RunOutcome {
     /// Calls of its source for which the script did not run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) wrong_calls: Vec<WrongCall>,
+    /// Whether the executor has looked for what the arguments of calls may come from, which takes fuel.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) follows_values: bool,
 }
 
 /// The first difference of the ends of two runs of one script.
@@ -79,7 +82,17 @@ impl RunOutcome {
         let text = String::new();
         let wrong_calls = Vec::new();
         let result = Value::Null;
-        Self { status, result, output, text, error: None, line: None, fuel: None, wrong_calls }
+        Self {
+            status,
+            result,
+            output,
+            text,
+            error: None,
+            line: None,
+            fuel: None,
+            wrong_calls,
+            follows_values: false,
+        }
     }
 
     /// Creates the outcome of a script that has ended.

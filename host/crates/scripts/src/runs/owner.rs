@@ -3,14 +3,16 @@
 use serde_json::Value;
 use tracing::info;
 
-use super::{CallAnswer, RunEnding, RunOutcome, RunToken, Runs, denial, describe::DOCUMENT_COPIES};
+use super::{
+    CallAnswer, EXECUTE, RunEnding, RunOutcome, RunToken, Runs, denial, describe::DOCUMENT_COPIES,
+};
 use airlock_core::{
-    act::Actor,
-    run::{Cancelled, Position, Stage, denial_reason},
+    act::{Act, ActKind, Actor},
+    run::{Called, Cancelled, Position, Stage, denial_reason},
     tenant::Tenant,
 };
 use airlock_store::{
-    self as store, Unavailable,
+    OwnerId, Unavailable,
     runs::{RunDecision, RunError, ShownRun, StoredRun},
 };
 use airlock_strings::visible_line;
@@ -21,7 +23,7 @@ const MAX_LISTED: u32 = 100;
 /// The runs of one caller.
 pub struct OwnRuns<'r> {
     runs: &'r Runs,
-    tenant: &'r Tenant,
+    owner: OwnerId,
 }
 
 /// Decisions of a person, by the positions of the calls.
@@ -32,6 +34,29 @@ pub struct Decisions {
     shown: Option<i64>,
     /// Reason of the last denial.
     reason: Option<String>,
+    /// The party that was asked, for the records; `None` if the party that decides was not asked.
+    by: Option<&'static str>,
+}
+
+/// A decision about all calls that a run has shown, which comes with the request that resumes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CarriedDecision {
+    /// The user of a client was asked.
+    OfUser {
+        /// True to approve the calls, false to deny them.
+        approves: bool,
+    },
+    /// The caller has sent the state of the run back, which approves the calls.
+    OfCaller,
+}
+
+/// A decision that was made about a call, for the log and the records.
+struct MadeDecision {
+    position: Position,
+    /// Its word.
+    word: &'static str,
+    /// Its act; `None` if it neither approves nor denies the call.
+    act: Option<ActKind>,
 }
 
 impl Decisions {
@@ -65,11 +90,15 @@ impl Decisions {
     /// Returns `None` if `state` is none of the run.
     pub fn shown_in(self, run: &str, state: &str) -> Option<Self> {
         match RunToken::parse(state)? {
-            RunToken::Shown { run: of, epoch } if of == run => {
-                Some(Self { shown: Some(epoch), ..self })
-            }
+            RunToken::Shown { run: of, epoch } if of == run => Some(self.shown_at(epoch)),
             _ => None,
         }
+    }
+
+    /// Binds the decisions to the calls that the person saw: to those of an epoch.
+    #[must_use]
+    pub fn shown_at(self, epoch: i64) -> Self {
+        Self { shown: Some(epoch), ..self }
     }
 
     /// Returns whether there are none.
@@ -85,11 +114,6 @@ impl Decisions {
         })
     }
 
-    /// Reason of the denials, for the records; `None` if none has one.
-    pub fn reason(&self) -> Option<&str> {
-        self.reason.as_deref()
-    }
-
     /// Returns whether any of them has a call made once more.
     pub fn retries(&self) -> bool {
         self.calls.iter().any(|(_, decision)| matches!(decision, RunDecision::Retry))
@@ -101,27 +125,59 @@ impl Decisions {
     }
 }
 
+impl CarriedDecision {
+    fn approves(self) -> bool {
+        self != Self::OfUser { approves: false }
+    }
+
+    /// Returns the party in the records.
+    fn by(self) -> &'static str {
+        match self {
+            Self::OfUser { .. } => "user",
+            Self::OfCaller => "caller",
+        }
+    }
+}
+
+impl MadeDecision {
+    fn new(position: Position, decision: &RunDecision) -> Self {
+        let (word, act) = match decision {
+            RunDecision::Approve => ("approve", Some(ActKind::ApprovalGranted)),
+            RunDecision::Deny(_) => ("deny", Some(ActKind::ApprovalDenied)),
+            RunDecision::Retry => ("retry", Some(ActKind::ApprovalGranted)),
+            RunDecision::RetryApproved => ("retry_approved", Some(ActKind::ApprovalGranted)),
+            RunDecision::Skip(_) => ("skip", None),
+        };
+        Self { position, word, act }
+    }
+}
+
 impl Runs {
     /// Returns the runs of a tenant.
-    pub fn own<'r>(&'r self, tenant: &'r Tenant) -> OwnRuns<'r> {
-        OwnRuns { runs: self, tenant }
+    pub fn own(&self, tenant: &Tenant) -> OwnRuns<'_> {
+        self.of_owner(tenant.scope())
+    }
+
+    /// Returns the runs of an owner, for an operator.
+    pub fn of_owner(&self, owner: OwnerId) -> OwnRuns<'_> {
+        OwnRuns { runs: self, owner }
     }
 }
 
 impl OwnRuns<'_> {
     /// Returns the latest runs, the newest first.
     pub async fn list(&self) -> Result<Vec<StoredRun>, Unavailable> {
-        self.runs.open(self.tenant).await?.list(MAX_LISTED).await
+        self.runs.open_of(self.owner).await?.list(MAX_LISTED).await
     }
 
     /// Returns a run without its tools, its calls and its outcome.
     pub async fn head(&self, id: &str) -> Result<StoredRun, RunError> {
-        self.runs.open(self.tenant).await?.head(id).await
+        self.runs.open_of(self.owner).await?.head(id).await
     }
 
     /// Returns a run as people see it.
     pub async fn show(&self, id: &str) -> Result<ShownRun, RunError> {
-        self.runs.open(self.tenant).await?.show(id).await
+        self.runs.open_of(self.owner).await?.show(id).await
     }
 
     /// Returns a run as [`Self::show`] does. `admit` is called before it is read, with the bytes that
@@ -131,77 +187,87 @@ impl OwnRuns<'_> {
         id: &str,
         admit: impl FnOnce(u64) -> Result<(), E> + Send + 'static,
     ) -> Result<Result<ShownRun, E>, RunError> {
-        let admit = move |bytes: u64| admit(bytes.saturating_mul(DOCUMENT_COPIES));
-        self.runs.open(self.tenant).await?.show_within(id, admit).await
+        let runs = self.runs.open_of(self.owner).await?;
+        runs.show_within(id, move |bytes| admit(bytes.saturating_mul(DOCUMENT_COPIES))).await
     }
 
     /// Returns a run with the answers of its calls.
     #[cfg(test)]
     pub(crate) async fn get(&self, id: &str) -> Result<StoredRun, RunError> {
-        self.runs.open(self.tenant).await?.get(id).await
+        self.runs.open_of(self.owner).await?.get(id).await
     }
 
-    /// Makes decisions about the calls of a run, all of them or none. The log names the `actor` who makes
-    /// them.
+    /// Makes decisions about the calls of a run, all of them or none, as `actor`. Each is logged without the
+    /// arguments of its call, and approvals and denials are recorded.
     pub async fn decide(
         &self,
         id: &str,
         decisions: Decisions,
         actor: &Actor,
     ) -> Result<(), RunError> {
-        decide(&self.runs.open(self.tenant).await?, id, decisions, actor).await
+        let Decisions { calls, shown, reason, by } = decisions;
+        let made = calls.iter().map(|(position, call)| MadeDecision::new(*position, call));
+        let made: Vec<_> = made.collect();
+        let decided = self.runs.open_of(self.owner).await?.decide(id, shown, calls).await?;
+        let reason = reason.filter(|reason| !reason.is_empty());
+        for (made, called) in made.iter().zip(&decided) {
+            let MadeDecision { position, word: decision, act } = made;
+            let tool = visible_line(&called.tool);
+            info!(%actor, tool, run = id, call = %position, decision, "a call of a script was decided about");
+            let Some(kind) = *act else { continue };
+            self.runs.0.acts.record(|| {
+                let details = decision_details(made, called, by, reason.as_deref());
+                let act = Act::new(kind, actor.clone(), id).with("run", id);
+                details.into_iter().fold(act, |act, (name, value)| act.with(name, value))
+            });
+        }
+        Ok(())
     }
 
-    /// Approves or denies the pending calls of a run, as it was shown in this epoch, for its caller.
+    /// Approves or denies the pending calls of a run, as it was shown in this epoch, for its caller, `actor`.
     pub(crate) async fn decide_pending(
         &self,
         id: &str,
         epoch: i64,
-        approves: bool,
+        carried: CarriedDecision,
+        actor: &Actor,
     ) -> Result<(), RunError> {
-        let runs = self.runs.open(self.tenant).await?;
-        let shown = runs.show(id).await?;
+        let shown = self.show(id).await?;
         let pending =
             shown.calls.iter().filter(|shown| matches!(shown.call.stage, Stage::Pending { .. }));
-        let decision = if approves { RunDecision::Approve } else { denial(None) };
+        let decision = if carried.approves() { RunDecision::Approve } else { denial(None) };
         let calls = pending.map(|shown| (shown.position, decision.clone())).collect();
-        let decisions = Decisions { calls, shown: Some(epoch), reason: None };
-        decide(&runs, id, decisions, &Actor::from(self.tenant)).await
+        let decisions =
+            Decisions { calls, shown: Some(epoch), reason: None, by: Some(carried.by()) };
+        self.decide(id, decisions, actor).await
     }
 
     /// Ends a run. Calls in flight are cancelled.
     pub async fn cancel(&self, id: &str) -> Result<Cancelled, RunError> {
         let outcome = RunOutcome::without_result(RunEnding::Cancelled).to_stored();
-        let cancelled = self.runs.open(self.tenant).await?.cancel(id, &outcome).await?;
+        let cancelled = self.runs.open_of(self.owner).await?.cancel(id, &outcome).await?;
         self.runs.interrupt(id);
         Ok(cancelled)
     }
 }
 
-/// Stores decisions, and logs each of them without the arguments of its call.
-async fn decide(
-    runs: &store::runs::Runs,
-    id: &str,
-    Decisions { calls, shown, reason: _ }: Decisions,
-    actor: &Actor,
-) -> Result<(), RunError> {
-    let made = calls.iter().map(|(position, decision)| (*position, word(decision)));
-    let made: Vec<_> = made.collect();
-    let tools = runs.decide(id, shown, calls).await?;
-    for ((position, decision), tool) in made.into_iter().zip(&tools) {
-        let tool = visible_line(tool);
-        info!(%actor, tool, run = id, call = %position, decision, "a call of a script was decided about");
-    }
-    Ok(())
-}
-
-/// Returns the word for a decision in the log.
-fn word(decision: &RunDecision) -> &'static str {
-    match decision {
-        RunDecision::Approve => "approve",
-        RunDecision::Deny(_) => "deny",
-        RunDecision::Retry => "retry",
-        RunDecision::RetryApproved => "retry_approved",
-        RunDecision::Skip(_) => "skip",
-    }
+/// Returns the details of the act of a decision besides its run.
+fn decision_details(
+    made: &MadeDecision,
+    called: &Called,
+    by: Option<&'static str>,
+    reason: Option<&str>,
+) -> Vec<(&'static str, String)> {
+    let is_denied = made.act == Some(ActKind::ApprovalDenied);
+    let is_repeated = matches!(made.word, "retry" | "retry_approved");
+    let is_manifest = *called.tool == *EXECUTE;
+    let details = [
+        ("position", Some(made.position.to_string())),
+        ("tool", Some(called.tool.to_string())),
+        ("by", by.map(str::to_owned)),
+        ("decision", is_repeated.then(|| made.word.to_owned())),
+        ("manifest", is_manifest.then(|| called.definition.to_string())),
+        ("reason", reason.filter(|_| is_denied).map(str::to_owned)),
+    ];
+    details.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }

@@ -8,9 +8,11 @@
 //! |---|---|
 //! | `rehearsal` | the calls of one rehearsal, and their answers |
 //! | `example` | a value of an output schema |
-//! | `manifest` | two rehearsals → the plan |
+//! | `flows` | the answers of which an argument has values |
+//! | `manifest` | two rehearsals → the plan, and the manifest that a person approves |
 
 mod example;
+mod flows;
 mod manifest;
 mod rehearsal;
 
@@ -18,12 +20,18 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::Value;
 
-pub use self::manifest::{PlanEnd, PlannedCall, ScriptPlan};
 use self::rehearsal::{Rehearsal, RehearsedCalls, Rehearsing};
-use super::Runs;
-use crate::{CodeMode, meta::MetaArguments};
-use airlock_core::{door::Admitted, tool::CallError};
-use airlock_sandbox::{Bindings, Script};
+pub use self::{
+    manifest::{PlanEnd, PlannedCall, ScriptPlan},
+    rehearsal::CallTreatment,
+};
+use super::{EffectManifest, Runs, can_wait};
+use crate::{CodeMode, Runner, meta::MetaArguments};
+use airlock_core::{
+    door::{Admitted, Chain},
+    tool::CallError,
+};
+use airlock_sandbox::{Bindings, Script, ScriptError};
 
 /// Answers that a caller describes: the result of each call of a tool, by the name of the tool in scripts
 /// (`files.read_file`) or by its full name.
@@ -41,43 +49,75 @@ pub enum NotPlanned {
 }
 
 impl CodeMode {
-    /// Plans a script. Both calls are of the tool that runs scripts, with the same script; no tool of the script
-    /// is called.
+    /// Plans a script. The call is of the tool that runs scripts; no tool of the script is called.
     pub async fn plan(
         &self,
-        calls: &[Admitted; 2],
+        call: &Admitted,
         answers: &DescribedAnswers,
     ) -> Result<ScriptPlan, NotPlanned> {
-        let bindings = self.scopes.get(calls[0].chain().view()).bindings();
-        let answers = Arc::new(by_tool(&bindings, answers)?);
-        let first = Rehearsing { answers: answers.clone(), variant: 0 };
-        let first = self.rehearse(&calls[0], &bindings, first).await?;
-        let second = Rehearsing { answers, variant: 1 };
-        let second = self.rehearse(&calls[1], &bindings, second).await?;
-        Ok(ScriptPlan::new(first, second, &bindings))
-    }
-
-    async fn rehearse(
-        &self,
-        call: &Admitted,
-        bindings: &Arc<Bindings>,
-        rehearsing: Rehearsing,
-    ) -> Result<Rehearsal, CallError> {
         let chain = call.chain();
+        let bindings = self.scopes.get(chain.view()).bindings();
+        let answers = by_tool(&bindings, answers)?;
         let arguments = MetaArguments::new(call.arguments());
-        let source = arguments.code()?.to_owned();
+        let source = arguments.code().map_err(CallError::from)?.to_owned();
         let (language, runner) = self.runner(self.selected(chain));
         let script = Script {
             name: language.file_name.to_owned(),
             source,
-            bindings: bindings.clone(),
+            bindings,
             clock_ms: self.runs.as_ref().and_then(clock),
             inputs: None,
             last_expression: false,
+            follows_values: chain.view().follows_arguments(),
         };
-        let calls = Arc::new(RehearsedCalls::new(chain.clone(), rehearsing));
-        let ended = runner.run_script(script, chain, calls.clone()).await;
-        Ok(calls.end(ended.err()))
+        Ok(planned(chain, runner, &script, answers).await?)
+    }
+}
+
+/// Returns the manifest of a script that would run in the chain; `None` if a plan does not bound its calls. A script
+/// that fails in the first rehearsal is not rehearsed again. Fails if it cannot begin for a reason that passes.
+pub(super) async fn planned_manifest(
+    chain: &Chain,
+    runner: &dyn Runner,
+    script: &Script,
+) -> Result<Option<EffectManifest>, CallError> {
+    let answers = Arc::new(DescribedAnswers::new());
+    let first = Rehearsing { answers: answers.clone(), variant: 0 };
+    let first = rehearse(chain, runner, script.clone(), first).await?;
+    if first.failure.is_some() {
+        return Ok(None);
+    }
+    let second = Rehearsing { answers, variant: 1 };
+    let second = rehearse(chain, runner, script.clone(), second).await?;
+    Ok(ScriptPlan::new(first, second, &script.bindings).manifest())
+}
+
+/// Plans a script that would run in the chain. Fails if it cannot begin for a reason that passes.
+async fn planned(
+    chain: &Chain,
+    runner: &dyn Runner,
+    script: &Script,
+    answers: DescribedAnswers,
+) -> Result<ScriptPlan, CallError> {
+    let answers = Arc::new(answers);
+    let first = Rehearsing { answers: answers.clone(), variant: 0 };
+    let first = rehearse(chain, runner, script.clone(), first).await?;
+    let second = Rehearsing { answers, variant: 1 };
+    let second = rehearse(chain, runner, script.clone(), second).await?;
+    Ok(ScriptPlan::new(first, second, &script.bindings))
+}
+
+async fn rehearse(
+    chain: &Chain,
+    runner: &dyn Runner,
+    script: Script,
+    rehearsing: Rehearsing,
+) -> Result<Rehearsal, CallError> {
+    let chain = chain.rehearsal();
+    let calls = Arc::new(RehearsedCalls::new(chain.clone(), rehearsing));
+    match runner.run_script(script, &chain, calls.clone()).await {
+        Err(ScriptError::Stopped(error)) if can_wait(&error) => Err(error),
+        ended => Ok(calls.end(ended.err())),
     }
 }
 
@@ -102,3 +142,6 @@ fn by_tool(
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -90,10 +90,10 @@ pub(super) async fn read_without_limit(
     request: Request<RequestBody>,
     charge: &RequestCharge,
 ) -> Result<MessageRequest, ApiError> {
-    let add_limit = |body: &mut Object| {
+    read_with(app, request, charge, |body| {
         body.entry("max_tokens").or_insert_with(|| 1.into());
-    };
-    read_with(app, request, charge, add_limit).await
+    })
+    .await
 }
 
 async fn read_with(
@@ -188,10 +188,8 @@ pub(super) async fn restore(
     };
     let mut restored = members.clone();
     let tenant = sender.tenant();
-    let memory = charge.clone();
-    let charged = move |bytes| memory.grow(bytes);
-    recall::chat::remove_notes(&tenant, &mut restored, charged.clone()).await?;
-    app.parts.recall.restore_messages(&tenant, &mut restored, charged).await?;
+    recall::chat::remove_notes(&tenant, &mut restored, charge.grower()).await?;
+    app.parts.recall.restore_messages(&tenant, &mut restored, charge.grower()).await?;
     if restored.get("messages") == members.get("messages") {
         members.remove(FALLBACKS);
         let held = MemoryBudget::new(charge.clone()).charge();
@@ -205,11 +203,13 @@ pub(super) async fn restore(
 /// Returns whether `fallbacks` are those of the gateway. Anthropic's, which replace a model that refuses,
 /// are left out: they are the text `default`, or models without a provider.
 fn is_of_gateway(fallbacks: &Value) -> bool {
-    let is_anthropics = |model: &Value| model.is_object() && model.get("provider").is_none();
     match fallbacks {
         Value::Null => false,
         Value::String(text) => text != "default",
-        Value::Array(models) => models.is_empty() || !models.iter().all(is_anthropics),
+        Value::Array(models) => {
+            models.is_empty()
+                || models.iter().any(|model| !model.is_object() || model.get("provider").is_some())
+        }
         _ => true,
     }
 }

@@ -152,11 +152,11 @@ impl MessageStream {
         let translation = self.translation.clone();
         let tenant = self.charge.tenant().clone();
         self.work = Some(Box::pin(async move {
-            let work = move || {
+            threads::read(&tenant, bytes, move || {
                 let events = work(&mut translation.lock())?;
                 Ok(events.into_iter().map(|event| render(&event)).collect())
-            };
-            threads::read(&tenant, bytes, work).await
+            })
+            .await
         }));
     }
 

@@ -27,7 +27,7 @@ use airlock_agent::{
 use airlock_catalog::Catalog;
 use airlock_core::{
     act::Actor,
-    door::{Entry, LiveKeys},
+    door::{Arguments, Entry, LiveKeys},
     operator::{Operator, Role},
     secret::Secret,
     tenant::Tenant,
@@ -215,7 +215,7 @@ impl ApprovalList for Refusing {
     fn decide<'a>(
         &'a self,
         _: &'a Entry,
-        _: &'a str,
+        _: &'a Arguments,
         _: &'a SourceSet,
         _: &'a Tenant,
         _: Duration,

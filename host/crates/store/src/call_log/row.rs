@@ -169,6 +169,8 @@ pub struct LoggedModelCall {
     pub provider: Option<String>,
     /// The model as the provider named it. Untrusted.
     pub served_model: Option<String>,
+    /// Decisions of guards that have changed something, as a JSON array; `None` if there is none.
+    pub guards: Option<String>,
     /// Its party.
     pub party: LoggedParty,
     /// True if the response was streamed.
@@ -234,7 +236,7 @@ pub(super) const MODEL_COLUMNS: &str = concat!(
     "id, at_ms, status, model, provider, served_model, ",
     party_columns!(),
     ", streamed, code, duration_us, cost, input_tokens, cached_tokens, output_tokens, reasoning_tokens, \
-     tool_tokens"
+     tool_tokens, guards"
 );
 
 pub(super) fn tool_call(row: &Row<'_>) -> Result<LoggedToolCall, SqlError> {
@@ -289,6 +291,7 @@ pub(super) fn model_call(row: &Row<'_>) -> Result<LoggedModelCall, SqlError> {
         cost: row.get(15)?,
         tokens,
         tool_tokens: row.get(20)?,
+        guards: row.get(21)?,
     })
 }
 

@@ -1,3 +1,5 @@
+mod indexes;
+
 use super::*;
 use crate::tests::home::{TestHome, on_both};
 
@@ -50,6 +52,7 @@ fn model_call(id: &str, at_ms: i64, model: &str, tokens: Option<LoggedTokens>) -
         model: model.to_owned(),
         provider: Some("openai".to_owned()),
         served_model: None,
+        guards: tokens.map(|_| r#"[{"guard":"g"}]"#.to_owned()),
         party: LoggedParty::default(),
         is_streamed: true,
         code: None,
@@ -96,6 +99,7 @@ async fn groups(
 
 on_both! {
     a_call_that_has_ended_stays_as_it_is_however_often_it_is_written,
+    a_batch_of_any_size_is_written_whole_with_one_row_for_each_call,
     contents_and_salts_are_erased_and_the_rest_stays,
     filters_select_rows_and_pages_follow_each_other,
     sums_and_histograms_count_each_row_once,
@@ -116,6 +120,59 @@ async fn a_call_that_has_ended_stays_as_it_is_however_often_it_is_written(home: 
     write(&database, batch(vec![begun.clone(), ended(&begun, CallStatus::Error, 9)])).await;
     assert_eq!(database.logged_tool_call("1").await.expect("read"), Some(done));
     assert_eq!(database.logged_tool_call("2").await.expect("read"), None);
+}
+
+async fn a_batch_of_any_size_is_written_whole_with_one_row_for_each_call(home: TestHome) {
+    let database = home.open().await;
+    // Rows of each statement, and more contents than are looked up at once.
+    let begun: Vec<_> = (0..71).map(|number| call(&format!("b{number}"), 1_000, "a")).collect();
+    let ended: Vec<_> = begun.iter().map(|call| ended(call, CallStatus::Success, 40)).collect();
+    let more = (0..107).map(|number| call(&format!("c{number}"), 1_000, "a"));
+    let more: Vec<_> = more.collect();
+    let contents = ended.iter().chain(&more).map(|call| (call.id.clone(), contents(&call.id)));
+    let written = LogBatch {
+        tools: [begun.clone(), ended.clone(), begun, more.clone()].concat(),
+        contents: contents.collect(),
+        models: (0..37).map(|number| model_call(&number.to_string(), 1_000, "m", None)).collect(),
+    };
+    write(&database, written.clone()).await;
+    write(&database, written).await;
+    let whole = LogPage { limit: 1_000, ..LogPage::default() };
+    let mut found = database.logged_tool_calls(all(), whole.clone()).await.expect("read");
+    found.sort_by(|one, other| one.id.cmp(&other.id));
+    let mut expected = [ended, more].concat();
+    expected.sort_by(|one, other| one.id.cmp(&other.id));
+    assert_eq!(found, expected);
+    assert_eq!(database.logged_model_calls(all(), whole).await.expect("read").len(), 37);
+    for id in ["b0", "b70", "c28", "c29", "c106"] {
+        let kept = database.logged_contents(id).await.expect("read");
+        assert_eq!(kept.and_then(|contents| contents.arguments).as_deref(), Some(id));
+    }
+}
+
+/// Returns the requests so far of the connection that writes the call log.
+async fn requests(database: &Database) -> u32 {
+    let counted = database.write_log(Subject::call_log("a"), |sql| Ok(sql.requests()));
+    counted.await.expect("counted")
+}
+
+#[tokio::test]
+async fn a_batch_takes_as_many_requests_to_a_server_whatever_its_size() {
+    let Some(home) = TestHome::postgres() else { return };
+    let database = home.open().await;
+    for size in [1, 71] {
+        let calls = (0..size).map(|number| call(&number.to_string(), 1_000, "a"));
+        let calls: Vec<_> = calls.collect();
+        let contents = calls.iter().map(|call| (call.id.clone(), contents("{}"))).collect();
+        let written = LogBatch { tools: calls, contents, models: Vec::new() };
+        // The first time also prepares the statements.
+        write(&database, written.clone()).await;
+        let before = requests(&database).await;
+        write(&database, written).await;
+        // The end of the first count, the begin of the second, and of the batch: its begin and its end, its rows, the
+        // look-up of erased contents, and the contents.
+        assert_eq!(requests(&database).await - before, 2 + 5, "{size} calls");
+    }
 }
 
 async fn contents_and_salts_are_erased_and_the_rest_stays(mut home: TestHome) {

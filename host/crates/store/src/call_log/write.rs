@@ -1,15 +1,19 @@
 //! Changes of the call log.
 
-use std::time::Duration;
+use std::{
+    collections::{HashMap, HashSet, hash_map::Entry},
+    sync::LazyLock,
+    time::Duration,
+};
 
 use super::row::{
-    CallContents, LogBatch, LoggedModelCall, LoggedParty, LoggedToolCall, MODEL_COLUMNS,
-    TOOL_COLUMNS,
+    CallContents, CallStatus, LogBatch, LoggedModelCall, LoggedParty, LoggedToolCall,
+    MODEL_COLUMNS, TOOL_COLUMNS,
 };
 use crate::{
     columns::milliseconds,
     seal::{Sealer, SecretPlace},
-    sql::{Param, Sql, SqlError, first, numbered, params},
+    sql::{InsertText, Param, Sql, SqlError, first, numbered, params},
 };
 
 /// Maximum rows that one change erases or removes, so that it stays quick.
@@ -21,11 +25,19 @@ const GATEWAY_ENDED: &str = "gateway_ended";
 /// Identifiers in one statement.
 const IDS_AT_ONCE: usize = 100;
 
-/// Update of a row of a call that has ended since.
-const END_TOOL: &str = "UPDATE SET status = excluded.status, run = excluded.run, code = excluded.code, \
-     duration_us = excluded.duration_us, cost = excluded.cost, fuel = excluded.fuel, \
-     memory_bytes = excluded.memory_bytes, result_digest = excluded.result_digest, guards = excluded.guards \
-     WHERE tool_log.status = 'processing'";
+/// Inserts calls of tools, and updates the row of one that has ended since.
+static INSERT_TOOLS: LazyLock<InsertText> = LazyLock::new(|| {
+    let update = "(id) DO UPDATE SET status = excluded.status, run = excluded.run, code = excluded.code, \
+         duration_us = excluded.duration_us, cost = excluded.cost, fuel = excluded.fuel, \
+         memory_bytes = excluded.memory_bytes, result_digest = excluded.result_digest, guards = excluded.guards \
+         WHERE tool_log.status = 'processing'";
+    InsertText::new("tool_log", TOOL_COLUMNS, update)
+});
+static INSERT_MODELS: LazyLock<InsertText> =
+    LazyLock::new(|| InsertText::new("model_log", MODEL_COLUMNS, "(id) DO NOTHING"));
+static INSERT_CONTENTS: LazyLock<InsertText> = LazyLock::new(|| {
+    InsertText::new("tool_log_content", "id, arguments, result", "(id) DO NOTHING")
+});
 
 /// Outcome of one sweep.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -38,47 +50,77 @@ pub struct Swept {
 
 /// Inserts the rows of a batch.
 pub(super) fn insert(sql: &Sql<'_>, sealer: &Sealer, batch: &LogBatch) -> Result<(), SqlError> {
-    let tools: Vec<_> = batch.tools.iter().map(tool_values).collect();
-    insert_rows(sql, "tool_log", TOOL_COLUMNS, END_TOOL, &tools)?;
-    let models: Vec<_> = batch.models.iter().map(model_values).collect();
-    insert_rows(sql, "model_log", MODEL_COLUMNS, "NOTHING", &models)?;
-    for (id, contents) in &batch.contents {
-        insert_contents(sql, sealer, id, contents)?;
+    let mut tools = Vec::new();
+    for call in each_once(&batch.tools) {
+        add_tool(&mut tools, call);
     }
-    Ok(())
+    sql.insert(&INSERT_TOOLS, &tools)?;
+    let mut models = Vec::new();
+    for call in &batch.models {
+        add_model(&mut models, call);
+    }
+    sql.insert(&INSERT_MODELS, &models)?;
+    insert_contents(sql, sealer, &batch.contents)
 }
 
-/// Inserts rows. Of one that exists, does what `conflict` says.
-fn insert_rows(
-    sql: &Sql<'_>,
-    table: &str,
-    columns: &str,
-    conflict: &str,
-    rows: &[Vec<Param<'_>>],
-) -> Result<(), SqlError> {
-    let Some(row) = rows.first() else { return Ok(()) };
-    let values = numbered(1, row.len());
-    let insert =
-        format!("INSERT INTO {table} ({columns}) VALUES ({values}) ON CONFLICT (id) DO {conflict}");
-    sql.run_all(&insert, rows).map(drop)
+/// Returns the calls of a batch, each with one row: the first that has ended, or the last if none has.
+fn each_once(calls: &[LoggedToolCall]) -> Vec<&LoggedToolCall> {
+    let mut places = HashMap::with_capacity(calls.len());
+    let mut kept: Vec<&LoggedToolCall> = Vec::with_capacity(calls.len());
+    for call in calls {
+        match places.entry(call.id.as_str()) {
+            Entry::Vacant(place) => {
+                place.insert(kept.len());
+                kept.push(call);
+            }
+            Entry::Occupied(place) => {
+                let row = &mut kept[*place.get()];
+                if row.status == CallStatus::Processing {
+                    *row = call;
+                }
+            }
+        }
+    }
+    kept
 }
 
-/// Inserts contents, unless those of the call were erased meanwhile.
+/// Inserts contents, except those of calls that were erased meanwhile.
 fn insert_contents(
     sql: &Sql<'_>,
     sealer: &Sealer,
-    id: &str,
-    contents: &CallContents,
+    contents: &[(String, CallContents)],
 ) -> Result<(), SqlError> {
-    let kept = "SELECT at_ms FROM tool_log WHERE id = ?1 AND erased_ms IS NULL";
-    if sql.find(kept, params![id], first::<i64>)?.is_none() {
+    if contents.is_empty() {
         return Ok(());
     }
-    let arguments = seal(sealer, id, "arguments", contents.arguments.as_deref())?;
-    let result = seal(sealer, id, "result", contents.result.as_deref())?;
-    let insert = "INSERT INTO tool_log_content (id, arguments, result) VALUES (?1, ?2, ?3) \
-                  ON CONFLICT (id) DO NOTHING";
-    sql.run(insert, params![id, arguments.as_ref(), result.as_ref()]).map(drop)
+    let kept = unerased(sql, contents)?;
+    let mut rows = Vec::new();
+    for (id, contents) in contents.iter().filter(|(id, _)| kept.contains(id)) {
+        let arguments = seal(sealer, id, "arguments", contents.arguments.as_deref())?;
+        let result = seal(sealer, id, "result", contents.result.as_deref())?;
+        rows.push((id, arguments, result));
+    }
+    let values = rows.iter().flat_map(|(id, arguments, result)| {
+        [Param::from(*id), arguments.as_ref().into(), result.as_ref().into()]
+    });
+    sql.insert(&INSERT_CONTENTS, &values.collect::<Vec<_>>())
+}
+
+/// Returns the identifiers of those calls whose contents were not erased.
+fn unerased(
+    sql: &Sql<'_>,
+    contents: &[(String, CallContents)],
+) -> Result<HashSet<String>, SqlError> {
+    let mut kept = HashSet::with_capacity(contents.len());
+    let listed = numbered(1, IDS_AT_ONCE);
+    let select = format!("SELECT id FROM tool_log WHERE id IN ({listed}) AND erased_ms IS NULL");
+    for contents in contents.chunks(IDS_AT_ONCE) {
+        let mut ids: Vec<_> = contents.iter().map(|(id, _)| Param::from(id)).collect();
+        // One text, whatever the number of identifiers.
+        ids.resize(IDS_AT_ONCE, Param::Null);
+        kept.extend(sql.all(&select, &ids, first::<String>)?);
+    }
+    Ok(kept)
 }
 
 fn seal(
@@ -111,8 +153,9 @@ pub(super) fn contents(
     })
 }
 
-fn tool_values(call: &LoggedToolCall) -> Vec<Param<'_>> {
-    let mut values = vec![
+/// Adds the values of a row.
+fn add_tool<'c>(values: &mut Vec<Param<'c>>, call: &'c LoggedToolCall) {
+    values.extend([
         Param::from(&call.id),
         call.at_ms.into(),
         call.status.name().into(),
@@ -120,7 +163,7 @@ fn tool_values(call: &LoggedToolCall) -> Vec<Param<'_>> {
         call.client.as_ref().into(),
         Param::from(&call.origin),
         Param::from(&call.decision),
-    ];
+    ]);
     values.extend(party_values(&call.party));
     values.extend([
         Param::from(call.parent.as_ref()),
@@ -138,18 +181,18 @@ fn tool_values(call: &LoggedToolCall) -> Vec<Param<'_>> {
         call.guards.as_ref().into(),
         call.sources.as_ref().into(),
     ]);
-    values
 }
 
-fn model_values(call: &LoggedModelCall) -> Vec<Param<'_>> {
-    let mut values = vec![
+/// Adds the values of a row.
+fn add_model<'c>(values: &mut Vec<Param<'c>>, call: &'c LoggedModelCall) {
+    values.extend([
         Param::from(&call.id),
         call.at_ms.into(),
         call.status.name().into(),
         Param::from(&call.model),
         call.provider.as_ref().into(),
         call.served_model.as_ref().into(),
-    ];
+    ]);
     values.extend(party_values(&call.party));
     values.extend([
         Param::from(call.is_streamed),
@@ -161,8 +204,8 @@ fn model_values(call: &LoggedModelCall) -> Vec<Param<'_>> {
         call.tokens.map(|tokens| tokens.output).into(),
         call.tokens.map(|tokens| tokens.reasoning).into(),
         call.tool_tokens.as_ref().into(),
+        call.guards.as_ref().into(),
     ]);
-    values
 }
 
 fn party_values(party: &LoggedParty) -> [Param<'_>; 6] {
@@ -216,8 +259,10 @@ pub(super) fn sweep(sql: &Sql<'_>, life: Duration) -> Result<Swept, SqlError> {
                   (SELECT id FROM model_log WHERE at_ms < ?1 ORDER BY at_ms, id LIMIT ?2)";
     let models = sql.run(models, params![oldest, most])?;
     let begun = sql.now().saturating_sub(milliseconds(LONGEST_CALL));
+    // The index of states has no row of a call that has succeeded. With both conditions, the database uses it.
     let cut_off = "UPDATE tool_log SET status = 'cancelled', code = ?3 WHERE id IN \
-                   (SELECT id FROM tool_log WHERE status = 'processing' AND at_ms < ?1 LIMIT ?2)";
+                   (SELECT id FROM tool_log WHERE status = 'processing' AND status <> 'success' AND at_ms < ?1 \
+                   LIMIT ?2)";
     sql.run(cut_off, params![begun, most, GATEWAY_ENDED])?;
     let full = MAX_ERASED as u64;
     Ok(Swept { removed: tools + models, has_more: tools >= full || models >= full })

@@ -35,6 +35,8 @@ pub struct PendingRunCall {
     pub arguments: String,
     /// Sources of untrusted content that the script had read before, as a JSON array; `None` for none.
     pub sources: Option<String>,
+    /// Reasons for which guards require the approval, as a JSON array; `None` for none.
+    pub asked_by: Option<String>,
 }
 
 impl Database {
@@ -71,7 +73,7 @@ impl Database {
 }
 
 const SELECT: &str = "SELECT run.id, scope, epoch, changed_ms, block, branch, tool, definition, arguments, \
-                      run_call.sources FROM run JOIN run_call ON run_call.run = run.number \
+                      run_call.sources, asked_by FROM run JOIN run_call ON run_call.run = run.number \
                       WHERE phase = 'suspended' AND stage = 'pending'";
 
 fn list(sql: &Sql<'_>, limit: u32, offset: u32) -> Result<(Vec<PendingRunCall>, bool), SqlError> {
@@ -102,5 +104,6 @@ fn pending(row: &Row<'_>) -> Result<PendingRunCall, SqlError> {
         definition: row.get(7)?,
         arguments: row.get(8)?,
         sources: row.get(9)?,
+        asked_by: row.get(10)?,
     })
 }

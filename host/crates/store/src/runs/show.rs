@@ -59,7 +59,9 @@ impl ShownRun {
                 Some(ShownAnswer::Whole(answer)) => answer.len(),
                 _ => 0,
             };
-            shown.call.called.arguments.len() + answer
+            let called = &shown.call.called;
+            let asked_by = called.asked_by.as_ref().map_or(0, |asked_by| asked_by.len());
+            called.arguments.len() + asked_by + answer
         });
         let outcome = self.run.outcome.as_ref().map_or(0, String::len);
         self.run.script.len() + outcome + calls.sum::<usize>()
@@ -92,7 +94,8 @@ fn size(sql: &Sql<'_>, scope: &OwnerId, id: &str) -> Result<Option<u64>, SqlErro
          SELECT coalesce(sum(?4 + \
          CASE WHEN octet_length(arguments) <= ?3 OR stage IN ('pending', 'in_doubt', 'sent') \
          THEN octet_length(arguments) ELSE ?3 END + \
-         CASE WHEN octet_length(answer) <= ?3 THEN octet_length(answer) ELSE 0 END), 0) \
+         CASE WHEN octet_length(answer) <= ?3 THEN octet_length(answer) ELSE 0 END + \
+         coalesce(octet_length(asked_by), 0)), 0) \
          FROM run_call WHERE run_call.run = run.number) AS BIGINT) \
          FROM run WHERE id = ?1 AND scope = ?2";
     let bytes = sql.find(select, params![id, scope, MAX_SHOWN, CALL_BYTES], first)?;
@@ -106,28 +109,31 @@ pub(super) fn show(
     id: &str,
 ) -> Result<Option<ShownRun>, SqlError> {
     let Some((number, run)) = read::run(sql, scope, id)? else { return Ok(None) };
-    let select = "SELECT stage, attempts, until_ms, repeatable, tool, definition, \
+    let columns = call::COLUMNS;
+    let select = format!(
+        "SELECT {columns}, \
          CASE WHEN octet_length(arguments) <= ?2 OR stage IN ('pending', 'in_doubt', 'sent') \
          THEN arguments ELSE substr(arguments, 1, CAST(?3 AS INTEGER)) END, \
          block, branch, octet_length(answer), answer_head, \
          CASE WHEN octet_length(answer) <= ?2 THEN answer END, \
-         octet_length(arguments) <= ?2 OR stage IN ('pending', 'in_doubt', 'sent'), sources \
-         FROM run_call WHERE run = ?1 ORDER BY block, branch";
-    let calls = sql.all(select, params![number, MAX_SHOWN, CUT], shown_call)?;
+         octet_length(arguments) <= ?2 OR stage IN ('pending', 'in_doubt', 'sent') \
+         FROM run_call WHERE run = ?1 ORDER BY block, branch"
+    );
+    let calls = sql.all(&select, params![number, MAX_SHOWN, CUT], shown_call)?;
     Ok(Some(ShownRun { run, calls }))
 }
 
 fn shown_call(row: &Row<'_>) -> Result<ShownCall, SqlError> {
-    let answer = match (row.get::<Option<i64>>(9)?, row.get(11)?) {
+    let answer = match (row.get::<Option<i64>>(12)?, row.get(14)?) {
         (None, _) => None,
         (Some(_), Some(whole)) => Some(ShownAnswer::Whole(whole)),
         (Some(bytes), None) => {
-            Some(ShownAnswer::Head { head: row.get(10)?, bytes: unsigned(bytes) })
+            Some(ShownAnswer::Head { head: row.get(13)?, bytes: unsigned(bytes) })
         }
     };
-    let position = Position { block: row.get(7)?, branch: row.get(8)? };
-    let arguments = shown_arguments(row.get(6)?, row.get(12)?);
-    let call = call::read(row, arguments, row.get(13)?)?;
+    let position = Position { block: row.get(10)?, branch: row.get(11)? };
+    let arguments = shown_arguments(row.get(9)?, row.get(15)?);
+    let call = call::read(row, arguments)?;
     Ok(ShownCall { position, call, answer })
 }
 

@@ -9,7 +9,7 @@ mod tx;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use airlock_core::run::{Call, Cancelled, Lease, Phase, Position, Refused};
+use airlock_core::run::{Call, Called, Cancelled, Lease, Phase, Position, Refused};
 use uuid::Uuid;
 
 pub(super) use self::tx::{ChangeFailure, Tx};
@@ -110,13 +110,13 @@ impl Tx<'_> {
                 lease.check(epoch)?;
                 let present = self.call(number, position)?;
                 let asked = Call::ask(present.as_ref(), called, self.now);
-                self.put(number, position, &asked.map_err(about(position))?, present.is_none())?;
+                self.put(number, position, &asked.map_err(about(position))?, present.as_ref())?;
             }
             RunStep::Intend(position, called) => {
                 lease.check(epoch)?;
                 let present = self.call(number, position)?;
                 let sent = Call::intend(present.as_ref(), called, self.now);
-                self.put(number, position, &sent.map_err(about(position))?, present.is_none())?;
+                self.put(number, position, &sent.map_err(about(position))?, present.as_ref())?;
             }
             RunStep::Record(position, called, answer) => {
                 lease.check_held(epoch)?;
@@ -151,14 +151,14 @@ impl Tx<'_> {
         id: &str,
         shown: Option<i64>,
         decisions: Vec<(Position, RunDecision)>,
-    ) -> Done<Vec<Arc<str>>> {
+    ) -> Done<Vec<Called>> {
         let found = self.find(id)?;
         found.lease.can_go_on(self.now)?;
         if shown.is_some_and(|epoch| epoch != found.lease.epoch) {
             return Err(Refused::Changed.into());
         }
         let until = self.now.saturating_add(milliseconds(self.bounds.approval));
-        let mut tools = Vec::new();
+        let mut decided_calls = Vec::with_capacity(decisions.len());
         for (position, decision) in decisions {
             let call = self.call(found.number, position)?;
             // The calls of a run whose process has ended are as the next process finds them.
@@ -172,11 +172,11 @@ impl Tx<'_> {
             };
             let stage = decided.map_err(about(position))?.stage;
             self.set_decision(found.number, position, stage, answer.as_deref())?;
-            tools.push(call.called.tool);
+            decided_calls.push(call.called);
         }
         self.set_lease(&found)?;
         self.sql.announce(ChangeKind::Approvals)?;
-        Ok(tools)
+        Ok(decided_calls)
     }
 
     /// Ends a run, or requests it.

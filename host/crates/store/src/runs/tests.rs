@@ -40,7 +40,9 @@ fn called(arguments: &str) -> Called {
         arguments: arguments.into(),
         definition: "d".into(),
         is_repeatable: false,
+        written: None,
         sources: None,
+        asked_by: None,
     }
 }
 
@@ -96,9 +98,8 @@ async fn a_run_waits_for_an_approval_and_goes_on_in_another_process(home: TestHo
     ];
     first.step("r", 1, steps).await.expect("stored");
     let second = open(&home, ANN, BOUNDS).await;
-    let tools = second.decide("r", None, vec![(at(2), RunDecision::Approve)]).await;
-    let tools = tools.expect("it waits");
-    assert_eq!(tools.iter().map(|tool| &**tool).collect::<Vec<_>>(), ["fs-write"]);
+    let decided = second.decide("r", None, vec![(at(2), RunDecision::Approve)]).await;
+    assert_eq!(decided.expect("it waits"), [called("2")]);
     let again = second.decide("r", None, vec![(at(2), RunDecision::Approve)]).await;
     again.expect("it is approved already");
     let other = second.decide("r", None, vec![(at(1), RunDecision::Approve)]).await;

@@ -116,7 +116,9 @@ fn whole(calls: u32) -> Vec<RunStep> {
             arguments: "{}".into(),
             definition: "d".into(),
             is_repeatable: true,
+            written: None,
             sources: None,
+            asked_by: None,
         };
         RunStep::Record(Position { block, branch: 0 }, called, "1".into())
     });

@@ -75,7 +75,7 @@ async fn a_schema_of_version_10_is_migrated_and_gateways_of_version_10_can_use_i
          tool_log, tool_log_content, model_log, limit_count, limit_reservation; \
          ALTER TABLE approval DROP COLUMN decided_by, DROP COLUMN reason; \
          ALTER TABLE run DROP COLUMN trace, DROP COLUMN sources; \
-         ALTER TABLE run_call DROP COLUMN sources; \
+         ALTER TABLE run_call DROP COLUMN sources, DROP COLUMN written, DROP COLUMN asked_by; \
          DELETE FROM airlock_schema WHERE version > 10"
     ));
     drop(database);

@@ -10,7 +10,7 @@ use opentelemetry_proto::tonic::{
     resource::v1::Resource,
 };
 
-use super::openmetrics::{Family, Kind, Sample};
+use super::openmetrics::{Family, Kind, MetricSample};
 use crate::names;
 
 /// Time of an export, and of the start of all its sums, in nanoseconds since 1970.
@@ -83,7 +83,7 @@ fn unit(family: &Family<'_>) -> &'static str {
     }
 }
 
-fn numbers(samples: &[Sample<'_>], period: Period, start: u64) -> Vec<NumberDataPoint> {
+fn numbers(samples: &[MetricSample<'_>], period: Period, start: u64) -> Vec<NumberDataPoint> {
     let points = samples.iter().filter_map(|sample| {
         let value = match sample.value.parse() {
             Ok(integer) => number_data_point::Value::AsInt(integer),
@@ -101,7 +101,7 @@ fn numbers(samples: &[Sample<'_>], period: Period, start: u64) -> Vec<NumberData
 }
 
 /// Collects the samples of each histogram, which follow each other, into its point.
-fn histograms(samples: &[Sample<'_>], period: Period) -> Vec<HistogramDataPoint> {
+fn histograms(samples: &[MetricSample<'_>], period: Period) -> Vec<HistogramDataPoint> {
     let mut points: Vec<HistogramDataPoint> = Vec::new();
     for sample in samples {
         let bound = sample.labels.iter().find(|(name, _)| *name == "le");
@@ -125,7 +125,7 @@ fn histograms(samples: &[Sample<'_>], period: Period) -> Vec<HistogramDataPoint>
 
 /// Adds a sample to the point of its histogram. Counts of the text include those of all lower buckets; counts of the
 /// message do not.
-fn add(point: &mut HistogramDataPoint, sample: &Sample<'_>, bound: Option<&str>) {
+fn add(point: &mut HistogramDataPoint, sample: &MetricSample<'_>, bound: Option<&str>) {
     match (sample.suffix, bound) {
         ("_sum", _) => point.sum = sample.value.parse().ok(),
         ("_count", _) => point.count = sample.value.parse().unwrap_or_default(),

@@ -25,12 +25,12 @@ pub(super) struct Family<'t> {
     pub(super) help: &'t str,
     pub(super) unit: Option<&'t str>,
     pub(super) kind: Kind,
-    pub(super) samples: Vec<Sample<'t>>,
+    pub(super) samples: Vec<MetricSample<'t>>,
 }
 
 /// One sample.
 #[derive(Debug, PartialEq)]
-pub(super) struct Sample<'t> {
+pub(super) struct MetricSample<'t> {
     /// The end of its name, such as `_bucket`; empty if it has the name of the family.
     pub(super) suffix: &'t str,
     pub(super) labels: Vec<(&'t str, String)>,
@@ -87,7 +87,7 @@ fn add_metadata<'t>(families: &mut Vec<Family<'t>>, metadata: &'t str) {
 }
 
 /// Reads `name{label="value"} 1`, and what may follow the number.
-fn sample<'t>(family: &str, line: &'t str) -> Option<Sample<'t>> {
+fn sample<'t>(family: &str, line: &'t str) -> Option<MetricSample<'t>> {
     let end = line.find(['{', ' '])?;
     let (name, rest) = line.split_at(end);
     let suffix = name.strip_prefix(family)?;
@@ -96,7 +96,7 @@ fn sample<'t>(family: &str, line: &'t str) -> Option<Sample<'t>> {
         None => (Vec::new(), rest),
     };
     let value = rest.trim_start().split(' ').next().filter(|value| !value.is_empty())?;
-    Some(Sample { suffix, labels, value })
+    Some(MetricSample { suffix, labels, value })
 }
 
 /// Reads `a="b",c="d"}`. Returns what follows, too.

@@ -19,7 +19,7 @@ use airlock_mcp_client::{
 use airlock_wire::error::{RpcError, code};
 
 /// A running call, as its caller's task sees it. Dropping it cancels the call.
-pub(crate) struct Conversation<T> {
+pub(crate) struct ServerConversation<T> {
     /// The call.
     pub(crate) task: AbortOnDropHandle<T>,
     heard: Heard,
@@ -44,15 +44,15 @@ pub(crate) struct Heard {
 pub(crate) fn conversation<T>(
     place: Reservation,
     spawn: impl FnOnce(Taker, Arc<AtomicBool>) -> AbortOnDropHandle<T>,
-) -> Conversation<T> {
+) -> ServerConversation<T> {
     let (taker, received) = Taker::new(MAX_QUESTIONS);
     let is_parked = Arc::new(AtomicBool::new(false));
     let task = spawn(taker, is_parked.clone());
     let heard = Heard { received, open: Vec::new(), asked: 0, until: None, is_parked };
-    Conversation { task, heard, _place: place }
+    ServerConversation { task, heard, _place: place }
 }
 
-impl<T> Conversation<T> {
+impl<T> ServerConversation<T> {
     /// Splits what is waited for at the same time.
     pub(crate) fn parts(&mut self) -> (&mut AbortOnDropHandle<T>, &mut Heard) {
         (&mut self.task, &mut self.heard)

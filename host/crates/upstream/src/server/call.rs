@@ -32,7 +32,8 @@ use super::{
 use crate::{
     limits::{MAX_ROUNDS, QUESTION_TIMEOUT},
     questions::{
-        Again, Asked, Bound, Conversation, ParkedRequest, Refused, ServerResponse, conversation,
+        Again, Asked, Bound, ParkedRequest, Refused, ServerConversation, ServerResponse,
+        conversation,
     },
     result,
 };
@@ -230,7 +231,7 @@ impl Server {
         call: Admitted,
         waiter: &Waiter,
         retry: Retry,
-    ) -> Result<Conversation<CallResponse>, CallError> {
+    ) -> Result<ServerConversation<CallResponse>, CallError> {
         let place = self.places.take(call.chain().tenant(), 1);
         let place = place.ok_or_else(|| CallError::busy().not_begun())?;
         let shared = self.shared.clone();
@@ -249,7 +250,7 @@ impl Server {
     async fn wait(
         &self,
         waiter: Waiter,
-        mut running: Conversation<CallResponse>,
+        mut running: ServerConversation<CallResponse>,
         rounds: u32,
     ) -> Result<ToolOutput, CallError> {
         loop {
@@ -300,9 +301,9 @@ impl Server {
     fn park_running(
         &self,
         waiter: &Waiter,
-        mut running: Conversation<CallResponse>,
+        mut running: ServerConversation<CallResponse>,
         questions: Vec<Question>,
-    ) -> Result<Conversation<CallResponse>, CallError> {
+    ) -> Result<ServerConversation<CallResponse>, CallError> {
         let until = running.begin_parking();
         match self.parked.park(waiter.bound.clone(), ParkedRequest::Running(running), until) {
             Ok(token) => {

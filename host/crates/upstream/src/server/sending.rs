@@ -29,7 +29,7 @@ use airlock_core::{
 };
 use airlock_json::raw;
 use airlock_mcp_client::{
-    AskError, HeldPermits, Link, Party, Report, Request, SendError, Taker, mirrored_headers,
+    AskError, HeldPermits, Link, Party, Request, RequestReport, SendError, Taker, mirrored_headers,
 };
 use airlock_mcp_oauth::ExchangeError;
 use airlock_strings::with_causes;
@@ -374,8 +374,8 @@ async fn ask(
         return tasks::resume(link, id, parameters, &conditions).await;
     }
     let asking = link.ask(request).reporting(|report| match report {
-        Report::Progress(progress) => reporter.progress(progress),
-        Report::Log(text) => {
+        RequestReport::Progress(progress) => reporter.progress(progress),
+        RequestReport::Log(text) => {
             if let Some(log) = log_messages::read(tool.client.as_ref(), &text) {
                 reporter.log(log);
             }

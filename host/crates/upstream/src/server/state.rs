@@ -25,7 +25,7 @@ use super::{
 use crate::{
     limits::{DRAIN_CHECK, PLACES_WEIGHT},
     metrics::Metrics,
-    questions::{Conversation, Parked, ServerResponse},
+    questions::{Parked, ServerConversation, ServerResponse},
     subscriptions::Relaying,
     users::Users,
 };
@@ -59,7 +59,7 @@ pub(crate) struct Server {
     relaying: Arc<Relaying>,
     /// Names at the server of the tools whose definitions the operator has not accepted.
     quarantine: Mutex<Arc<[String]>>,
-    pub(super) parked: Parked<Conversation<CallResponse>, Asker>,
+    pub(super) parked: Parked<ServerConversation<CallResponse>, Asker>,
     pub(super) runtime: Handle,
 }
 

@@ -13,7 +13,7 @@ use starlark::values::{
 };
 
 use super::super::bound::bound;
-use super::super::containers::{NamedTuple, Shape};
+use super::super::containers::{NamedTuple, NamedTupleType};
 use super::super::text;
 use super::super::values::{Args, as_slice, list, misuse};
 
@@ -22,12 +22,12 @@ use super::super::values::{Args, as_slice, list, misuse};
 pub(crate) struct TupleType {
     #[trace(unsafe_ignore)]
     #[allocative(skip)]
-    shape: Arc<Shape>,
+    shape: Arc<NamedTupleType>,
 }
 
 impl TupleType {
     pub(super) fn new(name: &str, fields: Vec<String>) -> Self {
-        Self { shape: Arc::new(Shape { name: name.into(), fields }) }
+        Self { shape: Arc::new(NamedTupleType { name: name.into(), fields }) }
     }
 
     pub(crate) fn is_type_of(&self, value: Value<'_>) -> bool {

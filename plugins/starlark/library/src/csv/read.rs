@@ -19,14 +19,14 @@ enum At {
 }
 
 /// A row in the making.
-struct Row<'a> {
+struct CsvRow<'a> {
     dialect: &'a Dialect,
     at: At,
     field: String,
     fields: Vec<String>,
 }
 
-impl Row<'_> {
+impl CsvRow<'_> {
     fn save(&mut self, next: At) {
         self.fields.push(std::mem::take(&mut self.field));
         self.at = next;
@@ -88,7 +88,7 @@ pub(super) fn rows<'v>(
     let mut rows = Vec::new();
     let field = String::new();
     let fields = Vec::new();
-    let mut row = Row { dialect, at: At::RowStart, field, fields };
+    let mut row = CsvRow { dialect, at: At::RowStart, field, fields };
     for line in items(lines, heap)? {
         for c in text_of(line, "a line")?.chars() {
             row.take(c)?;

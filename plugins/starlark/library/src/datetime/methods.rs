@@ -70,9 +70,8 @@ fn replaced<'v>(
     let names = ["year", "month", "day", "hour", "minute", "second", "microsecond", "tzinfo"];
     let [year, month, day, hour, minute, second, micro, zone] = args.bind(names)?;
     let (old_year, old_month, old_day) = time.day().civil();
-    let part =
-        |value: Option<Value<'v>>, old| value.map_or(Ok(old), |value| size(value, "replace()"));
-    let date = Date::new(part(year, old_year)?, part(month, old_month)?, part(day, old_day)?)?;
+    let date =
+        Date::new(part_or(year, old_year)?, part_or(month, old_month)?, part_or(day, old_day)?)?;
     if is_date {
         return Ok(heap.alloc(date));
     }
@@ -85,4 +84,8 @@ fn replaced<'v>(
     let clock = clock([hour, minute, second, micro], old)?;
     let offset = if zone.is_some() { zone_of(zone)? } else { time.offset };
     Ok(heap.alloc(DateTime::new(date.day.0 * MICROS_A_DAY + clock, offset)?))
+}
+
+fn part_or(value: Option<Value<'_>>, old: i64) -> starlark::Result<i64> {
+    value.map_or(Ok(old), |value| size(value, "replace()"))
 }

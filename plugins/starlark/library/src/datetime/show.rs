@@ -116,9 +116,6 @@ fn field(time: DateTime, code: char) -> Result<String, String> {
     let hour = time.field(3600 * MICROS, 24);
     let minute = time.field(60 * MICROS, 60);
     let second = time.field(MICROS, 60);
-    let name = |names: &[&'static str], at: i64| {
-        usize::try_from(at).ok().and_then(|at| names.get(at)).copied().unwrap_or_default()
-    };
     Ok(match code {
         'Y' => format!("{year}"),
         'm' => format!("{month:02}"),
@@ -133,10 +130,10 @@ fn field(time: DateTime, code: char) -> Result<String, String> {
         'C' => format!("{:02}", year / 100),
         'j' => format!("{:03}", day.of_year()),
         'p' => (if hour < 12 { "AM" } else { "PM" }).into(),
-        'a' => name(&WEEKDAYS, day.weekday())[..3].into(),
-        'A' => name(&WEEKDAYS, day.weekday()).into(),
-        'b' | 'h' => name(&MONTHS, month - 1)[..3].into(),
-        'B' => name(&MONTHS, month - 1).into(),
+        'a' => named(&WEEKDAYS, day.weekday())[..3].into(),
+        'A' => named(&WEEKDAYS, day.weekday()).into(),
+        'b' | 'h' => named(&MONTHS, month - 1)[..3].into(),
+        'B' => named(&MONTHS, month - 1).into(),
         'w' => ((day.weekday() + 1) % 7).to_string(),
         'u' => (day.weekday() + 1).to_string(),
         'U' => format!("{:02}", (day.of_year() + 6 - (day.weekday() + 1) % 7) / 7),
@@ -156,4 +153,8 @@ fn field(time: DateTime, code: char) -> Result<String, String> {
         '%' => "%".into(),
         other => format!("%{other}"),
     })
+}
+
+fn named(names: &[&'static str], at: i64) -> &'static str {
+    usize::try_from(at).ok().and_then(|at| names.get(at)).copied().unwrap_or_default()
 }

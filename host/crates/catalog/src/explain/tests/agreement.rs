@@ -8,6 +8,10 @@ use airlock_core::door::{Grants, OwnTools, credential_digest};
 const CLIENTS: [&str; 3] = ["alpha", "beta", "gamma"];
 const TOOLS: [&str; 4] = ["read", "write", "Write", "a/b"];
 
+fn client_name() -> impl Strategy<Value = ClientName> {
+    prop::sample::select(&CLIENTS[..]).prop_map(client)
+}
+
 fn allowlist() -> impl Strategy<Value = Allowlist> {
     prop_oneof![
         Just(Allowlist::All),
@@ -70,8 +74,7 @@ fn filter() -> impl Strategy<Value = Filter> {
 
 /// Group that a request selects: none, one that does not exist any more, or one with tools.
 fn group() -> impl Strategy<Value = Option<Option<Arc<ToolGroup>>>> {
-    let names = prop::sample::select(&CLIENTS[..]).prop_map(client);
-    let tools = prop::collection::btree_map(names, allowlist(), 0..=CLIENTS.len());
+    let tools = prop::collection::btree_map(client_name(), allowlist(), 0..=CLIENTS.len());
     let group = tools.prop_map(|tools| {
         let slug = GroupSlug::parse("group").expect("a slug");
         Arc::new(ToolGroup { name: "Group".to_owned(), slug, tools, keys: None })
@@ -80,8 +83,7 @@ fn group() -> impl Strategy<Value = Option<Option<Arc<ToolGroup>>>> {
 }
 
 fn virtual_key() -> impl Strategy<Value = Option<VirtualKey>> {
-    let names = prop::sample::select(&CLIENTS[..]).prop_map(client);
-    let rows = prop::collection::btree_map(names, allowlist(), 0..=CLIENTS.len());
+    let rows = prop::collection::btree_map(client_name(), allowlist(), 0..=CLIENTS.len());
     let approval = prop::option::of(prop::sample::select(&ApprovalChoice::ALL[..]));
     let key = (rows, bounds(), approval).prop_map(|(rows, bounds, approval)| {
         let grants = Grants { rows, ..bounds };
@@ -93,10 +95,9 @@ fn virtual_key() -> impl Strategy<Value = Option<VirtualKey>> {
 
 /// Grants without rows.
 fn bounds() -> impl Strategy<Value = Grants> {
-    let names = || prop::sample::select(&CLIENTS[..]).prop_map(client);
-    let excluded = prop::collection::btree_map(names(), exclusions(), 0..=CLIENTS.len());
-    let owned = prop::collection::btree_set(names(), 0..=CLIENTS.len());
-    let clients = prop::collection::btree_map(names(), exclusions(), 0..=CLIENTS.len());
+    let excluded = prop::collection::btree_map(client_name(), exclusions(), 0..=CLIENTS.len());
+    let owned = prop::collection::btree_set(client_name(), 0..=CLIENTS.len());
+    let clients = prop::collection::btree_map(client_name(), exclusions(), 0..=CLIENTS.len());
     let environment = prop::option::weighted(0.4, clients).prop_map(|clients| {
         clients.map(|clients| Arc::new(Environment { name: "eu".to_owned(), clients }))
     });

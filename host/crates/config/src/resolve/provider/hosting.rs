@@ -113,8 +113,9 @@ fn place(
     let written = problems.required(key, written)?;
     let place = problems.accept(key, env.text(written))?;
     let place = place.expose();
-    let is_valid = |c: char| c.is_ascii_alphanumeric() || c == '-' || others.contains(c);
-    if place.len() > MAX_PLACE_BYTES || !place.chars().all(is_valid) {
+    let has_only_valid =
+        place.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || others.contains(c));
+    if place.len() > MAX_PLACE_BYTES || !has_only_valid {
         problems.refuse(
             key,
             format_args!(

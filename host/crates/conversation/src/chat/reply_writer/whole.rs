@@ -184,6 +184,26 @@ fn merge(target: &mut Object, name: String, value: Value) {
     }
 }
 
+/// Appends a piece of a member of a message to the pieces before it. Returns the piece if they do not become one.
+pub fn join_member(name: &str, sum: &mut Value, piece: Value) -> Option<Value> {
+    match (sum, piece) {
+        // The pieces of calls belong to different ones, and a mark is no text.
+        (_, piece) if matches!(name, LOGPROBS | TOOL_CALLS) || reasoning::is_mark(name, &piece) => {
+            return Some(piece);
+        }
+        (Value::String(sum), Value::String(more)) => sum.push_str(&more),
+        (Value::Array(sum), Value::Array(more)) if name == reasoning::DETAILS => {
+            reasoning::join_details(sum, more);
+        }
+        (Value::Array(sum), Value::Array(more)) => sum.extend(more),
+        (Value::Object(sum), Value::Object(more)) => {
+            more.into_iter().for_each(|(name, value)| merge(sum, name, value));
+        }
+        (_, piece) => return Some(piece),
+    }
+    None
+}
+
 /// Adds members of calls that came after their beginning.
 fn merge_calls(message: &mut Object, pieces: Value) {
     let Some(Value::Array(calls)) = message.get_mut(TOOL_CALLS) else { return };

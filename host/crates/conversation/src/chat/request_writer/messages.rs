@@ -24,14 +24,14 @@ const BETWEEN_PARTS: &str = "\n\n";
 
 /// Results by the identifier of their call, in order, each with its number among all results: some servers
 /// use the same identifiers in every reply.
-type Results = BTreeMap<String, VecDeque<(usize, ItemSite, ToolResult)>>;
+type CallResults = BTreeMap<String, VecDeque<(usize, ItemSite, ToolResult)>>;
 
 /// Messages so far.
 struct MessageWriter {
     form: ChatForm,
     messages: Vec<Value>,
     turn: AssistantTurn,
-    results: Results,
+    results: CallResults,
     /// Results that were passed.
     passed: usize,
 }
@@ -71,8 +71,8 @@ pub(super) fn write(
 }
 
 /// Takes the results, and leaves empty ones in their places.
-fn take_results(items: &mut [Item], sites: &[ItemSite]) -> Results {
-    let mut results = Results::new();
+fn take_results(items: &mut [Item], sites: &[ItemSite]) -> CallResults {
+    let mut results = CallResults::new();
     let taken = items.iter_mut().zip(sites).filter_map(|(item, site)| match item {
         Item::ToolResult(result) => Some((site, result)),
         _ => None,

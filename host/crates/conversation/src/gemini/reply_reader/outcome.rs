@@ -33,12 +33,11 @@ impl TokenCounts {
     /// Takes the counts that `usageMetadata` has.
     pub(super) fn update(&mut self, usage: Option<&Value>) {
         let Some(usage) = usage else { return };
-        let count = |name, old: Option<u64>| usage.get(name).and_then(Value::as_u64).or(old);
-        self.prompt = count("promptTokenCount", self.prompt);
-        self.tools = count("toolUsePromptTokenCount", self.tools);
-        self.cached = count("cachedContentTokenCount", self.cached);
-        self.candidates = count("candidatesTokenCount", self.candidates);
-        self.thoughts = count("thoughtsTokenCount", self.thoughts);
+        self.prompt = count(usage, "promptTokenCount").or(self.prompt);
+        self.tools = count(usage, "toolUsePromptTokenCount").or(self.tools);
+        self.cached = count(usage, "cachedContentTokenCount").or(self.cached);
+        self.candidates = count(usage, "candidatesTokenCount").or(self.candidates);
+        self.thoughts = count(usage, "thoughtsTokenCount").or(self.thoughts);
     }
 
     /// Returns the usage; `None` if the provider did not count. `candidatesTokenCount` does not have
@@ -98,10 +97,19 @@ pub(super) fn finish_reason(native: &str) -> Option<FinishReason> {
 /// Returns a sentence about a prompt that was blocked; `None` if it was not.
 pub(super) fn block_reason(response: &Object) -> Option<String> {
     let feedback = response.get("promptFeedback")?;
-    let text = |name| feedback.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
-    let reason = text("blockReason")?;
-    let message = text("blockReasonMessage").map(str::to_owned);
+    let reason = text(feedback, "blockReason")?;
+    let message = text(feedback, "blockReasonMessage").map(str::to_owned);
     Some(message.unwrap_or_else(|| format!("Gemini blocked the prompt: {}.", excerpt(reason))))
+}
+
+/// Returns a member that is a text; `None` if it is empty.
+fn text<'v>(object: &'v Value, name: &str) -> Option<&'v str> {
+    object.get(name).and_then(Value::as_str).filter(|text| !text.is_empty())
+}
+
+/// Returns a member that is a count.
+fn count(usage: &Value, name: &str) -> Option<u64> {
+    usage.get(name).and_then(Value::as_u64)
 }
 
 /// Returns the `logprobs` of a choice for a `logprobsResult`; `None` if it has no tokens. Takes their

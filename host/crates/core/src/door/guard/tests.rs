@@ -60,7 +60,7 @@ struct Scribe {
 }
 
 impl CallGuards for Scribe {
-    fn before(&self, call: &ProposedCall<'_>) -> Result<GuardedCall, CallError> {
+    fn before(&self, call: &ProposedCall<'_>, _: Instant) -> Result<GuardedCall, CallError> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let text = call.arguments.as_str();
         if text.contains("no") {
@@ -69,9 +69,12 @@ impl CallGuards for Scribe {
         }
         let longer = text.replace("\"}", "+\"}");
         let arguments = Arguments::parse(call.tool.name.as_str(), &longer)?;
-        let question = text.contains("ask").then(|| "look at it".to_owned());
+        let mut questions = GuardQuestions::new();
+        if text.contains("ask") {
+            questions.push("test".into(), "look at it");
+        }
         let acts = vec![act(GuardHook::Before, GuardDecision::Rewrite)];
-        Ok(GuardedCall { arguments: Some(arguments), question, acts })
+        Ok(GuardedCall { arguments: Some(arguments), questions, acts })
     }
 
     fn looks_before(&self, call: &ProposedCall<'_>) -> bool {
@@ -261,7 +264,7 @@ async fn an_outcome_is_what_the_guards_leave_of_it_and_nothing_is_sent_before() 
 struct Located(Mutex<Vec<ThreadId>>);
 
 impl CallGuards for Located {
-    fn before(&self, _: &ProposedCall<'_>) -> Result<GuardedCall, CallError> {
+    fn before(&self, _: &ProposedCall<'_>, _: Instant) -> Result<GuardedCall, CallError> {
         self.0.lock().push(thread::current().id());
         Ok(GuardedCall::default())
     }
@@ -293,7 +296,8 @@ async fn guards_look_at_long_arguments_on_a_blocking_thread_and_once() {
         assert!(model.admit("a-free", &checked).is_ok());
         let parsed = Arguments::parse("a-free", &text).expect("an object");
         let entry = model.view().find(&Origin::Model, "a-free").expect("it is there");
-        let guarded = threads::guarded(model.view(), &Origin::Model, entry, parsed).await;
+        let deadline = Instant::now() + Duration::from_secs(1);
+        let guarded = threads::guarded(model.view(), &Origin::Model, entry, parsed, deadline).await;
         assert!(model.admit("a-free", &guarded.expect("it is permitted")).is_ok());
         let asked = guards.0.lock().clone();
         assert_eq!(asked.len(), 2, "the door asks nothing again");

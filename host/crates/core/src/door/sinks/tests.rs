@@ -21,7 +21,8 @@ impl Provider for Empty {
 }
 
 fn rule(tools: &str, from: SourceSelection, decision: SinkDecision) -> SinkRule {
-    SinkRule { tools: vec![ToolPattern::parse(tools).expect("a good pattern")], from, decision }
+    let tools = vec![ToolPattern::parse(tools).expect("a good pattern")];
+    SinkRule { tools, from, arguments: Vec::new(), decision }
 }
 
 fn named(names: &[&str]) -> SourceSelection {
@@ -104,6 +105,7 @@ fn refused(decided: Result<Admitted, CallError>) -> (HostCode, String) {
 #[test]
 fn deny_takes_precedence_and_a_rule_is_about_its_tools_and_sources_alone() {
     let view = view(true, Some(rules()));
+    let arguments = Arguments::parse("any", "{}").expect("an object");
     for (tool, context, expected) in [
         ("mail-send", &["web"][..], Err("web")),
         ("mail-send", &["feed"], Ok("")),
@@ -114,7 +116,7 @@ fn deny_takes_precedence_and_a_rule_is_about_its_tools_and_sources_alone() {
     ] {
         let entry = view.find(&Origin::Caller, tool).expect("it is there");
         let context = context.iter().copied().collect();
-        let found = view.asking_sources(entry, &context);
+        let found = view.asking_sources(entry, &context, &arguments, None);
         let found = found.as_ref().map(ToString::to_string).map_err(|error| {
             assert_eq!(
                 (error.code(), error.kind()),
@@ -199,6 +201,22 @@ async fn a_script_has_read_the_context_of_its_call_and_the_results_of_its_own() 
     assert_eq!(refused(denied).0, HostCode::UntrustedContext);
 }
 
+#[test]
+fn a_rehearsal_has_read_what_its_call_has_and_counts_and_reads_for_itself() {
+    let model = caller(Origin::Model, true);
+    model.has_read(&SourceSet::from_iter(["feed"]));
+    let call = model.admit("executeToolCode", "{}").expect("it is listed");
+    let rehearsal = call.chain().rehearsal();
+    rehearsal.receive(&SourceSet::from_iter(["web"]));
+    assert_eq!(rehearsal.nested_context(), SourceSet::from_iter(["feed", "web"]));
+    while rehearsal.count_call().is_ok() {}
+    assert_eq!(call.chain().nested_context(), SourceSet::from_iter(["feed"]));
+    assert!(call.chain().received().is_empty());
+    assert!(call.chain().count_call().is_ok(), "the budget of the call is as it was");
+    model.end_turn();
+    assert_eq!(model.context(), SourceSet::from_iter(["feed"]));
+}
+
 #[tokio::test]
 async fn an_approval_of_a_whole_script_covers_nothing_that_it_reads() {
     let model = caller(Origin::Caller, true).approving_scripts();
@@ -248,6 +266,36 @@ async fn a_request_begins_with_an_empty_context_and_one_in_a_session_with_its_ow
     let execute = caller(Origin::Caller, false);
     run(&execute, "web-get").await;
     assert!(execute.admit("mail-send", "{}").is_ok(), "each request names one call");
+}
+
+#[test]
+fn a_rule_about_an_argument_is_about_calls_that_have_it_and_whose_value_may_come_from_a_source() {
+    let to = SinkArgument::parse("to").expect("a path");
+    let about = rule("mail-send", named(&["web"]), SinkDecision::Deny);
+    let rules = SinkRules(vec![SinkRule { arguments: vec![to], ..about }]);
+    let view = view(true, Some(rules));
+    assert!(view.follows_arguments());
+    let second = Duration::from_secs(1);
+    let budget =
+        Budget { deadline: second, script: second, nested_calls: 9, depth: 3, in_flight: 1 };
+    let script = Caller::new(view, Origin::Model, budget).admit("executeToolCode", "{}");
+    let script = script.expect("it is listed");
+    let chain = script.chain();
+    let web = SourceSet::from_iter(["web"]);
+    chain.receive(&web);
+    let given = r#"{"to": "x", "body": "y"}"#;
+    let denied = (HostCode::UntrustedContext, "web".to_owned());
+    assert_eq!(refused(chain.admit(&Origin::Script, "mail-send", given)), denied);
+    assert!(chain.admit(&Origin::Script, "mail-send", r#"{"body": "y"}"#).is_ok());
+    let mut values = ArgumentSources::default();
+    values.add("to", &SourceSet::default());
+    values.add("body", &web);
+    let known = Some(values.clone());
+    assert!(chain.admit_of_script("mail-send", given, None, known).is_ok());
+    values.add("to", &web);
+    let error = chain.admit_of_script("mail-send", given, None, Some(values)).map(drop);
+    let error = error.expect_err("it may come from the source").to_string();
+    assert!(error.contains("`to`, from web"), "{error}");
 }
 
 #[tokio::test]

@@ -1,11 +1,11 @@
 //! The guards of a view.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use super::{Entry, View};
 use crate::{
-    door::{Arguments, CallGuards, Origin, ProposedCall, guard::GuardedParty},
-    tool::CallError,
+    door::{Arguments, CallGuards, ModelGuards, Origin, ProposedCall, guard::GuardedParty},
+    tool::{CallError, GuardHook},
 };
 
 impl View {
@@ -20,25 +20,33 @@ impl View {
         self.guards.is_some()
     }
 
+    /// Returns the guards that look at the requests to models, or at the responses; `None` if none does.
+    pub fn model_guards(&self, hook: GuardHook) -> Option<&dyn ModelGuards> {
+        let guards = self.guards.as_ref()?.models()?;
+        guards.looks(hook, &self.membership).then_some(guards)
+    }
+
     /// The guards; `None` if there are none.
     pub(in crate::door) fn guards(&self) -> Option<&Arc<dyn CallGuards>> {
         self.guards.as_ref()
     }
 
     /// Returns the arguments with which a call of this origin is decided and made: as the guards leave them, with
-    /// their decision. Fails if a guard denies the call or fails.
+    /// their decision. Fails if a guard denies the call or fails, or if they have not decided by the deadline.
     pub fn guarded(
         &self,
         origin: &Origin,
         entry: &Entry,
         arguments: Arguments,
+        deadline: Instant,
     ) -> Result<Arguments, CallError> {
         let Some(guards) = &self.guards else { return Ok(arguments) };
         // The gateway's own tools are wrappers: the calls that are made in them are guarded.
         if entry.tool.client.is_none() {
             return Ok(arguments);
         }
-        let party = GuardedParty { origin, tenant: &self.tenant, membership: &self.membership };
+        let tenant = &self.tenant;
+        let party = GuardedParty { origin, tenant, membership: &self.membership, deadline };
         arguments.guarded_by(guards, &entry.tool, &party)
     }
 

@@ -49,7 +49,9 @@ impl ModelRun {
                 arguments: "{}".into(),
                 definition: definition.into(),
                 is_repeatable,
+                written: None,
                 sources: None,
+                asked_by: None,
             })
         });
         Self {

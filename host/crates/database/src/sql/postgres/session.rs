@@ -24,6 +24,7 @@ use tokio_postgres::{
 use crate::sql::{
     Param, Row, Subject,
     error::{SqlError, SqlFault},
+    insert::InsertPart,
 };
 
 /// Channel of the notifications of a server.
@@ -201,6 +202,27 @@ impl PgSession {
         self.count();
         let executed = rows.iter().map(|row| self.client.execute_raw(&statement, values(row)));
         self.wait(try_join_all(executed))
+    }
+
+    /// Executes the statements of an insertion, without waiting between them.
+    pub(crate) fn insert(&self, parts: &[InsertPart<'_, '_>]) -> Result<(), SqlError> {
+        let statements = parts.iter().map(|part| self.prepare(part.text));
+        let statements = statements.collect::<Result<Vec<_>, _>>()?;
+        self.count();
+        // Of a connection, either all statements are prepared or none is.
+        let Some(statements) = statements.into_iter().collect::<Option<Vec<_>>>() else {
+            let texts: Vec<_> = parts.iter().map(|part| numbered(part.text)).collect();
+            let rows = parts.iter().zip(&texts).flat_map(|(part, text)| {
+                part.executions().map(move |row| (text.as_str(), typed_values(row)))
+            });
+            let rows: Vec<_> = rows.collect();
+            let executed = rows.iter().map(|(text, row)| self.client.execute_typed(text, row));
+            return self.wait(try_join_all(executed)).map(drop);
+        };
+        let executed = parts.iter().zip(&statements).flat_map(|(part, statement)| {
+            part.executions().map(move |row| self.client.execute_raw(statement, values(row)))
+        });
+        self.wait(try_join_all(executed)).map(drop)
     }
 
     pub(crate) fn each<B>(

@@ -68,8 +68,8 @@ struct ExecSession {
     output: JoinHandle<()>,
 }
 
-type Output = Pin<Box<dyn Stream<Item = Result<LogOutput, ApiError>> + Send>>;
-type Input = Pin<Box<dyn AsyncWrite + Send>>;
+type ContainerOutput = Pin<Box<dyn Stream<Item = Result<LogOutput, ApiError>> + Send>>;
+type ContainerInput = Pin<Box<dyn AsyncWrite + Send>>;
 
 /// Starts a server in a container.
 pub(super) async fn start(
@@ -123,14 +123,14 @@ pub(super) async fn start(
 }
 
 /// Forwards stdin until it is closed, and then closes that of the server.
-async fn forward(mut stdin: DuplexStream, mut input: Input) {
+async fn forward(mut stdin: DuplexStream, mut input: ContainerInput) {
     let _ = copy(&mut stdin, &mut input).await;
     let _ = input.shutdown().await;
 }
 
 /// Separates the two outputs of a server. If stdout is no longer read, the rest of it is dropped,
 /// so that the end of stderr still arrives.
-async fn separate(mut output: Output, mut stdout: DuplexStream, tail: Arc<StderrTail>) {
+async fn separate(mut output: ContainerOutput, mut stdout: DuplexStream, tail: Arc<StderrTail>) {
     let mut is_read = true;
     let mut is_first = true;
     while let Some(Ok(part)) = output.next().await {

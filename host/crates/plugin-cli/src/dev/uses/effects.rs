@@ -42,10 +42,10 @@ impl<'a> RequestUses<'a> {
         });
         let unjudged: Vec<_> = unjudged.collect();
         let all: BTreeSet<_> = had.chain(on_each(&tool.effects, &unjudged)).collect();
-        let is_included = |effect: &DeclaredEffect| {
-            all.iter().any(|other| other != effect && other.includes(effect))
-        };
-        all.iter().filter(|effect| !is_included(effect)).cloned().collect()
+        let needed = all
+            .iter()
+            .filter(|effect| !all.iter().any(|other| other != *effect && other.includes(effect)));
+        needed.cloned().collect()
     }
 
     fn is_on_cache(&self, declared: &DeclaredEffect) -> bool {

@@ -32,17 +32,18 @@ impl<'a> RequestUses<'a> {
     /// nowhere here.
     pub(super) fn was_possible(&self, request: Request<'_>) -> bool {
         let secrets = &self.build.manifest.request.secret;
-        let can_be_sent = |name: &str, secret: &SecretRequest| {
-            self.is_granted(Request::Secret(name, secret)) && !self.is_for_any_host(secret)
-        };
         match request {
             Request::Http(destination, _) => {
                 let mut own = secrets.iter().filter(|(_, secret)| is_for(secret, destination));
-                self.is_granted(request) && own.all(|(name, secret)| can_be_sent(name, secret))
+                self.is_granted(request) && own.all(|(name, secret)| self.can_be_sent(name, secret))
             }
-            Request::Secret(name, secret) => can_be_sent(name, secret),
+            Request::Secret(name, secret) => self.can_be_sent(name, secret),
             _ => self.is_granted(request),
         }
+    }
+
+    fn can_be_sent(&self, name: &str, secret: &SecretRequest) -> bool {
+        self.is_granted(Request::Secret(name, secret)) && !self.is_for_any_host(secret)
     }
 
     fn is_for_any_host(&self, secret: &SecretRequest) -> bool {
@@ -92,12 +93,12 @@ impl<'a> RequestUses<'a> {
             return if self.has(Use::KnownSecret, name) { all } else { Vec::new() };
         }
         let requests = &self.build.manifest.request.http;
-        let is_needed = |destination: &&str| {
+        let needed = all.iter().copied().filter(|destination| {
             requests.get_key_value(*destination).is_some_and(|(name, request)| {
                 self.status(Request::Http(name, request)) != UseStatus::Unused
             })
-        };
-        let needed: Vec<_> = all.iter().copied().filter(is_needed).collect();
+        });
+        let needed: Vec<_> = needed.collect();
         // The operator's own hosts for the secret may be none of the destinations.
         if needed.is_empty() { all } else { needed }
     }

@@ -75,7 +75,8 @@ fn a_process_that_hides_entirely_is_found_by_its_cgroup() {
         format!("/proc/{}/fd/{}", std::process::id(), std::os::fd::AsRawFd::as_raw_fd(&entrance));
     let hide = format!("echo 0 > {path}; env -i sh -c 'setsid sleep 1000 >&2 & echo $!'; cat");
     let (child, stray) = start(&reach, &hide);
-    assert!(matches!(proc::mark(stray), Mark::Absent));
+    // While it executes a program, it may not be read yet.
+    assert!(!matches!(proc::mark(stray), Mark::Is(_)));
     kill(reach, child, stray);
 }
 

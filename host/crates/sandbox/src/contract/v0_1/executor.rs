@@ -39,6 +39,7 @@ fn for_guest(script: Script) -> wit::Script {
         inputs: script.inputs.as_deref().map(str::to_owned),
         clock_ms: script.clock_ms,
         last_expression: script.last_expression,
+        follows_values: script.follows_values,
     }
 }
 

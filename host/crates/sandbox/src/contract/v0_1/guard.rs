@@ -2,7 +2,10 @@
 
 mod bindings;
 
-use airlock_core::{door::ProposedCall, tool::Trust};
+use airlock_core::{
+    door::{ProposedCall, ReviewedExchange},
+    tool::{GuardHook, Tool, Trust},
+};
 use wasmtime::{Store, component::InstancePre};
 
 use self::bindings::{GuardPre, exports::airlock::guard::hooks as wit};
@@ -20,14 +23,15 @@ pub(crate) fn open_guard(pre: InstancePre<State<GuardSide>>) -> wasmtime::Result
 }
 
 impl GuardGuest {
-    /// Checks settings. Returns the problem with them if the guard refuses them.
+    /// Checks settings. Returns the hooks of the guard, or the problem with the settings if it refuses them.
     pub(crate) async fn check_settings(
         &self,
         store: &mut Store<State<GuardSide>>,
         settings: &str,
-    ) -> wasmtime::Result<Result<(), String>> {
+    ) -> wasmtime::Result<Result<Vec<GuardHook>, String>> {
         let guard = self.0.instantiate_async(&mut *store).await?;
-        guard.airlock_guard_hooks().call_check_settings(store, settings).await
+        let checked = guard.airlock_guard_hooks().call_check_settings(store, settings).await?;
+        Ok(checked.map(|hooks| hooks.into_iter().map(hook).collect()))
     }
 
     /// Runs the hook before a call.
@@ -60,6 +64,63 @@ impl GuardGuest {
         let verdict = guard.airlock_guard_hooks().call_after_call(store, &call, &outcome).await?;
         Ok(from_guest(verdict))
     }
+
+    /// Runs the hook on a definition, the JSON text of MCP's `Tool`.
+    pub(crate) async fn definition(
+        &self,
+        store: &mut Store<State<GuardSide>>,
+        tool: &Tool,
+        definition: String,
+        settings: &str,
+    ) -> wasmtime::Result<GuardVerdict> {
+        let guard = self.0.instantiate_async(&mut *store).await?;
+        let listed = wit::ListedTool {
+            tool: tool.full_name.as_str().to_owned(),
+            client: client(tool),
+            trusted: tool.trust == Trust::Trusted,
+            definition,
+            settings: settings.to_owned(),
+            extra: None,
+        };
+        let verdict = guard.airlock_guard_hooks().call_on_definition(store, &listed).await?;
+        Ok(from_guest(verdict))
+    }
+
+    /// Runs the hook before a request to a model, or that after its response.
+    pub(crate) async fn model(
+        &self,
+        store: &mut Store<State<GuardSide>>,
+        exchange: &ReviewedExchange,
+        texts: String,
+        settings: &str,
+    ) -> wasmtime::Result<GuardVerdict> {
+        let guard = self.0.instantiate_async(&mut *store).await?;
+        let hooks = guard.airlock_guard_hooks();
+        let seen = wit::ModelExchange {
+            model: exchange.model.clone(),
+            key: exchange.membership.key_name.clone(),
+            tenant: exchange.tenant.to_string(),
+            texts,
+            settings: settings.to_owned(),
+            extra: None,
+        };
+        let verdict = if exchange.hook == GuardHook::AfterModel {
+            hooks.call_after_model(store, &seen).await?
+        } else {
+            hooks.call_before_model(store, &seen).await?
+        };
+        Ok(from_guest(verdict))
+    }
+}
+
+fn hook(hook: wit::Hook) -> GuardHook {
+    match hook {
+        wit::Hook::Before => GuardHook::Before,
+        wit::Hook::After => GuardHook::After,
+        wit::Hook::Definition => GuardHook::Definition,
+        wit::Hook::BeforeModel => GuardHook::BeforeModel,
+        wit::Hook::AfterModel => GuardHook::AfterModel,
+    }
 }
 
 fn for_guest(call: &ProposedCall<'_>, settings: &str) -> wit::Call {
@@ -67,7 +128,7 @@ fn for_guest(call: &ProposedCall<'_>, settings: &str) -> wit::Call {
     let annotations = &tool.annotations;
     wit::Call {
         tool: tool.full_name.as_str().to_owned(),
-        client: tool.client.as_ref().map(|client| client.as_str().to_owned()).unwrap_or_default(),
+        client: client(tool),
         arguments: call.arguments.as_str().to_owned(),
         effects: wit::Effects {
             read_only: annotations.read_only,
@@ -82,6 +143,10 @@ fn for_guest(call: &ProposedCall<'_>, settings: &str) -> wit::Call {
         settings: settings.to_owned(),
         extra: None,
     }
+}
+
+fn client(tool: &Tool) -> String {
+    tool.client.as_ref().map(|client| client.as_str().to_owned()).unwrap_or_default()
 }
 
 fn from_guest(verdict: wit::Verdict) -> GuardVerdict {

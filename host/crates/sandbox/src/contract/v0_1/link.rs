@@ -18,7 +18,7 @@ use super::{
     convert,
 };
 use crate::{
-    ResultPart, ScriptCall, SourceCall, SourceValue, WrongCall,
+    ResultPart, ScriptCall, SourceCall, SourceValue, ToolFlow, ValueFlow, WrongCall,
     imports::{log, script},
     run::state::{GuestSide, ScriptSide, State, Store},
 };
@@ -91,7 +91,20 @@ fn link_bindings(linker: &mut Linker<State<ScriptSide>>) -> wasmtime::Result<()>
             let wrong = script::check(&mut store, &calls)?;
             Ok((wrong.into_iter().map(wrong_for_guest).collect::<Vec<_>>(),))
         },
+    )?;
+    interface.func_wrap(
+        "follow",
+        |mut store: Store<'_, ScriptSide>, (flows,): (Vec<wit::ToolFlow>,)| {
+            script::follow(&mut store, flows.into_iter().map(flow_from_guest).collect())
+        },
     )
+}
+
+fn flow_from_guest(flow: wit::ToolFlow) -> ToolFlow {
+    let wit::ToolFlow { tool, values } = flow;
+    let values = values.into_iter();
+    let values = values.map(|wit::ValueFlow { path, tools }| ValueFlow { path, tools }).collect();
+    ToolFlow { tool, values }
 }
 
 fn call_of_source(call: wit::SourceCall) -> SourceCall {

@@ -31,7 +31,7 @@ use crate::{
 const MAX_PAGE: u32 = 1_000;
 
 /// A tool as a guest sees it.
-pub(crate) struct Listed {
+pub(crate) struct ListedTool {
     /// Name that the guest calls: a slot, or the full name.
     pub(crate) name: String,
     pub(crate) tool: Arc<Tool>,
@@ -41,7 +41,7 @@ pub(crate) struct Listed {
 #[derive(Default)]
 pub(crate) struct Page {
     /// Slots, then tools by full name; each part sorted by name.
-    pub(crate) items: Vec<Listed>,
+    pub(crate) items: Vec<ListedTool>,
     /// Cursor of the next page; `None` on the last page.
     pub(crate) next: Option<String>,
 }
@@ -73,7 +73,7 @@ pub(crate) fn list(
 pub(crate) fn describe(
     store: &mut Store<'_, PluginSide>,
     name: String,
-) -> wasmtime::Result<Result<Listed, CallError>> {
+) -> wasmtime::Result<Result<ListedTool, CallError>> {
     charge_call(store, BASE_FUEL, name.len())?;
     let full = match store.data_mut().full_name(&name) {
         Ok(full) => full,
@@ -88,13 +88,13 @@ pub(crate) fn describe(
     let Some(tool) = found.map(|entry| entry.tool.clone()) else {
         return Ok(Err(not_found(name)));
     };
-    let listed = Listed { name, tool };
+    let listed = ListedTool { name, tool };
     charge(store, (summary_bytes(&listed) + schema_bytes(&listed.tool)) as u64)?;
     Ok(Ok(listed))
 }
 
 /// Returns the bytes of a tool in a list.
-fn summary_bytes(Listed { name, tool }: &Listed) -> usize {
+fn summary_bytes(ListedTool { name, tool }: &ListedTool) -> usize {
     name.len() + tool.title.as_ref().map_or(0, String::len) + tool.description.len()
 }
 
@@ -268,7 +268,7 @@ impl State<PluginSide> {
         let mut rest = slots
             .chain(full)
             .filter(|(name, _)| after.is_none_or(|after| position(name) > after))
-            .map(|(name, tool)| Listed { name: name.to_owned(), tool: tool.clone() });
+            .map(|(name, tool)| ListedTool { name: name.to_owned(), tool: tool.clone() });
         let items: Vec<_> = rest.by_ref().take(limit).collect();
         let next = rest.next().and_then(|_| items.last()).map(|item| item.name.clone());
         Page { items, next }

@@ -35,10 +35,10 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// State of one store for `wasi:http`.
 pub(crate) struct WasiHttp {
     context: WasiHttpCtx,
-    hooks: Hooks,
+    hooks: OutgoingHooks,
 }
 
-struct Hooks {
+struct OutgoingHooks {
     session: Option<Session>,
     /// True if a request was refused because there is no session.
     was_denied: bool,
@@ -57,7 +57,7 @@ impl WasiHttp {
         context.set_field_size_limit(MAX_FIELD_BYTES);
         Self {
             context,
-            hooks: Hooks {
+            hooks: OutgoingHooks {
                 session,
                 was_denied: false,
                 has_sent: false,
@@ -92,7 +92,7 @@ impl WasiHttp {
     }
 }
 
-impl WasiHttpHooks for Hooks {
+impl WasiHttpHooks for OutgoingHooks {
     /// Headers that only the host sets. The guest may set the length: it is compared with the body
     /// here, and not passed on.
     fn forbidden_header_filter(&mut self) -> ForbiddenHeaderFilter {

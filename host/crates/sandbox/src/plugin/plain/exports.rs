@@ -20,7 +20,7 @@ pub(super) const MAX_EXPORTS: usize = 1_000;
 
 /// The name of one export.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Export {
+pub(super) struct ExportName {
     /// The interface that contains it, such as `weather:station/api@1.0.0`; `None` if the component
     /// exports it directly.
     pub(super) interface: Option<String>,
@@ -28,7 +28,7 @@ pub(super) struct Export {
     pub(super) name: String,
 }
 
-impl Export {
+impl ExportName {
     /// Returns the tool name: `get-weather` becomes `get_weather`. In an interface it becomes
     /// `api_get_weather`, without the package and version of the interface. The name does not
     /// depend on other exports, so that a tool keeps its name when others are added or removed.
@@ -50,7 +50,7 @@ impl Export {
     }
 }
 
-impl fmt::Display for Export {
+impl fmt::Display for ExportName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.interface {
             Some(interface) => write!(f, "{interface}#{}", self.name),
@@ -61,7 +61,7 @@ impl fmt::Display for Export {
 
 /// An exported function that JSON can call.
 pub(super) struct Function {
-    pub(super) export: Export,
+    pub(super) export: ExportName,
     pub(super) index: ComponentExportIndex,
     pub(super) parameters: Vec<Field>,
     pub(super) result: Option<Shape>,
@@ -69,12 +69,12 @@ pub(super) struct Function {
 
 /// A part of a component that is not a tool: an export, or a section that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct LeftOut {
+pub(super) struct LeftOutExport {
     pub(super) item: String,
     pub(super) reason: String,
 }
 
-impl fmt::Display for LeftOut {
+impl fmt::Display for LeftOutExport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.item, self.reason)
     }
@@ -83,7 +83,7 @@ impl fmt::Display for LeftOut {
 /// The exports of a component, types aside.
 pub(super) struct Exports {
     pub(super) functions: Vec<Function>,
-    pub(super) left_out: Vec<LeftOut>,
+    pub(super) left_out: Vec<LeftOutExport>,
 }
 
 /// Examines all exports. An export that cannot be called is left out. A component is refused only
@@ -143,7 +143,7 @@ impl Collector<'_> {
         }
         let left = self.exports_left.checked_sub(1);
         self.exports_left = left.ok_or(BadComponent::TooManyExports { limit: MAX_EXPORTS })?;
-        let export = Export { interface: interface.map(str::to_owned), name: name.to_owned() };
+        let export = ExportName { interface: interface.map(str::to_owned), name: name.to_owned() };
         match export.wasi() {
             Some(wasi) => _ = self.wasi.insert(wasi.to_owned()),
             None => self.is_all_wasi = false,
@@ -158,7 +158,11 @@ impl Collector<'_> {
         Ok(())
     }
 
-    fn function(&mut self, export: Export, function: &ComponentFunc) -> Result<(), BadComponent> {
+    fn function(
+        &mut self,
+        export: ExportName,
+        function: &ComponentFunc,
+    ) -> Result<(), BadComponent> {
         if let Some(reason) = exclusion(&export, function) {
             self.leave_out(&export, reason);
             return Ok(());
@@ -183,7 +187,7 @@ impl Collector<'_> {
         Ok((self.unfolder.parameters(function)?, self.unfolder.result(function)?))
     }
 
-    fn index(&self, export: &Export) -> Option<ComponentExportIndex> {
+    fn index(&self, export: &ExportName) -> Option<ComponentExportIndex> {
         let interface = match &export.interface {
             Some(interface) => Some(self.component.get_export_index(None, interface.as_str())?),
             None => None,
@@ -191,14 +195,16 @@ impl Collector<'_> {
         self.component.get_export_index(interface.as_ref(), export.name.as_str())
     }
 
-    fn leave_out(&mut self, export: &Export, reason: &str) {
-        self.found.left_out.push(LeftOut { item: export.to_string(), reason: reason.to_owned() });
+    fn leave_out(&mut self, export: &ExportName, reason: &str) {
+        self.found
+            .left_out
+            .push(LeftOutExport { item: export.to_string(), reason: reason.to_owned() });
     }
 }
 
 /// Returns the reason for which a function cannot be a tool whatever its types are; `None` if there
 /// is none.
-fn exclusion(export: &Export, function: &ComponentFunc) -> Option<&'static str> {
+fn exclusion(export: &ExportName, function: &ComponentFunc) -> Option<&'static str> {
     if export.wasi().is_some() {
         return Some(
             "it is for a host that runs programs or serves requests, which this release does not",

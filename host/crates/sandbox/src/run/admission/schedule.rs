@@ -132,7 +132,7 @@ impl<W> Schedule<W> {
             return None;
         }
         let flow =
-            self.queue.next(|flow| self.admits(flow).then(|| self.slots.of(&flow.tenant)))?;
+            self.queue.next(|flow| self.admits(flow).then(|| self.slots.held_by(&flow.tenant)))?;
         let waiter = self.queue.pop(&flow)?;
         self.take(&flow);
         Some((flow, waiter))
@@ -150,7 +150,7 @@ impl<W> Schedule<W> {
 
     /// Returns the number of a tenant's calls that run or wait.
     fn calls_of(&self, tenant: &Tenant) -> usize {
-        self.slots.of(tenant) + self.queue.len_of_tenant(tenant)
+        self.slots.held_by(tenant) + self.queue.len_of_tenant(tenant)
     }
 }
 

@@ -1,11 +1,18 @@
+use std::time::Instant;
+
+use airlock_catalog::Catalog;
 use airlock_core::{
     door::{CallGuards, Filter, FinishedCall, GuardedCall, ProposedCall},
     tool::ToolOutput,
 };
 use futures_util::future::{BoxFuture, FutureExt as _, ready};
+use serde_json::json;
 
 use super::*;
-use crate::{names, tests::catalog};
+use crate::{
+    names,
+    tests::{catalog, open_policy, publish},
+};
 
 fn call(name: &str, arguments: &[(&str, SourceValue)]) -> SourceCall {
     let arguments = arguments.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
@@ -167,6 +174,27 @@ fn the_bytes_of_schemas_that_are_read_are_limited() {
     assert_eq!((tools.read("a"), tools.read("b")), (Some("a"), None));
 }
 
+#[test]
+fn of_the_parts_of_a_large_result_a_script_looks_up_no_more_than_the_calls_of_a_run_read() {
+    /// As many lines such as `a.b(t=r["p"])` as a script of 64 KiB has.
+    const PARTS: usize = (64 << 10) / 20;
+    const SCHEMA: usize = 60 << 10;
+    let catalog = Catalog::new();
+    let schema = json!({
+        "type": "object", "description": "x".repeat(SCHEMA), "properties": {"p": {"type": "string"}},
+    });
+    let tools = json!([{"name": "large", "inputSchema": {}, "outputSchema": schema}]);
+    publish(&catalog, "github", open_policy(true), &tools);
+    let view = catalog.snapshot().view(&Filter::none(), None);
+    let bindings = names::bindings(&names::namespaces(view.scripted()));
+    let calls = [call("large", &[])];
+    let tools = CalledTools::find(&view, &bindings, &calls);
+    let part = ResultPart { call: 0, keys: vec!["p".to_owned()] };
+    let found = (0..PARTS).filter(|_| tools.result(&part, &calls).is_some()).count();
+    assert!(found > 0 && found * SCHEMA <= MAX_READ, "{found}");
+    const { assert!(PARTS * SCHEMA > 40 * MAX_READ, "what they would read without the limit") };
+}
+
 /// Looks at the calls of one tool, before them or after them.
 struct Watched {
     tool: &'static str,
@@ -174,7 +202,7 @@ struct Watched {
 }
 
 impl CallGuards for Watched {
-    fn before(&self, _: &ProposedCall<'_>) -> Result<GuardedCall, CallError> {
+    fn before(&self, _: &ProposedCall<'_>, _: Instant) -> Result<GuardedCall, CallError> {
         Ok(GuardedCall::default())
     }
 

@@ -6,7 +6,12 @@
 use std::{collections::BTreeMap, mem};
 
 use super::failure;
-use crate::runs::answer::{CallAnswer, NOT_KEPT, StoredAnswer};
+use crate::runs::{
+    EXECUTE,
+    answer::{CallAnswer, NOT_KEPT, StoredAnswer},
+    manifest::MANIFEST_POSITION,
+    run_call,
+};
 use airlock_core::{
     door::Approved,
     run::{Call, Called, Position, Refused, Stage},
@@ -67,8 +72,8 @@ pub(crate) enum JournalRecord {
     Answered(CallAnswer, SourceSet),
     /// It has this approval.
     Approved(Approved),
-    /// It waits for an approval.
-    Pending,
+    /// It waits for an approval, as this call.
+    Pending(Called),
     /// It may have been made, and its answer is lost.
     InDoubt,
 }
@@ -87,17 +92,19 @@ impl JournalState {
         (first..).take(calls).map(|branch| Position { block, branch }).collect()
     }
 
-    /// Returns a call with the arguments that the journal has, if it has a call of the same tool at its position.
-    pub(super) fn as_known(&self, position: Position, made: ScriptCall) -> ScriptCall {
-        let known = self.calls.get(&position).map(|known| &known.call.called);
-        match known.filter(|called| *called.tool == *made.tool) {
-            Some(called) => ScriptCall { arguments: called.arguments.to_string(), ..made },
-            None => made,
-        }
+    /// Counts a block that the script does not make: that of its manifest.
+    pub(super) fn skip_block(&mut self) {
+        self.blocks += 1;
     }
 
-    /// Returns what is known of a call, and takes its answer out. Fails if the journal has another
-    /// call at its position, or an answer that cannot be read, or if it has no room for the call.
+    /// Returns the call that is the manifest of the run; `None` if the run has none.
+    pub(super) fn manifest(&self) -> Option<Call> {
+        let known = self.calls.get(&MANIFEST_POSITION)?;
+        is_manifest(&known.call).then(|| known.call.clone())
+    }
+
+    /// Returns what is known of a call as the script writes it, and takes its answer out. Fails if the journal has
+    /// another call at its position, or an answer that cannot be read, or if it has no room for the call.
     pub(super) fn find(
         &mut self,
         position: Position,
@@ -110,8 +117,8 @@ impl JournalState {
             }
             return Ok(JournalRecord::New);
         };
-        let Called { tool, arguments, is_repeatable, .. } = &known.call.called;
-        if **tool != *made.tool || **arguments != *made.arguments {
+        let called = &known.call.called;
+        if !called.is_made_by(&made.tool, &made.arguments) {
             return Err(failure::diverged(position, &known.call, Some(made)));
         }
         Ok(match known.call.stage {
@@ -119,7 +126,7 @@ impl JournalState {
                 Some(StoredAnswer::Answer(answer, sources)) => {
                     JournalRecord::Answered(answer, sources)
                 }
-                Some(StoredAnswer::NotKept) if *is_repeatable => JournalRecord::Again,
+                Some(StoredAnswer::NotKept) if called.is_repeatable => JournalRecord::Again,
                 _ => return Err(failure::unreadable(position)),
             },
             Stage::Denied => {
@@ -129,12 +136,12 @@ impl JournalState {
             Stage::Approved { until_ms, .. } | Stage::Retried { until_ms, .. }
                 if until_ms <= now_ms =>
             {
-                JournalRecord::Pending
+                JournalRecord::Pending(called.clone())
             }
-            Stage::Approved { .. } => JournalRecord::Approved(approved(&known.call.called, true)),
-            Stage::Retried { .. } => JournalRecord::Approved(approved(&known.call.called, false)),
+            Stage::Approved { .. } => JournalRecord::Approved(approved(called, true)),
+            Stage::Retried { .. } => JournalRecord::Approved(approved(called, false)),
             Stage::InDoubt { .. } => JournalRecord::InDoubt,
-            Stage::Pending { .. } => JournalRecord::Pending,
+            Stage::Pending { .. } => JournalRecord::Pending(called.clone()),
             Stage::Sent { .. } => JournalRecord::Again,
         })
     }
@@ -263,7 +270,8 @@ impl JournalState {
 
     /// Returns the tools of the calls that have succeeded, in the order of the calls.
     pub(super) fn completed(&self) -> impl Iterator<Item = String> {
-        let succeeded = self.calls.values().filter(|known| known.has_succeeded);
+        let calls = self.calls.values().filter(|known| !is_manifest(&known.call));
+        let succeeded = calls.filter(|known| known.has_succeeded);
         succeeded.map(|known| known.call.called.tool.to_string())
     }
 
@@ -290,10 +298,17 @@ impl JournalState {
         Suspension {
             run: id.to_owned(),
             token,
-            completed: self.shown(|_, stage| matches!(stage, Stage::Answered)),
+            completed: self.completed_calls(),
             pending: self.shown(|_, stage| matches!(stage, Stage::Pending { .. })),
             in_doubt: self.shown(|position, _| in_doubt.contains(position)),
         }
+    }
+
+    /// Returns the calls of the script that have an answer.
+    fn completed_calls(&self) -> Vec<RunCall> {
+        let mut calls = self.shown(|_, stage| matches!(stage, Stage::Answered));
+        calls.retain(|call| call.tool != EXECUTE);
+        calls
     }
 
     /// Returns the calls whose position and stage meet a condition.
@@ -301,7 +316,7 @@ impl JournalState {
         let calls = self.calls.iter();
         calls
             .filter(|(position, known)| is_shown(position, &known.call.stage))
-            .map(|(position, known)| shown(*position, &known.call.called))
+            .map(|(position, known)| run_call(*position, &known.call.called))
             .collect()
     }
 
@@ -313,9 +328,10 @@ impl JournalState {
         let added = call.called.arguments.len();
         let was_sent = matches!(call.stage, Stage::Sent { .. } | Stage::InDoubt { .. });
         let known = KnownCall { call, answer: None, was_sent, has_succeeded: false };
-        if self.calls.insert(position, known).is_none() {
-            self.stored.arguments = self.stored.arguments.saturating_add(added);
-        }
+        let before = self.calls.insert(position, known);
+        let removed = before.map_or(0, |before| before.call.called.arguments.len());
+        let arguments = self.stored.arguments.saturating_add(added);
+        self.stored.arguments = arguments.saturating_sub(removed);
     }
 
     fn end(&mut self, position: Position, call: Call, was_sent: bool, has_succeeded: bool) {
@@ -352,6 +368,11 @@ impl From<Vec<StoredCall>> for JournalState {
     }
 }
 
+/// Returns whether a call is the manifest of its run. A script cannot call the tool that runs scripts.
+fn is_manifest(call: &Call) -> bool {
+    *call.called.tool == *EXECUTE
+}
+
 fn approved(called: &Called, covers_nested: bool) -> Approved {
     let Called { tool, arguments, definition, sources, .. } = called.clone();
     Approved {
@@ -363,11 +384,4 @@ fn approved(called: &Called, covers_nested: bool) -> Approved {
         decided_by: None,
         sources: SourceSet::from_json(sources.as_deref()),
     }
-}
-
-fn shown(position: Position, called: &Called) -> RunCall {
-    let tool = called.tool.to_string();
-    let arguments = called.arguments.to_string();
-    let sources = SourceSet::from_json(called.sources.as_deref());
-    RunCall { position, tool, arguments, sources }
 }

@@ -6,14 +6,15 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use futures_util::poll;
-
+use futures_util::{future::BoxFuture, poll};
 use tempfile::TempDir;
 
 use super::*;
-use crate::runs::RunSettings;
+use crate::runs::{
+    CarriedDecision, Decisions, EXECUTE, RunSettings, ScriptApproval, manifest::MANIFEST_POSITION,
+};
 use airlock_core::{
-    act::Actor,
+    act::{Act, ActRecord, Actor, Acts},
     run::{Phase, Stage},
     tool::{HostCode, ToolError},
 };
@@ -32,7 +33,9 @@ fn called() -> Called {
         arguments: "{}".into(),
         definition: "d".into(),
         is_repeatable: false,
+        written: None,
         sources: None,
+        asked_by: None,
     }
 }
 
@@ -58,6 +61,7 @@ fn begun_at(seconds: &Arc<AtomicU64>) -> (TempDir, Runs, Arc<Journal>) {
         cpu_time: Duration::from_secs(1),
         approves_whole_scripts: false,
         clock: false,
+        approval: ScriptApproval::Calls,
     };
     let mut store = airlock_store::Settings::new(directory.path().join("airlock.db"));
     let seconds = seconds.clone();
@@ -132,7 +136,7 @@ async fn approved(runs: &Runs, journal: Arc<Journal>, calls: &[Position]) -> Arc
     let stop = journal.suspend(waiting, &[]).await;
     assert!(stop.suspension().is_some(), "{stop:?}");
     drop(journal);
-    let mut decisions = crate::runs::Decisions::default();
+    let mut decisions = Decisions::default();
     for position in calls {
         decisions = decisions.approve(*position);
     }
@@ -186,8 +190,7 @@ async fn a_denied_call_has_the_reason_of_its_denial_and_was_not_sent() {
         let stop = journal.suspend(vec![(at(1), called())], &[]).await;
         assert!(stop.suspension().is_some(), "{stop:?}");
         drop(journal);
-        let denial = crate::runs::Decisions::default().deny(at(1), reason);
-        assert_eq!(denial.reason(), reason);
+        let denial = Decisions::default().deny(at(1), reason);
         runs.own(&TENANT).decide(&id, denial, &Actor::Gateway).await.expect("it is suspended");
         let journal = Journal::claim(&runs, &TENANT, &id).await.expect("it is suspended").0;
         let found = journal.find(at(1), &made("a-b", "{}"));
@@ -278,6 +281,19 @@ async fn an_answer_that_was_not_kept_is_asked_for_again_and_cannot_be_replayed()
 }
 
 #[tokio::test]
+async fn a_replay_looks_for_the_sources_of_arguments_if_the_run_did() {
+    for follows_values in [false, true] {
+        let (_directory, runs, journal) = begun();
+        assert_eq!(journal.followed_values(), None, "the rules of now decide");
+        let ended = RunOutcome::without_result(RunEnding::Completed);
+        journal.end(|| RunOutcome { follows_values, ..ended }).await;
+        let id = journal.id().expect("it is stored");
+        let stored = runs.own(&TENANT).get(id).await.expect("it is there");
+        assert_eq!(Journal::replay(&stored).followed_values(), Some(follows_values));
+    }
+}
+
+#[tokio::test]
 async fn a_run_whose_suspension_is_refused_ends_although_the_script_is_dropped() {
     let (_directory, runs, journal) = begun();
     let id = journal.id().expect("it is stored").to_owned();
@@ -324,12 +340,152 @@ fn own<T>(step: Result<T, CallError>) -> ToolError {
 }
 
 #[tokio::test]
-async fn a_call_that_is_refused_has_the_arguments_of_the_journal() {
-    let (_directory, _runs, journal) = begun();
-    journal.intend(at(1), called()).await.expect("it is stored");
-    let made = ScriptCall { tool: "a-b".to_owned(), arguments: r#"{"x":1}"#.to_owned() };
-    assert_eq!(journal.as_known(at(1), made.clone()).arguments, "{}");
-    assert_eq!(journal.as_known(at(2), made.clone()), made);
-    let other = ScriptCall { tool: "a-c".to_owned(), ..made };
-    assert_eq!(journal.as_known(at(1), other.clone()), other);
+async fn a_call_is_known_by_the_arguments_that_its_script_writes() {
+    let (_directory, runs, journal) = begun();
+    let written = r#"{"x":1}"#;
+    let rewritten = Called { is_repeatable: true, ..called() }.written_as(written);
+    let answer = CallAnswer::Text("a".to_owned());
+    journal.record(at(1), rewritten.clone(), &answer, &NONE).await.expect("it is kept");
+    journal.suspend(vec![(at(2), rewritten.clone())], &[]).await;
+    let id = journal.id().expect("it is stored");
+    let stored = runs.own(&TENANT).get(id).await.expect("it is there");
+    for (tool, arguments, is_same) in
+        [("a-b", written, true), ("a-b", "{}", false), ("a-c", written, false)]
+    {
+        let replay = Journal::replay(&stored);
+        let found = replay.find(at(1), &made(tool, arguments));
+        if is_same {
+            assert!(matches!(found, Ok(JournalRecord::Answered(..))), "{tool} {arguments}");
+        } else {
+            assert_eq!(own(found).code.as_deref(), Some("run_diverged"), "{tool} {arguments}");
+        }
+    }
+    let (resumed, _) = Journal::claim(&runs, &TENANT, id).await.expect("it is suspended");
+    let found = resumed.find(at(2), &made("a-b", written));
+    assert!(matches!(found, Ok(JournalRecord::Pending(called)) if called == rewritten));
+    // The guards leave other arguments now: these wait for the approval.
+    let changed = Called { arguments: "[]".into(), ..rewritten };
+    resumed.suspend(vec![(at(2), changed.clone())], &[]).await;
+    let stored = runs.own(&TENANT).get(id).await.expect("it is there");
+    assert_eq!(stored.calls[1].call.called, changed);
+}
+
+/// Suspends a run that begins at its manifest, and approves it. Returns the identifier of the run.
+async fn approved_at_once(runs: &Runs, journal: Arc<Journal>) -> String {
+    let id = journal.id().expect("it is stored").to_owned();
+    let arguments: Arc<str> = r#"{"calls":[]}"#.into();
+    let manifest = Called { tool: EXECUTE.into(), arguments, is_repeatable: true, ..called() };
+    let stop = journal.ask_manifest(manifest).await;
+    assert!(stop.suspension().is_some(), "{stop:?}");
+    drop(journal);
+    let decisions = Decisions::default().approve(MANIFEST_POSITION);
+    runs.own(&TENANT).decide(&id, decisions, &Actor::Gateway).await.expect("it is suspended");
+    id
+}
+
+#[tokio::test]
+async fn the_approval_of_a_manifest_expires_also_after_the_first_call() {
+    let seconds = Arc::new(AtomicU64::new(1_000));
+    let (_directory, runs, journal) = begun_at(&seconds);
+    let id = approved_at_once(&runs, journal).await;
+    let (journal, _) = Journal::claim(&runs, &TENANT, &id).await.expect("it is suspended");
+    let approved = journal.approved_manifest().await.expect("it is approved");
+    assert!(approved.is_some_and(|approved| !approved.is_expired));
+    seconds.store(1_300, Ordering::Relaxed);
+    let call = Position { block: 2, branch: 0 };
+    let stop = journal.suspend(vec![(call, called())], &[]).await;
+    assert!(stop.suspension().is_some(), "{stop:?}");
+    drop(journal);
+    for (now, is_expired) in [(1_599, false), (1_600, true)] {
+        seconds.store(now, Ordering::Relaxed);
+        let (resumed, _) = Journal::claim(&runs, &TENANT, &id).await.expect("it is suspended");
+        let approved = resumed.approved_manifest().await.expect("it was approved");
+        assert_eq!(approved.map(|approved| approved.is_expired), Some(is_expired), "{now}");
+        assert!(resumed.put_back().await);
+    }
+}
+
+#[tokio::test]
+async fn a_manifest_whose_approval_was_used_without_an_answer_waits_again() {
+    let (_directory, runs, journal) = begun();
+    let id = approved_at_once(&runs, journal).await;
+    let (journal, _) = Journal::claim(&runs, &TENANT, &id).await.expect("it is suspended");
+    let manifest = journal.shared.lock().state.manifest().expect("it has one").called;
+    journal.intend(MANIFEST_POSITION, manifest).await.expect("it is approved");
+    assert!(journal.put_back().await, "the process has ended");
+    let (resumed, _) = Journal::claim(&runs, &TENANT, &id).await.expect("it is suspended");
+    let stop = resumed.approved_manifest().await.expect_err("it waits");
+    assert_eq!(stop.suspension().map(|suspension| suspension.pending.len()), Some(1));
+}
+
+/// Acts that were recorded, as lines.
+#[derive(Default)]
+struct ActLines(Mutex<Vec<String>>);
+
+impl ActRecord for ActLines {
+    fn record(&self, act: Act) {
+        let details = act.details.iter().map(|(name, value)| format!(" {name}={value}"));
+        let details: String = details.collect();
+        let line = format!("{} by {}:{details}", act.kind.name(), act.actor);
+        self.0.lock().push(line.replace(&act.object, "RUN"));
+    }
+
+    fn record_before(&self, act: Act) -> BoxFuture<'_, bool> {
+        self.record(act);
+        Box::pin(async { true })
+    }
+}
+
+#[tokio::test]
+async fn each_approval_and_denial_is_recorded_with_its_party_and_the_digest_of_a_manifest() {
+    let (_directory, runs, journal) = begun();
+    let lines = Arc::new(ActLines::default());
+    let runs = runs.with_acts(Acts::new(lines.clone()));
+    let id = journal.id().expect("it is stored").to_owned();
+    let manifest = Called { tool: EXECUTE.into(), definition: "sha256:0a".into(), ..called() };
+    let waiting = vec![(at(1), called()), (at(2), manifest), (at(3), called())];
+    assert!(journal.suspend(waiting, &[]).await.suspension().is_some());
+    drop(journal);
+    let own = runs.own(&TENANT);
+    let decisions = Decisions::default().deny(at(1), Some("too\nmuch")).approve(at(2));
+    let unknown = Decisions::default().approve(at(2)).approve(at(9));
+    let ann = Actor::Operator("ann".to_owned());
+    assert!(own.decide(&id, unknown, &ann).await.is_err(), "all of them or none");
+    own.decide(&id, decisions, &ann).await.expect("it is suspended");
+    let epoch = own.head(&id).await.expect("it is there").lease.epoch;
+    let user = CarriedDecision::OfUser { approves: false };
+    let earlier = own.decide_pending(&id, epoch - 1, user, &Actor::Anonymous).await;
+    assert!(earlier.is_err(), "that epoch was not shown");
+    own.decide_pending(&id, epoch, user, &Actor::Anonymous).await.expect("it is suspended");
+    assert_eq!(
+        *lines.0.lock(),
+        [
+            "approval_denied by operator \"ann\": run=RUN position=1.1 tool=a-b reason=too\u{27e8}U+000A\u{27e9}much",
+            "approval_granted by operator \"ann\": run=RUN position=1.2 tool=executeToolCode manifest=sha256:0a",
+            "approval_denied by anonymous: run=RUN position=1.3 tool=a-b by=user",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn to_make_a_call_again_is_recorded_as_an_approval() {
+    let (_directory, runs, journal) = begun();
+    let lines = Arc::new(ActLines::default());
+    let runs = runs.with_acts(Acts::new(lines.clone()));
+    let id = journal.id().expect("it is stored").to_owned();
+    for position in [at(1), at(2), at(3)] {
+        journal.intend(position, called()).await.expect("it is stored");
+    }
+    assert!(journal.suspend(Vec::new(), &[at(1), at(2), at(3)]).await.suspension().is_some());
+    drop(journal);
+    let decisions = Decisions::default().retry(at(1)).retry_approved(at(2)).skip(at(3), 7.into());
+    let decided = runs.own(&TENANT).decide(&id, decisions, &Actor::Gateway).await;
+    decided.expect("they are in doubt");
+    assert_eq!(
+        *lines.0.lock(),
+        [
+            "approval_granted by gateway: run=RUN position=1.1 tool=a-b decision=retry",
+            "approval_granted by gateway: run=RUN position=1.2 tool=a-b decision=retry_approved",
+        ]
+    );
 }

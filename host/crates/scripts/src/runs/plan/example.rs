@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
+use super::flows::mark;
+
 /// Largest depth of a value, references included.
 const MAX_DEPTH: usize = 16;
 /// Maximum number of values in a value. A schema of 256 KiB can describe many more.
@@ -9,15 +11,18 @@ const MAX_VALUES: u32 = 2_000;
 /// Bytes of JSON that count as one value.
 const BYTES_OF_VALUE: usize = 256;
 
-/// Returns a value of a schema. Another `variant` has other texts and numbers, and lists of another length.
-pub(super) fn value(schema: &Value, variant: u32) -> Value {
-    let mut example = Example { root: schema, variant, made: 0 };
+/// Returns a value of a schema. Another `variant` has other texts and numbers, and lists of another length. Texts have
+/// the mark of the answer with the number `answer`, see [`flows`](super::flows), if their format has room for it.
+pub(super) fn value(schema: &Value, variant: u32, answer: usize) -> Value {
+    let mut example = Example { root: schema, variant, mark: mark(answer), made: 0 };
     example.value(schema, 0)
 }
 
 struct Example<'s> {
     root: &'s Value,
     variant: u32,
+    /// Mark of the answer in texts.
+    mark: String,
     /// Number of values so far.
     made: u32,
 }
@@ -50,15 +55,21 @@ impl<'s> Example<'s> {
 
     /// Copies a value of the schema, which counts as several if it is large: lists may repeat it.
     fn copy(&mut self, value: &Value) -> Value {
-        let counted = value.to_string().len() / BYTES_OF_VALUE;
-        self.made = self.made.saturating_add(u32::try_from(counted).unwrap_or(u32::MAX));
+        self.count(value.to_string().len());
         value.clone()
+    }
+
+    /// Counts a long text of the schema as several values.
+    fn count(&mut self, bytes: usize) {
+        let counted = u32::try_from(bytes / BYTES_OF_VALUE).unwrap_or(u32::MAX);
+        self.made = self.made.saturating_add(counted);
     }
 
     /// Returns the schema that stands for this one: that of a reference within the document, or the first of
     /// several.
-    fn referred(&self, schema: &'s Value) -> Option<&'s Value> {
+    fn referred(&mut self, schema: &'s Value) -> Option<&'s Value> {
         if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
+            self.count(reference.len());
             return self.root.pointer(reference.strip_prefix('#')?);
         }
         let several = ["anyOf", "oneOf", "allOf"].into_iter().find_map(|key| schema.get(key));
@@ -70,6 +81,7 @@ impl<'s> Example<'s> {
         let mut members = Map::new();
         if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
             for (name, schema) in properties {
+                self.count(name.len());
                 members.insert(name.clone(), self.value(schema, depth + 1));
             }
         } else if let Some(schema) =
@@ -96,8 +108,8 @@ impl<'s> Example<'s> {
             Some("date-time") => format!("2020-01-01T00:00:{:02}Z", n % 60),
             Some("date") => format!("2020-01-{:02}", n % 28 + 1),
             Some("time") => format!("00:00:{:02}Z", n % 60),
-            Some("email") => format!("person{n}@example.com"),
-            Some("uri") => format!("https://example.com/{n}"),
+            Some("email") => format!("person{}{n}@example.com", self.mark),
+            Some("uri") => format!("https://example.com/page{}{n}", self.mark),
             Some("uuid") => format!("00000000-0000-4000-8000-{n:012}"),
             _ => self.word(),
         }
@@ -114,7 +126,8 @@ impl<'s> Example<'s> {
     }
 
     fn word(&mut self) -> String {
-        format!("text-{}", self.fresh())
+        let n = self.fresh();
+        format!("text{}{n}", self.mark)
     }
 
     /// Returns a number that is not in this value yet, nor in that of another variant.
@@ -156,7 +169,7 @@ mod tests {
                 "any": true,
             },
         });
-        let [first, second] = [0, 1].map(|variant| value(&schema, variant));
+        let [first, second] = [0, 1].map(|variant| value(&schema, variant, 0));
         for (example, open, state, length) in [(&first, true, "a", 1), (&second, false, "b", 2)] {
             assert!(example["id"].is_u64() && example["owner"]["name"].is_string(), "{example}");
             assert_eq!((&example["open"], &example["state"]), (&json!(open), &json!(state)));
@@ -168,7 +181,18 @@ mod tests {
         for member in ["id", "tags", "owner"] {
             assert_ne!(first[member], second[member]);
         }
-        assert_eq!(first, value(&schema, 0));
+        assert_eq!(first, value(&schema, 0, 0));
+        assert_ne!(first["tags"], value(&schema, 0, 1)["tags"], "each answer has a mark");
+    }
+
+    #[test]
+    fn long_references_count_as_several_values() {
+        let long = "x".repeat(100_000);
+        let items = json!({"$ref": format!("#/$defs/{long}")});
+        let schema = json!({"$defs": {long: {"const": 1}}, "items": items, "minItems": 2_000});
+        let found = value(&schema, 0, 0);
+        let followed = found.as_array().expect("a list").iter().filter(|item| !item.is_null());
+        assert!(followed.count() < 10);
     }
 
     #[test]
@@ -178,8 +202,9 @@ mod tests {
         let text = "x".repeat(20_000);
         let same = json!({"items": {"const": text}, "minItems": 2_000});
         let chosen = json!({"items": {"enum": [text]}, "minItems": 2_000});
-        for schema in [endless, many, same, chosen] {
-            let text = value(&schema, 1).to_string();
+        let named = json!({"items": {"properties": {text: {}}}, "minItems": 2_000});
+        for schema in [endless, many, same, chosen, named] {
+            let text = value(&schema, 1, 0).to_string();
             assert!(text.len() < 1_000_000, "{} bytes", text.len());
         }
     }

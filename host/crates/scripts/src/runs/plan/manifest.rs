@@ -5,8 +5,12 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::rehearsal::{Rehearsal, RehearsedCall};
+use super::rehearsal::{CallTreatment, Rehearsal, RehearsedCall};
+use crate::runs::{EffectManifest, ManifestCall};
 use airlock_sandbox::Bindings;
+
+/// Maximum bytes of a manifest: a few pages. A person reads all of it before deciding.
+const MAX_MANIFEST: usize = 16 << 10;
 
 /// The calls that a script makes with described answers. Other answers may lead it another way.
 #[derive(Debug, Serialize)]
@@ -26,18 +30,31 @@ pub struct PlannedCall {
     pub tool: String,
     /// Its name in scripts.
     pub name: String,
-    /// Arguments that do not depend on answers.
+    /// Arguments that do not depend on answers, as the guards leave them.
     pub arguments: Map<String, Value>,
     /// Names of the arguments that depend on answers.
     pub varying: Vec<String>,
+    /// Arguments that do not depend on answers, as the script writes them.
+    #[serde(skip)]
+    pub written: Map<String, Value>,
+    /// Names of the arguments that depend on answers, as the script writes them.
+    #[serde(skip)]
+    pub written_varying: Vec<String>,
     /// Number of the calls; `None` if it depends on answers.
     pub times: Option<usize>,
     /// Number of the calls in each rehearsal.
     pub rehearsed: [usize; 2],
-    /// True if each call waits for an approval.
-    pub needs_approval: bool,
+    /// Treatment of each call.
+    #[serde(flatten)]
+    pub treatment: CallTreatment,
+    /// Tools of whose answers an argument that depends on answers has values, by the name of the argument. Names in
+    /// scripts.
+    pub flows: BTreeMap<String, Vec<String>>,
     /// True if the tool says that it changes nothing.
     pub read_only: bool,
+    /// Digest of the definition of the tool.
+    #[serde(skip)]
+    pub definition: String,
 }
 
 /// The place at which a rehearsal ended before the end of the script.
@@ -60,6 +77,51 @@ impl ScriptPlan {
             Some(PlanEnd { line, message, undescribed: rehearsal.undescribed })
         });
         Self { complete: ended.is_none(), calls, unknown_from: ended }
+    }
+
+    /// Returns the manifest that a person approves in place of each call. `None` if no call needs an approval, and if the
+    /// calls that need one are not known and bounded: the plan is not complete, their number depends on answers, a
+    /// guard asks about one or changes it, or the manifest is too long to be read.
+    pub(in crate::runs) fn manifest(&self) -> Option<EffectManifest> {
+        // A refused call is not made.
+        let made: Vec<_> =
+            self.calls.iter().filter(|call| call.treatment.refused.is_none()).collect();
+        let mut asking = made.iter().filter(|call| call.treatment.needs_approval).peekable();
+        asking.peek()?;
+        if !self.complete || !asking.all(|call| call.is_bounded()) {
+            return None;
+        }
+        let manifest = EffectManifest { calls: made.into_iter().map(ManifestCall::from).collect() };
+        (manifest.to_text().len() <= MAX_MANIFEST).then_some(manifest)
+    }
+}
+
+impl PlannedCall {
+    /// Returns whether the number of the calls is known, and nothing about them is decided by their arguments alone.
+    fn is_bounded(&self) -> bool {
+        self.times.is_some() && self.treatment.question.is_none() && self.is_left_as_written()
+    }
+
+    /// Returns whether the guards leave the arguments that a manifest shows, which has them as the script writes them.
+    fn is_left_as_written(&self) -> bool {
+        are_permitted(&self.written, &self.written_varying, &self.arguments)
+            && self.varying.iter().all(|name| self.written_varying.contains(name))
+    }
+}
+
+impl From<&PlannedCall> for ManifestCall {
+    fn from(call: &PlannedCall) -> Self {
+        Self {
+            tool: call.tool.clone(),
+            name: call.name.clone(),
+            definition: call.definition.clone(),
+            arguments: call.written.clone(),
+            varying: call.written_varying.clone(),
+            flows: call.flows.clone(),
+            at_most: call.times.and_then(|times| u32::try_from(times).ok()),
+            needs_approval: call.treatment.needs_approval,
+            sources: call.treatment.sources.clone(),
+        }
     }
 }
 
@@ -85,8 +147,7 @@ fn planned(rehearsals: [&[RehearsedCall]; 2], names: &BTreeMap<&str, String>) ->
             .map(|calls| calls.iter().filter(|call| call.tool == tool).collect::<Vec<_>>());
         let mut planned: Vec<PlannedCall> = Vec::new();
         for at in 0..first.len().max(second.len()) {
-            let name = names.get(tool).map_or(tool, String::as_str);
-            add(&mut planned, name, first.get(at).copied(), second.get(at).copied());
+            add(&mut planned, names, first.get(at).copied(), second.get(at).copied());
         }
         all.append(&mut planned);
     }
@@ -96,48 +157,86 @@ fn planned(rehearsals: [&[RehearsedCall]; 2], names: &BTreeMap<&str, String>) ->
 /// Adds the calls that two rehearsals made at the same turn, or one of them.
 fn add(
     planned: &mut Vec<PlannedCall>,
-    name: &str,
+    names: &BTreeMap<&str, String>,
     first: Option<&RehearsedCall>,
     second: Option<&RehearsedCall>,
 ) {
     let Some(call) = first.or(second) else { return };
     let other = first.and(second).unwrap_or(call);
     let (constant, varying) = compared(&call.arguments, &other.arguments);
+    let (written, written_varying) = compared(&call.written, &other.written);
+    let mut treatment = call.treatment.clone();
+    treatment.add(&other.treatment);
     let is_in_one = first.is_none() || second.is_none();
-    let same = planned.iter_mut().find(|known| {
+    let same = planned.iter().position(|known| {
         // A call of one rehearsal alone is one more of those that depend on answers.
-        let is_like = is_in_one && known.permits(&call.arguments);
-        is_like || (known.arguments == constant && known.varying == varying)
+        let is_like = is_in_one && known.permits(call);
+        let is_equal = known.arguments == constant && known.varying == varying;
+        let is_written = known.written == written && known.written_varying == written_varying;
+        known.treatment == treatment && (is_like || (is_equal && is_written))
     });
-    let counted = [usize::from(first.is_some()), usize::from(second.is_some())];
-    match same {
-        Some(known) => {
-            known.rehearsed[0] += counted[0];
-            known.rehearsed[1] += counted[1];
-            known.times = exact(known.rehearsed);
-        }
-        None => planned.push(PlannedCall {
+    let at = same.unwrap_or_else(|| {
+        planned.push(PlannedCall {
             tool: call.tool.clone(),
-            name: name.to_owned(),
+            name: named(names, &call.tool),
             arguments: constant,
             varying,
-            times: exact(counted),
-            rehearsed: counted,
-            needs_approval: call.needs_approval,
+            written,
+            written_varying,
+            times: None,
+            rehearsed: [0, 0],
+            treatment,
+            flows: BTreeMap::new(),
             read_only: call.is_read_only,
-        }),
-    }
+            definition: call.definition.clone(),
+        });
+        planned.len() - 1
+    });
+    let known = &mut planned[at];
+    known.rehearsed[0] += usize::from(first.is_some());
+    known.rehearsed[1] += usize::from(second.is_some());
+    known.times = exact(known.rehearsed);
+    known.add_flows(call, names);
+    known.add_flows(other, names);
+}
+
+/// Returns the name of a tool in scripts.
+fn named(names: &BTreeMap<&str, String>, tool: &str) -> String {
+    names.get(tool).map_or(tool, String::as_str).to_owned()
 }
 
 impl PlannedCall {
-    /// Returns whether the arguments are these, but for those that vary.
-    fn permits(&self, arguments: &Map<String, Value>) -> bool {
-        let constant =
-            self.arguments.iter().all(|(name, value)| arguments.get(name) == Some(value));
-        let mut names = arguments.keys();
-        constant
-            && names.all(|name| self.arguments.contains_key(name) || self.varying.contains(name))
+    /// Returns whether the arguments of a call are these, but for those that vary.
+    fn permits(&self, call: &RehearsedCall) -> bool {
+        are_permitted(&self.arguments, &self.varying, &call.arguments)
+            && are_permitted(&self.written, &self.written_varying, &call.written)
     }
+
+    /// Adds the origins of the varying arguments of a call.
+    fn add_flows(&mut self, call: &RehearsedCall, names: &BTreeMap<&str, String>) {
+        for (argument, tools) in &call.origins {
+            if !self.varying.contains(argument) {
+                continue;
+            }
+            let known = self.flows.entry(argument.clone()).or_default();
+            for tool in tools.iter().map(|tool| named(names, tool)) {
+                if !known.contains(&tool) {
+                    known.push(tool);
+                }
+            }
+        }
+    }
+}
+
+/// Returns whether arguments are the constant ones, but for those that vary.
+fn are_permitted(
+    constant: &Map<String, Value>,
+    varying: &[String],
+    arguments: &Map<String, Value>,
+) -> bool {
+    let is_equal = constant.iter().all(|(name, value)| arguments.get(name) == Some(value));
+    let mut names = arguments.keys();
+    is_equal && names.all(|name| constant.contains_key(name) || varying.contains(name))
 }
 
 /// Returns the arguments that are the same in both, and the names of the others.
@@ -165,13 +264,30 @@ fn exact([first, second]: [usize; 2]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use serde_json::json;
 
     use super::*;
 
     fn call(tool: &str, arguments: Value) -> RehearsedCall {
         let Value::Object(arguments) = arguments else { panic!("no object") };
-        RehearsedCall { tool: tool.into(), arguments, needs_approval: true, is_read_only: false }
+        RehearsedCall {
+            tool: tool.into(),
+            definition: "d".into(),
+            written: arguments.clone(),
+            arguments,
+            origins: BTreeMap::new(),
+            treatment: CallTreatment { needs_approval: true, ..CallTreatment::default() },
+            is_read_only: false,
+        }
+    }
+
+    /// Returns the plan of two rehearsals that ran to their ends.
+    fn plan(first: &[RehearsedCall], second: &[RehearsedCall]) -> ScriptPlan {
+        let [first, second] = [first, second]
+            .map(|calls| Rehearsal { calls: calls.to_vec(), ..Rehearsal::default() });
+        ScriptPlan::new(first, second, &Bindings::default())
     }
 
     /// Returns the tool, the constant and the varying arguments and the times of each entry.
@@ -224,12 +340,77 @@ mod tests {
     #[test]
     fn a_plan_ends_where_a_rehearsal_failed() {
         let failure = Some((Some(3), "no".to_owned()));
-        let failed = Rehearsal { calls: Vec::new(), undescribed: vec!["b".into()], failure };
+        let failed = Rehearsal { undescribed: vec!["b".into()], failure, ..Rehearsal::default() };
         let plan = ScriptPlan::new(Rehearsal::default(), failed, &Bindings::default());
         let end = PlanEnd { line: Some(3), message: "no".into(), undescribed: vec!["b".into()] };
         assert_eq!((plan.complete, plan.unknown_from), (false, Some(end)));
         let plan =
             ScriptPlan::new(Rehearsal::default(), Rehearsal::default(), &Bindings::default());
         assert!(plan.complete && plan.calls.is_empty());
+    }
+
+    #[test]
+    fn a_varying_argument_has_the_tools_of_its_values() {
+        let mut one = call("a-x", json!({"n": 1, "s": "k"}));
+        let tools = BTreeSet::from(["a-x".to_owned(), "b".to_owned()]);
+        one.origins = BTreeMap::from([("n".to_owned(), tools.clone()), ("s".to_owned(), tools)]);
+        let other = RehearsedCall {
+            arguments: call("a-x", json!({"n": 2, "s": "k"})).arguments,
+            ..one.clone()
+        };
+        let names = BTreeMap::from([("a-x", "a.x".to_owned())]);
+        let planned = planned([&[one], &[other]], &names);
+        assert_eq!(json!(planned[0].flows), json!({"n": ["a.x", "b"]}));
+    }
+
+    #[test]
+    fn a_manifest_has_what_the_script_writes_if_guards_leave_what_is_approved() {
+        let left = call("a-x", json!({"s": "hidden"})).arguments;
+        let mut changed = RehearsedCall { arguments: left, ..call("a-x", json!({"s": "secret"})) };
+        changed.treatment.needs_approval = false;
+        let calls = [changed.clone(), call("b", json!({"t": 1}))];
+        let shown = plan(&calls, &calls);
+        assert_eq!(shown.calls[0].arguments, changed.arguments);
+        let manifest = shown.manifest().expect("guards leave the call that needs an approval");
+        assert_eq!(manifest.calls[0].arguments, changed.written);
+        changed.treatment.needs_approval = true;
+        let calls = [changed];
+        assert_eq!(plan(&calls, &calls).manifest(), None);
+    }
+
+    #[test]
+    fn a_manifest_has_all_calls_that_are_made_if_those_that_need_an_approval_are_bounded() {
+        let mut free = call("a-x", json!({"n": 1}));
+        free.treatment.needs_approval = false;
+        let asking = call("b", json!({"t": 1}));
+        let calls = [free.clone(), asking.clone(), asking.clone()];
+        let more = [free.clone(), free.clone(), asking.clone(), asking.clone()];
+        let manifest = plan(&calls, &more).manifest().expect("the calls of b are bounded");
+        let shown: Vec<_> = manifest
+            .calls
+            .iter()
+            .map(|call| (call.tool.as_str(), call.at_most, call.needs_approval))
+            .collect();
+        assert_eq!(shown, [("a-x", None, false), ("b", Some(2), true)]);
+        let mut refused = asking.clone();
+        refused.treatment.refused = Some("no".into());
+        let with_refused = [asking.clone(), refused.clone()];
+        let manifest = plan(&with_refused, &with_refused).manifest().expect("one is made");
+        assert_eq!(manifest.calls.len(), 1);
+        let mut asked = asking.clone();
+        asked.treatment.question = Some("sure?".into());
+        let long = call("b", json!({"t": "x".repeat(MAX_MANIFEST)}));
+        for (first, second) in [
+            (vec![free.clone()], vec![free]),
+            (vec![asking.clone()], vec![asking.clone(), asking]),
+            (vec![refused.clone()], vec![refused]),
+            (vec![asked.clone()], vec![asked]),
+            (vec![long.clone()], vec![long]),
+        ] {
+            assert_eq!(plan(&first, &second).manifest(), None, "{first:?}");
+        }
+        let failed = Rehearsal { failure: Some((None, "no".into())), ..Rehearsal::default() };
+        let first = Rehearsal { calls: calls.to_vec(), ..Rehearsal::default() };
+        assert_eq!(ScriptPlan::new(first, failed, &Bindings::default()).manifest(), None);
     }
 }

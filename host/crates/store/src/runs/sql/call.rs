@@ -25,12 +25,13 @@ pub(super) struct AnsweredCall {
 
 /// Returns the bytes that a call counts for.
 pub(super) fn bytes(called: &Called, answer: Option<&str>) -> i64 {
-    OVERHEAD_BYTES + size(&called.arguments) + answer.map_or(0, size)
+    let asked_by = called.asked_by.as_deref().map_or(0, size);
+    OVERHEAD_BYTES + size(&called.arguments) + asked_by + answer.map_or(0, size)
 }
 
 const INSERT: &str = "INSERT INTO run_call (run, block, branch, stage, attempts, until_ms, repeatable, \
-                      tool, definition, answer_head, arguments, answer, sources) \
-                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) \
+                      tool, definition, answer_head, arguments, answer, sources, written, asked_by) \
+                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15) \
                       ON CONFLICT (run, block, branch) DO NOTHING";
 
 /// Returns the values of [`INSERT`].
@@ -39,9 +40,10 @@ fn insert_values<'v>(
     position: Position,
     call: &'v Call,
     answer: Option<&'v str>,
-) -> [Param<'v>; 13] {
-    let (stage, attempts, until_ms) = written(call.stage);
-    let Called { tool, arguments, definition, is_repeatable, sources } = &call.called;
+) -> [Param<'v>; 15] {
+    let (stage, attempts, until_ms) = stage_columns(call.stage);
+    let Called { tool, arguments, written, definition, is_repeatable, sources, asked_by } =
+        &call.called;
     *params![
         run,
         position.block,
@@ -56,6 +58,8 @@ fn insert_values<'v>(
         &**arguments,
         answer,
         sources.as_deref(),
+        written.as_deref(),
+        asked_by.as_deref(),
     ]
 }
 
@@ -67,29 +71,37 @@ fn head(answer: &str) -> &str {
 impl Tx<'_> {
     /// Reads a call.
     pub(super) fn call(&self, run: i64, position: Position) -> Result<Option<Call>, SqlError> {
-        let select = "SELECT stage, attempts, until_ms, repeatable, tool, definition, arguments, \
-                      sources FROM run_call WHERE run = ?1 AND block = ?2 AND branch = ?3";
-        self.sql.find(select, params![run, position.block, position.branch], |row| {
-            read(row, row.get(6)?, row.get(7)?)
+        let select = format!(
+            "SELECT {COLUMNS}, arguments \
+             FROM run_call WHERE run = ?1 AND block = ?2 AND branch = ?3"
+        );
+        self.sql.find(&select, params![run, position.block, position.branch], |row| {
+            read(row, row.get(9)?)
         })
     }
 
-    /// Writes a call that has no answer: a new one, or all but the texts of one that the run has.
+    /// Writes a call that has no answer: a new one, or all but the tool of one that the run has as `present`.
     pub(super) fn put(
         &self,
         run: i64,
         position: Position,
         call: &Call,
-        is_new: bool,
+        present: Option<&Call>,
     ) -> Result<(), SqlError> {
-        if is_new {
-            self.grow(bytes(&call.called, None));
+        let before = present.map_or(0, |present| bytes(&present.called, None));
+        self.grow(bytes(&call.called, None) - before);
+        if present.is_none() {
             return self.sql.run(INSERT, &insert_values(run, position, call, None)).map(drop);
         }
         let repeatable = ("repeatable", call.called.is_repeatable.into());
         let definition = ("definition", Param::Text(&call.called.definition));
         let sources = ("sources", call.called.sources.as_deref().into());
-        self.set_stage(run, position, call.stage, [repeatable, definition, sources])
+        // Guards may leave other arguments than before.
+        let arguments = ("arguments", Param::Text(&call.called.arguments));
+        let written = ("written", call.called.written.as_deref().into());
+        let asked_by = ("asked_by", call.called.asked_by.as_deref().into());
+        let others = [repeatable, definition, sources, arguments, written, asked_by];
+        self.set_stage(run, position, call.stage, others)
     }
 
     /// Writes the stage of a call, and other columns.
@@ -100,7 +112,7 @@ impl Tx<'_> {
         stage: Stage,
         others: [(&'static str, Param<'_>); N],
     ) -> Result<(), SqlError> {
-        let (stage, attempts, until_ms) = written(stage);
+        let (stage, attempts, until_ms) = stage_columns(stage);
         let mut update = "UPDATE run_call SET stage = ?4, attempts = ?5, until_ms = ?6".to_owned();
         let mut values =
             params![run, position.block, position.branch, stage, attempts, until_ms].to_vec();
@@ -197,23 +209,25 @@ impl Tx<'_> {
 
 /// Reads the calls of a run.
 pub(super) fn all(sql: &Sql<'_>, run: i64) -> Result<Vec<StoredCall>, SqlError> {
-    let select = "SELECT stage, attempts, until_ms, repeatable, tool, definition, arguments, block, branch, \
-                  answer, sources FROM run_call WHERE run = ?1 ORDER BY block, branch";
-    sql.all(select, params![run], |row| {
+    let select = format!(
+        "SELECT {COLUMNS}, arguments, block, branch, answer \
+         FROM run_call WHERE run = ?1 ORDER BY block, branch"
+    );
+    sql.all(&select, params![run], |row| {
         Ok(StoredCall {
-            position: Position { block: row.get(7)?, branch: row.get(8)? },
-            call: read(row, row.get(6)?, row.get(10)?)?,
-            answer: row.get(9)?,
+            position: Position { block: row.get(10)?, branch: row.get(11)? },
+            call: read(row, row.get(9)?)?,
+            answer: row.get(12)?,
         })
     })
 }
 
-/// Reads a call with these arguments and sources from the first six columns.
-pub(crate) fn read(
-    row: &Row<'_>,
-    arguments: String,
-    sources: Option<String>,
-) -> Result<Call, SqlError> {
+/// The columns of a call that [`read`] reads, which come first.
+pub(crate) const COLUMNS: &str =
+    "stage, attempts, until_ms, repeatable, tool, definition, sources, written, asked_by";
+
+/// Reads a call with these arguments from [`COLUMNS`].
+pub(crate) fn read(row: &Row<'_>, arguments: String) -> Result<Call, SqlError> {
     let attempts: u32 = row.get(1)?;
     let until_ms = row.get::<Option<i64>>(2)?.unwrap_or_default();
     let stage = match row.get::<&str>(0)? {
@@ -228,15 +242,17 @@ pub(crate) fn read(
     let called = Called {
         tool: row.get::<String>(4)?.into(),
         arguments: arguments.into(),
+        written: row.get::<Option<String>>(7)?.map(Into::into),
         definition: row.get::<String>(5)?.into(),
         is_repeatable: row.get(3)?,
-        sources: sources.map(Into::into),
+        sources: row.get::<Option<String>>(6)?.map(Into::into),
+        asked_by: row.get::<Option<String>>(8)?.map(Into::into),
     };
     Ok(Call { called, stage })
 }
 
 /// Returns the columns of a stage: its name, the attempts, and the time at which an approval expires.
-fn written(stage: Stage) -> (&'static str, u32, Option<i64>) {
+fn stage_columns(stage: Stage) -> (&'static str, u32, Option<i64>) {
     match stage {
         Stage::Pending { attempts } => ("pending", attempts, None),
         Stage::Approved { attempts, until_ms } => ("approved", attempts, Some(until_ms)),

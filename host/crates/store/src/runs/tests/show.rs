@@ -11,6 +11,7 @@ on_both! {
     a_run_is_admitted_by_the_size_of_what_is_shown_before_it_is_read,
     arguments_of_calls_to_decide_about_are_whole_and_others_are_cut,
     a_run_and_its_calls_keep_the_sources_that_were_read_before,
+    a_call_that_is_asked_about_again_has_what_guards_leave_of_it_now,
 }
 
 /// Returns a call of a script that has read these sources.
@@ -35,6 +36,25 @@ async fn a_run_and_its_calls_keep_the_sources_that_were_read_before(home: TestHo
     runs.step("r", run.lease.epoch, steps).await.expect("stored");
     assert_eq!(runs.get("r").await.expect("read").calls[0].call.called, more);
     assert_eq!(runs.show("r").await.expect("read").calls[0].call.called, more);
+}
+
+async fn a_call_that_is_asked_about_again_has_what_guards_leave_of_it_now(home: TestHome) {
+    home.clock.set(BEGIN);
+    let runs = open(&home, ANN, BOUNDS).await;
+    let steps = vec![begin("s"), RunStep::Ask(at(1), called("1")), RunStep::Suspend];
+    runs.step("r", 1, steps).await.expect("stored");
+    let before = runs.get("r").await.expect("read").bytes;
+    let run = runs.claim("r").await.expect("it is suspended");
+    let asked_by = r#"[{"guard":"mail","reason":"to others"}]"#;
+    let changed = Called { asked_by: Some(asked_by.into()), ..called("12345").written_as("1") };
+    let steps = vec![RunStep::Ask(at(1), changed.clone()), RunStep::Suspend];
+    runs.step("r", run.lease.epoch, steps).await.expect("it is the same call");
+    let stored = runs.get("r").await.expect("read");
+    assert_eq!(stored.calls[0].call.called, changed);
+    assert_eq!(stored.bytes, before + 4 + asked_by.len() as u64);
+    assert_eq!(runs.show("r").await.expect("read").calls[0].call.called, changed);
+    let pending = runs.database.pending_run_calls(10, 0).await.expect("read").0;
+    assert_eq!((&*pending[0].arguments, pending[0].asked_by.as_deref()), ("12345", Some(asked_by)));
 }
 
 async fn the_head_of_a_run_has_its_script_and_its_state(home: TestHome) {

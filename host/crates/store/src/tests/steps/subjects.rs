@@ -308,7 +308,9 @@ fn called(arguments: &str) -> Called {
         arguments: arguments.into(),
         definition: "d".into(),
         is_repeatable: arguments.len().is_multiple_of(2),
+        written: None,
         sources: None,
+        asked_by: None,
     }
 }
 

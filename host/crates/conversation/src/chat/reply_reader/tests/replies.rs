@@ -5,9 +5,12 @@ use std::{fs, path::Path};
 use super::*;
 use crate::{Reply, chat::write_reply};
 
+fn call_of(id: &str) -> Value {
+    json!({"id": id, "type": "function", "function": {"name": "f", "arguments": "{}"}})
+}
+
 #[test]
 fn a_whole_reply_is_read_as_its_stream() {
-    let call_of = |id: &str| json!({"id": id, "type": "function", "function": {"name": "f", "arguments": "{}"}});
     let whole = json!({"id": "a", "object": "chat.completion", "created": 7, "model": "m", "choices": [{
         "index": 0, "logprobs": null, "finish_reason": "tool_calls", "message": {
             "role": "assistant", "content": "t", "refusal": null, "annotations": [],

@@ -43,14 +43,15 @@ fn settings_become_the_generation_config() {
     );
 }
 
+fn thinking(model: &str, effort: &str, reasoning_tokens: Option<u64>) -> Value {
+    let effort = Some(effort.to_owned());
+    let settings = Settings { effort, reasoning_tokens, ..Settings::default() };
+    let body = members_for(model, settings, json!({})).expect("a good request");
+    body["generationConfig"]["thinkingConfig"].clone()
+}
+
 #[test]
 fn an_effort_is_a_level_for_gemini_3_and_a_budget_for_older_models() {
-    let config = |model, effort: Option<&str>, reasoning_tokens| {
-        let effort = effort.map(str::to_owned);
-        let settings = Settings { effort, reasoning_tokens, ..Settings::default() };
-        let body = members_for(model, settings, json!({})).expect("a good request");
-        body["generationConfig"]["thinkingConfig"].clone()
-    };
     for (effort, level, budget) in [
         ("minimal", "MINIMAL", 1_024),
         ("low", "LOW", 1_024),
@@ -59,43 +60,47 @@ fn an_effort_is_a_level_for_gemini_3_and_a_budget_for_older_models() {
         ("xhigh", "HIGH", 24_576),
     ] {
         let new = json!({"thinkingLevel": level, "includeThoughts": true});
-        assert_eq!(config(NEW, Some(effort), None), new, "{effort}");
+        assert_eq!(thinking(NEW, effort, None), new, "{effort}");
         let old = json!({"thinkingBudget": budget, "includeThoughts": true});
-        assert_eq!(config(OLD, Some(effort), None), old, "{effort}");
+        assert_eq!(thinking(OLD, effort, None), old, "{effort}");
     }
     for model in [NEW, OLD] {
-        assert_eq!(config(model, Some("none"), None), json!({"thinkingBudget": 0}));
+        assert_eq!(thinking(model, "none", None), json!({"thinkingBudget": 0}));
         assert_eq!(
-            config(model, Some("high"), Some(500)),
+            thinking(model, "high", Some(500)),
             json!({"thinkingBudget": 500, "includeThoughts": true})
         );
     }
 }
 
+fn with_format(format: ReplyFormat) -> Settings {
+    Settings { format: Some(format), ..Settings::default() }
+}
+
+fn with_schema(schema: Option<Value>) -> Settings {
+    with_format(ReplyFormat::Schema {
+        name: "n".to_owned(),
+        description: Some("An answer.".to_owned()),
+        schema,
+        strict: Some(true),
+    })
+}
+
 #[test]
 fn a_format_is_a_media_type_and_a_json_schema() {
-    let of_format = |format| Settings { format: Some(format), ..Settings::default() };
-    let schema = |schema| {
-        of_format(ReplyFormat::Schema {
-            name: "n".to_owned(),
-            description: Some("An answer.".to_owned()),
-            schema,
-            strict: Some(true),
-        })
-    };
-    assert_eq!(members(of_format(ReplyFormat::Text), json!({})), Ok(json!({})));
+    assert_eq!(members(with_format(ReplyFormat::Text), json!({})), Ok(json!({})));
     assert_eq!(
-        members(of_format(ReplyFormat::Json), json!({})),
+        members(with_format(ReplyFormat::Json), json!({})),
         Ok(json!({"generationConfig": {"responseMimeType": "application/json"}}))
     );
     assert_eq!(
-        members(schema(Some(json!({"type": "object"}))), json!({})),
+        members(with_schema(Some(json!({"type": "object"}))), json!({})),
         Ok(json!({"generationConfig": {
             "responseMimeType": "application/json",
             "responseJsonSchema": {"type": "object", "description": "An answer."}
         }}))
     );
-    let error = members(schema(None), json!({})).expect_err("no schema");
+    let error = members(with_schema(None), json!({})).expect_err("no schema");
     assert_eq!(error.param, "response_format.json_schema.schema");
 }
 
@@ -127,10 +132,13 @@ fn members_of_geminis_own_and_unknown_ones_pass_through() {
     );
 }
 
+fn with_tier(tier: &str) -> Settings {
+    Settings { service_tier: Some(tier.to_owned()), ..Settings::default() }
+}
+
 #[test]
 fn a_member_that_cannot_be_expressed_is_refused_by_name() {
     let default = Settings::default;
-    let tier = |tier: &str| Settings { service_tier: Some(tier.to_owned()), ..default() };
     for (settings, extra, param) in [
         (default(), json!({"logit_bias": {"1": 2}}), "logit_bias"),
         (default(), json!({"modalities": ["audio"]}), "modalities"),
@@ -149,8 +157,8 @@ fn a_member_that_cannot_be_expressed_is_refused_by_name() {
         (default(), json!({"n": 2, "generationConfig": {"candidateCount": 3}}), "n"),
         (default(), json!({"n": 2, "generationConfig": 1}), "generationConfig"),
         (default(), json!({"generationConfig": {}, "generation_config": {}}), "generation_config"),
-        (tier("scale"), json!({}), "service_tier"),
-        (tier("flex"), json!({"serviceTier": "standard"}), "service_tier"),
+        (with_tier("scale"), json!({}), "service_tier"),
+        (with_tier("flex"), json!({"serviceTier": "standard"}), "service_tier"),
         (
             Settings { effort: Some("extreme".to_owned()), ..default() },
             json!({}),

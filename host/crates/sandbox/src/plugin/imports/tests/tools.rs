@@ -3,7 +3,7 @@
 use std::{
     pin::pin,
     sync::atomic::{AtomicUsize, Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use airlock_core::{
@@ -262,7 +262,7 @@ async fn a_tool_that_declares_one_slot_calls_that_one_and_learns_what_else_to_de
 struct Counting(AtomicUsize);
 
 impl CallGuards for Counting {
-    fn before(&self, _: &ProposedCall<'_>) -> Result<GuardedCall, CallError> {
+    fn before(&self, _: &ProposedCall<'_>, _: Instant) -> Result<GuardedCall, CallError> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Ok(GuardedCall::default())
     }

@@ -1,0 +1,340 @@
+//! The texts of a response of a model. Guards see each text whole, however it was streamed.
+
+use std::collections::{HashMap, hash_map::Entry};
+
+use serde_json::Value;
+
+use super::{
+    ModelReview,
+    texts::{
+        ASSISTANT, CALL, REASONING, TextCollector, TextCounter, TextVisitor, TextWriter,
+        visit_object, visit_reasoning, visit_value,
+    },
+};
+use crate::{Failure, allowance::Allowance, controlled::ControlledRequest};
+use airlock_conversation::{Delta, Wire, chat};
+use airlock_model::{Charge, ReplyChunk, Response};
+
+/// Member with the log probabilities of the parts of a text, which repeat it.
+const LOGPROBS: &str = "logprobs";
+
+impl ModelReview<'_> {
+    /// Receives a response to its end, decides about its texts, and returns it as the guards leave it. Fails if a guard
+    /// withholds it or fails, if the provider fails, at the deadline, or if there is no memory.
+    pub(crate) async fn receive<'r>(
+        &self,
+        response: Response<'r>,
+        allowance: &Allowance,
+        mut controlled: Option<&mut ControlledRequest>,
+    ) -> Result<Response<'r>, Failure> {
+        let mut chunks = match response {
+            Response::Whole(whole) => return self.whole(whole, allowance).await,
+            Response::Chunks(chunks) => chunks,
+        };
+        let mut kept = Vec::new();
+        while let Some(mut chunk) = allowance.within(chunks.next()).await?? {
+            if let Some(controlled) = &mut controlled {
+                controlled.receives(&chunk);
+            }
+            // A timer does not fire while the stream is always ready.
+            if allowance.is_over() {
+                return Err(allowance.timeout());
+            }
+            let bytes = chunk.bytes();
+            if !chunk.keep(&allowance.held) || !allowance.held.grow(bytes) {
+                return Err(Failure::NoMemory);
+            }
+            kept.push(chunk);
+        }
+        let deltas = kept.iter().flat_map(ReplyChunk::deltas).cloned().collect();
+        let mut deltas = joined(deltas);
+        let is_changed = allowance.within(self.deltas(&mut deltas, &allowance.held)).await??;
+        let chunks = if is_changed { vec![ReplyChunk::from(deltas)] } else { kept };
+        Ok(Response::Chunks(chunks.into()))
+    }
+
+    async fn whole(
+        &self,
+        mut whole: ReplyChunk,
+        allowance: &Allowance,
+    ) -> Result<Response<'static>, Failure> {
+        let mut deltas = joined(whole.take_deltas());
+        // A response without choices is not read, so no guard would see what is in it.
+        if deltas.is_empty()
+            || allowance.within(self.deltas(&mut deltas, &allowance.held)).await??
+        {
+            whole.drop_exact();
+        }
+        whole.extend(deltas);
+        Ok(Response::Whole(whole))
+    }
+
+    /// Decides about the texts of a whole response, and replaces those that the guards replace. Returns whether one
+    /// was replaced. Fails if there is no memory for their copies too.
+    async fn deltas(&self, deltas: &mut Vec<Delta>, held: &Charge) -> Result<bool, Failure> {
+        let mut counter = TextCounter::default();
+        for delta in &mut *deltas {
+            visit_delta(delta, &mut counter);
+        }
+        let copies = held.beside();
+        if !copies.grow(counter.memory()) {
+            return Err(Failure::NoMemory);
+        }
+        let mut reader = TextCollector::default();
+        for delta in &mut *deltas {
+            visit_delta(delta, &mut reader);
+        }
+        let Some(texts) = self.decide(reader.0).await? else { return Ok(false) };
+        let mut writer = TextWriter::new(texts);
+        for delta in deltas.iter_mut() {
+            visit_delta(delta, &mut writer);
+            if writer.take_changed()
+                && let Delta::ReasoningEnd { reasoning, .. } = delta
+            {
+                // It is the provider's proof of another text.
+                reasoning.seal = None;
+            }
+        }
+        deltas.retain(|delta| !is_logprobs(delta));
+        deltas.iter_mut().for_each(empty_logprobs);
+        Ok(true)
+    }
+}
+
+fn is_logprobs(delta: &Delta) -> bool {
+    matches!(delta, Delta::Member { name, .. } if name == LOGPROBS)
+}
+
+/// Removes the log probabilities of the parts of an item.
+fn empty_logprobs(delta: &mut Delta) {
+    let Delta::ItemEnd { item, .. } = delta else { return };
+    let Some(Value::Array(parts)) = item.get_mut("content") else { return };
+    for probabilities in parts.iter_mut().filter_map(|part| part.get_mut(LOGPROBS)) {
+        *probabilities = Value::Array(Vec::new());
+    }
+}
+
+/// Kind of a text, of which a choice has one at a time.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum OpenText {
+    Text,
+    Refusal,
+    Reasoning,
+}
+
+/// Joins the pieces of each text, at the place of the first: nothing that a guard looks for is in two pieces. Texts
+/// around reasoning or calls are one, because a chat completion has one text.
+fn joined(deltas: Vec<Delta>) -> Vec<Delta> {
+    let mut whole: Vec<Delta> = Vec::new();
+    // Places of the texts that are continued, and of the arguments of calls.
+    let mut open: HashMap<(u64, OpenText), usize> = HashMap::new();
+    let mut arguments: HashMap<(u64, u64), usize> = HashMap::new();
+    let mut members = HashMap::new();
+    for delta in deltas {
+        let Some(mut delta) = join_member(delta, &mut members, &mut whole) else { continue };
+        end_texts(&delta, &mut open);
+        let next = whole.len();
+        let place = match (kind_of(&delta), &delta) {
+            (Some(text), _) => *open.entry(text).or_insert(next),
+            (None, Delta::Arguments { choice, index, .. }) => {
+                *arguments.entry((*choice, *index)).or_insert(next)
+            }
+            (None, _) => next,
+        };
+        if let Some(sum) = whole.get_mut(place).and_then(text_of)
+            && let Some(piece) = text_of(&mut delta)
+        {
+            sum.push_str(piece);
+        } else {
+            whole.push(delta);
+        }
+    }
+    whole
+}
+
+/// Joins a piece of an unknown member with those before it, whose places are in `members`. Returns any other delta.
+fn join_member(
+    delta: Delta,
+    members: &mut HashMap<(u64, String), usize>,
+    whole: &mut [Delta],
+) -> Option<Delta> {
+    let Delta::Member { choice, wire: Wire::Chat, name, value } = delta else { return Some(delta) };
+    let rest = match members.entry((choice, name.clone())) {
+        Entry::Vacant(first) => {
+            first.insert(whole.len());
+            Some(value)
+        }
+        Entry::Occupied(place) => match whole.get_mut(*place.get()) {
+            Some(Delta::Member { value: sum, .. }) => chat::join_member(&name, sum, value),
+            _ => Some(value),
+        },
+    };
+    rest.map(|value| Delta::Member { choice, wire: Wire::Chat, name, value })
+}
+
+/// Forgets the texts that end before a delta: a text after it is another one.
+fn end_texts(delta: &Delta, open: &mut HashMap<(u64, OpenText), usize>) {
+    match delta {
+        Delta::ReasoningPart { choice, .. } | Delta::ReasoningEnd { choice, .. } => {
+            open.remove(&(*choice, OpenText::Reasoning));
+        }
+        Delta::ItemEnd { choice, .. } => open.retain(|(of, _), _| of != choice),
+        _ => {}
+    }
+}
+
+fn kind_of(delta: &Delta) -> Option<(u64, OpenText)> {
+    match delta {
+        Delta::Text { choice, .. } => Some((*choice, OpenText::Text)),
+        Delta::Refusal { choice, .. } => Some((*choice, OpenText::Refusal)),
+        Delta::Reasoning { choice, .. } => Some((*choice, OpenText::Reasoning)),
+        _ => None,
+    }
+}
+
+fn text_of(delta: &mut Delta) -> Option<&mut String> {
+    match delta {
+        Delta::Text { text, .. }
+        | Delta::Refusal { text, .. }
+        | Delta::Reasoning { text, .. }
+        | Delta::Arguments { text, .. } => Some(text),
+        _ => None,
+    }
+}
+
+/// Visits the texts of a piece of a response, also where they are repeated.
+fn visit_delta(delta: &mut Delta, visitor: &mut impl TextVisitor) {
+    match delta {
+        Delta::Text { text, .. } | Delta::Refusal { text, .. } => visitor.visit(ASSISTANT, text),
+        Delta::Reasoning { text, .. } => visitor.visit(REASONING, text),
+        Delta::Arguments { text, .. } => visitor.visit(CALL, text),
+        Delta::ReasoningEnd { reasoning, .. } => visit_reasoning(reasoning, visitor),
+        Delta::Citation { citation: object, .. } | Delta::ItemEnd { item: object, .. } => {
+            visit_object(object, "", ASSISTANT, visitor);
+        }
+        Delta::Call { extra, .. } => visit_object(extra, "", CALL, visitor),
+        // Taken out if a text is replaced.
+        Delta::Member { name, .. } if name.as_str() == LOGPROBS => {}
+        Delta::Member { name, value, .. } | Delta::ChunkMember { name, value, .. } => {
+            visit_value(value, name, ASSISTANT, visitor);
+        }
+        Delta::Begin(begin) => visit_object(&mut begin.extra, "", ASSISTANT, visitor),
+        Delta::ReasoningPart { .. }
+        | Delta::ServiceTier(_)
+        | Delta::End { .. }
+        | Delta::Usage(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use airlock_conversation::FinishReason;
+    use serde_json::json;
+
+    use super::*;
+
+    fn text(choice: u64, text: &str) -> Delta {
+        Delta::Text { choice, text: text.to_owned() }
+    }
+
+    fn arguments(index: u64, text: &str) -> Delta {
+        Delta::Arguments { choice: 0, index, text: text.to_owned() }
+    }
+
+    fn member(name: &str, value: Value) -> Delta {
+        Delta::Member { choice: 0, wire: Wire::Chat, name: name.to_owned(), value }
+    }
+
+    fn logprobs() -> Delta {
+        member(LOGPROBS, json!({"content": [{"token": "a"}]}))
+    }
+
+    #[test]
+    fn pieces_of_a_text_are_joined_also_among_those_of_other_choices() {
+        let reasoning = Delta::Reasoning { choice: 0, text: "why".to_owned() };
+        let end = Delta::End { choice: 0, reason: FinishReason::Stop };
+        let pieces = vec![
+            text(0, "a"),
+            logprobs(),
+            text(1, "x"),
+            text(0, "b"),
+            reasoning.clone(),
+            text(0, "c"),
+            arguments(0, "{"),
+            arguments(1, "["),
+            text(1, "y"),
+            arguments(0, "}"),
+            end.clone(),
+        ];
+        let expected = [
+            text(0, "abc"),
+            logprobs(),
+            text(1, "xy"),
+            reasoning,
+            arguments(0, "{}"),
+            arguments(1, "["),
+            end,
+        ];
+        assert_eq!(joined(pieces), expected);
+    }
+
+    #[test]
+    fn pieces_of_unknown_members_are_joined_and_those_of_calls_are_not() {
+        for (name, pieces, expected) in [
+            ("odd", [json!("a"), json!("b")], vec![json!("ab")]),
+            ("odd", [json!("a"), json!(["b"])], vec![json!("a"), json!(["b"])]),
+            (
+                "audio",
+                [json!({"id": "1", "transcript": "a"}), json!({"id": "1", "transcript": "b"})],
+                vec![json!({"id": "1", "transcript": "ab"})],
+            ),
+            (
+                "reasoning_details",
+                ["a", "b"]
+                    .map(|text| json!([{"type": "reasoning.text", "index": 0, "text": text}])),
+                vec![json!([{"type": "reasoning.text", "index": 0, "text": "ab"}])],
+            ),
+            ("tool_calls", [json!([1]), json!([2])], vec![json!([1]), json!([2])]),
+        ] {
+            let pieces = pieces.into_iter().flat_map(|value| [member(name, value), text(0, "x")]);
+            let whole = joined(pieces.collect());
+            let members = whole.into_iter().filter_map(|delta| match delta {
+                Delta::Member { value, .. } => Some(value),
+                _ => None,
+            });
+            assert_eq!(members.collect::<Vec<_>>(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn log_probabilities_of_an_item_are_removed() {
+        let item = json!({"type": "message", "content": [
+            {"type": "output_text", "text": "a", "logprobs": [{"token": "a"}]}, 1,
+        ]});
+        let Value::Object(item) = item else { unreachable!("it is an object") };
+        let mut delta = Delta::ItemEnd { choice: 0, index: 0, item };
+        empty_logprobs(&mut delta);
+        let Delta::ItemEnd { item, .. } = delta else { unreachable!("it is an item") };
+        let expected = json!([{"type": "output_text", "text": "a", "logprobs": []}, 1]);
+        assert_eq!(item["content"], expected);
+    }
+
+    #[test]
+    fn texts_of_two_items_are_not_joined() {
+        let end = Delta::ItemEnd { choice: 0, index: 0, item: airlock_model::Object::new() };
+        let pieces = vec![text(0, "a"), end.clone(), text(0, "b"), text(0, "c")];
+        assert_eq!(joined(pieces), [text(0, "a"), end, text(0, "bc")]);
+    }
+
+    #[test]
+    fn texts_that_a_response_repeats_are_visited_each_time() {
+        let item = json!({"type": "message", "id": "m", "content": [{"type": "output_text", "text": "a"}]});
+        let Value::Object(item) = item else { unreachable!("it is an object") };
+        let mut reader = TextCollector::default();
+        for mut delta in [text(0, "a"), logprobs(), Delta::ItemEnd { choice: 0, index: 0, item }] {
+            visit_delta(&mut delta, &mut reader);
+        }
+        let found: Vec<_> = reader.0.iter().map(|text| text.text.as_str()).collect();
+        assert_eq!(found, ["a", "a"]);
+    }
+}

@@ -1,0 +1,10 @@
+-- Each entry of an index is paid for by a call. Callers without a key need none, nor do calls that have succeeded: as
+-- most do, an index finds them no faster than their time does.
+DROP INDEX tool_log_of_key;
+DROP INDEX tool_log_of_status;
+CREATE INDEX tool_log_of_key ON tool_log (key_id, at_ms) WHERE key_id IS NOT NULL;
+CREATE INDEX tool_log_of_status ON tool_log (status, at_ms) WHERE status <> 'success';
+DROP INDEX model_log_of_key;
+DROP INDEX model_log_of_status;
+CREATE INDEX model_log_of_key ON model_log (key_id, at_ms) WHERE key_id IS NOT NULL;
+CREATE INDEX model_log_of_status ON model_log (status, at_ms) WHERE status <> 'success';

@@ -1,0 +1,125 @@
+//! Words and literals in a text, between whose letters invisible characters may stand.
+
+/// Maximum number of invisible characters between two letters.
+const MAX_SKIPPED: usize = 8;
+/// Maximum length of a word that is compared.
+const MAX_WORD: usize = 20;
+
+/// A word in lower case. One that is too long has no letters.
+pub(super) struct ShortWord {
+    letters: [u8; MAX_WORD],
+    length: usize,
+}
+
+impl ShortWord {
+    pub(super) fn is_one_of(&self, words: &[&str]) -> bool {
+        let own = &self.letters[..self.length];
+        words.iter().any(|word| word.len() == own.len() && word.as_bytes() == own)
+    }
+}
+
+/// Reads the word at a place, whose bytes are of a class. Returns the place after it.
+pub(super) fn read(text: &str, at: usize, is_in: fn(u8) -> bool) -> (ShortWord, usize) {
+    let bytes = text.as_bytes();
+    let mut word = ShortWord { letters: [0; MAX_WORD], length: 0 };
+    let mut is_short = true;
+    let mut at = at;
+    while let Some(byte) = bytes.get(at) {
+        if is_in(*byte) {
+            is_short = is_short && word.length < MAX_WORD;
+            if is_short {
+                word.letters[word.length] = byte.to_ascii_lowercase();
+                word.length += 1;
+            }
+            at += 1;
+        } else {
+            let after = skip(text, at);
+            if after == at {
+                break;
+            }
+            at = after;
+        }
+    }
+    if !is_short {
+        word.length = 0;
+    }
+    (word, at)
+}
+
+/// Returns the place after a literal that stands at a place. A small letter of it matches a capital too.
+pub(super) fn after(text: &str, at: usize, literal: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let mut at = at;
+    for wanted in literal.bytes() {
+        if !matches(*bytes.get(at)?, wanted) {
+            at = skip(text, at);
+            if !matches(*bytes.get(at)?, wanted) {
+                return None;
+            }
+        }
+        at += 1;
+    }
+    Some(at)
+}
+
+fn matches(byte: u8, wanted: u8) -> bool {
+    byte == wanted || byte.to_ascii_lowercase() == wanted
+}
+
+/// Returns the place after the invisible characters at a place, of which it skips a few.
+pub(super) fn skip(text: &str, at: usize) -> usize {
+    if text.as_bytes().get(at).is_none_or(u8::is_ascii) {
+        return at;
+    }
+    let invisible = text[at..].chars().take(MAX_SKIPPED).take_while(|c| is_invisible(*c));
+    at + invisible.map(char::len_utf8).sum::<usize>()
+}
+
+/// Returns the place after the bytes of a class at a place.
+pub(super) fn run(bytes: &[u8], at: usize, is_in: fn(u8) -> bool) -> usize {
+    let rest = bytes.get(at..).unwrap_or_default();
+    at + rest.iter().take_while(|byte| is_in(**byte)).count()
+}
+
+/// Returns whether a byte is a blank or a tab.
+pub(super) fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t')
+}
+
+/// Returns whether a character is invisible, and neither a blank nor a control character.
+pub(super) fn is_invisible(c: char) -> bool {
+    c >= '\u{ad}'
+        && matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_literal_is_found_in_any_case_and_with_invisible_characters_inside_it() {
+        for text in ["tool result", "TOOL Result", "to\u{200b}ol\u{200d}\u{2060} result"] {
+            assert_eq!(after(text, 0, "tool result"), Some(text.len()), "{text}");
+        }
+        assert_eq!(after("inst]", 0, "INST]"), None, "a capital is one");
+        for text in ["", "tool", "tool\u{e9} result"] {
+            assert_eq!(after(text, 0, "tool result"), None, "{text}");
+        }
+        let many = format!("to{}ol", "\u{200b}".repeat(MAX_SKIPPED + 1));
+        assert_eq!(after(&many, 0, "tool"), None);
+    }
+
+    #[test]
+    fn a_word_ends_at_the_first_byte_of_another_class() {
+        let (word, end) = read("Ig\u{200b}nore all", 0, |byte| byte.is_ascii_alphabetic());
+        assert_eq!((word.is_one_of(&["all", "ignore"]), end), (true, 9));
+        let (long, end) = read(&"a".repeat(30), 0, |byte| byte.is_ascii_alphabetic());
+        assert_eq!((long.is_one_of(&["", "a"]), end), (true, 30));
+        let (none, end) = read("é", 0, |byte| byte.is_ascii_alphabetic());
+        assert_eq!((none.is_one_of(&["a"]), end), (false, 0));
+    }
+}
