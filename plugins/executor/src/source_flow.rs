@@ -1,4 +1,4 @@
-//! What the arguments of a script's calls may come from, as its source shows it.
+//! Sources of the arguments of a script's calls, as its text shows them.
 //!
 //! Each executor finds it in its syntax tree (`syntax/flow.rs`), before the first call is made.
 

@@ -1,4 +1,4 @@
-//! What the arguments of a script's calls may come from, as its source shows it.
+//! Sources of the arguments of a script's calls, as its text shows them.
 
 /// The arguments of all calls of one tool that a script makes.
 #[derive(Debug, Clone, PartialEq, Eq)]

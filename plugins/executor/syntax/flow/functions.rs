@@ -12,12 +12,12 @@ use super::values::{FlowValue, OriginSet};
 pub(super) struct FlowFunction<'a> {
     node: FunctionNode<'a>,
     scope: usize,
-    /// What its parameters get.
+    /// The values of its parameters.
     parameters: Locals,
-    /// What decides whether it is called.
+    /// The values that decide whether it is called.
     entry: OriginSet,
     returned: FlowValue,
-    /// What its body computes.
+    /// The values that its body computes.
     seen: OriginSet,
     is_called: bool,
     /// True if it is awaited elsewhere than where it is called.

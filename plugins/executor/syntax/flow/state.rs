@@ -35,11 +35,11 @@ pub(super) struct FlowAnalysis<'a, 'b> {
     /// Values of variables that several bodies use.
     pub(super) cells: Vec<FlowValue>,
     pub(super) loops: BTreeMap<TextSize, FlowLoop>,
-    /// What the bodies of statements compute that catch failures.
+    /// The values that the bodies of statements compute which catch failures.
     pub(super) tries: BTreeMap<TextSize, OriginSet>,
-    /// What decides whether any part of the script runs.
+    /// The values that decide whether any part of the script runs.
     pub(super) any_control: OriginSet,
-    /// What decides whether a function ends the script.
+    /// The values that decide whether a function ends the script.
     pub(super) exits: OriginSet,
     pub(super) has_grown: bool,
     pub(super) steps: usize,
@@ -65,9 +65,9 @@ pub(super) struct FlowFrame {
     pub(super) scope: usize,
     pub(super) is_function: bool,
     pub(super) locals: Locals,
-    /// What decides whether the function is called.
+    /// The values that decide whether the function is called.
     pub(super) entry: OriginSet,
-    /// What decides whether this place of the body is reached.
+    /// The values that decide whether this place of the body is reached.
     pub(super) local: OriginSet,
     /// What has decided so far that the body has not ended.
     pub(super) rest: OriginSet,

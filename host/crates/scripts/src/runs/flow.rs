@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use airlock_core::{door::ArgumentSources, tool::SourceSet};
 use airlock_sandbox::{ScriptCall, ToolFlow, ValueFlow};
 
-/// What is known of the values of one run.
+/// The known sources of the values of one run.
 pub(super) struct RunFlow {
     /// Sources that were read before the script began.
     before: SourceSet,
