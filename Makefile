@@ -2,7 +2,7 @@
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 # First-party plugins.
-PLUGINS := text files fetch notes marks policy secrets unruly
+PLUGINS := text files fetch notes marks personal policy secrets unruly
 # Workspaces beside the gateway's, by their manifests. Their artifacts go below the gateway's, so that one directory holds all.
 WORKSPACES := plugins/starlark/Cargo.toml plugins/python/Cargo.toml plugins/examples/rust/Cargo.toml plugins/examples/guard/Cargo.toml
 OTHERS := $(TARGET_DIR)/others
@@ -54,7 +54,7 @@ bench: wasm ## prints what the sandbox and the gateway cost, as ratios, in a rel
 	@echo "bench: building a release (long the first time)"
 	@cargo build --release --manifest-path plugins/starlark/Cargo.toml --package native-script --target-dir $(OTHERS)
 	@set -e; for part in $(BENCH); do \
-		NATIVE_SCRIPT=$(abspath $(OTHERS))/release/native-script cargo bench --workspace --bench $$part -- $(BENCH_OPTIONS); \
+		NATIVE_SCRIPT=$(abspath $(OTHERS))/release/native-script cargo bench --workspace --bench parts -- --part $$part $(BENCH_OPTIONS); \
 	done
 
 bench-python: wasm ## prints what a script costs from Python, in a release build, beside Monty if PYTHON has it; BENCH_PYTHON=--json
@@ -68,20 +68,20 @@ bench-python: wasm ## prints what a script costs from Python, in a release build
 
 bench-tokens: wasm ## prints the tokens of tool definitions against those of code mode; asks no model
 	@echo "bench-tokens: building"
-	@cargo bench --quiet --profile dev --workspace --bench tokens
+	@cargo bench --quiet --profile dev --workspace --bench parts -- --part tokens
 
 hostile: wasm ## runs every hostile guest beside a good neighbour; HOSTILE=--json for one document
 	@echo "hostile: building" >&2
-	@cargo bench --quiet --profile dev --workspace --bench hostile -- $(HOSTILE)
+	@cargo bench --quiet --profile dev --workspace --bench parts -- --part hostile $(HOSTILE)
 
 lab: wasm ## runs attacks on a model that obeys every order, under each configuration; what is not stopped comes first; LAB=--json for one document, LAB="--case NAME" for one case
 	@echo "lab: building" >&2
 	@export AIRLOCK_CACHE_DIR="$${AIRLOCK_CACHE_DIR:-$(abspath $(TARGET_DIR))/code-cache}"; \
-	cargo bench --quiet --profile dev --workspace --bench lab -- $(LAB)
+	cargo bench --quiet --profile dev --workspace --bench parts -- --part lab $(LAB)
 
 chaos: wasm ## runs 60 MCP servers that misbehave at random beside five good ones, for CHAOS_SECONDS (600); CHAOS=--json; CHAOS=--kills kills gateways and their store instead
 	@echo "chaos: building" >&2
-	@cargo bench --quiet --profile dev --workspace --bench chaos -- $(CHAOS)
+	@cargo bench --quiet --profile dev --workspace --bench parts -- --part chaos $(CHAOS)
 
 lint-gateway: wasm
 	cargo fmt --all --check

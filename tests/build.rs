@@ -11,7 +11,7 @@ use airlock_guest_build::Guests;
 /// First-party plugins, in `plugins`.
 const PLUGINS: [&str; 5] = ["text", "files", "fetch", "notes", "unruly"];
 /// Guards that are shipped, in `plugins`.
-const GUARDS: [&str; 3] = ["marks", "policy", "secrets"];
+const GUARDS: [&str; 4] = ["marks", "personal", "policy", "secrets"];
 /// Executors of scripts, in `plugins`.
 const EXECUTORS: [&str; 2] = ["starlark", "python"];
 /// Guests that misbehave or do not implement the contract, in `tests/guests`.
@@ -30,6 +30,8 @@ fn compile(guests: &Guests) -> Result<(), String> {
     }
     components.push(guests.component_with_wasi(&own.join("noop"), "noop_with_wasi")?);
     components.push(guests.guard(&own.join("warden"))?);
+    // What two of the guards share.
+    println!("cargo::rerun-if-changed={}", guests.root().join("plugins/digits").display());
     for name in GUARDS {
         components.push(guests.guard(&guests.root().join("plugins").join(name))?);
     }

@@ -8,7 +8,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-PLUGINS = ["text", "files", "fetch", "notes", "marks", "policy", "secrets"]
+PLUGINS = ["text", "files", "fetch", "notes", "marks", "personal", "policy", "secrets"]
 # Targets of the program: with glibc, and static.
 DYNAMIC = "x86_64-unknown-linux-gnu"
 STATIC = "x86_64-unknown-linux-musl"

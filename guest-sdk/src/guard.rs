@@ -51,7 +51,7 @@ use serde_json::Value;
 
 pub use self::{
     listed_tool::ListedTool,
-    model_exchange::{ModelExchange, ModelText},
+    model_exchange::{HiddenPart, ModelExchange, ModelText},
 };
 use crate::{Error, arguments::without_position};
 
@@ -175,6 +175,26 @@ pub fn parse_settings<T: DeserializeOwned>(settings: &str) -> Result<T, Error> {
     })
 }
 
+/// Adds the methods of the types that have the settings of a guard.
+macro_rules! settings {
+    ($($input:ty),*) => {$(
+        impl $input {
+            /// Sets the settings of the guard, for tests.
+            #[must_use]
+            pub fn with_settings(self, settings: &Value) -> Self {
+                Self { settings: settings.to_string(), ..self }
+            }
+
+            /// Parses the settings of the guard.
+            pub fn settings<T: DeserializeOwned>(&self) -> Result<T, Error> {
+                parse_settings(&self.settings)
+            }
+        }
+    )*};
+}
+
+settings!(Call, ListedTool, ModelExchange);
+
 /// A call of a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -218,20 +238,9 @@ impl Call {
         }
     }
 
-    /// Sets the settings of the guard, for tests.
-    #[must_use]
-    pub fn with_settings(self, settings: &Value) -> Self {
-        Self { settings: settings.to_string(), ..self }
-    }
-
     /// Parses the arguments. Integers beyond 64 bits become floating-point numbers.
     pub fn arguments<T: DeserializeOwned>(&self) -> Result<T, Error> {
         Ok(serde_json::from_str(&self.arguments)?)
-    }
-
-    /// Parses the settings of the guard.
-    pub fn settings<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        parse_settings(&self.settings)
     }
 }
 

@@ -83,7 +83,8 @@ pub use airlock_gateway::{
     ChatReply, Gateway, GatewayBuilder, GatewayError, GatewayRequest, NativeTool, PendingApproval,
     ProgramServer, ProgramTools, Reloader, RequestBuilder, RequestError, ToolContext, ToolEffect,
 };
-pub use airlock_ingress::{PeerAddress, PeerCertificate};
+pub use airlock_guards::GuardLoadError;
+pub use airlock_ingress::{BodyError, PeerAddress, PeerCertificate};
 pub use airlock_management::{NewKeyValue, SetupToken};
 pub use airlock_mcp_client::{ConnectFailure, ServerStream, ServerTransport};
 pub use airlock_model::{ModelFailure, ModelReply, ModelSource};

@@ -5,9 +5,9 @@
 
 /// Types of `Config::server`.
 pub mod server {
-    pub use airlock_core::operator::{Operator, Role};
+    pub use airlock_core::operator::{NoSuchRole, Operator, Right, Role};
     pub use airlock_identity::LoginSettings;
-    pub use airlock_ingress::{ClientAuth, TlsSettings};
+    pub use airlock_ingress::{BadTls, ClientAuth, TlsSettings, Untimely};
     pub use airlock_mcp_server::{
         ApprovalMode, ApprovalRule, SessionBounds, Settings as McpServerSettings,
     };
@@ -15,15 +15,17 @@ pub mod server {
         ConfiguredOperator, ManagementSettings, OidcRole, OidcSettings,
     };
     pub use airlock_responses::BuiltinTools;
-    pub use airlock_server::Settings;
+    pub use airlock_server::{DebugSettings, Settings};
     pub use airlock_store::responses::ResponseBounds;
 }
 
 /// Types of `Config::providers`.
 pub mod providers {
     pub use airlock_core::secret::Secret;
-    pub use airlock_model::{Api, Apis, Key, Kind, Retries, Service, Settings, Timeouts};
-    pub use airlock_tls::{IdentitySource, KeySource};
+    pub use airlock_model::{
+        Api, Apis, CloudCredential, Hosting, Key, Kind, Retries, Service, Settings, Timeouts,
+    };
+    pub use airlock_tls::{BadIdentity, Identity, IdentitySource, KeySource};
 }
 
 /// Types of an MCP server in `Config::clients`.
@@ -31,19 +33,25 @@ pub mod upstream {
     pub use airlock_core::{secret::Secret, tool::QuestionKinds};
     pub use airlock_mcp_client::{
         Bounds, Confinement, Connector, Docker, Framing, HttpServer, HttpTransport, Lifecycle,
-        Network, Pinning, Process, ProcessLimits, Protocol, Renewal, Restart, Settings, Timeouts,
+        Network, OpenError, Pinning, Place, Process, ProcessLimits, Protocol, Renewal, Restart,
+        Settings, Timeouts, UnusableFile,
     };
-    pub use airlock_mcp_oauth::{ExtraHeaders, HttpSettings, Oauth};
-    pub use airlock_tls::{IdentitySource, KeySource};
+    pub use airlock_mcp_oauth::{
+        ExtraHeaders, HttpSettings, InvalidSettings, Oauth, Secrets, TokenExchange, UserCredentials,
+    };
+    pub use airlock_tls::{Authorities, IdentitySource, KeySource};
 }
 
 /// Types of a plugin in `Config::clients`.
 pub mod plugin {
-    pub use airlock_core::{limit::GuestLimitSet, secret::SecretSource};
-    pub use airlock_egress::{Injection, Rule};
+    pub use airlock_core::{
+        limit::{GuestLimit, GuestLimitSet},
+        secret::{BadSource, SecretSource, SourceError},
+    };
+    pub use airlock_egress::{BadCredential, BadRule, Injection, Rule};
     pub use airlock_plugin::{
-        FilesGrant, Grant, HttpGrant, KvGrant, PartialQuota, Profile, PublisherKey, Publishers,
-        SecretGrant, Settings,
+        BadPublisherKey, ComponentSource, FilesGrant, Grant, HttpGrant, KvGrant, PartialQuota,
+        Profile, PublisherKey, Publishers, SecretGrant, Settings, SignatureError,
     };
 }
 
@@ -80,8 +88,9 @@ pub mod store {
 pub mod limits {
     pub use airlock_core::money::Money;
     pub use airlock_limits::{
+        Alignment, BadLength,
         limit::{Limit, Measure, Owner, Period, Scope, Window},
-        price::{ModelPrice, PriceOverride, PriceTable},
+        price::{LongPrice, ModelPrice, PriceOverride, PriceTable},
     };
 }
 
@@ -100,7 +109,7 @@ pub mod records {
 
 /// Types of `Config::oauth`.
 pub mod oauth {
-    pub use airlock_identity::{VerifierSettings, ViewRule};
+    pub use airlock_identity::{BadSettings, TokenApis, VerifierSettings, ViewRule};
 }
 
 #[cfg(test)]

@@ -117,8 +117,9 @@ class Gateway:
             raise Failure(f"{path}: {error.code} {error.read().decode(errors='replace')}") from None
 
     def resident_kibibytes(self):
+        """Returns all resident memory, and what of it is no page of a file, which the system can take back."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(re.search(r"VmRSS:\s+(\d+)", status).group(1))
+        return [int(re.search(rf"{field}:\s+(\d+)", status).group(1)) for field in ("VmRSS", "RssAnon")]
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)

@@ -21,14 +21,14 @@ const SCHEMAS: [&str; 3] = [
     "sections/0.1.1/manifest.schema.json",
 ];
 
-/// Plugins and manifests of a released version, which tests build and load.
-const GOLDEN: &str = "../tests/golden/0.1.0";
+/// Plugins, manifests and guards of released versions, which tests load.
+const GOLDEN: [&str; 2] = ["../tests/golden/0.1.0", "../tests/golden/guard-0.1.0"];
 
 /// Returns the files that `wit/contract.lock` records, by their paths from `wit`.
 fn recorded() -> Vec<String> {
     let own = FILES.iter().chain(&SCHEMAS).map(|file| (*file).to_owned());
     let mut golden = Vec::new();
-    let mut waiting = vec![GOLDEN.to_owned()];
+    let mut waiting = GOLDEN.map(str::to_owned).to_vec();
     while let Some(path) = waiting.pop() {
         if root().join("wit").join(&path).is_dir() {
             waiting.extend(entries(&path).into_iter().map(|entry| format!("{path}/{entry}")));

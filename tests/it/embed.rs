@@ -2,6 +2,7 @@
 //! program, and the life of the gateway.
 
 mod chats;
+mod depths;
 mod requests;
 mod servers;
 mod vaults;

@@ -5,6 +5,7 @@
 //! `airlock plugin new` wrote it (`sdk.tar.gz`), a plugin in Rust that uses every function of the
 //! contract, a component in WebAssembly text without an SDK, and manifests.
 
+mod guards;
 mod reports;
 
 use std::{

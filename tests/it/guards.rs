@@ -6,6 +6,7 @@ mod definitions;
 mod marks;
 mod models;
 mod origins;
+mod personal;
 mod plugins;
 mod policy;
 mod records;

@@ -415,3 +415,19 @@ async fn the_list_of_approvals_shows_the_sources_and_an_approval_is_about_them()
     let made = session.request("tools/call", asked).result().await;
     assert_eq!(made["content"][0]["text"], "noted asked", "{made}");
 }
+
+#[tokio::test]
+async fn a_name_in_a_rule_that_nothing_has_is_warned_of() {
+    let rules = json!([{"tools": ["mial-note"], "from": ["web"], "decision": "deny"}]);
+    let setup = Flow::setup("deny", |_| false).set("/mcp/information_flow/sinks", rules);
+    let checked = setup.airlock("check").arg("--json").run().await.ok().json();
+    let key = "mcp.information_flow.sinks[0].tools[0]";
+    let warnings = checked["warnings"].as_array().expect("a list");
+    assert!(warnings.iter().any(|warning| warning["key"] == key), "{checked:#}");
+    let gateway = setup.serve_connected().await;
+    let said = wait::until("the log to name the rule", async || {
+        Some(gateway.said()).filter(|said| said.contains(key))
+    })
+    .await;
+    assert_eq!(said.matches(key).count(), 1, "{said}");
+}

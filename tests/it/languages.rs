@@ -2,6 +2,7 @@
 //! called through the gateway.
 
 mod findings;
+mod guards;
 
 use std::{fs, path::Path};
 
@@ -10,7 +11,7 @@ use airlock::{
     config::Config,
     door::{Budget, Caller, Event, Hearing, Origin, Progress},
 };
-use airlock_tests::{Airlock, Client, Finished, Service, Setup, guests, languages};
+use airlock_tests::{Airlock, Client, Finished, Service, Setup, languages};
 use serde_json::{Value, json};
 
 /// Returns a gateway with the plugin as its only source.
@@ -211,29 +212,6 @@ async fn a_new_plugin_in_rust_can_be_built_and_called() {
     let bytes = fs::read(&component).expect("the component");
     let manifests = bytes.windows(16).filter(|window| window == b"airlock:manifest").count();
     assert_eq!(manifests, 2, "sections that hold a manifest");
-}
-
-#[tokio::test]
-async fn a_new_guard_can_be_built_checked_and_configured() {
-    let place = tempfile::tempdir().expect("a temporary directory");
-    let new = Airlock::new().arg("plugin").arg("new").arg("my-guard").arg("--guard");
-    let new = new.current_dir(place.path()).run().await.ok();
-    assert!(new.stdout.contains("  cd my-guard\n  cargo test\n  airlock plugin build\n"), "{new}");
-    let directory = place.path().join("my-guard");
-    let built = languages::build(&directory).await.ok().json();
-    assert_eq!((&built["ok"], &built["tools"]), (&json!(true), &json!([])), "{built:#}");
-    let component = directory.join("my-guard.wasm");
-    let check = Airlock::new().arg("plugin").arg("check").arg(&component).arg("--json");
-    let checked = check.run().await.ok().json();
-    let checks = checked["checks"].as_array().expect("a list");
-    assert!(checks.iter().all(|check| check["outcome"] == "pass"), "{checked:#}");
-    let setup = Setup::new()
-        .client(Client::wasm("text", guests::TEXT))
-        .set("/guards", json!([{"name": "mine", "component": component}]));
-    let denied = setup.call("text-word_count", &json!({"text": "a b"})).await;
-    let reason = "mail goes to example.com alone (foreign_domain)";
-    let message = denied["error"]["message"].as_str().expect("a message");
-    assert!(message.contains(reason), "{denied:#}");
 }
 
 /// Returns the imports of a component.
@@ -470,10 +448,18 @@ fn the_examples_compile_with_the_versions_that_the_tests_install() {
         let text = fs::read_to_string(airlock_tests::root().join(file)).expect("it is there");
         serde_json::from_str(&text).expect("JSON")
     };
-    let example = read("plugins/examples/javascript/package.json");
     let peers = read("tests/peers/package.json");
-    for (name, version) in example["devDependencies"].as_object().expect("a table") {
-        assert_eq!(&peers["dependencies"][name], version, "{name}");
+    for example in ["javascript", "guard-javascript"] {
+        let package = read(&format!("plugins/examples/{example}/package.json"));
+        for (name, version) in package["devDependencies"].as_object().expect("a table") {
+            assert_eq!(&peers["dependencies"][name], version, "{example}: {name}");
+        }
+        assert_eq!(package["overrides"], peers["overrides"], "{example}");
     }
-    assert_eq!(example["overrides"], peers["overrides"]);
+    // The tests install what the example of a plugin requires.
+    let [plugin, guard] = ["python", "guard-python"].map(|example| {
+        let file = languages::example(example).join("requirements.txt");
+        fs::read_to_string(file).expect("it is there")
+    });
+    assert_eq!(plugin, guard);
 }

@@ -1,6 +1,7 @@
 //! Operators, and the settings that they change while gateways run, on real gateways: on one store in a
 //! file and on one in PostgreSQL.
 
+mod bytes;
 mod clients;
 mod command;
 mod curl;

@@ -298,6 +298,23 @@ async fn a_call_that_the_server_refuses_for_its_content_stops_no_other() {
 }
 
 #[tokio::test]
+async fn the_arguments_of_calls_that_the_server_refuses_count() {
+    let peer = Peer::start(Flaw::None).await;
+    // Those of two calls, which have two bytes each.
+    let limit = json!({"argument_byte_max_limit": 4, "argument_byte_reset_duration": "1h"});
+    let client = Client::http("up", &peer.url()).set("/auth_type", "oauth");
+    let setup = Setup::new().client(client.set("/rate_limit", limit));
+    log_in(&setup.write()).await;
+    let gateway = setup.serve_connected().await;
+    for _ in 0..2 {
+        let refused = call(&gateway, "picky").await;
+        assert!(refused.status != 200, "{}", refused.text);
+        assert_ne!(refused.code(), "limit_reached");
+    }
+    assert_eq!(call(&gateway, "picky").await.code(), "limit_reached");
+}
+
+#[tokio::test]
 async fn an_unknown_scope_that_the_server_asks_for_prevents_one_login_only() {
     let peer = Peer::start(Flaw::UnknownScope).await;
     let setup = setup(&peer);

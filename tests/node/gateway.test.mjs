@@ -257,6 +257,32 @@ test('functions run at the same time', async () => {
   });
 });
 
+test('functions that call their gateway, and models that ask it, end at the depth of calls', async () => {
+  let gateway;
+  let made = 0;
+  const again = anyTool('again', async () => {
+    made += 1;
+    return (await gateway.call('internal-again')).text;
+  });
+  async function* onModel() {
+    made += 1;
+    yield (await gateway.chat(QUESTION, { model: 'own/any' })).text;
+  }
+  await within({ mcp: { tool_manager_config: { max_call_depth: 3 } } }, { tools: [again], onModel }, async (started) => {
+    gateway = started;
+    const error = await refused(gateway.call('internal-again'), airlock.CallFailed);
+    assert.match(error.message, /limit of 3 levels of nested calls/);
+    assert.equal(made, 3);
+    made = 0;
+    await refused(gateway.chat(QUESTION, { model: 'own/any' }), airlock.ChatFailed);
+    assert.equal(made, 3);
+    // One after the other, they are not deep.
+    made = 0;
+    await refused(gateway.call('internal-again'), airlock.CallFailed);
+    assert.equal(made, 3);
+  });
+});
+
 test('mistakes are told by their class', async () => {
   await refused(Gateway.start({ no_such_key: 1 }), airlock.ConfigurationError);
   await refused(Gateway.start(config(), { tools: [price, price] }), airlock.BadTool);

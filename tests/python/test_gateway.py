@@ -465,7 +465,7 @@ class Lives(InDirectory):
             with airlock.Gateway({self.config()!r}, on_model=forever) as gateway:
                 stream = gateway.chat([{{"role": "user", "content": "tea?"}}], model="own/shop", stream=True)
                 next(stream)
-                work = gateway._native.tools((None,) * 7 + (False, False))
+                work = gateway._native.tools((None,) * 7 + (False, False, 0))
                 child = os.fork()
                 if child == 0:
                     refused = 0

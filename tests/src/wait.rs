@@ -6,14 +6,23 @@ use std::time::{Duration, Instant};
 pub const SOON: Duration = Duration::from_secs(20);
 
 /// Polls until `ask` returns a value. Panics with `what` if that takes longer than [`SOON`].
-pub async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
-    let end = Instant::now() + SOON;
+pub async fn until<T>(what: &str, ask: impl AsyncFnMut() -> Option<T>) -> T {
+    until_within(SOON, what, ask).await
+}
+
+/// Polls until `ask` returns a value. Panics with `what` if that takes longer than `limit`: for what a busy machine delays.
+pub async fn until_within<T>(
+    limit: Duration,
+    what: &str,
+    mut ask: impl AsyncFnMut() -> Option<T>,
+) -> T {
+    let end = Instant::now() + limit;
     let mut turns = tokio::time::interval(Duration::from_millis(10));
     loop {
         turns.tick().await;
         if let Some(answer) = ask().await {
             return answer;
         }
-        assert!(Instant::now() < end, "waited {SOON:?} for {what}");
+        assert!(Instant::now() < end, "waited {limit:?} for {what}");
     }
 }

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import airlock_guard._native
 from airlock_plugin import _native
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -49,14 +50,31 @@ def names(module: Any) -> dict[str, list[str]]:
 
 class Imports(unittest.TestCase):
     def test_one_module_imports_the_bindings(self) -> None:
-        package = ROOT / "guest-sdk/python/airlock_plugin"
-        importing = [file.name for file in sorted(package.glob("*.py")) if re.search(r"import.*(wit_world|componentize_py)", file.read_text())]
-        self.assertEqual(importing, ["_host.py"])
+        for name in ("airlock_plugin", "airlock_guard"):
+            package = ROOT / "guest-sdk/python" / name
+            importing = [file.name for file in sorted(package.glob("*.py")) if re.search(r"import.*(wit_world|componentize_py)", file.read_text())]
+            self.assertEqual(importing, ["_host.py"], name)
 
 
 @unittest.skipUnless(compiler(), "componentize-py is not installed")
 class Bindings(unittest.TestCase):
     maxDiff = None
+
+    def test_the_substitutes_of_guards_have_the_names_of_the_generated_bindings(self) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            wit = Path(directory) / "wit"
+            shutil.copytree(ROOT / "wit/guard/0.1.0", wit / "deps/guard")
+            (wit / "world.wit").write_text("package a:a; world plugin { export airlock:guard/hooks@0.1.0; }")
+            out = Path(directory) / "out"
+            # A module of its own, because that of the other test has the same name.
+            subprocess.run([str(compiler()), "--quiet", "-d", str(wit), "-w", "plugin", "--world-module", "guard_world", "bindings", str(out)],
+                           check=True)
+            sys.path.insert(0, str(out))
+            self.addCleanup(sys.path.remove, str(out))
+            generated = importlib.import_module("guard_world.exports.hooks")
+            expected = {name: fields for name, fields in names(generated).items() if name not in ("Ok", "Err", "Some", "Flag")}
+            ours = {name: fields for name, fields in names(airlock_guard._native).items() if name != "Err"}
+            self.assertEqual(ours, expected)
 
     def test_the_substitutes_have_the_names_of_the_generated_bindings(self) -> None:
         with tempfile.TemporaryDirectory() as directory:

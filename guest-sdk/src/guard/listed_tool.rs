@@ -3,7 +3,6 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::parse_settings;
 use crate::Error;
 
 /// A tool as its source lists it.
@@ -40,20 +39,9 @@ impl ListedTool {
         }
     }
 
-    /// Sets the settings of the guard, for tests.
-    #[must_use]
-    pub fn with_settings(self, settings: &Value) -> Self {
-        Self { settings: settings.to_string(), ..self }
-    }
-
     /// Parses the definition. Integers beyond 64 bits become floating-point numbers.
     pub fn definition<T: DeserializeOwned>(&self) -> Result<T, Error> {
         Ok(serde_json::from_str(&self.definition)?)
-    }
-
-    /// Parses the settings of the guard.
-    pub fn settings<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        parse_settings(&self.settings)
     }
 }
 

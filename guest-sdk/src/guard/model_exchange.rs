@@ -1,9 +1,8 @@
 //! Requests to models, and their responses.
 
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
 
-use super::{Verdict, parse_settings};
+use super::Verdict;
 use crate::Error;
 
 /// A request to a model, or its response.
@@ -35,6 +34,26 @@ pub struct ModelText {
     pub text: String,
 }
 
+/// A part of a text that the model is not to see.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HiddenPart {
+    /// Place of its first byte in the text.
+    pub start: usize,
+    /// Place after its last byte.
+    pub end: usize,
+    /// The kind of the part, such as `email`: at most 24 letters from a to z and `_`.
+    pub kind: String,
+}
+
+/// A text with the parts that are hidden, as the gateway reads it.
+#[derive(Serialize)]
+struct HidingText<'t> {
+    #[serde(flatten)]
+    text: &'t ModelText,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    hide: Vec<HiddenPart>,
+}
+
 impl ModelExchange {
     /// Creates a request or a response without a key, for tests of a guard without settings: its texts are pairs of a
     /// role and a text.
@@ -50,12 +69,6 @@ impl ModelExchange {
             settings: "{}".to_owned(),
             extra: None,
         }
-    }
-
-    /// Sets the settings of the guard, for tests.
-    #[must_use]
-    pub fn with_settings(self, settings: &Value) -> Self {
-        Self { settings: settings.to_string(), ..self }
     }
 
     /// Parses the texts.
@@ -87,9 +100,33 @@ impl ModelExchange {
         if is_changed { Verdict::rewrite(&texts) } else { Ok(Verdict::Allow) }
     }
 
-    /// Parses the settings of the guard.
-    pub fn settings<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        parse_settings(&self.settings)
+    /// Hides the parts of each text that `find` returns for it, in their order, and allows the request if it returns none
+    /// for all. The model gets placeholders such as `[EMAIL_1]` in their places. In its response, and in the arguments of
+    /// its calls, the gateway puts the parts back. Valid before the model alone.
+    ///
+    /// A part has 4 to 256 bytes, without quotes of any kind, backslashes, `[`, `]`, `{`, `}`, `$` and control characters.
+    /// Otherwise, and if a request has more than 4,096 different parts, the request is not sent.
+    ///
+    /// ```
+    /// use airlock_guest::guard::{HiddenPart, ModelExchange, Verdict};
+    ///
+    /// let exchange = ModelExchange::new(&[("user", "mail ann@a.example")]);
+    /// let verdict = exchange.hide(|text| {
+    ///     let start = text.text.find("ann@a.example");
+    ///     let part = start.map(|start| HiddenPart { start, end: start + 13, kind: "email".into() });
+    ///     part.into_iter().collect()
+    /// });
+    /// let expected = r#"[{"role":"user","text":"mail ann@a.example","hide":[{"start":5,"end":18,"kind":"email"}]}]"#;
+    /// assert_eq!(verdict.unwrap(), Verdict::Rewrite(expected.to_owned()));
+    /// ```
+    pub fn hide(&self, find: impl Fn(&ModelText) -> Vec<HiddenPart>) -> Result<Verdict, Error> {
+        let texts = self.texts()?;
+        let texts = texts.iter().map(|text| HidingText { text, hide: find(text) });
+        let texts: Vec<_> = texts.collect();
+        if texts.iter().all(|text| text.hide.is_empty()) {
+            return Ok(Verdict::Allow);
+        }
+        Verdict::rewrite(&texts)
     }
 }
 
@@ -106,6 +143,7 @@ mod tests {
         let roles: Vec<_> = exchange.texts().unwrap().into_iter().map(|text| text.role).collect();
         assert_eq!(roles, ["user", "tool"]);
         assert_eq!(exchange.rewrite(|_| None), Ok(Verdict::Allow));
+        assert_eq!(exchange.hide(|_| Vec::new()), Ok(Verdict::Allow));
         assert_eq!(exchange.settings::<Vec<u8>>(), Ok(vec![1]));
         let broken = ModelExchange { texts: "{}".to_owned(), ..exchange };
         assert!(broken.texts().is_err());

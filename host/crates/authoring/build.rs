@@ -13,10 +13,8 @@ use toml::{Table, Value};
 
 /// The members of the SDK's workspace, each with a manifest and `src`.
 const MEMBERS: [&str; 3] = ["guest-sdk", "guest-sdk/macros", "guest-sdk/manifest"];
-/// Packages of the contract that plugins are built with.
-const CONTRACT: [&str; 3] = ["wit/host", "wit/plugin", "wit/types"];
-/// Package of the contract that guards are built with. Only the SDK for Rust has guards.
-const GUARDS: &str = "wit/guard";
+/// Packages of the contract that plugins and guards are built with.
+const CONTRACT: [&str; 4] = ["wit/guard", "wit/host", "wit/plugin", "wit/types"];
 /// The page about the contract.
 const PAGE: &str = "wit/README.md";
 /// Tables of a manifest that name dependencies.
@@ -64,10 +62,9 @@ fn write(root: &Path) -> Result<(), String> {
     for directory in CONTRACT {
         contract.extend(files(root, directory)?);
     }
-    let guards = files(root, GUARDS)?;
     let sdk = sdk.iter().map(|file| entry("sdk/", file));
     // In the repository, this directory is a link to the contract.
-    let linked = contract.iter().chain(&guards).map(|file| entry("sdk/guest-sdk/", file));
+    let linked = contract.iter().map(|file| entry("sdk/guest-sdk/", file));
     let sdk: String = sdk.chain(linked).collect();
     let wit: String = contract.iter().map(|file| entry("", file)).collect();
     let text = format!(

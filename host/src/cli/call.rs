@@ -158,9 +158,12 @@ async fn explain(args: &CallArgs, config: &Config, gateway: &Gateway) {
             ));
         }
     }
-    let could_have = |client: &ToolSource| may_take_part(config, client, &args.name);
-    let mut reasons = session::absent_sources(gateway, could_have);
-    reasons.extend(session::held_sources(gateway, &args.config, could_have));
+    let mut reasons = session::absent_sources(gateway, |client: &ToolSource| {
+        may_take_part(config, client, &args.name)
+    });
+    reasons.extend(session::held_sources(gateway, &args.config, |client: &ToolSource| {
+        may_take_part(config, client, &args.name)
+    }));
     if reasons.is_empty() {
         reasons.push(match named(config, &args.name) {
             Some(client) => format!(

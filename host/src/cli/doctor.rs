@@ -36,7 +36,7 @@ use serde_json::json;
 
 use self::{
     checkup::Check,
-    finding::{Finding, Status},
+    finding::{DoctorFinding, Status},
 };
 use airlock_config::Config;
 use airlock_terminal::{outcome::CommandOutcome, output, session::ConfigFile};
@@ -104,8 +104,8 @@ fn checks(config: Option<Config>, args: &DoctorArgs) -> Vec<Check> {
 }
 
 /// Returns the lines of a finding for people.
-fn lines(finding: &Finding) -> Vec<String> {
-    let Finding { code, status, subject, found, valid, fix } = finding;
+fn lines(finding: &DoctorFinding) -> Vec<String> {
+    let DoctorFinding { code, status, subject, found, valid, fix } = finding;
     let [subject, found] = [subject, found].map(|text| output::one_line(text, WIDTH));
     let name = status.name();
     let mut lines = vec![format!("{name:<8} {code:<18} {subject}: {found}")];
@@ -117,7 +117,7 @@ fn lines(finding: &Finding) -> Vec<String> {
     lines
 }
 
-fn summary(findings: &[Finding]) -> String {
+fn summary(findings: &[DoctorFinding]) -> String {
     let [errors, warnings] = [Status::Error, Status::Warning].map(|status| {
         let count = findings.iter().filter(|finding| finding.status == status).count();
         let end = if count == 1 { "" } else { "s" };
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_finding_is_shown_with_what_would_be_valid_and_the_fix_and_no_hidden_characters() {
-        let finding = Finding::error("server", "git\u{1b}[2Jhub", "it does not\nrespond")
+        let finding = DoctorFinding::error("server", "git\u{1b}[2Jhub", "it does not\nrespond")
             .valid("a server that responds")
             .fix("`connection_string`");
         insta::assert_snapshot!(lines(&finding).join("\n"), @r"
@@ -140,7 +140,7 @@ mod tests {
                  valid: a server that responds
                  fix: `connection_string`
         ");
-        let good = Finding::ok("server", "a", "it responds");
+        let good = DoctorFinding::ok("server", "a", "it responds");
         assert_eq!(summary(&[finding, good]), "1 error, 0 warnings");
     }
 }

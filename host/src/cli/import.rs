@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::input;
 use airlock_config::ConfigError;
-use airlock_config_import::{Imported, Outcome, import};
+use airlock_config_import::{Imported, SettingOutcome, import};
 use airlock_terminal::{
     outcome::CommandOutcome,
     output::{self, CodedFailure, Failure},
@@ -53,7 +53,7 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<CommandOutcome> {
         return nothing(args, &name, &imported);
     }
     write(&args.output, &format!("{:#}\n", imported.file))?;
-    let is_valid = imported.lines.iter().all(|line| line.outcome != Outcome::Invalid);
+    let is_valid = imported.lines.iter().all(|line| line.outcome != SettingOutcome::Invalid);
     if args.json {
         output::visible_document(&json!({
             "ok": is_valid,

@@ -17,8 +17,8 @@ use airlock_config::Config;
 use airlock_core::{door::Filter, tool::ClientName};
 use airlock_gateway::{Gateway, command_line};
 use airlock_mcp_server::{
-    BridgeSettings, ConnectionRequests, ConnectionSettings, Scope, Selection, Service, run_bridge,
-    serve_connection,
+    BridgeSettings, ConnectionRequests, ConnectionSettings, Selection, Service, ToolboxScope,
+    run_bridge, serve_connection,
 };
 use airlock_terminal::{
     connection::{self, GatewayTrust},
@@ -134,14 +134,14 @@ async fn serve(
     export: &mut Export,
 ) -> anyhow::Result<CommandOutcome> {
     let scope = match &args.client {
-        None => Scope::All,
+        None => ToolboxScope::All,
         Some(name) => {
             let known: Vec<_> = config.clients.iter().map(|client| client.name.as_str()).collect();
             let Some(client) = config.clients.iter().find(|client| client.name.as_str() == name)
             else {
                 bail!("found --client {name:?}; the configuration has {}", known.join(", "));
             };
-            Scope::Client(ClientName::clone(&client.name))
+            ToolboxScope::Client(ClientName::clone(&client.name))
         }
     };
     let mut signals = Signals::catch()?;

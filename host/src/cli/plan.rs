@@ -15,7 +15,8 @@ use airlock_core::{
 };
 use airlock_gateway::{Gateway, command_line};
 use airlock_scripts::runs::{
-    CallTreatment, DescribedAnswers, EXECUTE, PlanEnd, PlannedCall, ScriptPlan, argument_name,
+    CallTreatment, DescribedAnswers, EXECUTE, PlanEnd, PlannedCall, ScriptPlan, ShownArgument,
+    argument_name,
 };
 use airlock_terminal::{
     outcome::CommandOutcome,
@@ -43,7 +44,8 @@ pub(super) struct PlanArgs {
     #[arg(long, value_name = "FILE")]
     answers: Option<PathBuf>,
     /// Print a JSON document: `{complete, calls, unknown_from}`. Each of `calls` has `tool`, `name`, `arguments`,
-    /// `varying`, `flows`, `times`, `rehearsed`, `needs_approval`, `question`, `sources`, `refused` and `read_only`.
+    /// `partial`, `varying`, `flows`, `times`, `rehearsed`, `needs_approval`, `question`, `sources`, `refused` and
+    /// `read_only`.
     #[arg(long)]
     json: bool,
 }
@@ -114,16 +116,12 @@ fn show(plan: &ScriptPlan) -> anyhow::Result<()> {
 }
 
 fn described_call(call: &PlannedCall) -> String {
-    let constant =
-        call.arguments.iter().map(|(name, value)| format!("{}={value}", argument_name(name)));
-    let varying = call.varying.iter().map(|name| {
-        let shown = argument_name(name);
-        match call.flows.get(name) {
-            Some(tools) => format!("{shown}=… from {}", tools.join(", ")),
-            None => format!("{shown}=…"),
-        }
+    let arguments = call.arguments.shown("…").map(|shown| {
+        let ShownArgument { name, value } = shown;
+        let origins = call.flows.get(name).map(|tools| format!(" from {}", tools.join(", ")));
+        format!("{}={value}{}", argument_name(name), origins.unwrap_or_default())
     });
-    let arguments: Vec<_> = constant.chain(varying).collect();
+    let arguments: Vec<_> = arguments.collect();
     let times = match (call.times, call.rehearsed) {
         (Some(1), _) => "once".to_owned(),
         (Some(times), _) => format!("{times} times"),
@@ -171,17 +169,20 @@ mod tests {
     use serde_json::Map;
 
     use super::*;
+    use airlock_scripts::runs::ExpectedArguments;
 
     #[test]
     fn a_call_is_shown_with_its_arguments_and_how_often_it_is_made() {
-        let arguments = Map::from_iter([("state".to_owned(), json!("open"))]);
+        let arguments = ExpectedArguments {
+            constant: Map::from_iter([("state".to_owned(), json!("open"))]),
+            varying: vec!["page".into()],
+            ..ExpectedArguments::default()
+        };
         let mut call = PlannedCall {
             tool: "tracker-list".into(),
             name: "tracker.list".into(),
             written: arguments.clone(),
             arguments: arguments.clone(),
-            varying: vec!["page".into()],
-            written_varying: vec!["page".into()],
             times: Some(1),
             rehearsed: [1, 1],
             treatment: CallTreatment::default(),
@@ -192,13 +193,16 @@ mod tests {
         let shown = "tracker.list(state=\"open\", page=…): once, read-only";
         assert_eq!(described_call(&call), shown);
         let named = PlannedCall {
-            arguments: Map::from_iter([("a): once; b.c(d".to_owned(), json!(1))]),
-            varying: vec!["e=1, f".into()],
+            arguments: ExpectedArguments {
+                constant: Map::from_iter([("a): once; b.c(d".to_owned(), json!(1))]),
+                varying: vec!["e=1, f".into()],
+                ..ExpectedArguments::default()
+            },
             ..call
         };
         let shown = "tracker.list(\"a): once; b.c(d\"=1, \"e=1, f\"=…): once, read-only";
         assert_eq!(described_call(&named), shown);
-        call = PlannedCall { arguments, varying: vec!["page".into()], ..named };
+        call = PlannedCall { arguments, ..named };
         call.times = None;
         call.rehearsed = [1, 2];
         call.read_only = false;

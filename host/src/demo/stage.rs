@@ -36,13 +36,13 @@ pub(super) struct Stage {
 }
 
 /// A response of the gateway.
-pub(super) struct Reply {
+pub(super) struct StageReply {
     pub(super) status: u16,
     pub(super) body: Value,
     pub(super) elapsed: Duration,
 }
 
-impl Reply {
+impl StageReply {
     /// Returns the content of the model's message in a chat response.
     pub(super) fn content(&self) -> &str {
         self.body["choices"][0]["message"]["content"].as_str().unwrap_or_default()
@@ -90,7 +90,7 @@ impl Stage {
     }
 
     /// Asks the model, as any OpenAI client would.
-    pub(super) async fn chat(&self, messages: &[Value]) -> anyhow::Result<Reply> {
+    pub(super) async fn chat(&self, messages: &[Value]) -> anyhow::Result<StageReply> {
         self.post("/v1/chat/completions", &json!({"model": "demo/scripted", "messages": messages}))
             .await
     }
@@ -121,7 +121,11 @@ impl Stage {
     }
 
     /// Runs one tool, as a caller does who approves a pending call.
-    pub(super) async fn execute(&self, name: &str, arguments: &Value) -> anyhow::Result<Reply> {
+    pub(super) async fn execute(
+        &self,
+        name: &str,
+        arguments: &Value,
+    ) -> anyhow::Result<StageReply> {
         let call = json!({
             "id": "demo", "type": "function", "function": {"name": name, "arguments": arguments.to_string()},
         });
@@ -150,12 +154,12 @@ impl Stage {
         Ok(self.running.await??)
     }
 
-    async fn post(&self, path: &str, body: &Value) -> anyhow::Result<Reply> {
+    async fn post(&self, path: &str, body: &Value) -> anyhow::Result<StageReply> {
         let started = Instant::now();
         let response = self.client.post(format!("{}{path}", self.url)).json(body).send().await?;
         let status = response.status().as_u16();
         let body = response.json().await?;
-        Ok(Reply { status, body, elapsed: started.elapsed() })
+        Ok(StageReply { status, body, elapsed: started.elapsed() })
     }
 }
 

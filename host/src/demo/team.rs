@@ -11,7 +11,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle, time::sleep};
 
-use super::stage::Reply;
+use super::stage::StageReply;
 use airlock_config::Config;
 use airlock_egress::tls;
 use airlock_gateway::{Gateway, GatewayError};
@@ -120,7 +120,7 @@ impl Team {
     }
 
     /// Runs [`TOOL`] at one gateway with a virtual key.
-    pub(super) async fn execute(&self, at: usize, key: &str) -> anyhow::Result<Reply> {
+    pub(super) async fn execute(&self, at: usize, key: &str) -> anyhow::Result<StageReply> {
         let started = Instant::now();
         let call = json!({"id": "demo", "function": {"name": TOOL, "arguments": "{}"}});
         let url = format!("{}/v1/mcp/tool/execute", self.members[at].url);
@@ -128,7 +128,7 @@ impl Team {
         let response = request.send().await?;
         let status = response.status().as_u16();
         let body = response.json().await?;
-        Ok(Reply { status, body, elapsed: started.elapsed() })
+        Ok(StageReply { status, body, elapsed: started.elapsed() })
     }
 
     /// Runs [`TOOL`] at one gateway, again and again, until the status is this one. Returns the time until
@@ -138,7 +138,7 @@ impl Team {
         at: usize,
         key: &str,
         status: u16,
-    ) -> anyhow::Result<(Duration, Reply)> {
+    ) -> anyhow::Result<(Duration, StageReply)> {
         let started = Instant::now();
         loop {
             let reply = self.execute(at, key).await?;

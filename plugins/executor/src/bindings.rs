@@ -105,9 +105,9 @@ pub trait Catalogue: Send + Sync {
 /// A tool of a namespace is asked for when the script first uses it, so that a run costs the same with ten
 /// tools and with a thousand.
 #[derive(Clone)]
-pub struct Bindings(Arc<Inner>);
+pub struct Bindings(Arc<BindingTables>);
 
-struct Inner {
+struct BindingTables {
     catalogue: Box<dyn Catalogue>,
     named: Vec<String>,
     functions: Vec<Arc<Binding>>,
@@ -129,7 +129,13 @@ impl Bindings {
     pub fn new(named: Vec<String>, functions: Vec<Binding>, catalogue: Box<dyn Catalogue>) -> Self {
         let functions = functions.into_iter().map(Arc::new).collect();
         let found = Mutex::default();
-        Self(Arc::new(Inner { catalogue, named, functions, found, missed: Mutex::default() }))
+        Self(Arc::new(BindingTables {
+            catalogue,
+            named,
+            functions,
+            found,
+            missed: Mutex::default(),
+        }))
     }
 
     /// Iterates over the namespaces that the script can name.

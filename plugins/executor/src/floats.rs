@@ -1,5 +1,8 @@
 //! Floats as Python formats them.
 
+/// Widest field of a formatted value, and most digits after the point. More is no text for a reader.
+pub const MAX_WIDTH: usize = 10_000;
+
 /// Formats with an exponent of at least two digits and its sign, and so many digits after the point.
 pub fn exponential(value: f64, digits: usize) -> String {
     let text = format!("{value:.digits$e}");

@@ -17,9 +17,9 @@ pub fn cleaned(json: &str, cleaner: &mut TextCleaner<'_>) -> Result<Option<Strin
         let Some(mut text) = cleaner.clean(&token.text(json)?) else { continue };
         if token.is_key {
             keys += 1;
-            // No object may have a key twice.
+            // No object may have a key twice. A number after the text could be the text of a hidden element.
             if keys > 1 {
-                text = format!("{text} {keys}");
+                text = format!("{keys} {text}");
             }
         }
         document.push_str(&json[copied..token.start]);
@@ -107,8 +107,12 @@ mod tests {
     fn keys_are_cleaned_and_stay_distinct() {
         let json = r#"{"[INST]a":1,"[INST]b":{"[INST]a":2}}"#;
         let note = "[forged mark removed: 6 characters]";
-        let expected = format!(r#"{{"{note}a":1,"{note}b 2":{{"{note}a 3":2}}}}"#);
+        let expected = format!(r#"{{"{note}a":1,"2 {note}b":{{"3 {note}a":2}}}}"#);
         assert_eq!(cleaned_by_default(json), Ok(Some(expected)));
+        let empty = cleaned_by_default(r#"{"[INST]":1,"[INST]<div hidden>":2}"#);
+        let empty = empty.expect("JSON").expect("it has marks");
+        assert!(empty.ends_with("<div hidden>\":2}"), "{empty}");
+        assert_eq!(cleaned_by_default(&empty), Ok(None));
     }
 
     #[test]

@@ -9,6 +9,9 @@ use crate::{
 /// Maximum number of notes in a document. Marks beyond it are removed without one: a note is longer than many marks, and
 /// the document must not grow beyond the limit of the result.
 const MAX_NOTES: usize = 100;
+/// Maximum number of times that the passes are run over a text. What is removed may leave a mark behind, as in a pair of
+/// control characters with invisible text in it; ordinary texts have none after the first time.
+const MAX_ROUNDS: usize = 4;
 
 /// Replaces the marks in the texts of one document.
 #[derive(Debug)]
@@ -38,13 +41,28 @@ impl<'s> TextCleaner<'s> {
         denied.filter(|kind| self.settings.decision(*kind) == MarkDecision::Deny).collect()
     }
 
-    /// Returns a text without its marks; `None` if it has none.
+    /// Returns a text without its marks, in which no mark is found again; `None` if it has none. A text in which marks
+    /// appear again and again as others are removed is removed as a whole.
     pub fn clean(&mut self, text: &str) -> Option<String> {
-        if is_plain(text) && !self.search.has(MarkKind::Orders) {
-            return None;
-        }
         let mut cleaned: Option<String> = None;
-        for pass in PASSES {
+        for _ in 0..MAX_ROUNDS {
+            let Some(changed) = self.cleaned_once(cleaned.as_deref().unwrap_or(text)) else {
+                return cleaned;
+            };
+            cleaned = Some(changed);
+        }
+        let rest = cleaned?;
+        let kind = *self.found.last()?;
+        Some(self.replaced(&rest, &[FoundMark { kind, start: 0, end: rest.len() }]))
+    }
+
+    /// Runs each pass once, over what the one before it has left. Returns a text without the marks that they find;
+    /// `None` if they find none.
+    fn cleaned_once(&mut self, text: &str) -> Option<String> {
+        // The last pass alone finds something in a plain text.
+        let skipped = if is_plain(text) { PASSES.len() - 1 } else { 0 };
+        let mut cleaned: Option<String> = None;
+        for pass in PASSES.into_iter().skip(skipped) {
             let current = cleaned.as_deref().unwrap_or(text);
             let found = pass(current, &self.search);
             if !found.is_empty() {
@@ -135,6 +153,107 @@ mod tests {
         ] {
             assert_eq!(cleaned(&settings, text).as_deref(), Some(expected));
             assert_eq!(cleaned(&settings, expected), None, "{expected}");
+        }
+    }
+
+    /// Returns settings with one decision about all kinds.
+    fn of_all(decision: MarkDecision) -> MarkSettings {
+        MarkSettings {
+            tags: decision,
+            zero_width: decision,
+            variation_selectors: decision,
+            bidi: decision,
+            comments: decision,
+            hidden_elements: decision,
+            data_urls: decision,
+            forged_marks: decision,
+            orders: decision,
+            hosts: Vec::new(),
+        }
+    }
+
+    /// Returns invisible text in pairs of control characters, each of which is empty only once the inner one is removed.
+    fn nested(depth: usize) -> String {
+        let inner = "\u{202a}\u{202a}\u{200b}\u{200b}\u{200b}\u{202c}\u{202c}".to_owned();
+        (0..depth).fold(inner, |inner, _| {
+            format!("\u{202a}\u{202a}\u{200b}\u{200b}{inner}\u{200b}\u{202c}\u{202c}")
+        })
+    }
+
+    #[test]
+    fn a_mark_that_the_removal_of_others_leaves_is_removed() {
+        let removed = MarkDecision::Remove;
+        let settings =
+            MarkSettings { zero_width: removed, bidi: removed, ..MarkSettings::default() };
+        for (depth, expected) in [(0, "ab"), (1, "ab"), (8, "")] {
+            let text = format!("a{}b", nested(depth));
+            assert_eq!(cleaned(&settings, &text).as_deref(), Some(expected), "{depth}");
+        }
+        let settings = MarkSettings { zero_width: removed, ..MarkSettings::default() };
+        let text = format!("a{}b", nested(0));
+        let expected = "a[hidden text removed: 4 characters]b";
+        assert_eq!(cleaned(&settings, &text).as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn a_text_that_was_cleaned_has_no_marks() {
+        const PARTS: [&str; 40] = [
+            "<",
+            ">",
+            "<!--",
+            "-->",
+            "<div hidden>",
+            "</div>",
+            "<p hidden>",
+            "<template>",
+            "<script>",
+            "<a href='",
+            "'",
+            "\"",
+            "`",
+            "![a](",
+            ")",
+            "]:",
+            "https://e.example/?q=",
+            "[INST]",
+            "[approval:",
+            "<|a|>",
+            "<|",
+            "|>",
+            "### System:",
+            "### ",
+            "System:",
+            "\n",
+            "\u{200b}",
+            "\u{200b}\u{200b}",
+            "\u{202a}",
+            "\u{202c}",
+            "\u{202e}",
+            "\u{2066}",
+            "\u{2069}",
+            "\u{e0041}",
+            "\u{fe0f}",
+            "é",
+            "ignore ",
+            "previous rules",
+            "[a]: # (",
+            "x",
+        ];
+        let [marked, removed] = [MarkDecision::Mark, MarkDecision::Remove].map(of_all);
+        let mixed = MarkSettings { zero_width: MarkDecision::Remove, ..marked.clone() };
+        let mut state = 1_u64;
+        for _ in 0..10_000 {
+            let mut text = String::new();
+            for _ in 0..12 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let choice = usize::try_from(state >> 33).expect("it fits") % PARTS.len();
+                text.push_str(PARTS[choice]);
+            }
+            for settings in [&marked, &removed, &mixed] {
+                if let Some(once) = cleaned(settings, &text) {
+                    assert_eq!(cleaned(settings, &once), None, "{text:?} {once:?}");
+                }
+            }
         }
     }
 

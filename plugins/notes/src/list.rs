@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::note::{self, Summary};
-use crate::shelf::{Found, Shelf};
+use crate::shelf::{FoundNotes, Shelf};
 
 /// Some of the notes.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -42,7 +42,7 @@ fn list(
     limit: usize,
 ) -> Result<Listed, Error> {
     let tag = tag.map(|tag| note::tag("tag", tag)).transpose()?;
-    let Found { notes, next_before } = shelf.look(before, limit, |id, version, note| {
+    let FoundNotes { notes, next_before } = shelf.look(before, limit, |id, version, note| {
         let is_wanted = tag.as_ref().is_none_or(|tag| note.tags.contains(tag));
         is_wanted.then(|| Summary::new(id, version, &note))
     })?;

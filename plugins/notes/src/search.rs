@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::note::{Note, Summary};
-use crate::shelf::{Found, Shelf};
+use crate::shelf::{FoundNotes, Shelf};
 
 /// Largest number of characters in a query.
 const QUERY_MAX: usize = 500;
@@ -57,12 +57,13 @@ pub fn search_notes(
 
 fn search(shelf: &Shelf, query: &str, before: Option<u32>, limit: usize) -> Result<Hits, Error> {
     let words = words(query)?;
-    let Found { notes: hits, next_before } = shelf.look(before, limit, |id, version, note| {
-        holds(&note, &words).then(|| Hit {
-            note: Summary::new(id, version, &note),
-            excerpt: excerpt(&note.text, &words),
-        })
-    })?;
+    let FoundNotes { notes: hits, next_before } =
+        shelf.look(before, limit, |id, version, note| {
+            holds(&note, &words).then(|| Hit {
+                note: Summary::new(id, version, &note),
+                excerpt: excerpt(&note.text, &words),
+            })
+        })?;
     Ok(Hits { hits, next_before })
 }
 

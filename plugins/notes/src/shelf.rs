@@ -29,7 +29,7 @@ pub(crate) struct Shelf {
 
 /// A page of notes, from the newest to the oldest.
 #[derive(Debug)]
-pub(crate) struct Found<T> {
+pub(crate) struct FoundNotes<T> {
     pub(crate) notes: Vec<T>,
     /// Value of `before` for the next page; `None` if all notes were read.
     pub(crate) next_before: Option<u32>,
@@ -110,7 +110,7 @@ impl Shelf {
         before: Option<u32>,
         limit: usize,
         mut keep: impl FnMut(u32, u64, Note) -> Option<T>,
-    ) -> Result<Found<T>, Error> {
+    ) -> Result<FoundNotes<T>, Error> {
         // One key more than are read shows whether there are more notes.
         let page = self.store.page(
             PREFIX,
@@ -122,7 +122,7 @@ impl Shelf {
         let mut last = None;
         for (looked_at, key) in page.keys.iter().enumerate() {
             if notes.len() == limit || looked_at == LOOKED_AT || bytes > LOOKED_AT_BYTES {
-                return Ok(Found { notes, next_before: last });
+                return Ok(FoundNotes { notes, next_before: last });
             }
             last = id(key);
             // The note may have been deleted in the meantime.
@@ -131,7 +131,7 @@ impl Shelf {
                 notes.extend(keep(id, entry.version, entry.json()?));
             }
         }
-        Ok(Found { notes, next_before: page.next.as_deref().and_then(id) })
+        Ok(FoundNotes { notes, next_before: page.next.as_deref().and_then(id) })
     }
 }
 

@@ -34,20 +34,25 @@ pub fn update_note(
     /// The version that you read. If it is given, a note that was changed since is left as it is.
     version: Option<u64>,
 ) -> Result<Summary, Error> {
-    update(&Shelf::open()?, id, version, Change { title, text, append, tags })
+    update(&Shelf::open()?, id, version, NoteChange { title, text, append, tags })
 }
 
 /// The fields to change; `None` keeps the present value.
 #[derive(Default)]
-struct Change {
+struct NoteChange {
     title: Option<String>,
     text: Option<String>,
     append: Option<String>,
     tags: Option<Vec<String>>,
 }
 
-fn update(shelf: &Shelf, id: u32, version: Option<u64>, change: Change) -> Result<Summary, Error> {
-    let Change { title, text, append, tags } = change;
+fn update(
+    shelf: &Shelf,
+    id: u32,
+    version: Option<u64>,
+    change: NoteChange,
+) -> Result<Summary, Error> {
+    let NoteChange { title, text, append, tags } = change;
     if text.is_some() && append.is_some() {
         return Err(Error::invalid_input(
             "give `text` to replace the text or `append` to add to it, not both",
@@ -106,9 +111,13 @@ mod tests {
     fn fields_that_are_not_given_stay_unchanged() {
         let shelf = shelf();
         let (before, _) = shelf.read(1).unwrap();
-        let changed =
-            update(&shelf, 1, None, Change { title: Some("b".into()), ..Change::default() })
-                .unwrap();
+        let changed = update(
+            &shelf,
+            1,
+            None,
+            NoteChange { title: Some("b".into()), ..NoteChange::default() },
+        )
+        .unwrap();
         assert!(changed.version > before && changed.updated.is_some());
         let (version, note) = shelf.read(1).unwrap();
         assert_eq!(
@@ -119,7 +128,7 @@ mod tests {
             &shelf,
             1,
             None,
-            Change { tags: Some(vec![]), text: Some(String::new()), ..Change::default() },
+            NoteChange { tags: Some(vec![]), text: Some(String::new()), ..NoteChange::default() },
         )
         .unwrap();
         let (_, note) = shelf.read(1).unwrap();
@@ -130,11 +139,17 @@ mod tests {
     fn appended_text_begins_on_a_new_line() {
         let shelf = shelf();
         for more in ["two", "three\n", "four"] {
-            update(&shelf, 1, None, Change { append: Some(more.into()), ..Change::default() })
-                .unwrap();
+            update(
+                &shelf,
+                1,
+                None,
+                NoteChange { append: Some(more.into()), ..NoteChange::default() },
+            )
+            .unwrap();
         }
         assert_eq!(shelf.read(1).unwrap().1.text, "one\ntwo\nthree\nfour");
-        let too_much = Change { append: Some("x".repeat(note::TEXT_MAX)), ..Change::default() };
+        let too_much =
+            NoteChange { append: Some("x".repeat(note::TEXT_MAX)), ..NoteChange::default() };
         let error = update(&shelf, 1, None, too_much).unwrap_err();
         insta::assert_snapshot!(error, @"the text would be longer than 50000 characters; begin another note");
         assert_eq!(
@@ -153,7 +168,7 @@ mod tests {
                 &shelf,
                 1,
                 Some(version),
-                Change { text: Some(text.into()), ..Change::default() },
+                NoteChange { text: Some(text.into()), ..NoteChange::default() },
             )
         };
         write("mine").unwrap();
@@ -166,9 +181,13 @@ mod tests {
     #[test]
     fn a_change_without_fields_or_with_text_and_append_is_refused() {
         let shelf = shelf();
-        let error = update(&shelf, 1, None, Change::default()).unwrap_err();
+        let error = update(&shelf, 1, None, NoteChange::default()).unwrap_err();
         insta::assert_snapshot!(error, @"nothing to change: give `title`, `text`, `append` or `tags`");
-        let both = Change { text: Some("a".into()), append: Some("b".into()), ..Change::default() };
+        let both = NoteChange {
+            text: Some("a".into()),
+            append: Some("b".into()),
+            ..NoteChange::default()
+        };
         insta::assert_snapshot!(update(&shelf, 1, None, both).unwrap_err(), @"give `text` to replace the text or `append` to add to it, not both");
     }
 }

@@ -2,13 +2,13 @@
 
 use crate::Python;
 
-type Executor = airlock_executor::component::Executor<Python>;
+type PythonExecutor = airlock_executor::component::Executor<Python>;
 
 #[expect(unsafe_code, reason = "generated; the canonical ABI passes raw memory")]
 mod exports {
-    use super::Executor;
+    use super::PythonExecutor;
 
-    airlock_executor::component::export!(Executor);
+    airlock_executor::component::export!(PythonExecutor);
 }
 
 /// The source of randomness that `getrandom` expects from the embedder on this target. It returns

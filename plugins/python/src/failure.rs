@@ -12,10 +12,12 @@ use crate::lower::Lowered;
 use crate::lower::lacks::{self, Lack};
 use crate::lower::source::Text;
 use crate::protocol::{TOOL_ERROR, TOOL_ERROR_TYPE};
-use crate::session::Session;
+use crate::session::PythonSession;
 
-/// Lines of a tool's message that are shown after its first, and their bytes.
+/// Lines of a tool's message that are shown after its first: the model reads them, and its source chooses how many there
+/// are.
 const MAX_DETAILS: usize = 10;
+/// Bytes of these lines together, for the same reason.
 const MAX_DETAIL_BYTES: usize = 1024;
 
 /// Parts of the messages about what exceeds a size of the interpreter's code.
@@ -45,7 +47,7 @@ pub(crate) fn compile_failure(error: &MontyException, lowered: &Lowered<'_>) -> 
 pub(crate) fn run_failure(
     error: &MontyException,
     lowered: &Lowered<'_>,
-    session: &Session<'_>,
+    session: &PythonSession<'_>,
 ) -> Failure {
     let text = error.message().unwrap_or_default();
     if error.exc_type() == TOOL_ERROR_TYPE

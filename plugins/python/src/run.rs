@@ -13,7 +13,7 @@ use crate::Python;
 use crate::convert;
 use crate::failure;
 use crate::lower::Lowered;
-use crate::session::Session;
+use crate::session::PythonSession;
 
 /// Largest depth of nested calls before a run fails with a line number.
 const MAX_FRAMES: usize = 200;
@@ -31,7 +31,7 @@ impl Language for Python {
         let inputs = script.inputs.as_deref().map(convert::inputs).transpose();
         let inputs = inputs.map_err(Failure::unfit_inputs)?.unwrap_or_default();
         let lowered = Lowered::new(script, &inputs);
-        let mut session = Session::new(script, inputs, tools);
+        let mut session = PythonSession::new(script, inputs, tools);
         let mut output = InterpreterOutput(Lines::new(print));
         let ended = evaluate(script, &lowered, &mut session, &mut output);
         output.0.finish();
@@ -51,7 +51,7 @@ impl Language for Python {
 fn evaluate(
     script: &Script,
     lowered: &Lowered<'_>,
-    session: &mut Session<'_>,
+    session: &mut PythonSession<'_>,
     output: &mut InterpreterOutput<'_>,
 ) -> Result<MontyObject, Failure> {
     if let Some(failure) = failure::refusal(&script.name, lowered) {

@@ -29,7 +29,7 @@ const CAUGHT_ID: MontyUuid = MontyUuid::from_u128(u128::MAX);
 const FAILED_ID: MontyUuid = MontyUuid::from_u128(u128::MAX - 1);
 
 /// Answers of one run to the interpreter, and what it remembers for the report of a failure.
-pub(crate) struct Session<'a> {
+pub(crate) struct PythonSession<'a> {
     tools: &'a dyn Tools,
     /// The time that the script sees; `None` if the run has no clock.
     clock: Option<Clock>,
@@ -50,7 +50,7 @@ struct RaisedFailure {
     failure: ToolError,
 }
 
-impl<'a> Session<'a> {
+impl<'a> PythonSession<'a> {
     pub(crate) fn new(
         script: &'a Script,
         inputs: BTreeMap<String, MontyObject>,
@@ -175,7 +175,7 @@ impl<'a> Session<'a> {
     }
 
     /// Finds the tool that a call names: an attribute of a namespace, or a function from
-    /// [`Session::look_up`].
+    /// [`PythonSession::look_up`].
     fn find(&self, object: Option<MontyUuid>, name: &str) -> Result<Arc<Binding>, String> {
         let missing = || format!("there is no tool {}", quoted(name));
         let Some(id) = object else {

@@ -3,13 +3,11 @@
 
 pub(crate) mod checksum;
 mod documents;
-pub(crate) mod numbers;
 mod tokens;
-mod words;
+mod variety;
 
+use airlock_digits::words::starts_word;
 use serde::Deserialize;
-
-use self::words::starts_word;
 
 /// Kind of a secret. Its name in settings is [`Self::name`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -75,7 +73,7 @@ impl Kind {
 
 /// A secret in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundSecret {
     /// Its kind.
     pub kind: Kind,
     /// Place of its first byte.
@@ -86,13 +84,13 @@ pub struct Found {
 
 /// Returns the secrets of these kinds in a text, in their order. `name` is the key that the text has in its document: the
 /// secret of a key of AWS is known by its name alone.
-pub fn secrets(text: &str, name: &str, kinds: &[Kind]) -> Vec<Found> {
+pub fn secrets(text: &str, name: &str, kinds: &[Kind]) -> Vec<FoundSecret> {
     let mut found = Vec::new();
     let mut at = 0;
     while at < text.len() {
         match secret_at(text.as_bytes(), at, name, kinds) {
             Some((kind, end)) => {
-                found.push(Found { kind, start: at, end });
+                found.push(FoundSecret { kind, start: at, end });
                 at = end;
             }
             None => at += 1,
@@ -122,8 +120,10 @@ fn formats(text: &[u8], at: usize) -> &'static [(Kind, FormatMatcher)] {
         b'-' => &[(Kind::PrivateKey, documents::private_key)],
         _ if !starts_word(text, at) => &[],
         b'e' => &[(Kind::Jwt, documents::jwt)],
-        b'0'..=b'9' => &[(Kind::CardNumber, numbers::card)],
-        b'A'..=b'Z' => &[(Kind::AwsAccessKeyId, tokens::aws_key_id), (Kind::Iban, numbers::iban)],
+        b'0'..=b'9' => &[(Kind::CardNumber, airlock_digits::card)],
+        b'A'..=b'Z' => {
+            &[(Kind::AwsAccessKeyId, tokens::aws_key_id), (Kind::Iban, airlock_digits::iban)]
+        }
         b'g' => &[(Kind::GithubToken, tokens::github)],
         b'n' => &[(Kind::NpmToken, tokens::npm)],
         b'x' => &[(Kind::SlackToken, tokens::slack)],

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use airlock_guest::Error;
 
-use crate::find::{self, Found, Kind};
+use crate::find::{self, FoundSecret, Kind};
 
 /// Returns those of the kinds that the secrets in a document have, each once, in the order of their first places.
 pub fn kinds(json: &str, kinds: &[Kind]) -> Result<Vec<Kind>, Error> {
@@ -47,7 +47,7 @@ pub fn redact(json: &str, kinds: &[Kind]) -> Result<Option<String>, Error> {
 }
 
 /// Returns a text with a mark in the place of each secret.
-fn marked(text: &str, found: &[Found]) -> String {
+fn marked(text: &str, found: &[FoundSecret]) -> String {
     let mut marked = String::new();
     let mut copied = 0;
     for found in found {
@@ -65,7 +65,7 @@ fn marked(text: &str, found: &[Found]) -> String {
 struct Hit<'j> {
     literal: Literal<'j>,
     text: Cow<'j, str>,
-    found: Vec<Found>,
+    found: Vec<FoundSecret>,
 }
 
 /// Iterates over the strings that have secrets of these kinds. Fails at one that is not valid, which the gateway does not

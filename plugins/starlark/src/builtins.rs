@@ -17,7 +17,7 @@ use starlark::values::structs::AllocStruct;
 use starlark::values::tuple::{TupleRef, UnpackTuple};
 use starlark::values::{Heap, Value, ValueLike as _};
 
-use crate::tool::{Callable, Session, ToolFailure};
+use crate::tool::{Callable, StarlarkSession, ToolFailure};
 
 /// Calls of one block that the host has in flight at the same time. A smaller `limit` needs blocks of
 /// its own, and a larger one is of no use.
@@ -64,7 +64,7 @@ fn calls(builder: &mut GlobalsBuilder) {
         let mut answers = Vec::with_capacity(calls.len());
         for batch in calls.chunks(block) {
             let requests = batch.iter().map(|(_, request)| request.clone()).collect();
-            let results = Session::from_evaluator(eval).tools.call_batch(requests);
+            let results = StarlarkSession::from_evaluator(eval).tools.call_batch(requests);
             for ((tool, _), answer) in batch.iter().zip(results) {
                 let answer = tool.answer(answer, heap);
                 answers.push(if attempt {
@@ -88,7 +88,7 @@ fn calls(builder: &mut GlobalsBuilder) {
         let tool = callable(tool)?;
         let arguments = arguments
             .map_or_else(|| Ok("{}".to_owned()), |arguments| tool.object(arguments, heap))?;
-        let answer = Session::from_evaluator(eval).tools.call(tool.request(arguments));
+        let answer = StarlarkSession::from_evaluator(eval).tools.call(tool.request(arguments));
         Ok(outcome(tool.answer(answer, heap), heap))
     }
 }
@@ -113,7 +113,7 @@ fn output(builder: &mut GlobalsBuilder) {
         let end = end.into_option().unwrap_or("\n");
         match file.and_then(starlark::values::ValueLike::downcast_ref::<StringIo>) {
             Some(file) => file.write(&(text + end)),
-            None => Session::from_evaluator(eval).print(&text, end),
+            None => StarlarkSession::from_evaluator(eval).print(&text, end),
         }
         Ok(NoneType)
     }

@@ -2,13 +2,13 @@
 
 use crate::Starlark;
 
-type Executor = airlock_executor::component::Executor<Starlark>;
+type StarlarkExecutor = airlock_executor::component::Executor<Starlark>;
 
 #[expect(unsafe_code, reason = "generated; the canonical ABI passes raw memory")]
 mod exports {
-    use super::Executor;
+    use super::StarlarkExecutor;
 
-    airlock_executor::component::export!(Executor);
+    airlock_executor::component::export!(StarlarkExecutor);
 }
 
 /// The source of randomness that `getrandom` expects from the embedder on this target. It always

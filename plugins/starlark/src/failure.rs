@@ -10,7 +10,7 @@ use starlark::{Error, ErrorKind};
 
 use crate::hints;
 use crate::lower::OWN;
-use crate::lower::map::{Map, Place};
+use crate::lower::map::{Map, ScriptPlace};
 use crate::tool::ToolFailure;
 
 /// Lines of a tool's message that are shown, and bytes of those after the first.
@@ -27,16 +27,16 @@ pub(crate) struct Source<'a> {
 
 impl<'a> Source<'a> {
     /// Returns the place of a span of the lowered text, and its length in bytes.
-    fn place(&self, span: Span) -> Option<(Place<'a>, usize)> {
+    fn place(&self, span: Span) -> Option<(ScriptPlace<'a>, usize)> {
         let origin = self.map.origin(span.begin().get()..span.end().get())?;
-        Some((Place::find(self.text, origin.start), origin.len()))
+        Some((ScriptPlace::find(self.text, origin.start), origin.len()))
     }
 }
 
 /// Returns the failure of a script that does not run because of its calls; `None` if none of them is wrong.
 pub(crate) fn wrong_calls(script: &Script, calls: &[SourceCall]) -> Option<Failure> {
     refused_calls(calls, &script.bindings.check(calls), |out, range| {
-        let place = Place::find(&script.source, range.start);
+        let place = ScriptPlace::find(&script.source, range.start);
         out.push_str(&place.snippet(&script.name, range.len()));
         let [line, column] =
             [place.line, place.column].map(|at| u32::try_from(at).unwrap_or(u32::MAX));
@@ -51,7 +51,7 @@ pub(crate) fn describe(error: &Error, source: &Source<'_>, bindings: &Bindings) 
     let code = place.as_ref().map_or("", |(place, _)| place.rest());
     let first = message.lines().next().unwrap_or_default();
     let mut rendered = traceback(&frames(error, source), |out, (place, caller)| {
-        let Place { line, text, .. } = place;
+        let ScriptPlace { line, text, .. } = place;
         let _ = writeln!(out, "  * {}:{line}, in {caller}\n      {}", source.file, text.trim());
     });
     rendered.extend(["error: ", first, "\n"]);
@@ -109,7 +109,7 @@ fn kind(error: &Error) -> FailureKind {
 }
 
 /// Returns the places of the calls that led to the error, and the functions that they are in.
-fn frames<'a>(error: &Error, source: &Source<'a>) -> Vec<(Place<'a>, String)> {
+fn frames<'a>(error: &Error, source: &Source<'a>) -> Vec<(ScriptPlace<'a>, String)> {
     let mut frames = Vec::new();
     let mut caller = "<module>".to_owned();
     for frame in &error.call_stack().frames {

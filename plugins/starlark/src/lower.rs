@@ -212,12 +212,16 @@ impl<'a> Lowering<'a> {
 /// reads them: to Python, some letters that are not in ASCII are the same as one that is.
 fn reserved(source: &str, parsed: &Parsed<ModModule>, facts: &Facts<'_>) -> Option<Refusal> {
     let is_bound = facts.bound.iter().any(|name| name.starts_with(OWN));
-    let text = |name: &Token| &source[name.range().to_std_range()];
     let mut names = parsed.tokens().iter().filter(|token| token.kind() == TokenKind::Name);
-    let plain = names.clone().find(|name| text(name).starts_with(OWN));
-    let reserved = plain.or_else(|| names.find(|name| is_bound && !text(name).is_ascii()))?;
+    let plain = names.clone().find(|name| token_text(source, name).starts_with(OWN));
+    let reserved =
+        plain.or_else(|| names.find(|name| is_bound && !token_text(source, name).is_ascii()))?;
     let message = format!("a name that begins with `{OWN}` is reserved: take another");
     Some(Refusal::new(reserved.range(), message))
+}
+
+fn token_text<'a>(source: &'a str, token: &Token) -> &'a str {
+    &source[token.range().to_std_range()]
 }
 
 /// Finds the place where brackets or blocks nest deeper than [`MAX_NESTING`], strings and comments

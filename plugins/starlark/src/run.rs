@@ -11,7 +11,7 @@ use starlark::values::Value;
 
 use crate::builtins;
 use crate::failure::{self, Source, describe};
-use crate::tool::{self, Session};
+use crate::tool::{self, StarlarkSession};
 use crate::{Starlark, lower};
 
 /// Largest depth of nested calls, of Starlark and built-in functions, before a run fails with a
@@ -59,7 +59,7 @@ impl Language for Starlark {
             for (name, value) in &inputs {
                 module.set(&lower::plain_name(name), convert::value(value, module.heap()));
             }
-            let session = Session::new(tools, print);
+            let session = StarlarkSession::new(tools, print);
             let outcome = evaluate(name, text, &module, &session);
             session.flush();
             let last = outcome.map_err(|error| describe(&error, &source, bindings))?;
@@ -87,7 +87,7 @@ fn evaluate<'v>(
     name: &str,
     text: String,
     module: &Module<'v>,
-    session: &Session<'_>,
+    session: &StarlarkSession<'_>,
 ) -> starlark::Result<Value<'v>> {
     let ast = AstModule::parse(name, text, &DIALECT)?;
     let mut patterns = Patterns::default();

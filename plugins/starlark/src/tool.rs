@@ -24,12 +24,12 @@ use crate::lower;
 
 /// State of a run that its functions reach through the evaluator.
 #[derive(ProvidesStaticType)]
-pub(crate) struct Session<'a> {
+pub(crate) struct StarlarkSession<'a> {
     pub(crate) tools: &'a dyn Tools,
     lines: RefCell<Lines<'a>>,
 }
 
-impl<'a> Session<'a> {
+impl<'a> StarlarkSession<'a> {
     pub(crate) fn new(tools: &'a dyn Tools, print: &'a dyn Fn(&str)) -> Self {
         let lines = RefCell::new(Lines::new(print));
         Self { tools, lines }
@@ -175,7 +175,7 @@ impl<'v> StarlarkValue<'v> for Callable {
         evaluator: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<Value<'v>> {
         let request = self.request(self.arguments(arguments, evaluator.heap())?);
-        let answer = Session::from_evaluator(evaluator).tools.call(request);
+        let answer = StarlarkSession::from_evaluator(evaluator).tools.call(request);
         self.answer(answer, evaluator.heap()).map_err(Error::new_other)
     }
 }

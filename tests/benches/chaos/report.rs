@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use airlock_tests::bench::report::{Cell, Report, Table};
 
-use crate::{
+use super::{
     callers::Fared,
     leaks::Leaked,
     watch::{Resources, Sample},

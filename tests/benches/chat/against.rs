@@ -11,7 +11,7 @@ use std::{
 use airlock_tests::bench::{address, process::Process};
 use rustix::process::Pid;
 
-use crate::{
+use super::{
     CROWD_PACE, Effort, PREFIX, STREAMED,
     client::{Client, Form},
     load,

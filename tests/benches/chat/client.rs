@@ -19,7 +19,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::json;
 use tokio::{net::TcpStream, sync::Semaphore};
 
-use crate::model;
+use super::model;
 
 /// Connections that a [`Client`] opens at most. A request that finds all in use waits, which counts
 /// as its latency.

@@ -16,7 +16,7 @@ use airlock_tests::bench::{
 use futures_util::future::join_all;
 use tokio::{sync::mpsc, task::JoinSet};
 
-use crate::client::{Client, Exchange, Form};
+use super::client::{Client, Exchange, Form};
 
 /// One in this many requests of a run, the first ones, is not measured.
 const WARM_UP_PART: u32 = 8;

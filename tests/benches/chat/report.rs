@@ -5,7 +5,7 @@ use airlock_tests::bench::{
     report::{Aim, Cell, Report, Row, Table},
 };
 
-use crate::{
+use super::{
     Effort, Measured, Rate, Ways,
     load::{Run, Saturated},
 };

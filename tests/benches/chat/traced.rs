@@ -13,7 +13,7 @@ use airlock_tests::{
     },
 };
 
-use crate::{
+use super::{
     Effort, PREFIX,
     client::{Client, Form},
     load::{self, Run, Saturated},

@@ -14,7 +14,7 @@ use airlock_tests::{
 };
 use serde_json::json;
 
-use crate::{
+use super::{
     LANGUAGES,
     stage::{EXECUTE, Kept, run, run_until_pending},
 };

@@ -8,7 +8,7 @@ use airlock_tests::bench::{
     report::{Aim, Cell, Report, Table},
 };
 
-use crate::{
+use super::{
     Column, LANGUAGES,
     work::{Kind, Row},
 };

@@ -13,7 +13,7 @@ use airlock_tests::{Client, Setup, guests};
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
-use crate::{
+use super::{
     timed,
     work::{Row, SIZES},
 };

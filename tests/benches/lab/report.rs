@@ -8,7 +8,7 @@ use airlock_tests::{
     lab::{Case, Class, LabFailure, Received},
 };
 
-use crate::configurations::ALL;
+use super::configurations::ALL;
 
 /// Outcome of one case under one configuration.
 pub(crate) struct Outcome {

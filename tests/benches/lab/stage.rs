@@ -9,7 +9,7 @@ use airlock_tests::{
 };
 use serde_json::{Value, json};
 
-use crate::{configurations::Configuration, user::User};
+use super::{configurations::Configuration, user::User};
 
 /// File to which all servers append the calls that they receive.
 const LOG: &str = "calls.jsonl";

@@ -6,7 +6,7 @@ use airlock_tests::bench::{
     run::Summary,
 };
 
-use crate::{
+use super::{
     sessions::Memory,
     ways::{Route, Way},
 };

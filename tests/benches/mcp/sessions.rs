@@ -11,7 +11,7 @@ use airlock_tests::{
 };
 use hyper::header::HeaderValue;
 
-use crate::http::{Connection, Endpoint};
+use super::http::{Connection, Endpoint};
 
 /// Resident memory of a gateway, in bytes.
 #[derive(Debug, Clone, Copy)]

@@ -16,7 +16,7 @@ use airlock_tests::{
 };
 use tokio::process::Command;
 
-use crate::{http::Http, lines::Lines};
+use super::{http::Http, lines::Lines};
 
 /// Tool of the server, under its own name and under that of the gateway.
 const DIRECT: Work = Work::Call(server::FIRST);

@@ -7,7 +7,7 @@ use airlock_tests::bench::latency::Latencies;
 use futures_util::{StreamExt as _, stream};
 use tokio::runtime::{Builder, Handle};
 
-use crate::BUDGET;
+use super::BUDGET;
 
 /// Results of calls with a given number in flight.
 pub(crate) struct Crowd {

@@ -28,7 +28,7 @@ use futures_util::{
 };
 use serde_json::json;
 
-use crate::one;
+use super::one;
 
 /// Aim of the project for an empty guard, in microseconds.
 const EMPTY: Aim = Aim::AtMost(15.0);

@@ -6,7 +6,7 @@ use airlock_tests::OPERATOR;
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 
-use crate::place::Place;
+use super::place::Place;
 
 /// A kind of request.
 #[derive(Debug, Clone, Copy)]

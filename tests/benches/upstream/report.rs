@@ -5,7 +5,7 @@ use airlock_tests::bench::{
     run::Summary,
 };
 
-use crate::ways::{Route, Transport, Way};
+use super::ways::{Route, Transport, Way};
 
 /// Aim of the project for the time that the gateway adds to a call, in microseconds.
 const ADDED_P50: Aim = Aim::AtMost(200.0);

@@ -15,7 +15,7 @@ use airlock_tests::{
 };
 use rustix::process::Pid;
 
-use crate::http_server::HttpServer;
+use super::http_server::HttpServer;
 
 /// Tool of the server, under its own name and under that of the gateway.
 const DIRECT: Work = Work::Call(server::FIRST);

@@ -1,5 +1,7 @@
 // Two people at once, and a call that is another one than the page has shown.
 import assert from 'node:assert/strict';
+import { accessibilityFaults } from '../support/axe.mjs';
+import { assertNone } from '../support/faults.mjs';
 import { stage } from '../support/stage.mjs';
 import { walk } from '../support/walk.mjs';
 import { until } from '../support/until.mjs';
@@ -14,6 +16,56 @@ async function approve(page) {
   await page.getByRole('button', { name: /^approve/i }).click();
   await page.getByRole('dialog').getByRole('button', { name: /approve/i }).click();
 }
+
+walk('the confirmation of an approval shows what is sent and to whom, and Enter alone does not approve', async (visit) => {
+  const id = await stage.gateway.wait(stage.key, { text: 'shown once more' });
+  const visitor = await visit('ann');
+  const { page } = visitor;
+  await open(visitor, id, 'shown once more');
+  await page.keyboard.press('a');
+  const dialog = page.getByRole('dialog');
+  await dialog.getByText('shown once more').waitFor();
+  await dialog.getByText(/key desktop, an MCP client/).waitFor();
+  await page.keyboard.press('Enter');
+  assert.ok(await dialog.isVisible(), 'the first focus is on the arguments');
+  assert.equal(await stage.gateway.approval(id), 'pending');
+  visitor.check();
+});
+
+walk('a call whose arguments have hidden characters has a warning, on the page and in its confirmation', async (visit) => {
+  const visitor = await visit('ann');
+  const { page } = visitor;
+  await visitor.open(`approvals#${stage.waiting.hostile}`);
+  const warnings = page.getByRole('list', { name: 'Warnings' });
+  await warnings.getByText(/hidden characters/).waitFor();
+  await warnings.getByText(/Scroll to their end/).waitFor();
+  await page.getByRole('button', { name: /^approve/i }).click();
+  await page.getByRole('dialog').getByText(/hidden characters/).waitFor();
+  await visitor.open(`approvals#${stage.waiting.plain}`);
+  await page.getByRole('button', { name: /^approve/i }).waitFor();
+  assert.equal(await warnings.count(), 0);
+  visitor.check();
+});
+
+walk('of several calls of one tool only those that a person chooses are approved, and their results stay', async (visit) => {
+  const ids = [];
+  for (const text of ['several: one', 'several: two', 'several: not this']) ids.push(await stage.gateway.wait(stage.key, { text }));
+  const visitor = await visit('ann');
+  const { page } = visitor;
+  await open(visitor, ids[0], 'several: one');
+  await page.getByRole('button', { name: /^review all/i }).click();
+  const dialog = page.getByRole('dialog');
+  assert.ok(await dialog.getByRole('button', { name: 'Approve 0 calls' }).isDisabled(), 'no call is chosen before');
+  assertNone(await accessibilityFaults(page), 'the dialog');
+  const choices = dialog.getByRole('listitem');
+  for (const text of ['several: one', 'several: two']) await choices.filter({ hasText: text }).getByRole('checkbox').check();
+  await dialog.getByRole('button', { name: 'Approve 2 calls' }).click();
+  await dialog.getByRole('button', { name: 'Close' }).waitFor();
+  await until('the list of the page to be without them', async () => (await page.locator('.waiting a:not(.gone)').filter({ hasText: 'several: two' }).count()) === 0);
+  assert.equal(await dialog.getByText('approved', { exact: true }).count(), 2);
+  assert.deepEqual(await Promise.all(ids.map((id) => stage.gateway.approval(id))), ['approved', 'approved', 'pending']);
+  visitor.check();
+});
 
 walk('of two approvers one decides, and the other sees it without a reload', async (visit) => {
   const id = await stage.gateway.wait(stage.key, { text: 'for one of two' });

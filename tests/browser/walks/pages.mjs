@@ -170,6 +170,16 @@ walk('on a phone, the filters of the calls are folded, and a call takes few line
   visitor.check();
 });
 
+walk('the set-up is that of all agents, or of the one that is chosen', async (visit) => {
+  const visitor = await visit('ann');
+  const { page } = visitor;
+  await visitor.open('setup');
+  assert.ok((await page.getByRole('heading', { level: 2 }).count()) > 5);
+  await page.getByLabel('Agent or program').selectOption('Codex');
+  assert.deepEqual(await page.getByRole('heading', { level: 2 }).allTextContents(), ['Codex']);
+  visitor.check();
+});
+
 walk('the navigation leads to every page, and marks the one that is open', async (visit) => {
   const visitor = await visit('ann');
   const names = pageNames();

@@ -13,7 +13,7 @@ use airlock_conversation::{
 };
 use airlock_json::{self as json, Caps};
 use airlock_model::{
-    Calls, Document, Charge, MemoryBudget, Object,
+    Calls, Charge, Document, MemoryBudget, Object,
     document::{OWN_MEMBER, choices, finish_reason, head, index_of},
 };
 use airlock_wire::sse::{Dialect, Item, SseDecoder, SseEvent};

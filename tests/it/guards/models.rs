@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{ANN, Guarded, guarded, warden};
 
-const PATHS: [&str; 3] = ["/v1/chat/completions", "/v1/responses", "/v1/messages"];
+pub(super) const PATHS: [&str; 3] = ["/v1/chat/completions", "/v1/responses", "/v1/messages"];
 
 /// Starts a gateway with a model that repeats what its user says.
 async fn repeating(guard: Value) -> Guarded {
@@ -20,7 +20,7 @@ fn with_model(setup: Setup, guard: &Value) -> Setup {
 
 impl Guarded {
     /// Asks the model at one of the APIs.
-    async fn ask(&self, path: &str, text: &str, is_streamed: bool) -> Reply {
+    pub(super) async fn ask(&self, path: &str, text: &str, is_streamed: bool) -> Reply {
         let body = match path {
             "/v1/responses" => {
                 json!({"model": "fake/m", "input": text, "store": false, "stream": is_streamed})
@@ -144,4 +144,38 @@ async fn a_hook_of_models_is_no_hook_of_a_scope_of_tools() {
     let setup = guarded(Setup::new()).set("/guards", json!([guard]));
     let checked = setup.airlock("check").arg("--json").run().await.failed().json();
     assert_eq!(checked["errors"][0]["key"], "guards[0].hooks[0]", "{checked:#}");
+}
+
+/// Returns the words of a text that is longer than some windows.
+fn words() -> String {
+    (0..600).map(|number| format!("w{number} ")).collect::<Vec<_>>().concat()
+}
+
+#[tokio::test]
+async fn a_window_of_a_stream_is_sent_once_a_guard_has_seen_what_follows() {
+    let guard = json!({
+        "name": "s", "component": guests::SECRETS, "hooks": ["after_model"], "stream_window": "256B",
+    });
+    let guarded = repeating(guard).await;
+    let text = format!("{}pay 4111 1111 1111 1111 now {}", words(), words());
+    for path in PATHS {
+        let reply = guarded.ask(path, &text, true).await;
+        assert!(!reply.text.contains("1111"), "{path}: {}", reply.text);
+        assert!(reply.text.contains("[secret removed: card_number]"), "{path}: {}", reply.text);
+    }
+}
+
+#[tokio::test]
+async fn a_guard_that_denies_a_window_ends_the_stream_before_it() {
+    let mut guard = warden(&json!({}));
+    guard["hooks"] = json!(["after_model"]);
+    guard["stream_window"] = json!("256B");
+    let guarded = repeating(guard).await;
+    let text = format!("{}after_model:deny last words", words());
+    for path in PATHS {
+        let reply = guarded.ask(path, &text, true).await;
+        assert!(reply.text.contains("w10 w11 "), "{path}: {}", reply.text);
+        assert!(!reply.text.contains("last words"), "{path}: {}", reply.text);
+        assert!(reply.text.contains("withheld by the guard"), "{path}: {}", reply.text);
+    }
 }

@@ -123,10 +123,12 @@ async fn a_guard_has_no_more_time_than_is_left_of_the_call() {
         let refused = guarded.call("server-echo", &format!("{hook}:spin")).await;
         assert_eq!((refused.status, refused.code()), (403, "guard_failed"), "{hook}");
     }
-    let said = wait::until("the log to name the causes", async || {
-        Some(guarded.gateway.said()).filter(|said| said.matches("of CPU time").count() >= 2)
+    let failed = "a guard failed; the call is refused";
+    let said = wait::until("the log to name the failures", async || {
+        Some(guarded.gateway.said()).filter(|said| said.matches(failed).count() >= 2)
     })
     .await;
+    assert!(said.contains("ran past its"), "{said}");
     assert!(!said.contains("more than 1s of CPU time"), "{said}");
 }
 
@@ -152,7 +154,7 @@ async fn a_name_in_the_scope_of_a_guard_that_nothing_has_is_logged() {
     let [misspelt, good] = scopes.map(|on| warden(&on));
     let named = json!({"name": "good", "component": good["component"], "on": good["on"]});
     let guarded = Guarded::start(|setup| setup.set("/guards", json!([misspelt, named]))).await;
-    let warning = "a guard names a client or a key that does not exist";
+    let warning = "a guard names a client, a key or an environment that does not exist";
     let said = wait::until("the log to name the client", async || {
         Some(guarded.gateway.said()).filter(|said| said.contains(warning))
     })

@@ -14,19 +14,19 @@ use serde_json::{Value, json};
 use super::{KEYS, SharedStore, setup, texts, until_status};
 
 const BUDGETS: &str = "/api/governance/budgets";
-const RATES: &str = "/api/governance/rate-limits";
+pub(super) const RATES: &str = "/api/governance/rate-limits";
 const QUOTA: &str = "/api/governance/virtual-keys/quota";
 const MODELS: &str = "/api/governance/model-configs";
 const PRICES: &str = "/api/governance/pricing-overrides";
 
 /// A response that is refused, with its time to wait in seconds.
-struct Refused {
-    status: u16,
-    retry_after: Option<u64>,
-    body: Value,
+pub(super) struct Refused {
+    pub(super) status: u16,
+    pub(super) retry_after: Option<u64>,
+    pub(super) body: Value,
 }
 
-async fn refused(request: RequestBuilder) -> Refused {
+pub(super) async fn refused(request: RequestBuilder) -> Refused {
     let response = request.send().await.expect("a response");
     let status = response.status().as_u16();
     let wait = response.headers().get("retry-after").and_then(|wait| wait.to_str().ok());
@@ -46,7 +46,7 @@ fn requests(most: u64) -> Value {
 }
 
 /// Makes a key for all tools of a client, with these members beside its name. Returns its value.
-async fn key(gateway: &Gateway, name: &str, client: &str, mut members: Value) -> String {
+pub(super) async fn key(gateway: &Gateway, name: &str, client: &str, mut members: Value) -> String {
     members["name"] = name.into();
     members["mcp_configs"] = json!([{"mcp_client_name": client, "tools_to_execute": ["*"]}]);
     let made = gateway.post(KEYS, &members).await.ok();
@@ -60,7 +60,7 @@ fn is_within_a_minute(seconds: u64) -> bool {
 }
 
 /// Calls the tool of the plugin.
-async fn call(gateway: &Gateway, key: &str) -> Reply {
+pub(super) async fn call(gateway: &Gateway, key: &str) -> Reply {
     let arguments = json!({"text": "one two"});
     gateway.execute_with(&[("x-bf-vk", key)], "text-word_count", &arguments).await
 }

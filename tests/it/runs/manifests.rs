@@ -93,6 +93,30 @@ result = 'done'";
 }
 
 #[tokio::test]
+async fn a_call_in_which_a_constant_part_of_an_argument_differs_waits() {
+    let recorded = recorded().await;
+    let script = "
+a = rec.read(n = 1)
+rec.add(n = 2, mail = {'to': 'ann', 'body': str(a)})
+rec.add(n = 3, mail = {'to': 'ann' if 'undescribed' in str(a) else 'eve', 'body': str(a)})
+result = 'done'";
+    let run = stopped(&recorded, script).await;
+    let lines = [2, 3].map(|n| {
+        format!(
+            r#"rec.add(n={n}, mail={{"body":any value,"to":"ann"}} (expected from rec.read)): at most once"#
+        )
+    });
+    let shown = run["pending"][0]["manifest"].as_array().expect("lines");
+    assert_eq!(shown[..2], lines.map(Value::from), "{run:#}");
+    let run = recorded.decide(id(&run), "approve", json!(["1"])).await;
+    assert_eq!((pending(&run), recorded.written()), (vec!["4"], calls([("add", 2)])), "{run:#}");
+    assert_eq!(run["pending"][0]["arguments"]["mail"]["to"], "eve", "{run:#}");
+    let run = recorded.decide(id(&run), "approve", json!(["4"])).await;
+    assert_eq!(run["state"], "completed", "{run:#}");
+    assert_eq!(recorded.replay(id(&run)).await["identical"], true);
+}
+
+#[tokio::test]
 async fn a_call_that_is_made_more_often_than_the_manifest_has_it_waits() {
     let recorded = recorded().await;
     let script = "

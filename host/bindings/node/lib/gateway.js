@@ -2,7 +2,7 @@
 /** A gateway within this process, with functions as tools and as a model. */
 
 const { AirlockError, GatewayStopped, checkNames, listed } = require('./errors.js');
-const { ProgramLine } = require('./line.js');
+const { ProgramLine, callDepth } = require('./line.js');
 const { pendingFrom } = require('./pending.js');
 const { prepare } = require('./tools.js');
 const { encode } = require('./values.js');
@@ -195,7 +195,7 @@ function requestFields(options) {
   for (const name of FLAGS) checkFlag(options[name] ?? false, `the option ${name}`);
   const { signal, seconds, operator = false, approving = false, ...fields } = options;
   if (seconds !== undefined && typeof seconds !== 'number') throw new AirlockError('the option seconds must be a number');
-  return { ...fields, seconds, operator, approving };
+  return { ...fields, seconds, operator, approving, depth: callDepth() };
 }
 
 function checkText(text, what) {

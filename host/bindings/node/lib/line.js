@@ -1,7 +1,7 @@
 'use strict';
 /** The messages between a gateway and the program: calls of functions in one direction, work in the other. */
 
-const { AsyncResource } = require('node:async_hooks');
+const { AsyncLocalStorage, AsyncResource } = require('node:async_hooks');
 
 const { ModelError, checkSignal, errorFrom, guarded, thrownParts } = require('./errors.js');
 const { Tool } = require('./tools.js');
@@ -17,6 +17,14 @@ const FAILED = 5;
 
 /** Number of the work that starts the gateway. */
 const START = 0;
+
+/** Depth of the call of a gateway whose function runs. */
+const callDepths = new AsyncLocalStorage();
+
+/** Returns the depth of the call of a gateway whose function runs; 0 if none does. */
+function callDepth() {
+  return callDepths.getStore() ?? 0;
+}
 
 /** What passes between one gateway and the program. */
 class ProgramLine {
@@ -76,19 +84,19 @@ class ProgramLine {
   }
 
   /** Takes a message. Does not fail: that would end the process. */
-  #receive(kind, call, number, text) {
+  #receive(kind, call, number, text, depth) {
     switch (kind) {
       case CALL:
-        this.#run(call, (context) => Tool.call(this.#tools[number], decode(text), context));
+        this.#run(call, depth, (context) => Tool.call(this.#tools[number], decode(text), context));
         break;
       case CANCEL:
         this.#cancel(call);
         break;
       case ASK:
-        this.#run(call, (context) => this.#ask(call, decode(text), context));
+        this.#run(call, depth, (context) => this.#ask(call, decode(text), context));
         break;
       case STEP:
-        this.#run(call, () => this.#step(text));
+        this.#run(call, depth, () => this.#step(text));
         break;
       case DONE: {
         const work = this.#take(number);
@@ -108,11 +116,12 @@ class ProgramLine {
     return work;
   }
 
-  async #run(call, execute) {
+  /** Runs a function, whose requests to the gateway are deeper than its own call. */
+  async #run(call, depth, execute) {
     const controller = new AbortController();
     this.#controllers.set(call, controller);
     try {
-      const result = encode(await execute({ signal: controller.signal }));
+      const result = encode(await callDepths.run(depth, execute, { signal: controller.signal }));
       if (this.#controllers.delete(call)) this.#native.succeed(call, result);
     } catch (thrown) {
       if (this.#controllers.delete(call)) this.#native.fail(call, ...thrownParts(thrown));
@@ -180,4 +189,4 @@ function described(error) {
   return { error: { message, status, code, retry_after: retryAfter } };
 }
 
-module.exports = { ProgramLine };
+module.exports = { ProgramLine, callDepth };

@@ -23,8 +23,8 @@ use crate::convert::to_text;
 pub(crate) type NodeReceiver =
     ThreadsafeFunction<MessageArguments, (), MessageArguments, Status, false>;
 
-/// Kind of a message, the call, the place of the tool in its set, and a text.
-pub(crate) type MessageArguments = FnArgs<(u32, String, u32, String)>;
+/// Kind of a message, the call, the place of the tool in its set, a text, and the depth of a call of a gateway.
+pub(crate) type MessageArguments = FnArgs<(u32, String, u32, String, u32)>;
 
 type CallResult = Result<String, ThrownError>;
 
@@ -64,11 +64,11 @@ impl CallerMessage {
         let none = String::new();
         let arguments = match self {
             Self::Call { call, tool, arguments } => {
-                (0, call, u32::try_from(tool).unwrap_or(u32::MAX), arguments)
+                (0, call, u32::try_from(tool).unwrap_or(u32::MAX), arguments, 0)
             }
-            Self::Cancel { call } => (1, call, 0, none),
-            Self::Print => (2, String::new(), 0, none),
-            Self::End { failure } => (3, none, 0, failure),
+            Self::Cancel { call } => (1, call, 0, none, 0),
+            Self::Print => (2, String::new(), 0, none, 0),
+            Self::End { failure } => (3, none, 0, failure, 0),
         };
         arguments.into()
     }

@@ -56,6 +56,8 @@ pub struct NodeRequestFields {
     pub operator: bool,
     /// True if each call is its own approval.
     pub approving: bool,
+    /// Depth of the call whose function sends the request.
+    pub depth: u32,
 }
 
 impl From<NodeRequestFields> for RequestOptions {
@@ -70,6 +72,8 @@ impl From<NodeRequestFields> for RequestOptions {
             timeout_seconds: fields.seconds,
             is_operator: fields.operator,
             is_approving: fields.approving,
+            depth: fields.depth,
+            context: None,
         }
     }
 }

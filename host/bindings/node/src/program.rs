@@ -6,7 +6,8 @@ use std::sync::{
 };
 
 use airlock_binding::{
-    ErrorKind, GatewayProgram, ModelAnswer, ModelFailure, ToolError, parse_value, raised_message,
+    ErrorKind, GatewayProgram, ModelAnswer, ModelFailure, ToolContext, ToolError, call_depth,
+    parse_value, raised_message,
 };
 use futures_util::{StreamExt as _, future::BoxFuture, stream};
 use napi::{Status, threadsafe_function::ThreadsafeFunctionCallMode};
@@ -20,14 +21,14 @@ use crate::{
 
 /// A message to the thread of JavaScript.
 pub(crate) enum ProgramMessage {
-    /// Calls a tool.
-    Call { call: String, tool: usize, arguments: String },
+    /// Calls a tool, in a call of this depth.
+    Call { call: String, tool: usize, arguments: String, depth: u32 },
     /// The result of a call, or of the model, is no longer wanted.
     Cancel { call: String },
-    /// Asks the model function.
-    Ask { call: String, request: String },
+    /// Asks the model function, in a call of this depth.
+    Ask { call: String, request: String, depth: u32 },
     /// Asks for the next piece of a reply, by the call that has begun it.
-    Step { call: String, asked: String },
+    Step { call: String, asked: String, depth: u32 },
     /// Work of the gateway has ended, with this result.
     Done { work: u32, result: String },
     /// Work of the gateway has failed.
@@ -38,14 +39,14 @@ impl ProgramMessage {
     fn into_arguments(self) -> MessageArguments {
         let none = String::new();
         let arguments = match self {
-            Self::Call { call, tool, arguments } => {
-                (0, call, u32::try_from(tool).unwrap_or(u32::MAX), arguments)
+            Self::Call { call, tool, arguments, depth } => {
+                (0, call, u32::try_from(tool).unwrap_or(u32::MAX), arguments, depth)
             }
-            Self::Cancel { call } => (1, call, 0, none),
-            Self::Ask { call, request } => (2, call, 0, request),
-            Self::Step { call, asked } => (3, call, 0, asked),
-            Self::Done { work, result } => (4, none, work, result),
-            Self::Failed { work, failure } => (5, none, work, failure),
+            Self::Cancel { call } => (1, call, 0, none, 0),
+            Self::Ask { call, request, depth } => (2, call, 0, request, depth),
+            Self::Step { call, asked, depth } => (3, call, 0, asked, depth),
+            Self::Done { work, result } => (4, none, work, result, 0),
+            Self::Failed { work, failure } => (5, none, work, failure, 0),
         };
         arguments.into()
     }
@@ -129,7 +130,8 @@ impl ModelReply {
     /// Returns the next piece; `None` after the last one.
     async fn next(&self) -> Result<Option<Value>, ModelFailure> {
         let call = self.program.next_call();
-        let step = ProgramMessage::Step { call: call.clone(), asked: self.asked.clone() };
+        let asked = self.asked.clone();
+        let step = ProgramMessage::Step { call: call.clone(), asked, depth: call_depth() };
         let next = self.program.ask(call, step).await.map_err(model_failure)?;
         Ok(match next {
             Value::Array(mut pieces) => pieces.pop(),
@@ -149,11 +151,13 @@ impl GatewayProgram for NodeProgram {
         self: Arc<Self>,
         tool: usize,
         arguments: Map<String, Value>,
+        context: ToolContext,
     ) -> BoxFuture<'static, Result<Value, ToolError>> {
         Box::pin(async move {
             let call = self.next_call();
             let arguments = to_text(&Value::Object(arguments));
-            let message = ProgramMessage::Call { call: call.clone(), tool, arguments };
+            let depth = context.depth();
+            let message = ProgramMessage::Call { call: call.clone(), tool, arguments, depth };
             self.ask(call, message).await.map_err(tool_error)
         })
     }
@@ -166,7 +170,8 @@ impl GatewayProgram for NodeProgram {
             let call = self.next_call();
             let reply = ModelReply { program: self.clone(), asked: call.clone() };
             let request = to_text(&Value::Object(request));
-            let message = ProgramMessage::Ask { call: call.clone(), request };
+            let depth = call_depth();
+            let message = ProgramMessage::Ask { call: call.clone(), request, depth };
             match self.ask(call, message).await.map_err(model_failure)? {
                 // The pieces are asked for one by one.
                 Value::Null => {

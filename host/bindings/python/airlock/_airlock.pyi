@@ -109,9 +109,9 @@ def forked() -> None: ...
 def load(dump: bytes, tools: ToolSet) -> NativeRun: ...
 def replay(dump: bytes) -> NativeRun: ...
 
-# Key, clients, tools, tools to take away, language, approval, seconds, is the operator, is approving.
+# Key, clients, tools, tools to take away, language, approval, seconds, is the operator, is approving, depth of the call around it.
 Options: TypeAlias = tuple[
-    str | None, Sequence[str] | None, Sequence[str] | None, Sequence[str] | None, str | None, str | None, float | None, bool, bool
+    str | None, Sequence[str] | None, Sequence[str] | None, Sequence[str] | None, str | None, str | None, float | None, bool, bool, int
 ]
 # A path, or the content.
 Config: TypeAlias = tuple[str | None, Mapping[str, Any] | None]

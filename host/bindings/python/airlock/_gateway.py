@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 Messages: TypeAlias = Iterable[Mapping[str, Any]]
 
+# Depth of the call of a gateway whose function runs in this context. The native module sets it.
+call_depth: contextvars.ContextVar[int] = contextvars.ContextVar("airlock_call_depth", default=0)
+
 
 class RequestOptions(TypedDict, total=False):
     """Sender of a request, and the tools that it selects. What is absent has the default of the gateway."""
@@ -365,7 +368,7 @@ def _fields(options: RequestOptions) -> _airlock.Options:
     fields = (
         given.pop("key", None), _names(given.pop("clients", None)), _names(given.pop("tools", None)),
         _names(given.pop("exclude_tools", None)), given.pop("language", None), given.pop("approval", None), given.pop("timeout", None),
-        bool(given.pop("operator", False)), bool(given.pop("approving", False)),
+        bool(given.pop("operator", False)), bool(given.pop("approving", False)), call_depth.get(),
     )
     if given:
         raise TypeError(f"a request has no option {min(given)!r}; it has {', '.join(sorted(RequestOptions.__annotations__))}")

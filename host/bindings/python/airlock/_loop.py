@@ -78,8 +78,13 @@ class Call:
         self._reply = reply
         self._task: asyncio.Task[Any] | None = None
         self._is_cancelled = False
-        # Raises if the loop is closed. A context is entered once at a time.
-        loop.call_soon_threadsafe(self._start, context=context.copy())
+        try:
+            # Raises if the loop is closed. A context is entered once at a time.
+            loop.call_soon_threadsafe(self._start, context=context.copy())
+        except BaseException:
+            # Perhaps of the handler of a signal, after the loop was told.
+            self.cancel()
+            raise
 
     def cancel(self) -> None:
         """Cancels the call, from any thread."""
@@ -100,6 +105,8 @@ class Call:
             self._task.add_done_callback(self._end)
 
     def _cancel(self) -> None:
+        if self._is_cancelled:
+            return
         self._is_cancelled = True
         if self._task is not None:
             self._task.cancel()

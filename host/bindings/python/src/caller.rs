@@ -2,10 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    future::poll_fn,
-    pin::pin,
     sync::Arc,
-    task::Poll,
     thread::{self, ThreadId},
 };
 
@@ -15,12 +12,13 @@ use airlock_binding::{
 };
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
-use pyo3::{exceptions::PyException, intern, prelude::*, sync::PyOnceLock, types::PyTuple};
+use pyo3::{intern, prelude::*, sync::PyOnceLock, types::PyTuple};
 use serde_json::{Map, Value};
 
 use crate::{
     convert::to_json,
     function::{CallForm, PreparedCall, attached, call_in_context, described, prepared},
+    interrupt::{Interrupt, is_interrupt},
     reply::reply,
 };
 
@@ -49,8 +47,7 @@ pub(crate) struct ScriptCaller {
     nesting: u32,
     side: CallerSide,
     raised: Mutex<VecDeque<(CallId, PyErr)>>,
-    /// An exception that ends the run, such as `KeyboardInterrupt` in a tool.
-    interrupt: Mutex<Option<PyErr>>,
+    interrupt: Arc<Interrupt>,
 }
 
 /// Place where a caller waits for its run.
@@ -92,7 +89,7 @@ impl ScriptCaller {
             nesting,
             side,
             raised: Mutex::default(),
-            interrupt: Mutex::default(),
+            interrupt: Arc::default(),
         })
     }
 
@@ -115,23 +112,8 @@ impl ScriptCaller {
             _ => Python::try_attach(|py| on_print.call1(py, (line,)).map(drop)),
         };
         if let Some(Err(error)) = delivered {
-            self.interrupt(error);
+            self.interrupt.raise(error);
         }
-    }
-
-    /// Runs until the run or an interrupt ends it.
-    pub(crate) async fn watch<T>(&self, run: impl Future<Output = T>) -> Result<T, PyErr> {
-        let mut run = pin!(run);
-        poll_fn(|context| {
-            let polled = run.as_mut().poll(context);
-            let interrupt = self.interrupt.lock().take();
-            match (interrupt, polled) {
-                (Some(interrupt), _) => Poll::Ready(Err(interrupt)),
-                (None, Poll::Ready(ended)) => Poll::Ready(Ok(ended)),
-                (None, Poll::Pending) => Poll::Pending,
-            }
-        })
-        .await
     }
 
     /// Takes the exception with which a call failed.
@@ -153,11 +135,8 @@ impl ScriptCaller {
         self.nesting
     }
 
-    /// Ends the run with an exception.
-    fn interrupt(&self, error: PyErr) {
-        let earlier = self.interrupt.lock().replace(error);
-        // Not under the lock, because dropping an exception may run code that waits for the interpreter.
-        drop(earlier);
+    pub(crate) fn interrupt(&self) -> &Arc<Interrupt> {
+        &self.interrupt
     }
 
     /// Keeps the exception of a call, in the place of the oldest one if there are many.
@@ -166,7 +145,7 @@ impl ScriptCaller {
         let oldest = if raised.len() == MAX_RAISED { raised.pop_front() } else { None };
         raised.push_back((call, error));
         drop(raised);
-        // As above.
+        // Not under the lock, because dropping an exception may run code that waits for the interpreter.
         drop(oldest);
     }
 
@@ -217,11 +196,10 @@ impl ScriptCaller {
     /// Returns the failure of a call for the script, and keeps the exception for the caller.
     pub(crate) fn failed(&self, py: Python<'_>, call: CallId, error: PyErr) -> FunctionError {
         let (kind, text) = described(py, &error);
-        if error.is_instance_of::<PyException>(py) {
-            self.keep(call, error);
+        if is_interrupt(py, &error) {
+            self.interrupt.raise(error);
         } else {
-            // KeyboardInterrupt, SystemExit and their like are not for the script.
-            self.interrupt(error);
+            self.keep(call, error);
         }
         raised_error(&kind, &text)
     }
@@ -239,7 +217,7 @@ impl CallTarget for ScriptCaller {
     ) -> BoxFuture<'static, Result<Value, FunctionError>> {
         Box::pin(async move {
             // The script runs until it gives the thread back, and may have caught the failure.
-            if self.interrupt.lock().is_some() {
+            if self.interrupt.is_raised() {
                 return Err(stopped_error());
             }
             if self.forms[tool].is_async {

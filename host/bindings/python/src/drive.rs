@@ -17,7 +17,7 @@ use std::{
 use airlock_binding::{BindingFailure, HostRuntime, RunningScript};
 use pyo3::prelude::*;
 
-use crate::raise::raise;
+use crate::{interrupt::Interrupt, raise::raise};
 
 /// Time between two checks for signals: `KeyboardInterrupt` ends a script within it.
 const SIGNALS: Duration = Duration::from_millis(20);
@@ -49,14 +49,20 @@ impl Wake for ParkedThread {
     }
 }
 
-/// Runs until the future ends, detached from the interpreter. A signal whose handler raises an exception
-/// ends it, and drops the future.
+/// Runs until the future ends, detached from the interpreter. An interrupt, and a signal whose handler raises an
+/// exception, ends it and drops the future.
 pub(crate) fn drive<T: Send>(
     py: Python<'_>,
     host: &HostRuntime,
-    run: impl Future<Output = PyResult<T>> + Send,
+    interrupt: &Arc<Interrupt>,
+    run: impl Future<Output = T> + Send,
 ) -> PyResult<T> {
-    py.detach(|| poll_until_ended(host, run))
+    let ended = py.detach(|| poll_until_ended(host, interrupt.watch(run)));
+    // It may have arrived while the calls were cancelled that the run waited for.
+    match interrupt.take() {
+        Some(raised) => Err(raised),
+        None => ended,
+    }
 }
 
 fn poll_until_ended<T>(host: &HostRuntime, run: impl Future<Output = PyResult<T>>) -> PyResult<T> {

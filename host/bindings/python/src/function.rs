@@ -4,6 +4,7 @@ use airlock_binding::{FunctionError, stopped_error};
 use pyo3::{
     intern,
     prelude::*,
+    sync::PyOnceLock,
     types::{PyDict, PyTuple},
 };
 use serde_json::{Map, Value};
@@ -45,6 +46,20 @@ pub(crate) fn call_in_context<'py>(
     let context = context.call_method0(py, intern!(py, "copy"))?;
     let run = context.getattr(py, intern!(py, "run"))?;
     run.bind(py).call((function,), Some(arguments))
+}
+
+/// Returns a copy of a context for a call of a gateway, whose requests to the gateway are deeper than the call.
+pub(crate) fn context_at_depth(
+    py: Python<'_>,
+    context: &Py<PyAny>,
+    depth: u32,
+) -> PyResult<Py<PyAny>> {
+    static CALL_DEPTH: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let variable = CALL_DEPTH.import(py, "airlock._gateway", "call_depth")?;
+    let context = context.call_method0(py, intern!(py, "copy"))?;
+    let set = variable.getattr(intern!(py, "set"))?;
+    context.call_method1(py, intern!(py, "run"), (set, depth))?;
+    Ok(context)
 }
 
 /// Returns the name of the type of an exception, and its text.

@@ -11,14 +11,15 @@ use pyo3::{prelude::*, types::PyTuple};
 
 use crate::{
     convert::to_object,
+    interrupt::Interrupt,
     program::ProgramFunctions,
     raise::raise,
     tools::ToolSet,
     work::{GatewayWork, WorkResult},
 };
 
-/// Key, clients, tools, tools to take away, language, approval, seconds, whether the program is the operator, and
-/// whether each call is its own approval.
+/// Key, clients, tools, tools to take away, language, approval, seconds, whether the program is the operator, whether each
+/// call is its own approval, and the depth of the call whose function sends the request.
 type OptionFields = (
     Option<String>,
     Option<Vec<String>>,
@@ -29,6 +30,7 @@ type OptionFields = (
     Option<f64>,
     bool,
     bool,
+    u32,
 );
 
 /// A configuration: a file, or a mapping.
@@ -47,6 +49,7 @@ pub(crate) struct GatewayHandle(pub(crate) Arc<BindingGateway>);
 pub(crate) struct ChatHandle {
     pub(crate) chat: Arc<BindingChat>,
     pub(crate) host: Arc<HostRuntime>,
+    pub(crate) interrupt: Arc<Interrupt>,
 }
 
 /// Returns the work that starts a gateway.
@@ -76,14 +79,16 @@ pub(crate) fn start_gateway(
     let program =
         ProgramFunctions { forms, functions, threads, model, is_model_async, event_loop, context };
     let starting = BindingGateway::start(host.clone(), choices, Arc::new(program));
-    Ok(GatewayWork::new(host, async move { starting.await.map(WorkResult::Gateway) }))
+    let starting = async move { starting.await.map(WorkResult::Gateway) };
+    Ok(GatewayWork::new(host, Arc::default(), starting))
 }
 
 #[pymethods]
 impl GatewayHandle {
     fn tools(&self, py: Python<'_>, options: OptionFields) -> PyResult<GatewayWork> {
-        let options = read(options);
-        self.work(py, |gateway| async move { gateway.tools(options).await.map(WorkResult::Json) })
+        self.request(py, options, |gateway, options| async move {
+            gateway.tools(options).await.map(WorkResult::Json)
+        })
     }
 
     fn call(
@@ -93,9 +98,8 @@ impl GatewayHandle {
         name: String,
         arguments: &Bound<'_, PyAny>,
     ) -> PyResult<GatewayWork> {
-        let options = read(options);
         let arguments = to_object(arguments)?;
-        self.work(py, |gateway| async move {
+        self.request(py, options, |gateway, options| async move {
             gateway.call(options, &name, arguments).await.map(WorkResult::Json)
         })
     }
@@ -106,8 +110,7 @@ impl GatewayHandle {
         options: OptionFields,
         code: String,
     ) -> PyResult<GatewayWork> {
-        let options = read(options);
-        self.work(py, |gateway| async move {
+        self.request(py, options, |gateway, options| async move {
             gateway.run_script(options, &code).await.map(WorkResult::Json)
         })
     }
@@ -118,12 +121,10 @@ impl GatewayHandle {
         options: OptionFields,
         body: &Bound<'_, PyAny>,
     ) -> PyResult<GatewayWork> {
-        let options = read(options);
         let body = to_object(body)?;
-        self.work(
-            py,
-            |gateway| async move { gateway.chat(options, body).await.map(WorkResult::Json) },
-        )
+        self.request(py, options, |gateway, options| async move {
+            gateway.chat(options, body).await.map(WorkResult::Json)
+        })
     }
 
     fn chat_stream(
@@ -132,21 +133,20 @@ impl GatewayHandle {
         options: OptionFields,
         body: &Bound<'_, PyAny>,
     ) -> PyResult<GatewayWork> {
-        let options = read(options);
         let body = to_object(body)?;
-        self.work(py, |gateway| async move {
+        self.request(py, options, |gateway, options| async move {
             gateway.chat_stream(options, body).await.map(WorkResult::Chat)
         })
     }
 
     fn pending(&self, py: Python<'_>, options: OptionFields) -> PyResult<GatewayWork> {
-        let options = read(options);
-        self.work(py, |gateway| async move { gateway.pending(options).await.map(WorkResult::Json) })
+        self.request(py, options, |gateway, options| async move {
+            gateway.pending(options).await.map(WorkResult::Json)
+        })
     }
 
     fn approve(&self, py: Python<'_>, options: OptionFields, id: String) -> PyResult<GatewayWork> {
-        let options = read(options);
-        self.work(py, |gateway| async move {
+        self.request(py, options, |gateway, options| async move {
             gateway.approve(options, &id).await.map(|()| WorkResult::Nothing)
         })
     }
@@ -158,18 +158,15 @@ impl GatewayHandle {
         id: String,
         reason: String,
     ) -> PyResult<GatewayWork> {
-        let options = read(options);
-        self.work(py, |gateway| async move {
+        self.request(py, options, |gateway, options| async move {
             gateway.deny(options, &id, &reason).await.map(|()| WorkResult::Nothing)
         })
     }
 
     fn resume(&self, py: Python<'_>, options: OptionFields, id: String) -> PyResult<GatewayWork> {
-        let options = read(options);
-        self.work(
-            py,
-            |gateway| async move { gateway.resume(options, &id).await.map(WorkResult::Json) },
-        )
+        self.request(py, options, |gateway, options| async move {
+            gateway.resume(options, &id).await.map(WorkResult::Json)
+        })
     }
 
     fn serve(&self, py: Python<'_>) -> PyResult<GatewayWork> {
@@ -192,7 +189,23 @@ impl GatewayHandle {
         W: Future<Output = Result<WorkResult, BindingFailure>> + Send + 'static,
     {
         let host = self.0.host().map_err(|failure| raise(py, &failure, None))?;
-        Ok(GatewayWork::new(host, begin(self.0.clone())))
+        Ok(GatewayWork::new(host, Arc::default(), begin(self.0.clone())))
+    }
+
+    /// Returns work of the gateway that is a request. Fails as [`Self::work`].
+    fn request<W>(
+        &self,
+        py: Python<'_>,
+        options: OptionFields,
+        begin: impl FnOnce(Arc<BindingGateway>, RequestOptions) -> W,
+    ) -> PyResult<GatewayWork>
+    where
+        W: Future<Output = Result<WorkResult, BindingFailure>> + Send + 'static,
+    {
+        let host = self.0.host().map_err(|failure| raise(py, &failure, None))?;
+        let interrupt = Arc::<Interrupt>::default();
+        let options = read(options, interrupt.clone());
+        Ok(GatewayWork::new(host, interrupt, begin(self.0.clone(), options)))
     }
 }
 
@@ -201,7 +214,7 @@ impl ChatHandle {
     /// Returns the work that waits for the next chunk; its result is `None` after the last one.
     fn next(&self) -> GatewayWork {
         let chat = self.chat.clone();
-        GatewayWork::new(self.host.clone(), async move {
+        GatewayWork::new(self.host.clone(), self.interrupt.clone(), async move {
             let next = chat.next().await?;
             Ok(next.map_or(WorkResult::Nothing, WorkResult::Json))
         })
@@ -226,7 +239,7 @@ impl Drop for ChatHandle {
     }
 }
 
-fn read(options: OptionFields) -> RequestOptions {
+fn read(options: OptionFields, interrupt: Arc<Interrupt>) -> RequestOptions {
     let (
         key,
         clients,
@@ -237,6 +250,7 @@ fn read(options: OptionFields) -> RequestOptions {
         timeout_seconds,
         is_operator,
         is_approving,
+        depth,
     ) = options;
     RequestOptions {
         key,
@@ -248,5 +262,7 @@ fn read(options: OptionFields) -> RequestOptions {
         timeout_seconds,
         is_operator,
         is_approving,
+        depth,
+        context: Some(interrupt),
     }
 }

@@ -17,6 +17,7 @@
 //! | `program` | the functions of the program that a gateway calls |
 //! | `function` | calls of functions: their form, their arguments, their exceptions |
 //! | `reply` | ends of calls on an event loop |
+//! | `interrupt` | exceptions that end what a caller waits for |
 //! | `drive` | polls a run on the thread of its caller, and checks for signals |
 //! | `spawn` | runs a script beside an event loop |
 //! | `tools` | sets of tools |
@@ -29,6 +30,7 @@ mod convert;
 mod drive;
 mod function;
 mod gateway;
+mod interrupt;
 mod log;
 mod program;
 mod raise;

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use airlock_binding::{
-    ErrorKind, FunctionThreads, GatewayProgram, ModelAnswer, ModelFailure, ToolError,
-    raised_message,
+    ErrorKind, FunctionThreads, GatewayProgram, ModelAnswer, ModelFailure, ToolContext, ToolError,
+    call_depth, raised_message,
 };
 use futures_util::{StreamExt as _, future::BoxFuture, stream};
 use pyo3::{
@@ -18,7 +18,8 @@ use serde_json::{Map, Value};
 
 use crate::{
     convert::{to_dict, to_json},
-    function::{CallForm, PreparedCall, call_in_context, described, prepared},
+    function::{CallForm, PreparedCall, call_in_context, context_at_depth, described, prepared},
+    interrupt::{Interrupt, is_interrupt},
     reply::LoopCall,
 };
 
@@ -37,35 +38,86 @@ pub(crate) struct ProgramFunctions {
     pub(crate) context: Py<PyAny>,
 }
 
+/// Place of a call of a function: its depth, and the caller that waits for it.
+struct FunctionPlace {
+    /// Depth of the requests that the function sends to the gateway.
+    depth: u32,
+    /// `None` if no caller of the program waits for the call, such as of a request over HTTP.
+    interrupt: Option<Arc<Interrupt>>,
+}
+
+/// Failure of a function.
+enum FunctionFailure {
+    /// It has raised an exception.
+    Raised {
+        /// Name of the type of the exception.
+        kind: String,
+        message: String,
+    },
+    /// Its event loop or the interpreter has gone, or its caller does not wait any more.
+    Stopped,
+}
+
+impl FunctionPlace {
+    /// Returns the failure of a function that has raised an exception. One that is for the caller ends its waiting.
+    fn failed(&self, py: Python<'_>, error: PyErr) -> FunctionFailure {
+        let (kind, text) = described(py, &error);
+        let message = raised_message(&kind, &text);
+        if let Some(interrupt) = &self.interrupt
+            && is_interrupt(py, &error)
+        {
+            interrupt.raise(error);
+        }
+        FunctionFailure::Raised { kind, message }
+    }
+
+    /// Runs with the interpreter.
+    fn attached<T>(
+        &self,
+        run: impl FnOnce(Python<'_>) -> PyResult<T>,
+    ) -> Result<T, FunctionFailure> {
+        let ended = Python::try_attach(|py| run(py).map_err(|error| self.failed(py, error)));
+        ended.unwrap_or(Err(FunctionFailure::Stopped))
+    }
+}
+
 impl ProgramFunctions {
-    /// Calls a function, and converts its result; `None` if its event loop or the interpreter has gone. Dropping
-    /// the future cancels an `async def` function.
+    /// Calls a function, and converts its result. Dropping the future cancels an `async def` function.
     async fn run(
         self: Arc<Self>,
         is_async: bool,
+        place: FunctionPlace,
         prepare: impl for<'py> FnOnce(&Self, Python<'py>) -> PyResult<PreparedCall<'py>>
         + Send
         + 'static,
-    ) -> Option<PyResult<Value>> {
+    ) -> Result<Value, FunctionFailure> {
+        // The script runs until it gives the thread back, and may have caught the failure.
+        if place.interrupt.as_ref().is_some_and(|interrupt| interrupt.is_raised()) {
+            return Err(FunctionFailure::Stopped);
+        }
         if is_async {
-            let begun = Python::try_attach(|py| {
+            let begun = place.attached(|py| {
                 let call = prepare(&self, py)?;
-                LoopCall::begin(py, self.event_loop.as_ref(), &self.context, call)
+                let context = context_at_depth(py, &self.context, place.depth)?;
+                let interrupt = place.interrupt.clone();
+                LoopCall::begin(py, self.event_loop.as_ref(), &context, call, interrupt)
             })?;
-            return match begun {
-                Ok(call) => call.end().await,
-                Err(error) => Some(Err(error)),
+            return match begun.end().await {
+                Some(Ok(value)) => Ok(value),
+                Some(Err(error)) => place.attached(|_| Err(error)),
+                None => Err(FunctionFailure::Stopped),
             };
         }
         // It may block, and a worker of the runtime must not.
         let threads = self.threads.clone();
         let called = threads.call(move || {
-            Python::try_attach(|py| {
+            place.attached(|py| {
                 let (function, arguments) = prepare(&self, py)?;
-                to_json(&call_in_context(py, &self.context, function, &arguments)?)
+                let context = context_at_depth(py, &self.context, place.depth)?;
+                to_json(&call_in_context(py, &context, function, &arguments)?)
             })
         });
-        called.await.flatten()
+        called.await.unwrap_or(Err(FunctionFailure::Stopped))
     }
 
     /// Calls a method of the object that asks the model function.
@@ -76,28 +128,26 @@ impl ProgramFunctions {
         request: Option<Map<String, Value>>,
     ) -> Result<Value, ModelFailure> {
         let is_async = self.is_model_async;
-        let ended = self.run(is_async, move |_, py| {
+        let ended = self.run(is_async, model_place(), move |_, py| {
             let arguments = PyDict::new(py);
             if let Some(request) = request {
                 arguments.set_item("request", to_dict(py, &request)?)?;
             }
             Ok((answer.bind(py).getattr(method)?, arguments))
         });
-        match ended.await {
-            Some(Ok(value)) => Ok(value),
-            Some(Err(error)) => Err(model_failure(&error)),
-            None => Err(ModelFailure::new(STOPPED)),
-        }
+        ended.await.map_err(model_failure)
     }
 
     /// Makes the object that asks the model function once.
     fn answer(&self) -> Result<Py<PyAny>, ModelFailure> {
-        let made = Python::try_attach(|py| self.model.as_ref().map(|model| model.call0(py)));
-        match made.flatten() {
-            Some(made) => made.map_err(|error| model_failure(&error)),
-            None => Err(ModelFailure::new(STOPPED)),
-        }
+        let model = self.model.as_ref().ok_or_else(|| ModelFailure::new(STOPPED))?;
+        model_place().attached(|py| model.call0(py)).map_err(model_failure)
     }
+}
+
+/// Returns the place of a call of the model function in this task.
+fn model_place() -> FunctionPlace {
+    FunctionPlace { depth: call_depth(), interrupt: Interrupt::of_task() }
 }
 
 /// Message of a call whose event loop or interpreter has gone.
@@ -108,17 +158,16 @@ impl GatewayProgram for ProgramFunctions {
         self: Arc<Self>,
         tool: usize,
         arguments: Map<String, Value>,
+        context: ToolContext,
     ) -> BoxFuture<'static, Result<Value, ToolError>> {
         Box::pin(async move {
             let is_async = self.forms[tool].is_async;
-            let ended = self.run(is_async, move |program, py| {
+            let place =
+                FunctionPlace { depth: context.depth(), interrupt: context.request_context() };
+            let ended = self.run(is_async, place, move |program, py| {
                 prepared(py, &program.forms, &program.functions, tool, &arguments)
             });
-            match ended.await {
-                Some(Ok(value)) => Ok(value),
-                Some(Err(error)) => Err(tool_error(&error)),
-                None => Err(ToolError::new(ErrorKind::Unavailable, STOPPED)),
-            }
+            ended.await.map_err(tool_error)
         })
     }
 
@@ -148,25 +197,20 @@ impl GatewayProgram for ProgramFunctions {
     }
 }
 
-/// Returns the failure of a tool that has raised an exception.
-fn tool_error(error: &PyErr) -> ToolError {
-    let (kind, message) = described_anywhere(error);
-    ToolError::new(ErrorKind::Other, message).with_code(&kind)
-}
-
-/// Returns the failure of a model function that has raised an exception.
-fn model_failure(error: &PyErr) -> ModelFailure {
-    let (kind, message) = described_anywhere(error);
-    ModelFailure::new(message).with_code(&kind)
-}
-
-/// Returns the name of the type of an exception, and the message of its failure.
-fn described_anywhere(error: &PyErr) -> (String, String) {
-    match Python::try_attach(|py| described(py, error)) {
-        Some((kind, text)) => {
-            let message = raised_message(&kind, &text);
-            (kind, message)
+/// Returns the failure of a tool.
+fn tool_error(failure: FunctionFailure) -> ToolError {
+    match failure {
+        FunctionFailure::Raised { kind, message } => {
+            ToolError::new(ErrorKind::Other, message).with_code(&kind)
         }
-        None => ("error".to_owned(), STOPPED.to_owned()),
+        FunctionFailure::Stopped => ToolError::new(ErrorKind::Unavailable, STOPPED),
+    }
+}
+
+/// Returns the failure of a model function.
+fn model_failure(failure: FunctionFailure) -> ModelFailure {
+    match failure {
+        FunctionFailure::Raised { kind, message } => ModelFailure::new(message).with_code(&kind),
+        FunctionFailure::Stopped => ModelFailure::new(STOPPED),
     }
 }

@@ -12,6 +12,7 @@ use crate::{
     caller::ScriptCaller,
     convert::to_json,
     function::{PreparedCall, attached},
+    interrupt::{Interrupt, is_interrupt},
 };
 
 /// Takes the end of a call, on the thread of the event loop.
@@ -45,6 +46,8 @@ pub(crate) struct LoopCall {
     /// `None` once it has ended.
     call: Option<Py<PyAny>>,
     ended: oneshot::Receiver<PyResult<Value>>,
+    /// Receives the exception of a signal that arrives while the call is cancelled.
+    interrupt: Option<Arc<Interrupt>>,
 }
 
 impl LoopCall {
@@ -54,13 +57,14 @@ impl LoopCall {
         event_loop: Option<&Py<PyAny>>,
         context: &Py<PyAny>,
         (function, arguments): PreparedCall<'_>,
+        interrupt: Option<Arc<Interrupt>>,
     ) -> PyResult<Self> {
         static CALL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let (sender, ended) = oneshot::channel();
         let class = CALL.import(py, "airlock._loop", "Call")?;
         let reply = Py::new(py, CallReply(Mutex::new(Some(sender))))?;
         let call = class.call1((event_loop, context, function, arguments, reply))?;
-        Ok(Self { call: Some(call.unbind()), ended })
+        Ok(Self { call: Some(call.unbind()), ended, interrupt })
     }
 
     /// Waits for the end; `None` if the event loop has gone.
@@ -74,10 +78,24 @@ impl LoopCall {
 impl Drop for LoopCall {
     fn drop(&mut self) {
         if let Some(call) = self.call.take() {
-            // Fails if the event loop is closed, and has no tasks.
-            let _ = Python::try_attach(|py| call.call_method0(py, intern!(py, "cancel")).map(drop));
+            let raised = Python::try_attach(|py| cancelled(py, &call));
+            if let (Some(Some(raised)), Some(interrupt)) = (raised, &self.interrupt) {
+                interrupt.raise(raised);
+            }
         }
     }
+}
+
+/// Cancels a call. Returns the exception of a signal that arrives meanwhile.
+fn cancelled(py: Python<'_>, call: &Py<PyAny>) -> Option<PyErr> {
+    let cancel = intern!(py, "cancel");
+    let raised = call.call_method0(py, cancel).err()?;
+    if !is_interrupt(py, &raised) {
+        return None;
+    }
+    // It may have arrived before the event loop was told. A second cancellation does nothing.
+    let _ = call.call_method0(py, cancel);
+    Some(raised)
 }
 
 /// Calls an `async def` function, and waits for its end. Dropping the future cancels the call.
@@ -91,7 +109,8 @@ pub(crate) async fn reply(
         let prepared = caller.prepared(py, tool, call.arguments());
         prepared
             .and_then(|prepared| {
-                LoopCall::begin(py, caller.event_loop(), caller.context(), prepared)
+                let interrupt = Some(caller.interrupt().clone());
+                LoopCall::begin(py, caller.event_loop(), caller.context(), prepared, interrupt)
             })
             .map_err(|error| caller.failed(py, id, error))
     })?;

@@ -100,7 +100,7 @@ pub(crate) fn run(
     let request = request(py, script, &caller)?;
     let pool = tools.get().pool.clone();
     let running = BindingRun::start(process.clone(), pool, caller.clone(), request);
-    let ended = drive(py, process.host(), caller.watch(running))?;
+    let ended = drive(py, process.host(), caller.interrupt(), running)?;
     ended_run(py, ended, tools.as_unbound(), &caller)
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn resume(py: Python<'_>, run: &RunHandle, place: CallerPlace) -> PyR
     let caller = caller_on_this_thread(process.host(), tools.get(), place);
     let waiting = called_by(waiting, &caller);
     let running = BindingRun::resume(process.clone(), waiting, caller.clone());
-    let ended = drive(py, process.host(), caller.watch(running))?;
+    let ended = drive(py, process.host(), caller.interrupt(), running)?;
     ended_run(py, ended, &tools, &caller)
 }
 
@@ -148,7 +148,7 @@ pub(crate) fn replay(py: Python<'_>, dump: &[u8]) -> PyResult<RunHandle> {
     let process = process(py)?;
     let dump = py.detach(|| read_dump(dump)).map_err(|failure| raise(py, &failure, None))?;
     let replaying = BindingRun::replay(process.clone(), dump);
-    let ended = drive(py, process.host(), async { Ok(replaying.await) })?;
+    let ended = drive(py, process.host(), &Arc::default(), replaying)?;
     let run = ended.map_err(|failure| raise(py, &failure, None))?;
     Ok(RunHandle { run, tools: None })
 }

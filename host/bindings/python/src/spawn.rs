@@ -90,7 +90,7 @@ impl Delivery {
         self.is_running = true;
         let running = RunningScript::apart();
         async move {
-            let ended = self.caller.watch(run).await;
+            let ended = self.caller.interrupt().watch(run).await;
             // Before the program learns of it, which may fork then.
             drop(running);
             self.is_running = false;

@@ -12,6 +12,7 @@ use crate::{
     convert::to_python,
     drive::drive,
     gateway::{ChatHandle, GatewayHandle},
+    interrupt::Interrupt,
     raise::raise,
     spawn::{SpawnedRun, deliver},
 };
@@ -31,6 +32,8 @@ type WorkFuture = BoxFuture<'static, Result<WorkResult, BindingFailure>>;
 #[pyclass(frozen, module = "airlock._airlock")]
 pub(crate) struct GatewayWork {
     host: Arc<HostRuntime>,
+    /// Receives what the functions raise that is for the caller.
+    interrupt: Arc<Interrupt>,
     /// `None` once it was begun.
     future: Mutex<Option<WorkFuture>>,
 }
@@ -40,8 +43,8 @@ impl GatewayWork {
     /// Does the work on this thread, detached from the interpreter, and returns its result.
     fn wait(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let future = self.take(py)?;
-        let ended = drive(py, &self.host, async { Ok(future.await) })?;
-        converted(py, ended, &self.host)
+        let ended = drive(py, &self.host, &self.interrupt, future)?;
+        self.converter().convert(py, ended)
     }
 
     /// Does the work as a task. Its result is delivered to the future, on its event loop.
@@ -52,8 +55,8 @@ impl GatewayWork {
         future: Py<PyAny>,
     ) -> PyResult<SpawnedRun> {
         let work = self.take(py)?;
-        let host = self.host.clone();
-        let delivery = WorkDelivery { host, event_loop, future, is_running: true };
+        let converter = self.converter();
+        let delivery = WorkDelivery { converter, event_loop, future, is_running: true };
         Ok(SpawnedRun(self.host.handle().spawn(delivery.run(work)).abort_handle()))
     }
 }
@@ -61,9 +64,14 @@ impl GatewayWork {
 impl GatewayWork {
     pub(crate) fn new(
         host: Arc<HostRuntime>,
+        interrupt: Arc<Interrupt>,
         future: impl Future<Output = Result<WorkResult, BindingFailure>> + Send + 'static,
     ) -> Self {
-        Self { host, future: Mutex::new(Some(Box::pin(future))) }
+        Self { host, interrupt, future: Mutex::new(Some(Box::pin(future))) }
+    }
+
+    fn converter(&self) -> WorkConverter {
+        WorkConverter { host: self.host.clone(), interrupt: self.interrupt.clone() }
     }
 
     /// Takes the work. Fails if it was begun, or if its gateway belongs to the parent of a fork: its runtime has no threads
@@ -78,27 +86,41 @@ impl GatewayWork {
     }
 }
 
-fn converted(
-    py: Python<'_>,
-    ended: Result<WorkResult, BindingFailure>,
-    host: &Arc<HostRuntime>,
-) -> PyResult<Py<PyAny>> {
-    Ok(match ended.map_err(|failure| raise(py, &failure, None))? {
-        WorkResult::Nothing => py.None(),
-        WorkResult::Json(value) => to_python(py, &value)?.unbind(),
-        WorkResult::Address(address) => PyString::new(py, &address.to_string()).into_any().unbind(),
-        WorkResult::Gateway(gateway) => Py::new(py, GatewayHandle(Arc::new(gateway)))?.into_any(),
-        WorkResult::Chat(chat) => {
-            let chat = ChatHandle { chat: Arc::new(chat), host: host.clone() };
-            Py::new(py, chat)?.into_any()
-        }
-    })
+/// Converts the result of work. A streamed chat has parts of the work that has begun it.
+struct WorkConverter {
+    host: Arc<HostRuntime>,
+    interrupt: Arc<Interrupt>,
+}
+
+impl WorkConverter {
+    fn convert(
+        &self,
+        py: Python<'_>,
+        ended: Result<WorkResult, BindingFailure>,
+    ) -> PyResult<Py<PyAny>> {
+        Ok(match ended.map_err(|failure| raise(py, &failure, None))? {
+            WorkResult::Nothing => py.None(),
+            WorkResult::Json(value) => to_python(py, &value)?.unbind(),
+            WorkResult::Address(address) => {
+                PyString::new(py, &address.to_string()).into_any().unbind()
+            }
+            WorkResult::Gateway(gateway) => {
+                Py::new(py, GatewayHandle(Arc::new(gateway)))?.into_any()
+            }
+            WorkResult::Chat(chat) => {
+                let host = self.host.clone();
+                let interrupt = self.interrupt.clone();
+                let chat = ChatHandle { chat: Arc::new(chat), host, interrupt };
+                Py::new(py, chat)?.into_any()
+            }
+        })
+    }
 }
 
 /// Delivers the result of work to a future, also if its task panics or is stopped: a future that nothing ends
 /// would wait for ever.
 struct WorkDelivery {
-    host: Arc<HostRuntime>,
+    converter: WorkConverter,
     event_loop: Py<PyAny>,
     future: Py<PyAny>,
     is_running: bool,
@@ -110,13 +132,13 @@ impl WorkDelivery {
     fn run(mut self, work: WorkFuture) -> impl Future<Output = ()> + Send {
         let running = RunningScript::apart();
         async move {
-            let ended = work.await;
+            let ended = self.converter.interrupt.watch(work).await;
             // Before the program learns of it, which may fork then.
             drop(running);
             self.is_running = false;
             // Without an interpreter or with a closed event loop, nothing waits for it.
             let _ = Python::try_attach(|py| {
-                let ended = converted(py, ended, &self.host);
+                let ended = ended.and_then(|ended| self.converter.convert(py, ended));
                 deliver(py, &self.event_loop, &self.future, ended)
             });
         }

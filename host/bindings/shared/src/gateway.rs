@@ -9,7 +9,7 @@
 use std::{mem, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use airlock::{
-    Gateway, GatewayError, GatewayRequest, ModelFailure, NativeTool, ToolEffect,
+    Gateway, GatewayError, GatewayRequest, ModelFailure, NativeTool, ToolContext, ToolEffect,
     config::{self, Config},
     tool::{Allowlist, Policy, ToolError, ToolOutput, Trust},
 };
@@ -31,15 +31,17 @@ const INLINE: &str = "the configuration";
 
 /// Functions of the program that a gateway calls.
 pub trait GatewayProgram: Send + Sync {
-    /// Calls a tool, by its place among the tools. The arguments fit its schema. Dropping the future cancels the
-    /// call.
+    /// Calls a tool, by its place among the tools. The arguments fit its schema. Requests that the function sends to the
+    /// gateway have the depth of the context as theirs. Dropping the future cancels the call.
     fn call(
         self: Arc<Self>,
         tool: usize,
         arguments: Map<String, Value>,
+        context: ToolContext,
     ) -> BoxFuture<'static, Result<Value, ToolError>>;
 
-    /// Asks the model function. The request is the body of a chat completion request.
+    /// Asks the model function. The request is the body of a chat completion request. Requests that the function sends to
+    /// the gateway have the depth of the task, [`call_depth`](airlock::door::call_depth), as theirs.
     fn respond(
         self: Arc<Self>,
         request: Map<String, Value>,
@@ -264,8 +266,8 @@ fn policy(tools: &[ToolSpec], is_code_mode: bool) -> Result<Policy, BindingFailu
 fn native(place: usize, spec: &ToolSpec, program: &Arc<dyn GatewayProgram>) -> NativeTool {
     let program = program.clone();
     let schema = spec.input_schema.clone();
-    let tool = NativeTool::new(&spec.name, &spec.description, schema, move |arguments, _| {
-        let called = program.clone().call(place, arguments);
+    let tool = NativeTool::new(&spec.name, &spec.description, schema, move |arguments, context| {
+        let called = program.clone().call(place, arguments, context);
         async move { called.await.map(output) }
     });
     if spec.is_read_only { tool.effect(ToolEffect::Reads) } else { tool }

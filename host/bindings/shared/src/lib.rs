@@ -24,7 +24,8 @@ mod value;
 
 #[cfg(feature = "gateway")]
 pub use airlock::{
-    ModelFailure,
+    ModelFailure, ToolContext,
+    door::call_depth,
     tool::{ErrorKind, ToolError},
 };
 pub use airlock_json::MAX_DEPTH;

@@ -1,6 +1,6 @@
 //! Requests to a gateway: who sends them, the tools that they select, and their results as JSON.
 
-use std::{collections::VecDeque, mem, time::Duration};
+use std::{any::Any, collections::VecDeque, mem, sync::Arc, time::Duration};
 
 use airlock::{
     CallReply, ChatEvent, ChatEvents, ChatReply, Gateway, GatewayRequest, PendingApproval,
@@ -46,6 +46,10 @@ pub struct RequestOptions {
     pub is_operator: bool,
     /// True if each call is its own approval.
     pub is_approving: bool,
+    /// Depth of the call whose function sends the request; 0 if no such call does.
+    pub depth: u32,
+    /// Value for the functions that the calls of the request reach.
+    pub context: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl RequestOptions {
@@ -84,6 +88,10 @@ impl RequestOptions {
         if self.is_approving {
             request = request.approving();
         }
+        if let Some(context) = self.context {
+            request = request.context(context);
+        }
+        request = request.call_depth(self.depth);
         Ok(request.open()?)
     }
 }

@@ -6,7 +6,7 @@ import { Table, Time } from './lib/list.js';
 import { pathOf, span, useHash, useLoad } from './lib/load.js';
 import { start } from './lib/session.js';
 import { Live, useEvents, useThrottle } from './work/live.js';
-import { codeWords, ORIGIN_NAMES, originWords, State } from './work/words.js';
+import { codeWords, ORIGIN_NAMES, originWords, outcomeOf, State } from './work/words.js';
 
 const LoggedCall = lazy(() => import('./work/logged_call.js'), 'LoggedCall', 'detail.css');
 const RunningCalls = lazy(() => import('./work/running.js'), 'RunningCalls');
@@ -101,8 +101,8 @@ function row(call, open) {
     key: call.id,
     isCurrent: call.id === open,
     cells: [
-      html`<a href=${`#${encodeURIComponent(call.id)}`}><${Text} value=${call.tool_name} /></a>`,
-      html`<${State} name=${call.outcome} />${call.error_details && html` <span class="hint"><${Text} value=${codeWords(call.error_details.code)} /></span>`}`,
+      html`<a class="name" href=${`#${encodeURIComponent(call.id)}`}><${Text} value=${call.tool_name} /></a>`,
+      html`<${State} name=${outcomeOf(call)} />${call.error_details && html` <span class="hint"><${Text} value=${codeWords(call.error_details.code)} /></span>`}`,
       html`<${Time} at=${call.timestamp} />`,
       call.latency === null ? '' : span(call.latency),
       html`<${Text} value=${call.virtual_key_name ?? 'no key'} />`,

@@ -48,7 +48,7 @@ function List() {
     ${isMaking && html`<${NewKey} done=${reload} close=${() => make(false)} />`}
     <${Fault} error=${error} />
     <section aria-busy=${isBusy}>${rows.length > 0
-      ? html`<${Rows} label="Keys" columns=${['Name', 'State', 'Team or customer', 'Servers', 'Ends']} rows=${rows} />`
+      ? html`<${Rows} label="Keys" plain=${3} columns=${['Name', 'State', 'Team or customer', 'Servers', 'Ends']} rows=${rows} />`
       : data && html`<${Empty}>${isSearch ? 'No key has this text in its name.' : 'There is no key yet. Make one for each agent or person: it says which tools they may use, and how much.'}<//>`}</section>`;
 }
 

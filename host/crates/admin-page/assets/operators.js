@@ -29,13 +29,13 @@ function All({ own }) {
   const rows = (data?.operators ?? []).map((operator) => [
     html`<${Text} value=${operator.name} />${operator.name === own.name && ' (you)'}`,
     operator.role,
-    operator.sees_payloads ? html`<${Badge} level="warn">sees arguments<//>` : 'hidden',
+    operator.sees_payloads ? html`<${Badge} level="warn">sees arguments<//>` : html`<${Badge}>arguments hidden<//>`,
     operator.source === 'file' ? 'configuration file' : when(operator.created_at),
     when(operator.expires_at) || 'never',
     operator.source === 'file' ? 'Remove it in the file' : html`<${Revoke} ...${{ operator, own, reload }} />`,
   ]);
-  return html`<section aria-busy=${isBusy}><h2>Operators</h2><${Fault} error=${error} /><div class="actions"><${NewOperator} ...${{ own, reload }} /></div>
-    ${rows.length > 0 && html`<${Rows} label="Operators" columns=${['Name', 'Role', 'Arguments', 'Since', 'Ends', 'Action']} rows=${rows} />`}
+  return html`<section aria-busy=${isBusy}><div class="toolbar"><h2>Operators</h2><${NewOperator} ...${{ own, reload }} /></div><${Fault} error=${error} />
+    ${rows.length > 0 && html`<${Rows} label="Operators" plain=${3} columns=${['Name', 'Role', 'Arguments', 'Since', 'Ends', 'Action']} rows=${rows} />`}
     ${data && rows.length === 0 && html`<${Empty}>There is no operator with a token. People log in at the identity provider.<//>`}
     <p class="hint">To change a role, add the operator anew after revoking it: each gets another token.</p></section>`;
 }
@@ -69,7 +69,7 @@ function Sessions() {
     html`<${Action} needs="admin" isDanger label="End" confirm="End the session" title=${`End the session of ${session.name}`} request=${{ method: 'DELETE', path: `/api/sessions/${encodeURIComponent(session.id)}` }} done=${reload} happens="The person has to log in again at the identity provider. What was typed and not sent there is lost." />`,
   ]);
   return html`<section aria-busy=${isBusy}><h2>Browser sessions</h2><${Fault} error=${error} />
-    ${rows.length > 0 ? html`<${Rows} label="Sessions" columns=${['Name', 'Role', 'Since', 'Last seen', 'Ends', 'Action']} rows=${rows} />` : data && html`<${Empty}>No one is logged in at an identity provider. Tokens have no sessions.<//>`}</section>`;
+    ${rows.length > 0 ? html`<${Rows} label="Sessions" plain=${2} columns=${['Name', 'Role', 'Since', 'Last seen', 'Ends', 'Action']} rows=${rows} />` : data && html`<${Empty}>No one is logged in at an identity provider. Tokens have no sessions.<//>`}</section>`;
 }
 
 start(Operators);

@@ -25,9 +25,9 @@ function List() {
     plugin.offered && plugin.offered !== plugin.accepted ? html`<${Badge} level="wait">a component waits<//>` : '',
     plugin.source === 'file' ? 'configuration file' : 'uploaded',
   ]);
-  return html`${operator?.role === 'admin' && html`<p><a class="button" href="#upload">Upload a plugin</a></p>`}<${Fault} error=${error} />
+  return html`${operator?.role === 'admin' && html`<div class="toolbar"><a class="button primary" href="#upload">Upload a plugin</a></div>`}<${Fault} error=${error} />
     <section aria-busy=${isBusy}>${rows.length > 0
-      ? html`<${Rows} label="Plugins" columns=${['Name', 'State', 'To decide', 'Comes from']} rows=${rows} />`
+      ? html`<${Rows} label="Plugins" plain=${4} columns=${['Name', 'State', 'To decide', 'Comes from']} rows=${rows} />`
       : data && html`<${Empty}>There is no plugin yet. Upload a component (.wasm): nothing is granted to it, and none of its tools can be called, before you accept it.<//>`}</section>`;
 }
 

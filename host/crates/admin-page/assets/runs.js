@@ -6,13 +6,14 @@ import { Table, Time } from './lib/list.js';
 import { pathOf, span, useHash, useLoad } from './lib/load.js';
 import { start } from './lib/session.js';
 import { Live, useEvents, useThrottle } from './work/live.js';
-import { keyWords, State } from './work/words.js';
+import { keyWords } from './work/key_words.js';
+import { State } from './work/words.js';
 
 const Run = lazy(() => import('./work/run.js'), 'Run', 'detail.css');
 const ROWS = 50;
 /** Columns beside a run that is open. */
 const FEW = 3;
-const COLUMNS = ['Run', 'State', 'Key', 'Language', 'Waiting calls', 'Began', 'Changed after'];
+const COLUMNS = ['Run', 'State', 'Key', 'Language', 'Waiting', 'Began', 'Last change'];
 const STATES = ['running', 'suspended', 'interrupted', 'completed', 'failed', 'cancelled'];
 
 function Runs() {
@@ -49,7 +50,7 @@ function row(run, open) {
     isCurrent: run.id === open,
     cells: [
       html`<a class="code" href=${`#${encodeURIComponent(run.id)}`}><${Text} value=${run.id} /></a>`, html`<${State} name=${run.state} />`, html`<${Text} value=${keyWords(run.key)} />`,
-      run.language, run.pending_calls > 0 ? run.pending_calls : '', html`<${Time} at=${run.created_at_ms} />`, span(run.changed_at_ms - run.created_at_ms),
+      run.language, run.pending_calls > 0 ? run.pending_calls : '', html`<${Time} at=${run.created_at_ms} />`, `after ${span(run.changed_at_ms - run.created_at_ms)}`,
     ].slice(0, open ? FEW : undefined),
   };
 }

@@ -39,7 +39,7 @@ function List() {
       ${operator?.role === 'admin' && html`<button type="button" class="primary" onClick=${() => { location.hash = 'add'; }}>Add a server</button>`}</div>
     <${Fault} error=${error} />
     <section aria-busy=${isBusy}>${rows.length > 0
-      ? html`<${Rows} label="Servers" columns=${['Name', 'State', 'Type', 'Tools', 'Definitions', 'Calls now', 'Median']} rows=${rows} />`
+      ? html`<${Rows} label="Servers" plain=${3} columns=${['Name', 'State', 'Type', 'Tools', 'Definitions', 'Calls now', 'Median']} rows=${rows} />`
       : data && html`<${Empty}>${isSearch ? 'No server has this text in its name.' : 'There is no server yet. Add one: its connection is tested first, and each call of its tools needs an approval until you change that.'}<//>`}</section>`;
 }
 

@@ -1,7 +1,7 @@
 // Why: which tools a request would see, and what hides the others.
 import { pathOf, useLoad } from './lib/list.js';
 import { start } from './lib/session.js';
-import { Badge, Empty, Fault, Field, html, Text, useState } from './lib/ui.js';
+import { Badge, Empty, Fault, Field, html, Message, Text, useState } from './lib/ui.js';
 import { Curl } from './parts/curl_view.js';
 import { Rows } from './parts/lists.js';
 import { KeyChoice } from './parts/key_choice.js';
@@ -9,7 +9,7 @@ import { KeyChoice } from './parts/key_choice.js';
 const EMPTY = { key: '', role: '', include_clients: '', include_tools: '', exclude_tools: '', virtual_mcp: '', tool: '' };
 const SIZE = 100;
 
-const VISIBLE = { models: ['good', 'to models'], scripts: ['wait', 'to scripts'], no: ['off', 'hidden'] };
+const VISIBLE = { models: ['good', 'to models'], scripts: ['good', 'to scripts'], no: ['off', 'hidden'] };
 
 /** The question is in the address, so that it can be sent to a colleague. */
 function asked() {
@@ -59,28 +59,28 @@ function Answer({ data, page }) {
   const rows = data.tools.map((tool) => {
     const [level, word] = VISIBLE[tool.visible] ?? ['off', tool.visible];
     return [
-      html`<${Text} value=${tool.name} />`,
+      html`<span class="name"><${Text} value=${tool.name} /></span>`,
       html`<${Badge} level=${level}>${word}<//>`,
       tool.approval && html`<${Badge} level=${tool.approval === 'needed' ? 'wait' : 'good'}>${tool.approval === 'needed' ? 'needs an approval' : 'runs at once'}<//>`,
       html`<${Reasons} tool=${tool} />`,
     ];
   });
   const absent = data.clients.filter((client) => client.reason || client.reasons);
-  return html`${data.note && html`<p class="notice"><${Text} value=${data.note} /></p>`}
+  return html`${data.note && html`<p class="notice warn"><${Message} value=${data.note} /></p>`}
     <p role="status">${total === 0 ? 'No tools' : `Tools ${offset + 1} to ${offset + rows.length} of ${total}`}</p>
     ${rows.length > 0 ? html`<${Rows} label="Tools" plain=${4} columns=${['Tool', 'Visible', 'Approval', 'Why']} rows=${rows} />` : html`<${Empty}>No tool has this text in its name. The servers below may not have connected.<//>`}
     <div class="actions">${offset > 0 && html`<button type="button" onClick=${() => page(Math.max(0, offset - SIZE))}>Previous</button>`}
       ${offset + SIZE < total && html`<button type="button" onClick=${() => page(offset + SIZE)}>Next</button>`}</div>
-    ${data.concealed?.map((reason) => html`<p><${Text} value=${reason.message} /></p>`)}
+    ${data.concealed?.map((reason) => html`<p><${Message} value=${reason.message} /></p>`)}
     ${absent.length > 0 && html`<section><h2>Servers with problems</h2><${Rows} label="Servers" columns=${['Server', 'State', 'Why']}
-      rows=${absent.map((client) => [html`<${Text} value=${client.name} />`, client.state, html`<${Text} value=${[client.reason, ...(client.reasons ?? []).map(({ message }) => message)].filter(Boolean).join(' ')} />`])} /></section>`}`;
+      rows=${absent.map((client) => [html`<${Text} value=${client.name} />`, client.state, html`<${Message} value=${[client.reason, ...(client.reasons ?? []).map(({ message }) => message)].filter(Boolean).join(' ')} />`])} /></section>`}`;
 }
 
 /** The rule that decides comes first. */
 function Reasons({ tool }) {
   const [first, ...others] = tool.reasons;
-  if (first === undefined) return html`<${Text} value=${tool.approval_reason ?? ''} />`;
-  return html`<p><${Text} value=${first.message} /></p>${others.length > 0 && html`<details><summary>${others.length} more</summary><ul>${others.map((reason) => html`<li><${Text} value=${reason.message} /></li>`)}</ul></details>`}`;
+  if (first === undefined) return html`<${Message} value=${tool.approval_reason ?? ''} />`;
+  return html`<p><${Message} value=${first.message} /></p>${others.length > 0 && html`<details><summary>${others.length} more</summary><ul>${others.map((reason) => html`<li><${Message} value=${reason.message} /></li>`)}</ul></details>`}`;
 }
 
 start(Why);

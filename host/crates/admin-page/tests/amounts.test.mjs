@@ -47,10 +47,12 @@ test('a budget is shown with its raise', () => {
 test('the rates of an owner are rows', () => {
   const rows = rateRows({
     token_max_limit: 1000000, token_reset_duration: '1h', token_current_usage: 900000, token_reserved: 16384,
+    argument_byte_max_limit: 1048576, argument_byte_reset_duration: '1h', argument_byte_current_usage: 1048576, argument_byte_reserved: 0,
     max_concurrent: 4, current_concurrent: null,
   });
   assert.deepEqual(rows.map(({ what, used, most, window, word }) => [what, used, most, window, word]), [
     ['Tokens', '900,000', '1,000,000', '1 hour', 'almost reached'],
+    ['Bytes of arguments', '1,048,576', '1,048,576', '1 hour', 'reached'],
     ['At the same time', '?', '4', '', 'not counted here'],
   ]);
 });

@@ -25,6 +25,14 @@ test('no part of the arguments that are decided about is folded', () => {
   assert.ok(read(Json({ text, label: 'Arguments' })).folded > 0, 'elsewhere they are');
 });
 
+test('a long string, which has a box of its own, has no comma behind it, and the bare form has no button', () => {
+  const text = JSON.stringify({ long: 'x'.repeat(300), short: 1, last: 2 });
+  const whole = read(Json({ text, label: 'Arguments', isWhole: true, isBare: true })).text;
+  assert.equal(whole.match(/,/g).length, 1);
+  assert.doesNotMatch(JSON.stringify(Json({ text, label: 'Arguments', isBare: true })), /Copy as sent/);
+  assert.match(JSON.stringify(Json({ text, label: 'Arguments' })), /Copy as sent/);
+});
+
 test('arguments that are no JSON, or have very many tokens, are whole too', () => {
   for (const text of [`${'b'.repeat(3_000)} the end`, JSON.stringify(Array(6_000).fill(7).concat('the end'))]) {
     const whole = read(Json({ text, label: 'Arguments', isWhole: true }));

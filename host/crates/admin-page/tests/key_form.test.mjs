@@ -22,10 +22,11 @@ test('rows with more than tools are no text, so that nothing is lost', () => {
 test('limits are a form and back', () => {
   const element = {
     budgets: [{ max_limit: 2.5, reset_duration: '1d' }],
-    rate_limit: { tool_call_max_limit: 100, tool_call_reset_duration: '90m', max_concurrent: 4 },
+    rate_limit: { tool_call_max_limit: 100, tool_call_reset_duration: '90m', argument_byte_max_limit: 1000000, argument_byte_reset_duration: '1h', max_concurrent: 4 },
   };
   const form = limitsForm(element);
   assert.deepEqual([form.money, form.money_window, form.tool_call, form.tool_call_window, form.token, form.concurrent], ['2.5', '1d', '100', '90m', '', '4']);
+  assert.deepEqual([form.argument_byte, form.argument_byte_window], ['1000000', '1h']);
   assert.deepEqual(limitsBody(form), { body: element, faults: [] });
 });
 

@@ -17,6 +17,20 @@ test('characters that are not seen are shown by their numbers', () => {
   }
 });
 
+test('letters that look like Latin ones have their numbers, in words that have Latin letters too', () => {
+  for (const [text, shown] of [
+    ['p\u0430ypal.com', 'p\u0430⟨U+0430⟩ypal.com'],
+    ['\u0430\u0440\u0440le', '\u0430⟨U+0430⟩\u0440⟨U+0440⟩\u0440⟨U+0440⟩le'],
+    ['\u03BFne, 2\u0421x', '\u03BF⟨U+03BF⟩ne, 2\u0421⟨U+0421⟩x'],
+    ['Москва, paid', 'Москва, paid'],
+    ['Δx, kΩ, αβγ', 'Δx, kΩ, αβγ'],
+  ]) {
+    assert.equal(visible(text), shown);
+    assert.equal(pieces(text).map((piece) => piece.text).join(''), shown);
+  }
+  assert.deepEqual(pieces('p\u0430y').map((piece) => piece.isMark ?? false), [false, true, false]);
+});
+
 test('text that is seen stays as it is', () => {
   for (const text of ['', 'plain', 'two\nlines\twith tab', 'naïve 日本語 עברית 😀', '<script>&amp;"\'']) {
     assert.equal(visible(text), text);
@@ -29,7 +43,8 @@ test('pieces are the whole visible text, with marks set off, and few even for ma
   const text = 'a\u202Eb\u2066\u2069c';
   assert.deepEqual(pieces(text).filter((piece) => piece.isMark).map((piece) => piece.text), ['⟨U+202E⟩', '⟨U+2066⟩', '⟨U+2069⟩']);
   const many = '\u200B'.repeat(100_000);
-  for (const each of [text, many, 'plain', '']) {
+  const twins = `x${'\u0430'.repeat(100_000)}`;
+  for (const each of [text, many, twins, '\u0430\u0431'.repeat(50_000), 'plain', '']) {
     assert.equal(pieces(each).map((piece) => piece.text).join(''), visible(each));
   }
   assert.ok(pieces(many).length < 2_000);

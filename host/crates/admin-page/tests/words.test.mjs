@@ -6,7 +6,8 @@ import { curlLine } from '../assets/parts/curl.js';
 import { componentLines, grantSentences, grantsFor, requestWords } from '../assets/parts/grants.js';
 import { reportTables } from '../assets/parts/report_tables.js';
 import { clientBody, EMPTY } from '../assets/parts/server_form.js';
-import { askingWords, codeWords, decisionWords, keyWords, refusalText } from '../assets/work/words.js';
+import { keyWords } from '../assets/work/key_words.js';
+import { askingWords, callerWords, codeWords, decisionWords, outcomeOf, refusalText } from '../assets/work/words.js';
 
 const REQUESTS = [
   { place: 'http.api', what: ['GET https://api.example.com/v1/**'], reason: 'reads', optional: false },
@@ -111,4 +112,18 @@ test('the guards that ask are named with their reasons, unless these are hidden'
   const asked = [{ guard: 'mail', reason: 'to others' }, { guard: 'spend' }];
   assert.equal(askingWords(asked), 'mail: to others; spend');
   assert.equal(askingWords(undefined), '');
+});
+
+test('the caller of a call that waits is named by its key, its client and where it comes from', () => {
+  assert.equal(callerWords({ key: 'key "ann"', client: 'Claude Code', origin: 'mcp_client' }), 'key ann, client Claude Code, an MCP client');
+  assert.equal(callerWords({ key: null, client: null, origin: 'script' }), 'a caller without a key, a script');
+  assert.equal(callerWords({ key: 'anonymous' }), 'key anonymous');
+});
+
+test('an execution that has stopped for an approval is paused, and a call that was refused is not', () => {
+  assert.equal(outcomeOf({ outcome: 'error', error_details: { code: 'needs_approval' } }), 'paused');
+  assert.equal(outcomeOf({ outcome: 'error', error_details: { code: 'airlock.needs_approval' } }), 'paused');
+  assert.equal(outcomeOf({ outcome: 'refused', error_details: { code: 'needs_approval' } }), 'refused');
+  assert.equal(outcomeOf({ outcome: 'error', error_details: { code: 'tool_error' } }), 'error');
+  assert.equal(outcomeOf({ outcome: 'success' }), 'success');
 });

@@ -94,7 +94,7 @@ impl Allowance {
 
     /// Returns the failure of a request that is past its deadline.
     pub(super) fn timeout(&self) -> Failure {
-        Failure::Timeout { limit: self.timeout, rounds: self.rounds }
+        Failure::timeout(self.timeout, self.rounds)
     }
 
     /// Returns whether no further round is permitted.

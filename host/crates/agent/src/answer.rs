@@ -12,7 +12,7 @@ use super::{
     names::CallableNames,
     round::{PendingCall, PendingReason},
 };
-use crate::recall::note;
+use crate::recall::note::{self, CallerInterface};
 use airlock_conversation::{
     Choice, Content, Delta, FinishReason, Item, Message, Object, Part, Reply, Role, chat,
 };
@@ -187,18 +187,22 @@ fn calls_of(choice: &Choice) -> usize {
 /// Returns a text for an answer that has none, because all of its calls wait for an approval, or its
 /// one call is a script that does: a chat program that knows no tools would show nothing. `None` for
 /// any other answer.
-pub(super) fn approval_note(reply: &Reply, pending: &[PendingCall]) -> Option<String> {
+pub(super) fn approval_note(
+    reply: &Reply,
+    pending: &[PendingCall],
+    interface: CallerInterface,
+) -> Option<String> {
     if pending.is_empty() || has_text(reply.choices.get(&0)?) {
         return None;
     }
     if let [PendingCall { reason: PendingReason::Suspended(suspension), .. }] = pending {
-        return Some(note::suspension(suspension));
+        return Some(note::suspension(suspension, interface));
     }
     if !pending.iter().all(waits) {
         return None;
     }
     let names: BTreeSet<_> = pending.iter().map(|pending| pending.call.name.as_str()).collect();
-    Some(note::approval(names.into_iter()))
+    Some(note::approval(names.into_iter(), interface))
 }
 
 /// Returns whether a choice has text. Content that is not known may be text.
@@ -280,7 +284,8 @@ mod tests {
             (Delta::Member { choice: 0, wire: Wire::Chat, name, value: "".into() }, true),
         ] {
             let reply = reply(delta);
-            assert_eq!(approval_note(&reply, &pending).is_some(), has_note, "{reply:?}");
+            let note = approval_note(&reply, &pending, CallerInterface::Http);
+            assert_eq!(note.is_some(), has_note, "{reply:?}");
         }
     }
 
@@ -296,9 +301,12 @@ mod tests {
         let pending =
             || PendingCall::new(call(), PendingReason::Suspended(suspension.clone().into()));
         let reply = reply(Delta::Text { choice: 0, text: String::new() });
-        let note = approval_note(&reply, &[pending()]).expect("a note");
-        assert!(note.contains("`airlock runs show run_1`"), "{note}");
-        assert_eq!(approval_note(&reply, &[pending(), pending()]), None);
+        for interface in [CallerInterface::Http, CallerInterface::Library] {
+            let note = approval_note(&reply, &[pending()], interface).expect("a note");
+            assert!(note.contains("`airlock runs show run_1`"), "{note}");
+            assert_eq!(note.contains("POST"), interface == CallerInterface::Http, "{note}");
+            assert_eq!(approval_note(&reply, &[pending(), pending()], interface), None);
+        }
     }
 
     fn text(text: &str) -> Delta {

@@ -8,11 +8,7 @@ use super::{
     Failure, MAX_CALLS_READ,
     names::{self, CallOwner, CallableNames},
 };
-use airlock_conversation::{self as conversation, CallInput, Delta, Item, Reply};
-
-/// Maximum length of a call id, in bytes; a longer one is replaced. Ids are kept for the whole
-/// conversation, and each of its calls repeats one. Those of OpenAI and Anthropic have some 30.
-const MAX_ID_BYTES: usize = 256;
+use airlock_conversation::{self as conversation, CallInput, Delta, Item, MAX_NAME_BYTES, Reply};
 
 /// One call that a model asks for.
 #[derive(Debug, Clone)]
@@ -61,7 +57,7 @@ pub(super) fn repair(
 
 /// Replaces an id that cannot be used. Returns whether it was replaced.
 fn put_id_right(id: &mut String, ids: &mut BTreeSet<String>) -> bool {
-    if !id.is_empty() && id.len() <= MAX_ID_BYTES && ids.insert(id.clone()) {
+    if !id.is_empty() && id.len() <= MAX_NAME_BYTES && ids.insert(id.clone()) {
         return false;
     }
     *id = format!("call_{}", Uuid::new_v4().simple());
@@ -124,8 +120,8 @@ mod tests {
 
     #[test]
     fn a_missing_repeated_or_long_call_id_is_replaced() {
-        let long = "x".repeat(MAX_ID_BYTES);
-        let longer = "x".repeat(MAX_ID_BYTES + 1);
+        let long = "x".repeat(MAX_NAME_BYTES);
+        let longer = "x".repeat(MAX_NAME_BYTES + 1);
         let mut ids = BTreeSet::from(["earlier".to_owned()]);
         for (id, is_kept) in [
             ("a", true),

@@ -1,6 +1,6 @@
 //! The request to the model, extended in every round.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::Value;
 
@@ -14,7 +14,10 @@ use crate::{read_sources::read_sources, recall::chat::Rounds};
 use airlock_conversation::{
     Choice, Item, NativeItem, Object, Part, Reply, ToolCall, ToolResult, Wire, chat,
 };
-use airlock_core::{door::Caller, threads};
+use airlock_core::{
+    door::{Caller, Placeholders},
+    threads,
+};
 use airlock_json::raw;
 use airlock_model::{Prompt, Unforced};
 
@@ -30,6 +33,8 @@ pub(super) struct Conversation {
     unforced: Unforced,
     /// The part about which guards have decided.
     pub(super) seen: SeenItems,
+    /// The placeholders that the model gets in the places of parts that guards hide.
+    pub(super) placeholders: Arc<Placeholders>,
     /// The request as the caller sent it, if guards have replaced texts of it.
     sent: Option<Box<Prompt>>,
 }
@@ -71,8 +76,16 @@ impl Conversation {
         let unforced = prompt.unforced();
         let names = CallableNames::default();
         let seen = SeenItems::default();
-        let mut this =
-            Self { prompt, names, keeps, hidden: Vec::new(), unforced, seen, sent: None };
+        let mut this = Self {
+            prompt,
+            names,
+            keeps,
+            hidden: Vec::new(),
+            unforced,
+            seen,
+            placeholders: Arc::default(),
+            sent: None,
+        };
         if offers && this.prompt.takes_tools() {
             this.offer(caller);
         }
@@ -144,24 +157,10 @@ impl Conversation {
         kind.is_some_and(|kind| kind != "text")
     }
 
-    /// Returns the rounds so far, with the last message of a choice and the results of its calls that
-    /// ran; `None` if the choice has no pending calls.
-    pub(super) fn rounds(
-        &self,
-        choice: u64,
-        reply: &Reply,
-        pending: &[PendingCall],
-        ended: &[CallOutcome],
-    ) -> Option<Rounds> {
-        pending.iter().find(|pending| pending.call.choice == choice)?;
-        let message = chat::write_message(reply.choices.get(&choice)?.clone());
-        let message = Value::from(message).to_string();
-        let ran = ended.iter().filter(|ended| ended.call.choice == choice && !ended.is_waiting());
-        let results = texts(ran.map(result).collect());
+    /// Returns the items of the rounds so far, as they are kept.
+    pub(super) fn kept_items(&self) -> Vec<Item> {
         let shown = self.prompt.rounds.as_slice();
-        let before = if self.hidden.is_empty() { shown } else { &self.hidden };
-        let before = texts(before.to_vec());
-        Some(Rounds { before, message, results })
+        if self.hidden.is_empty() { shown.to_vec() } else { self.hidden.clone() }
     }
 
     /// Adds a round of a provider that has the Responses API: the items of the model as they came, and the
@@ -178,6 +177,23 @@ impl Conversation {
         });
         self.prompt.add_round(items.chain(results.iter().map(result)));
     }
+}
+
+/// Returns the rounds so far, which have these items, with the last message of a choice and the results of its calls that
+/// ran; `None` if the choice has no pending calls.
+pub(super) fn rounds(
+    before: Vec<Item>,
+    choice: u64,
+    reply: &Reply,
+    pending: &[PendingCall],
+    ended: &[CallOutcome],
+) -> Option<Rounds> {
+    pending.iter().find(|pending| pending.call.choice == choice)?;
+    let message = chat::write_message(reply.choices.get(&choice)?.clone());
+    let message = Value::from(message).to_string();
+    let ran = ended.iter().filter(|ended| ended.call.choice == choice && !ended.is_waiting());
+    let results = texts(ran.map(result).collect());
+    Some(Rounds { before: texts(before), message, results })
 }
 
 /// Returns the turns of the model that have calls, each followed by the results of its calls.

@@ -79,7 +79,7 @@ pub enum Failure {
     Guarded(ModelRefusal),
     /// The request ran past its deadline.
     #[error(
-        "the request ran past its time limit of {limit:?} (`agent_timeout`, or `x-airlock-timeout` if that is shorter), after \
+        "the request ran past its time limit of {limit:?} (`agent_timeout`, or {option} if that is shorter), after \
          {rounds} rounds of tool calls"
     )]
     Timeout {
@@ -87,8 +87,15 @@ pub enum Failure {
         limit: Duration,
         /// Rounds of tool calls that were started.
         rounds: u32,
+        /// Option of the request with its own limit, as its caller names it.
+        option: &'static str,
     },
 }
+
+/// Option of a request over HTTP with its own time limit.
+const HTTP_TIMEOUT: &str = "`x-airlock-timeout`";
+/// The same option of a request of the embedding program.
+const LIBRARY_TIMEOUT: &str = "the timeout of the request";
 
 impl From<ModelError> for Failure {
     fn from(error: ModelError) -> Self {
@@ -100,6 +107,22 @@ impl From<ModelError> for Failure {
 }
 
 impl Failure {
+    /// Creates the failure of a request over HTTP that ran past its deadline.
+    pub(super) fn timeout(limit: Duration, rounds: u32) -> Self {
+        Self::Timeout { limit, rounds, option: HTTP_TIMEOUT }
+    }
+
+    /// Returns the failure as the embedding program receives it, which has sent no headers.
+    #[must_use]
+    pub(super) fn for_program(self) -> Self {
+        match self {
+            Self::Timeout { limit, rounds, .. } => {
+                Self::Timeout { limit, rounds, option: LIBRARY_TIMEOUT }
+            }
+            other => other,
+        }
+    }
+
     /// Returns the HTTP status of the failure.
     pub fn status(&self) -> StatusCode {
         match self {

@@ -2,25 +2,33 @@
 //!
 //! `texts` finds the texts of a conversation in every form, `request` those that are sent to the model, `reply` those that
 //! the model sends. A request is decided for each model that may get it, its fallbacks included. A response about which
-//! guards decide is kept until it is complete: nothing of it reaches the caller or a tool before.
+//! guards decide is kept until it is complete, or until they have decided about a window of its stream: nothing of it
+//! reaches the caller or a tool before. A response to a request with placeholders is kept until it is complete, and
+//! `restored` puts the originals back: the guards of the response, the tools and the caller get them.
 
 mod reply;
 mod request;
+mod restored;
 mod texts;
 
 use std::sync::Arc;
 
 use airlock_core::{
-    door::{Caller, ModelGuards, ReviewedExchange, ReviewedText},
+    door::{Caller, ModelGuards, Placeholders, ReviewedExchange, ReviewedText},
     tool::{GuardActs, GuardHook},
 };
 
+pub(super) use self::{
+    reply::{ReplyWindows, ReviewedReply},
+    restored::restore_items,
+};
 use crate::Failure;
 use airlock_model::Route;
 
-/// The guards that look at the requests to a model, or at its responses.
+/// The guards that look at the requests to a model, or at its responses, and the placeholders of the request.
 pub(super) struct ModelReview<'c> {
-    guards: &'c dyn ModelGuards,
+    /// `None` if no guard looks at the response, and it may have placeholders.
+    guards: Option<&'c dyn ModelGuards>,
     /// The exchange with the model that is asked, or has responded.
     exchange: ReviewedExchange,
     /// The models that are asked if that one fails.
@@ -34,17 +42,20 @@ impl<'c> ModelReview<'c> {
         caller: &'c Caller,
         route: &Route<'_>,
         acts: Option<&Arc<GuardActs>>,
+        placeholders: &Arc<Placeholders>,
     ) -> Option<Self> {
-        Self::new(caller, GuardHook::BeforeModel, route, acts)
+        Self::new(caller, GuardHook::BeforeModel, route, acts, placeholders)
     }
 
-    /// Creates the review of a response of the model that the route has asked; `None` if no guard looks at it.
+    /// Creates the review of a response of the model that the route has asked; `None` if no guard looks at it, and the
+    /// request has no placeholders.
     pub(super) fn of_reply(
         caller: &'c Caller,
         route: &Route<'_>,
         acts: Option<&Arc<GuardActs>>,
+        placeholders: &Arc<Placeholders>,
     ) -> Option<Self> {
-        Self::new(caller, GuardHook::AfterModel, route, acts)
+        Self::new(caller, GuardHook::AfterModel, route, acts, placeholders)
     }
 
     fn new(
@@ -52,32 +63,35 @@ impl<'c> ModelReview<'c> {
         hook: GuardHook,
         route: &Route<'_>,
         acts: Option<&Arc<GuardActs>>,
+        placeholders: &Arc<Placeholders>,
     ) -> Option<Self> {
         let view = caller.view();
-        let guards = view.model_guards(hook)?;
+        let guards = view.model_guards(hook);
+        if guards.is_none() && placeholders.is_empty() {
+            return None;
+        }
         let exchange = ReviewedExchange {
             hook,
             model: route.model(),
             tenant: view.tenant().clone(),
             membership: view.shared_membership().clone(),
             acts: acts.cloned().unwrap_or_default(),
+            placeholders: placeholders.clone(),
         };
         Some(Self { guards, exchange, fallbacks: route.fallbacks() })
     }
 
-    /// Decides about texts for each model. Returns those that take their places; `None` if nothing changes. Fails if a
-    /// guard denies them or fails.
+    /// Decides about texts for each model, of which some have changed already if `is_changed`. Returns those that take
+    /// their places; `None` if nothing changes. Fails if a guard denies them or fails.
     async fn decide(
         &self,
         mut texts: Vec<ReviewedText>,
+        mut is_changed: bool,
     ) -> Result<Option<Vec<ReviewedText>>, Failure> {
-        if texts.is_empty() {
-            return Ok(None);
-        }
-        let mut is_changed = false;
+        let Some(guards) = self.guards.filter(|_| !texts.is_empty()) else { return Ok(None) };
         for model in [&self.exchange.model].into_iter().chain(&self.fallbacks) {
             let exchange = ReviewedExchange { model: model.clone(), ..self.exchange.clone() };
-            let decided = self.guards.decide(exchange, texts.clone()).await;
+            let decided = guards.decide(exchange, texts.clone()).await;
             if let Some(changed) = decided.map_err(Failure::Guarded)? {
                 texts = changed;
                 is_changed = true;

@@ -89,7 +89,7 @@ pub use self::{
     results::content_owner,
     run::run,
     settings::{MAX_CALLS_READ, ResultsAsText, Settings},
-    trace::{INPUT_REQUIRED, RUN, input_required},
+    trace::{INPUT_REQUIRED, MAX_TEXT_BYTES, RUN, input_required},
     waiting::{ApprovalList, ApprovalVerdict, Approver, declined, denied},
 };
 use airlock_model::document::OWN_MEMBER;

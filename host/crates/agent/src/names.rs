@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use airlock_conversation::Object;
-use airlock_core::tool::{CallError, ErrorKind, HostCode, ToolName};
+use airlock_core::tool::{CallError, ErrorKind, HostCode, MAX_WIRE_NAME, ToolName};
 use airlock_strings::nearest;
 use serde_json::Value;
 
@@ -108,7 +108,7 @@ pub(super) fn repaired(name: &str) -> Option<String> {
     if ToolName::is_valid(name) {
         return None;
     }
-    let valid = name.chars().take(MAX_NAME).map(|c| if may_stay(c) { c } else { '_' });
+    let valid = name.chars().take(MAX_WIRE_NAME).map(|c| if may_stay(c) { c } else { '_' });
     Some(if name.is_empty() { "unnamed".to_owned() } else { valid.collect() })
 }
 
@@ -116,9 +116,6 @@ pub(super) fn repaired(name: &str) -> Option<String> {
 fn may_stay(c: char) -> bool {
     ToolName::is_valid(c.encode_utf8(&mut [0; 4]))
 }
-
-/// Maximum characters of a name that is repaired, as every provider accepts them.
-const MAX_NAME: usize = 64;
 
 #[cfg(test)]
 mod tests {

@@ -38,6 +38,7 @@ use super::{
     calls,
     controlled::ControlledRequest,
     event::{Emitter, Event},
+    guarded::ReplyWindows,
     names::CallableNames,
 };
 use airlock_conversation::Delta;
@@ -64,6 +65,24 @@ pub(super) struct RelayStyle {
     pub(super) holds_text: bool,
     /// True if the caller receives chunks of a chat completion as they came.
     pub(super) is_chat: bool,
+}
+
+/// The chunks of a response that is relayed.
+pub(super) struct RelayedChunks<'r> {
+    pub(super) chunks: Chunks<'r>,
+    /// The decisions of guards about them; `None` if they are relayed as they come.
+    pub(super) windows: Option<Box<ReplyWindows<'r>>>,
+}
+
+impl RelayedChunks<'_> {
+    /// Returns the next chunk; `None` at the end of the response.
+    async fn next(&mut self) -> Result<Option<ReplyChunk>, Failure> {
+        match &mut self.windows {
+            None => Ok(self.chunks.next().await?),
+            // Boxed: most responses are not reviewed.
+            Some(windows) => Box::pin(windows.next(&mut self.chunks)).await,
+        }
+    }
 }
 
 /// The parts of a request that each of its relayed responses uses.
@@ -113,7 +132,7 @@ impl Relay {
     /// are too many calls, or if there is no memory.
     pub(super) async fn response(
         &mut self,
-        mut chunks: Chunks<'_>,
+        mut chunks: RelayedChunks<'_>,
         ids: &mut BTreeSet<String>,
         mut controlled: Option<&mut ControlledRequest>,
         context: RelayContext<'_>,

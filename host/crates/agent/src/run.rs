@@ -32,9 +32,9 @@ use super::{
     controlled::ControlledRequest,
     conversation::Conversation,
     event::{Emitter, Reports},
-    guarded::{ModelReview, looks_at_replies},
+    guarded::{ModelReview, ReviewedReply, looks_at_replies},
     names::CallOwner,
-    relay::{Relay, RelayContext, RelayStyle},
+    relay::{Relay, RelayContext, RelayStyle, RelayedChunks},
     results::Results,
     round::{
         self, CallOutcome, CallQuota, PendingCall, PendingReason, RoundConditions, RoundListener,
@@ -267,6 +267,7 @@ impl<'a> AgentLoop<'a> {
 
     /// Returns the error of the request, with the calls that were made.
     fn failure(&self, error: Failure) -> AgentError {
+        let error = if self.caller.is_for_program() { error.for_program() } else { error };
         AgentError { error, airlock: self.trace.extension(self.allowance.rounds, &[]) }
     }
 
@@ -323,7 +324,8 @@ impl<'a> AgentLoop<'a> {
         route: &Route<'_>,
         acts: Option<&Arc<GuardActs>>,
     ) -> Result<(), Failure> {
-        let review = ModelReview::of_request(self.caller, route, acts);
+        let placeholders = &self.conversation.placeholders;
+        let review = ModelReview::of_request(self.caller, route, acts, placeholders);
         let Some(review) = review else { return Ok(()) };
         // Boxed: most requests have no such guards.
         let reviewing = Box::pin(review.request(&mut self.conversation, &self.allowance.held));
@@ -338,7 +340,7 @@ impl<'a> AgentLoop<'a> {
     ) -> Result<Box<Answer>, Failure> {
         let terms = Terms {
             is_streamed: self.is_streamed,
-            passes_on: self.passes_on,
+            passes_on: self.passes_on && self.conversation.placeholders.is_empty(),
             max_calls: MAX_CALLS_READ as usize,
             deadline: self.allowance.deadline,
             held: &self.allowance.held,
@@ -353,7 +355,8 @@ impl<'a> AgentLoop<'a> {
             controlled.responds(route);
         }
         let acts = controlled.as_deref().map(ControlledRequest::guard_acts);
-        let review = ModelReview::of_reply(self.caller, route, acts);
+        let placeholders = &self.conversation.placeholders;
+        let review = ModelReview::of_reply(self.caller, route, acts, placeholders);
         self.receive(response, review.as_ref(), controlled).await
     }
 
@@ -368,12 +371,12 @@ impl<'a> AgentLoop<'a> {
         if let (Response::Whole(whole), Some(controlled)) = (&response, &mut controlled) {
             controlled.receives(whole);
         }
-        let response = match review {
+        let ReviewedReply { response, windows } = match review {
             // Boxed: most responses are not reviewed.
             Some(review) => {
                 Box::pin(review.receive(response, allowance, controlled.take())).await?
             }
-            None => response,
+            None => response.into(),
         };
         let chunks = match (response, relay.is_some()) {
             (Response::Whole(whole), false) => return whole_answer(whole, ids),
@@ -387,6 +390,7 @@ impl<'a> AgentLoop<'a> {
         let relay = relay.as_mut().expect("without one, no stream is asked for");
         let emitter = &listener.emitter;
         let context = RelayContext { names: &conversation.names, allowance, emitter };
+        let chunks = RelayedChunks { chunks, windows };
         relay.response(chunks, ids, controlled, context).await
     }
 

@@ -22,6 +22,7 @@ mod hostile;
 mod images;
 mod limits;
 mod members;
+mod placeholders;
 mod received;
 mod stories;
 mod streams;

@@ -45,7 +45,7 @@ use airlock_strings::cut;
 /// Maximum length of a result in the `airlock` object, and of the arguments of a refused call, in
 /// bytes. Longer text is cut there; the model receives all of it. The records of calls keep as much
 /// of the arguments.
-const MAX_TEXT_BYTES: usize = 64 << 10;
+pub const MAX_TEXT_BYTES: usize = 64 << 10;
 
 /// Member with the questions of a tool that waits for answers.
 pub const INPUT_REQUIRED: &str = "input_required";

@@ -11,7 +11,7 @@ use crate::{
 
 /// Longest checkpoint that is read, in bytes. Witnesses add a line each.
 pub(crate) const MAX_BYTES: usize = 16 << 10;
-/// Most signatures of a checkpoint that are read.
+/// Most signatures of a checkpoint that are read: that of the log, and one of each witness.
 const MAX_SIGNATURES: usize = 64;
 /// Beginning of a signature's line.
 pub(crate) const DASH: &str = "\u{2014} ";

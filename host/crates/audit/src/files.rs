@@ -24,7 +24,7 @@ const FULL: (&str, &str) = ("log-", ".jsonl");
 /// Digits of that number, so that names sort as numbers do.
 const DIGITS: usize = 16;
 
-/// Longest event, in bytes.
+/// Longest event, in bytes. A line is held whole while it is written, checked or exported.
 pub const MAX_EVENT_BYTES: usize = 64 << 10;
 /// Longest line: an event, a number and a hash.
 const MAX_LINE_BYTES: usize = MAX_EVENT_BYTES + 128;

@@ -8,7 +8,7 @@ use std::{
     str::FromStr,
 };
 
-use airlock_core::regular_file;
+use airlock_core::{regular_file, secret};
 use airlock_strings::hex;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use ring::{
@@ -25,8 +25,6 @@ const PKCS8_OPENING: [u8; 16] = [
 ];
 const PEM_BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
 const PEM_END: &str = "-----END PRIVATE KEY-----";
-/// Longest file of a private key that is read, in bytes.
-const MAX_FILE_BYTES: u64 = 64 << 10;
 
 /// Error: a text is no private key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -145,7 +143,7 @@ fn read_file(path: &Path) -> io::Result<(u32, String)> {
     let file = regular_file::open(path)?;
     let mode = file.metadata()?.permissions().mode() & 0o7777;
     let mut text = String::new();
-    file.take(MAX_FILE_BYTES).read_to_string(&mut text)?;
+    file.take(secret::MAX_BYTES as u64).read_to_string(&mut text)?;
     Ok((mode, text))
 }
 

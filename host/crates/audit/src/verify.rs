@@ -29,9 +29,6 @@ mod chain;
 mod claims;
 mod finding;
 
-/// Most findings of one kind that a report has.
-const MAX_FINDINGS: usize = 20;
-
 /// The things that a log is compared with.
 #[derive(Debug, Default)]
 pub struct Evidence {
@@ -148,7 +145,7 @@ impl LogCheck {
     }
 
     fn find(&mut self, finding: Finding) {
-        if self.findings.len() < MAX_FINDINGS {
+        if self.findings.len() < airlock_strings::MAX_LISTED {
             self.findings.push(finding);
         }
     }

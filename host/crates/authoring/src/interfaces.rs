@@ -8,10 +8,14 @@ use airlock_plugin::Manifest;
 pub(crate) const HOST: &str = "airlock:host";
 /// Package of the interfaces that a plugin exports.
 pub(crate) const PLUGIN: &str = "airlock:plugin";
+/// Package of the interface that a guard exports.
+pub(crate) const GUARD: &str = "airlock:guard";
 /// Packages of the contract. A repository may carry others, which no plugin uses.
-pub(crate) const PACKAGES: [&str; 3] = ["airlock:types", HOST, PLUGIN];
+pub(crate) const PACKAGES: [&str; 4] = ["airlock:types", HOST, PLUGIN, GUARD];
 /// The interface of `PLUGIN` that every plugin exports.
 pub(crate) const TOOLS: &str = "tools";
+/// The interface of `GUARD` that every guard exports.
+pub(crate) const HOOKS: &str = "hooks";
 
 /// Condition under which a plugin imports an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The languages that plugins are written in.
+//! The languages that plugins and guards are written in.
 
 use std::{fmt, path::Path};
 
@@ -45,7 +45,15 @@ impl Language {
         }
     }
 
-    /// Determines the language of the plugin in a directory.
+    /// Returns the files that mark a guard in this language. In Rust and JavaScript, they are those of a plugin.
+    pub(crate) fn guard_marks(self) -> &'static [&'static str] {
+        match self {
+            Self::Python => &["guard.py", "requirements.txt"],
+            language => language.marks(),
+        }
+    }
+
+    /// Determines the language of the plugin or the guard in a directory.
     pub(crate) fn detect(directory: &Path) -> Result<Self, LanguageError> {
         let mut found = Self::ALL.into_iter().filter(|language| language.is_in(directory));
         match (found.next(), found.next()) {
@@ -56,14 +64,16 @@ impl Language {
     }
 
     fn is_in(self, directory: &Path) -> bool {
-        self.marks().iter().all(|mark| directory.join(mark).is_file())
+        let marks = [self.marks(), self.guard_marks()];
+        marks.iter().any(|marks| marks.iter().all(|mark| directory.join(mark).is_file()))
     }
 }
 
-/// Lists the files that mark a plugin in each language.
+/// Lists the files that mark a plugin in each language, and those of a guard where they differ.
 fn expected() -> String {
     let marks = Language::ALL.map(|language| format!("{} ({language})", files(language)));
-    marks.join(", or ")
+    let guard = Language::Python.guard_marks().join(" and ");
+    format!("{}, or {guard} (a guard in Python)", marks.join(", or "))
 }
 
 fn files(language: Language) -> String {

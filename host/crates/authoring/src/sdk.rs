@@ -27,7 +27,7 @@ macro_rules! package {
 const JAVASCRIPT_PACKAGE: &[SdkFile] = package!(
     "javascript" to "airlock-plugin":
     "README.md" "config.d.ts" "config.js" "content.d.ts" "content.js" "context.d.ts" "context.js"
-    "errors.d.ts" "errors.js" "host/config.js" "host/failed.js" "host/http.js" "host/kv.js"
+    "errors.d.ts" "errors.js" "guard-testing.d.ts" "guard-testing.js" "guard.d.ts" "guard.js" "host/config.js" "host/failed.js" "host/http.js" "host/kv.js"
     "host/log.js" "host/manifest.js" "host/resolve.js" "host/running.js" "host/secrets-reveal.js" "host/secrets.js"
     "host/store.js" "host/tools.js" "http.d.ts" "http.js" "index.d.ts" "index.js" "kv.d.ts" "kv.js"
     "log.d.ts" "log.js" "package.json" "plugin.d.ts" "plugin.js" "register.d.ts" "register.js"
@@ -42,38 +42,56 @@ const PYTHON_PACKAGE: &[SdkFile] = package!(
     "_native.py" "_plugin.py" "_prose.py" "_shape.py" "_tool.py" "_wire.py" "_words.py" "config.py" "http.py" "kv.py" "log.py"
     "py.typed" "secrets.py" "secrets_reveal.py" "testing.py" "tools.py"
 );
+/// The Python package `airlock_guard`, for guards.
+const PYTHON_GUARD_PACKAGE: &[SdkFile] = package!(
+    "python/airlock_guard" to "airlock_guard":
+    "__init__.py" "_guard.py" "_host.py" "_native.py" "_settings.py" "_types.py" "py.typed" "testing.py"
+);
 
-/// Returns every file of the SDK for a language, by its path in a plugin's directory.
+/// Directory of the Python package for plugins, in a plugin's directory.
+pub(crate) const PYTHON_PLUGINS: &str = "airlock_plugin";
+/// Directory of the Python package for guards, in a guard's directory.
+pub(crate) const PYTHON_GUARDS: &str = "airlock_guard";
+/// Directory of the contract, in the directory of a plugin in JavaScript or Python.
+const CONTRACT: &str = "wit";
+
+/// Returns every file of the SDK for a language, by its path in a plugin's directory. In Python, it has a package for
+/// plugins and one for guards.
 pub(crate) fn files(language: Language) -> impl Iterator<Item = SdkFile> {
     let parts: &'static [&'static [SdkFile]] = match language {
         Language::Rust => &[SDK],
         Language::JavaScript => &[JAVASCRIPT_PACKAGE, WIT],
-        Language::Python => &[PYTHON_PACKAGE, WIT],
+        Language::Python => &[PYTHON_PACKAGE, PYTHON_GUARD_PACKAGE, WIT],
     };
     parts.iter().copied().flatten().copied()
 }
 
-/// Returns the directories of the SDK in a plugin's directory, that with the code first.
+/// Returns the directories of the SDK in a plugin's directory, that with the contract last. In Python, a plugin has the
+/// first, and a guard the second.
 fn directories(language: Language) -> &'static [&'static str] {
     match language {
         Language::Rust => &["sdk"],
-        Language::JavaScript => &["airlock-plugin", "wit"],
-        Language::Python => &["airlock_plugin", "wit"],
+        Language::JavaScript => &["airlock-plugin", CONTRACT],
+        Language::Python => &[PYTHON_PLUGINS, PYTHON_GUARDS, CONTRACT],
     }
 }
 
 /// Returns a warning if a plugin carries another SDK than this crate, which is the usual reason that a
 /// build fails after an upgrade.
 pub(crate) fn warning(directory: &Path, language: Language) -> Option<String> {
-    let name = directories(language)[0];
-    let copy = SdkCopy { path: directory.join(name), language, name };
-    let is_other = copy.path.is_dir() && !copy.is_current();
-    is_other.then(|| {
-        format!(
-            "warning: {name}/ is not the SDK of this airlock ({}); `airlock plugin upgrade` replaces it",
-            env!("CARGO_PKG_VERSION")
-        )
-    })
+    let other = possible_copies(directory, language)
+        .find(|copy| copy.name != CONTRACT && copy.path.is_dir() && !copy.is_current())?;
+    Some(format!(
+        "warning: {}/ is not the SDK of this airlock ({}); `airlock plugin upgrade` replaces it",
+        other.name,
+        env!("CARGO_PKG_VERSION")
+    ))
+}
+
+/// Returns the directories of the SDK that a plugin's directory may have.
+fn possible_copies(directory: &Path, language: Language) -> impl Iterator<Item = SdkCopy> {
+    let names = directories(language).iter().copied();
+    names.map(move |name| SdkCopy { path: directory.join(name), language, name })
 }
 
 /// Reason that the SDK of a plugin is not replaced.
@@ -115,14 +133,10 @@ impl SdkCopy {
     /// Finds the directories of the SDK in a plugin's directory. Fails if there are none.
     pub fn find(directory: &Path) -> Result<Vec<Self>, UpgradeError> {
         let language = Language::detect(directory)?;
-        let names = directories(language);
-        let copies = names
-            .iter()
-            .map(|name| Self { path: directory.join(name), language, name })
-            .filter(|copy| copy.path.is_dir());
-        let copies: Vec<_> = copies.collect();
+        let copies: Vec<_> =
+            possible_copies(directory, language).filter(|copy| copy.path.is_dir()).collect();
         if copies.is_empty() {
-            let names = names.join(", ");
+            let names = directories(language).join(", ");
             return Err(UpgradeError::NoCopy { directory: directory.to_owned(), names });
         }
         Ok(copies)
@@ -198,6 +212,14 @@ mod tests {
             let left: Vec<_> = fs::read_dir(path).expect("it is read").collect();
             assert_eq!(left.len(), language.marks().len() + 1, "{left:?}");
         }
+    }
+
+    #[test]
+    fn the_copy_that_a_guard_in_python_carries_is_reported_by_its_own_name() {
+        let home = tempfile::tempdir().expect("a directory");
+        write_text(&home.path().join(PYTHON_GUARDS).join("__init__.py"), "of another version");
+        let warning_text = warning(home.path(), Language::Python).expect("it differs");
+        assert!(warning_text.contains("airlock_guard/ is not the SDK"), "{warning_text}");
     }
 
     fn write_text(file: &Path, text: &str) {

@@ -1,4 +1,4 @@
-//! Templates of new plugins: the examples of `plugins/examples`, with the plugin's name in place of
+//! Templates of new plugins and guards: the examples of `plugins/examples`, with the plugin's name in place of
 //! theirs. A plugin carries the SDK of its language as directories of its own.
 
 use std::{
@@ -13,7 +13,7 @@ use crate::{
 
 /// Name of the examples, wherever they name themselves. The word has no other use in them.
 const EXAMPLE: &str = "skies";
-/// Name of the example of a guard.
+/// Name of the examples of guards.
 const GUARD_EXAMPLE: &str = "sentry";
 /// Path of the SDK, as seen from the example in this repository, and as seen from a plugin that
 /// carries its own copy.
@@ -27,7 +27,9 @@ macro_rules! example {
 
 const RUST: &[SdkFile] =
     example!("rust": ".gitignore" "Cargo.lock" "Cargo.toml" "README.md" "plugin.toml" "src/lib.rs");
-const GUARD: &[SdkFile] = example!("guard": ".gitignore" "Cargo.lock" "Cargo.toml" "README.md" "plugin.toml" "src/lib.rs");
+const RUST_GUARD: &[SdkFile] = example!("guard": ".gitignore" "Cargo.lock" "Cargo.toml" "README.md" "plugin.toml" "src/lib.rs");
+const JAVASCRIPT_GUARD: &[SdkFile] = example!("guard-javascript": ".gitignore" "README.md" "guard.js" "guard.test.js" "package.json" "plugin.toml");
+const PYTHON_GUARD: &[SdkFile] = example!("guard-python": ".gitignore" "README.md" "guard.py" "plugin.toml" "requirements.txt" "test_guard.py");
 const JAVASCRIPT: &[SdkFile] = example!("javascript": ".gitignore" "README.md" "package.json" "plugin.js" "plugin.test.js" "plugin.toml");
 const TYPESCRIPT: &[SdkFile] = example!("typescript": ".gitignore" "README.md" "package.json" "plugin.test.js" "plugin.toml" "plugin.ts" "tsconfig.json");
 const PYTHON: &[SdkFile] = example!("python": ".gitignore" "README.md" "app.py" "plugin.toml" "requirements.txt" "test_app.py");
@@ -43,8 +45,8 @@ pub enum Template {
     TypeScript,
     /// On `CPython`.
     Python,
-    /// A guard in Rust.
-    Guard,
+    /// A guard in one of the languages.
+    Guard(Language),
 }
 
 /// Reason that no plugin is made of a template.
@@ -103,9 +105,11 @@ impl Template {
             Self::JavaScript => JAVASCRIPT,
             Self::TypeScript => TYPESCRIPT,
             Self::Python => PYTHON,
-            Self::Guard => GUARD,
+            Self::Guard(Language::Rust) => RUST_GUARD,
+            Self::Guard(Language::JavaScript) => JAVASCRIPT_GUARD,
+            Self::Guard(Language::Python) => PYTHON_GUARD,
         };
-        let own = if self == Self::Guard { GUARD_EXAMPLE } else { EXAMPLE };
+        let own = if matches!(self, Self::Guard(_)) { GUARD_EXAMPLE } else { EXAMPLE };
         // The name of a tool contains the client that the plugin becomes.
         let example_tool = format!("{EXAMPLE}-get_weather");
         let tool = format!("{}-get_weather", name.client());
@@ -114,14 +118,27 @@ impl Template {
             (*file, text.replace(SDK_PATH.0, SDK_PATH.1))
         });
         let example: Vec<_> = example.collect();
-        let beside = sdk::files(self.language());
+        let unused = self.unused_package();
+        let beside = sdk::files(self.language()).filter(move |(file, _)| {
+            unused.is_none_or(|unused| !Path::new(file).starts_with(unused))
+        });
         example.into_iter().chain(beside.map(|(file, text)| (file, text.to_owned())))
+    }
+
+    /// Returns the directory of the SDK for its language that it does not carry.
+    fn unused_package(self) -> Option<&'static str> {
+        match self {
+            Self::Python => Some(sdk::PYTHON_GUARDS),
+            Self::Guard(Language::Python) => Some(sdk::PYTHON_PLUGINS),
+            _ => None,
+        }
     }
 
     /// Returns the language that a build takes the plugin for.
     fn language(self) -> Language {
         match self {
-            Self::Rust | Self::Guard => Language::Rust,
+            Self::Guard(language) => language,
+            Self::Rust => Language::Rust,
             Self::JavaScript | Self::TypeScript => Language::JavaScript,
             Self::Python => Language::Python,
         }
@@ -184,17 +201,32 @@ mod tests {
 
     #[test]
     fn a_new_guard_carries_its_name_and_the_contract_of_guards() {
-        let files = generate(Template::Guard);
-        assert!(text_of(&files, "plugin.toml").contains("id = \"my-plugin\""));
-        assert!(text_of(&files, "Cargo.toml").contains("path = \"sdk/guest-sdk\""));
-        assert!(text_of(&files, "README.md").contains("\"component\": \"my-plugin.wasm\""));
-        for (file, text) in &files {
-            assert!(!text.contains(GUARD_EXAMPLE) && !text.contains("../../.."), "{file}");
+        for language in Language::ALL {
+            let files = generate(Template::Guard(language));
+            let marks = language.guard_marks();
+            assert!(marks.iter().all(|mark| !text_of(&files, mark).is_empty()), "{language}");
+            assert!(text_of(&files, "plugin.toml").contains("id = \"my-plugin\""), "{language}");
+            let page = text_of(&files, "README.md");
+            assert!(page.contains("\"component\": \"my-plugin.wasm\""), "{language}");
+            for (file, text) in &files {
+                let is_own = !text.contains(GUARD_EXAMPLE) && !text.contains("../../..");
+                assert!(is_own, "{language}: {file}");
+            }
+            let contract = "wit/guard/0.1.0/guard.wit";
+            assert!(files.iter().any(|(file, _)| file.ends_with(contract)), "{language}");
         }
-        assert!(has(Template::Guard, "sdk/guest-sdk/wit/guard/0.1.0/guard.wit"));
-        assert!(!has(Template::Python, "wit/guard/0.1.0/guard.wit"));
-        let keyword = Template::Guard.write(&"match".parse().expect("a name"), Path::new("none"));
+        let rust = Template::Guard(Language::Rust);
+        assert!(text_of(&generate(rust), "Cargo.toml").contains("path = \"sdk/guest-sdk\""));
+        let keyword = rust.write(&"match".parse().expect("a name"), Path::new("none"));
         assert!(matches!(keyword, Err(NewPluginError::Keyword(_))));
+    }
+
+    #[test]
+    fn a_project_in_python_carries_the_package_of_its_kind_alone() {
+        let guard = Template::Guard(Language::Python);
+        assert!(has(guard, "airlock_guard/testing.py") && !has(guard, "airlock_plugin/_wire.py"));
+        let plugin = Template::Python;
+        assert!(has(plugin, "airlock_plugin/_wire.py") && !has(plugin, "airlock_guard/testing.py"));
     }
 
     fn text_of<'f>(files: &'f [(&'static str, String)], name: &str) -> &'f str {
@@ -223,6 +255,7 @@ mod tests {
         for (template, source, directory) in [
             (Template::JavaScript, "guest-sdk/javascript", "airlock-plugin/"),
             (Template::Python, "guest-sdk/python/airlock_plugin", "airlock_plugin/"),
+            (Template::Guard(Language::Python), "guest-sdk/python/airlock_guard", "airlock_guard/"),
         ] {
             let files = generate(template);
             let written = files.iter().filter_map(|(file, _)| file.strip_prefix(directory));

@@ -27,10 +27,10 @@ pub struct Tenant(TenantKind);
 enum TenantKind {
     Gateway,
     Anonymous,
-    Key(Arc<Key>),
+    Key(Arc<TenantKey>),
 }
 
-struct Key {
+struct TenantKey {
     digest: [u8; 32],
     name: String,
     /// The user who came with an access token; `None` if the key is the credential.
@@ -48,7 +48,7 @@ pub struct User {
 
 /// The identity of a tenant, for whom a server may have an account of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Identity<'t> {
+pub struct TenantIdentity<'t> {
     /// Identifies the tenant in stored data, see [`Tenant::scope`].
     pub scope: [u8; 32],
     /// Name of its virtual key.
@@ -57,14 +57,14 @@ pub struct Identity<'t> {
     pub user: Option<&'t User>,
 }
 
-impl PartialEq for Key {
+impl PartialEq for TenantKey {
     /// Compares credentials only, so two keys with the same name are two tenants.
     fn eq(&self, other: &Self) -> bool {
         self.digest == other.digest
     }
 }
 
-impl Eq for Key {}
+impl Eq for TenantKey {}
 
 impl Tenant {
     /// The gateway itself, for example when it requests a plugin's list of tools.
@@ -74,19 +74,19 @@ impl Tenant {
 
     /// Creates the tenant of a virtual key. The digest of the credential identifies it.
     pub fn of_key(digest: [u8; 32], name: impl Into<String>) -> Self {
-        Self(TenantKind::Key(Arc::new(Key { digest, name: name.into(), user: None })))
+        Self(TenantKind::Key(Arc::new(TenantKey { digest, name: name.into(), user: None })))
     }
 
     /// Creates the tenant of a user who came with an access token, and sees the tools of the virtual key
     /// with this name. The digest identifies the user.
     pub fn of_user(digest: [u8; 32], name: impl Into<String>, user: User) -> Self {
-        Self(TenantKind::Key(Arc::new(Key { digest, name: name.into(), user: Some(user) })))
+        Self(TenantKind::Key(Arc::new(TenantKey { digest, name: name.into(), user: Some(user) })))
     }
 
     /// Returns the identity; `None` for the gateway and for callers without a key.
-    pub fn identity(&self) -> Option<Identity<'_>> {
+    pub fn identity(&self) -> Option<TenantIdentity<'_>> {
         let TenantKind::Key(key) = &self.0 else { return None };
-        Some(Identity { scope: self.scope(), key_name: &key.name, user: key.user.as_ref() })
+        Some(TenantIdentity { scope: self.scope(), key_name: &key.name, user: key.user.as_ref() })
     }
 
     /// Returns the identifier of the tenant in stored data. It is the same after a restart, and is

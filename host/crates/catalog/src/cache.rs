@@ -27,7 +27,7 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 
 pub(super) use self::store::ResultStore;
-use self::store::{Group, Insertion, KeptResult, Key};
+use self::store::{Group, Insertion, KeptResult, ResultKey};
 use super::left_out::MAX_REASONS;
 use airlock_core::{
     door::Admitted,
@@ -73,7 +73,7 @@ struct ClientResults {
 
 /// A call whose result may be kept.
 pub(super) struct Miss {
-    key: Key,
+    key: ResultKey,
     rule: usize,
     epoch: u64,
 }
@@ -149,7 +149,7 @@ impl ClientCache {
         let Some(key) = key else { return Lookup::Uncached };
         let epoch = self.results.epoch.load(Ordering::Acquire);
         let group = self.results.group(cached.rule, tenant.unwrap_or_default());
-        let key = Key { group, digest: key };
+        let key = ResultKey { group, digest: key };
         if let Some(found) = self.results.store.get(&key, Instant::now()) {
             self.results.hits.fetch_add(1, Ordering::Relaxed);
             let age = found.kept.elapsed();

@@ -17,7 +17,7 @@ use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
 use serde_json::{Map, Value, json};
 
-use self::message::{Place, ToolNames};
+use self::message::{ReasonContext, ToolNames};
 use super::{LeftOut, LeftOutCause, MAX_TOOLS_PER_CLIENT, Snapshot, SourceState, ToolSource};
 use airlock_core::{
     door::{ApprovalChoice, Filter, HidingRule, Origin, ToolApproval, ToolRules, View, VirtualKey},
@@ -30,8 +30,6 @@ use airlock_strings::{cut, visible_line};
 const QUARANTINE: &str = "quarantine";
 /// State of a client that has never listed its tools, or whose tools were withdrawn.
 const NOT_LISTED: &str = "not_listed";
-/// Maximum bytes of the reason for a client's state, which can repeat what a server sent.
-const MAX_REASON_BYTES: usize = 512;
 
 /// Explanation of one request's view.
 pub struct Explanation<'s> {
@@ -214,9 +212,9 @@ impl<'e> ExplainedClient<'e> {
         subjects.map(|subject| ExplainedTool { client: self, subject })
     }
 
-    fn place(&self) -> Place<'_> {
+    fn place(&self) -> ReasonContext<'_> {
         let Explanation { key, filter, .. } = *self.explanation;
-        Place { client: self.client, key, filter }
+        ReasonContext { client: self.client, key, filter }
     }
 
     fn lines(&self) -> Vec<String> {
@@ -442,7 +440,10 @@ fn in_sentence(name: &str) -> String {
 
 /// Returns the beginning of a reason from outside, visible and on one line.
 fn brief(reason: &str) -> String {
-    cut(visible_line(&cut(reason.to_owned(), MAX_REASON_BYTES)), MAX_REASON_BYTES)
+    cut(
+        visible_line(&cut(reason.to_owned(), airlock_strings::MAX_REASON_BYTES)),
+        airlock_strings::MAX_REASON_BYTES,
+    )
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use tracing::{debug, info, warn};
 use super::cache::CACHED;
 use airlock_core::{
     door::{Admitted, Arguments, Chain, Origin},
+    threads,
     tool::{CallError, ErrorKind, HostCode, Policy, Tool, ToolOutput, Trust},
 };
 use airlock_json::schema::check_accepts_all;
@@ -119,7 +120,7 @@ impl Standby {
     pub(super) async fn call(self, error: CallError) -> Result<ToolOutput, CallError> {
         let is_own_external = self.is_external;
         let Self { fallbacks, tool, fallback, origin, arguments, chain, .. } = self;
-        let call = match chain.admit_in_place(&origin, &fallback, &arguments) {
+        let call = match admitted(&chain, &origin, &fallback, &arguments).await {
             Ok(call) => call,
             Err(refused) => {
                 debug!(tool = %tool.name, fallback, %refused, "a tool's fallback cannot be called");
@@ -152,6 +153,20 @@ impl Standby {
             }
             Err(failed) => Err(in_doubt(failed)),
         }
+    }
+}
+
+/// Decides the call of a fallback. Guards are asked before, because they yield then.
+async fn admitted(
+    chain: &Chain,
+    origin: &Origin,
+    fallback: &str,
+    arguments: &Arguments,
+) -> Result<Admitted, CallError> {
+    match threads::guarded_nested(chain, origin, fallback, arguments.as_str()).await {
+        Ok(None) => chain.admit_in_place(origin, fallback, arguments),
+        Ok(Some(guarded)) => chain.admit_in_place(origin, fallback, &guarded),
+        Err(refused) => Err(chain.refuse(origin, fallback, refused)),
     }
 }
 

@@ -19,12 +19,9 @@ use airlock_core::{
 };
 use airlock_json::{
     JsonText, raw,
-    schema::{BadSchema, CompileWork, CompiledSchema, Problem, Violations},
+    schema::{BadSchema, CompileWork, CompiledSchema, MAX_SOURCE_BYTES, Problem, Violations},
 };
 
-/// Maximum memory of the compiled schemas of one source, in bytes: enough for thousands of
-/// ordinary ones. A schema of 256 KiB may compile to many times its size.
-const MAX_BYTES: usize = 64 << 20;
 /// Maximum work of compiling the schemas of one kind in one list, usable or not, in documents that
 /// take as much as a document may: about half a second, or two seconds for patterns made for it.
 const MAX_DOCUMENTS: u64 = 5;
@@ -69,7 +66,7 @@ enum Unchecked {
     #[error(transparent)]
     Bad(#[from] BadSchema),
     #[error(
-        "nothing can be checked against the {0}: with it, the source's compiled schemas take more than {MAX_BYTES} bytes"
+        "nothing can be checked against the {0}: with it, the source's compiled schemas take more than {MAX_SOURCE_BYTES} bytes"
     )]
     TooMany(&'static str),
 }
@@ -132,7 +129,7 @@ impl Schemas {
     ) -> Result<CompiledSchema, Unchecked> {
         let compiled = CompiledSchema::compile_text_within(which, schema, work)?;
         let bytes = self.bytes.saturating_add(compiled.bytes());
-        if bytes > MAX_BYTES {
+        if bytes > MAX_SOURCE_BYTES {
             return Err(Unchecked::TooMany(which));
         }
         self.bytes = bytes;

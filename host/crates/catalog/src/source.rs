@@ -16,11 +16,7 @@ use airlock_core::{
     door::{Provider, WithheldTool},
     tool::{ClientName, Offers, Policy, Tool, ToolName},
 };
-use airlock_strings::nearest;
-
-/// Maximum disagreements of one client's lists and tools that are described. A list of tools that
-/// were renamed disagrees in each line.
-const MAX_MISMATCHES: usize = 20;
+use airlock_strings::{MAX_LISTED, nearest};
 
 /// Number of a writer. Later writers have larger ones; 0 is no writer.
 pub(super) type WriterNumber = u64;
@@ -144,7 +140,7 @@ impl ToolSource {
                     near.unwrap_or_default()
                 )
             });
-        none.into_iter().chain(unknown).take(MAX_MISMATCHES).collect()
+        none.into_iter().chain(unknown).take(MAX_LISTED).collect()
     }
 
     /// Returns the provider that runs its tools, and reports its status; `None` if it has none yet.

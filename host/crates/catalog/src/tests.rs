@@ -132,8 +132,12 @@ impl Observer for Watcher {
 struct Hiding;
 
 impl CallGuards for Hiding {
-    fn before(&self, _: &ProposedCall<'_>, _: Instant) -> Result<GuardedCall, CallError> {
-        Ok(GuardedCall::default())
+    fn before<'g>(
+        &'g self,
+        _: &'g ProposedCall<'g>,
+        _: Instant,
+    ) -> BoxFuture<'g, Result<GuardedCall, CallError>> {
+        Box::pin(async { Ok(GuardedCall::default()) })
     }
 
     fn looks_before(&self, _: &ProposedCall<'_>) -> bool {

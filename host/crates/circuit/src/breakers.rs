@@ -24,7 +24,7 @@ pub(super) const MAX_BREAKERS: usize = 1_024;
 
 /// Calls that a breaker stops.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Scope {
+pub(super) enum BreakerScope {
     /// All calls of the plugin.
     All,
     /// All calls of one tenant.
@@ -35,7 +35,7 @@ pub(super) enum Scope {
 
 /// Outcome of a call, as far as the plugin is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum CallEnding {
     /// The guest ran to its end, with whatever result.
     Worked,
     /// The host stopped it at one of its limits.
@@ -61,16 +61,16 @@ impl Trials {
 
 /// Changes that the operator's log reports.
 #[derive(Debug, PartialEq)]
-pub(super) enum Change {
-    Opened { scope: Scope, open: Open },
-    Closed { scope: Scope },
+pub(super) enum BreakerChange {
+    Opened { scope: BreakerScope, open: Open },
+    Closed { scope: BreakerScope },
 }
 
 /// The breakers of one plugin.
 #[derive(Debug, Default)]
 pub(super) struct Breakers {
     widespread: Widespread,
-    scoped: HashMap<Scope, BreakerEntry>,
+    scoped: HashMap<BreakerScope, BreakerEntry>,
 }
 
 #[derive(Debug)]
@@ -94,9 +94,9 @@ impl Breakers {
         if self.scoped.is_empty() {
             return Ok(Trials::default());
         }
-        let of_tenant = Scope::Tenant(tenant.clone());
+        let of_tenant = BreakerScope::Tenant(tenant.clone());
         let trial_of_tenant = self.permit_one(now, &of_tenant)?;
-        match self.permit_one(now, &Scope::Tool(tenant.clone(), tool.clone())) {
+        match self.permit_one(now, &BreakerScope::Tool(tenant.clone(), tool.clone())) {
             Ok(trial_of_tool) => Ok(Trials { tenant: trial_of_tenant, tool: trial_of_tool }),
             Err(wait) => {
                 // This call is refused, so another one has to be the trial.
@@ -113,24 +113,30 @@ impl Breakers {
         tenant: &Tenant,
         tool: &ToolName,
         trials: Trials,
-        outcome: Outcome,
-    ) -> Vec<Change> {
+        outcome: CallEnding,
+    ) -> Vec<BreakerChange> {
         let (of_tenant, of_tool) = match outcome {
-            Outcome::Worked => (Verdict::Works, Verdict::Works),
-            Outcome::Overran => (Verdict::None, Verdict::Fails),
-            Outcome::Crashed => (Verdict::Fails, Verdict::None),
-            Outcome::Unknown => (Verdict::None, Verdict::None),
+            CallEnding::Worked => (Verdict::Works, Verdict::Works),
+            CallEnding::Overran => (Verdict::None, Verdict::Fails),
+            CallEnding::Crashed => (Verdict::Fails, Verdict::None),
+            CallEnding::Unknown => (Verdict::None, Verdict::None),
         };
-        if self.scoped.is_empty() && matches!(outcome, Outcome::Worked | Outcome::Unknown) {
+        if self.scoped.is_empty() && matches!(outcome, CallEnding::Worked | CallEnding::Unknown) {
             return Vec::new();
         }
+        let widespread = (outcome == CallEnding::Crashed)
+            .then(|| self.widespread.crashed(now, tenant))
+            .flatten();
         let widespread =
-            (outcome == Outcome::Crashed).then(|| self.widespread.crashed(now, tenant)).flatten();
-        let widespread = widespread.map(|open| Change::Opened { scope: Scope::All, open });
+            widespread.map(|open| BreakerChange::Opened { scope: BreakerScope::All, open });
         let of_tenant =
-            self.record_one(now, Scope::Tenant(tenant.clone()), trials.tenant, of_tenant);
-        let of_tool =
-            self.record_one(now, Scope::Tool(tenant.clone(), tool.clone()), trials.tool, of_tool);
+            self.record_one(now, BreakerScope::Tenant(tenant.clone()), trials.tenant, of_tenant);
+        let of_tool = self.record_one(
+            now,
+            BreakerScope::Tool(tenant.clone(), tool.clone()),
+            trials.tool,
+            of_tool,
+        );
         widespread.into_iter().chain(of_tenant).chain(of_tool).collect()
     }
 
@@ -141,7 +147,7 @@ impl Breakers {
         let widespread = self
             .widespread
             .open(now)
-            .map(|open| (Some(open.until), open.failures, Some(&Scope::All)));
+            .map(|open| (Some(open.until), open.failures, Some(&BreakerScope::All)));
         let scoped = self.scoped.iter().map(|(scope, kept)| {
             (kept.breaker.open_until(), kept.breaker.failures(now), Some(scope))
         });
@@ -157,7 +163,7 @@ impl Breakers {
             Some(_) => "open",
         };
         let retry_after = left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
-        let scope = scope.filter(|_| until.is_some()).map(Scope::kind);
+        let scope = scope.filter(|_| until.is_some()).map(BreakerScope::kind);
         Map::from_iter([
             ("state".to_owned(), json!(state)),
             ("scope".to_owned(), json!(scope)),
@@ -182,7 +188,7 @@ impl Breakers {
         }
     }
 
-    fn permit_one(&mut self, now: Instant, scope: &Scope) -> Result<bool, Duration> {
+    fn permit_one(&mut self, now: Instant, scope: &BreakerScope) -> Result<bool, Duration> {
         match self.scoped.get_mut(scope) {
             Some(kept) => kept.breaker.permit(now),
             None => Ok(false),
@@ -192,10 +198,10 @@ impl Breakers {
     fn record_one(
         &mut self,
         now: Instant,
-        scope: Scope,
+        scope: BreakerScope,
         is_trial: bool,
         verdict: Verdict,
-    ) -> Option<Change> {
+    ) -> Option<BreakerChange> {
         if verdict == Verdict::Fails && !self.scoped.contains_key(&scope) {
             self.make_room(now, &scope);
             self.scoped
@@ -207,10 +213,10 @@ impl Breakers {
             kept.changed = now;
         }
         match transition? {
-            Transition::Opened(open) => Some(Change::Opened { scope, open }),
+            Transition::Opened(open) => Some(BreakerChange::Opened { scope, open }),
             Transition::Closed => {
                 self.scoped.remove(&scope);
-                Some(Change::Closed { scope })
+                Some(BreakerChange::Closed { scope })
             }
         }
     }
@@ -218,7 +224,7 @@ impl Breakers {
     /// Removes stale breakers. If that is not enough, evicts the breaker that changed longest ago:
     /// one of the same tenant at [`MAX_OF_TENANT`], one of any tenant at [`MAX_BREAKERS`]. It runs
     /// only when a call has failed, which takes longer than a scan of all breakers.
-    fn make_room(&mut self, now: Instant, newcomer: &Scope) {
+    fn make_room(&mut self, now: Instant, newcomer: &BreakerScope) {
         self.scoped.retain(|_, kept| !kept.breaker.is_stale(now));
         let of_tenant =
             self.scoped.keys().filter(|scope| scope.tenant() == newcomer.tenant()).count();
@@ -234,13 +240,13 @@ impl Breakers {
         }
     }
 
-    fn oldest(&self, concerns: impl Fn(&Scope) -> bool) -> Option<Scope> {
+    fn oldest(&self, concerns: impl Fn(&BreakerScope) -> bool) -> Option<BreakerScope> {
         let kept = self.scoped.iter().filter(|(scope, _)| concerns(scope));
         kept.min_by_key(|(_, kept)| kept.changed).map(|(scope, _)| scope.clone())
     }
 }
 
-impl Scope {
+impl BreakerScope {
     /// Returns the kind of scope, without the names of tenants and tools.
     fn kind(&self) -> &'static str {
         match self {
@@ -258,7 +264,7 @@ impl Scope {
     }
 }
 
-impl fmt::Display for Scope {
+impl fmt::Display for BreakerScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::All => f.write_str("all callers"),

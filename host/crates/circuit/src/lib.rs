@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tracing::{info, warn};
 
-use self::breakers::{Breakers, Change, Outcome, Trials};
+use self::breakers::{BreakerChange, Breakers, CallEnding, Trials};
 
 /// The breakers of one plugin, with its limits.
 pub struct Circuit {
@@ -72,27 +72,27 @@ impl Circuit {
         self.breakers.lock().is_open(Instant::now())
     }
 
-    fn record(&self, pass: &mut Permit<'_>, outcome: Outcome) {
+    fn record(&self, pass: &mut Permit<'_>, outcome: CallEnding) {
         let trials = std::mem::take(&mut pass.trials);
         let changes =
             self.breakers.lock().record(Instant::now(), &pass.tenant, &pass.tool, trials, outcome);
         for change in changes {
             let plugin = &self.plugin;
             match change {
-                Change::Opened { scope, open } => {
+                BreakerChange::Opened { scope, open } => {
                     let failures = open.failures;
                     let wait = open.wait;
                     warn!(%plugin, %scope, failures, ?wait, "the plugin keeps failing; its calls fail fast until the cool-down ends");
                 }
-                Change::Closed { scope } => {
+                BreakerChange::Closed { scope } => {
                     info!(%plugin, %scope, "the plugin works again; its calls are permitted");
                 }
             }
         }
     }
 
-    fn outcome<T>(&self, result: &Result<T, CallError>) -> Outcome {
-        let Err(error) = result else { return Outcome::Worked };
+    fn outcome<T>(&self, result: &Result<T, CallError>) -> CallEnding {
+        let Err(error) = result else { return CallEnding::Worked };
         match (error.code(), error.limit()) {
             (
                 HostCode::ToolError
@@ -100,14 +100,14 @@ impl Circuit {
                 | HostCode::BadResult
                 | HostCode::InvalidResult,
                 _,
-            ) => Outcome::Worked,
+            ) => CallEnding::Worked,
             // A deadline that the caller shortened, or fuel that the rest of the chain has burnt,
             // is not the plugin's fault.
             (HostCode::Deadline, Some(ReachedLimit::Time(limit))) if limit < self.deadline => {
-                Outcome::Unknown
+                CallEnding::Unknown
             }
             (HostCode::OutOfFuel, Some(ReachedLimit::Amount(limit))) if limit < self.fuel => {
-                Outcome::Unknown
+                CallEnding::Unknown
             }
             (
                 HostCode::Deadline
@@ -116,9 +116,9 @@ impl Circuit {
                 | HostCode::Memory
                 | HostCode::StackOverflow,
                 _,
-            ) => Outcome::Overran,
-            (HostCode::Trap, _) => Outcome::Crashed,
-            _ => Outcome::Unknown,
+            ) => CallEnding::Overran,
+            (HostCode::Trap, _) => CallEnding::Crashed,
+            _ => CallEnding::Unknown,
         }
     }
 }
@@ -146,7 +146,7 @@ impl Drop for Permit<'_> {
     fn drop(&mut self) {
         if self.trials.any() {
             let circuit = self.circuit;
-            circuit.record(self, Outcome::Unknown);
+            circuit.record(self, CallEnding::Unknown);
         }
     }
 }

@@ -22,7 +22,7 @@ fn key(number: u8) -> Tenant {
 #[test]
 fn traps_are_crashes_and_the_plugins_own_limits_are_overruns() {
     let (circuit, tool) = circuit();
-    assert_eq!(outcome(&circuit, trapped()), Outcome::Crashed);
+    assert_eq!(outcome(&circuit, trapped()), CallEnding::Crashed);
     for overrun in [
         at_limit(HostCode::OutOfFuel, ReachedLimit::Amount(FUEL)),
         at_limit(HostCode::CpuTime, ReachedLimit::Time(SECOND)),
@@ -30,14 +30,14 @@ fn traps_are_crashes_and_the_plugins_own_limits_are_overruns() {
         at_limit(HostCode::Memory, ReachedLimit::Amount(1)),
         at_limit(HostCode::StackOverflow, ReachedLimit::Unnumbered),
     ] {
-        assert_eq!(outcome(&circuit, overrun), Outcome::Overran);
+        assert_eq!(outcome(&circuit, overrun), CallEnding::Overran);
     }
     for worked in [
         CallError::from(ToolError::new(ErrorKind::Internal, "no luck")),
         CallError::result_too_large(tool.clone(), 1),
         CallError::bad_result(tool.clone(), "unreachable"),
     ] {
-        assert_eq!(outcome(&circuit, worked), Outcome::Worked);
+        assert_eq!(outcome(&circuit, worked), CallEnding::Worked);
     }
     for unrelated in [
         CallError::busy(),
@@ -47,12 +47,12 @@ fn traps_are_crashes_and_the_plugins_own_limits_are_overruns() {
         at_limit(HostCode::OutOfFuel, ReachedLimit::Amount(FUEL - 1)),
         CallError::budget("nested tool calls", 1),
     ] {
-        assert_eq!(outcome(&circuit, unrelated), Outcome::Unknown);
+        assert_eq!(outcome(&circuit, unrelated), CallEnding::Unknown);
     }
-    assert_eq!(circuit.outcome(&Ok(())), Outcome::Worked);
+    assert_eq!(circuit.outcome(&Ok(())), CallEnding::Worked);
 }
 
-fn outcome(circuit: &Circuit, error: CallError) -> Outcome {
+fn outcome(circuit: &Circuit, error: CallError) -> CallEnding {
     circuit.outcome::<()>(&Err(error))
 }
 

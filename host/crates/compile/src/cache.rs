@@ -39,7 +39,7 @@ use self::{
     file::{
         CODE_MODE, Distrust, check_metadata, discard, open_without_following, own_user, write_whole,
     },
-    key::Key,
+    key::DigestKey,
     name::{CODE_SUFFIX, CodeName},
 };
 use crate::functions::FunctionCache;
@@ -51,7 +51,7 @@ const MAX_BYTES: u64 = 4 << 30;
 /// A directory of compiled components.
 pub struct CodeCache {
     directory: PathBuf,
-    key: Key,
+    key: DigestKey,
     /// Size limit of all files of code.
     max_bytes: u64,
 }
@@ -62,7 +62,7 @@ impl CodeCache {
     pub fn open(directory: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         Self::check_directory(directory)?;
-        let key = Key::open(directory)?;
+        let key = DigestKey::open(directory)?;
         Ok(Self { directory: directory.to_owned(), key, max_bytes: MAX_BYTES })
     }
 

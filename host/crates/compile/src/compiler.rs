@@ -45,9 +45,9 @@ use crate::{
 
 /// Compiler for one engine. Cheap to clone.
 #[derive(Clone)]
-pub struct Compiler(Arc<Inner>);
+pub struct Compiler(Arc<CompilerParts>);
 
-struct Inner {
+struct CompilerParts {
     engine: Engine,
     cache: Option<CodeCache>,
     /// Functions that the engine has compiled, to be kept in the cache.
@@ -108,7 +108,7 @@ impl Compiler {
         functions: Option<Arc<FunctionCache>>,
         settings: Compiling,
     ) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(CompilerParts {
             engine,
             cache,
             functions,
@@ -277,7 +277,7 @@ impl Compiler {
     /// Stores compiled code in the cache and loads it from there. If that fails, or without a
     /// cache, loads it from memory. Blocks.
     fn keep(&self, name: &CodeName, native: &[u8]) -> Result<Component, CompilerFailure> {
-        let Inner { engine, cache, functions, .. } = &*self.0;
+        let CompilerParts { engine, cache, functions, .. } = &*self.0;
         if let Some(cache) = cache {
             if let Some(functions) = functions
                 && let Err(error) = cache.store_functions(functions)

@@ -12,9 +12,9 @@ use wasmtime::{
 use crate::{error::CompileError, functions::FunctionCache};
 
 /// Most core instances of one component. wit-component makes three or four of a guest;
-/// componentize-py makes fourteen, one for each of Python's libraries. The number bounds a counter
-/// and reserves nothing.
-pub const CORE_INSTANCES_PER_COMPONENT: u32 = 32;
+/// componentize-py makes fourteen, one for each of Python's libraries, and without WASI 33, with one
+/// for each interface that it replaces. The number bounds a counter and reserves nothing.
+pub const CORE_INSTANCES_PER_COMPONENT: u32 = 48;
 /// Most bytes that the host keeps for one instance besides its memory and tables. Most of them are
 /// for functions that tables name, 32 bytes each: Python has 6,000 in 400 KB, and the executor of Starlark, compiled without
 /// link-time optimisation, 17,000. Allocated as needed.

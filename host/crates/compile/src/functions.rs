@@ -28,19 +28,19 @@ pub struct FunctionCache {
     /// Content of the file.
     file: Vec<u8>,
     /// Place of each function in the file.
-    places: HashMap<Key, Range<usize>>,
+    places: HashMap<FunctionKey, Range<usize>>,
     /// Changes since the file was read.
     news: Mutex<News>,
 }
 
-type Key = [u8; KEY_BYTES];
+type FunctionKey = [u8; KEY_BYTES];
 
 #[derive(Default)]
 struct News {
     /// Functions that were compiled, because the file does not have them or not in a usable form.
-    compiled: HashMap<Key, Vec<u8>>,
+    compiled: HashMap<FunctionKey, Vec<u8>>,
     /// Functions of the file that were used.
-    used: HashSet<Key>,
+    used: HashSet<FunctionKey>,
 }
 
 impl FunctionCache {
@@ -91,7 +91,7 @@ impl FunctionCache {
 }
 
 /// Reads the key and the length before the code of a function.
-fn header(bytes: &[u8]) -> Option<(Key, usize)> {
+fn header(bytes: &[u8]) -> Option<(FunctionKey, usize)> {
     let (key, rest) = bytes.split_first_chunk::<KEY_BYTES>()?;
     let length = u32::from_le_bytes(*rest.first_chunk()?);
     Some((*key, usize::try_from(length).ok()?))
@@ -99,7 +99,7 @@ fn header(bytes: &[u8]) -> Option<(Key, usize)> {
 
 impl CacheStore for FunctionCache {
     fn get(&self, key: &[u8]) -> Option<Cow<'_, [u8]>> {
-        let key = Key::try_from(key).ok()?;
+        let key = FunctionKey::try_from(key).ok()?;
         let mut news = self.news();
         if let Some(code) = news.compiled.get(&key) {
             return Some(Cow::Owned(code.clone()));
@@ -110,7 +110,7 @@ impl CacheStore for FunctionCache {
     }
 
     fn insert(&self, key: &[u8], value: Vec<u8>) -> bool {
-        let Ok(key) = Key::try_from(key) else { return false };
+        let Ok(key) = FunctionKey::try_from(key) else { return false };
         self.news().compiled.insert(key, value);
         true
     }
@@ -128,7 +128,7 @@ impl std::fmt::Debug for FunctionCache {
 mod tests {
     use super::*;
 
-    fn key(number: u8) -> Key {
+    fn key(number: u8) -> FunctionKey {
         [number; KEY_BYTES]
     }
 

@@ -177,8 +177,8 @@ mod tests {
 
     #[test]
     fn core_instances_are_counted_in_all_nested_components() {
-        assert!(fits(&nested_instances(32)));
-        insta::assert_snapshot!(refused(&nested_instances(33)), @"the component has 33 core instances; the limit is 32");
+        assert!(fits(&nested_instances(48)));
+        insta::assert_snapshot!(refused(&nested_instances(49)), @"the component has 49 core instances; the limit is 48");
     }
 
     fn nested_instances(count: usize) -> String {
@@ -189,9 +189,9 @@ mod tests {
 
     #[test]
     fn instances_of_a_repeated_nested_component_are_counted_each_time() {
-        assert!(fits(&repeated_component(32)));
-        insta::assert_snapshot!(refused(&repeated_component(33)), @"the component has 33 core instances; the limit is 32");
-        insta::assert_snapshot!(refused(&repeated_component(1_000)), @"the component has 1000 core instances; the limit is 32");
+        assert!(fits(&repeated_component(48)));
+        insta::assert_snapshot!(refused(&repeated_component(49)), @"the component has 49 core instances; the limit is 48");
+        insta::assert_snapshot!(refused(&repeated_component(1_000)), @"the component has 1000 core instances; the limit is 48");
         assert!(fits(&repeated_groups(256)));
         insta::assert_snapshot!(refused(&repeated_groups(257)), @"the component has 1028 instances; the limit is 1024");
     }

@@ -24,9 +24,6 @@ pub fn segments(key: &KeyPath) -> &[Segment] {
     &key.0
 }
 
-/// Maximum length of the name of a member in a text, in bytes.
-const MAX_NAME: usize = 64;
-
 impl KeyPath {
     /// Parses a path as it is displayed: `a.b[0]["a name"].c[name = "x"]`. An index that is no number
     /// is read as that of no element.
@@ -122,7 +119,11 @@ impl fmt::Display for KeyPath {
                     write!(f, "{dot}{name}")?;
                 }
                 Segment::Member(name) => {
-                    write!(f, "[{:?}]", airlock_strings::cut(name.clone(), MAX_NAME))?;
+                    write!(
+                        f,
+                        "[{:?}]",
+                        airlock_strings::cut(name.clone(), airlock_strings::MAX_WORD_BYTES)
+                    )?;
                 }
                 Segment::Element(index) => write!(f, "[{index}]")?,
                 Segment::Named(name) => write!(f, "[name = {name:?}]")?,

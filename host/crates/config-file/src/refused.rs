@@ -4,9 +4,6 @@ use std::fmt;
 
 use crate::{error::Problem, key_path::KeyPath};
 
-/// Maximum names of other elements in a message.
-const MAX_KNOWN: usize = 10;
-
 /// A refused value of a part of the file.
 pub struct RefusedValue {
     /// Its key, relative to the part.
@@ -107,9 +104,10 @@ impl InvalidValue {
         name: &str,
         known: impl Iterator<Item = &'n str>,
     ) -> Self {
-        let mut known: Vec<_> = known.take(MAX_KNOWN + 1).map(|name| format!("{name:?}")).collect();
-        if known.len() > MAX_KNOWN {
-            known.truncate(MAX_KNOWN);
+        let mut known: Vec<_> =
+            known.take(airlock_strings::MAX_NAMED + 1).map(|name| format!("{name:?}")).collect();
+        if known.len() > airlock_strings::MAX_NAMED {
+            known.truncate(airlock_strings::MAX_NAMED);
             known.push("others".to_owned());
         }
         let part_key = part.key();

@@ -9,7 +9,7 @@ use super::{
     clouds,
     draft::Draft,
     limits,
-    report::Outcome,
+    report::SettingOutcome,
 };
 use airlock_config_file::key_path::KeyPath;
 
@@ -99,7 +99,7 @@ fn drop_plugins(draft: &mut Draft) {
         Some(Value::Array(plugins)) if plugins.is_empty() => {}
         Some(_) => {
             let message = "a plugin is a client with `connection_type` \"wasm\"";
-            draft.note(root.member("plugins"), Outcome::Refused, message);
+            draft.note(root.member("plugins"), SettingOutcome::Refused, message);
         }
     }
 }
@@ -114,7 +114,7 @@ fn move_client_settings(draft: &mut Draft) -> Option<Value> {
     for (name, mut value) in settings {
         if name == "allowed_origins" && remove_any_origin(&mut value) {
             let message = "with `*`, any web page could use the gateway: name the origins in `server.allowed_origins`";
-            draft.note(key.member(&name), Outcome::Refused, message);
+            draft.note(key.member(&name), SettingOutcome::Refused, message);
             if value == json!([]) {
                 continue;
             }
@@ -129,20 +129,20 @@ fn move_client_settings(draft: &mut Draft) -> Option<Value> {
                 };
                 let path_text = path.join(".");
                 let (outcome, message) = if draft.set(path, value) {
-                    (Outcome::Changed, format!("is `{path_text}`"))
+                    (SettingOutcome::Changed, format!("is `{path_text}`"))
                 } else {
-                    (Outcome::Refused, format!("`{path_text}` is set too, and is used"))
+                    (SettingOutcome::Refused, format!("`{path_text}` is set too, and is used"))
                 };
                 draft.note(key, outcome, message);
             }
             None if is_about_rights(&name) => {
                 draft.note(
                     key,
-                    Outcome::Refused,
+                    SettingOutcome::Refused,
                     "the gateway has no such setting, and callers may get other rights without it",
                 );
             }
-            None => draft.note(key, Outcome::NoMeaning, "the gateway has no such setting"),
+            None => draft.note(key, SettingOutcome::NoMeaning, "the gateway has no such setting"),
         }
     }
     sync
@@ -201,18 +201,18 @@ fn translate_clients(
         names.push(valid.clone());
         if valid != name && !name.is_empty() {
             client.insert("name".into(), valid.as_str().into());
-            draft.note(key.member("name"), Outcome::Changed, renamed_client(&name, &valid));
+            draft.note(key.member("name"), SettingOutcome::Changed, renamed_client(&name, &valid));
             renamed.insert(name, valid);
         }
         if let Some(minutes) = own.as_ref().and_then(minutes) {
             let message = format!("{}{}", draft.label(&key), in_minutes(minutes));
-            draft.note(key.member(SYNC), Outcome::Changed, message);
+            draft.note(key.member(SYNC), SettingOutcome::Changed, message);
         }
     }
     for key in of_an_embedder.iter().rev() {
         let name = draft.label(key);
         draft.remove(key);
-        draft.note(key.clone(), Outcome::Refused, format!("{name}its tools are part of a program that embeds the gateway; see `Gateway::builder`, or write a plugin"));
+        draft.note(key.clone(), SettingOutcome::Refused, format!("{name}its tools are part of a program that embeds the gateway; see `Gateway::builder`, or write a plugin"));
     }
     renamed
 }
@@ -229,22 +229,23 @@ fn note_of_sync(
     key: &KeyPath,
     written: &Value,
     used: Option<&(&KeyPath, String)>,
-) -> (Outcome, String) {
+) -> (SettingOutcome, String) {
     if is_default(written) {
-        return (Outcome::NoMeaning, "it stands for the default".to_owned());
+        return (SettingOutcome::NoMeaning, "it stands for the default".to_owned());
     }
     let Some(own) = span(written) else {
-        return (Outcome::Refused, "expected a time".to_owned());
+        return (SettingOutcome::Refused, "expected a time".to_owned());
     };
     match used {
         Some((other, sync)) if *other != key => {
-            let outcome = if own == *sync { Outcome::NoMeaning } else { Outcome::Refused };
+            let outcome =
+                if own == *sync { SettingOutcome::NoMeaning } else { SettingOutcome::Refused };
             (outcome, format!("`{other}` is set too, and is used"))
         }
         _ => {
             let read = minutes(written).map(|minutes| format!("{}, and ", in_minutes(minutes)));
             let read = read.unwrap_or_default();
-            (Outcome::Changed, format!("{read}{own} is `{SYNC}` of each client"))
+            (SettingOutcome::Changed, format!("{read}{own} is `{SYNC}` of each client"))
         }
     }
 }
@@ -302,11 +303,12 @@ fn translate_providers(draft: &mut Draft) {
         let members = custom.as_ref().and_then(Value::as_object).into_iter().flatten();
         for (name, _) in members.filter(|(_, value)| !value.is_null()) {
             let (outcome, message) = match name.as_str() {
-                "base_provider_type" => (Outcome::Changed, "is `kind`"),
-                "is_key_less" => {
-                    (Outcome::NoMeaning, "a provider with a `base_url` of its own needs no key")
-                }
-                _ => (Outcome::Refused, "the gateway has no such setting"),
+                "base_provider_type" => (SettingOutcome::Changed, "is `kind`"),
+                "is_key_less" => (
+                    SettingOutcome::NoMeaning,
+                    "a provider with a `base_url` of its own needs no key",
+                ),
+                _ => (SettingOutcome::Refused, "the gateway has no such setting"),
             };
             draft.note(key.member(name), outcome, message);
         }
@@ -327,7 +329,7 @@ fn translate_groups(draft: &mut Draft, renamed: &BTreeMap<String, String>) {
         }
         let name = draft.label(&group);
         let message = "it grants nothing here: keys need a row or a role for its tools";
-        draft.note(group, Outcome::Changed, format!("{name}{message}"));
+        draft.note(group, SettingOutcome::Changed, format!("{name}{message}"));
     }
 }
 

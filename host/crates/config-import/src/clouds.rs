@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::{draft::Draft, report::Outcome};
+use super::{draft::Draft, report::SettingOutcome};
 use airlock_config_file::key_path::KeyPath;
 
 /// A member of a key with the settings of a cloud, and the place of each of them here.
@@ -71,7 +71,7 @@ pub(super) fn move_settings(draft: &mut Draft, provider: &str) {
             }
             if name == VERTEX {
                 let message = "the provider has Google's models; those of Anthropic need a provider of their own, with `publisher` \"anthropic\"";
-                draft.note(config_key, Outcome::Changed, message);
+                draft.note(config_key, SettingOutcome::Changed, message);
             }
         }
     }
@@ -87,7 +87,7 @@ fn move_setting(
 ) {
     let (name, owner, is_set) = match place {
         None => {
-            draft.note(from.clone(), Outcome::Refused, "the gateway has no such setting");
+            draft.note(from.clone(), SettingOutcome::Refused, "the gateway has no such setting");
             return;
         }
         Some(SettingPlace::Provider(name)) => {
@@ -108,12 +108,12 @@ fn move_setting(
         }
     };
     let (outcome, message) = if is_set {
-        (Outcome::Changed, format!("is `{name}` of the {owner}"))
+        (SettingOutcome::Changed, format!("is `{name}` of the {owner}"))
     } else {
         let message = format!(
             "`{name}` of the {owner} has another value, which is used; keys that need their own are a provider of their own here"
         );
-        (Outcome::Refused, message)
+        (SettingOutcome::Refused, message)
     };
     draft.note(from.clone(), outcome, message);
 }

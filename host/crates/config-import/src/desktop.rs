@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::{
     client_name::{free_name, renamed},
     draft::Draft,
-    report::Outcome,
+    report::SettingOutcome,
 };
 use airlock_config_file::{
     env_text::{has_reference, has_reference_of_editors},
@@ -86,7 +86,7 @@ pub(super) fn translate(source: &Value) -> Draft {
         let lists = lists(name, value);
         if lists.is_empty() {
             let key = KeyPath::default().member(name);
-            draft.note(key, Outcome::NoMeaning, "is a setting of the agent, not a server");
+            draft.note(key, SettingOutcome::NoMeaning, "is a setting of the agent, not a server");
         }
         for ServerList { key, servers, project, disabled } in lists {
             for (server, value) in servers {
@@ -98,7 +98,11 @@ pub(super) fn translate(source: &Value) -> Draft {
                 };
                 let same_name = seen.entry(server).or_default();
                 if same_name.contains(&found) {
-                    draft.note(key, Outcome::NoMeaning, "the same server is in another list");
+                    draft.note(
+                        key,
+                        SettingOutcome::NoMeaning,
+                        "the same server is in another list",
+                    );
                     continue;
                 }
                 translate_server(&mut draft, &key, server, &found);
@@ -122,13 +126,13 @@ fn note_projects(draft: &mut Draft, projects: &Value) {
                 let message = format!(
                     "the project has no server {server:?} of its own, and one of another list stays as it is"
                 );
-                draft.note(key.member(DISABLED).element(index), Outcome::Refused, message);
+                draft.note(key.member(DISABLED).element(index), SettingOutcome::Refused, message);
             }
         }
         if !elements(project, ALLOWED).is_empty() {
             draft.note(
                 key.member(ALLOWED),
-                Outcome::Refused,
+                SettingOutcome::Refused,
                 "each call needs an approval: list the tools of a server that need none in `tools_to_auto_execute` of its client",
             );
         }
@@ -199,13 +203,13 @@ fn url(members: &Map<String, Value>) -> Option<(&'static str, &Value)> {
 
 fn translate_server(draft: &mut Draft, key: &KeyPath, name: &str, server: &ListedServer<'_>) {
     let Some(members) = server.value.as_object() else {
-        draft.note(key.clone(), Outcome::Refused, "expected an object");
+        draft.note(key.clone(), SettingOutcome::Refused, "expected an object");
         return;
     };
     let clients = draft.file["mcp"]["client_configs"].as_array().into_iter().flatten();
     let client_name = free_name(name, clients.filter_map(|client| client["name"].as_str()));
     if client_name != name {
-        draft.note(key.clone(), Outcome::Changed, renamed(name, &client_name));
+        draft.note(key.clone(), SettingOutcome::Changed, renamed(name, &client_name));
     }
     let mut client = Map::new();
     client.insert("name".into(), client_name.into());
@@ -231,7 +235,7 @@ fn translate_server(draft: &mut Draft, key: &KeyPath, name: &str, server: &Liste
             if passes_reference(&process) {
                 draft.note(
                     key.clone(),
-                    Outcome::Changed,
+                    SettingOutcome::Changed,
                     "a reference such as `${NAME}` reaches the process as it is written: the gateway expands none in `command`, \
                      `args` and `cwd`, and none in a part of a variable",
                 );
@@ -239,7 +243,7 @@ fn translate_server(draft: &mut Draft, key: &KeyPath, name: &str, server: &Liste
             client.insert("stdio_config".into(), process);
         }
         (None, None) => {
-            draft.note(key.clone(), Outcome::Refused, "has neither `command` nor `url`");
+            draft.note(key.clone(), SettingOutcome::Refused, "has neither `command` nor `url`");
             return;
         }
     }
@@ -248,7 +252,7 @@ fn translate_server(draft: &mut Draft, key: &KeyPath, name: &str, server: &Liste
     let auto = ["autoApprove", "alwaysAllow"].iter().find_map(|name| members.get(*name));
     client.insert("tools_to_auto_execute".into(), auto.cloned().unwrap_or_else(|| json!([])));
     if server.is_disabled {
-        draft.note(key.clone(), Outcome::Changed, "is `disabled`: the project disables it");
+        draft.note(key.clone(), SettingOutcome::Changed, "is `disabled`: the project disables it");
     }
     if server.is_disabled || members.get("disabled") == Some(&Value::Bool(true)) {
         client.insert("disabled".into(), true.into());
@@ -276,7 +280,7 @@ fn process(
     let command_there = directory.and_then(|directory| command_in(directory, command));
     if let Some(there) = &command_there {
         let message = format!("is {there:?}: a relative command begins in the server's directory");
-        draft.note(key.member("command"), Outcome::Changed, message);
+        draft.note(key.member("command"), SettingOutcome::Changed, message);
     }
     process.insert("command".into(), command_there.map_or_else(|| command.clone(), Value::from));
     process.insert("args".into(), members.get("args").cloned().unwrap_or_else(|| json!([])));
@@ -292,7 +296,7 @@ fn process(
             Some(_) => None,
         };
         if let Some(message) = message {
-            draft.note(key.clone(), Outcome::Changed, message);
+            draft.note(key.clone(), SettingOutcome::Changed, message);
         }
         process.insert("cwd".into(), directory.into_owned().into());
     } else if let Some(own) = own {
@@ -302,12 +306,12 @@ fn process(
     let mut written = Vec::new();
     for (name, value) in members.get("env").and_then(Value::as_object).into_iter().flatten() {
         let Some(text) = value.as_str().map(str::to_owned).or_else(|| plain(value)) else {
-            draft.note(key.member("env").member(name), Outcome::Refused, "expected text");
+            draft.note(key.member("env").member(name), SettingOutcome::Refused, "expected text");
             continue;
         };
         if let Some(variable) = reference(&text) {
             let message = format!("is `{name}={variable}` in `stdio_config.envs`");
-            draft.note(key.member("env").member(name), Outcome::Changed, message);
+            draft.note(key.member("env").member(name), SettingOutcome::Changed, message);
             envs.push(format!("{name}={variable}"));
         } else {
             written.push(format!("`{name}`"));
@@ -319,7 +323,7 @@ fn process(
             "is `stdio_config.envs`, with the values of {} as they were: put credentials into the gateway's environment and write `NAME=env.NAME`",
             written.join(", ")
         );
-        draft.note(key.member("env"), Outcome::Changed, message);
+        draft.note(key.member("env"), SettingOutcome::Changed, message);
     }
     process.insert("envs".into(), json!(envs));
     process.into()
@@ -345,7 +349,7 @@ fn plain(value: &Value) -> Option<String> {
 /// Returns a value. A reference to an environment variable gets the gateway's form, and a line.
 fn variable(draft: &mut Draft, key: &KeyPath, value: &Value) -> Value {
     let Some(variable) = value.as_str().and_then(reference) else { return value.clone() };
-    draft.note(key.clone(), Outcome::Changed, format!("is `{variable}`"));
+    draft.note(key.clone(), SettingOutcome::Changed, format!("is `{variable}`"));
     variable.into()
 }
 
@@ -389,10 +393,10 @@ fn note_rest(draft: &mut Draft, key: &KeyPath, members: &Map<String, Value>) {
     ];
     for name in members.keys().filter(|name| !USED.contains(&name.as_str())) {
         let (outcome, reason) = if OF_THE_AGENT.contains(&name.as_str()) {
-            (Outcome::NoMeaning, "is a setting of the agent")
+            (SettingOutcome::NoMeaning, "is a setting of the agent")
         } else {
             (
-                Outcome::Refused,
+                SettingOutcome::Refused,
                 "is not known; if the server needs it, look for the setting in docs/configuration.md",
             )
         };

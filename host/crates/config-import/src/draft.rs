@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::report::{Outcome, SettingReport};
+use super::report::{SettingOutcome, SettingReport};
 use airlock_config_file::{
     error::Problem,
     json,
@@ -36,7 +36,12 @@ impl Draft {
         Self { file, lines: Vec::new(), noted: BTreeSet::new() }
     }
 
-    pub(super) fn note(&mut self, key: KeyPath, outcome: Outcome, message: impl Into<String>) {
+    pub(super) fn note(
+        &mut self,
+        key: KeyPath,
+        outcome: SettingOutcome,
+        message: impl Into<String>,
+    ) {
         let line = SettingReport { key, outcome, message: message.into() };
         if self.noted.insert(line.clone()) {
             self.lines.push(line);
@@ -52,7 +57,7 @@ impl Draft {
                 && self.take(object, &name).is_some()
             {
                 let message = format!("{}{reason}", self.label(object));
-                self.note(object.member(&name), Outcome::NoMeaning, message);
+                self.note(object.member(&name), SettingOutcome::NoMeaning, message);
             }
         }
     }
@@ -101,7 +106,7 @@ impl Draft {
         for problem in problems {
             keys.push(problem.key.clone());
             let message = format!("{}{}", self.label(&problem.key), problem.message);
-            self.note(problem.key, Outcome::Refused, message);
+            self.note(problem.key, SettingOutcome::Refused, message);
         }
         // From the end, so that the indices before an element stay.
         keys.sort_unstable();
@@ -132,11 +137,11 @@ impl Draft {
     pub(super) fn note_taken(&mut self) {
         let mut taken = Vec::new();
         collect(&self.file, &KeyPath::default(), &mut taken);
-        let invalid = self.lines.iter().filter(|line| line.outcome == Outcome::Invalid);
+        let invalid = self.lines.iter().filter(|line| line.outcome == SettingOutcome::Invalid);
         let invalid: Vec<_> = invalid.map(|line| line.key.clone()).collect();
         for (key, message) in taken {
             if !invalid.iter().any(|other| other.below(&key).is_some()) {
-                self.note(key, Outcome::Taken, message);
+                self.note(key, SettingOutcome::Taken, message);
             }
         }
     }

@@ -18,7 +18,7 @@ use std::{collections::BTreeSet, path::Path};
 use serde_json::Value;
 
 use self::draft::Draft;
-pub use self::report::{Imported, Outcome, SettingReport};
+pub use self::report::{Imported, SettingOutcome, SettingReport};
 use airlock_config::refused_values;
 use airlock_config_file::{error::Problem, file::File, json, read, refused::Referent};
 
@@ -95,7 +95,7 @@ fn correct(draft: &mut Draft, directory: &Path) -> Vec<String> {
             } else {
                 let Problem { key, message } = Problem::from(value);
                 let message = format!("{}{message}", draft.label(&key));
-                draft.note(key, Outcome::Invalid, message);
+                draft.note(key, SettingOutcome::Invalid, message);
             }
         }
         return variables.into_iter().collect();

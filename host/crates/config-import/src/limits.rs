@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{draft::Draft, report::Outcome};
+use super::{draft::Draft, report::SettingOutcome};
 use airlock_config_file::key_path::KeyPath;
 
 /// Parts of `governance` whose elements have limits, and the member of a limit that names its owner there.
@@ -55,10 +55,10 @@ pub(super) fn translate(draft: &mut Draft) {
             let key = governance.member(list.name).element(index);
             if move_one(draft, &governance, list, limit) {
                 let message = format!("is `{}` of its owner", list.becomes);
-                draft.note(key, Outcome::Changed, message);
+                draft.note(key, SettingOutcome::Changed, message);
             } else {
                 let message = "belongs to no virtual key, team or customer of the file";
-                draft.note(key, Outcome::Refused, message);
+                draft.note(key, SettingOutcome::Refused, message);
             }
         }
     }

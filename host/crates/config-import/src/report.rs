@@ -36,7 +36,7 @@ pub struct SettingReport {
     /// Key in the file that was read, or in the result for what was not in it.
     pub key: KeyPath,
     /// The outcome.
-    pub outcome: Outcome,
+    pub outcome: SettingOutcome,
     /// The reason, or the new form of the setting.
     pub message: String,
 }
@@ -44,7 +44,7 @@ pub struct SettingReport {
 /// Outcome of one setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum SettingOutcome {
     /// It is in the result with its meaning.
     Taken,
     /// It is in the result in another form.
@@ -57,7 +57,7 @@ pub enum Outcome {
     Invalid,
 }
 
-impl Outcome {
+impl SettingOutcome {
     /// Returns the outcome as one or two words.
     pub fn name(self) -> &'static str {
         match self {

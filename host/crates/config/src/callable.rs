@@ -52,7 +52,7 @@ impl<'c> Callable<'c> {
     }
 
     /// Returns the tools that a client embeds; `None` if they are not known.
-    fn tools(&mut self, client: &'c Client) -> Option<&[ToolDefinition]> {
+    pub(super) fn tools(&mut self, client: &'c Client) -> Option<&[ToolDefinition]> {
         let Source::Plugin(plugin) = &client.source else { return None };
         // The tools of a component in the store are known to gateways alone.
         let path = plugin.component.file()?;

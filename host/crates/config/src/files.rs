@@ -106,7 +106,8 @@ impl Config {
     }
 
     /// Returns what a gateway starts with and what may still be a mistake: clients of which no tool is
-    /// offered, and commands of MCP servers that are not in the `PATH` of this process.
+    /// offered, commands of MCP servers that are not in the `PATH` of this process, and what
+    /// [`Self::unmatched_sinks`] returns. Blocks.
     pub fn warnings(&self) -> Vec<Problem> {
         let mut warnings = Vec::new();
         let tls = self.server.tls.as_ref().and_then(|tls| tls.check().ok());
@@ -135,6 +136,7 @@ impl Config {
                 warnings.extend(uncertain);
             }
         }
+        warnings.extend(self.unmatched_sinks());
         warnings
     }
 

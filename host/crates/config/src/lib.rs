@@ -14,6 +14,7 @@
 //! | `vault` | the secrets of the embedding program's vaults, to which values refer |
 //! | `stored` | the components in the store that an element names |
 //! | `files` | checks that what the configuration names is there |
+//! | `unmatched` | finds names in the rules about sinks that nothing has |
 //!
 //! A key has two shapes: a field of a type in `file` of `config-file`, and a field of the settings that a crate takes.
 //! A new key touches three files: the type in `file/`, which for a client also has the connection
@@ -35,6 +36,7 @@ mod resolve;
 mod schema;
 mod store_key;
 mod stored;
+mod unmatched;
 mod vault;
 
 pub use self::{

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use self::shape::{
-    CLIENT, CUSTOMER, ENVIRONMENT, KEY_VALUE, MODEL_CONFIG, Members, PRICING_OVERRIDE, ROLE,
+    CLIENT, CUSTOMER, ENVIRONMENT, KEY_VALUE, MODEL_CONFIG, MemberShapes, PRICING_OVERRIDE, ROLE,
     SETTING, Shape, TEAM, VIRTUAL_KEY, VIRTUAL_MCP,
 };
 use super::{key_path::KeyPath, vault_reference::is_vault_reference};
@@ -48,7 +48,7 @@ pub fn restore(kind: EntryKind, stored: &Value, sent: &Value) -> Value {
     restore_value(&Shape::Object(members(kind)), stored, sent)
 }
 
-fn members(kind: EntryKind) -> &'static Members {
+fn members(kind: EntryKind) -> &'static MemberShapes {
     match kind {
         EntryKind::Client => &CLIENT,
         EntryKind::VirtualKey => &VIRTUAL_KEY,
@@ -91,7 +91,7 @@ fn redact(shape: &Shape, value: &Value) -> Value {
     }
 }
 
-fn object(members: &Members, value: &Value) -> Value {
+fn object(members: &MemberShapes, value: &Value) -> Value {
     let Value::Object(values) = value else { return hidden(value) };
     let redacted = values.iter().map(|(name, value)| {
         let shape = members.shape(name);
@@ -236,7 +236,7 @@ impl<'v> Variable<'v> {
     }
 }
 
-fn find_in_object(found: &mut Vec<KeyPath>, key: &KeyPath, members: &Members, value: &Value) {
+fn find_in_object(found: &mut Vec<KeyPath>, key: &KeyPath, members: &MemberShapes, value: &Value) {
     for (name, value) in value.as_object().into_iter().flatten() {
         if let Some(shape) = members.shape(name) {
             find(found, &key.member(name), shape, value);

@@ -73,6 +73,10 @@ use airlock_sandbox as sandbox;
 use airlock_server::Settings as ServerSettings;
 use airlock_store::Location;
 
+/// Maximum length of the name of a publisher, which `airlock.lock` repeats, and of a gateway in its log, which each
+/// checkpoint repeats, in bytes.
+const MAX_NAME_BYTES: usize = 64;
+
 /// Resolves a whole file. The result is complete only if there is no problem.
 pub(super) fn resolve(
     file: File,
@@ -88,6 +92,7 @@ pub(super) fn resolve(
 fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config> {
     let client_configs = NamedPart::Clients.key();
     let tool_manager = &file.mcp.tool_manager_config;
+    let credentials = caller_credentials(&file, absent);
     let mut governance = file.governance;
     Resolved::new(|problems| {
         let names = client::names(&file.mcp.client_configs, &absent.clients);
@@ -114,11 +119,6 @@ fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config
             client::owned(&file.mcp.client_configs, key_names, &key_groups.teams, &absent.clients);
         let owned = problems.take(client_configs.clone(), owned);
         let disabled = client::disabled(&file.mcp.client_configs);
-        let credentials = server::CallerCredentials {
-            has_active_key: has_active_key(&governance.virtual_keys, absent),
-            has_tokens: file.mcp_server.oauth.is_some(),
-            keys_can_be_added: !file.management.disabled,
-        };
         let has_external_url = file.server.external_url.is_some();
         let mut server = problems.take("server", server::resolve(file.server, credentials, env));
         let providers = problems.take("providers", provider::resolve(file.providers, env));
@@ -188,10 +188,14 @@ fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config
     })
 }
 
-/// Returns whether a caller can have a key, the absent ones included.
-fn has_active_key(keys: &[file::VirtualKey], absent: &AbsentNames) -> bool {
-    let is_active = keys.iter().any(|key| key.is_active.0);
-    is_active || absent.had_keys || !absent.keys.is_empty()
+/// Returns the credentials that callers can have, the absent keys included.
+fn caller_credentials(file: &File, absent: &AbsentNames) -> server::CallerCredentials {
+    let is_active = file.governance.virtual_keys.iter().any(|key| key.is_active.0);
+    server::CallerCredentials {
+        has_active_key: is_active || absent.had_keys || !absent.keys.is_empty(),
+        has_tokens: file.mcp_server.oauth.is_some(),
+        keys_can_be_added: !file.management.disabled,
+    }
 }
 
 /// Makes the keys that stand for the views of access tokens.
@@ -247,11 +251,11 @@ fn sandbox_of(budget: &Budget, has_guards: bool, env: FileEnv<'_>) -> sandbox::S
     sandbox::Settings { depths: budget.depth, guard_instances, ..settings }
 }
 
-/// Returns the number of guards that can run at the same time: one on each thread of the runtime, and on each of
-/// those that read large results.
+/// Returns the number of guards that can run at the same time: one on each thread of the runtime, on each of those that
+/// read large results, and one for each turn in which a task has guards decide.
 fn guard_instances() -> u32 {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    u32::try_from(cores).unwrap_or(u32::MAX / 4).saturating_mul(2) + 8
+    u32::try_from(cores).unwrap_or(u32::MAX / 8).saturating_mul(3) + 8
 }
 
 /// Returns whether the browsers of users reach the address of `listen`. Behind a proxy, it leads them to their

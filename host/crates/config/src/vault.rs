@@ -36,13 +36,11 @@ use airlock_core::{
     secret::{MAX_BYTES, Secret},
     tool::Cause,
 };
-use airlock_strings::{cut, visible_line, with_causes};
+use airlock_strings::{MAX_MESSAGE_BYTES, cut, visible_line, with_causes};
 
 /// Time for all vaults to return the secrets of one configuration. It is shorter than a reading of a file is waited
 /// for, [`READING_PATIENCE`](airlock_lock::READING_PATIENCE), so that a reload names the vault.
 pub const VAULT_DEADLINE: Duration = Duration::from_secs(3);
-/// Maximum bytes of the failure of a vault in a message: an embedding program chooses it.
-const MAX_FAILURE_BYTES: usize = 4 << 10;
 
 /// A source of secrets of the embedding program.
 ///
@@ -207,7 +205,7 @@ impl Vaults {
             )),
             Ok(Err(failure)) => Err(format!(
                 "the vault {name} did not return the secret {secret:?}: {}",
-                cut(visible_line(&with_causes(&failure)), MAX_FAILURE_BYTES)
+                cut(visible_line(&with_causes(&failure)), MAX_MESSAGE_BYTES)
             )),
             Ok(Ok(found)) if found.expose().is_empty() => {
                 Err(format!("the secret {secret:?} of the vault {name} is empty"))

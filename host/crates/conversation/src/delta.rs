@@ -182,9 +182,29 @@ impl Delta {
     }
 }
 
-/// Maximum bytes of an identifier or a name in a reply. Each chunk repeats those of the reply and of its
-/// model. Those of providers have some 30 to 60 bytes, those of a proxy before one more.
-pub(crate) const MAX_NAME_BYTES: usize = 256;
+/// Maximum bytes of an identifier or a name in a reply, or in a signature that comes back with it. Each chunk repeats
+/// those of the reply and of its model, and the conversation those of calls. Those of providers have some 30 to 60
+/// bytes, those of a proxy before one more.
+pub const MAX_NAME_BYTES: usize = 256;
+
+/// Largest number of choices of a request that OpenAI's API takes (`n`). A provider that takes a larger one gets the
+/// request as it is.
+pub const MAX_REQUESTED_CHOICES: u64 = 128;
+
+/// Maximum number of choices of one reply. OpenAI's maximum is 128, and servers of other makers have none.
+pub const MAX_CHOICES: usize = 1_024;
+
+/// Maximum number of pieces of one response that are held at once: calls of a reply, or the parts, blocks, tokens or
+/// deltas of a chunk. Each can become a chunk for the caller. A text has one more block for each passage that is cited.
+pub(crate) const MAX_PIECES: usize = 8_192;
+
+/// Maximum number of annotations of a text, such as citations, and of parts of an item that came whole. Each can become
+/// a chunk. A text with a hundred sources is rare.
+pub(crate) const MAX_ANNOTATIONS: usize = 1_024;
+
+/// Maximum bytes of a block of thinking whose signature comes later, and of the input of a call whose name does: both are
+/// kept until then. The longest output of a model, 128,000 tokens, is about a sixth of it.
+pub(crate) const MAX_HELD_BYTES: usize = 4 << 20;
 
 /// Beginning of a reply.
 #[derive(Debug, Clone, Default, PartialEq)]

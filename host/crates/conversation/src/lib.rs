@@ -58,7 +58,7 @@ use self::item::data_url;
 pub use self::{
     arguments::{arguments_bytes, arguments_object},
     conversation::{Conversation, ItemPlace, Wire},
-    delta::{Begin, Delta, ReplyError},
+    delta::{Begin, Delta, MAX_CHOICES, MAX_NAME_BYTES, MAX_REQUESTED_CHOICES, ReplyError},
     item::{
         CallInput, Content, Item, Media, Message, NativeItem, Part, Reasoning, Role, Seal,
         ToolCall, ToolResult,

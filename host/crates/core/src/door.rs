@@ -37,6 +37,7 @@ mod meter;
 mod model_guard;
 mod origin;
 mod policy;
+mod program;
 mod relay;
 mod report;
 mod rules;
@@ -46,13 +47,15 @@ mod tool_mode;
 mod trace;
 mod view;
 
+pub use airlock_strings::{PlaceholderError, PlaceholderSpan, Placeholders};
+
 pub use self::{
     admitted::{Admitted, CallControl, ControlledCall, Permission, Provider, Refusal, Resumed},
     approval_choice::ApprovalChoice,
     approved::Approved,
     arguments::{Arguments, MAX_ARGUMENT_BYTES, ToArguments},
     author::SessionSources,
-    budget::{Budget, NESTED_CALLS},
+    budget::{Budget, CALL_LEVELS, NESTED_CALLS},
     call_id::CallId,
     call_log::{log_call, log_failure},
     caller::Caller,
@@ -61,7 +64,7 @@ pub use self::{
     definition::{DefinitionGuards, GuardedList, WithheldTool},
     event::{Event, Events, Log, LogLevel, Progress},
     filter::{EXCLUDE_TOOLS, Filter, INCLUDE_CLIENTS, INCLUDE_TOOLS},
-    group::{BadSlug, GroupSlug, ToolGroup},
+    group::{BadSlug, GroupSlug, MAX_SLUG, ToolGroup},
     guard::{CallGuards, FinishedCall, GuardedCall},
     headers::{CallerHeaders, MAX_CALLER_HEADER_BYTES},
     hearing::{Hearing, SessionId},
@@ -72,9 +75,10 @@ pub use self::{
     language::{SCRIPT_LANGUAGE, ScriptLanguage},
     ledger::{CallRecord, Ledger, Outcome},
     meter::Meter,
-    model_guard::{ModelGuards, ReviewedExchange, ReviewedText},
+    model_guard::{ModelGuards, ReviewedExchange, ReviewedText, WrittenText},
     origin::{Approval, Origin},
     policy::{CallPolicy, PolicyVerdict, ProposedCall},
+    program::{ProgramRequest, at_call_depth, call_depth, poll_at_call_depth},
     relay::{
         Claims, Mailbox, McpServer, Relay, RelayError, RelayRequest, RelaySource, RelayView,
         Subject, Subscription,

@@ -7,20 +7,24 @@ use std::{
     collections::HashMap,
     future::pending,
     panic::resume_unwind,
+    pin::pin,
     sync::{Arc, LazyLock, Weak},
+    task::{Context, Poll, Waker},
     thread::available_parallelism,
     time::Instant,
 };
 
+use futures_util::FutureExt as _;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::{
+    runtime::Handle,
     sync::{OwnedSemaphorePermit, Semaphore},
-    task::spawn_blocking,
+    task::{JoinError, JoinSet, spawn_blocking},
 };
 
 use crate::{
-    door::{Arguments, Caller, Entry, Origin, View},
+    door::{Arguments, Caller, Chain, Entry, Origin, View},
     tenant::Tenant,
     tool::{CallError, ToolName, ToolOutput},
 };
@@ -32,6 +36,11 @@ pub const INLINE_BYTES: usize = 32 * 1024;
 
 /// The threads of the process. All work shares them, because it shares the cores.
 static THREADS: LazyLock<Threads> =
+    LazyLock::new(|| Threads::new(available_parallelism().map_or(1, usize::from)));
+
+/// The decisions of guards in tasks. A guard that yields keeps its instance, so as many decide at a time as there are
+/// cores.
+static TURNS: LazyLock<Threads> =
     LazyLock::new(|| Threads::new(available_parallelism().map_or(1, usize::from)));
 
 /// Runs work on a blocking thread, when the tenant has one. It runs to its end even if the future is
@@ -56,24 +65,71 @@ pub async fn read<T: Send + 'static>(
     Box::pin(run(tenant, work)).await
 }
 
-/// Checks the arguments of a call, and asks the guards about it: here if they are short, else on a blocking thread.
-/// Returns them as the guards leave them. Fails if all tools are switched off, if the tool does not exist or is hidden,
-/// as [`Arguments::parse`] does, or if a guard denies the call or fails.
+/// Waits for a turn of a tenant, in which guards decide in the task that holds it, as [`decide`] polls it. It ends when
+/// the returned value is dropped.
+pub async fn turn(tenant: &Tenant) -> impl Sized + use<> {
+    TURNS.take(tenant).await
+}
+
+/// Runs the decision of guards here if it ends in one slice of work, else in a task of its own, which ends when the future
+/// is dropped. A stream whose reader is slow is not polled, and a decision that waited for it would keep its
+/// [`turn`] from all others. Panics if the decision does.
+pub async fn decide<T: Send + 'static>(deciding: impl Future<Output = T> + Send + 'static) -> T {
+    let mut deciding = Box::pin(deciding);
+    if let Some(decided) = deciding.as_mut().now_or_never() {
+        return decided;
+    }
+    in_task(deciding).await
+}
+
+/// Runs work in a task of its own, which ends when the future is dropped.
+async fn in_task<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    let mut task = JoinSet::new();
+    task.spawn(work);
+    let ended = task.join_next().await.expect("the task is not joined before");
+    outcome(ended).await
+}
+
+/// Polls work that waits for nothing to its end, on this thread. Work that yields is polled again at once; work that waits
+/// would keep the thread busy.
+pub fn poll_to_end<T>(work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(done) = work.as_mut().poll(&mut context) {
+            return done;
+        }
+    }
+}
+
+/// Checks the arguments of a call, and asks the guards about it: here if they are short, where guards yield to other
+/// tasks, else on a blocking thread. Returns them as the guards leave them. Fails if all tools are switched off, if the
+/// tool does not exist or is hidden, as [`Arguments::parse`] does, or if a guard denies the call or fails.
 pub async fn arguments(caller: &Caller, tool: &str, text: &str) -> Result<Arguments, CallError> {
     caller.needs_approval(tool)?;
     if text.len() <= INLINE_BYTES {
-        return caller.guarded(tool, Arguments::parse(tool, text)?);
+        let arguments = Arguments::parse(tool, text)?;
+        if !caller.view().has_guards() {
+            return Ok(arguments);
+        }
+        let caller = caller.clone();
+        let tool = tool.to_owned();
+        return decide(async move { caller.guarded(&tool, arguments).await }).await;
     }
     let thread = THREADS.take(caller.view().tenant()).await;
     // Copied only now: calls that wait for a thread hold no second copy.
     let caller = caller.clone();
     let tool = tool.to_owned();
     let text = text.to_owned();
-    thread.run(move || caller.guarded(&tool, Arguments::parse(&tool, &text)?)).await
+    let work = move || {
+        let arguments = Arguments::parse(&tool, &text)?;
+        Handle::current().block_on(caller.guarded(&tool, arguments))
+    };
+    thread.run(work).await
 }
 
-/// Asks the guards of a view about a call as [`View::guarded`] does: here if its arguments are short, else on a blocking
-/// thread.
+/// Asks the guards of a view about a call as [`View::guarded`] does: here if its arguments are short, where guards yield to
+/// other tasks, else on a blocking thread.
 pub async fn guarded(
     view: &View,
     origin: &Origin,
@@ -81,14 +137,45 @@ pub async fn guarded(
     arguments: Arguments,
     deadline: Instant,
 ) -> Result<Arguments, CallError> {
-    if !view.has_guards() || arguments.as_str().len() <= INLINE_BYTES {
-        return view.guarded(origin, entry, arguments, deadline);
+    if !view.has_guards() {
+        return Ok(arguments);
     }
+    let is_short = arguments.as_str().len() <= INLINE_BYTES;
     let view = view.clone();
     let origin = origin.clone();
     let entry = entry.clone();
+    if is_short {
+        let deciding = async move { view.guarded(&origin, &entry, arguments, deadline).await };
+        return decide(deciding).await;
+    }
     let tenant = view.tenant().clone();
-    run(&tenant, move || view.guarded(&origin, &entry, arguments, deadline)).await
+    let work =
+        move || Handle::current().block_on(view.guarded(&origin, &entry, arguments, deadline));
+    run(&tenant, work).await
+}
+
+/// Asks the guards about a nested call as [`Chain::guarded`] does: here if its arguments are short, where guards yield to
+/// other tasks, else on a blocking thread.
+pub async fn guarded_nested(
+    chain: &Chain,
+    origin: &Origin,
+    tool: &str,
+    text: &str,
+) -> Result<Option<Arguments>, CallError> {
+    if !chain.view().has_guards() {
+        return Ok(None);
+    }
+    let is_short = text.len() <= INLINE_BYTES;
+    let thread = if is_short { None } else { Some(THREADS.take(chain.tenant()).await) };
+    // Copied only now: calls that wait for a thread hold no second copy.
+    let chain = chain.clone();
+    let origin = origin.clone();
+    let tool = tool.to_owned();
+    let text = text.to_owned();
+    let Some(thread) = thread else {
+        return decide(async move { chain.guarded(&origin, &tool, &text).await }).await;
+    };
+    thread.run(move || Handle::current().block_on(chain.guarded(&origin, &tool, &text))).await
 }
 
 /// Checks the arguments of a call of a tool that exists: here if they are short, else on a blocking thread. Guards are
@@ -182,17 +269,16 @@ pub async fn check_arguments(
 /// waits.
 #[doc(hidden)]
 pub async fn occupy(tenant: &Tenant) -> impl Sized + use<> {
-    // One at a time: two tests that each had a part of the threads would wait for each other.
-    static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
-    let _turn = TURN.lock().await;
-    let mut held = Vec::new();
-    for _ in 0..THREADS.of_one {
-        held.push(THREADS.take(tenant).await);
-    }
-    held
+    THREADS.occupy(tenant).await
 }
 
-/// Blocking threads: as many at a time as there are cores, and two at least. One tenant leaves one to
+/// Takes all turns that a tenant may have, as [`occupy`] does threads.
+#[doc(hidden)]
+pub async fn occupy_turns(tenant: &Tenant) -> impl Sized + use<> {
+    TURNS.occupy(tenant).await
+}
+
+/// Blocking threads, or turns: as many at a time as there are cores, and two at least. One tenant leaves one to
 /// the others.
 struct Threads {
     all: Arc<Semaphore>,
@@ -210,14 +296,19 @@ impl Thread {
             let Self(_permits) = self;
             work()
         });
-        match working.await {
-            Ok(done) => done,
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => resume_unwind(panic),
-                // The runtime ends.
-                Err(_) => pending().await,
-            },
-        }
+        outcome(working.await).await
+    }
+}
+
+/// Returns what a task has returned. Panics if it did.
+async fn outcome<T>(ended: Result<T, JoinError>) -> T {
+    match ended {
+        Ok(done) => done,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => resume_unwind(panic),
+            // The runtime ends.
+            Err(_) => pending().await,
+        },
     }
 }
 
@@ -225,6 +316,17 @@ impl Threads {
     fn new(cores: usize) -> Self {
         let all = cores.max(2);
         Self { all: Arc::new(Semaphore::new(all)), of_one: all - 1, by_tenant: Mutex::default() }
+    }
+
+    async fn occupy(&self, tenant: &Tenant) -> Vec<Thread> {
+        // One at a time: two tests that each had a part of the threads would wait for each other.
+        static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+        let _alone = ALONE.lock().await;
+        let mut held = Vec::new();
+        for _ in 0..self.of_one {
+            held.push(self.take(tenant).await);
+        }
+        held
     }
 
     /// Waits for a thread: first for one of the tenant's, so that requests of one tenant do not stand
@@ -252,8 +354,6 @@ async fn take(semaphore: Arc<Semaphore>) -> OwnedSemaphorePermit {
 
 #[cfg(test)]
 mod tests {
-    use futures_util::FutureExt as _;
-
     use super::*;
 
     #[tokio::test]

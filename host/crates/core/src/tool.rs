@@ -31,6 +31,7 @@ mod suspension;
 mod trust;
 
 pub(crate) use self::guard_reason::MAX_REASON_BYTES;
+
 #[cfg(test)]
 pub(crate) use self::name::client;
 pub use self::{
@@ -51,8 +52,8 @@ pub use self::{
     login::{LOGIN_LINK_LIFE, LoginRequired},
     model_refusal::ModelRefusal,
     name::{
-        BadClientName, ClientName, INTERNAL_CLIENT, OWN_TOOLS, ToolName, distinct_names,
-        with_internal_client,
+        BadClientName, ClientName, INTERNAL_CLIENT, MAX_WIRE_NAME, OWN_TOOLS, ToolName,
+        distinct_names, with_internal_client,
     },
     offer::{Offer, Offers, may_expand_to},
     output::{ToolOutput, content_size, result_extra},
@@ -64,6 +65,6 @@ pub use self::{
     readable::join,
     source_set::SourceSet,
     sources_by_path::SourcesByPath,
-    suspension::{RunCall, Suspension, shown_arguments},
+    suspension::{MAX_PARSED, RunCall, Suspension, shown_arguments},
     trust::Trust,
 };

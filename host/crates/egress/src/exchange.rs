@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use airlock_core::tenant::Reservation;
-use airlock_strings::{cut, visible_line};
+use airlock_strings::{MAX_NAME_BYTES, cut, visible_line};
 use http::{HeaderName, HeaderValue, header};
 use tracing::{debug, warn};
 
@@ -26,9 +26,6 @@ use super::{
 /// Maximum capacity reserved for a body before any of it has arrived. The bytes that a server
 /// announces have not arrived yet.
 const FIRST_BYTES: usize = 64 << 10;
-/// Maximum bytes of a guest's text in a log line. It is longer than the name of any credential, and a
-/// guest cannot fill the log with it.
-const MAX_SHOWN_NAME: usize = 128;
 
 /// One request with its redirects.
 pub(super) struct SessionExchange<'a> {
@@ -136,7 +133,7 @@ impl<'a> SessionExchange<'a> {
     fn report_unknown(&self, names: &[String]) {
         let Outlet { caller, credentials, .. } = &self.session.outlet;
         let Some(name) = names.iter().find(|name| !credentials.has(name)) else { return };
-        let credential = credentials.blotted(&cut(visible_line(name), MAX_SHOWN_NAME));
+        let credential = credentials.blotted(&cut(visible_line(name), MAX_NAME_BYTES));
         let granted = credentials.names();
         let reason = "the plugin has no credential of this name that is attached to requests";
         warn!(%caller, %credential, %granted, reason, "outbound request refused");

@@ -34,11 +34,11 @@ const OF_CALLS: [&str; 12] = [
     "tools_to_auto_execute",
     "virtual_keys",
 ];
-/// Maximum tools that are described.
+/// Maximum tools that are described: the server chooses how many it has.
 const MAX_TOOLS: usize = 500;
 /// Maximum bytes of their descriptions and schemas, as text.
 const MAX_TOOL_BYTES: usize = 1 << 20;
-/// Maximum lines of stderr that are shown.
+/// Maximum lines of stderr that are shown: the server chooses how many it writes.
 const MAX_LINES: usize = 100;
 /// Copies of a text while it is described: with marks for hidden characters, as a tree, and as a part of the response.
 const COPIES: usize = 8;

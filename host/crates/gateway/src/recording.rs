@@ -16,7 +16,10 @@ use airlock_core::{
 use airlock_egress::tls;
 use airlock_limits::Limiter;
 use airlock_records::{CallPrice, PostCheckpoint, Recorder};
-use airlock_store::{Database, LazyDatabase, Unavailable, entries::RecordedChange};
+use airlock_store::{
+    Database, LazyDatabase, Unavailable,
+    entries::{MAX_RECORDED, RecordedChange},
+};
 
 /// Interval at which a store that does not exist is looked for, and between two attempts to read it.
 const LOOK: Duration = Duration::from_secs(1);
@@ -24,8 +27,6 @@ const LOOK: Duration = Duration::from_secs(1);
 const POST: Duration = Duration::from_secs(10);
 /// Changes that are read at once.
 const PAGE: u32 = 100;
-/// Maximum changes that are recorded after one look: the store keeps no more.
-const MAX_CHANGES: usize = 10_000;
 /// Largest difference of the clocks of two gateways. Changes that were made this long before the start are
 /// recorded too, perhaps for a second time.
 const CLOCK_DIFFERENCE: Duration = Duration::from_mins(1);
@@ -151,7 +152,7 @@ async fn record_new(
 ) -> Result<bool, Unavailable> {
     let mut found = Vec::new();
     let mut before = None;
-    while found.len() < MAX_CHANGES {
+    while found.len() < MAX_RECORDED as usize {
         let page = database.recorded_changes(before, PAGE).await?;
         let Some(oldest) = page.last() else { break };
         before = Some(oldest.id);

@@ -63,9 +63,9 @@ use airlock_strings::with_causes;
 /// Keeps the clients and the keys of a running gateway as its configuration file and its store say.
 /// Cheap to clone.
 #[derive(Clone)]
-pub struct Reloader(Arc<Inner>);
+pub struct Reloader(Arc<ReloaderParts>);
 
-struct Inner {
+struct ReloaderParts {
     /// `None` if the configuration was not loaded from a file. The store is not read then either.
     source: Option<Arc<ConfigSource>>,
     parts: LiveParts,
@@ -82,6 +82,8 @@ struct Inner {
     readings: FileReadings,
     /// The same for comparisons with another content of the file.
     previews: FileReadings,
+    /// The same for the definitions that rules about sinks are compared with.
+    sink_readings: FileReadings,
     /// Place for a request that takes settings.
     requested: Arc<Semaphore>,
     /// Notified when settings with a virtual key without a credential were taken.
@@ -161,7 +163,7 @@ impl Reloader {
             reported: Reported::default(),
             number: 0,
         };
-        Self(Arc::new(Inner {
+        Self(Arc::new(ReloaderParts {
             source: config
                 .file
                 .clone()
@@ -173,6 +175,7 @@ impl Reloader {
             taken: tokio::sync::Mutex::new(taken),
             readings: FileReadings::new(1),
             previews: FileReadings::new(1),
+            sink_readings: FileReadings::new(1),
             requested: Arc::new(Semaphore::new(1)),
             key_value_lacking: Notify::new(),
             management: OnceLock::new(),

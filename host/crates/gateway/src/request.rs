@@ -18,16 +18,20 @@ pub use self::{
     error::{ChatFailure, RequestError},
 };
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{any::Any, fmt, sync::Arc, time::Duration};
 
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::Gateway;
 use airlock_core::{
     act::Actor,
-    door::{ApprovalChoice, Budget, Caller, Filter, Origin, ScriptLanguage, VirtualKey},
+    door::{
+        ApprovalChoice, Budget, CALL_LEVELS, Caller, Filter, Origin, ProgramRequest,
+        ScriptLanguage, VirtualKey, call_depth,
+    },
     secret::Secret,
     tenant::Tenant,
+    tool::CallError,
 };
 use airlock_requests::{RequestCharge, RequestParts, Sender};
 
@@ -51,6 +55,8 @@ struct Choices {
     approval: Option<ApprovalChoice>,
     timeout: Option<Duration>,
     is_approving: bool,
+    depth: u32,
+    context: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -133,6 +139,20 @@ impl RequestBuilder {
         self
     }
 
+    /// Sets a value for the tools of the program that the calls of the requests reach: each of them receives it as
+    /// [`ToolContext::request_context`](crate::ToolContext::request_context).
+    pub fn context(mut self, context: Arc<dyn Any + Send + Sync>) -> Self {
+        self.choices.context = Some(context);
+        self
+    }
+
+    /// Sends the requests from a function of the program whose call has this [depth](crate::ToolContext::depth). A function
+    /// that sends them in its own task needs no call of this: the greater depth counts.
+    pub fn call_depth(mut self, depth: u32) -> Self {
+        self.choices.depth = depth;
+        self
+    }
+
     /// Authenticates the sender. Fails if its key is not accepted, if a key is required, if a name cannot be
     /// one, or if the gateway is not ready for requests.
     pub fn open(self) -> Result<GatewayRequest, RequestError> {
@@ -192,8 +212,12 @@ impl GatewayRequest {
             return Err(RequestError::NotReady);
         }
         let key = self.authenticate()?;
+        let depth = call_depth().max(self.choices.depth);
+        let request = ProgramRequest { depth, context: self.choices.context.clone() };
         let sender = Sender::new(key, self.filter.clone(), self.choices.approval);
+        let sender = sender.for_program(request.clone());
         Ok(Operation {
+            request,
             parts: self.gateway.live().parts(),
             gateway: self.gateway.clone(),
             sender,
@@ -230,6 +254,7 @@ struct Operation {
     gateway: Gateway,
     parts: Arc<RequestParts>,
     sender: Sender,
+    request: ProgramRequest,
     is_operator: bool,
     is_approving: bool,
     timeout: Option<Duration>,
@@ -257,9 +282,20 @@ impl Operation {
     fn caller(&self) -> Caller {
         let view = self.parts.view(&self.sender);
         let caller = Caller::new(view, self.origin(), self.budget());
+        let caller = caller.for_program(self.request.clone());
         let approves_scripts = self.is_approving
             && self.parts.runs.as_ref().is_some_and(|runs| runs.settings().approves_whole_scripts);
         if approves_scripts { caller.approving_scripts() } else { caller }
+    }
+
+    /// Fails if a function of the program sends the request whose call has the greatest depth.
+    fn check_depth(&self) -> Result<(), CallError> {
+        let most = self.parts.budget.depth;
+        if self.request.depth < most.max(1) {
+            Ok(())
+        } else {
+            Err(CallError::budget(CALL_LEVELS, most.into()))
+        }
     }
 
     /// Charges a request of so many bytes. Fails if there is no memory for it.

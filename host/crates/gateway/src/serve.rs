@@ -78,7 +78,7 @@ impl Gateway {
         if let Some(url) = settings.external_url.clone() {
             self.0.parts.serve_logins_at(url);
         }
-        GatewayService::new(self.0.live.clone(), self.0.clone())
+        self.0.live.service(self.0.clone())
     }
 
     /// Begins to take changes of the configuration file and of the entries in the store, and to reload

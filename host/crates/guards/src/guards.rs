@@ -16,14 +16,14 @@ pub use self::definitions::DefinitionReview;
 use super::{Settings, metrics::GuardMetrics, outcome};
 use airlock_core::{
     door::{Arguments, CallGuards, FinishedCall, GuardedCall, ModelGuards, ProposedCall},
-    threads,
+    threads::{self, INLINE_BYTES, poll_to_end},
     tool::{CallError, Cause, GuardAct, GuardDecision, GuardHook, Tool, ToolOutput},
 };
 use airlock_sandbox::{self as sandbox, GuardVerdict};
 use airlock_strings::with_causes;
 
 /// Longest time of all hooks before a call together, of all hooks after it, and of all hooks on a request to a model or
-/// its response: the longest that one hook may have. The thread that decides waits for them.
+/// its response: the longest that one hook may have.
 const MAX_TIME: Duration = Duration::from_secs(1);
 
 /// The guards of a gateway, in the order of its configuration.
@@ -79,23 +79,20 @@ impl Guards {
 }
 
 impl CallGuards for Guards {
-    fn before(&self, call: &ProposedCall<'_>, deadline: Instant) -> Result<GuardedCall, CallError> {
-        let time = HookTime::begin(deadline);
-        let mut decided = GuardedCall::default();
-        for guard in asked(&self.0, GuardHook::Before, call) {
-            let arguments = decided.arguments.clone();
-            let arguments = arguments.as_ref().unwrap_or(call.arguments);
-            guard.before(&call.with_arguments(arguments), time, &mut decided)?;
-        }
-        Ok(decided)
+    fn before<'g>(
+        &'g self,
+        call: &'g ProposedCall<'g>,
+        deadline: Instant,
+    ) -> BoxFuture<'g, Result<GuardedCall, CallError>> {
+        Box::pin(decide_call(&self.0, call, deadline))
     }
 
     fn looks_before(&self, call: &ProposedCall<'_>) -> bool {
-        asked(&self.0, GuardHook::Before, call).next().is_some()
+        self.iter().any(|guard| guard.is_asked(GuardHook::Before, call))
     }
 
     fn looks_after(&self, call: &ProposedCall<'_>) -> bool {
-        asked(&self.0, GuardHook::After, call).next().is_some()
+        self.iter().any(|guard| guard.is_asked(GuardHook::After, call))
     }
 
     fn models(&self) -> Option<&dyn ModelGuards> {
@@ -112,30 +109,52 @@ impl CallGuards for Guards {
         let arguments = call.proposed().arguments.as_str().len();
         let bytes = outcome::size(&outcome).saturating_add(arguments);
         Box::pin(async move {
-            threads::read(&tenant, bytes, move || decide_outcome(&guards, &call, outcome)).await
+            if bytes <= INLINE_BYTES {
+                let deciding = async move {
+                    let _turn = threads::turn(&tenant).await;
+                    decide_outcome(&guards, &call, outcome).await
+                };
+                return threads::decide(deciding).await;
+            }
+            let work = move || poll_to_end(decide_outcome(&guards, &call, outcome));
+            threads::run(&tenant, work).await
         })
     }
 }
 
-/// Iterates over the guards that are asked about a call, in their order.
-fn asked<'g>(
-    guards: &'g [ConfiguredGuard],
-    hook: GuardHook,
-    call: &'g ProposedCall<'_>,
-) -> impl Iterator<Item = &'g ConfiguredGuard> {
-    guards.iter().filter(move |guard| guard.runs(hook) && guard.settings.scope.has(call))
+/// Asks the guards about a call before it is made, one after the other.
+async fn decide_call(
+    guards: &[ConfiguredGuard],
+    call: &ProposedCall<'_>,
+    deadline: Instant,
+) -> Result<GuardedCall, CallError> {
+    let time = HookTime::begin(deadline);
+    let mut decided = GuardedCall::default();
+    for guard in guards {
+        if guard.is_asked(GuardHook::Before, call) {
+            let arguments = decided.arguments.clone();
+            let arguments = arguments.as_ref().unwrap_or(call.arguments);
+            let call = call.with_arguments(arguments);
+            guard.before(&call, time, &mut decided).await?;
+        }
+    }
+    Ok(decided)
 }
 
 /// Asks the guards about the outcome of a call, one after the other. Returns what they leave of it.
-fn decide_outcome(
+async fn decide_outcome(
     guards: &[ConfiguredGuard],
     call: &FinishedCall,
     mut outcome: Result<ToolOutput, CallError>,
 ) -> Result<ToolOutput, CallError> {
     let time = HookTime::begin(call.deadline());
     let proposed = call.proposed();
-    for guard in asked(guards, GuardHook::After, &proposed) {
-        match guard.after(&proposed, &outcome, time) {
+    for guard in guards {
+        if !guard.is_asked(GuardHook::After, &proposed) {
+            continue;
+        }
+        let decided = guard.after(&proposed, &outcome, time).await;
+        match decided {
             Ok(None) => {}
             Ok(Some(changed)) => {
                 call.record(guard.act(GuardHook::After, GuardDecision::Rewrite));
@@ -169,22 +188,27 @@ impl ConfiguredGuard {
             && self.loaded.get().is_none_or(|loaded| loaded.hooks.contains(&hook))
     }
 
+    /// Returns whether the guard is asked about a call.
+    fn is_asked(&self, hook: GuardHook, call: &ProposedCall<'_>) -> bool {
+        self.runs(hook) && self.settings.scope.has(call)
+    }
+
     /// Asks the guard about a call, and adds its decision to `decided`. Fails if it denies the call or fails.
-    fn before(
+    async fn before(
         &self,
         call: &ProposedCall<'_>,
         time: HookTime,
         decided: &mut GuardedCall,
     ) -> Result<(), CallError> {
         let begun = Instant::now();
-        let ended = self.decide_before(call, time, decided);
+        let ended = self.decide_before(call, time, decided).await;
         let decision = ended.as_ref().map_or_else(refused_by, |decision| *decision);
         self.metrics.count(GuardHook::Before, decision, begun.elapsed());
         ended.map(drop)
     }
 
     /// Does the same. Returns the decision; `None` if it changes nothing.
-    fn decide_before(
+    async fn decide_before(
         &self,
         call: &ProposedCall<'_>,
         time: HookTime,
@@ -192,7 +216,7 @@ impl ConfiguredGuard {
     ) -> Result<Option<GuardDecision>, CallError> {
         const HOOK: GuardHook = GuardHook::Before;
         let left = self.time_left(call.tool, HOOK, time)?;
-        let verdict = self.guard(call.tool, HOOK)?.before(call, left);
+        let verdict = self.guard(call.tool, HOOK)?.before(call, left).await;
         match verdict.map_err(|error| self.failed(call.tool, HOOK, error))? {
             GuardVerdict::Allow => Ok(None),
             GuardVerdict::Rewrite(text) => {
@@ -218,14 +242,14 @@ impl ConfiguredGuard {
 
     /// Asks the guard about an outcome. Returns the one that takes its place; `None` if it stays. Fails if the guard
     /// withholds it or fails.
-    fn after(
+    async fn after(
         &self,
         call: &ProposedCall<'_>,
         outcome: &Result<ToolOutput, CallError>,
         time: HookTime,
     ) -> Result<Option<Result<ToolOutput, CallError>>, CallError> {
         let begun = Instant::now();
-        let ended = self.decide_after(call, outcome, time);
+        let ended = self.decide_after(call, outcome, time).await;
         let decision = match &ended {
             Ok(changed) => changed.as_ref().map(|_| GuardDecision::Rewrite),
             Err(refusal) => refused_by(refusal),
@@ -235,7 +259,7 @@ impl ConfiguredGuard {
     }
 
     /// Does the same.
-    fn decide_after(
+    async fn decide_after(
         &self,
         call: &ProposedCall<'_>,
         outcome: &Result<ToolOutput, CallError>,
@@ -249,7 +273,7 @@ impl ConfiguredGuard {
         let Some(written) = outcome::write(outcome) else { return Ok(None) };
         let written = written.map_err(|error| self.failed(tool, HOOK, error))?;
         let left = self.time_left(tool, HOOK, time)?;
-        let verdict = guard.after(call, written, left);
+        let verdict = guard.after(call, written, left).await;
         match verdict.map_err(|error| self.failed(tool, HOOK, error))? {
             GuardVerdict::Allow => Ok(None),
             GuardVerdict::Rewrite(text) => {

@@ -16,6 +16,8 @@ pub struct Scope {
     pub clients: Option<BTreeSet<ClientName>>,
     /// Names of virtual keys, and `roles:NAME` for users with a role; `None` for all, and for requests without a key.
     pub keys: Option<BTreeSet<String>>,
+    /// Names of environments; `None` for all, and for requests without one.
+    pub environments: Option<BTreeSet<String>>,
 }
 
 impl Scope {
@@ -24,29 +26,34 @@ impl Scope {
         let name = call.tool.full_name.as_str();
         self.has_tool(name)
             && self.has_client(call.tool.client.as_ref())
-            && self.has_key(call.membership.key_name.as_deref())
+            && self.has_member(call.membership)
     }
 
-    /// Returns whether the definition of a tool is one of them. It is listed for all keys, so a list of keys has none.
+    /// Returns whether the definition of a tool is one of them. It is listed for all keys, so a list of keys or environments
+    /// has none.
     pub fn has_definition(&self, tool: &Tool) -> bool {
-        self.keys.is_none()
+        !self.is_of_keys()
             && self.has_tool(tool.full_name.as_str())
             && self.has_client(tool.client.as_ref())
     }
 
     /// Returns whether a request to a model is one of them. It has no tool, so a list of tools or clients has none.
     pub fn has_model(&self, membership: &Membership) -> bool {
-        self.tools.is_none()
-            && self.clients.is_none()
-            && self.has_key(membership.key_name.as_deref())
+        self.tools.is_none() && self.clients.is_none() && self.has_member(membership)
     }
 
-    /// Returns the names in the lists that no client and no key has: they may be misspelt. The client of a pattern is
-    /// known if there is no star before its end.
+    /// Returns whether it is that of some keys or environments alone.
+    pub fn is_of_keys(&self) -> bool {
+        self.keys.is_some() || self.environments.is_some()
+    }
+
+    /// Returns the names in the lists that no client, no key and no environment has: they may be misspelt. The client of
+    /// a pattern is known if there is no star before its end.
     pub fn unmatched(
         &self,
         clients: &BTreeSet<&str>,
         has_key: impl Fn(&str) -> bool,
+        has_environment: impl Fn(&str) -> bool,
     ) -> BTreeSet<String> {
         let names = self.clients.iter().flatten().map(ClientName::as_str);
         let names = names.filter(|name| !clients.contains(name));
@@ -55,7 +62,9 @@ impl Scope {
             patterns.filter(|name| !clients.iter().any(|client| client.eq_ignore_ascii_case(name)));
         let keys = self.keys.iter().flatten().map(String::as_str);
         let keys = keys.filter(|name| !has_key(name));
-        names.chain(patterns).chain(keys).map(str::to_owned).collect()
+        let environments = self.environments.iter().flatten().map(String::as_str);
+        let environments = environments.filter(|name| !has_environment(name));
+        names.chain(patterns).chain(keys).chain(environments).map(str::to_owned).collect()
     }
 
     fn has_tool(&self, name: &str) -> bool {
@@ -66,6 +75,14 @@ impl Scope {
     fn has_client(&self, name: Option<&ClientName>) -> bool {
         let clients = self.clients.as_ref();
         clients.is_none_or(|clients| name.is_some_and(|name| clients.contains(name)))
+    }
+
+    fn has_member(&self, member: &Membership) -> bool {
+        let environment = member.environment.as_ref();
+        let environments = self.environments.as_ref();
+        self.has_key(member.key_name.as_deref())
+            && environments
+                .is_none_or(|listed| environment.is_some_and(|name| listed.contains(name)))
     }
 
     /// Returns whether a key is listed. One key stands for all roles of a user: it is listed if one of them is.
@@ -111,10 +128,29 @@ mod tests {
         let scope = Scope {
             tools: Some(patterns.into()),
             clients: Some(clients.into()),
+            environments: Some(["eu", "us"].map(str::to_owned).into()),
             ..keys(&["ann", "bob"])
         };
-        let found = scope.unmatched(&["files", "mail"].into(), |key| key == "ann");
-        assert_eq!(found.into_iter().collect::<Vec<_>>(), ["bob", "mial", "web"]);
-        assert!(Scope::default().unmatched(&BTreeSet::new(), |_| false).is_empty());
+        let known = ["files", "mail"].into();
+        let found = scope.unmatched(&known, |key| key == "ann", |environment| environment == "eu");
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), ["bob", "mial", "us", "web"]);
+        assert!(Scope::default().unmatched(&BTreeSet::new(), |_| false, |_| false).is_empty());
+    }
+
+    #[test]
+    fn a_request_is_in_an_environment_by_its_key() {
+        let environments = Some(["eu".to_owned()].into());
+        let scope = Scope { environments, ..Scope::default() };
+        for (environment, expected) in [(Some("eu"), true), (Some("us"), false), (None, false)] {
+            let environment = environment.map(str::to_owned);
+            let member = Membership { environment, ..Membership::default() };
+            assert_eq!(scope.has_model(&member), expected, "{member:?}");
+            let of_ann = Scope { keys: keys(&["ann"]).keys, ..scope.clone() };
+            assert!(!of_ann.has_model(&member), "every list has to have it");
+            let ann = Membership { key_name: Some("ann".to_owned()), ..member };
+            assert_eq!(of_ann.has_model(&ann), expected);
+        }
+        assert!(Scope::default().has_model(&Membership::default()));
+        assert!(scope.is_of_keys() && !Scope::default().is_of_keys());
     }
 }

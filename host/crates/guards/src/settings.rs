@@ -21,6 +21,9 @@ pub struct Settings {
     pub settings: Arc<str>,
     /// Limits of one hook.
     pub limits: Limits,
+    /// Bytes of each text of a streamed response that are held back while the guard looks at a part of it; `None` if it
+    /// sees responses whole.
+    pub stream_window: Option<usize>,
 }
 
 /// Hooks of a guard that are run. The default has all that the guard has.

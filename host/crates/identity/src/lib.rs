@@ -60,7 +60,7 @@ pub use self::{
     login::{IdClaims, LoginAttempt, LoginClient, LoginError, LoginResponse, LoginSettings},
     part::ResourcePart,
     refusal::{InvalidToken, TokenRefusal},
-    settings::{BadSettings, TokenApis, VerifierSettings},
+    settings::{BadSettings, MAX_ENTRIES, MAX_TEXT_BYTES, TokenApis, VerifierSettings},
     verifier::{Verifier, VerifierError},
     view::ViewRule,
 };

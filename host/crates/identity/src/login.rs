@@ -32,7 +32,7 @@ use url::{Url, form_urlencoded::byte_serialize};
 pub use self::{id_token::IdClaims, settings::LoginSettings};
 use self::{
     id_token::{ExpectedClaims, MAX_ID_TOKEN_BYTES},
-    provider::{ClientAuthentication, Provider, ProviderCache},
+    provider::{ClientAuthentication, LoginMetadata, ProviderCache},
 };
 use crate::{
     fetch::{FetchError, IssuerDocuments, KeySource, plain, read_body},
@@ -47,8 +47,6 @@ use crate::{
 /// Time limit for the request to the token endpoint, with its response. Issuers ask other services
 /// before they issue a token.
 const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum length of an error code of the issuer in a message. Those of RFC 6749 have at most 25 bytes.
-const MAX_CODE_BYTES: usize = 64;
 
 /// Secrets of one login, with the URL to which the issuer redirects its browser.
 #[derive(Clone, PartialEq, Eq)]
@@ -198,7 +196,7 @@ impl LoginClient {
     /// Returns the ID token for a code.
     async fn exchange(
         &self,
-        provider: &Provider,
+        provider: &LoginMetadata,
         attempt: &LoginAttempt,
         code: &str,
     ) -> Result<String, LoginError> {
@@ -218,7 +216,7 @@ impl LoginClient {
 
     fn token_request(
         &self,
-        provider: &Provider,
+        provider: &LoginMetadata,
         attempt: &LoginAttempt,
         code: &str,
     ) -> RequestBuilder {
@@ -303,7 +301,7 @@ fn encoded(text: &str) -> String {
 /// Returns an error code of the issuer for a message: its first characters, without those that no code has
 /// (RFC 6749, section 4.1.2.1).
 fn code_text(code: &str) -> String {
-    code.chars().filter(|c| matches!(c, ' '..='~')).take(MAX_CODE_BYTES).collect()
+    code.chars().filter(|c| matches!(c, ' '..='~')).take(airlock_strings::MAX_WORD_BYTES).collect()
 }
 
 fn unavailable(error: &FetchError) -> LoginError {

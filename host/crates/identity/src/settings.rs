@@ -11,11 +11,11 @@ const CLOCK_SKEW: Duration = Duration::from_mins(1);
 /// Maximum skew of the clocks. It extends the life of every token; RFC 7519, section 4.1.4, permits
 /// a few minutes.
 const MAX_CLOCK_SKEW: Duration = Duration::from_mins(5);
-/// Maximum number of entries of each list. Every token is compared with all of them.
-const MAX_ENTRIES: usize = 1000;
+/// Maximum number of entries of each list. Every token, and every login, is compared with all of them.
+pub const MAX_ENTRIES: usize = 1000;
 /// Maximum bytes of a name or value. Scopes and the name of the gateway are sent in challenges and in
 /// metadata.
-const MAX_TEXT_BYTES: usize = 1024;
+pub const MAX_TEXT_BYTES: usize = 1024;
 
 /// Settings of a verifier: the issuer, the conditions for a token, and the table of views.
 #[derive(Debug, Clone, PartialEq, Eq)]

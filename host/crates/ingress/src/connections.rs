@@ -87,6 +87,10 @@ impl ConnectionPlace {
         !self.is_reserved
     }
 
+    fn is_usual_at(&self, peer: Peer) -> bool {
+        self.is_usual() && self.peer == peer
+    }
+
     fn is_of(&self, tenant: &Tenant, peer: Peer) -> bool {
         self.claimed.as_ref().is_some_and(|(holder, _)| holder == tenant) && self.peer == peer
     }
@@ -157,11 +161,11 @@ impl Connections {
     /// Returns whether `peer` may have one more connection. May evict another connection of the
     /// peer.
     fn has_share(&self, table: &mut ConnectionTable, peer: Peer) -> bool {
-        let of_peer = |place: &ConnectionPlace| !place.is_reserved && place.peer == peer;
         // A lower limit may have left more.
-        let ConnectionCount { open, held } = table.evict_excess(self.max_per_peer(), of_peer);
+        let ConnectionCount { open, held } =
+            table.evict_excess(self.max_per_peer(), |place| place.is_usual_at(peer));
         held < with_closing(self.max_per_peer())
-            && (open < self.max_per_peer() || table.evict(1, of_peer) > 0)
+            && (open < self.max_per_peer() || table.evict(1, |place| place.is_usual_at(peer)) > 0)
     }
 
     fn has_room(&self, table: &mut ConnectionTable) -> bool {

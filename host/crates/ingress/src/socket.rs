@@ -27,7 +27,7 @@ pub use self::{
 
 /// Maximum length of the path of a Unix socket, in bytes: `sun_path` of `sockaddr_un` has room for
 /// 108 with the terminating zero.
-const MAX_PATH_BYTES: usize = 107;
+pub const MAX_PATH_BYTES: usize = 107;
 /// Mode of the directory in which a socket is made.
 const DIRECTORY_MODE: u32 = 0o700;
 /// Mode of a socket when it gets its place.

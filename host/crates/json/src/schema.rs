@@ -63,7 +63,7 @@ use self::{
     work::DocumentWork,
 };
 pub use self::{
-    limits::MAX_SCHEMA_BYTES,
+    limits::{MAX_SCHEMA_BYTES, MAX_SOURCE_BYTES},
     problem::{BadSchema, Problem},
     subset::check_accepts_all,
     violations::{Violation, Violations},

@@ -4,10 +4,6 @@ use std::{cell::RefCell, collections::HashSet, fmt};
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
-/// The longest key in an error, in bytes. Longer keys are cut, because a key can be as long as the
-/// text and the error is one line; a name that a person wrote is shorter.
-const MAX_SHOWN_BYTES: usize = 128;
-
 /// A key that one object has twice. Parsers differ in which of the two values they keep, so a check
 /// and the code that it protects may see different values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -82,7 +78,7 @@ impl<'de> Visitor<'de> for Unique<'_> {
         let mut seen = HashSet::new();
         while let Some(key) = entries.next_key::<String>()? {
             if seen.contains(&key) {
-                let shown = &key[..key.floor_char_boundary(MAX_SHOWN_BYTES)];
+                let shown = &key[..key.floor_char_boundary(airlock_strings::MAX_NAME_BYTES)];
                 *self.0.borrow_mut() = Some(DuplicateKey { key: shown.to_owned() });
                 return Err(A::Error::custom("a duplicate key"));
             }

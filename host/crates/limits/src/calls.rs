@@ -1,7 +1,7 @@
 //! Limits of calls of tools.
 
 use airlock_core::{
-    door::{Admitted, CallControl, ControlledCall, Permission, Refusal},
+    door::{Admitted, CallControl, Chain, ControlledCall, Permission, Refusal},
     tool::{CallError, ToolOutput},
 };
 use futures_util::future::BoxFuture;
@@ -25,12 +25,14 @@ impl CallControl for Limiter {
             }
             let price = self.prices().call(call.tool().full_name.as_str()).unwrap_or_default();
             let price = price.millionths();
+            let bytes = call.arguments().as_str().len() as u64;
             // The call that it goes on with was counted, but does not run any more.
             let is_counted = call.permission() == Permission::Continuation;
             let demands = limits.iter().filter_map(|limit| {
                 let amount = match limit.limit.measure {
                     _ if is_counted => 0,
                     Measure::ToolCalls => 1,
+                    Measure::ArgumentBytes => bytes,
                     Measure::Cost => price,
                     Measure::Requests | Measure::Tokens | Measure::Concurrency => 0,
                 };
@@ -40,7 +42,8 @@ impl CallControl for Limiter {
             let tenant = call.chain().tenant();
             let taken = self.take(tenant, &limits, demands.collect(), None).await;
             let held = taken.inspect_err(|denied| self.metrics.count(denied))?;
-            Ok(Box::new(LimitedCall(held)) as Box<dyn ControlledCall>)
+            let chain = call.chain().clone();
+            Ok(Box::new(LimitedCall { held, chain }) as Box<dyn ControlledCall>)
         })
     }
 
@@ -55,13 +58,21 @@ impl ControlledCall for Unlimited {
 }
 
 /// A call with limits. If it is dropped, it counts.
-struct LimitedCall(HeldAmounts);
+struct LimitedCall {
+    held: HeldAmounts,
+    chain: Chain,
+}
 
 impl ControlledCall for LimitedCall {
     fn end(self: Box<Self>, result: &Result<ToolOutput, CallError>) {
         // The code of the error tells nothing: a plugin may return that of a call which it has made.
         if result.as_ref().is_err_and(CallError::has_not_begun) {
-            self.0.release();
+            // A server that refuses a call, for example because of its credentials, has its arguments.
+            let is_delivered = self.chain.reporter().is_delivered();
+            self.held.settle(|limit, _| {
+                let is_used = is_delivered && limit.measure == Measure::ArgumentBytes;
+                (!is_used).then_some(0)
+            });
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Limits that hold for many requests, and on every gateway of a store: requests, calls of tools,
-//! tokens and money, for keys and their groups, clients, tools and models.
+//! Limits that hold for many requests, and on every gateway of a store: requests, calls of tools, bytes of their
+//! arguments, tokens and money, for keys and their groups, clients, tools and models.
 //!
 //! ```text
 //! a call, a request        calls, requests    which limits apply, and how much it needs of each

@@ -61,6 +61,8 @@ pub enum Measure {
     /// Calls of tools, those of scripts and plugins included. The tools of code mode do not count: the
     /// calls of their scripts do.
     ToolCalls,
+    /// Bytes of the arguments of these calls, as JSON text, after guards have decided about them.
+    ArgumentBytes,
     /// Tokens of requests and responses of models.
     Tokens,
     /// Money, in millionths of a US dollar.
@@ -69,11 +71,18 @@ pub enum Measure {
     Concurrency,
 }
 
+impl Measure {
+    /// Returns whether calls of tools alone use it.
+    pub(crate) fn is_of_calls_alone(self) -> bool {
+        matches!(self, Self::ToolCalls | Self::ArgumentBytes)
+    }
+}
+
 /// Window of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Window {
-    /// Every span of this length: requests, calls and tokens. Of money, windows of this length one after the
-    /// other, from the first use or the last reset on.
+    /// Every span of this length. Of money, windows of this length one after the other, from the first use or the
+    /// last reset on.
     Rolling(Duration),
     /// Windows of the calendar, in UTC.
     Calendar(Period),

@@ -351,7 +351,8 @@ fn repeated(demands: &[Demand], now: Instant) -> Option<LimitRefusal> {
             most: refusal.most,
             needed: demand.least,
             left: None,
-            retry_after: refusal.retry_after,
+            // The refusal was of a smaller amount. One above the whole limit is never left.
+            retry_after: refusal.retry_after.filter(|_| demand.least <= refusal.most),
         })
     })
 }

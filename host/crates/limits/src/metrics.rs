@@ -14,8 +14,16 @@ use tokio::time::Instant;
 use crate::{limit::Measure, refusal::Denied, set::LimitSet};
 
 /// Reasons of refusals, in the order of their counters.
-const REASONS: [&str; 7] =
-    ["requests", "tool_calls", "tokens", "cost", "concurrency", "unavailable", "unpriced"];
+const REASONS: [&str; 8] = [
+    "requests",
+    "tool_calls",
+    "argument_bytes",
+    "tokens",
+    "cost",
+    "concurrency",
+    "unavailable",
+    "unpriced",
+];
 
 /// Metrics of the limits of a gateway. Cheap to clone.
 #[derive(Clone)]
@@ -35,12 +43,13 @@ impl LimitMetrics {
             Denied::Reached(refusal) => match refusal.limit.measure {
                 Measure::Requests => 0,
                 Measure::ToolCalls => 1,
-                Measure::Tokens => 2,
-                Measure::Cost => 3,
-                Measure::Concurrency => 4,
+                Measure::ArgumentBytes => 2,
+                Measure::Tokens => 3,
+                Measure::Cost => 4,
+                Measure::Concurrency => 5,
             },
-            Denied::Unavailable(_) => 5,
-            Denied::Unpriced { .. } => 6,
+            Denied::Unavailable(_) => 6,
+            Denied::Unpriced { .. } => 7,
         };
         self.refusals[reason].inc();
     }
@@ -86,7 +95,10 @@ mod tests {
     use prometheus_client::{encoding::prometheus_text, registry::Registry};
 
     use super::*;
-    use crate::limit::{Limit, Owner, Scope, Window};
+    use crate::{
+        limit::{Limit, Owner, Scope, Window},
+        refusal::LimitRefusal,
+    };
 
     fn limit(id: &str, measure: Measure) -> Limit {
         Limit {
@@ -131,10 +143,16 @@ mod tests {
     fn a_refusal_counts_by_what_is_limited() {
         let metrics = LimitMetrics::new(Arc::default());
         metrics.count(&Denied::Unavailable("the store is away".to_owned()));
-        let limit = Box::new(limit("k", Measure::Cost));
-        metrics.count(&Denied::Unpriced { model: "a/b".to_owned(), limit });
+        let of_money = Box::new(limit("k", Measure::Cost));
+        metrics.count(&Denied::Unpriced { model: "a/b".to_owned(), limit: of_money });
+        let of_bytes = limit("k", Measure::ArgumentBytes);
+        let refusal =
+            LimitRefusal { limit: of_bytes, most: 10, needed: 11, left: None, retry_after: None };
+        metrics.count(&Denied::Reached(Box::new(refusal)));
         let text = shown(&metrics);
-        for (reason, refusals) in [("unavailable", 1), ("unpriced", 1), ("cost", 0)] {
+        for (reason, refusals) in
+            [("unavailable", 1), ("unpriced", 1), ("argument_bytes", 1), ("cost", 0)]
+        {
             let line = format!("airlock_limit_refusals_total{{reason=\"{reason}\"}} {refusals}\n");
             assert!(text.contains(&line), "{text}");
         }

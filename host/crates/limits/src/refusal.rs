@@ -29,10 +29,17 @@ pub struct LimitRefusal {
 impl fmt::Display for LimitRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Limit { owner, scope, measure, window, .. } = &self.limit;
+        // No time to wait and no other call helps one that is larger than the whole limit.
+        let is_above_whole = *measure == Measure::ArgumentBytes && self.needed > self.most;
+        if is_above_whole {
+            write!(f, "the call has {}, more than ", MeasuredAmount(*measure, self.needed))?;
+        }
         write!(f, "the limit of {}", MeasuredAmount(*measure, self.most))?;
-        write!(f, "{}{}", ScopeText(scope), WindowText(*window))?;
-        write!(f, " of {} is reached", OwnerText(owner))?;
-        write!(f, "{}{}", NeedText(self), WaitText(self.retry_after))
+        write!(f, "{}{} of {}", ScopeText(scope), WindowText(*window), OwnerText(owner))?;
+        if is_above_whole {
+            return f.write_str(" permits at all; send less in one call");
+        }
+        write!(f, " is reached{}{}", NeedText(self), WaitText(self.retry_after))
     }
 }
 
@@ -118,6 +125,7 @@ impl fmt::Display for MeasuredAmount {
         match measure {
             Measure::Requests => write!(f, "{amount} requests"),
             Measure::ToolCalls => write!(f, "{amount} tool calls"),
+            Measure::ArgumentBytes => write!(f, "{amount} bytes of arguments"),
             Measure::Tokens => write!(f, "{amount} tokens"),
             Measure::Cost => write!(f, "{}", Money::from_millionths(amount)),
             Measure::Concurrency => write!(f, "{amount} requests and calls at the same time"),
@@ -180,11 +188,12 @@ impl fmt::Display for NeedText<'_> {
         let Some(left) = left.filter(|left| *left > 0) else { return Ok(()) };
         let measure = limit.measure;
         let needed = MeasuredAmount(measure, *needed);
-        write!(
-            f,
-            ": the request may need {needed}, and {} are left",
-            MeasuredAmount(measure, left)
-        )?;
+        let left = MeasuredAmount(measure, left);
+        if measure == Measure::ArgumentBytes {
+            write!(f, ": the call has {needed}, and {left} are left")?;
+        } else {
+            write!(f, ": the request may need {needed}, and {left} are left")?;
+        }
         if matches!(measure, Measure::Tokens | Measure::Cost) {
             f.write_str("; a lower maximum of output tokens needs less")?;
         }
@@ -228,6 +237,31 @@ mod tests {
         let error = CallError::from(Denied::Reached(Box::new(reached)));
         assert_eq!((error.code(), error.kind()), (HostCode::LimitReached, ErrorKind::RateLimited));
         assert_eq!(error.retry_after(), Some(Duration::from_millis(4_001)));
+    }
+
+    #[test]
+    fn arguments_that_a_limit_never_permits_are_told_apart_from_those_that_have_to_wait() {
+        let window = Window::Rolling(Duration::from_mins(1));
+        let waiting = LimitRefusal {
+            needed: 100,
+            left: Some(20),
+            retry_after: Some(Duration::from_secs(5)),
+            ..refusal(Measure::ArgumentBytes, window, Scope::Client("mail".to_owned()))
+        };
+        assert_eq!(
+            waiting.to_string(),
+            "the limit of 120 bytes of arguments for client 'mail' in 1m of this key is reached: \
+             the call has 100 bytes of arguments, and 20 bytes of arguments are left; try again in 5 s"
+        );
+        let whole = LimitRefusal { needed: 121, left: Some(120), retry_after: None, ..waiting };
+        assert_eq!(
+            whole.to_string(),
+            "the call has 121 bytes of arguments, more than the limit of 120 bytes of arguments for client 'mail' \
+             in 1m of this key permits at all; send less in one call"
+        );
+        let error = CallError::from(Denied::Reached(Box::new(whole)));
+        assert_eq!((error.code(), error.kind()), (HostCode::LimitReached, ErrorKind::LimitReached));
+        assert_eq!(error.retry_after(), None);
     }
 
     #[test]

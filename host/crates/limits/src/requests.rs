@@ -24,7 +24,7 @@ use crate::{
 
 impl ModelControl for Limiter {
     fn applies(&self, membership: &Membership) -> bool {
-        self.limits_any(membership, |limit| limit.measure != Measure::ToolCalls)
+        self.limits_any(membership, |limit| !limit.measure.is_of_calls_alone())
     }
 
     fn begin<'c>(
@@ -87,7 +87,10 @@ fn demands(
                 // Something has to be left, also for a request that costs nothing.
                 (amount, least.max(1))
             }
-            Measure::Requests | Measure::ToolCalls | Measure::Concurrency => (1, 1),
+            Measure::Requests
+            | Measure::ToolCalls
+            | Measure::ArgumentBytes
+            | Measure::Concurrency => (1, 1),
         };
         Ok(Demand { limit: limit.clone(), amount, least })
     });
@@ -129,7 +132,9 @@ fn amount(limit: &Limit, usage: &TokenUsage, price: Option<ModelPrice>) -> Optio
     match limit.measure {
         Measure::Tokens => Some(total(usage)),
         Measure::Cost => Some(price?.cost(usage)),
-        Measure::Requests | Measure::ToolCalls | Measure::Concurrency => None,
+        Measure::Requests | Measure::ToolCalls | Measure::ArgumentBytes | Measure::Concurrency => {
+            None
+        }
     }
 }
 

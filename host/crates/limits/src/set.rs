@@ -104,16 +104,18 @@ fn find<'s>(
 impl Limit {
     /// Returns whether the limit counts a call of a tool.
     pub(crate) fn counts_call(&self, call: &Admitted) -> bool {
-        let counts_calls =
-            matches!(self.measure, Measure::ToolCalls | Measure::Cost | Measure::Concurrency);
-        // A call in the place of another one costs its own price: that of the other may be nothing.
-        let is_substitute = call.is_substitute() && self.measure != Measure::Cost;
+        let counts_calls = self.measure.is_of_calls_alone()
+            || matches!(self.measure, Measure::Cost | Measure::Concurrency);
+        // A call in the place of another one costs its own price, as that of the other may be nothing, and sends its
+        // arguments to a second source.
+        let counts_both = matches!(self.measure, Measure::Cost | Measure::ArgumentBytes);
+        let is_substitute = call.is_substitute() && !counts_both;
         counts_calls && self.scope.has_call(call.tool(), is_substitute)
     }
 
     /// Returns whether the limit counts a request to a model.
     pub(crate) fn counts_request(&self, provider: Option<&str>, model: &str) -> bool {
-        self.measure != Measure::ToolCalls && self.scope.has_request(provider, model)
+        !self.measure.is_of_calls_alone() && self.scope.has_request(provider, model)
     }
 }
 

@@ -28,8 +28,8 @@ pub struct LimitState {
     pub reserved: u64,
     /// The most in one window, with a temporary addition.
     pub most: u64,
-    /// Begin of the window; `None` for one without end. The window of a rolling limit of requests, calls or
-    /// tokens begins anew at each moment.
+    /// Begin of the window; `None` for one without end. The window of a rolling limit begins anew at each moment,
+    /// unless it is of money.
     pub window_start: Option<SystemTime>,
     /// Time from which a used amount counts no more; `None` for never, or if none is used in a window that
     /// begins anew at each moment.

@@ -1,5 +1,6 @@
 //! Tests of limiters on the stores that they share.
 
+mod bytes;
 mod calls;
 mod home;
 mod killed;

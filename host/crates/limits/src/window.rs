@@ -5,13 +5,13 @@
 //!
 //! | window | buckets |
 //! |---|---|
-//! | rolling; requests, calls, tokens | 64 in a window. An amount counts from when it was taken until a whole window has passed since the end of its bucket. |
+//! | rolling; all but money | 64 in a window. An amount counts from when it was taken until a whole window has passed since the end of its bucket. |
 //! | rolling; money | one, from the epoch of the count in steps of the window |
 //! | calendar | one for each period |
 //! | never | one |
 //!
-//! In no span of a rolling window's length more requests, calls or tokens pass than the limit, wherever
-//! the span begins. Windows that follow one another would let twice as many pass around their boundary,
+//! Of all but money, no more than the limit passes in any span of a rolling window's length, wherever the span
+//! begins. Windows that follow one another would let twice as many pass around their boundary,
 //! and so would GCRA with a burst of the whole limit: the burst, and what has been refilled meanwhile. The
 //! price is that an amount counts for up to a 64th of the window longer than it has to. Budgets of money
 //! are windows one after the other, because operators expect them to be whole again at one time.

@@ -28,7 +28,7 @@ pub use self::{
 pub const FILE_NAME: &str = "airlock.lock";
 /// Version of the format that this build writes and reads.
 const VERSION: u32 = 1;
-/// Maximum size of the file, in bytes.
+/// Maximum size of the file, in bytes, so that a path to another file by mistake does not fill the memory.
 const MAX_BYTES: u64 = 64 << 20;
 const HEAD: &str = "# The accepted state of plugins and of the tools of MCP servers; keep it under version control.\n\
                     # Written by `airlock plugin accept` and `airlock upstream accept`. The gateway uses nothing that has\n\

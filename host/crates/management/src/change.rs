@@ -26,25 +26,26 @@ use airlock_core::{
 use airlock_operator_api::ManagementRefusal;
 use airlock_store::{
     components::{ComponentDigest, MAX_USED_BYTES},
-    entries::{Entries, Entry, EntryChange, EntryChanged, EntryKind, EntryValue, UnreadableEntry},
+    entries::{
+        Entries, Entry, EntryChange, EntryChanged, EntryKind, EntryValue, MAX_DOCUMENT_BYTES,
+        UnreadableEntry,
+    },
 };
 use airlock_strings::{cut, with_causes};
 
 /// Number of times that a change is checked and made again because one of another gateway came first: each resolves the
 /// whole configuration.
 const MAX_ATTEMPTS: usize = 8;
-/// Largest element, in bytes of its JSON text: each change reads all of them.
-const MAX_ELEMENT_BYTES: usize = 1 << 20;
 /// Longest list of problems in a refusal, in bytes: a person reads it, and one mistake can be in every row.
 const MAX_PROBLEM_BYTES: usize = 2_000;
 
 /// The elements of the configuration at one moment.
-pub(crate) struct State {
+pub(crate) struct ConfigState {
     pub(crate) entries: Entries,
     pub(crate) merged: Merged,
 }
 
-impl State {
+impl ConfigState {
     /// Returns the element with this kind and name, if it is there and not removed.
     pub(crate) fn element(&self, kind: EntryKind, name: &str) -> Option<&Element> {
         self.elements(kind).find(|element| element.name == name)
@@ -164,7 +165,7 @@ pub(crate) enum StoredChange {
 
 impl Service {
     /// Reads the elements as they are.
-    pub(crate) async fn state(&self) -> Result<State, ManagementRefusal> {
+    pub(crate) async fn state(&self) -> Result<ConfigState, ManagementRefusal> {
         let _place = self.place().await;
         self.read_state().await
     }
@@ -179,7 +180,7 @@ impl Service {
     /// long.
     pub(crate) async fn shown(
         &self,
-        describe: impl FnOnce(&State) -> Value + Send + 'static,
+        describe: impl FnOnce(&ConfigState) -> Value + Send + 'static,
     ) -> Result<Value, ManagementRefusal> {
         let _place = self.place().await;
         let state = self.read_state().await?;
@@ -187,7 +188,7 @@ impl Service {
     }
 
     /// Reads the elements as they are. The caller has a place.
-    async fn read_state(&self) -> Result<State, ManagementRefusal> {
+    async fn read_state(&self) -> Result<ConfigState, ManagementRefusal> {
         let database = &self.settings.database;
         let entries = if database.location().is_missing_file() {
             Entries::default()
@@ -196,7 +197,7 @@ impl Service {
             entries.map_err(|error| unavailable(&error))?
         };
         let merged = self.merged(entries.clone()).await?;
-        Ok(State { entries, merged })
+        Ok(ConfigState { entries, merged })
     }
 
     /// Makes a change, which `plan` makes from the elements as they are; it is called again if another
@@ -205,7 +206,7 @@ impl Service {
     pub(crate) async fn change(
         &self,
         actor: &Operator,
-        plan: impl Fn(&State) -> Result<Wanted, ManagementRefusal>,
+        plan: impl Fn(&ConfigState) -> Result<Wanted, ManagementRefusal>,
     ) -> Result<i64, ManagementRefusal> {
         match self.store_change(&actor.into(), plan).await? {
             StoredChange::Made { id, kind } => {
@@ -221,7 +222,7 @@ impl Service {
     pub(crate) async fn store_change(
         &self,
         actor: &Actor,
-        plan: impl Fn(&State) -> Result<Wanted, ManagementRefusal>,
+        plan: impl Fn(&ConfigState) -> Result<Wanted, ManagementRefusal>,
     ) -> Result<StoredChange, ManagementRefusal> {
         // The semaphore is never closed.
         let _turn = self.changing.acquire().await;
@@ -269,7 +270,7 @@ impl Service {
     /// caller has a place.
     async fn checked(
         &self,
-        state: &State,
+        state: &ConfigState,
         wanted: &Wanted,
     ) -> Result<CheckedChange, ManagementRefusal> {
         if let Content::Reverted { change, .. } = wanted.content {
@@ -307,7 +308,7 @@ impl Service {
     /// caller has a place.
     pub(crate) async fn merged_with(
         &self,
-        state: &State,
+        state: &ConfigState,
         kind: EntryKind,
         name: &str,
         after: Option<EntryValue>,
@@ -328,7 +329,7 @@ impl Service {
 
     fn entry_value(
         &self,
-        state: &State,
+        state: &ConfigState,
         wanted: &Wanted,
     ) -> Result<Option<EntryValue>, ManagementRefusal> {
         let replaces = state.in_file(wanted.kind, &wanted.name);
@@ -342,9 +343,9 @@ impl Service {
             Content::Element(value) => {
                 self.check_secrets(wanted.kind, value)?;
                 let document = value.to_string();
-                if document.len() > MAX_ELEMENT_BYTES {
+                if document.len() > MAX_DOCUMENT_BYTES {
                     return Err(invalid(format!(
-                        "the element has {} bytes, more than {MAX_ELEMENT_BYTES}",
+                        "the element has {} bytes, more than {MAX_DOCUMENT_BYTES}",
                         document.len()
                     )));
                 }

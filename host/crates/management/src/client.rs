@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     body,
-    change::{Content, State, StoredChange, Wanted},
+    change::{ConfigState, Content, StoredChange, Wanted},
     gateway::FirstConnection,
     refusal::{conflict, forbidden, invalid, not_found, refusal},
     service::Service,
@@ -131,7 +131,7 @@ impl Service {
     }
 }
 
-fn plan_new(state: &State, name: &str, element: &Value) -> Result<Wanted, ManagementRefusal> {
+fn plan_new(state: &ConfigState, name: &str, element: &Value) -> Result<Wanted, ManagementRefusal> {
     if state.element(EntryKind::Client, name).is_some() {
         return Err(name_taken(name));
     }
@@ -141,7 +141,7 @@ fn plan_new(state: &State, name: &str, element: &Value) -> Result<Wanted, Manage
 }
 
 pub(crate) fn plan_update(
-    state: &State,
+    state: &ConfigState,
     actor: &Operator,
     name: &str,
     sent: &Map<String, Value>,
@@ -215,7 +215,7 @@ fn changed(stored: &Value, sent: &Map<String, Value>) -> Map<String, Value> {
 
 /// Returns the name and the element of a client, which the path names by its name or its identifier.
 pub(crate) fn known<'s>(
-    state: &'s State,
+    state: &'s ConfigState,
     name: &str,
 ) -> Result<(String, &'s Value), ManagementRefusal> {
     let by_name = state.element(EntryKind::Client, name);

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 pub use self::running::RunningSettings;
 use crate::{
     body,
-    change::{Content, State, Wanted},
+    change::{ConfigState, Content, Wanted},
     kind::LISTED,
     refusal::{forbidden, invalid},
     service::Service,
@@ -82,7 +82,7 @@ impl Service {
 }
 
 /// Returns the settings in force, and the elements without secrets.
-fn document(running: &RunningSettings, state: &State) -> Value {
+fn document(running: &RunningSettings, state: &ConfigState) -> Value {
     let RunningSettings { client_config, tool_manager } = running;
     let mut shown = json!({
         "client_config": client_config,
@@ -104,7 +104,7 @@ fn document(running: &RunningSettings, state: &State) -> Value {
 }
 
 /// Returns the elements of a kind, without secrets.
-fn elements(state: &State, kind: EntryKind) -> Value {
+fn elements(state: &ConfigState, kind: EntryKind) -> Value {
     let elements = state.elements(kind).filter_map(|element| element.value.as_ref());
     elements.map(|value| redacted(kind, value)).collect()
 }

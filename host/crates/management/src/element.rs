@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::{
     body,
-    change::{Content, State, Wanted},
+    change::{ConfigState, Content, Wanted},
     kind::ListedKind,
     limit_members,
     page::Page,
@@ -182,7 +182,7 @@ impl Service {
 }
 
 fn wanted(
-    state: &State,
+    state: &ConfigState,
     listed: &ListedKind,
     action: &'static str,
     name: &str,
@@ -225,7 +225,7 @@ fn updated(
 /// Fails if a new limit on a model names a virtual key that does not exist. One whose key is gone later stays,
 /// and has no effect.
 fn check_scope(
-    state: &State,
+    state: &ConfigState,
     listed: &ListedKind,
     members: &Map<String, Value>,
 ) -> Result<(), ManagementRefusal> {
@@ -244,7 +244,7 @@ fn check_scope(
 /// Replaces the identifiers of keys in a request for a virtual MCP by their names. Fails if it has other names
 /// too.
 fn name_keys(
-    state: &State,
+    state: &ConfigState,
     listed: &ListedKind,
     sent: &mut Map<String, Value>,
 ) -> Result<(), ManagementRefusal> {
@@ -271,7 +271,7 @@ fn name_keys(
 /// Returns the keys of a virtual MCP with one more, or without it. Fails if it exists for every caller: the
 /// first key would take it from all others.
 fn keys_with(
-    state: &State,
+    state: &ConfigState,
     group: &Map<String, Value>,
     key: &str,
     is_attached: bool,
@@ -301,7 +301,10 @@ fn keys_with(
 }
 
 /// Replaces the identifiers of clients in a virtual MCP, as Bifrost's bodies have them, by names.
-fn name_clients(state: &State, group: &mut Map<String, Value>) -> Result<(), ManagementRefusal> {
+fn name_clients(
+    state: &ConfigState,
+    group: &mut Map<String, Value>,
+) -> Result<(), ManagementRefusal> {
     let tools = group.get_mut("tools").and_then(Value::as_array_mut);
     for tools in tools.into_iter().flatten().filter_map(Value::as_object_mut) {
         if let Some(id) = tools.remove("mcp_client_id") {
@@ -312,7 +315,7 @@ fn name_clients(state: &State, group: &mut Map<String, Value>) -> Result<(), Man
     Ok(())
 }
 
-fn name_of(state: &State, kind: EntryKind, id: &Value) -> Result<Value, ManagementRefusal> {
+fn name_of(state: &ConfigState, kind: EntryKind, id: &Value) -> Result<Value, ManagementRefusal> {
     let found = id.as_str().and_then(|id| state.named(kind, id));
     let found = found.map(|element| element.name.clone().into());
     found.ok_or_else(|| {
@@ -323,7 +326,7 @@ fn name_of(state: &State, kind: EntryKind, id: &Value) -> Result<Value, Manageme
 
 /// Finds an element by its identifier or its name.
 fn known<'s>(
-    state: &'s State,
+    state: &'s ConfigState,
     listed: &ListedKind,
     id: &str,
 ) -> Result<&'s Element, ManagementRefusal> {

@@ -16,7 +16,7 @@ use self::{
 };
 use crate::{
     body,
-    change::{Content, State, Wanted},
+    change::{ConfigState, Content, Wanted},
     key_value::{self, has_no_value, value_to_remove},
     limit_members::{self, BUDGET, BUDGETS, CALENDAR_ALIGNED, RATE_LIMIT},
     operators::no_randomness,
@@ -364,7 +364,7 @@ fn without_value(key: &Element) -> Result<Value, ManagementRefusal> {
 }
 
 /// Finds a key by its identifier or its name.
-fn known<'s>(state: &'s State, id: &str) -> Result<&'s Element, ManagementRefusal> {
+fn known<'s>(state: &'s ConfigState, id: &str) -> Result<&'s Element, ManagementRefusal> {
     let found = state.named(EntryKind::VirtualKey, id);
     if found.is_none() {
         state.check_readable(EntryKind::VirtualKey, id)?;
@@ -373,7 +373,11 @@ fn known<'s>(state: &'s State, id: &str) -> Result<&'s Element, ManagementRefusa
 }
 
 /// Returns the name of the key that a request deletes.
-fn name_to_delete(state: &State, actor: &Operator, id: &str) -> Result<String, ManagementRefusal> {
+fn name_to_delete(
+    state: &ConfigState,
+    actor: &Operator,
+    id: &str,
+) -> Result<String, ManagementRefusal> {
     let found = known(state, id).map(|key| key.name.clone());
     state.name_to_remove(actor, EntryKind::VirtualKey, id, found)
 }

@@ -12,7 +12,7 @@ use tracing::warn;
 use uuid::Uuid;
 
 use crate::{
-    change::{Content, State, StoredChange, Wanted, entry_content},
+    change::{ConfigState, Content, StoredChange, Wanted, entry_content},
     key::new_value,
     refusal::{invalid, not_found},
     service::Service,
@@ -97,7 +97,7 @@ impl Service {
 }
 
 /// Returns the keys for which a credential may be made.
-fn keys_without_value(state: &State) -> Vec<String> {
+fn keys_without_value(state: &ConfigState) -> Vec<String> {
     let keys = state.merged.config.keys_without_value.iter();
     let keys = keys.filter(|key| {
         let checked = state.check_readable(KIND, key);
@@ -113,7 +113,7 @@ fn keys_without_value(state: &State) -> Vec<String> {
 
 /// Returns the name of the credential that goes with a key that is deleted. Fails if the store has none.
 pub(crate) fn value_to_remove(
-    state: &State,
+    state: &ConfigState,
     actor: &Operator,
     key: &str,
 ) -> Result<String, ManagementRefusal> {
@@ -130,7 +130,7 @@ pub(crate) fn has_no_value(key: &Element) -> bool {
 }
 
 /// Plans a new credential, unless the key has one already.
-fn plan_new(state: &State, key: &str, document: &Value) -> Wanted {
+fn plan_new(state: &ConfigState, key: &str, document: &Value) -> Wanted {
     let content = match state.entry(KIND, key) {
         Some(entry) => Content::Earlier(Some(entry_content(entry))),
         None => Content::Element(document.clone()),
@@ -140,7 +140,7 @@ fn plan_new(state: &State, key: &str, document: &Value) -> Wanted {
 
 /// Plans another credential. The one before stays valid until `until`.
 pub(crate) fn rotated(
-    state: &State,
+    state: &ConfigState,
     key: &str,
     digest: TokenDigest,
     until: Option<SystemTime>,

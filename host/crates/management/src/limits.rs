@@ -12,7 +12,7 @@ use tracing::warn;
 use self::describe::{budget, rate_limit};
 use crate::{
     body,
-    change::State,
+    change::ConfigState,
     page::Page,
     refusal::{conflict, invalid, not_found, unavailable},
     route::LimitOwner,
@@ -259,7 +259,11 @@ struct LimitSubject<'s> {
 }
 
 impl<'s> LimitSubject<'s> {
-    fn find(state: &'s State, owner: LimitOwner, id: &str) -> Result<Self, ManagementRefusal> {
+    fn find(
+        state: &'s ConfigState,
+        owner: LimitOwner,
+        id: &str,
+    ) -> Result<Self, ManagementRefusal> {
         let kind = owner.kind();
         let element = state.named(kind, id);
         if element.is_none() {
@@ -306,7 +310,7 @@ fn is_wanted(page: &Page, limit: &Limit) -> bool {
 
 /// Finds a budget of an element by its identifier.
 fn owned_budget<'s>(
-    state: &'s State,
+    state: &'s ConfigState,
     owner: LimitOwner,
     id: &str,
     budget_id: &str,

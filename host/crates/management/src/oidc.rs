@@ -64,9 +64,9 @@ const MAX_ISSUER_BYTES: usize = 256;
 
 /// Logins of operators at the identity provider of a configuration. Cheap to clone.
 #[derive(Clone)]
-pub struct OidcLogins(Arc<Inner>);
+pub struct OidcLogins(Arc<OidcParts>);
 
-struct Inner {
+struct OidcParts {
     client: LoginClient,
     rules: ArcSwap<LoginRules>,
     database: LazyDatabase,
@@ -96,7 +96,7 @@ impl OidcLogins {
         database: LazyDatabase,
         acts: Acts,
     ) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(OidcParts {
             client,
             rules: ArcSwap::from_pointee(LoginRules::new(settings)),
             database,
@@ -134,7 +134,7 @@ impl OidcLogins {
     }
 }
 
-impl Inner {
+impl OidcParts {
     async fn begin(
         &self,
         browser: Option<&str>,

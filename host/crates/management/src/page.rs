@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use url::form_urlencoded;
 
-use crate::{change::State, refusal::invalid};
+use crate::{change::ConfigState, refusal::invalid};
 use airlock_config::Element;
 use airlock_operator_api::ManagementRefusal;
 use airlock_store::entries::EntryKind;
@@ -11,7 +11,7 @@ use airlock_store::entries::EntryKind;
 /// Entries of a page, unless the query says otherwise.
 const DEFAULT_LIMIT: usize = 100;
 /// Maximum entries of a page (`limit`), which is held in memory.
-const MAX_LIMIT: usize = 1_000;
+pub(crate) const MAX_LIMIT: u32 = 1_000;
 
 /// Part of a list that a query selects.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Page {
         let mut page = Self { limit: DEFAULT_LIMIT, ..Self::default() };
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             match &*name {
-                "limit" => page.limit = number("limit", &value)?.min(MAX_LIMIT),
+                "limit" => page.limit = number("limit", &value)?.min(MAX_LIMIT as usize),
                 "offset" => page.offset = number("offset", &value)?,
                 "search" => page.search = value.to_lowercase(),
                 name => {
@@ -48,7 +48,7 @@ impl Page {
     /// any case.
     pub(crate) fn select<'s>(
         &self,
-        state: &'s State,
+        state: &'s ConfigState,
         kind: EntryKind,
     ) -> impl Iterator<Item = &'s Element> {
         let filters = self.filters.iter().map(|(member, wanted)| {
@@ -115,7 +115,7 @@ mod tests {
             document,
             json!({"keys": [1, 2], "count": 2, "total_count": 4, "limit": 2, "offset": 1})
         );
-        assert_eq!(Page::parse("limit=5000", &[]).expect("a page").limit, MAX_LIMIT);
+        assert_eq!(Page::parse("limit=5000", &[]).expect("a page").limit, MAX_LIMIT as usize);
         assert!(Page::parse("search=AB", &[]).expect("a page").matches("xaby"));
     }
 

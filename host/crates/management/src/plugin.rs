@@ -23,13 +23,13 @@ use url::form_urlencoded;
 
 pub(crate) use self::inspected::Inspections;
 use self::{
-    decision::Decision,
+    decision::ComponentDecision,
     document::summary,
     inspected::{Inspected, Purpose},
 };
 use crate::{
     body,
-    change::{Content, State, Wanted, components_full},
+    change::{ConfigState, Content, Wanted, components_full},
     client::{CONNECTING, known, plan_update},
     gateway::{Apply, NotApplied},
     page::Page,
@@ -246,7 +246,7 @@ async fn loaded(
 }
 
 /// Fails if a plugin is not the one that was read before.
-fn check_same(state: &State, name: &str, before: &Value) -> Result<(), ManagementRefusal> {
+fn check_same(state: &ConfigState, name: &str, before: &Value) -> Result<(), ManagementRefusal> {
     let (name, now) = plugin(state, name)?;
     if now == before { Ok(()) } else { Err(changed_meanwhile(&name)) }
 }
@@ -291,7 +291,10 @@ fn own_name(inspected: &Inspected) -> Result<ClientName, ManagementRefusal> {
 }
 
 /// Returns the name and the element of a plugin.
-fn plugin<'s>(state: &'s State, name: &str) -> Result<(String, &'s Value), ManagementRefusal> {
+fn plugin<'s>(
+    state: &'s ConfigState,
+    name: &str,
+) -> Result<(String, &'s Value), ManagementRefusal> {
     let found = known(state, name).ok().filter(|(_, element)| is_plugin(element));
     if found.is_none() {
         state.check_readable(EntryKind::Client, name)?;
@@ -305,7 +308,7 @@ fn is_plugin(element: &Value) -> bool {
 
 /// Plans that a component is offered under a name.
 fn plan_install(
-    state: &State,
+    state: &ConfigState,
     name: &ClientName,
     digest: ComponentDigest,
 ) -> Result<Wanted, ManagementRefusal> {
@@ -371,7 +374,10 @@ fn set_members(element: &mut Value, members: Map<String, Value>) -> Result<(), M
 
 /// Fails if a component would not be loaded, or if the operator does not consent to all that it would be
 /// granted without another word.
-fn check_consent(decision: &Decision, acceptance: Acceptance) -> Result<(), ManagementRefusal> {
+fn check_consent(
+    decision: &ComponentDecision,
+    acceptance: Acceptance,
+) -> Result<(), ManagementRefusal> {
     if !decision.obstacles.is_empty() {
         let reasons = cut(decision.obstacles.join("; "), MAX_REASON_BYTES);
         return Err(refusal(StatusCode::CONFLICT, "plugin_not_permitted", reasons));

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use url::form_urlencoded;
 
 use crate::{
-    change::{Content, State, Wanted, changed_after, entry_content},
+    change::{ConfigState, Content, Wanted, changed_after, entry_content},
     refusal::{conflict, forbidden, invalid, not_found, unavailable},
     service::Service,
     timestamp::rfc3339,
@@ -100,7 +100,7 @@ impl Service {
     }
 }
 
-fn describe_settings(state: &State) -> Value {
+fn describe_settings(state: &ConfigState) -> Value {
     let elements = state.merged.elements.iter().map(|element| {
         json!({
             "kind": element.kind.name(),

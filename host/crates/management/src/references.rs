@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::{
-    change::State,
+    change::ConfigState,
     kind::{REFERENCES, word},
     refusal::conflict,
 };
@@ -13,7 +13,7 @@ use airlock_core::door::roles_of_view;
 use airlock_operator_api::ManagementRefusal;
 use airlock_store::entries::EntryKind;
 
-impl State {
+impl ConfigState {
     /// Returns the texts by which others name the element that a text names: its name and its identifier.
     /// The text alone if there is none.
     pub(crate) fn synonyms(&self, kind: EntryKind, text: &str) -> BTreeSet<String> {
@@ -56,7 +56,7 @@ impl State {
     }
 }
 
-impl State {
+impl ConfigState {
     /// Returns a place that has the name of a virtual key, although no key may have it any more; `None` for a
     /// new name. Who makes a key with such a name gets what the place gives to the name.
     pub(crate) fn place_of_key_name(&self, name: &str) -> Option<&'static str> {

@@ -8,13 +8,13 @@ use tokio::time::sleep;
 
 use super::{
     agreed::{Agreed, used, with_capabilities},
-    limits::{MAX_INSTRUCTIONS_BYTES, MAX_QUOTE_BYTES, PROBE_PATIENCE},
+    limits::{MAX_INSTRUCTIONS_BYTES, PROBE_PATIENCE},
     link::{AskError, Link, Request},
     settings::Protocol,
     transport::SendError,
 };
 use airlock_core::tool::{ClientName, QuestionKinds};
-use airlock_strings::{cut, one_line};
+use airlock_strings::{MAX_EXCERPT_BYTES, cut, one_line};
 use airlock_wire::{
     error::{RpcError, code},
     method,
@@ -258,15 +258,15 @@ async fn initialize(link: &Link, identity: &Identity) -> Result<Agreed, Handshak
     let named = result.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
     let version = Version::find(named)
         .filter(|version| !version.is_modern())
-        .ok_or_else(|| HandshakeError::UnknownVersion(cut(one_line(named), MAX_QUOTE_BYTES)))?;
+        .ok_or_else(|| HandshakeError::UnknownVersion(cut(one_line(named), MAX_EXCERPT_BYTES)))?;
     let info = result.get("serverInfo").cloned().unwrap_or_default();
     Ok(agreed(link, version, &result, &info, String::new()))
 }
 
 fn agreed(link: &Link, version: Version, result: &Value, info: &Value, meta: String) -> Agreed {
     let software = [
-        quoted(link, info.get("name"), MAX_QUOTE_BYTES),
-        quoted(link, info.get("version"), MAX_QUOTE_BYTES),
+        quoted(link, info.get("name"), MAX_EXCERPT_BYTES),
+        quoted(link, info.get("version"), MAX_EXCERPT_BYTES),
     ];
     let instructions = result.get("instructions").and_then(Value::as_str);
     Agreed {

@@ -24,7 +24,7 @@ use super::{
     flood::{Flood, TokenBucket},
     limits::{
         BYTES_PER_TOKEN, MAX_EVENTS, MAX_MESSAGE_BYTES, MAX_NOTIFICATION_BYTES, MAX_QUESTION_BYTES,
-        MAX_QUOTE_BYTES, MAX_UNANSWERED, REQUEST_TOKENS, STREAM_TOKENS,
+        MAX_UNANSWERED, REQUEST_TOKENS, STREAM_TOKENS,
     },
 };
 use airlock_core::{secret::Scrubber, tool::QuestionKind};
@@ -70,7 +70,7 @@ pub struct Noise {
 pub struct ServerRequest {
     /// Its identifier.
     pub(super) id: RpcId,
-    /// Its method, cut to [`MAX_QUOTE_BYTES`].
+    /// Its method, cut to [`airlock_strings::MAX_EXCERPT_BYTES`].
     pub(super) method: String,
     /// Reason that it reaches no caller; `None` if it is no question.
     pub(super) not_asked: Option<NotAsked>,
@@ -391,7 +391,7 @@ impl Inbox {
             let Err(reason) = self.question(&id, text, within) else { return };
             not_asked = Some(reason);
         }
-        let method = cut(method.into_owned(), MAX_QUOTE_BYTES);
+        let method = cut(method.into_owned(), airlock_strings::MAX_EXCERPT_BYTES);
         // The queue has a place for every unanswered request, and its receiver lives as long as the
         // connection.
         let _ = self.requests.try_send(ServerRequest { id, method, not_asked });
@@ -452,7 +452,7 @@ impl Inbox {
 
     /// Returns a server's text for use in another message: redacted, on one line, and cut.
     pub(super) fn quote(&self, text: &[u8]) -> String {
-        self.scrubber().line(&String::from_utf8_lossy(text), MAX_QUOTE_BYTES)
+        self.scrubber().line(&String::from_utf8_lossy(text), airlock_strings::MAX_EXCERPT_BYTES)
     }
 
     fn spend(&self, tokens: u32) {

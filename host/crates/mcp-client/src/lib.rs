@@ -84,8 +84,8 @@ pub use self::{
     },
     limits::{
         DEFAULT_RUNNING, DEFAULT_WAITING, FLOOD_TOLERANCE, LAST_RETRY, LIST_TIMEOUT,
-        MAX_LIST_BYTES, MAX_PAGES, MAX_PARKED, MAX_QUESTIONS, MAX_QUOTE_BYTES,
-        MAX_REQUESTS_IN_FLIGHT, MAX_TREE_BYTES,
+        MAX_MESSAGE_BYTES, MAX_PAGES, MAX_PARKED, MAX_QUESTIONS, MAX_REQUESTS_IN_FLIGHT,
+        MAX_TREE_BYTES,
     },
     link::{
         AbandonedRequests, AskError, HeldPermits, Link, LinkObserver, Receiver, Request,

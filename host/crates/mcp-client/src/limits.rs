@@ -10,8 +10,9 @@ use std::time::Duration;
 
 /// Maximum length of a message, in bytes: a line on stdout, an HTTP body or an event of a stream.
 /// A longer one is dropped while it is read. Four times the largest result, which is longer as
-/// JSON.
-pub(super) const MAX_MESSAGE_BYTES: usize = 4 << 20;
+/// JSON. All items of a list together have as much, for a list that comes in pages: they are kept
+/// for as long as the server is connected.
+pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
 /// Maximum memory of a parsed message, and of the items of a list, in bytes. Dense JSON takes
 /// eighty times the size of its text, so the length alone bounds it to 320 MiB.
 pub const MAX_TREE_BYTES: usize = 32 << 20;
@@ -51,9 +52,6 @@ pub(super) const STREAM_RETRY_MILLIS: std::ops::RangeInclusive<u64> = 1_000..=60
 pub(super) const MAX_EVENTS: usize = 256;
 /// Reports of progress of one request that wait to be passed on. Further ones are dropped.
 pub(super) const PROGRESS_QUEUE: usize = 64;
-/// Length to which the message of a report of progress is cut, in bytes. It is one line for a
-/// user, and 64 reports of each request may wait.
-pub(super) const MAX_PROGRESS_BYTES: usize = 1 << 10;
 
 /// Time after a request of a caller was given up in which log messages and questions are not passed
 /// on to its own tenant either, because they may still be about it.
@@ -65,12 +63,10 @@ pub(super) const LOG_LEVEL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum questions that a server asks at a time. A person answers them within five minutes.
 pub const MAX_QUESTIONS: usize = 16;
-/// Maximum length of the questions that a server asks at a time, in bytes. With the most requests
-/// that may wait for answers, they take 16 MiB.
+/// Maximum length of the questions that a server asks at a time, in bytes, and of the state that a
+/// modern server wants back with the answers. With the most requests that may wait for answers,
+/// each of them takes 16 MiB.
 pub(super) const MAX_QUESTION_BYTES: usize = 64 << 10;
-/// Maximum length of the state that a modern server wants back with the answers, in bytes. With
-/// the most requests that may wait for answers, they take 16 MiB.
-pub(super) const MAX_STATE_BYTES: usize = 64 << 10;
 /// Maximum requests of one server that wait for answers, of 32 tenants with as many as each may
 /// have.
 pub const MAX_PARKED: usize = 256;
@@ -109,12 +105,6 @@ pub const DEFAULT_WAITING: usize = 128;
 /// Maximum pages of a list. It bounds a list of empty pages, which the bytes do not; 20 tools a
 /// page fill a catalog.
 pub const MAX_PAGES: usize = 100;
-/// Maximum JSON text of all items of a list together, in bytes: as much as one message may have,
-/// for a list that comes in pages. It is kept for as long as the server is connected.
-pub const MAX_LIST_BYTES: usize = 4 << 20;
-/// Maximum reasons for left-out tools that are logged about one list. A server with one mistake
-/// in all of its tools gives many that say the same.
-pub(super) const MAX_SKIP_REASONS: usize = 20;
 /// Time limit for reading a whole list. The pages that were read by then are kept.
 pub const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -179,9 +169,6 @@ pub(super) const STDERR_DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
 
 // Text of a server that the operator and the caller read.
 
-/// Length to which a server's text inside another message is cut, in bytes: part of an HTTP body,
-/// a header, a name, a version. It is as much as fits on two lines of a terminal.
-pub const MAX_QUOTE_BYTES: usize = 200;
 /// Length to which a server's instructions for models are cut, in bytes. Each model reads them at
 /// its start, which costs about 2,000 tokens.
 pub(super) const MAX_INSTRUCTIONS_BYTES: usize = 8 << 10;

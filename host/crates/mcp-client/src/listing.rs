@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{
     decode,
     http::mirror,
-    limits::{LIST_TIMEOUT, MAX_LIST_BYTES, MAX_PAGES, MAX_TREE_BYTES},
+    limits::{LIST_TIMEOUT, MAX_MESSAGE_BYTES, MAX_PAGES, MAX_TREE_BYTES},
     link::{AskError, Link, Request},
     skipped::SkippedTools,
 };
@@ -150,11 +150,11 @@ impl ToolList {
         let left = MAX_TREE_BYTES - self.tree_bytes;
         let checked = json::check(tool.as_bytes(), &json::Caps::memory(left));
         let is_full = matches!(&checked, Err(json::Error::TooLarge { .. }))
-            || self.bytes > MAX_LIST_BYTES
+            || self.bytes > MAX_MESSAGE_BYTES
             || self.tools.len() >= MAX_TOOLS_PER_CLIENT;
         if is_full {
             let tools = MAX_TOOLS_PER_CLIENT;
-            let bytes = MAX_LIST_BYTES;
+            let bytes = MAX_MESSAGE_BYTES;
             let memory = MAX_TREE_BYTES;
             self.cut(&format!(
                 "all beyond {tools} tools, {bytes} bytes or {memory} bytes of memory"
@@ -194,8 +194,8 @@ impl ToolList {
         }
         // Cursors are kept too, so they count.
         self.bytes += cursor.len();
-        if self.bytes > MAX_LIST_BYTES {
-            self.cut(&format!("all beyond {MAX_LIST_BYTES} bytes"));
+        if self.bytes > MAX_MESSAGE_BYTES {
+            self.cut(&format!("all beyond {MAX_MESSAGE_BYTES} bytes"));
             return None;
         }
         if !self.cursors.insert(cursor.clone()) {

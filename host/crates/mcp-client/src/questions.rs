@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     inbox::ServerQuestion,
-    limits::{MAX_QUESTION_BYTES, MAX_QUESTIONS, MAX_STATE_BYTES},
+    limits::{MAX_QUESTION_BYTES, MAX_QUESTIONS},
 };
 use airlock_core::tool::{Answers, ClientName, Question, QuestionKind, QuestionKinds};
 use airlock_mcp_oauth::MAX_URL_BYTES;
@@ -73,7 +73,7 @@ pub fn read_asked(result: &mut Map<String, Value>) -> Result<Asked, Refused> {
     let name = if result.contains_key(TASK) { TASK } else { STATE };
     let state = match result.remove(name) {
         None | Some(Value::Null) => None,
-        Some(Value::String(state)) if state.len() <= MAX_STATE_BYTES => Some((name, state)),
+        Some(Value::String(state)) if state.len() <= MAX_QUESTION_BYTES => Some((name, state)),
         Some(Value::String(_)) => return Err(Refused::TooLarge),
         Some(_) => return Err(Refused::Malformed),
     };
@@ -437,8 +437,8 @@ mod tests {
     fn the_questions_of_a_result_are_bounded() {
         assert!(asks(requests(MAX_QUESTIONS)).is_ok());
         assert_eq!(asks(requests(MAX_QUESTIONS + 1)).err(), Some(Refused::TooLarge));
-        assert!(asks(state(MAX_STATE_BYTES)).is_ok());
-        assert_eq!(asks(state(MAX_STATE_BYTES + 1)).err(), Some(Refused::TooLarge));
+        assert!(asks(state(MAX_QUESTION_BYTES)).is_ok());
+        assert_eq!(asks(state(MAX_QUESTION_BYTES + 1)).err(), Some(Refused::TooLarge));
         for bad in [json!({}), json!({"inputRequests": []}), json!({"requestState": 7})] {
             assert_eq!(asks(bad).err(), Some(Refused::Malformed));
         }

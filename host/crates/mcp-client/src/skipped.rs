@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 
 use tracing::warn;
 
-use super::limits::{MAX_QUOTE_BYTES, MAX_SKIP_REASONS};
 use airlock_core::tool::ClientName;
-use airlock_strings::{cut, one_line};
+use airlock_strings::{MAX_EXCERPT_BYTES, MAX_LISTED, cut, one_line};
 
-/// Reasons that tools of one list were left out. Keeps the first [`MAX_SKIP_REASONS`] reasons, of
-/// [`MAX_QUOTE_BYTES`] each, and counts the others.
+/// Reasons that tools of one list were left out. Keeps the first [`MAX_LISTED`] reasons, of
+/// [`MAX_EXCERPT_BYTES`] each, and counts the others.
 #[derive(Debug, Default)]
 pub struct SkippedTools {
     reasons: BTreeSet<String>,
@@ -19,8 +18,8 @@ pub struct SkippedTools {
 impl SkippedTools {
     /// Adds a reason, which may quote the server.
     pub fn push(&mut self, reason: &str) {
-        if self.reasons.len() < MAX_SKIP_REASONS {
-            self.reasons.insert(cut(one_line(reason), MAX_QUOTE_BYTES));
+        if self.reasons.len() < MAX_LISTED {
+            self.reasons.insert(cut(one_line(reason), MAX_EXCERPT_BYTES));
         } else {
             self.more += 1;
         }
@@ -60,15 +59,12 @@ mod tests {
     #[test]
     fn the_number_and_length_of_reasons_are_limited() {
         let mut skipped = SkippedTools::default();
-        for n in 0..MAX_SKIP_REASONS * 3 {
+        for n in 0..MAX_LISTED * 3 {
             skipped.push(&format!("{n}\n{}", "\0".repeat(100_000)));
         }
-        assert_eq!(
-            (skipped.reasons().count(), skipped.len()),
-            (MAX_SKIP_REASONS, MAX_SKIP_REASONS * 3)
-        );
+        assert_eq!((skipped.reasons().count(), skipped.len()), (MAX_LISTED, MAX_LISTED * 3));
         for reason in skipped.reasons() {
-            assert!(reason.len() <= MAX_QUOTE_BYTES, "{reason}");
+            assert!(reason.len() <= MAX_EXCERPT_BYTES, "{reason}");
             assert!(!reason.contains(char::is_control), "{reason}");
         }
     }

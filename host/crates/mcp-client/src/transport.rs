@@ -111,12 +111,20 @@ pub enum SendError {
     /// token has to be exchanged once more. Nothing was executed.
     #[error(transparent)]
     LoginNeeded(Cause),
+    /// The server has refused the credentials of the message, and no others are to be had now. Nothing was executed.
+    #[error(transparent)]
+    Declined(Cause),
 }
 
 impl SendError {
     /// Returns whether the server cannot have acted on the message.
     pub(super) fn is_unsent(&self) -> bool {
-        matches!(self, Self::Full | Self::NotSent(_) | Self::LoginNeeded(_))
+        self.is_undelivered() || matches!(self, Self::LoginNeeded(_) | Self::Declined(_))
+    }
+
+    /// Returns whether the server cannot have received the message.
+    pub(super) fn is_undelivered(&self) -> bool {
+        matches!(self, Self::Full | Self::NotSent(_))
     }
 }
 

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
+use crate::limits::MAX_REMEMBERED;
 use airlock_store::login::{LoginId, UpstreamLogin};
 
 /// Time for which a token that the server has refused twice is not sent again.
@@ -18,8 +19,6 @@ const PAUSE: Duration = Duration::from_secs(5);
 const CLIENT_PAUSE: Duration = Duration::from_mins(1);
 /// Least time between two refreshes because the server refuses a token.
 const REPLACEMENT: Duration = Duration::from_secs(30);
-/// Maximum logins whose brakes are shared: each user of a server adds one. A connection beyond them has its own.
-const MAX_LOGINS: usize = 10_000;
 
 /// SHA-256 of a token.
 type TokenDigest = [u8; 32];
@@ -68,11 +67,11 @@ impl AllBrakes {
         if let Some(known) = all.get(id) {
             return known.clone();
         }
-        if all.len() >= MAX_LOGINS {
+        if all.len() >= MAX_REMEMBERED {
             all.retain(|_, brakes| Arc::strong_count(brakes) > 1 || brakes.is_on());
         }
         let new = Arc::<Brakes>::default();
-        if all.len() < MAX_LOGINS {
+        if all.len() < MAX_REMEMBERED {
             all.insert(id.clone(), new.clone());
         }
         new

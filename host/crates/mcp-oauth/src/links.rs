@@ -39,10 +39,11 @@ use super::{
     turns::Turns,
     user_headers::{self, BadUserHeaders},
 };
+use crate::limits::MAX_REMEMBERED;
 use airlock_core::{
     act::{Act, ActKind, Actor, Acts},
     secret::Secret,
-    tenant::{Identity, User},
+    tenant::{TenantIdentity, User},
     tool::LOGIN_LINK_LIFE,
     unix_time::unix_milliseconds,
 };
@@ -56,8 +57,6 @@ use airlock_store::{
 const LINK: &str = "oauth/login/";
 /// Least time that a link which is offered again can still be followed.
 const LEAST_LIFE: Duration = Duration::from_mins(5);
-/// Maximum links that this process remembers to offer again: each tenant whose call needs a login adds one.
-const MAX_OFFERED: usize = 10_000;
 /// Maximum logins of one client that are begun at the same time. Each takes some requests, one after the
 /// other, which a server that hangs holds up for two minutes.
 const MAX_BEGINNING: usize = 4;
@@ -119,9 +118,9 @@ pub struct OpenLink {
 
 /// Links by which users log in. Cheap to clone.
 #[derive(Clone)]
-pub struct LoginLinks(Arc<Inner>);
+pub struct LoginLinks(Arc<LinkParts>);
 
-struct Inner {
+struct LinkParts {
     logins: Logins,
     /// URL at which browsers reach the gateway, with a slash at its end.
     base: OnceLock<Url>,
@@ -141,7 +140,7 @@ struct Inner {
 impl LoginLinks {
     /// Creates the links of a gateway, which keeps them with its logins.
     pub fn new(logins: Logins) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(LinkParts {
             logins,
             base: OnceLock::new(),
             acts: OnceLock::new(),
@@ -172,7 +171,7 @@ impl LoginLinks {
     pub async fn offer(
         &self,
         server: LoginServer<'_>,
-        identity: &Identity<'_>,
+        identity: &TenantIdentity<'_>,
     ) -> Result<String, LinkError> {
         let base = self.0.base.get().ok_or(LinkError::NoAddress)?;
         let id = login_id(server.client, server.http).of_holder(identity.scope);
@@ -194,7 +193,7 @@ impl LoginLinks {
         Ok(database.login_link(digest(&link)).await?.map(|_| link))
     }
 
-    async fn make(&self, id: LoginId, identity: &Identity<'_>) -> Result<String, LinkError> {
+    async fn make(&self, id: LoginId, identity: &TenantIdentity<'_>) -> Result<String, LinkError> {
         let link = new_secret();
         let new = NewLoginLink {
             digest: digest(&link),
@@ -207,10 +206,10 @@ impl LoginLinks {
         let putting = database.put_login_link(new, LOGIN_LINK_LIFE);
         putting.await.map_err(LoginsUnavailable::from)?;
         let mut offered = self.0.offered.lock();
-        if offered.len() >= MAX_OFFERED {
+        if offered.len() >= MAX_REMEMBERED {
             offered.retain(|_, (_, at)| at.elapsed() < LOGIN_LINK_LIFE);
         }
-        if offered.len() < MAX_OFFERED {
+        if offered.len() < MAX_REMEMBERED {
             offered.insert(id, (link.clone(), tokio::time::Instant::now()));
         }
         Ok(link)

@@ -131,9 +131,9 @@ struct ExchangeKey {
 
 /// The exchanged tokens of all users at all servers. Cheap to clone.
 #[derive(Clone)]
-pub struct ExchangedTokens(Arc<Inner>);
+pub struct ExchangedTokens(Arc<ExchangeParts>);
 
-struct Inner {
+struct ExchangeParts {
     kept: KeptOutcomes,
     /// Users whose tokens are exchanged at one server, one token at a time: calls of one user at once share
     /// the result, and many tokens of one user do not take the turns of others.
@@ -143,7 +143,7 @@ struct Inner {
 
 impl Default for ExchangedTokens {
     fn default() -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(ExchangeParts {
             kept: KeptOutcomes::default(),
             users: Turns::new(1),
             clients: Turns::new(MAX_EXCHANGING),
@@ -197,7 +197,7 @@ impl TokenExchanger {
         subject: &Secret,
     ) -> Result<ExchangedToken, ExchangeError> {
         let key = self.key(user, subject);
-        let Inner { kept, users, clients } = &*self.tokens.0;
+        let ExchangeParts { kept, users, clients } = &*self.tokens.0;
         if let Some(known) = kept.find(&key) {
             return known;
         }

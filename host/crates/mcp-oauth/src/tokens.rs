@@ -6,18 +6,13 @@ use serde_json::Value;
 
 use airlock_core::unix_time::{milliseconds, unix_milliseconds};
 use airlock_store::login::UpstreamLogin;
-use airlock_strings::cut;
+use airlock_strings::{MAX_NAMED, MAX_WORD_BYTES, cut};
 
 /// Maximum length of a token, in bytes. Redaction and the head of a request have room for it.
 pub(super) const MAX_TOKEN_BYTES: usize = 16 << 10;
 /// Maximum length of a list of scopes, in bytes. It is a parameter of a URL for the browser,
 /// which has room for 8 KiB.
 pub(super) const MAX_SCOPES_BYTES: usize = 4 << 10;
-/// Maximum scopes in a message. The operator has to read them.
-const MAX_QUOTED: usize = 10;
-/// Maximum length of a word of a server in a message, in bytes: a scope, an error code, the name
-/// of a parameter. Those of RFC 6749 have at most 25.
-pub(super) const MAX_QUOTED_BYTES: usize = 64;
 /// Longest life of a token that is believed: ten years, so that the time at which it ends can be
 /// computed.
 const MAX_LIFE: Duration = Duration::from_hours(24 * 3650);
@@ -135,11 +130,11 @@ impl LoggedIn {
 pub(super) fn quoted(list: &str) -> String {
     let checked = scopes([list]);
     let all: Vec<&str> = checked.split_ascii_whitespace().collect();
-    let first = all.iter().take(MAX_QUOTED);
+    let first = all.iter().take(MAX_NAMED);
     let mut shown: Vec<String> =
-        first.map(|scope| format!("\"{}\"", cut((*scope).to_owned(), MAX_QUOTED_BYTES))).collect();
-    if all.len() > MAX_QUOTED {
-        shown.push(format!("{} more", all.len() - MAX_QUOTED));
+        first.map(|scope| format!("\"{}\"", cut((*scope).to_owned(), MAX_WORD_BYTES))).collect();
+    if all.len() > MAX_NAMED {
+        shown.push(format!("{} more", all.len() - MAX_NAMED));
     }
     shown.join(", ")
 }
@@ -148,7 +143,7 @@ pub(super) fn quoted(list: &str) -> String {
 /// response may repeat secrets.
 pub(super) fn error_code(body: &Value) -> Option<&str> {
     let code = body.get("error")?.as_str()?;
-    let is_code = (1..=MAX_QUOTED_BYTES).contains(&code.len())
+    let is_code = (1..=MAX_WORD_BYTES).contains(&code.len())
         && code.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
     is_code.then_some(code)
 }
@@ -256,12 +251,12 @@ pub(super) mod tests {
     #[test]
     fn scopes_are_quoted_in_messages_and_bounded() {
         assert_eq!(quoted("a b\"c"), "\"a\"");
-        let fits = "x".repeat(MAX_QUOTED_BYTES);
-        let long = "x".repeat(MAX_QUOTED_BYTES + 1);
+        let fits = "x".repeat(MAX_WORD_BYTES);
+        let long = "x".repeat(MAX_WORD_BYTES + 1);
         assert_eq!(quoted(&fits), format!("\"{fits}\""));
         assert!(!quoted(&long).contains(&long));
-        assert!(quoted(&many(MAX_QUOTED)).ends_with("\"9\""));
-        assert!(quoted(&many(MAX_QUOTED + 1)).ends_with("\"9\", 1 more"));
+        assert!(quoted(&many(MAX_NAMED)).ends_with("\"9\""));
+        assert!(quoted(&many(MAX_NAMED + 1)).ends_with("\"9\", 1 more"));
     }
 
     fn many(count: usize) -> String {
@@ -270,10 +265,10 @@ pub(super) mod tests {
 
     #[test]
     fn an_error_code_has_no_room_for_a_secret() {
-        for code in ["invalid_grant", &"x".repeat(MAX_QUOTED_BYTES)] {
+        for code in ["invalid_grant", &"x".repeat(MAX_WORD_BYTES)] {
             assert_eq!(error_code(&json!({"error": code})), Some(code));
         }
-        for code in ["Echo s3cret", "", &"x".repeat(MAX_QUOTED_BYTES + 1)] {
+        for code in ["Echo s3cret", "", &"x".repeat(MAX_WORD_BYTES + 1)] {
             assert_eq!(error_code(&json!({"error": code})), None);
         }
     }

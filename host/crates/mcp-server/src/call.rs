@@ -40,9 +40,9 @@ use super::{
 };
 use airlock_core::door::log_call;
 use airlock_core::{
-    door::{Approval, Budget, Caller, Entry, Events, Origin},
+    door::{Approval, Arguments, Budget, Caller, Entry, Events, Origin, View},
     threads,
-    tool::{CallError, HostCode, Tool, ToolOutput},
+    tool::{CallError, HostCode, SourceSet, Tool, ToolOutput},
 };
 use airlock_strings::cut;
 use airlock_wire::{
@@ -109,29 +109,9 @@ impl OfferedCall<'_> {
         let deadline = Instant::now() + self.budget().deadline;
         let guarded = threads::guarded(toolbox.view(), &unasked, entry, arguments, deadline).await;
         let arguments = guarded.map_err(|error| self.guard_refusal(&toolbox, entry, error))?;
-        // The door refuses a call that a sink or the policy refuses.
         let context = self.client.received.sources();
-        let asking = toolbox.view().asking_sources(entry, &context, &arguments, None);
-        let is_asking = asking.as_ref().is_ok_and(|asking| !asking.is_empty());
-        let is_automatic = asking.is_err()
-            || !is_asking
-                && toolbox.view().is_automatic(&unasked, entry, &arguments).unwrap_or(true);
-        let question = ApprovalQuestion {
-            entry,
-            is_automatic,
-            name: self.name,
-            arguments: arguments.as_str(),
-            tenant,
-            sources: &context,
-            asked_by: arguments.questions(),
-        };
-        let CallApproval { approval, approved } = if dialog.goes_on() {
-            CallApproval::from(approved_before(self.service.approval(self.client), entry))
-        } else {
-            let asked =
-                approve(self.service, self.client, &toolbox, &question, self.params, self.outlet);
-            asked.await.inspect_err(|end| self.report_declined(&toolbox, end))?
-        };
+        let approval = self.approval(&toolbox, entry, &arguments, &context, dialog.is_resumed());
+        let CallApproval { approval, approved } = approval.await?;
 
         // A question may have taken minutes.
         let current = self.service.toolboxes().open(&self.client.selection);
@@ -158,6 +138,33 @@ impl OfferedCall<'_> {
             let is_task = running.is_task();
             NoOutput::after_run(error, self.name, &entry.tool.name, version, approval, is_task)
         })
+    }
+
+    /// Returns the approval of the call, for which a person is asked where the operator wants it. Fails if the
+    /// call is not approved.
+    async fn approval(
+        &self,
+        toolbox: &Toolbox,
+        entry: &Entry,
+        arguments: &Arguments,
+        context: &SourceSet,
+        is_resumed: bool,
+    ) -> Result<CallApproval, NoOutput> {
+        let question = ApprovalQuestion {
+            entry,
+            is_automatic: is_automatic(toolbox.view(), entry, arguments, context),
+            name: self.name,
+            arguments: arguments.as_str(),
+            tenant: self.client.selection.tenant(),
+            sources: context,
+            asked_by: arguments.questions(),
+        };
+        if is_resumed {
+            return Ok(approved_before(self.service.approval(self.client), entry).into());
+        }
+        let asked =
+            approve(self.service, self.client, toolbox, &question, self.params, self.outlet);
+        asked.await.inspect_err(|end| self.report_declined(toolbox, end))
     }
 
     /// Reports a call that a person has denied: the door is not asked about it.
@@ -237,6 +244,19 @@ impl OfferedCall<'_> {
             | ApprovalMode::Never => caller,
         };
         (caller, events)
+    }
+}
+
+/// Returns whether a call needs no approval of a person. The door refuses one that a sink or the policy
+/// refuses.
+fn is_automatic(view: &View, entry: &Entry, arguments: &Arguments, context: &SourceSet) -> bool {
+    match view.asking_sources(entry, context, arguments, None) {
+        Ok(asking) if !asking.is_empty() => false,
+        Ok(_) => {
+            let unasked = Origin::McpClient(Approval::Missing);
+            view.is_automatic(&unasked, entry, arguments).unwrap_or(true)
+        }
+        Err(_) => true,
     }
 }
 

@@ -19,6 +19,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{metrics::ObservedRequest, trace::RequestSpan};
+use crate::running::MAX_RUNNING;
 use airlock_core::door::SessionId;
 use airlock_telemetry::TraceFuture as _;
 use airlock_wire::{
@@ -198,10 +199,6 @@ pub struct Asks {
     waiting: Mutex<HashMap<RpcId, oneshot::Sender<Option<String>>>>,
 }
 
-/// Maximum requests of the gateway to one client that wait at a time: one question of each
-/// request that may run. A further one counts as refused.
-const MAX_ASKS: usize = 64;
-
 /// A request of the gateway. Dropping it forgets the request.
 struct Ask {
     asks: Arc<Asks>,
@@ -219,7 +216,7 @@ impl Asks {
         let id = RpcId::own(self.next.fetch_add(1, Ordering::Relaxed));
         let (sender, receiver) = oneshot::channel();
         let mut waiting = self.waiting();
-        if waiting.len() >= MAX_ASKS {
+        if waiting.len() >= MAX_RUNNING {
             return None;
         }
         waiting.insert(id.clone(), sender);

@@ -85,7 +85,7 @@ pub use self::{
     session::{Listening, Session, Sessions, StreamSlot, no_memory},
     settings::{ApprovalMode, ApprovalRule, SessionBounds, Settings},
     stdio::{ConnectionRequests, ConnectionSettings, Input, serve_connection},
-    toolbox::{Scope, Selection, Toolbox},
+    toolbox::{Selection, Toolbox, ToolboxScope},
     watch::ListWatch,
 };
 

@@ -5,8 +5,12 @@ use std::{borrow::Cow, sync::Arc};
 pub(crate) use airlock_core::door::LogLevel;
 use airlock_core::tool::{QuestionKind, QuestionKinds};
 use airlock_json::raw;
-use airlock_strings::{cut, visible_line};
-use airlock_wire::{error::RpcError, message::Params, version::Version};
+use airlock_strings::{MAX_NAME_BYTES, cut, visible_line};
+use airlock_wire::{
+    error::RpcError,
+    message::{MAX_REQUEST_ID_BYTES, Params},
+    version::Version,
+};
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
@@ -15,11 +19,6 @@ const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 /// Name of the extension for tasks.
 pub(super) const TASKS: &str = "io.modelcontextprotocol/tasks";
 const PROGRESS_TOKEN: &str = "progressToken";
-/// Maximum length of a progress token, in bytes of JSON. It is repeated in every notification.
-const MAX_TOKEN_BYTES: usize = 256;
-/// Maximum length of the name of a client, in bytes. The rest of a longer one is cut off: it is a
-/// word of logs and of the list of approvals.
-const MAX_NAME_BYTES: usize = 128;
 
 /// The client of a request, as far as the gateway knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,7 +134,7 @@ fn capability<'a>(capabilities: &'a str, name: &str) -> Option<&'a str> {
 pub(crate) fn progress_token(params: &Params) -> Result<Option<&str>, RpcError> {
     let Some(token) = params.meta(PROGRESS_TOKEN) else { return Ok(None) };
     let is_token = token.starts_with(|c: char| matches!(c, '"' | '-' | '0'..='9'));
-    if is_token && token.len() <= MAX_TOKEN_BYTES {
+    if is_token && token.len() <= MAX_REQUEST_ID_BYTES {
         Ok(Some(token))
     } else {
         Err(RpcError::invalid_params(
@@ -204,7 +203,9 @@ mod tests {
             assert_eq!(progress_token(&read(&params)), Ok(expected), "{token}");
         }
         assert_eq!(progress_token(&read("{}")), Ok(None));
-        for (length, is_taken) in [(MAX_TOKEN_BYTES - 2, true), (MAX_TOKEN_BYTES - 1, false)] {
+        for (length, is_taken) in
+            [(MAX_REQUEST_ID_BYTES - 2, true), (MAX_REQUEST_ID_BYTES - 1, false)]
+        {
             let token = "x".repeat(length);
             let params = read(&format!(r#"{{"_meta":{{"progressToken":"{token}"}}}}"#));
             assert_eq!(progress_token(&params).is_ok(), is_taken, "{length}");

@@ -14,7 +14,7 @@ use std::{
 
 use super::{
     list::{List, Page},
-    toolbox::Scope,
+    toolbox::ToolboxScope,
 };
 use airlock_core::{
     door::RelayView,
@@ -39,7 +39,7 @@ pub(crate) enum OfferList {
 /// The resources and prompts that one MCP client sees.
 pub(crate) struct Offering {
     view: RelayView,
-    scope: Scope,
+    scope: ToolboxScope,
     resources: OnceLock<List>,
     templates: OnceLock<List>,
     prompts: OnceLock<List>,
@@ -59,7 +59,7 @@ pub(crate) struct OfferTarget {
 }
 
 impl Offering {
-    pub(crate) fn new(view: RelayView, scope: Scope) -> Self {
+    pub(crate) fn new(view: RelayView, scope: ToolboxScope) -> Self {
         Self {
             view,
             scope,
@@ -142,12 +142,12 @@ impl Offering {
         owner: impl FnOnce() -> Option<&'v ClientName>,
     ) -> Option<OfferTarget> {
         let (client, uri, is_wrapped) = match (&self.scope, uri.strip_prefix(OWN_SCHEME)) {
-            (Scope::Client(client), _) => (client.clone(), uri, false),
-            (Scope::All | Scope::Group(_), Some(rest)) => {
+            (ToolboxScope::Client(client), _) => (client.clone(), uri, false),
+            (ToolboxScope::All | ToolboxScope::Group(_), Some(rest)) => {
                 let (client, uri) = rest.split_once('/')?;
                 (ClientName::parse(client).ok()?, uri, true)
             }
-            (Scope::All | Scope::Group(_), None) => (owner()?.clone(), uri, false),
+            (ToolboxScope::All | ToolboxScope::Group(_), None) => (owner()?.clone(), uri, false),
         };
         Some(OfferTarget { client, uri: uri.to_owned(), is_wrapped })
     }
@@ -166,12 +166,12 @@ impl Offering {
             let mut names = BTreeMap::new();
             for (client, originals) in of_client {
                 match self.scope {
-                    Scope::Client(_) => {
+                    ToolboxScope::Client(_) => {
                         for name in originals {
                             names.insert(name.to_owned(), (client.clone(), name.to_owned()));
                         }
                     }
-                    Scope::All | Scope::Group(_) => {
+                    ToolboxScope::All | ToolboxScope::Group(_) => {
                         for (original, name) in distinct_names(client, originals) {
                             let original = (client.clone(), original.to_owned());
                             names.insert(name.as_str().to_owned(), original);
@@ -216,7 +216,7 @@ impl Offering {
         let mut texts = BTreeMap::new();
         for (client, offer) in listed {
             let uri = offer.key();
-            let is_plain = matches!(self.scope, Scope::Client(_))
+            let is_plain = matches!(self.scope, ToolboxScope::Client(_))
                 || !uri.starts_with(OWN_SCHEME) && !is_ambiguous(client, uri);
             let shown = if is_plain { uri.to_owned() } else { wrapped(client, uri) };
             let text = offer.with(member, &shown);
@@ -308,9 +308,9 @@ mod tests {
             .collect()
     }
 
-    fn offering(catalog: &Catalog, scope: Scope) -> Offering {
+    fn offering(catalog: &Catalog, scope: ToolboxScope) -> Offering {
         let mut filter = Filter::none();
-        if let Scope::Client(client) = &scope {
+        if let ToolboxScope::Client(client) = &scope {
             filter.narrow_to(client);
         }
         Offering::new(catalog.snapshot().relay_view(&filter, None), scope)
@@ -334,7 +334,7 @@ mod tests {
             ("a", &["memo://1", "memo://2"], &["memo://{id}/x"], &[]),
             ("b", &["memo://2", "airlock://a/memo://1"], &[], &[]),
         ]);
-        let all = offering(&catalog, Scope::All);
+        let all = offering(&catalog, ToolboxScope::All);
         let expected = [
             "airlock://a/memo://2",
             "airlock://b/airlock://a/memo://1",
@@ -353,7 +353,7 @@ mod tests {
         for bad in ["airlock://a", "airlock:///x", "airlock://a-b/x", ""] {
             assert_eq!(all.resource(bad), None, "{bad}");
         }
-        let one = offering(&catalog, Scope::Client(client("b")));
+        let one = offering(&catalog, ToolboxScope::Client(client("b")));
         let expected = ["airlock://a/memo://1", "memo://2"];
         assert_eq!(listed(&one, OfferList::Resources, "uri"), expected);
         assert_eq!(one.resource("memo://9"), target("b", "memo://9", false));
@@ -364,7 +364,7 @@ mod tests {
     fn a_server_cannot_take_a_uri_that_a_template_of_another_one_may_have() {
         let catalog =
             catalog(&[("good", &[], &["memo://{id}"], &[]), ("evil", &["memo://1"], &[], &[])]);
-        let all = offering(&catalog, Scope::All);
+        let all = offering(&catalog, ToolboxScope::All);
         assert_eq!(all.resource("memo://1"), None);
         assert_eq!(listed(&all, OfferList::Resources, "uri"), ["airlock://evil/memo://1"]);
         assert_eq!(all.resource("memo://2"), target("good", "memo://2", false));
@@ -376,7 +376,7 @@ mod tests {
             ("a", &[], &["x://{id}", "y://{id}"], &["greet", "two words"]),
             ("b", &[], &["x://{id}"], &["greet"]),
         ]);
-        let all = offering(&catalog, Scope::All);
+        let all = offering(&catalog, ToolboxScope::All);
         let expected = ["airlock://a/x://{id}", "airlock://b/x://{id}", "y://{id}"];
         assert_eq!(listed(&all, OfferList::Templates, "uriTemplate"), expected);
         assert_eq!(all.template("x://{id}"), None);
@@ -389,7 +389,7 @@ mod tests {
         let odd = names.iter().find(|name| name.starts_with("a-two")).expect("it is listed");
         assert_eq!(all.prompt(odd), Some((client("a"), "two words".into())));
         assert_eq!(all.prompt("greet"), None);
-        let one = offering(&catalog, Scope::Client(client("a")));
+        let one = offering(&catalog, ToolboxScope::Client(client("a")));
         assert_eq!(listed(&one, OfferList::Prompts, "name"), ["greet", "two words"]);
         assert_eq!(one.prompt("two words"), Some((client("a"), "two words".into())));
     }
@@ -397,10 +397,10 @@ mod tests {
     #[test]
     fn instructions_name_their_client_and_show_what_is_hidden() {
         let catalog = catalog(&[("a", &[], &[], &[]), ("b", &[], &[], &[])]);
-        let all = offering(&catalog, Scope::All).instructions().expect("there are some");
+        let all = offering(&catalog, ToolboxScope::All).instructions().expect("there are some");
         let expected = "[MCP Service: a (external)]\nUse a.⟨U+200B⟩\n\n[MCP Service: b (external)]\nUse b.⟨U+200B⟩";
         assert_eq!(all, expected);
-        let one = offering(&catalog, Scope::Client(client("b"))).instructions();
+        let one = offering(&catalog, ToolboxScope::Client(client("b"))).instructions();
         assert!(one.is_some_and(|one| !one.contains("Use a")));
     }
 }

@@ -78,8 +78,8 @@ impl<'d> Dialog<'d> {
         }
     }
 
-    /// Returns whether the request goes on with an earlier one.
-    pub(super) fn goes_on(&self) -> bool {
+    /// Returns whether the request resumes an earlier one.
+    pub(super) fn is_resumed(&self) -> bool {
         self.next.is_some()
     }
 

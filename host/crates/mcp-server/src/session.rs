@@ -27,7 +27,7 @@ use super::{
     metrics::ServerTimes,
     running::{RunningRequests, guarded},
     subscriptions::Subscriptions,
-    toolbox::Scope,
+    toolbox::ToolboxScope,
     watch::Known,
 };
 use airlock_core::{
@@ -51,7 +51,7 @@ pub struct Session {
     id: Arc<str>,
     tenant: Tenant,
     /// Tools of the path at which it was opened.
-    scope: Scope,
+    scope: ToolboxScope,
     peer: Peer,
     /// Name that the client gives itself.
     name: OnceLock<Arc<str>>,
@@ -85,7 +85,7 @@ struct McpSessionState {
 impl Session {
     fn new(
         tenant: Tenant,
-        scope: Scope,
+        scope: ToolboxScope,
         peer: Peer,
         tasks: TaskTracker,
         times: Arc<ServerTimes>,

@@ -43,12 +43,12 @@ pub struct Selection {
     /// Filter of the request's headers.
     pub filter: Filter,
     /// Sources of the tools.
-    pub scope: Scope,
+    pub scope: ToolboxScope,
 }
 
 /// Sources of the tools.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Scope {
+pub enum ToolboxScope {
     /// All sources. Tools have their names on the wire, `<client>-<tool>` by default.
     All,
     /// One source. Tools have the names that the source gave them.
@@ -68,7 +68,7 @@ impl Selection {
 /// The tools that one MCP client sees.
 pub struct Toolbox {
     view: View,
-    scope: Scope,
+    scope: ToolboxScope,
     /// Names on the wire by the names at the one source; empty for all sources.
     own_names: BTreeMap<String, ToolName>,
     list: OnceLock<List>,
@@ -89,14 +89,14 @@ impl Toolbox {
         let mut filter = selection.filter.clone();
         let key = selection.key.as_deref();
         match &selection.scope {
-            Scope::All => {}
-            Scope::Client(client) => filter.narrow_to(client),
-            Scope::Group(slug) => filter.narrow_to_group(snapshot.group(slug.as_str(), key)),
+            ToolboxScope::All => {}
+            ToolboxScope::Client(client) => filter.narrow_to(client),
+            ToolboxScope::Group(slug) => filter.narrow_to_group(snapshot.group(slug.as_str(), key)),
         }
         let view = snapshot.view(&filter, key);
         let own_names = match &selection.scope {
-            Scope::All | Scope::Group(_) => BTreeMap::new(),
-            Scope::Client(_) => view
+            ToolboxScope::All | ToolboxScope::Group(_) => BTreeMap::new(),
+            ToolboxScope::Client(_) => view
                 .list(&ORIGIN)
                 .map(|entry| (own_name(&entry.tool).to_owned(), entry.tool.name.clone()))
                 .collect(),
@@ -121,8 +121,8 @@ impl Toolbox {
     /// hidden.
     pub fn find(&self, name: &str) -> Option<&Entry> {
         match &self.scope {
-            Scope::All | Scope::Group(_) => self.view.find(&ORIGIN, name),
-            Scope::Client(_) => {
+            ToolboxScope::All | ToolboxScope::Group(_) => self.view.find(&ORIGIN, name),
+            ToolboxScope::Client(_) => {
                 let own = self.view.find(&ORIGIN, name).filter(|entry| entry.tool.client.is_none());
                 own.or_else(|| self.view.find(&ORIGIN, self.own_names.get(name)?.as_str()))
             }
@@ -159,8 +159,8 @@ impl Toolbox {
             let mut list = List::default();
             for entry in self.view.list(&ORIGIN) {
                 let name = match &self.scope {
-                    Scope::All | Scope::Group(_) => entry.tool.name.as_str(),
-                    Scope::Client(_) => own_name(&entry.tool),
+                    ToolboxScope::All | ToolboxScope::Group(_) => entry.tool.name.as_str(),
+                    ToolboxScope::Client(_) => own_name(&entry.tool),
                 };
                 list.push(entry.tool.name.as_str(), |out| describe(&entry.tool, name, out));
             }
@@ -252,7 +252,7 @@ struct KeptLists {
     /// The virtual key, which may be changed while the catalog stays as it is. One tenant may come with
     /// several.
     key: Option<Arc<VirtualKey>>,
-    scope: Scope,
+    scope: ToolboxScope,
     /// True for the operator's own requests, which see the clients of all owners.
     is_of_operator: bool,
     /// Language of scripts, which selects the texts of the meta-tools; `None` for that of the
@@ -290,9 +290,9 @@ impl Toolboxes {
         let snapshot = self.catalog.snapshot();
         let key = selection.key.as_deref();
         let is_in_scope = match &selection.scope {
-            Scope::All => true,
-            Scope::Client(client) => *client == source.name,
-            Scope::Group(slug) => snapshot
+            ToolboxScope::All => true,
+            ToolboxScope::Client(client) => *client == source.name,
+            ToolboxScope::Group(slug) => snapshot
                 .group(slug.as_str(), key)
                 .is_some_and(|group| group.has_client(&source.name)),
         };

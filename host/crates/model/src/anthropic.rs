@@ -18,7 +18,9 @@ use super::{
     address::{Addresses, HostedMessages, Operation},
     backend::{Exchange, ModelFuture, ServiceApi},
     delta_stream::{self, DeltaStream},
-    http::{self as service, Events, HttpClient, LIST, Outgoing, ServiceResponse, SignIn},
+    http::{
+        self as service, EncodedRequest, HttpClient, LIST, ServiceEvents, ServiceResponse, SignIn,
+    },
     object, translation,
 };
 use airlock_conversation::{
@@ -76,7 +78,7 @@ impl ServiceApi for Anthropic {
         true
     }
 
-    fn encode<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, Outgoing> {
+    fn encode<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, EncodedRequest> {
         Box::pin(async move {
             let Exchange { client, prompt, terms: Terms { is_streamed, held, .. }, .. } = exchange;
             let uri = exchange.uri(&*self.addresses, Operation::Messages)?;
@@ -99,13 +101,13 @@ impl ServiceApi for Anthropic {
         &'t self,
         client: &'a HttpClient,
         response: ServiceResponse,
-        outgoing: &'t Outgoing,
+        outgoing: &'t EncodedRequest,
         terms: Terms<'t>,
     ) -> ModelFuture<'t, Response<'a>> {
         Box::pin(async move {
             let mut reader = ReplyReader::default();
             if outgoing.is_streamed && service::is_stream(&response) {
-                let events = Events::new(client, response, terms.held.beside());
+                let events = ServiceEvents::new(client, response, terms.held.beside());
                 return Ok(Response::streamed(DeltaStream::new(events, reader)));
             }
             let reply = delta_stream::receive(client, response, error_of, terms.held, |message| {

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::{
     Charge, ModelError, Object, Prompt, ReplyChunk,
     address::{Addresses, Operation},
-    http::{HttpClient, Outgoing, ServiceResponse, SignIn},
+    http::{EncodedRequest, HttpClient, ServiceResponse, SignIn},
     metrics::ObservedReply,
     observer::ExchangeObserver,
     prompt::{STREAM_OPTIONS, TargetApi},
@@ -24,6 +24,13 @@ use super::{
 };
 use airlock_conversation::Wire;
 use airlock_json::raw;
+
+/// Maximum bytes of the name of a model that becomes a part of an address or is remembered. Callers choose the names.
+pub(super) const MAX_MODEL_BYTES: usize = 256;
+
+/// Maximum number of models of a service of which it is remembered what they accept. Callers choose the names, so they
+/// could be any number; a request for one beyond them may be sent twice.
+pub(super) const MAX_KNOWN_MODELS: usize = 256;
 
 /// Conditions of one request to a provider.
 #[derive(Clone, Copy)]
@@ -147,7 +154,7 @@ pub(super) trait Backend: fmt::Debug + Send + Sync {
 pub(super) trait ServiceApi: fmt::Debug + Send + Sync {
     /// Returns a request as it is sent. Its memory is held until it is dropped. Fails if the
     /// request has a part without a counterpart in this API.
-    fn encode<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, Outgoing>;
+    fn encode<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, EncodedRequest>;
 
     /// Reads the response to a request. Fails if it is an error, or is none of this API. Of a
     /// stream, only the head is read.
@@ -155,7 +162,7 @@ pub(super) trait ServiceApi: fmt::Debug + Send + Sync {
         &'t self,
         client: &'a HttpClient,
         response: ServiceResponse,
-        outgoing: &'t Outgoing,
+        outgoing: &'t EncodedRequest,
         terms: Terms<'t>,
     ) -> ModelFuture<'t, Response<'a>>;
 
@@ -186,7 +193,7 @@ pub(super) trait ServiceApi: fmt::Debug + Send + Sync {
     }
 
     /// As [`encode`](Self::encode), without options that some models refuse.
-    fn encode_plain<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, Outgoing> {
+    fn encode_plain<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, EncodedRequest> {
         self.encode(exchange)
     }
 

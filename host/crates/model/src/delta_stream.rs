@@ -3,7 +3,7 @@
 use super::{
     Charge, ModelError, Object,
     backend::ChunkSource,
-    http::{DONE, ErrorOf, Events, HttpClient, ServiceResponse},
+    http::{DONE, ErrorOf, HttpClient, ServiceEvents, ServiceResponse},
     reply::ReplyChunk,
     translation::ResponseError,
 };
@@ -33,14 +33,14 @@ pub(super) trait EventReader: Send {
 
 /// Deltas of one stream.
 pub(super) struct DeltaStream<'a, R> {
-    events: Events<'a>,
+    events: ServiceEvents<'a>,
     reader: R,
     has_ended: bool,
 }
 
 impl<'a, R: EventReader> DeltaStream<'a, R> {
     /// Reads the events of a stream.
-    pub(super) fn new(events: Events<'a>, reader: R) -> Self {
+    pub(super) fn new(events: ServiceEvents<'a>, reader: R) -> Self {
         Self { events, reader, has_ended: false }
     }
 

@@ -11,9 +11,12 @@ use super::{
     address::Addresses,
     backend::{Exchange, ModelFuture, ServiceApi},
     delta_stream::{self, DeltaStream},
-    http::{self as service, Events, HttpClient, LIST, Outgoing, ServiceResponse, SignIn},
+    http::{
+        self as service, EncodedRequest, HttpClient, LIST, ServiceEvents, ServiceResponse, SignIn,
+    },
     object, translation,
 };
+use crate::backend::MAX_MODEL_BYTES;
 use airlock_conversation::{
     Conversation, Delta, ReplyError,
     gemini::{self, ReplyReader},
@@ -24,8 +27,6 @@ use airlock_conversation::{
 const MODELS: &str = "models";
 /// Method that a listed model must have.
 const GENERATE: &str = "generateContent";
-/// Maximum bytes of the name of a model, which becomes a part of an address.
-const MAX_MODEL_BYTES: usize = 256;
 
 /// The API at one service.
 #[derive(Debug)]
@@ -57,7 +58,7 @@ impl Gemini {
 }
 
 impl ServiceApi for Gemini {
-    fn encode<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, Outgoing> {
+    fn encode<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, EncodedRequest> {
         Box::pin(async move {
             let Exchange { client, prompt, terms, .. } = exchange;
             let Terms { is_streamed, held, .. } = terms;
@@ -76,12 +77,12 @@ impl ServiceApi for Gemini {
         &'t self,
         client: &'a HttpClient,
         response: ServiceResponse,
-        outgoing: &'t Outgoing,
+        outgoing: &'t EncodedRequest,
         terms: Terms<'t>,
     ) -> ModelFuture<'t, Response<'a>> {
         Box::pin(async move {
             if outgoing.is_streamed && service::is_stream(&response) {
-                let events = Events::new(client, response, terms.held.beside());
+                let events = ServiceEvents::new(client, response, terms.held.beside());
                 return Ok(Response::streamed(DeltaStream::new(events, ReplyReader::default())));
             }
             let reply = delta_stream::receive(client, response, error_of, terms.held, whole).await;

@@ -43,7 +43,7 @@ pub(super) use self::{
     bounds::ServiceBounds,
     connection::https_client,
     error_body::error_message,
-    events::{DONE, Events},
+    events::{DONE, ServiceEvents},
     response::ServiceResponse,
 };
 use super::{
@@ -105,7 +105,7 @@ pub(super) struct HttpClient {
 }
 
 /// A request as it is sent, the same in every attempt.
-pub(super) struct Outgoing {
+pub(super) struct EncodedRequest {
     pub(super) uri: Uri,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
@@ -169,14 +169,14 @@ impl HttpClient {
         mut body: Vec<u8>,
         is_streamed: bool,
         held: &Charge,
-    ) -> Result<Outgoing, ModelError> {
+    ) -> Result<EncodedRequest, ModelError> {
         // What is charged and recorded is its length.
         body.shrink_to_fit();
         let held = held.beside();
         if !held.grow(body.len()) {
             return Err(self.no_memory());
         }
-        Ok(Outgoing {
+        Ok(EncodedRequest {
             uri: uri.clone(),
             headers: HeaderMap::new(),
             body: body.into(),
@@ -191,12 +191,12 @@ impl HttpClient {
     /// `first_byte`.
     pub(super) async fn send(
         &self,
-        outgoing: &Outgoing,
+        outgoing: &EncodedRequest,
         sign_in: Option<&dyn SignIn>,
         first_byte: Instant,
         observer: Option<&Arc<dyn ExchangeObserver>>,
     ) -> Result<ServiceResponse, ModelError> {
-        let Outgoing { uri, headers, body, .. } = outgoing;
+        let EncodedRequest { uri, headers, body, .. } = outgoing;
         // Pinned here, like the future below: a future that is handed on has its room once for each step.
         let sending = pin!(async {
             let request = self.request(Method::POST, uri, headers, body, sign_in).await?;

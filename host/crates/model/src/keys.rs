@@ -12,10 +12,10 @@ use super::{BadProvider, http::SignIn, settings};
 
 /// The keys of one service.
 #[derive(Debug)]
-pub(super) struct Keys(Vec<Key>);
+pub(super) struct ServiceKeys(Vec<ServiceKey>);
 
 /// One key.
-pub(super) struct Key {
+pub(super) struct ServiceKey {
     /// Its name in logs.
     pub(super) name: String,
     /// The step that signs a request in with it; `None` if requests are sent without a credential.
@@ -28,7 +28,7 @@ pub(super) struct Key {
 #[derive(Debug)]
 pub(super) struct Random(AtomicU64);
 
-impl Keys {
+impl ServiceKeys {
     /// Creates the keys of a service; without any, one that sends no credential. `sign_in` returns
     /// the step that signs a request in with a key.
     pub(super) fn new(
@@ -37,14 +37,14 @@ impl Keys {
     ) -> Result<Self, BadProvider> {
         if keys.is_empty() {
             let name = "none".to_owned();
-            return Ok(Self(vec![Key { name, sign_in: None, models: None, weight: 1.0 }]));
+            return Ok(Self(vec![ServiceKey { name, sign_in: None, models: None, weight: 1.0 }]));
         }
-        let keys = keys.iter().map(|key| Ok(Key::new(key, sign_in(key)?)));
+        let keys = keys.iter().map(|key| Ok(ServiceKey::new(key, sign_in(key)?)));
         keys.collect::<Result<_, _>>().map(Self)
     }
 
     /// Returns the keys that serve a model.
-    pub(super) fn serving(&self, model: &str) -> Vec<&Key> {
+    pub(super) fn serving(&self, model: &str) -> Vec<&ServiceKey> {
         self.0
             .iter()
             .filter(|key| key.models.as_ref().is_none_or(|models| models.contains(model)))
@@ -57,12 +57,12 @@ impl Keys {
     }
 
     /// Returns the key that the list of models is requested with.
-    pub(super) fn first(&self) -> Option<&Key> {
+    pub(super) fn first(&self) -> Option<&ServiceKey> {
         self.0.first()
     }
 }
 
-impl Key {
+impl ServiceKey {
     fn new(key: &settings::Key, sign_in: Option<Box<dyn SignIn>>) -> Self {
         let models = key.models.as_ref().map(|models| models.iter().cloned().collect());
         Self { name: key.name.clone(), sign_in, models, weight: key.weight }
@@ -71,7 +71,10 @@ impl Key {
 
 /// Removes one of `keys`, chosen at random by weight, and returns it. A key of weight 0 is chosen
 /// only if there is no other. `None` if there are no keys.
-pub(super) fn choose<'k>(keys: &mut Vec<&'k Key>, random: &Random) -> Option<&'k Key> {
+pub(super) fn choose<'k>(
+    keys: &mut Vec<&'k ServiceKey>,
+    random: &Random,
+) -> Option<&'k ServiceKey> {
     let total: f64 = keys.iter().map(|key| key.weight).sum();
     let mut left = random.fraction() * total;
     let chosen = keys.iter().position(|key| {
@@ -84,9 +87,9 @@ pub(super) fn choose<'k>(keys: &mut Vec<&'k Key>, random: &Random) -> Option<&'k
     (!keys.is_empty()).then(|| keys.remove(at))
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for ServiceKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Key").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("ServiceKey").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -118,17 +121,17 @@ mod tests {
     use super::*;
     use airlock_core::secret::Secret;
 
-    fn keys(keys: &[(&str, f64, Option<&[&str]>)]) -> Keys {
+    fn keys(keys: &[(&str, f64, Option<&[&str]>)]) -> ServiceKeys {
         let keys = keys.iter().map(|(name, weight, models)| settings::Key {
             weight: *weight,
             models: models.map(|models| models.iter().map(|&model| model.to_owned()).collect()),
             ..settings::Key::new(*name, Secret::new("k"))
         });
         let keys: Vec<_> = keys.collect();
-        Keys::new(&keys, |_| Ok(None)).expect("good keys")
+        ServiceKeys::new(&keys, |_| Ok(None)).expect("good keys")
     }
 
-    fn names(keys: &[&Key]) -> Vec<String> {
+    fn names(keys: &[&ServiceKey]) -> Vec<String> {
         keys.iter().map(|key| key.name.clone()).collect()
     }
 

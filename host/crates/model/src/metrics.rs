@@ -17,8 +17,6 @@ use airlock_core::model_control::TokenUsage;
 /// Maximum models of one provider that only callers name and that are measured apart: each is a set of time series. Those
 /// beyond are `other`.
 const MAX_MODELS: usize = 32;
-/// Longest name of a model that is shown, in bytes: each of its time series repeats it.
-const MAX_NAME_BYTES: usize = 128;
 /// Upper bounds of the buckets in seconds, as the conventions have them. One more bucket has no bound.
 const BOUNDS_SECONDS: [f64; 14] =
     [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
@@ -162,7 +160,8 @@ impl ModelName<'_> {
     /// Returns whether the model may be measured apart beside these.
     fn has_place(self, known: &BTreeMap<String, Arc<ModelTimes>>) -> bool {
         let called = known.values().filter(|times| !times.is_configured).count();
-        self.is_configured || called < MAX_MODELS && self.name.len() <= MAX_NAME_BYTES
+        self.is_configured
+            || called < MAX_MODELS && self.name.len() <= airlock_strings::MAX_NAME_BYTES
     }
 }
 
@@ -266,7 +265,7 @@ mod tests {
         assert_eq!(metrics.models.load().len(), MAX_MODELS + 1, "callers cannot take its place");
         assert_eq!(metrics.times(configured).durations.count(), 1);
         let metrics = ProviderMetrics::new();
-        whole(&metrics, called(&"x".repeat(MAX_NAME_BYTES + 1)));
+        whole(&metrics, called(&"x".repeat(airlock_strings::MAX_NAME_BYTES + 1)));
         whole(&metrics, called(OTHER));
         assert!(metrics.models.load().is_empty(), "a long name is no label, and this one is taken");
     }

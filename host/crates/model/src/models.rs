@@ -8,7 +8,7 @@ use super::{
     BadProvider, Kind, ModelError, ModelSource, Prompt, Response, Settings, Terms,
     backend::Backend,
     metrics::{ModelName, ProviderMetrics},
-    scripted::Script,
+    scripted::ScriptedModel,
     service::ServiceClient,
     source::OwnModel,
     trace::AttemptSpan,
@@ -20,7 +20,7 @@ use airlock_telemetry::TraceFuture as _;
 /// Every configured provider.
 #[derive(Default)]
 pub struct Models {
-    pub(super) providers: Vec<Provider>,
+    pub(super) providers: Vec<KnownProvider>,
     /// Accompanies the requests of all loops; `None` if nothing does.
     pub(super) control: Option<Arc<dyn ModelControl>>,
     /// Models of the embedding program, which are the last providers of all settings.
@@ -29,7 +29,7 @@ pub struct Models {
 
 /// One provider, ready for requests.
 #[derive(Debug)]
-pub(super) struct Provider {
+pub(super) struct KnownProvider {
     pub(super) name: String,
     /// Settings of the backend; `None` for a model of the embedding program.
     kind: Option<Kind>,
@@ -63,11 +63,11 @@ impl Models {
             let same = self.providers.iter().find(|provider| provider.is_of(settings));
             match same {
                 Some(same) => Ok(same.with_fallbacks(settings)),
-                None => Provider::new(settings, self.metrics_of(&settings.name)),
+                None => KnownProvider::new(settings, self.metrics_of(&settings.name)),
             }
         });
         let own = self.own.iter();
-        let own = own.map(|own| Ok(Provider::own(own, self.metrics_of(&own.provider))));
+        let own = own.map(|own| Ok(KnownProvider::own(own, self.metrics_of(&own.provider))));
         let mut models = Self {
             providers: providers.chain(own).collect::<Result<_, _>>()?,
             control: self.control.clone(),
@@ -108,7 +108,7 @@ impl Models {
     }
 
     fn check_fallbacks(&self) -> Result<(), BadProvider> {
-        for Provider { name, fallbacks, .. } in &self.providers {
+        for KnownProvider { name, fallbacks, .. } in &self.providers {
             if let Some(fallback) = fallbacks.iter().find(|fallback| self.names_none(fallback)) {
                 let provider = name.clone();
                 let fallback = fallback.clone();
@@ -141,7 +141,7 @@ impl fmt::Debug for Models {
     }
 }
 
-impl Provider {
+impl KnownProvider {
     fn new(settings: &Settings, metrics: Arc<ProviderMetrics>) -> Result<Self, BadProvider> {
         let name = settings.name.clone();
         let files = versions(&settings.kind);
@@ -149,7 +149,7 @@ impl Provider {
             Kind::Service(service) => {
                 Arc::new(ServiceClient::new(&name, service)?.counting(metrics.retries.clone()))
             }
-            Kind::Scripted { script } => Arc::new(Script::load(&name, script)?),
+            Kind::Scripted { script } => Arc::new(ScriptedModel::load(&name, script)?),
         };
         let kind = Some(settings.kind.clone());
         let fallbacks = settings.fallbacks.clone();

@@ -18,15 +18,16 @@ use super::{
     chat_reader::{ChatError, ChatReader},
     delta_stream::into_model_error,
     http::{
-        self as service, Events, HttpClient, LIST, Outgoing, ServiceResponse, SignIn, retry_after,
+        self as service, EncodedRequest, HttpClient, LIST, ServiceEvents, ServiceResponse, SignIn,
+        retry_after,
     },
     prompt::{STREAM_OPTIONS, TargetApi},
 };
+use crate::backend::MAX_KNOWN_MODELS;
 
 /// Time for which a model that has accepted the option for the usage is taken to accept it.
 const ACCEPTED_FOR: Duration = Duration::from_mins(10);
-/// Maximum number of models of which that is known, and length of their names in bytes. Callers choose the names.
-const MAX_ACCEPTING: usize = 256;
+/// Maximum bytes of the name of such a model: all of them take 32 KiB.
 const MAX_MODEL_BYTES: usize = 128;
 
 /// The API at one service.
@@ -47,7 +48,7 @@ impl OpenAi {
         &self,
         exchange: Exchange<'_>,
         options: Option<String>,
-    ) -> Result<Outgoing, ModelError> {
+    ) -> Result<EncodedRequest, ModelError> {
         let Exchange { client, terms, .. } = exchange;
         let uri = exchange.uri(&*self.addresses, Operation::ChatCompletions)?;
         let is_plain = options.is_none();
@@ -86,7 +87,7 @@ impl OpenAi {
 impl ServiceApi for OpenAi {
     /// The text of a chat completion request is sent as it came. If something counts its usage, a stream is
     /// asked for it.
-    fn encode<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, Outgoing> {
+    fn encode<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, EncodedRequest> {
         self.write(exchange, exchange.usage_options()).boxed()
     }
 
@@ -94,12 +95,12 @@ impl ServiceApi for OpenAi {
         &'t self,
         client: &'a HttpClient,
         response: ServiceResponse,
-        outgoing: &'t Outgoing,
+        outgoing: &'t EncodedRequest,
         terms: Terms<'t>,
     ) -> ModelFuture<'t, Response<'a>> {
         Box::pin(async move {
             if outgoing.is_streamed && service::is_stream(&response) {
-                let events = Events::new(client, response, terms.held.beside());
+                let events = ServiceEvents::new(client, response, terms.held.beside());
                 let chunks = OpenAiChunks::new(events, &terms);
                 let chunks = if outgoing.is_plain { chunks } else { chunks.without_usage() };
                 return Ok(Response::streamed(chunks));
@@ -144,15 +145,15 @@ impl ServiceApi for OpenAi {
         let now = Instant::now();
         let until = now + ACCEPTED_FOR;
         let mut accepting = self.accepting.lock();
-        if accepting.len() >= MAX_ACCEPTING {
+        if accepting.len() >= MAX_KNOWN_MODELS {
             accepting.retain(|_, end| *end > now);
         }
-        if accepting.len() < MAX_ACCEPTING || accepting.contains_key(&model) {
+        if accepting.len() < MAX_KNOWN_MODELS || accepting.contains_key(&model) {
             accepting.insert(model, until);
         }
     }
 
-    fn encode_plain<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, Outgoing> {
+    fn encode_plain<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, EncodedRequest> {
         self.write(exchange, None).boxed()
     }
 }

@@ -15,10 +15,7 @@ use serde::{
 
 pub(super) use self::usage::UsageMember;
 use super::document::OWN_MEMBER;
-
-/// Maximum number of choices of one response, and thus of an outline, whose memory is not charged. The
-/// indexes of a stream are kept until it ends. OpenAI's maximum is 128, and servers of other makers have none.
-pub(super) const MAX_CHOICES: usize = 1_024;
+use airlock_conversation::MAX_CHOICES;
 
 /// Outline of a reply in which nothing has to be changed.
 #[derive(Debug)]
@@ -41,16 +38,16 @@ impl Outline {
     /// Reads a chunk. Returns `None` if its tree is needed: it has an error, a member that only the gateway
     /// may set or a `message`, repeats a member, or is not of the API.
     pub(super) fn of_chunk(text: &str) -> Option<Self> {
-        let Members(completion) = serde_json::from_str::<Members<Completion>>(text).ok()?;
+        let ObjectOnly(completion) = serde_json::from_str::<ObjectOnly<Completion>>(text).ok()?;
         let mut choices = completion.choices.iter().flat_map(|Choices(choices)| choices);
-        let has_message = choices.any(|Members(choice)| choice.message.is_some());
+        let has_message = choices.any(|ObjectOnly(choice)| choice.message.is_some());
         if has_message { None } else { completion.into_outline() }
     }
 
     /// Reads a whole reply. Returns `None` if its tree is needed: as for a chunk, or because it has no
     /// choices.
     pub(super) fn of_whole(text: &str) -> Option<Self> {
-        let Members(completion) = serde_json::from_str::<Members<Completion>>(text).ok()?;
+        let ObjectOnly(completion) = serde_json::from_str::<ObjectOnly<Completion>>(text).ok()?;
         completion.choices.as_ref()?;
         completion.into_outline()
     }
@@ -84,7 +81,7 @@ struct Completion {
 
 /// The choices. More than [`MAX_CHOICES`] are refused.
 #[derive(Default)]
-struct Choices(Vec<Members<Choice>>);
+struct Choices(Vec<ObjectOnly<Choice>>);
 
 #[derive(Deserialize)]
 struct Choice {
@@ -93,9 +90,9 @@ struct Choice {
     #[serde(default)]
     finish_reason: Option<TextKind>,
     #[serde(default)]
-    delta: Option<Members<OutlineMessage>>,
+    delta: Option<ObjectOnly<OutlineMessage>>,
     #[serde(default)]
-    message: Option<Members<OutlineMessage>>,
+    message: Option<ObjectOnly<OutlineMessage>>,
 }
 
 #[derive(Deserialize)]
@@ -106,7 +103,7 @@ struct OutlineMessage {
 }
 
 /// An object. A list, from which the members could be read by their order, is refused.
-struct Members<T>(T);
+struct ObjectOnly<T>(T);
 
 /// A text that is compared and not kept.
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
@@ -129,7 +126,7 @@ impl Completion {
         }
         let Choices(choices) = self.choices.unwrap_or_default();
         let choices =
-            (0..).zip(choices).map(|(position, Members(choice))| choice.into_outline(position));
+            (0..).zip(choices).map(|(position, ObjectOnly(choice))| choice.into_outline(position));
         Some(Outline { choices: choices.collect(), usage: self.usage })
     }
 }
@@ -137,7 +134,7 @@ impl Completion {
 impl Choice {
     fn into_outline(self, position: u64) -> ChoiceOutline {
         let messages = [self.delta, self.message].into_iter().flatten();
-        let mut calls = messages.filter_map(|Members(message)| message.tool_calls);
+        let mut calls = messages.filter_map(|ObjectOnly(message)| message.tool_calls);
         ChoiceOutline {
             index: self.index.unwrap_or(position),
             has_ended: self.finish_reason.is_some_and(|reason| reason != TextKind::Empty),
@@ -146,7 +143,7 @@ impl Choice {
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Members<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for ObjectOnly<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(MembersVisitor(PhantomData))
     }
@@ -155,14 +152,14 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Members<T> {
 struct MembersVisitor<T>(PhantomData<T>);
 
 impl<'de, T: Deserialize<'de>> Visitor<'de> for MembersVisitor<T> {
-    type Value = Members<T>;
+    type Value = ObjectOnly<T>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<Members<T>, A::Error> {
-        T::deserialize(MapAccessDeserializer::new(members)).map(Members)
+    fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<ObjectOnly<T>, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(members)).map(ObjectOnly)
     }
 }
 

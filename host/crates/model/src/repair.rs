@@ -14,11 +14,7 @@ use super::{
     Document, Object,
     document::{choices, choices_mut, index_of},
 };
-
-/// Maximum length of an id, in bytes; a longer one is replaced. Names are compared up to this
-/// length. Both are kept for each call until the stream ends; ids of OpenAI and Anthropic have some
-/// 30 bytes.
-const MAX_ID_BYTES: usize = 256;
+use airlock_conversation::MAX_NAME_BYTES;
 
 /// The calls of one streamed response.
 #[derive(Debug, Default)]
@@ -225,7 +221,7 @@ fn new_id(ids: &mut BTreeSet<String>) -> String {
 /// Returns the id that a server sent, unless it is too long to be kept.
 fn id(call: &Object) -> Option<&str> {
     let id = call.get("id").and_then(Value::as_str);
-    id.filter(|id| !id.is_empty() && id.len() <= MAX_ID_BYTES)
+    id.filter(|id| !id.is_empty() && id.len() <= MAX_NAME_BYTES)
 }
 
 fn has_arguments(call: &Object) -> bool {
@@ -236,7 +232,7 @@ fn has_arguments(call: &Object) -> bool {
 fn name(call: &Object) -> Option<&str> {
     let named = call.get("function").or_else(|| call.get("custom"))?;
     let name = named.get("name").and_then(Value::as_str).filter(|name| !name.is_empty())?;
-    Some(&name[..name.floor_char_boundary(MAX_ID_BYTES)])
+    Some(&name[..name.floor_char_boundary(MAX_NAME_BYTES)])
 }
 
 #[cfg(test)]
@@ -411,7 +407,7 @@ mod tests {
 
     #[test]
     fn an_id_that_is_too_long_is_replaced() {
-        for (length, is_kept) in [(MAX_ID_BYTES, true), (MAX_ID_BYTES + 1, false)] {
+        for (length, is_kept) in [(MAX_NAME_BYTES, true), (MAX_NAME_BYTES + 1, false)] {
             let id = "x".repeat(length);
             let (repaired, _) =
                 repair(&[json!([call(Some(0), Some(&id), Some("n"))])], &mut BTreeSet::new());

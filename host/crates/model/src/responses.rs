@@ -25,29 +25,24 @@ use super::{
     address::{Addresses, Operation},
     backend::{Exchange, ModelFuture, ServiceApi},
     delta_stream::{self, DeltaStream},
-    http::{self as service, Events, HttpClient, Outgoing, ServiceResponse, SignIn},
+    http::{self as service, EncodedRequest, HttpClient, ServiceEvents, ServiceResponse, SignIn},
     openai::OpenAi,
     prompt::TargetApi,
     translation,
 };
+use crate::backend::{MAX_KNOWN_MODELS, MAX_MODEL_BYTES};
 use airlock_conversation::responses::ReplyReader;
-
-/// Maximum number of models that are remembered as models without encrypted reasoning. A request
-/// for a model beyond it is sent twice. Callers choose the names, so they could be any number.
-const MAX_PLAIN_MODELS: usize = 256;
-/// Maximum length of the name of such a model, in bytes. All of them take 64 KiB.
-const MAX_MODEL_BYTES: usize = 256;
 
 /// The API at one service.
 #[derive(Debug)]
-pub(super) struct Responses {
+pub(super) struct ResponsesApi {
     addresses: Arc<dyn Addresses>,
     openai: OpenAi,
     /// Models that refuse a request for encrypted reasoning, because they do not reason.
     plain_models: Mutex<BTreeSet<String>>,
 }
 
-impl Responses {
+impl ResponsesApi {
     pub(super) fn new(addresses: Arc<dyn Addresses>) -> Self {
         let openai = OpenAi::new(addresses.clone());
         Self { addresses, openai, plain_models: Mutex::default() }
@@ -55,7 +50,11 @@ impl Responses {
 
     /// Returns a request as it is sent; with `is_plain`, without asking for encrypted reasoning.
     /// The result holds its own text.
-    async fn write(&self, exchange: Exchange<'_>, is_plain: bool) -> Result<Outgoing, ModelError> {
+    async fn write(
+        &self,
+        exchange: Exchange<'_>,
+        is_plain: bool,
+    ) -> Result<EncodedRequest, ModelError> {
         let Exchange { client, prompt, model, terms } = exchange;
         let uri = exchange.uri(&*self.addresses, Operation::Responses)?;
         let members = translation::members(prompt, TargetApi::Responses, terms.held).await;
@@ -81,8 +80,8 @@ impl Responses {
     }
 }
 
-impl ServiceApi for Responses {
-    fn encode<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, Outgoing> {
+impl ServiceApi for ResponsesApi {
+    fn encode<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, EncodedRequest> {
         self.write(exchange, self.is_plain(exchange.prompt)).boxed()
     }
 
@@ -90,13 +89,13 @@ impl ServiceApi for Responses {
         &'t self,
         client: &'a HttpClient,
         response: ServiceResponse,
-        outgoing: &'t Outgoing,
+        outgoing: &'t EncodedRequest,
         terms: Terms<'t>,
     ) -> ModelFuture<'t, Response<'a>> {
         Box::pin(async move {
             let mut reader = ReplyReader::default();
             if outgoing.is_streamed && service::is_stream(&response) {
-                let events = Events::new(client, response, terms.held.beside());
+                let events = ServiceEvents::new(client, response, terms.held.beside());
                 return Ok(Response::streamed(DeltaStream::new(events, reader)));
             }
             let reply = delta_stream::receive(client, response, error_of, terms.held, |response| {
@@ -125,14 +124,14 @@ impl ServiceApi for Responses {
             && refusal.error.get("param").is_some_and(|param| param == "include")
     }
 
-    fn encode_plain<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, Outgoing> {
+    fn encode_plain<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, EncodedRequest> {
         self.write(exchange, true).boxed()
     }
 
     fn note_plain(&self, prompt: &Prompt) {
         let model = prompt.model().filter(|model| model.len() <= MAX_MODEL_BYTES);
         let mut plain = self.plain_models.lock();
-        if plain.len() < MAX_PLAIN_MODELS {
+        if plain.len() < MAX_KNOWN_MODELS {
             plain.extend(model);
         }
     }

@@ -12,7 +12,7 @@ use tracing::{debug, warn};
 
 use super::{
     ModelError,
-    keys::{Key, Random, choose},
+    keys::{Random, ServiceKey, choose},
     settings::Retries,
 };
 
@@ -25,9 +25,9 @@ const OVERLOADED: u16 = 529;
 /// The attempts of one request.
 pub(super) struct Attempts<'k> {
     provider: &'k str,
-    key: &'k Key,
+    key: &'k ServiceKey,
     /// Keys that were not used yet.
-    unused: Vec<&'k Key>,
+    unused: Vec<&'k ServiceKey>,
     settings: &'k Retries,
     random: &'k Random,
     deadline: Instant,
@@ -40,7 +40,7 @@ impl<'k> Attempts<'k> {
     /// Starts with one of `keys`; `None` if there are none.
     pub(super) fn new(
         provider: &'k str,
-        mut keys: Vec<&'k Key>,
+        mut keys: Vec<&'k ServiceKey>,
         settings: &'k Retries,
         random: &'k Random,
         deadline: Instant,
@@ -53,7 +53,7 @@ impl<'k> Attempts<'k> {
     }
 
     /// Returns the key of the next attempt.
-    pub(super) fn key(&self) -> &'k Key {
+    pub(super) fn key(&self) -> &'k ServiceKey {
         self.key
     }
 

@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 use serde_json::Value;
 use tracing::warn;
 
-use super::{MAX_FALLBACKS, ModelError, Models, Prompt, Response, Terms, models::Provider};
+use super::{MAX_FALLBACKS, ModelError, Models, Prompt, Response, Terms, models::KnownProvider};
 use airlock_core::model_control::ModelControl;
 use airlock_json::{RawObject, raw};
 use airlock_strings::{cut, with_causes};
@@ -41,7 +41,7 @@ pub struct Route<'a> {
 
 /// A model of one provider.
 struct ModelTarget<'a> {
-    provider: &'a Provider,
+    provider: &'a KnownProvider,
     model: String,
 }
 

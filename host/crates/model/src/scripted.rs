@@ -82,7 +82,7 @@ const MAX_CHOICES: u64 = 8;
 
 /// A loaded script.
 #[derive(Debug)]
-pub(super) struct Script {
+pub(super) struct ScriptedModel {
     provider: String,
     turns: Vec<ScriptedTurn>,
 }
@@ -149,7 +149,7 @@ struct ScriptedError {
     after: Option<usize>,
 }
 
-impl Script {
+impl ScriptedModel {
     pub(super) fn load(provider: &str, path: &Path) -> Result<Self, BadProvider> {
         let turns = load(path)
             .map_err(|cause| BadProvider::Script { provider: provider.to_owned(), cause })?;
@@ -217,7 +217,7 @@ impl Script {
     }
 }
 
-impl Backend for Script {
+impl Backend for ScriptedModel {
     fn respond<'a: 't, 't>(
         &'a self,
         prompt: &'t Prompt,

@@ -17,12 +17,12 @@ use super::{
     anthropic::Anthropic,
     backend::{Backend, Exchange, ModelFuture, ServiceApi},
     gemini::Gemini,
-    http::{FIRST_BYTE, HttpClient, Outgoing, ServiceBounds},
-    keys::{Key, Keys, Random},
+    http::{EncodedRequest, FIRST_BYTE, HttpClient, ServiceBounds},
+    keys::{Random, ServiceKey, ServiceKeys},
     listing::ModelList,
     object,
     openai::OpenAi,
-    responses::Responses,
+    responses::ResponsesApi,
     retry::Attempts,
     settings::{Api, Apis, Hosting, Retries, Service},
     signin::sign_in,
@@ -49,7 +49,7 @@ pub(super) struct ServiceClient {
     deployments: BTreeMap<String, String>,
     /// Models that are listed without a request; `None` if the service is asked.
     listed: Option<Vec<Object>>,
-    keys: Keys,
+    keys: ServiceKeys,
     retries: Retries,
     random: Random,
     listing: ModelList,
@@ -73,15 +73,15 @@ impl ServiceClient {
                 (Api::OpenAi, Apis::Chat) => (Box::new(OpenAi::new(addresses.clone())), None),
                 (Api::OpenAi, Apis::Both) => (
                     Box::new(OpenAi::new(addresses.clone())),
-                    Some(Box::new(Responses::new(addresses.clone()))),
+                    Some(Box::new(ResponsesApi::new(addresses.clone()))),
                 ),
                 (Api::OpenAi, Apis::Responses) => {
-                    (Box::new(Responses::new(addresses.clone())), None)
+                    (Box::new(ResponsesApi::new(addresses.clone())), None)
                 }
                 (Api::Anthropic, _) => (Box::new(Anthropic::new(addresses.clone(), service)), None),
                 (Api::Gemini, _) => (Box::new(Gemini::new(addresses.clone())), None),
             };
-        let keys = Keys::new(&service.keys, |key| sign_in(provider, service, key))?;
+        let keys = ServiceKeys::new(&service.keys, |key| sign_in(provider, service, key))?;
         let deployments = service.deployments.iter();
         let deployments =
             deployments.map(|(model, own)| (model.clone(), Value::from(own.as_str()).to_string()));
@@ -187,8 +187,8 @@ impl ServiceClient {
     async fn attempt(
         &self,
         api: &dyn ServiceApi,
-        outgoing: &Outgoing,
-        key: &Key,
+        outgoing: &EncodedRequest,
+        key: &ServiceKey,
         terms: Terms<'_>,
     ) -> Result<Response<'_>, ModelError> {
         if let Some(observer) = terms.observer {
@@ -207,8 +207,8 @@ impl ServiceClient {
     async fn exchange(
         &self,
         api: &dyn ServiceApi,
-        outgoing: &Outgoing,
-        key: &Key,
+        outgoing: &EncodedRequest,
+        key: &ServiceKey,
         terms: Terms<'_>,
     ) -> Result<Response<'_>, ModelError> {
         let first_byte = Instant::now() + self.http.bounds.first_byte;

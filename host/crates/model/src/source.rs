@@ -28,10 +28,8 @@ use super::{
     listing, object, translation,
 };
 use airlock_conversation::{Begin, CallInput, Conversation, Delta, FinishReason, Item, ToolCall};
-use airlock_strings::cut;
-
-/// The longest message of a failure that callers receive, in bytes: an embedding program chooses it.
-const MAX_MESSAGE_BYTES: usize = 4 << 10;
+use airlock_core::door::{at_call_depth, call_depth};
+use airlock_strings::{MAX_MESSAGE_BYTES, cut};
 
 /// A model that the embedding program runs, or reaches in its own way.
 ///
@@ -243,7 +241,10 @@ impl Backend for OwnModel {
             if let Some(work) = terms.work {
                 work.begin();
             }
-            let replied = self.source.respond(conversation).await;
+            // Requests that the model sends to the gateway, which may ask it again, take their depth from it.
+            let depth = call_depth().saturating_add(1);
+            let asking = async move { self.source.respond(conversation).await };
+            let replied = at_call_depth(depth, asking).await;
             drop(read);
             let ModelReply(pieces) =
                 replied.map_err(|failure| failure.into_error_of(&self.provider))?;
@@ -251,10 +252,14 @@ impl Backend for OwnModel {
                 ReplyPieces::Stream(pieces) if terms.is_streamed => {
                     let held = terms.held.beside();
                     let frame = ReplyFrame::default();
-                    let chunks = OwnChunks { model: self, pieces, frame, held, has_ended: false };
+                    let chunks =
+                        OwnChunks { model: self, depth, pieces, frame, held, has_ended: false };
                     Ok(Response::streamed(chunks))
                 }
-                pieces => self.whole(pieces, terms.held).await.map(Response::Whole),
+                pieces => {
+                    let whole = at_call_depth(depth, self.whole(pieces, terms.held));
+                    whole.await.map(Response::Whole)
+                }
             }
         })
     }
@@ -281,6 +286,8 @@ impl fmt::Debug for OwnModel {
 /// A streamed reply.
 struct OwnChunks<'a> {
     model: &'a OwnModel,
+    /// Depth of the call that the pieces are a part of.
+    depth: u32,
     pieces: BoxStream<'static, Result<Delta, ModelFailure>>,
     frame: ReplyFrame,
     held: Charge,
@@ -293,7 +300,7 @@ impl ChunkSource for OwnChunks<'_> {
             return Ok(None);
         }
         let mut deltas = Vec::new();
-        match self.pieces.next().await {
+        match at_call_depth(self.depth, self.pieces.next()).await {
             Some(Ok(piece)) => self.frame.add(piece, &mut deltas),
             Some(Err(failure)) => {
                 self.has_ended = true;

@@ -12,9 +12,8 @@ use super::{
 use airlock_conversation::{Delta, FinishReason};
 use airlock_telemetry::{Span, names};
 
-/// Maximum reasons for which choices end that a span has, and bytes of one. A provider may send one in each chunk.
+/// Maximum reasons for which choices end that a span has. A provider may send one in each chunk.
 const MAX_ENDS: usize = 64;
-const MAX_END_BYTES: usize = 64;
 
 /// Hosts of OpenAI's API, and the names that the convention has for their vendors.
 const VENDORS: &[(&str, &str)] = &[
@@ -227,8 +226,8 @@ fn ends(chunk: &ReplyChunk, room: usize) -> Vec<String> {
 /// Returns a reason, cut to its bound before it is copied: a string that is cut keeps its memory.
 fn short(reason: &str) -> String {
     // Reads slightly more than the limit, so that `cut` detects the overflow.
-    let head = &reason[..reason.floor_char_boundary(MAX_END_BYTES + 4)];
-    airlock_strings::cut(head.to_owned(), MAX_END_BYTES)
+    let head = &reason[..reason.floor_char_boundary(airlock_strings::MAX_WORD_BYTES + 4)];
+    airlock_strings::cut(head.to_owned(), airlock_strings::MAX_WORD_BYTES)
 }
 
 fn word(reason: &FinishReason) -> &str {
@@ -249,7 +248,11 @@ mod tests {
     fn a_reason_is_cut_before_it_is_kept() {
         assert_eq!(short("stop"), "stop");
         let kept = short(&"é".repeat(1 << 20));
-        assert!(kept.len() <= MAX_END_BYTES && kept.capacity() < 4 * MAX_END_BYTES, "{kept}");
+        assert!(
+            kept.len() <= airlock_strings::MAX_WORD_BYTES
+                && kept.capacity() < 4 * airlock_strings::MAX_WORD_BYTES,
+            "{kept}"
+        );
     }
 
     #[test]

@@ -34,15 +34,15 @@ fn first_page() -> HeaderValue {
 /// Returns a file. Fails if there is none, or if the gateway has no page.
 pub fn show(api: &OperatorApi, rest: &str, headers: &HeaderMap) -> Result<Reply, ApiError> {
     let is_shown = api.hooks.management.is_some() && !api.settings.hides_page;
-    let found = Some(rest).filter(|_| is_shown).and_then(Found::at);
+    let found = Some(rest).filter(|_| is_shown).and_then(PagePath::at);
     match found.ok_or_else(|| ApiError::no_such_path(&format!("{PATH}{rest}")))? {
-        Found::Root => {
+        PagePath::Root => {
             let mut reply = reply(StatusCode::SEE_OTHER, Bytes::new(), "no-store");
             reply.headers_mut().insert(header::LOCATION, first_page());
             Ok(reply)
         }
-        Found::Page(page) => Ok(file(StatusCode::OK, page, "no-store")),
-        Found::Asset(asset) => {
+        PagePath::Page(page) => Ok(file(StatusCode::OK, page, "no-store")),
+        PagePath::Asset(asset) => {
             let etag = asset.etag.as_bytes();
             let mut known = headers.get_all(header::IF_NONE_MATCH).iter();
             let is_known = known.any(|known| lists(known.as_bytes(), etag));
@@ -59,14 +59,14 @@ fn etag_of(asset: &Asset) -> HeaderValue {
 }
 
 /// The content of a path.
-enum Found {
+enum PagePath {
     /// The path without a page, which leads to the first one.
     Root,
     Page(&'static Asset),
     Asset(&'static Asset),
 }
 
-impl Found {
+impl PagePath {
     fn at(rest: &str) -> Option<Self> {
         if matches!(rest, "" | "/") {
             return Some(Self::Root);
@@ -118,11 +118,11 @@ mod tests {
 
     #[test]
     fn only_the_embedded_files_have_paths() {
-        assert!(matches!(Found::at(""), Some(Found::Root)));
-        assert!(matches!(Found::at("/"), Some(Found::Root)));
-        assert!(matches!(Found::at("/assets/vendor/preact.mjs"), Some(Found::Asset(_))));
+        assert!(matches!(PagePath::at(""), Some(PagePath::Root)));
+        assert!(matches!(PagePath::at("/"), Some(PagePath::Root)));
+        assert!(matches!(PagePath::at("/assets/vendor/preact.mjs"), Some(PagePath::Asset(_))));
         for rest in ["/assets/", "/assets/../lib.rs", "/vendor/preact.mjs", "/nothing", "/a/b"] {
-            assert!(Found::at(rest).is_none(), "{rest}");
+            assert!(PagePath::at(rest).is_none(), "{rest}");
         }
         for (path, rest) in [
             ("/admin", Some("")),

@@ -12,6 +12,7 @@ use super::{
     event_bus::Topic,
     operator::{OperatorAct, RequestOperator},
 };
+use airlock_catalog::MAX_TOOLS_PER_CLIENT;
 use airlock_core::{
     act::{Act, ActKind, Actor},
     operator::Operator,
@@ -27,8 +28,6 @@ use airlock_requests::RequestCharge;
 use airlock_strings::{cut, visible_line};
 
 const PREFIX: &str = "/api/mcp/client/";
-/// Maximum tools that a request names: as many as a client has.
-const MAX_NAMED: usize = 2_000;
 /// Maximum bytes of a part of the record of an acceptance.
 const RECORDED_BYTES: usize = 200;
 /// Maximum bytes of the names of tools in it.
@@ -130,9 +129,10 @@ async fn accept(
     })?;
     let AcceptBody { review, tools } = body;
     if let Some(tools) = &tools
-        && (tools.is_empty() || tools.len() > MAX_NAMED)
+        && (tools.is_empty() || tools.len() > MAX_TOOLS_PER_CLIENT)
     {
-        let message = format!("`tools` has 1 to {MAX_NAMED} names; leave it out for all changes");
+        let message =
+            format!("`tools` has 1 to {MAX_TOOLS_PER_CLIENT} names; leave it out for all changes");
         return Err(ApiError::bad_request("invalid_value", message).about("tools"));
     }
     let wanted = DefinitionsToAccept { review, tools };
@@ -195,11 +195,12 @@ mod tests {
         let name = "ann".to_owned();
         let operator = Operator { name, role: Role::Admin, sees_payloads: false };
         let names = ["b", "a\u{202e}"].map(str::to_owned);
-        let many: BTreeSet<_> = (0..MAX_NAMED).map(|number| number.to_string()).collect();
+        let many: BTreeSet<_> =
+            (0..MAX_TOOLS_PER_CLIENT).map(|number| number.to_string()).collect();
         for (tools, expected) in
             [(None, None), (Some(BTreeSet::from(names)), Some("a⟨U+202E⟩, b")), (Some(many), None)]
         {
-            let is_large = tools.as_ref().is_some_and(|tools| tools.len() == MAX_NAMED);
+            let is_large = tools.as_ref().is_some_and(|tools| tools.len() == MAX_TOOLS_PER_CLIENT);
             let accepted = DefinitionsToAccept { review: "sha256:00".to_owned(), tools };
             let act = act(&operator, "fs", &accepted);
             let found = act.details.iter().find(|(name, _)| *name == "tools");

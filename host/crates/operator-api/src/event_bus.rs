@@ -21,7 +21,7 @@ const KEPT: usize = 1_000;
 const AT_ONCE: usize = 64;
 /// Maximum bytes of the data of an event. One that has more has only its topic.
 const MAX_DATA_BYTES: usize = 4 << 10;
-/// Maximum streams of one operator.
+/// Maximum streams of one operator: each holds a connection.
 pub(super) const MAX_STREAMS: usize = 8;
 
 /// Subject of an event.

@@ -15,11 +15,9 @@ use airlock_http::{
 };
 use airlock_requests::RequestCharge;
 use airlock_scripts::runs::{self, Runs};
-use airlock_store::{Database, OwnerId, Unavailable, runs::RunError};
+use airlock_store::{Database, OwnerId, Unavailable, entries::MAX_LISTED, runs::RunError};
 use airlock_strings::visible_line;
 
-/// Runs from which a page is selected: the latest ones.
-const MAX_RUNS: u32 = 1_000;
 /// Copies of the texts of a run while it is shown.
 const COPIES: usize = 4;
 
@@ -30,7 +28,7 @@ pub(super) async fn list(api: &OperatorApi, query: &str) -> Result<Reply, ApiErr
     let state = parameters.find(|(name, _)| name == "state").map(|(_, state)| state.into_owned());
     let database = database(api).await?;
     let mut listed = Vec::new();
-    for run in database.any_runs(MAX_RUNS).await.map_err(|error| unavailable(&error))? {
+    for run in database.any_runs(MAX_LISTED).await.map_err(|error| unavailable(&error))? {
         let summary = runs::summary(&run);
         if state.as_ref().is_none_or(|state| summary["state"] == **state) {
             listed.push(summary);
@@ -38,7 +36,7 @@ pub(super) async fn list(api: &OperatorApi, query: &str) -> Result<Reply, ApiErr
     }
     let (mut data, total) = page.select(listed);
     let names = callers(api);
-    let owners = database.run_owners(MAX_RUNS).await.map_err(|error| unavailable(&error))?;
+    let owners = database.run_owners(MAX_LISTED).await.map_err(|error| unavailable(&error))?;
     for run in &mut data {
         let owner = run["id"].as_str().and_then(|id| owners.get(id));
         run["key"] = owner.and_then(|owner| names.get(owner)).cloned().into();

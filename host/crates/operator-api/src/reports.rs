@@ -18,11 +18,11 @@ use airlock_http::{
 use airlock_json::{self as json, Caps};
 use airlock_requests::RequestCharge;
 
-/// Maximum number of reports that are shown.
+/// Maximum number of reports that are shown: each is read into memory.
 const MAX_REPORTS: usize = 32;
-/// Maximum entries of the directory that are looked at.
+/// Maximum entries of the directory that are looked at, so that a path to another directory by mistake takes no time.
 const MAX_ENTRIES: usize = 1_000;
-/// Maximum bytes of a report.
+/// Maximum bytes of a report, which is read into memory and parsed.
 const MAX_BYTES: u64 = 1 << 20;
 /// Limits of the document of a report. The numbers of a row are at depth 5, those of its aims at 7.
 const CAPS: Caps = Caps { nodes: 200_000, depth: 8, tree_bytes: 32 << 20 };

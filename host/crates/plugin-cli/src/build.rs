@@ -28,8 +28,9 @@ use airlock_terminal::{
 /// everything, and embeds the tools and `plugin.toml` in it. Of a guard, `plugin.toml` alone is
 /// embedded, and a guard that imports anything is refused. The files show the language:
 /// Cargo.toml for Rust, package.json for JavaScript and TypeScript, app.py and requirements.txt for
-/// Python. The compilers for JavaScript and Python are installed into the directory, once. Warnings
-/// and errors of the compiler are printed to standard error.
+/// Python. A guard in JavaScript or Python is a module `guard.js` or `guard.py`. The compilers for
+/// JavaScript and Python are installed into the directory, once. Warnings and errors of the compiler are
+/// printed to standard error.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  airlock plugin build\n  airlock plugin build weather --output weather.wasm"

@@ -2,31 +2,28 @@
 
 use std::path::Path;
 
-use airlock_authoring::{PluginName, Template};
+use anyhow::bail;
+
+use airlock_authoring::{Language, PluginName, Template};
 use airlock_terminal::{outcome::CommandOutcome, output};
 
 /// Start a plugin or a guard
 ///
 /// Writes a directory with everything that a plugin with one tool needs: its source, `plugin.toml`,
 /// a README with the next steps, and the SDK of its language. With `--guard`, it writes a guard: a
-/// component that decides about calls, definitions of tools, and requests to models. It is in Rust.
+/// component that decides about calls, definitions of tools, and requests to models. A guard is in Rust
+/// unless `--lang` names JavaScript or Python.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  airlock plugin new weather --lang python\n  airlock plugin new --guard own-domain"
+    after_help = "Examples:\n  airlock plugin new weather --lang python\n  airlock plugin new --guard own-domain\n  airlock plugin new --guard own-domain --lang python"
 )]
 pub(super) struct NewArgs {
     /// Its name and that of the directory: `[a-z][a-z0-9-]*`, at most 32 characters.
     name: PluginName,
     /// Its programming language.
-    #[arg(
-        long,
-        value_enum,
-        value_name = "LANGUAGE",
-        required_unless_present = "guard",
-        conflicts_with = "guard"
-    )]
+    #[arg(long, value_enum, value_name = "LANGUAGE", required_unless_present = "guard")]
     lang: Option<Lang>,
-    /// Start a guard, in Rust, instead of a plugin.
+    /// Start a guard instead of a plugin.
     #[arg(long)]
     guard: bool,
 }
@@ -59,7 +56,11 @@ impl From<Lang> for Template {
 
 pub(super) fn run(args: &NewArgs) -> anyhow::Result<CommandOutcome> {
     let NewArgs { name, lang, guard } = args;
-    let Some(lang) = lang.filter(|_| !guard) else { return write_guard(name) };
+    // A plugin has a language, because the option requires it.
+    let lang = lang.unwrap_or(Lang::Rust);
+    if *guard {
+        return write_guard(name, lang);
+    }
     let template = Template::from(lang);
     template.write(name, Path::new(name.as_str()))?;
     output::line(&format!(
@@ -79,13 +80,21 @@ pub(super) fn run(args: &NewArgs) -> anyhow::Result<CommandOutcome> {
 }
 
 /// Writes a guard.
-fn write_guard(name: &PluginName) -> anyhow::Result<CommandOutcome> {
-    Template::Guard.write(name, Path::new(name.as_str()))?;
+fn write_guard(name: &PluginName, lang: Lang) -> anyhow::Result<CommandOutcome> {
+    let (language, test) = match lang {
+        Lang::Rust => (Language::Rust, "cargo test"),
+        Lang::JavaScript => (Language::JavaScript, "npm test"),
+        Lang::Python => (Language::Python, "python3 -m unittest"),
+        Lang::TypeScript => bail!(
+            "there is no template of a guard in TypeScript; use `--lang javascript`, whose SDK has types"
+        ),
+    };
+    Template::Guard(language).write(name, Path::new(name.as_str()))?;
     output::line(&format!(
-        "{name}/ is a guard in Rust, which denies mail to other domains. Next:\n"
+        "{name}/ is a guard in {language}, which denies mail to other domains. Next:\n"
     ))?;
     let enter = format!("cd {name}");
-    for line in [enter.as_str(), "cargo test", "airlock plugin build", "airlock plugin check"] {
+    for line in [enter.as_str(), test, "airlock plugin build", "airlock plugin check"] {
         output::line(&format!("  {line}"))?;
     }
     output::line(&format!(

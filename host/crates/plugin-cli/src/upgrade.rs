@@ -8,8 +8,9 @@ use airlock_terminal::{outcome::CommandOutcome, output};
 /// Replace the SDK that a plugin carries by that of this airlock
 ///
 /// `airlock plugin new` writes the SDK into a plugin's directory: `sdk` for Rust, `airlock-plugin` for
-/// JavaScript and TypeScript, `airlock_plugin` for Python, with the contract in `wit`. These directories
-/// are replaced as a whole, with what was changed in them. Nothing else is touched.
+/// JavaScript and TypeScript, `airlock_plugin`, or `airlock_guard` of a guard, for Python, with the contract
+/// in `wit`. These directories are replaced as a whole, with what was changed in them. Nothing else is
+/// touched.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock plugin upgrade weather")]
 pub(super) struct UpgradeArgs {

@@ -8,8 +8,6 @@ use airlock_lock::Pin;
 
 /// Maximum size of a signature, in bytes. One of `minisign` has about 300, with its comments.
 pub const MAX_SIGNATURE_BYTES: u64 = 4 << 10;
-/// Maximum names of publishers in a message.
-const MAX_LISTED: usize = 10;
 
 /// The publishers whose signatures count, by their names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -132,7 +130,8 @@ impl Publishers {
 
     /// Returns the names of the publishers, for a message.
     fn known(&self) -> String {
-        let names: Vec<_> = self.keys.keys().take(MAX_LISTED).map(String::as_str).collect();
+        let names: Vec<_> =
+            self.keys.keys().take(airlock_strings::MAX_NAMED).map(String::as_str).collect();
         if names.is_empty() { "none is configured".to_owned() } else { names.join(", ") }
     }
 }

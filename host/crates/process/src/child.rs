@@ -16,7 +16,7 @@ use crate::{
     command::Command,
     error::SpawnError,
     guard::{self, Guard},
-    platform::{self, ExitNotice, Reach},
+    platform::{self, ExitNotice, ProcessReach},
     tag,
     usage::ProcessUsage,
 };
@@ -67,7 +67,7 @@ impl Child {
     /// Starts the child from the thread that is its guard.
     pub(crate) fn start(
         command: &Command,
-        reach: &Reach,
+        reach: &ProcessReach,
         guard: Guard,
     ) -> Result<(Self, Pipes), SpawnError> {
         let mut prepared = tokio::process::Command::new(&command.program);

@@ -12,7 +12,7 @@ use crate::{
     child::{Child, Pipes},
     command::Command,
     error::SpawnError,
-    platform::{self, Reach},
+    platform::{self, ProcessReach},
     tag::Tag,
 };
 
@@ -72,7 +72,7 @@ fn guard(
     started: oneshot::Sender<Result<(Child, Pipes), SpawnError>>,
 ) {
     platform::kill_strays();
-    let mut reach = Reach::new(Tag::new());
+    let mut reach = ProcessReach::new(Tag::new());
     let child = {
         let _within = runtime.enter();
         Child::start(command, &reach, handle)

@@ -16,6 +16,6 @@ pub(crate) use self::{
     network::network_isolation,
     proc::{own_usage, pid_namespace, start_time, usage},
     protect::protect_self,
-    reach::{ExitNotice, Reach},
+    reach::{ExitNotice, ProcessReach},
     strays::kill_strays,
 };

@@ -9,12 +9,12 @@ use crate::{
     usage::ProcessUsage,
 };
 
-pub(crate) struct Reach {
+pub(crate) struct ProcessReach {
     tag: Tag,
     leader: Option<Pid>,
 }
 
-impl Reach {
+impl ProcessReach {
     pub(crate) fn new(tag: Tag) -> Self {
         Self { tag, leader: None }
     }
@@ -55,7 +55,7 @@ impl ExitNotice {
 pub(crate) fn prepare(
     _: &mut tokio::process::Command,
     command: &Command,
-    _: &Reach,
+    _: &ProcessReach,
 ) -> Result<(), SpawnError> {
     let is_confined = command.confinement.as_ref().is_some_and(|confinement| confinement.required);
     if is_confined {

@@ -20,7 +20,8 @@ use uuid::Uuid;
 
 /// Approximate memory of an event without its contents, in bytes.
 const EVENT_BYTES: usize = 1_024;
-/// Longest text of a caller, a tool or a provider in a record, in bytes.
+/// Longest text of a caller, a tool or a provider in a record, in bytes: its sender chooses it, and each record repeats
+/// it.
 pub(crate) const MAX_TEXT_BYTES: usize = 256;
 /// Most sources in a record. Their names take less than 7 KB.
 const MAX_SOURCES: usize = 100;

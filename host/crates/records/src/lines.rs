@@ -22,7 +22,7 @@ use airlock_core::{
 use airlock_store::call_log::LoggedParty;
 use airlock_strings::{cut, hex};
 
-/// Longest value of an act in a line, in bytes.
+/// Longest value of an act in a line, in bytes: several have room in [`MAX_ACT_BYTES`].
 const MAX_DETAIL_BYTES: usize = 2_048;
 /// Longest values of an act together, in bytes. An escape makes six of one, so the event has room in a line.
 const MAX_ACT_BYTES: usize = (airlock_audit::MAX_EVENT_BYTES - 4_096) / 6;

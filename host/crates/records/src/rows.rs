@@ -162,7 +162,7 @@ fn model(end: &ModelEnd) -> LoggedModelCall {
 
 /// Returns the party of a record: the names and identifiers of its caller, cut to a bounded length.
 pub(crate) fn party(tenant: &Tenant, membership: &Membership) -> LoggedParty {
-    let Membership { key, key_name, team, customer } = membership;
+    let Membership { key, key_name, team, customer, .. } = membership;
     let identity = tenant.identity();
     let user = identity.and_then(|identity| identity.user);
     // A key that no element of the configuration describes has its name alone.

@@ -12,7 +12,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use reqwest::header::HeaderValue;
 use serde::Deserialize;
 
-/// Maximum size of the file, in bytes.
+/// Maximum size of the file, in bytes, so that a path to another file by mistake does not fill the memory.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// User and password for a registry.

@@ -87,7 +87,7 @@ pub enum RegistryError {
     },
 }
 
-/// Longest message of a server that is shown, in bytes.
+/// Longest message of a server that is shown, in bytes: a few lines of a terminal.
 const MAX_MESSAGE_BYTES: usize = 300;
 
 /// Returns a text of a server as people read it, on one line.

@@ -22,9 +22,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time limit for a request with its response. At 64 MiB, the largest component, it is 110 KiB/s.
 const TIMEOUT: Duration = Duration::from_mins(10);
-/// Maximum redirects of one request.
+/// Maximum redirects of one request. They may form a cycle; registries have one, to the storage of their blobs.
 const MAX_REDIRECTS: usize = 5;
-/// Maximum size of the response to a refused request, in bytes.
+/// Maximum size of the response to a refused request, in bytes: it is read whole for its message.
 const MAX_REFUSAL_BYTES: u64 = 16 << 10;
 
 /// Servers that are reached over plain HTTP.

@@ -8,9 +8,10 @@ use crate::digest::Digest;
 
 /// Beginning of a reference.
 pub const SCHEME: &str = "oci://";
-/// Longest name in a registry, with its host, in bytes.
+/// Longest name in a registry, with its host, in bytes: as many as clients of registries take (OCI Distribution
+/// Specification 1.1, section Pulling manifests).
 const MAX_NAME_BYTES: usize = 255;
-/// Longest tag, in bytes.
+/// Longest tag, in bytes (the same section: 1 to 128 characters).
 const MAX_TAG_BYTES: usize = 128;
 
 /// An artifact in a registry.

@@ -15,7 +15,7 @@ use crate::{
     reference::is_loopback,
 };
 
-/// Maximum size of a response with a token, in bytes.
+/// Maximum size of a response with a token, in bytes: it is read into memory before it is parsed.
 const MAX_TOKEN_BYTES: u64 = 64 << 10;
 
 /// A registry that asks for credentials.

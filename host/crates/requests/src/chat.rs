@@ -59,6 +59,10 @@ impl RequestParts {
         } else {
             (Caller::hearing(view, Origin::Model, self.budget, hearing), None)
         };
+        let caller = match &sender.program {
+            Some(request) => caller.for_program(request.clone()),
+            None => caller,
+        };
         self.add_missing(sender, &mut notes);
         notes.extend(chat.notes);
         let request = agent::Request {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use airlock_core::{
-    door::{ApprovalChoice, Filter, HeldToken, VirtualKey},
+    door::{ApprovalChoice, Filter, HeldToken, ProgramRequest, VirtualKey},
     secret::Secret,
     tenant::Tenant,
 };
@@ -16,6 +16,8 @@ pub struct Sender {
     pub filter: Filter,
     /// Treatment of calls that need an approval, by the request or else by the key.
     pub approval: Option<ApprovalChoice>,
+    /// The request of the embedding program; `None` if another party has sent it.
+    pub program: Option<ProgramRequest>,
     is_operator: bool,
     /// Access token of the request, until the request takes it over.
     token: Option<HeldToken>,
@@ -30,7 +32,14 @@ impl Sender {
         approval: Option<ApprovalChoice>,
     ) -> Self {
         let by_key = key.as_ref().and_then(|key| key.approval);
-        Self { key, filter, approval: approval.or(by_key), is_operator: false, token: None }
+        let approval = approval.or(by_key);
+        Self { key, filter, approval, program: None, is_operator: false, token: None }
+    }
+
+    /// Makes it the sender of a request of the embedding program.
+    #[must_use]
+    pub fn for_program(self, request: ProgramRequest) -> Self {
+        Self { program: Some(request), ..self }
     }
 
     /// Adds the access token with which the sender has come. It reaches no source of tools: one for which it
@@ -49,7 +58,7 @@ impl Sender {
 
     /// Returns the sender of a request of an operator, who calls no tools.
     pub fn of_operator() -> Self {
-        Self { key: None, filter: Filter::none(), approval: None, is_operator: true, token: None }
+        Self { is_operator: true, ..Self::new(None, Filter::none(), None) }
     }
 
     /// Returns the tenant that the memory of the request is charged to. Its tool calls are charged

@@ -5,15 +5,13 @@
 
 use airlock_core::{door::MAX_ARGUMENT_BYTES, run::AnswerError, tool::ToolOutput};
 use airlock_sandbox::ScriptCall;
-use airlock_strings::cut;
+use airlock_strings::{MAX_EXCERPT_BYTES, cut};
 use serde::{Deserialize, Serialize};
 
 use crate::RunError;
 
 /// Maximum bytes of the arguments and answers that a journal keeps. A call beyond it ends the run, unless it may be repeated.
 const MAX_KEPT_BYTES: usize = 32 << 20;
-/// Maximum bytes of the arguments of a call in a message.
-const MAX_SHOWN_BYTES: usize = 200;
 /// Name of the bound in errors.
 pub(crate) const KEPT_BYTES: &str = "bytes of a journal";
 
@@ -257,7 +255,7 @@ fn divergence(at: usize, known: Option<&JournalEntry>, made: Option<&ScriptCall>
 }
 
 fn shown(function: &str, arguments: &str) -> String {
-    format!("{function}({})", cut(arguments.to_owned(), MAX_SHOWN_BYTES))
+    format!("{function}({})", cut(arguments.to_owned(), MAX_EXCERPT_BYTES))
 }
 
 #[cfg(test)]

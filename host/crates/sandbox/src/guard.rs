@@ -1,5 +1,5 @@
 //! Guards: components that decide about tools and their calls. A guard imports nothing, so it waits for nothing: each hook
-//! runs to its end on the thread that asks, in a fresh instance with limits of its own.
+//! runs in a fresh instance with limits of its own, in the task that asks, and yields after every slice of work.
 
 use std::{
     sync::Arc,
@@ -30,6 +30,8 @@ use crate::{
 
 /// Imports that an error lists. A component may have thousands.
 const MAX_LISTED: usize = 5;
+/// Time in which a guard must have checked its settings; of it, it may compute for the time of one hook.
+const CHECK_TIME: Duration = Duration::from_secs(10);
 /// Maximum length of the problem that a guard finds in its settings, in bytes.
 const MAX_PROBLEM_BYTES: usize = 1 << 10;
 
@@ -97,12 +99,12 @@ impl Guard {
 
     /// Asks the guard whether it accepts its settings, and returns its hooks. Fails if it does not accept them, traps or
     /// reaches a limit.
-    pub fn check_settings(&self) -> Result<Vec<GuardHook>, LoadError> {
-        let call = self.call(self.limits.cpu);
-        let run = instance::run_at_once(&self.engine, &self.memory, call, async |store| {
+    pub async fn check_settings(&self) -> Result<Vec<GuardHook>, LoadError> {
+        let call = self.call(CHECK_TIME);
+        let run = instance::run_alone(&self.engine, &self.memory, call, async |store| {
             self.guest.check_settings(store, &self.settings).await
         });
-        match run {
+        match run.await {
             Ok(Ok(hooks)) => Ok(hooks),
             Ok(Err(problem)) => {
                 let problem = cut(visible_line(&problem), MAX_PROBLEM_BYTES);
@@ -112,65 +114,66 @@ impl Guard {
         }
     }
 
-    /// Decides about a call before it is made, in at most `time`. Fails if the guard traps or reaches a limit.
-    pub fn before(
+    /// Decides about a call before it is made, in at most `time`. Fails if the guard traps or reaches a limit. The future
+    /// waits for nothing, and yields after every slice of work.
+    pub async fn before(
         &self,
         call: &ProposedCall<'_>,
         time: Duration,
     ) -> Result<GuardVerdict, CallError> {
         let hook = self.call(time);
-        let run = instance::run_at_once(&self.engine, &self.memory, hook, async |store| {
+        let run = instance::run_alone(&self.engine, &self.memory, hook, async |store| {
             self.guest.before(store, call, &self.settings).await
         });
-        self.bounded(run?)
+        self.bounded(run.await?)
     }
 
     /// Decides about the outcome of a call, in at most `time`. Fails as [`Self::before`] does.
-    pub fn after(
+    pub async fn after(
         &self,
         call: &ProposedCall<'_>,
         outcome: ToolOutcome,
         time: Duration,
     ) -> Result<GuardVerdict, CallError> {
         let hook = self.call(time);
-        let run = instance::run_at_once(&self.engine, &self.memory, hook, async |store| {
+        let run = instance::run_alone(&self.engine, &self.memory, hook, async |store| {
             self.guest.after(store, call, outcome, &self.settings).await
         });
-        self.bounded(run?)
+        self.bounded(run.await?)
     }
 
     /// Decides about a definition, the JSON text of MCP's `Tool`, in at most `time`. Fails as [`Self::before`] does.
-    pub fn definition(
+    pub async fn definition(
         &self,
         tool: &Tool,
         definition: String,
         time: Duration,
     ) -> Result<GuardVerdict, CallError> {
         let hook = self.call(time);
-        let run = instance::run_at_once(&self.engine, &self.memory, hook, async |store| {
+        let run = instance::run_alone(&self.engine, &self.memory, hook, async |store| {
             self.guest.definition(store, tool, definition, &self.settings).await
         });
-        self.bounded(run?)
+        self.bounded(run.await?)
     }
 
     /// Decides about the texts of a request to a model or of its response, as JSON text, in at most `time`. Fails as
     /// [`Self::before`] does.
-    pub fn model(
+    pub async fn model(
         &self,
         exchange: &ReviewedExchange,
         texts: String,
         time: Duration,
     ) -> Result<GuardVerdict, CallError> {
         let hook = self.call(time);
-        let run = instance::run_at_once(&self.engine, &self.memory, hook, async |store| {
+        let run = instance::run_alone(&self.engine, &self.memory, hook, async |store| {
             self.guest.model(store, exchange, texts, &self.settings).await
         });
-        self.bounded(run?)
+        self.bounded(run.await?)
     }
 
-    /// Returns one hook, which has its own limits and at most this time.
+    /// Returns one hook, which has its own limits and must end after this time.
     fn call(&self, time: Duration) -> Call<GuardSide> {
-        let limits = Limits { cpu: self.limits.cpu.min(time), ..self.limits };
+        let limits = Limits { deadline: time, ..self.limits };
         Call { tool: self.name.clone(), chain: None, limits, guest: GuardSide }
     }
 

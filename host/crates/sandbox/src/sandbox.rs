@@ -39,9 +39,9 @@ pub struct Usage {
 
 /// The engine, the pool and the resources that all guests share. Cheap to clone.
 #[derive(Clone)]
-pub struct Sandbox(Arc<Inner>);
+pub struct Sandbox(Arc<SandboxParts>);
 
-struct Inner {
+struct SandboxParts {
     engine: Engine,
     executor_linker: Linker<State<ScriptSide>>,
     admission: Admission,
@@ -72,7 +72,7 @@ impl Sandbox {
             pooled_engine(slots + slots / 12 + 1 + settings.guard_instances, functions.as_ref());
         let engine = engine.map_err(failed)?;
         let compiler = Compiler::new(engine.clone(), cache, functions, settings.compiling.clone());
-        Ok(Self(Arc::new(Inner {
+        Ok(Self(Arc::new(SandboxParts {
             #[cfg(feature = "plugins")]
             plugins: plugins::PluginLinks::new(&engine, settings, &compiler)?,
             executor_linker: executor::linker(&engine).map_err(failed)?,
@@ -125,7 +125,7 @@ impl Sandbox {
 
     /// Returns what the calls of one more guest run with.
     fn runner(&self) -> GuestRunner {
-        let Inner { engine, memory, admission, totals, .. } = &*self.0;
+        let SandboxParts { engine, memory, admission, totals, .. } = &*self.0;
         let share = admission.share();
         GuestRunner {
             engine: engine.clone(),

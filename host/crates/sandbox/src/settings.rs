@@ -16,7 +16,7 @@ pub struct Settings {
     pub instances_per_depth: u32,
     /// Depths that have instances of their own. Deeper calls share those of the last depth.
     pub depths: u32,
-    /// Instances for guards, which wait for none: one for each thread that decides calls.
+    /// Instances for guards, which wait for none: one for each thread and each task that may have a guard decide.
     pub guard_instances: u32,
     /// Calls that may wait for an instance, at each depth. One tenant's calls of one plugin fill at
     /// most three quarters of the queue. In a full queue, the newest call of the tenant with the

@@ -16,7 +16,7 @@ use airlock_strings::visible_line;
 pub(super) const QUESTION: &str = "approval";
 /// Maximum bytes of a question: a few pages, which a person can still read in a form. Calls that do not
 /// fit are not asked about.
-const MAX_QUESTION: usize = 16 << 10;
+pub(super) const MAX_QUESTION: usize = 16 << 10;
 
 /// Reads the answer to the question about the calls of a run. Fails if nothing was decided.
 pub(super) fn approves(id: &str, answer: Option<&str>) -> Result<bool, CallError> {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{
     constraints,
-    language::Language,
+    language::LanguageTexts,
     literal::{MAX_PLACEHOLDER, scalar},
     missing,
     names::{Namespace, ScriptFunction},
@@ -47,7 +47,7 @@ pub(super) fn page(
     function: &ScriptFunction,
     shown: &ShownTool,
     is_auto: bool,
-    language: &Language,
+    language: &LanguageTexts,
 ) -> String {
     let mut out = banner(namespace, function, shown, is_auto, language);
     out.push(String::new());
@@ -68,7 +68,7 @@ fn banner(
     function: &ScriptFunction,
     shown: &ShownTool,
     is_auto: bool,
-    language: &Language,
+    language: &LanguageTexts,
 ) -> Vec<String> {
     let full = format!("{}.{}", namespace.identifier, function.identifier);
     let mut lines = vec![format!("# {full}")];

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     CodeMode, Runner, advice,
     ask::{QUESTION, approves, can_be_asked, is_approver, stopped},
-    language::Language,
+    language::LanguageTexts,
     names::{self, Namespace},
     report::{self, ScriptReport},
     scope::ScriptScope,
@@ -226,7 +226,7 @@ impl CodeMode {
 fn reported(
     call: &Admitted,
     namespaces: &[Namespace],
-    language: &'static Language,
+    language: &'static LanguageTexts,
     journal: &Journal,
     ran: ScriptResult,
 ) -> Result<ToolOutput, CallError> {

@@ -8,7 +8,7 @@ mod texts;
 use airlock_core::door::ScriptLanguage;
 
 /// A language of scripts, as models see it.
-pub(super) struct Language {
+pub(super) struct LanguageTexts {
     /// File name of scripts in messages.
     pub(super) file_name: &'static str,
     /// Description of the tool that runs scripts.
@@ -22,7 +22,7 @@ pub(super) struct Language {
 }
 
 /// Returns the properties of a language.
-pub(super) fn describe(language: ScriptLanguage) -> &'static Language {
+pub(super) fn describe(language: ScriptLanguage) -> &'static LanguageTexts {
     match language {
         ScriptLanguage::Starlark => &texts::STARLARK,
         ScriptLanguage::Python => &texts::PYTHON,
@@ -31,7 +31,7 @@ pub(super) fn describe(language: ScriptLanguage) -> &'static Language {
 
 /// Returns the properties of a language whose scripts see the time at which their run began, if the
 /// language has a clock at all.
-pub(super) fn with_clock(language: ScriptLanguage) -> &'static Language {
+pub(super) fn with_clock(language: ScriptLanguage) -> &'static LanguageTexts {
     match language {
         ScriptLanguage::Starlark => describe(language),
         ScriptLanguage::Python => &texts::PYTHON_WITH_CLOCK,

@@ -60,7 +60,7 @@ use prometheus_client::registry::Registry;
 
 use self::{
     cache::StubCache,
-    language::Language,
+    language::LanguageTexts,
     lazy::LimitedExecutor,
     meta::MetaArguments,
     names::Namespace,
@@ -199,7 +199,7 @@ impl CodeMode {
     }
 
     /// Returns the properties of a language, and what runs its scripts.
-    fn runner(&self, language: ScriptLanguage) -> (&'static Language, &dyn Runner) {
+    fn runner(&self, language: ScriptLanguage) -> (&'static LanguageTexts, &dyn Runner) {
         let (default, runner) = &self.runner;
         match self.others.get(&language) {
             Some(other) => (self.described(language), &**other),
@@ -208,7 +208,7 @@ impl CodeMode {
     }
 
     /// Returns the properties of a language. Scripts see a clock only if their runs are stored.
-    fn described(&self, language: ScriptLanguage) -> &'static Language {
+    fn described(&self, language: ScriptLanguage) -> &'static LanguageTexts {
         let has_clock = self.runs.as_ref().is_some_and(|runs| runs.settings().clock);
         if has_clock { language::with_clock(language) } else { language::describe(language) }
     }
@@ -312,7 +312,7 @@ impl CodeMode {
     async fn docs(
         &self,
         view: &View,
-        language: &Language,
+        language: &LanguageTexts,
         namespaces: &[Namespace],
         server: &str,
         tool: &str,

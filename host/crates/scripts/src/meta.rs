@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::{
-    language::Language,
+    language::LanguageTexts,
     layout::{Layout, LayoutKind},
     search::{DEFAULT_LIMIT, MAX_LIMIT},
     stubs::LineRange,
@@ -30,7 +30,7 @@ const MAX_SOURCE: usize = 64 << 10;
 
 /// Returns the meta-tools that every view with scripts has, with texts for the layout of the files
 /// and the language of scripts.
-pub(super) fn tools(layout: &Layout, language: &Language) -> Vec<Arc<Tool>> {
+pub(super) fn tools(layout: &Layout, language: &LanguageTexts) -> Vec<Arc<Tool>> {
     let by_tool = "servers/<server>/<tool>.pyi";
     let file = match layout.kind() {
         LayoutKind::Server => "one file a server, servers/<server>.pyi".to_owned(),
@@ -101,7 +101,7 @@ pub(super) fn search() -> Arc<Tool> {
     read_only(Tool::own(SEARCH, description, object(&["query"], &properties)))
 }
 
-fn execute(language: &Language) -> Arc<Tool> {
+fn execute(language: &LanguageTexts) -> Arc<Tool> {
     let schema = object(
         &["code"],
         &json!({

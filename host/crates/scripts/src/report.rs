@@ -9,7 +9,7 @@ use std::{borrow::Cow, collections::BTreeMap, fmt::Write as _, io};
 use serde_json::{Value, json};
 
 use super::{
-    language::Language,
+    language::LanguageTexts,
     names::{Namespace, every_function},
     text::{self, MAX_NAMES},
 };
@@ -18,7 +18,7 @@ use airlock_core::{
     tool::{CallError, Content, ErrorKind, HostCode, ReachedLimit, ToolError, ToolOutput},
 };
 use airlock_sandbox::{FailureKind, ScriptFailure};
-use airlock_strings::cut;
+use airlock_strings::{MAX_MESSAGE_BYTES, cut};
 
 /// Maximum bytes of a script's result as JSON. A program gets it whole as structured content, a model
 /// [`MAX_SHOWN`] of it.
@@ -31,9 +31,6 @@ const MAX_PRINTED: usize = 64 << 10;
 const MAX_SHOWN: usize = 24_000;
 /// Maximum bytes of a failure with its call stack and source: about 4,000 tokens.
 const MAX_FAILURE: usize = 16 << 10;
-/// Maximum bytes of the message of a failure in its details. A script can fail with any text, such as a
-/// whole result of a tool.
-const MAX_MESSAGE: usize = 4 << 10;
 
 /// Output of a run besides its result.
 pub(super) struct ScriptReport<'a> {
@@ -43,7 +40,7 @@ pub(super) struct ScriptReport<'a> {
     /// Tools of the calls that were sent, may have changed something and have not succeeded.
     failed: Vec<String>,
     namespaces: &'a [Namespace],
-    language: &'static Language,
+    language: &'static LanguageTexts,
 }
 
 impl<'a> ScriptReport<'a> {
@@ -52,7 +49,7 @@ impl<'a> ScriptReport<'a> {
     pub(super) fn new(
         chain: &Chain,
         namespaces: &'a [Namespace],
-        language: &'static Language,
+        language: &'static LanguageTexts,
         succeeded: Vec<String>,
         failed: Vec<String>,
     ) -> Self {
@@ -100,7 +97,7 @@ impl<'a> ScriptReport<'a> {
             cut(failure.rendered.trim().to_owned(), MAX_FAILURE)
         );
         self.finish(&mut text);
-        let message = cut(failure.message.clone(), MAX_MESSAGE);
+        let message = cut(failure.message.clone(), MAX_MESSAGE_BYTES);
         let details = json!({
             "line": failure.line, "column": failure.column, "message": message, "kind": failure.kind,
         });

@@ -18,6 +18,7 @@
 //! | `describe` | runs as JSON, for callers and operators |
 //! | `owner` | the runs of one caller: list, show, approve, deny, resolve, cancel |
 //! | `manifest` | the calls that a person approves at once |
+//! | `expected` | the arguments that a plan expects of calls, constant in all parts, in some or in none |
 //! | `plan` | plans of scripts: the calls that a script makes, without making any |
 //! | `resume` | resumes a run: how a request names it, and which errors leave it as it was |
 
@@ -27,6 +28,7 @@ mod arguments;
 mod calls;
 mod codes;
 mod describe;
+mod expected;
 mod flow;
 mod held;
 mod journal;
@@ -51,6 +53,7 @@ pub use self::{
     calls::RunCalls,
     codes::{EXECUTOR_LOADING, code},
     describe::{document, document_text, end, run_call, summary},
+    expected::{ExpectedArguments, PartialValue, ShownArgument},
     journal::Journal,
     manifest::{EffectManifest, ManifestCall, argument_name},
     outcome::{EndDifference, RunEnding, RunOutcome},

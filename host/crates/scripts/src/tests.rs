@@ -48,9 +48,13 @@ impl Provider for Echo {
 pub(crate) struct Counting(pub(crate) AtomicUsize);
 
 impl CallGuards for Counting {
-    fn before(&self, _: &ProposedCall<'_>, _: Instant) -> Result<GuardedCall, CallError> {
+    fn before<'g>(
+        &'g self,
+        _: &'g ProposedCall<'g>,
+        _: Instant,
+    ) -> BoxFuture<'g, Result<GuardedCall, CallError>> {
         self.0.fetch_add(1, Ordering::Relaxed);
-        Ok(GuardedCall::default())
+        Box::pin(async { Ok(GuardedCall::default()) })
     }
 
     fn looks_before(&self, _: &ProposedCall<'_>) -> bool {

@@ -6,14 +6,11 @@
 
 use std::fmt::Write as _;
 
-use airlock_strings::is_invisible;
+use airlock_strings::{MAX_NAME_BYTES, is_invisible};
 
 /// Maximum ratio of bytes read from a text to bytes shown of it. Texts of servers have few blanks and
 /// hidden characters; a hostile one that consists of them costs 16 times what it shows.
 const MAX_READ: usize = 16;
-/// Maximum bytes of a name that a text repeats, written by a model or a server: as many as MCP
-/// recommends for the name of a tool (2025-11-25).
-const MAX_ECHO: usize = 128;
 /// Maximum bytes of a list of names in a text: about 1,000 tokens.
 pub(super) const MAX_NAMES: usize = 4 << 10;
 
@@ -43,9 +40,9 @@ pub(super) fn line(text: &str, limit: usize) -> String {
     airlock_strings::cut(out, limit)
 }
 
-/// Returns a name as [`line()`] does, cut to [`MAX_ECHO`] bytes.
+/// Returns a name as [`line()`] does, cut to [`MAX_NAME_BYTES`] bytes.
 pub(super) fn echo(name: &str) -> String {
-    line(name, MAX_ECHO)
+    line(name, MAX_NAME_BYTES)
 }
 
 /// Returns text as lines of a docstring, cut to `limit` bytes. The text cannot end the docstring.

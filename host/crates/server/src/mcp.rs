@@ -36,9 +36,9 @@ use airlock_http::{
 };
 use airlock_ingress::{Parking, RequestBody, Seat};
 use airlock_mcp_server::{
-    Answer, EMPTY_RESULT, EventReader, ListWatch, ListedPage, Outgoing, Peer, Requester, Scope,
-    Selection, Session, client_name, initialized_name, is_relayed, names_version, no_memory, owner,
-    requested_log_level,
+    Answer, EMPTY_RESULT, EventReader, ListWatch, ListedPage, Outgoing, Peer, Requester, Selection,
+    Session, ToolboxScope, client_name, initialized_name, is_relayed, names_version, no_memory,
+    owner, requested_log_level,
 };
 use airlock_model::MemoryBudget;
 use airlock_replicas::ForwardedHead;
@@ -116,15 +116,15 @@ fn selection(app: &App, sender: &Sender, rest: &str) -> Result<Selection, ApiErr
     let filter = sender.filter.clone();
     let name = rest.trim_matches('/');
     if name.is_empty() {
-        return Ok(Selection { key, filter, scope: Scope::All });
+        return Ok(Selection { key, filter, scope: ToolboxScope::All });
     }
     let snapshot = app.parts.catalog.snapshot();
     let scope = match snapshot.group(name, key.as_deref()) {
-        Some(group) => Some(Scope::Group(group.slug.clone())),
+        Some(group) => Some(ToolboxScope::Group(group.slug.clone())),
         None => ClientName::parse(name)
             .ok()
             .filter(|client| snapshot.shows(client, &filter, key.as_deref()))
-            .map(Scope::Client),
+            .map(ToolboxScope::Client),
     };
     match scope {
         Some(scope) => Ok(Selection { key, filter, scope }),

@@ -14,13 +14,10 @@ use http::{HeaderMap, HeaderValue, Uri, header, uri::Authority};
 use super::Settings;
 use airlock_http::{browser::FETCH_SITE, respond::ApiError};
 use airlock_ingress::Ingress;
-use airlock_strings::cut;
+use airlock_strings::{MAX_EXCERPT_BYTES, cut};
 
 /// Header in which a browser states what a request is for.
 const FETCH_MODE: &str = "sec-fetch-mode";
-/// Maximum bytes of the values of a header in an error message. They come from a page that the browser
-/// does not trust, and an origin is shorter.
-const MAX_SHOWN_BYTES: usize = 200;
 
 /// Fails if `Host` is not one of the gateway's names, or if a page of another origin made the
 /// browser send the request.
@@ -129,7 +126,7 @@ fn shown<'a>(values: impl Iterator<Item = &'a [u8]>) -> String {
     if values.is_empty() {
         "missing".to_owned()
     } else {
-        format!("{:?}", cut(values.join(", "), MAX_SHOWN_BYTES))
+        format!("{:?}", cut(values.join(", "), MAX_EXCERPT_BYTES))
     }
 }
 
@@ -420,10 +417,10 @@ mod tests {
     fn a_refusal_quotes_a_bounded_and_printable_part_of_a_header() {
         let hidden = [b"a\"\t", "\u{202e}\u{e0041}".as_bytes(), b"\xff"].concat();
         assert_eq!(quoted(&[&hidden]), r#""a\"\t\u{202e}\u{e0041}�""#);
-        let longest = [b'x'; MAX_SHOWN_BYTES];
-        let longer = [b'x'; MAX_SHOWN_BYTES + 1];
-        assert_eq!(quoted(&[&longest]), format!("{:?}", "x".repeat(MAX_SHOWN_BYTES)));
-        let shown = format!("\"{}…\"", "x".repeat(MAX_SHOWN_BYTES - 3));
+        let longest = [b'x'; MAX_EXCERPT_BYTES];
+        let longer = [b'x'; MAX_EXCERPT_BYTES + 1];
+        assert_eq!(quoted(&[&longest]), format!("{:?}", "x".repeat(MAX_EXCERPT_BYTES)));
+        let shown = format!("\"{}…\"", "x".repeat(MAX_EXCERPT_BYTES - 3));
         assert_eq!(quoted(&[&longer]), shown);
         assert_eq!(quoted(&[&longer[..]; 20]), shown);
     }

@@ -34,10 +34,10 @@ pub struct GatewayService {
     _gateway: Arc<dyn Any + Send + Sync>,
 }
 
-impl GatewayService {
-    /// Creates the service of a gateway, which runs for as long as `gateway` is not dropped.
-    pub fn new(live: Arc<LiveApp>, gateway: Arc<dyn Any + Send + Sync>) -> Self {
-        Self { live, _gateway: gateway }
+impl LiveApp {
+    /// Returns the gateway as a service. The gateway runs for as long as `gateway` is not dropped.
+    pub fn service(self: &Arc<Self>, gateway: Arc<dyn Any + Send + Sync>) -> GatewayService {
+        GatewayService { live: self.clone(), _gateway: gateway }
     }
 }
 

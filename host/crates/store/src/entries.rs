@@ -14,16 +14,16 @@ use crate::{
     SealError, components::ComponentDigest, database::Database, error::Unavailable, sql::Subject,
 };
 
-/// Maximum number of entries.
+/// Maximum number of entries: each change reads all of them.
 pub const MAX_ENTRIES: u32 = 10_000;
-/// Maximum bytes of one document.
+/// Maximum bytes of one document: each change reads those of all entries.
 pub const MAX_DOCUMENT_BYTES: usize = 1 << 20;
 /// Maximum bytes of the documents of all entries, which are read at once.
 pub const MAX_ENTRIES_BYTES: u64 = 64 << 20;
 /// Number of the latest changes that are kept in the record. The latest one of an entry is kept in any
 /// case.
 pub const MAX_RECORDED: u32 = 10_000;
-/// Maximum number of changes that [`Database::recorded_changes`] returns at once.
+/// Maximum number of rows that a list of changes, logins, runs or gateways has.
 pub const MAX_LISTED: u32 = 1_000;
 
 /// Kind of an entry.

@@ -21,7 +21,7 @@ pub(crate) use self::id::owner;
 use self::key::LoginKey;
 pub use self::{
     id::LoginId,
-    users::{LoginHolder, MAX_LISTED, USER_HEADERS, UserLogin},
+    users::{LoginHolder, USER_HEADERS, UserLogin},
 };
 use crate::{
     columns::milliseconds,

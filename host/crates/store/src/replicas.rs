@@ -4,12 +4,10 @@ use std::time::Duration;
 
 use crate::{
     database::Database,
+    entries::MAX_LISTED,
     error::Unavailable,
     sql::{Row, Sql, SqlError, Subject, params},
 };
-
-/// Maximum number of gateways that are returned, the last seen ones.
-pub const MAX_REPLICAS: u32 = 1_000;
 
 /// Time for which a gateway that was not noted again is kept. Longer than any outage of the store after
 /// which gateways look for each other.
@@ -66,7 +64,7 @@ fn since(sql: &Sql<'_>, alive: Duration) -> i64 {
 fn all(sql: &Sql<'_>, since: i64) -> Result<Vec<StoredReplica>, SqlError> {
     let select =
         "SELECT id, url FROM replica WHERE seen_ms >= ?1 ORDER BY seen_ms DESC, id LIMIT ?2";
-    sql.all(select, params![since, MAX_REPLICAS], replica)
+    sql.all(select, params![since, MAX_LISTED], replica)
 }
 
 fn replica(row: &Row<'_>) -> Result<StoredReplica, SqlError> {

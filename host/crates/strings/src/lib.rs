@@ -3,14 +3,16 @@
 //!
 //! Text from outside must not act on a terminal. [`printable`] and [`one_line`] replace its control
 //! characters. [`visible`] is for text that a person approves: it writes out every character that
-//! the person could not see.
+//! the person could not see. [`Placeholders`] replaces parts of the texts for a model, and puts them back.
 //!
 //! This crate does not depend on the rest of the gateway.
 
 mod encoding;
 mod hidden;
 mod invisible;
+mod lengths;
 mod nearest;
+mod placeholders;
 mod tokens;
 
 use std::error::Error;
@@ -19,7 +21,12 @@ pub use self::{
     encoding::{from_hex, hex, hex_digit, percent_decoded},
     hidden::stripped,
     invisible::{is_invisible, visible, visible_json, visible_line},
+    lengths::{
+        MAX_EXCERPT_BYTES, MAX_LINE_BYTES, MAX_LISTED, MAX_MESSAGE_BYTES, MAX_NAME_BYTES,
+        MAX_NAMED, MAX_REASON_BYTES, MAX_WORD_BYTES,
+    },
     nearest::nearest,
+    placeholders::{PlaceholderError, PlaceholderSpan, Placeholders},
     tokens::estimated_tokens,
 };
 

@@ -40,5 +40,5 @@ pub use self::{
     context::{BadTraceContext, TraceContext},
     future::{InSpan, TraceFuture},
     span::{Span, SpanBuilder, is_on},
-    value::AttributeValue,
+    value::{AttributeValue, MAX_ELEMENTS},
 };

@@ -13,11 +13,8 @@ use parking_lot::{Mutex, RwLock};
 use crate::{
     AttributeValue, TraceContext, future, names,
     span::{SpanKind, SpanParent, SpanStart},
-    value::{MAX_NAME, MAX_TEXT, cut},
+    value::{MAX_ELEMENTS, MAX_NAME, MAX_TEXT, cut},
 };
-
-/// Maximum attributes of a span. Further ones are dropped.
-const MAX_ATTRIBUTES: usize = 64;
 
 /// Makes the spans of the process; `None` while nothing is traced.
 static TRACER: RwLock<Option<SdkTracer>> = RwLock::new(None);
@@ -91,7 +88,7 @@ impl Recorded {
         attributes: Vec<(&'static str, AttributeValue)>,
     ) {
         if let Some(live) = &mut *self.live.lock() {
-            let attributes = attributes.into_iter().take(MAX_ATTRIBUTES);
+            let attributes = attributes.into_iter().take(MAX_ELEMENTS);
             let attributes = attributes.map(|(name, value)| KeyValue::new(name, value)).collect();
             live.span.add_event(name, attributes);
         }
@@ -127,7 +124,7 @@ impl LiveSpan {
         let present = self.attributes.iter_mut().find(|attribute| attribute.key.as_str() == name);
         if let Some(attribute) = present {
             attribute.value = value.into();
-        } else if self.attributes.len() < MAX_ATTRIBUTES {
+        } else if self.attributes.len() < MAX_ELEMENTS {
             self.attributes.push(KeyValue::new(name, value));
         }
     }

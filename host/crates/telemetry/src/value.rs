@@ -4,8 +4,9 @@
 pub(crate) const MAX_TEXT: usize = 1024;
 /// Maximum length of the name of a span or an event, in characters.
 pub(crate) const MAX_NAME: usize = 256;
-/// Maximum elements of a list.
-const MAX_ELEMENTS: usize = 64;
+/// Maximum attributes of a span, fields of a record, and elements of a list: a guest or a server can make any number.
+/// Further ones are dropped.
+pub const MAX_ELEMENTS: usize = 64;
 
 /// Value of an attribute. Texts are cut to 1,024 characters, lists to 64 elements.
 #[derive(Debug, Clone, PartialEq)]

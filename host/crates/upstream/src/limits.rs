@@ -29,8 +29,6 @@ pub(crate) const MAX_RESULT_BYTES: usize = 1 << 20;
 /// Length to which a tool's message about its failure is cut, in bytes. A model reads it, and a
 /// stack trace fits.
 pub(crate) const MAX_FAILURE_BYTES: usize = 16 << 10;
-/// Length to which the code of a tool's failure is cut, in bytes. It is one word.
-pub(crate) const MAX_CODE_BYTES: usize = 64;
 /// Maximum characters of a raw result that is used as a message, when a failed call has no text.
 /// Its beginning tells a model what it is.
 pub(crate) const MAX_RAW_CHARS: usize = 2_000;

@@ -6,8 +6,8 @@ use airlock_core::{
     door::{Log, LogLevel},
     tool::ClientName,
 };
-use airlock_mcp_client::{Link, LogMessages, MAX_QUOTE_BYTES, Request};
-use airlock_strings::{cut, one_line};
+use airlock_mcp_client::{Link, LogMessages, Request};
+use airlock_strings::{MAX_EXCERPT_BYTES, cut, one_line};
 
 /// Member of `_meta` of a modern request that asks for log messages.
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
@@ -32,7 +32,7 @@ pub(super) fn read(client: Option<&ClientName>, text: &[u8]) -> Option<Log> {
     let level = LogLevel::find(params.get("level")?.as_str()?)?;
     let client = client.map(ClientName::as_str).unwrap_or_default();
     let logger = match params.get("logger").and_then(Value::as_str) {
-        Some(logger) => format!("{client}/{}", cut(one_line(logger), MAX_QUOTE_BYTES)),
+        Some(logger) => format!("{client}/{}", cut(one_line(logger), MAX_EXCERPT_BYTES)),
         None => client.to_owned(),
     };
     let data = params.get_mut("data").map(Value::take).unwrap_or_default();

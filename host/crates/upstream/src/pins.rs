@@ -35,7 +35,7 @@ pub use self::{
     review::{NoSuchChange, Quarantined, Review, documents},
 };
 use self::{
-    decide::{Decision, Pinned, decide},
+    decide::{PinDecision, Pinned, decide},
     definition::on_blocking_thread,
     keep::{Keep, PinError, definitions},
 };
@@ -44,20 +44,17 @@ use airlock_core::tool::{ClientName, ToolDefinition, ToolName};
 use airlock_lock::{FileVersion, Lock, WATCH_PERIOD};
 pub use airlock_mcp_client::{Pinning, Settings};
 use airlock_store::LazyDatabase;
-use airlock_strings::{visible_line, with_causes};
+use airlock_strings::{MAX_LISTED, visible_line, with_causes};
 
-/// Maximum quarantined tools of one list that are logged one by one; of the others, the log has
-/// the number. A server that renames all of its tools has 2,000.
-const MAX_LOGGED: usize = 20;
 /// Interval between two lists while the accepted definitions cannot be read.
 const RETRY: Duration = Duration::from_secs(30);
 
 /// The pins of all servers of a gateway. Cheap to clone; clones share them.
 #[derive(Debug, Clone)]
-pub struct Pins(Arc<Inner>);
+pub struct Pins(Arc<PinTable>);
 
 #[derive(Debug)]
-struct Inner {
+struct PinTable {
     keep: Arc<Keep>,
     clients: Mutex<BTreeMap<ClientName, Arc<ClientPins>>>,
 }
@@ -67,7 +64,7 @@ impl Pins {
     /// the configuration has no place for one. `store` is the database. Nothing is read yet.
     pub fn new(lock: Option<PathBuf>, store: LazyDatabase) -> Self {
         let keep = Arc::new(Keep::new(lock, store));
-        Self(Arc::new(Inner { keep, clients: Mutex::default() }))
+        Self(Arc::new(PinTable { keep, clients: Mutex::default() }))
     }
 
     /// Adds a server that has not been listed yet, or puts it in the place of the one with its name. The
@@ -179,7 +176,7 @@ impl ClientPins {
         let pinning = self.pinning;
         let compared = pinned.clone().unwrap_or_default();
         let decided = on_blocking_thread(move || decide(pinning, &compared, tools)).await;
-        let Some(Decision { tools, unaccepted, changes }) = decided else {
+        let Some(PinDecision { tools, unaccepted, changes }) = decided else {
             return Screened::default();
         };
         self.log(&changes, problem.as_deref());
@@ -361,7 +358,7 @@ impl ClientPins {
         let known: BTreeSet<_> = known.iter().map(|known| (known.kind, &*known.tool)).collect();
         let new = changes.iter().filter(|change| !known.contains(&(change.kind, &*change.tool)));
         let new: Vec<_> = new.collect();
-        for change in new.iter().take(MAX_LOGGED) {
+        for change in new.iter().take(MAX_LISTED) {
             let tool = ToolName::new(client, &change.tool);
             let kind = change.kind.name();
             match change.kind {
@@ -380,8 +377,8 @@ impl ClientPins {
                 }
             }
         }
-        if new.len() > MAX_LOGGED {
-            let more = new.len() - MAX_LOGGED;
+        if new.len() > MAX_LISTED {
+            let more = new.len() - MAX_LISTED;
             warn!(%client, more, "more tools in quarantine");
         }
     }

@@ -25,7 +25,7 @@ mod summary;
 mod unavailable;
 
 pub(super) use self::{
-    access::{Access, PerCall, UsedLink},
+    access::{PerCall, ServerAccess, UsedLink},
     attempt::{Attempted, NoLink},
     call::Retry,
     choice::Linked,

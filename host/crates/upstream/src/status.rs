@@ -81,10 +81,10 @@ pub(super) struct Transition {
 /// The state of one server with its history. Shared between the supervisor, which writes it, and
 /// readers.
 #[derive(Debug)]
-pub(super) struct Status(Mutex<Inner>);
+pub(super) struct Status(Mutex<StatusRecord>);
 
 #[derive(Debug)]
-struct Inner {
+struct StatusRecord {
     phase: ServerPhase,
     /// Reason of the present state, whole.
     reason: String,
@@ -134,7 +134,7 @@ const FLOODING: &str = "it sends more messages than are read, so that its respon
 
 impl Status {
     pub(super) fn new() -> Self {
-        Self(Mutex::new(Inner {
+        Self(Mutex::new(StatusRecord {
             phase: ServerPhase::Stopped,
             reason: String::new(),
             since: Instant::now(),
@@ -291,7 +291,7 @@ impl Status {
     }
 }
 
-impl Inner {
+impl StatusRecord {
     fn enter(&mut self, phase: ServerPhase, reason: &str) {
         if self.phase == phase && self.reason == reason {
             return;

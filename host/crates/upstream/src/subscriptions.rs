@@ -35,10 +35,10 @@ impl Relaying {
 
 /// Subscriptions of all MCP clients at one server.
 #[derive(Default)]
-pub(crate) struct Hub(Arc<Inner>);
+pub(crate) struct Hub(Arc<HubTable>);
 
 #[derive(Default)]
-struct Inner {
+struct HubTable {
     state: Mutex<RelayState>,
     /// Notified when the set of subscribed URIs has changed.
     changed: Notify,
@@ -60,7 +60,7 @@ struct Subscriber {
 
 /// One subscription. Dropping it ends the subscription.
 struct HubSubscription {
-    inner: Arc<Inner>,
+    inner: Arc<HubTable>,
     uri: Arc<str>,
     number: u64,
 }
@@ -118,7 +118,7 @@ impl Hub {
     }
 }
 
-impl Inner {
+impl HubTable {
     fn state(&self) -> MutexGuard<'_, RelayState> {
         self.state.lock()
     }

@@ -36,7 +36,7 @@ use super::{
     control::{Control, ControlCommand, ReconnectAnswer},
     framing::FramingSearch,
     pins::ClientPins,
-    server::{Access, Instance, Server},
+    server::{Instance, Server, ServerAccess},
     status::ServerPhase,
     users::{Accounts, Authority},
 };
@@ -166,7 +166,7 @@ async fn run(mut supervisor: Supervisor, unusable: Option<OpenError>, stop: Canc
     }
     stop.cancelled().await;
     let Supervisor { instance, server, entry, retiring, .. } = supervisor;
-    instance.set_access(Access::Down);
+    instance.set_access(ServerAccess::Down);
     if let Some(users) = server.users() {
         users.stop();
     }
@@ -229,7 +229,7 @@ impl Supervisor {
         }
         if !self.entry.is_sole() {
             // Calls that wait for it to start go to another instance.
-            self.instance.set_access(Access::Down);
+            self.instance.set_access(ServerAccess::Down);
         }
         let status = self.instance.status();
         status.set_stale(self.published > 0);

@@ -12,7 +12,7 @@ use airlock_strings::cut;
 
 /// Maximum bytes of the identifier of a client's request, as JSON. Each pending request keeps it,
 /// and each message about the request repeats it. Clients send numbers or UUIDs.
-const MAX_REQUEST_ID_BYTES: usize = 256;
+pub const MAX_REQUEST_ID_BYTES: usize = 256;
 /// Maximum bytes of the name of a method, and of a key in an error. MCP has no method of more than 50.
 const MAX_METHOD_BYTES: usize = 128;
 

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, sync::Arc, time::SystemTime};
 
-use super::{checkup::Check, finding::Finding};
+use super::{checkup::Check, finding::DoctorFinding};
 use airlock_audit::{
     Checkpoint, SigningKey,
     read::{checkpoints_path, key_path, newest_checkpoint},
@@ -21,7 +21,7 @@ pub(super) fn checks(config: &Arc<Config>) -> Option<Check> {
     Some(Check::blocking(CHECKPOINT, shown, move || inspect(&place)))
 }
 
-fn inspect(place: &AuditPlace) -> Vec<Finding> {
+fn inspect(place: &AuditPlace) -> Vec<DoctorFinding> {
     let own =
         place.key.clone().unwrap_or_else(|| SigningKeySource::File(key_path(&place.directory)));
     let is_made = place.key.is_none();
@@ -31,9 +31,11 @@ fn inspect(place: &AuditPlace) -> Vec<Finding> {
         source => Some(read(source)),
     };
     match key {
-        None => vec![Finding::ok(KEY, shown(&own), "there is none yet, and the gateway makes it")],
+        None => {
+            vec![DoctorFinding::ok(KEY, shown(&own), "there is none yet, and the gateway makes it")]
+        }
         Some(Err(problem)) => vec![
-            Finding::error(KEY, shown(&own), problem)
+            DoctorFinding::error(KEY, shown(&own), problem)
                 .valid("a private key of Ed25519 in PEM form, which its owner alone can use")
                 .fix("`records.audit.key`, or `chmod 600` on its file"),
         ],
@@ -41,7 +43,7 @@ fn inspect(place: &AuditPlace) -> Vec<Finding> {
             let old = place.old_key.as_ref().and_then(|source| read(source).ok());
             let keys: Vec<_> = old.into_iter().chain([key]).collect();
             vec![
-                Finding::ok(KEY, shown(&own), "the key can sign"),
+                DoctorFinding::ok(KEY, shown(&own), "the key can sign"),
                 last_checkpoint(&place.directory, &keys),
             ]
         }
@@ -65,13 +67,13 @@ fn read(source: &SigningKeySource) -> Result<SigningKey, String> {
 }
 
 /// Checks that one of the keys has signed the last checkpoint of a log.
-fn last_checkpoint(directory: &Path, keys: &[SigningKey]) -> Finding {
+fn last_checkpoint(directory: &Path, keys: &[SigningKey]) -> DoctorFinding {
     let subject = directory.display().to_string();
     let checkpoint = match newest_checkpoint(directory) {
         Ok(Some(checkpoint)) => checkpoint,
-        Ok(None) => return Finding::ok(CHECKPOINT, subject, "there is no checkpoint yet"),
+        Ok(None) => return DoctorFinding::ok(CHECKPOINT, subject, "there is no checkpoint yet"),
         Err(error) => {
-            return Finding::error(CHECKPOINT, subject, with_causes(&error))
+            return DoctorFinding::error(CHECKPOINT, subject, with_causes(&error))
                 .valid("checkpoints that the user of the gateway can read")
                 .fix("the owner and the mode of the directory");
         }
@@ -80,9 +82,9 @@ fn last_checkpoint(directory: &Path, keys: &[SigningKey]) -> Finding {
     let age = age(&checkpoints_path(directory)).unwrap_or_default();
     let found = format!("the last checkpoint of {origin} has {size} lines{age}");
     if keys.iter().any(|key| checkpoint.is_signed_by(&key.public(origin))) {
-        return Finding::ok(CHECKPOINT, subject, found);
+        return DoctorFinding::ok(CHECKPOINT, subject, found);
     }
-    Finding::error(CHECKPOINT, subject, format!("{found}, and another key has signed it"))
+    DoctorFinding::error(CHECKPOINT, subject, format!("{found}, and another key has signed it"))
         .valid("a checkpoint that the key of the gateway has signed")
         .fix("`records.audit.key` and `records.audit.old_key`; `airlock audit verify` checks the whole log")
 }

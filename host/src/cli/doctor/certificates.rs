@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use super::{checkup::Check, finding::Finding};
+use super::{checkup::Check, finding::DoctorFinding};
 use airlock_config::{Config, Source};
 use airlock_model::Kind;
 use airlock_server::Settings;
@@ -116,14 +116,14 @@ fn address(listen: SocketAddr) -> Option<String> {
 }
 
 /// Checks the certificate of the listener.
-fn listener(source: &IdentitySource, hosts: &[String]) -> Vec<Finding> {
+fn listener(source: &IdentitySource, hosts: &[String]) -> Vec<DoctorFinding> {
     let Ok(identity) = source.read() else { return Vec::new() };
     let mut found = vec![timely("server.tls", identity.validity())];
     let strange: Vec<_> =
         hosts.iter().filter(|host| !identity.is_for(host)).map(String::as_str).collect();
     if !strange.is_empty() {
         let text = format!("clients refuse the certificate at {}", strange.join(", "));
-        let finding = Finding::warning("certificate_name", "server.tls.certificate", text);
+        let finding = DoctorFinding::warning("certificate_name", "server.tls.certificate", text);
         found.push(
             finding
                 .valid("a certificate with each name by which clients reach the gateway")
@@ -134,48 +134,48 @@ fn listener(source: &IdentitySource, hosts: &[String]) -> Vec<Finding> {
     found
 }
 
-fn broken_chain(identity: &Identity) -> Option<Finding> {
+fn broken_chain(identity: &Identity) -> Option<DoctorFinding> {
     let number = identity.broken_link()?;
     let text = format!("certificate {number} of the file is not signed by the one after it");
-    let finding = Finding::warning("certificate_chain", "server.tls.certificate", text);
+    let finding = DoctorFinding::warning("certificate_chain", "server.tls.certificate", text);
     let valid = "the certificate, then each authority that has signed the one before";
     Some(finding.valid(valid).fix("the order and the content of `server.tls.certificate`"))
 }
 
 /// Checks the certificates of a file of authorities.
-fn authority(key: &str, path: &Path) -> Vec<Finding> {
+fn authority(key: &str, path: &Path) -> Vec<DoctorFinding> {
     let certificates = read_certificates(path).unwrap_or_default();
     let first_to_end =
         certificates.iter().filter_map(|der| validity(der)).min_by_key(|one| one.end);
     first_to_end.map(|validity| timely(key, Some(validity))).into_iter().collect()
 }
 
-fn timely(key: &str, validity: Option<Validity>) -> Finding {
+fn timely(key: &str, validity: Option<Validity>) -> DoctorFinding {
     let Some(validity) = validity else {
-        return Finding::warning(CODE, key, "the time in which it is valid cannot be read")
+        return DoctorFinding::warning(CODE, key, "the time in which it is valid cannot be read")
             .valid(VALID);
     };
     judge(key, validity, SystemTime::now())
 }
 
-fn judge(key: &str, validity: Validity, now: SystemTime) -> Finding {
+fn judge(key: &str, validity: Validity, now: SystemTime) -> DoctorFinding {
     let renew = format!("renew the certificate of `{key}`");
     let Ok(left) = validity.end.duration_since(now) else {
         let text = format!("it has expired at {}", shown(validity.end));
-        return Finding::error("certificate_expired", key, text).valid(VALID).fix(renew);
+        return DoctorFinding::error("certificate_expired", key, text).valid(VALID).fix(renew);
     };
     if now < validity.begin {
         let text = format!("it is not valid before {}", shown(validity.begin));
-        let finding = Finding::error("certificate_early", key, text);
+        let finding = DoctorFinding::error("certificate_early", key, text);
         return finding.valid(VALID).fix("set the clock of this machine, or wait");
     }
     let days = left.as_secs() / DAY.as_secs();
     let text = format!("it is valid for another {days} days, until {}", shown(validity.end));
     let whole = validity.end.duration_since(validity.begin).unwrap_or_default();
     if left < NOTICE.min(whole / 3) {
-        return Finding::warning("certificate_expiring", key, text).valid(VALID).fix(renew);
+        return DoctorFinding::warning("certificate_expiring", key, text).valid(VALID).fix(renew);
     }
-    Finding::ok(CODE, key, text)
+    DoctorFinding::ok(CODE, key, text)
 }
 
 fn shown(time: SystemTime) -> String {

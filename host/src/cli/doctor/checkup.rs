@@ -9,7 +9,7 @@ use futures_util::{
 };
 use tokio::{task::spawn_blocking, time::timeout};
 
-use super::finding::Finding;
+use super::finding::DoctorFinding;
 use airlock_terminal::spinner::Spinner;
 
 /// Longest time of a check.
@@ -21,7 +21,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(4);
 pub(super) struct Check {
     code: &'static str,
     subject: String,
-    work: BoxFuture<'static, Vec<Finding>>,
+    work: BoxFuture<'static, Vec<DoctorFinding>>,
 }
 
 impl Check {
@@ -29,7 +29,7 @@ impl Check {
     pub(super) fn new(
         code: &'static str,
         subject: impl Into<String>,
-        work: impl Future<Output = Vec<Finding>> + Send + 'static,
+        work: impl Future<Output = Vec<DoctorFinding>> + Send + 'static,
     ) -> Self {
         Self { code, subject: subject.into(), work: work.boxed() }
     }
@@ -38,25 +38,25 @@ impl Check {
     pub(super) fn blocking(
         code: &'static str,
         subject: impl Into<String>,
-        work: impl FnOnce() -> Vec<Finding> + Send + 'static,
+        work: impl FnOnce() -> Vec<DoctorFinding> + Send + 'static,
     ) -> Self {
         let subject = subject.into();
-        let failed = Finding::error(code, subject.clone(), "the check itself has failed");
+        let failed = DoctorFinding::error(code, subject.clone(), "the check itself has failed");
         let work = async move { spawn_blocking(work).await.unwrap_or_else(|_| vec![failed]) };
         Self::new(code, subject, work)
     }
 
-    async fn run(self) -> Vec<Finding> {
+    async fn run(self) -> Vec<DoctorFinding> {
         let Self { code, subject, work } = self;
         timeout(LIMIT, work).await.unwrap_or_else(|_| {
             let found = format!("there was no result within {} seconds", LIMIT.as_secs());
-            vec![Finding::warning(code, subject, found)]
+            vec![DoctorFinding::warning(code, subject, found)]
         })
     }
 }
 
 /// Runs the checks, and shows the progress on a terminal. Returns their findings in the order of the checks.
-pub(super) async fn run(checks: Vec<Check>) -> Vec<Finding> {
+pub(super) async fn run(checks: Vec<Check>) -> Vec<DoctorFinding> {
     let count = checks.len();
     let spinner = Spinner::begin(format!("{count} checks"));
     let numbered = checks.into_iter().enumerate();
@@ -80,7 +80,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_check_that_hangs_is_reported_and_delays_no_other() {
         let hung = Check::new("server", "a", pending());
-        let good = Check::new("server", "b", async { vec![Finding::ok("server", "b", "good")] });
+        let good =
+            Check::new("server", "b", async { vec![DoctorFinding::ok("server", "b", "good")] });
         let begun = tokio::time::Instant::now();
         let found = run(vec![hung, good]).await;
         assert_eq!(begun.elapsed(), LIMIT);

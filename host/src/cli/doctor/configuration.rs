@@ -6,7 +6,7 @@ use tokio::{runtime::Handle, task::spawn_blocking, time::timeout};
 
 use super::{
     checkup::{Check, LIMIT},
-    finding::{Finding, Status},
+    finding::{DoctorFinding, Status},
 };
 use crate::cli::check;
 use airlock_compile::Compiling;
@@ -24,17 +24,18 @@ const GUARDS: &str = "guards";
 const LOCK: &str = "lock";
 
 /// Reads the configuration. Returns its valid parts, and the findings.
-pub(super) async fn read(file: &ConfigFile) -> (Option<Config>, Vec<Finding>) {
+pub(super) async fn read(file: &ConfigFile) -> (Option<Config>, Vec<DoctorFinding>) {
     let path = file.path.clone();
     let reading = spawn_blocking(move || Config::load_valid_parts(&path));
     let name = file.path.display().to_string();
     match timeout(LIMIT, reading).await {
         Ok(Ok(Ok((config, problems)))) if problems.is_empty() => {
-            (config, vec![Finding::ok(CODE, name, "it is valid")])
+            (config, vec![DoctorFinding::ok(CODE, name, "it is valid")])
         }
         Ok(Ok(Ok((config, problems)))) => {
             let problems = problems.into_iter();
-            let found = problems.map(|problem| Finding::problem(Status::Error, CODE, problem));
+            let found =
+                problems.map(|problem| DoctorFinding::problem(Status::Error, CODE, problem));
             (config, found.collect())
         }
         Ok(Ok(Err(error))) => (None, vec![unreadable(name, with_causes(&error))]),
@@ -43,8 +44,8 @@ pub(super) async fn read(file: &ConfigFile) -> (Option<Config>, Vec<Finding>) {
     }
 }
 
-fn unreadable(name: String, found: String) -> Finding {
-    Finding::error(CODE, name, found)
+fn unreadable(name: String, found: String) -> DoctorFinding {
+    DoctorFinding::error(CODE, name, found)
         .valid("a JSON file that the user of the gateway can read")
         .fix("name it with `--config`")
 }
@@ -70,44 +71,48 @@ pub(super) fn checks(config: &Arc<Config>, file: &ConfigFile) -> Vec<Check> {
 }
 
 /// Checks that the guards can be loaded and accept their settings.
-async fn accepted(config: &Config) -> Vec<Finding> {
+async fn accepted(config: &Config) -> Vec<DoctorFinding> {
     let problems = config.check_guards(Compiling::in_child()).await;
     if problems.is_empty() {
-        return vec![Finding::ok(GUARDS, "guards", "each accepts its settings")];
+        return vec![DoctorFinding::ok(GUARDS, "guards", "each accepts its settings")];
     }
     let problems = problems.into_iter();
-    problems.map(|problem| Finding::problem(Status::Error, GUARDS, problem)).collect()
+    problems.map(|problem| DoctorFinding::problem(Status::Error, GUARDS, problem)).collect()
 }
 
 /// Checks the files that the configuration names.
-async fn named_files(config: &Config) -> Vec<Finding> {
+async fn named_files(config: &Config) -> Vec<DoctorFinding> {
     let problems = config.check_named_files().await.into_iter();
     let mut found: Vec<_> =
-        problems.map(|problem| Finding::problem(Status::Error, FILES, problem)).collect();
+        problems.map(|problem| DoctorFinding::problem(Status::Error, FILES, problem)).collect();
     // The check of certificates reports them with their times.
     let tls = KeyPath::parse("server.tls");
     let warnings = config.warnings().into_iter();
     let warnings = warnings.filter(|warning| warning.key.below(&tls).is_none());
-    found.extend(warnings.map(|warning| Finding::problem(Status::Warning, FILES, warning)));
+    found.extend(warnings.map(|warning| DoctorFinding::problem(Status::Warning, FILES, warning)));
     if found.is_empty() {
-        found.push(Finding::ok(FILES, "files", "all that the configuration names can be used"));
+        found.push(DoctorFinding::ok(
+            FILES,
+            "files",
+            "all that the configuration names can be used",
+        ));
     }
     found
 }
 
 /// Checks that the lock file permits the plugins, and that the definitions of servers in it can be used.
-async fn locked(config: &Config, file: &ConfigFile) -> Vec<Finding> {
+async fn locked(config: &Config, file: &ConfigFile) -> Vec<DoctorFinding> {
     let mut problems = config.check_pins(|drift| check::remedy(drift, file)).await;
     problems.extend(config.check_accepted());
     let problems = problems.into_iter();
     let mut found: Vec<_> =
-        problems.map(|problem| Finding::problem(Status::Error, LOCK, problem)).collect();
+        problems.map(|problem| DoctorFinding::problem(Status::Error, LOCK, problem)).collect();
     for client in config.unpinned() {
         let advice = check::advice(slice::from_ref(&client), file);
-        found.push(Finding::warning(LOCK, client.to_string(), advice));
+        found.push(DoctorFinding::warning(LOCK, client.to_string(), advice));
     }
     if found.is_empty() {
-        found.push(Finding::ok(LOCK, "airlock.lock", "it permits every plugin and server"));
+        found.push(DoctorFinding::ok(LOCK, "airlock.lock", "it permits every plugin and server"));
     }
     found
 }

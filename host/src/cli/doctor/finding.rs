@@ -29,7 +29,7 @@ impl Status {
 
 /// One result of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct Finding {
+pub(super) struct DoctorFinding {
     /// Stable code.
     pub(super) code: &'static str,
     pub(super) status: Status,
@@ -44,7 +44,7 @@ pub(super) struct Finding {
     pub(super) fix: Option<String>,
 }
 
-impl Finding {
+impl DoctorFinding {
     /// Creates a finding without a remedy.
     pub(super) fn new(
         status: Status,

@@ -12,7 +12,7 @@ use rustix::fs::{Access, access};
 
 use super::{
     checkup::Check,
-    finding::{Finding, Status},
+    finding::{DoctorFinding, Status},
     modes::nearest_existing,
 };
 use airlock_compile::{CodeCache, check_mappings, compiler_engine};
@@ -83,21 +83,21 @@ impl From<&Config> for Needs {
 }
 
 /// Checks what the kernel can keep from MCP servers that are processes.
-fn kernel(needs: &Needs) -> Vec<Finding> {
+fn kernel(needs: &Needs) -> Vec<DoctorFinding> {
     vec![
         paths(needs, can_confine_paths()),
         network(&needs.without_network, NetworkIsolation::detect()),
     ]
 }
 
-fn paths(needs: &Needs, can_confine: bool) -> Finding {
+fn paths(needs: &Needs, can_confine: bool) -> DoctorFinding {
     let subject = "Landlock";
     if can_confine {
-        return Finding::ok(KERNEL, subject, "the kernel can confine processes to paths");
+        return DoctorFinding::ok(KERNEL, subject, "the kernel can confine processes to paths");
     }
     let (status, names) = match (&needs.required[..], &needs.confined[..]) {
         ([], []) => {
-            return Finding::ok(
+            return DoctorFinding::ok(
                 KERNEL,
                 subject,
                 "the kernel does not have it, and no server needs it",
@@ -107,12 +107,12 @@ fn paths(needs: &Needs, can_confine: bool) -> Finding {
         (required, _) => (Status::Error, required),
     };
     let found = format!("the kernel cannot confine processes to paths: {}", names.join(", "));
-    Finding::new(status, KERNEL, subject, found)
+    DoctorFinding::new(status, KERNEL, subject, found)
         .valid("Linux 5.13 or later, with `landlock` in /sys/kernel/security/lsm")
         .fix("boot with Landlock, or change `stdio_config.confine` of these clients")
 }
 
-fn network(servers: &[String], isolation: NetworkIsolation) -> Finding {
+fn network(servers: &[String], isolation: NetworkIsolation) -> DoctorFinding {
     let subject = "seccomp";
     let found = match isolation {
         NetworkIsolation::Full => "the kernel can keep processes from the network",
@@ -127,7 +127,7 @@ fn network(servers: &[String], isolation: NetworkIsolation) -> Finding {
         NetworkIsolation::WithoutAbstractSockets => Status::Warning,
         NetworkIsolation::Unavailable => Status::Error,
     };
-    let finding = Finding::new(status, KERNEL, subject, found);
+    let finding = DoctorFinding::new(status, KERNEL, subject, found);
     if status == Status::Ok {
         return finding;
     }
@@ -137,10 +137,10 @@ fn network(servers: &[String], isolation: NetworkIsolation) -> Finding {
 }
 
 /// Checks that the processor has what compiled components need.
-fn engine() -> Finding {
+fn engine() -> DoctorFinding {
     match compiler_engine() {
-        Ok(_) => Finding::ok(ENGINE, "processor", "it runs compiled components"),
-        Err(error) => Finding::error(ENGINE, "processor", format!("{error:#}"))
+        Ok(_) => DoctorFinding::ok(ENGINE, "processor", "it runs compiled components"),
+        Err(error) => DoctorFinding::error(ENGINE, "processor", format!("{error:#}"))
             .valid(
                 "a processor that the engine has a compiler for: x86-64, AArch64, RISC-V or s390x",
             )
@@ -149,20 +149,22 @@ fn engine() -> Finding {
 }
 
 /// Checks that the kernel permits the mappings of the pool of instances.
-fn mappings(slots: u32) -> Finding {
+fn mappings(slots: u32) -> DoctorFinding {
     match check_mappings(slots) {
-        Ok(()) => Finding::ok(ENGINE, "vm.max_map_count", "it suffices for the pool of instances"),
-        Err(reason) => Finding::warning(ENGINE, "vm.max_map_count", reason)
+        Ok(()) => {
+            DoctorFinding::ok(ENGINE, "vm.max_map_count", "it suffices for the pool of instances")
+        }
+        Err(reason) => DoctorFinding::warning(ENGINE, "vm.max_map_count", reason)
             .valid("65530, the default of Linux")
             .fix("sysctl -w vm.max_map_count=65530"),
     }
 }
 
 /// Checks that compiled code can be kept. Makes no directory.
-fn cache(directory: Option<&Path>) -> Finding {
+fn cache(directory: Option<&Path>) -> DoctorFinding {
     let Some(directory) = directory else {
         let found = "no directory is known, so components are compiled at each start";
-        return Finding::warning(CACHE, "compiled code", found)
+        return DoctorFinding::warning(CACHE, "compiled code", found)
             .valid("a directory of the gateway's user")
             .fix("set AIRLOCK_CACHE_DIR or HOME in the environment of the gateway");
     };
@@ -174,8 +176,8 @@ fn cache(directory: Option<&Path>) -> Finding {
     };
     let usable = usable.and_then(|()| writable(&nearest_existing(directory)));
     match usable {
-        Ok(()) => Finding::ok(CACHE, shown, "compiled code is kept here"),
-        Err(problem) => Finding::warning(CACHE, shown, problem)
+        Ok(()) => DoctorFinding::ok(CACHE, shown, "compiled code is kept here"),
+        Err(problem) => DoctorFinding::warning(CACHE, shown, problem)
             .valid("a directory that the gateway's user alone can write to")
             .fix("change its owner and mode, or set AIRLOCK_CACHE_DIR"),
     }
@@ -187,27 +189,27 @@ fn writable(directory: &Path) -> Result<(), String> {
 }
 
 /// Checks that the clock of the machine is set.
-fn clock(now: SystemTime) -> Finding {
+fn clock(now: SystemTime) -> DoctorFinding {
     let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let shown = humantime::format_rfc3339_seconds(now);
     let found = format!("it is {shown}");
     if since >= PAST {
-        return Finding::ok(CLOCK, "clock", found);
+        return DoctorFinding::ok(CLOCK, "clock", found);
     }
-    Finding::error(CLOCK, "clock", found)
+    DoctorFinding::error(CLOCK, "clock", found)
         .valid("the present time: certificates, tokens and limits depend on it")
         .fix("set the clock, for example with `timedatectl set-ntp true`")
 }
 
 /// Reports variables of proxies, which the gateway does not use where an operator may expect it. Their values are not
 /// shown: they may have passwords.
-fn proxies(config: &Config) -> Finding {
+fn proxies(config: &Config) -> DoctorFinding {
     let set: Vec<_> = PROXIES
         .into_iter()
         .filter(|name| environment(name).is_some_and(|value| !value.is_empty()))
         .collect();
     if set.is_empty() {
-        return Finding::ok(PROXY, "environment", "it names no proxy");
+        return DoctorFinding::ok(PROXY, "environment", "it names no proxy");
     }
     let direct = config.providers.iter().filter(|provider| match &provider.kind {
         Kind::Service(service) => service.proxy.is_none(),
@@ -219,9 +221,9 @@ fn proxies(config: &Config) -> Finding {
         set.join(", ")
     );
     if direct.is_empty() {
-        return Finding::ok(PROXY, "environment", found);
+        return DoctorFinding::ok(PROXY, "environment", found);
     }
-    Finding::warning(PROXY, "environment", found)
+    DoctorFinding::warning(PROXY, "environment", found)
         .valid("`proxy` of each provider that is reached through one")
         .fix(format!("`proxy` of {}, if a proxy is needed", direct.join(", ")))
 }

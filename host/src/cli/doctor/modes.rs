@@ -15,7 +15,7 @@ use rustix::{
 
 use super::{
     checkup::Check,
-    finding::{Finding, Status},
+    finding::{DoctorFinding, Status},
 };
 use airlock_config::Config;
 use airlock_records::CheckpointPlace;
@@ -54,13 +54,13 @@ pub(super) fn check(config: &Arc<Config>, file: &ConfigFile) -> Check {
     Check::blocking(CODE, "files of the gateway", move || inspect(&config, &file))
 }
 
-fn inspect(config: &Config, file: &Path) -> Vec<Finding> {
+fn inspect(config: &Config, file: &Path) -> Vec<DoctorFinding> {
     let files = files(config, file);
     let mut found: Vec<_> = files.iter().flat_map(|(path, needs)| judge(path, *needs)).collect();
     found.extend(unwritable_data(config));
     if found.is_empty() {
         let good = format!("{} files and directories are protected", files.len());
-        found.push(Finding::ok(CODE, "files of the gateway", good));
+        found.push(DoctorFinding::ok(CODE, "files of the gateway", good));
     }
     found
 }
@@ -97,7 +97,7 @@ pub(super) fn directory_of(path: &Path) -> Option<PathBuf> {
 }
 
 /// Returns the findings about one path. There are none if it does not exist: other checks report that.
-fn judge(path: &Path, needs: Protection) -> Vec<Finding> {
+fn judge(path: &Path, needs: Protection) -> Vec<DoctorFinding> {
     let Ok(metadata) = fs::metadata(path) else { return Vec::new() };
     let shown = path.display().to_string();
     let mode = metadata.mode() & 0o7777;
@@ -107,13 +107,14 @@ fn judge(path: &Path, needs: Protection) -> Vec<Finding> {
     if own != 0 && metadata.uid() != own && metadata.uid() != 0 {
         let owner = format!("it belongs to the user {}, who may change it", metadata.uid());
         let valid = format!("a file of this user ({own}) or of root");
-        found.push(Finding::warning(CODE, &*shown, owner).valid(valid));
+        found.push(DoctorFinding::warning(CODE, &*shown, owner).valid(valid));
     }
     if let Some(Weakness { status, found: problem, mode: fix }) =
         weakness(needs, metadata.is_dir(), mode)
     {
         let command = format!("chmod {fix} {}", output::quoted(&shown));
-        let finding = Finding::new(status, CODE, shown, format!("{problem} (mode {mode:04o})"));
+        let finding =
+            DoctorFinding::new(status, CODE, shown, format!("{problem} (mode {mode:04o})"));
         found.push(finding.valid("access for the user of the gateway alone").fix(command));
     }
     found
@@ -140,7 +141,7 @@ fn weakness(needs: Protection, is_directory: bool, mode: u32) -> Option<Weakness
 }
 
 /// Returns the directories of data in which this user may not write.
-fn unwritable_data(config: &Config) -> Vec<Finding> {
+fn unwritable_data(config: &Config) -> Vec<DoctorFinding> {
     let audit = config.records.audit.as_ref().map(|audit| audit.directory.clone());
     let store = config.store.path().and_then(directory_of);
     let directories = store.into_iter().chain(audit);
@@ -149,7 +150,7 @@ fn unwritable_data(config: &Config) -> Vec<Finding> {
         existing.filter(|directory| access(directory, Access::WRITE_OK | Access::EXEC_OK).is_err());
     let findings = unwritable.map(|directory| {
         let shown = directory.display().to_string();
-        Finding::error("data_directory", shown, "this user may not make files in it")
+        DoctorFinding::error("data_directory", shown, "this user may not make files in it")
             .valid("a directory in which the user of the gateway may write")
             .fix("change its owner, or name another place in `store` or `records.audit.dir`")
     });

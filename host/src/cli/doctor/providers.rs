@@ -6,7 +6,7 @@ use url::{Host, Url};
 
 use super::{
     checkup::{Check, PATIENCE},
-    finding::Finding,
+    finding::DoctorFinding,
 };
 use airlock_config::Config;
 use airlock_model::{Kind, Service, reach};
@@ -33,7 +33,7 @@ pub(super) fn checks(config: &Arc<Config>, is_offline: bool) -> Vec<Check> {
 }
 
 /// Returns the finding of a provider that gets keys without TLS on another machine.
-fn clear_text(name: &str, service: &Service) -> Option<Finding> {
+fn clear_text(name: &str, service: &Service) -> Option<DoctorFinding> {
     let url = Url::parse(&service.base_url).ok()?;
     let is_local = match url.host()? {
         Host::Domain(name) => name == "localhost",
@@ -44,17 +44,17 @@ fn clear_text(name: &str, service: &Service) -> Option<Finding> {
         return None;
     }
     let text = "its keys are sent to another machine in clear text";
-    let finding = Finding::warning("provider_clear_text", name, text);
+    let finding = DoctorFinding::warning("provider_clear_text", name, text);
     Some(finding.valid("https").fix(format!("`providers.{name}.base_url`")))
 }
 
-async fn connect(name: &str, service: &Service) -> Finding {
+async fn connect(name: &str, service: &Service) -> DoctorFinding {
     match reach(name, service, PATIENCE).await {
         Ok(status) => {
             let text = format!("it responds (status {} without a key)", status.as_u16());
-            Finding::ok(CODE, name, text)
+            DoctorFinding::ok(CODE, name, text)
         }
-        Err(error) => Finding::error("provider_unreachable", name, with_causes(&error))
+        Err(error) => DoctorFinding::error("provider_unreachable", name, with_causes(&error))
             .valid("a service that responds, with a certificate that the gateway trusts")
             .fix(format!("`base_url`, `proxy` or `ca` of `providers.{name}`")),
     }

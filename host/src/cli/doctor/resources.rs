@@ -9,7 +9,7 @@ use rustix::{
 
 use super::{
     checkup::Check,
-    finding::{Finding, Status},
+    finding::{DoctorFinding, Status},
     modes::{directory_of, nearest_existing},
 };
 use airlock_config::{Config, Source};
@@ -43,7 +43,7 @@ pub(super) fn checks(config: &Arc<Config>) -> Vec<Check> {
 }
 
 /// Checks the file systems on which the gateway writes.
-fn disks(config: &Config) -> Vec<Finding> {
+fn disks(config: &Config) -> Vec<DoctorFinding> {
     let store = config.store.path().and_then(directory_of);
     let audit = config.records.audit.as_ref().map(|audit| audit.directory.clone());
     let places = store.into_iter().chain(audit).chain(config.sandbox.cache.clone());
@@ -52,12 +52,16 @@ fn disks(config: &Config) -> Vec<Finding> {
     places.iter().map(|place| disk(place)).collect()
 }
 
-fn disk(place: &Path) -> Finding {
+fn disk(place: &Path) -> DoctorFinding {
     let shown = place.display().to_string();
     let system = match statvfs(place) {
         Ok(system) => system,
         Err(error) => {
-            return Finding::warning(DISK, shown, format!("its free room cannot be read: {error}"));
+            return DoctorFinding::warning(
+                DISK,
+                shown,
+                format!("its free room cannot be read: {error}"),
+            );
         }
     };
     let free_bytes = system.f_bavail.saturating_mul(system.f_frsize);
@@ -66,7 +70,7 @@ fn disk(place: &Path) -> Finding {
     let status = room(free_bytes, free_inodes);
     let inodes = free_inodes.map(|count| format!(" and {count} inodes")).unwrap_or_default();
     let found = format!("{} MiB{inodes} are free", free_bytes / MIB);
-    let finding = Finding::new(status, DISK, shown, found);
+    let finding = DoctorFinding::new(status, DISK, shown, found);
     if status == Status::Ok {
         return finding;
     }
@@ -87,9 +91,9 @@ fn room(free_bytes: u64, free_inodes: Option<u64>) -> Status {
 }
 
 /// Checks that the machine has the memory that requests and guests may take.
-fn memory(config: &Config) -> Finding {
+fn memory(config: &Config) -> DoctorFinding {
     let Some(limit) = memory_limit() else {
-        return Finding::ok(MEMORY, "memory", "this system does not tell its size");
+        return DoctorFinding::ok(MEMORY, "memory", "this system does not tell its size");
     };
     let requests = config.server.max_request_memory_bytes as u64;
     let runs_guests = config
@@ -105,9 +109,9 @@ fn memory(config: &Config) -> Finding {
         guests / MIB
     );
     if needed <= limit {
-        return Finding::ok(MEMORY, "memory", found);
+        return DoctorFinding::ok(MEMORY, "memory", found);
     }
-    Finding::warning(MEMORY, "memory", found)
+    DoctorFinding::warning(MEMORY, "memory", found)
         .valid(format!("at least {} MiB", needed / MIB))
         .fix("more memory for the machine or the cgroup (MemoryMax), or a smaller `server.max_request_memory`")
 }
@@ -131,7 +135,7 @@ fn total_memory(text: &str) -> Option<u64> {
 }
 
 /// Checks that the process may open as many files as its connections need.
-fn open_files(config: &Config) -> Finding {
+fn open_files(config: &Config) -> DoctorFinding {
     // `airlock` raises the soft limit to the hard one.
     let limit = getrlimit(Resource::Nofile).maximum;
     let sources = config.clients.len() as u64;
@@ -141,9 +145,9 @@ fn open_files(config: &Config) -> Finding {
     let shown = limit.map_or("any number of".to_owned(), |limit| limit.to_string());
     let found = format!("this user may open {shown} files; the configuration needs {needed}");
     if limit.is_none_or(|limit| limit >= needed) {
-        return Finding::ok(OPEN_FILES, "open files", found);
+        return DoctorFinding::ok(OPEN_FILES, "open files", found);
     }
-    Finding::warning(OPEN_FILES, "open files", found)
+    DoctorFinding::warning(OPEN_FILES, "open files", found)
         .valid(format!("at least {needed}"))
         .fix("LimitNOFILE in the unit, `ulimit -n`, or a smaller `server.max_connections`")
 }

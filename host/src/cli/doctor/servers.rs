@@ -11,7 +11,7 @@ use url::Url;
 
 use super::{
     checkup::{Check, PATIENCE},
-    finding::{Finding, Status},
+    finding::{DoctorFinding, Status},
 };
 use airlock_config::{Config, Source};
 use airlock_mcp_client::{
@@ -61,15 +61,15 @@ fn check(name: String, settings: Settings, logins: &Logins, is_offline: bool) ->
 }
 
 /// Returns the finding of a process whose files can be used. The check of files reports others.
-fn program(name: &str, settings: &Settings) -> Vec<Finding> {
+fn program(name: &str, settings: &Settings) -> Vec<DoctorFinding> {
     if !settings.transport.check_files().is_empty() {
         return Vec::new();
     }
-    vec![Finding::ok(CODE, name, "its command is there; it was not started")]
+    vec![DoctorFinding::ok(CODE, name, "its command is there; it was not started")]
 }
 
 /// Connects to the daemon of containers.
-async fn daemon(name: String, host: &str) -> Finding {
+async fn daemon(name: String, host: &str) -> DoctorFinding {
     let connecting = async {
         if let Some(path) = host.strip_prefix("unix://") {
             return UnixStream::connect(path).await.map(drop);
@@ -78,17 +78,19 @@ async fn daemon(name: String, host: &str) -> Finding {
         TcpStream::connect(address).await.map(drop)
     };
     let problem = match timeout(PATIENCE, connecting).await {
-        Ok(Ok(())) => return Finding::ok(CODE, name, format!("the daemon at {host} responds")),
+        Ok(Ok(())) => {
+            return DoctorFinding::ok(CODE, name, format!("the daemon at {host} responds"));
+        }
         Ok(Err(error)) => error.to_string(),
         Err(_) => "no connection in time".to_owned(),
     };
-    Finding::error("server_unreachable", name, format!("the daemon at {host}: {problem}"))
+    DoctorFinding::error("server_unreachable", name, format!("the daemon at {host}: {problem}"))
         .valid("a Docker daemon that this user may use")
         .fix("start it, add this user to its group, or change `docker_config.host`")
 }
 
 /// Connects to a server over HTTP as far as that needs no login of a person.
-async fn connect(name: &str, settings: &Settings, logins: &Logins) -> Option<Finding> {
+async fn connect(name: &str, settings: &Settings, logins: &Logins) -> Option<DoctorFinding> {
     let http = settings.transport.http()?;
     if http.oauth.is_some() || http.users.is_some() {
         return Some(reach(name, &http.url, "its logins were not tried").await);
@@ -98,12 +100,12 @@ async fn connect(name: &str, settings: &Settings, logins: &Logins) -> Option<Fin
         let status = if found.status == Status::Ok { Status::Warning } else { found.status };
         let fix = "`connection_string` with https";
         return Some(
-            Finding { status, ..found }.valid("https, or a server of this machine").fix(fix),
+            DoctorFinding { status, ..found }.valid("https, or a server of this machine").fix(fix),
         );
     }
     Some(match Credentials::new(settings, logins) {
         Ok(credentials) => shake_hands(name, settings, &credentials).await,
-        Err(error) => Finding::error(CODE, name, with_causes(&error)),
+        Err(error) => DoctorFinding::error(CODE, name, with_causes(&error)),
     })
 }
 
@@ -120,17 +122,19 @@ fn sends_clear_text(http: &HttpSettings) -> bool {
 }
 
 /// Makes a connection to a URL, without a request.
-async fn reach(name: &str, url: &str, note: &str) -> Finding {
+async fn reach(name: &str, url: &str, note: &str) -> DoctorFinding {
     let parsed = Url::parse(url).ok();
     let address = parsed.as_ref().and_then(|url| {
         let host = url.host_str()?.trim_start_matches('[').trim_end_matches(']');
         Some((host.to_owned(), url.port_or_known_default()?))
     });
     let Some((host, port)) = address else {
-        return Finding::error(CODE, name, "its URL has no host").fix("`connection_string`");
+        return DoctorFinding::error(CODE, name, "its URL has no host").fix("`connection_string`");
     };
     let problem = match timeout(PATIENCE, TcpStream::connect((host.as_str(), port))).await {
-        Ok(Ok(_)) => return Finding::ok(CODE, name, format!("{host} accepts connections; {note}")),
+        Ok(Ok(_)) => {
+            return DoctorFinding::ok(CODE, name, format!("{host} accepts connections; {note}"));
+        }
         Ok(Err(error)) => error.to_string(),
         Err(_) => "no connection in time".to_owned(),
     };
@@ -138,7 +142,7 @@ async fn reach(name: &str, url: &str, note: &str) -> Finding {
 }
 
 /// Completes the handshake, and ends the connection.
-async fn shake_hands(name: &str, settings: &Settings, credentials: &Credentials) -> Finding {
+async fn shake_hands(name: &str, settings: &Settings, credentials: &Credentials) -> DoctorFinding {
     let begun = Instant::now();
     let startup = settings.timeouts.startup;
     let handshake = Handshake::first(settings.protocol, settings.questions);
@@ -181,13 +185,13 @@ async fn open(
     Ok(())
 }
 
-fn responds(name: &str, begun: Instant) -> Finding {
+fn responds(name: &str, begun: Instant) -> DoctorFinding {
     let took = begun.elapsed().as_millis();
-    Finding::ok(CODE, name, format!("it completed the handshake in {took} ms"))
+    DoctorFinding::ok(CODE, name, format!("it completed the handshake in {took} ms"))
 }
 
-fn unreachable(status: Status, name: &str, found: String) -> Finding {
-    Finding::new(status, "server_unreachable", name, found)
+fn unreachable(status: Status, name: &str, found: String) -> DoctorFinding {
+    DoctorFinding::new(status, "server_unreachable", name, found)
         .valid("an MCP server that responds within its `timeouts.startup`")
         .fix(format!("start the server, or change `connection_string` of the client {name}"))
 }

@@ -9,7 +9,7 @@ use tokio::task::spawn_blocking;
 
 use super::{
     checkup::Check,
-    finding::{Finding, Status},
+    finding::{DoctorFinding, Status},
 };
 use airlock_config::Config;
 use airlock_core::unix_time::unix_milliseconds;
@@ -49,18 +49,18 @@ pub(super) fn check(config: &Arc<Config>, file: &ConfigFile, is_offline: bool) -
 }
 
 /// Returns the finding of a key of the store that cannot be used.
-async fn unusable_key(config: &Arc<Config>) -> Option<Finding> {
+async fn unusable_key(config: &Arc<Config>) -> Option<DoctorFinding> {
     let config = config.clone();
     let read = spawn_blocking(move || config.store_settings().map(drop)).await.ok()?;
     let error = read.err()?;
-    let finding = Finding::error("store_key", "store_key", with_causes(&error))
+    let finding = DoctorFinding::error("store_key", "store_key", with_causes(&error))
         .valid("64 hexadecimal digits, in a variable or a file that the gateway can read")
         .fix("`store_key` and `store_old_keys`");
     Some(finding)
 }
 
 /// Returns the finding of a database that cannot be opened.
-fn unusable(location: &Location, error: &OpenError) -> Finding {
+fn unusable(location: &Location, error: &OpenError) -> DoctorFinding {
     let (code, valid) = match error {
         OpenError::Foreign { .. } => ("store_foreign", "a database that Airlock has made"),
         OpenError::Newer { .. } => ("store_newer", "a database of this version or an older one"),
@@ -75,7 +75,7 @@ fn unusable(location: &Location, error: &OpenError) -> Finding {
             "`store`, the mode of the file, or the server of the database"
         }
     };
-    Finding::error(code, location.to_string(), with_causes(error)).valid(valid).fix(fix)
+    DoctorFinding::error(code, location.to_string(), with_causes(error)).valid(valid).fix(fix)
 }
 
 /// Returns the findings about a database that can be read.
@@ -84,7 +84,7 @@ fn judge(
     inspection: &Inspection,
     file: &ConfigFile,
     now: SystemTime,
-) -> Vec<Finding> {
+) -> Vec<DoctorFinding> {
     let place = location.to_string();
     let mut found = vec![tables(&place, inspection.schema, file)];
     if let Some(state) = &inspection.server {
@@ -95,32 +95,34 @@ fn judge(
     found
 }
 
-fn tables(place: &str, state: SchemaState, file: &ConfigFile) -> Finding {
+fn tables(place: &str, state: SchemaState, file: &ConfigFile) -> DoctorFinding {
     let SchemaState { found, known } = state;
     match found {
-        None => Finding::ok(CODE, place, "it has no tables yet, and the gateway makes them"),
+        None => DoctorFinding::ok(CODE, place, "it has no tables yet, and the gateway makes them"),
         Some(found) if state.needs_migration() => {
             let text = format!("it has tables of version {found}, which the next gateway migrates");
             let fix = format!("airlock store migrate{}", file.option());
-            Finding::warning("store_tables", place, text).valid(format!("version {known}")).fix(fix)
+            DoctorFinding::warning("store_tables", place, text)
+                .valid(format!("version {known}"))
+                .fix(fix)
         }
-        Some(found) => Finding::ok(CODE, place, format!("it has tables of version {found}")),
+        Some(found) => DoctorFinding::ok(CODE, place, format!("it has tables of version {found}")),
     }
 }
 
-fn damages(place: &str, damages: Option<&[String]>) -> Option<Finding> {
+fn damages(place: &str, damages: Option<&[String]>) -> Option<DoctorFinding> {
     let Some(damages) = damages else {
         let text = "it is too large to look for damages in the time of a check";
-        return Some(Finding::ok(CODE, place, text));
+        return Some(DoctorFinding::ok(CODE, place, text));
     };
     let first = damages.first()?;
     let text = format!("it has {} damages or more, the first: {first}", damages.len());
-    let finding = Finding::error("store_damaged", place, text);
+    let finding = DoctorFinding::error("store_damaged", place, text);
     Some(finding.valid("a database without damages").fix("restore the database from a backup"))
 }
 
 /// Checks the clock of a server, by which entries expire, against that of this machine.
-fn clock(place: &str, state: &ServerState, now: SystemTime) -> Finding {
+fn clock(place: &str, state: &ServerState, now: SystemTime) -> DoctorFinding {
     let own_ms = unix_milliseconds(now);
     let difference = Duration::from_millis(own_ms.abs_diff(state.now_ms));
     let version = state.version / 10_000;
@@ -130,18 +132,20 @@ fn clock(place: &str, state: &ServerState, now: SystemTime) -> Finding {
     let status = match difference {
         difference if difference >= LARGE_DIFFERENCE => Status::Error,
         difference if difference >= SMALL_DIFFERENCE => Status::Warning,
-        _ => return Finding::ok(CLOCK, place, found),
+        _ => return DoctorFinding::ok(CLOCK, place, found),
     };
-    Finding::new(status, CLOCK, place, found)
+    DoctorFinding::new(status, CLOCK, place, found)
         .valid(format!("a difference below {} seconds", SMALL_DIFFERENCE.as_secs()))
         .fix("set both clocks, for example with `timedatectl set-ntp true`")
 }
 
 /// Returns the findings about entries of plugins that have no holder.
-async fn unassigned(config: Arc<Config>) -> Vec<Finding> {
+async fn unassigned(config: Arc<Config>) -> Vec<DoctorFinding> {
     let problems = spawn_blocking(move || config.check_stores()).await.unwrap_or_default();
     let problems = problems.into_iter();
-    problems.map(|problem| Finding::problem(Status::Error, "store_entries", problem)).collect()
+    problems
+        .map(|problem| DoctorFinding::problem(Status::Error, "store_entries", problem))
+        .collect()
 }
 
 #[cfg(test)]

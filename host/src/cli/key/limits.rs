@@ -10,8 +10,9 @@ pub(super) struct LimitArgs {
     /// be given several times, each with another time.
     #[arg(long = "budget", value_name = "DOLLARS/TIME")]
     budgets: Vec<String>,
-    /// Limit on calls of tools, requests to models, or tokens in a time, such as calls=100/1m; or on those that run
-    /// at the same time: concurrent=4. May be given several times.
+    /// Limit on calls of tools, bytes of their arguments, requests to models, or tokens in a time, such as
+    /// calls=100/1m or bytes=1000000/1h; or on those that run at the same time: concurrent=4. May be given several
+    /// times.
     #[arg(long = "limit", value_name = "WHAT=NUMBER[/TIME]")]
     limits: Vec<String>,
 }
@@ -59,6 +60,7 @@ fn limit(text: &str) -> anyhow::Result<Vec<(String, Value)>> {
     }
     let measure = match what {
         "calls" => "tool_call",
+        "bytes" => "argument_byte",
         "requests" => "request",
         "tokens" => "token",
         _ => anyhow::bail!(wrong(text)),
@@ -74,7 +76,7 @@ fn limit(text: &str) -> anyhow::Result<Vec<(String, Value)>> {
 /// Returns the message about a limit in another form.
 fn wrong(text: &str) -> String {
     format!(
-        "--limit {text:?} is none of calls=NUMBER/TIME, requests=NUMBER/TIME, tokens=NUMBER/TIME and concurrent=NUMBER"
+        "--limit {text:?} is none of calls=NUMBER/TIME, bytes=NUMBER/TIME, requests=NUMBER/TIME, tokens=NUMBER/TIME and concurrent=NUMBER"
     )
 }
 
@@ -93,14 +95,16 @@ mod tests {
     fn limits_are_amounts_in_a_time() {
         assert_eq!(members(&[], &[]), Some(json!({})));
         assert_eq!(
-            members(&["50/1M", "2.5/daily"], &["calls=100/1m", "concurrent=4"]),
+            members(&["50/1M", "2.5/daily"], &["calls=100/1m", "bytes=1000000/1h", "concurrent=4"]),
             Some(json!({
                 "budgets": [
                     {"max_limit": 50.0, "reset_duration": "1M"},
                     {"max_limit": 2.5, "reset_duration": "daily"},
                 ],
                 "rate_limit": {
-                    "tool_call_max_limit": 100, "tool_call_reset_duration": "1m", "max_concurrent": 4,
+                    "tool_call_max_limit": 100, "tool_call_reset_duration": "1m",
+                    "argument_byte_max_limit": 1_000_000, "argument_byte_reset_duration": "1h",
+                    "max_concurrent": 4,
                 },
             }))
         );
@@ -111,9 +115,15 @@ mod tests {
         for text in ["50", "/1M", "50/", "x/1M", "inf/1M", "NaN/1d"] {
             assert_eq!(members(&[text], &[]), None, "{text}");
         }
-        for text in
-            ["calls", "calls=1", "calls=x/1m", "calls=-1/1m", "cost=1/1d", "concurrent=1/1m"]
-        {
+        for text in [
+            "calls",
+            "calls=1",
+            "calls=x/1m",
+            "calls=-1/1m",
+            "bytes=1MiB/1h",
+            "cost=1/1d",
+            "concurrent=1/1m",
+        ] {
             assert_eq!(members(&[], &[text]), None, "{text}");
         }
         assert_eq!(members(&[], &["calls=1/1m", "calls=2/1h"]), None);

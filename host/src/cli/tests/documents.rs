@@ -10,7 +10,7 @@ use airlock_core::secret::Secret;
 use airlock_plugin::{Manifest, Rights};
 
 /// Directories with documents, relative to the project.
-const DIRECTORIES: [&str; 17] = [
+const DIRECTORIES: [&str; 20] = [
     "",
     "docs",
     "docs/decisions",
@@ -19,12 +19,15 @@ const DIRECTORIES: [&str; 17] = [
     "plugins/files",
     "plugins/marks",
     "plugins/notes",
+    "plugins/personal",
     "plugins/policy",
     "plugins/python",
     "plugins/secrets",
     "plugins/starlark",
     "plugins/text",
     "plugins/examples/guard",
+    "plugins/examples/guard-javascript",
+    "plugins/examples/guard-python",
     "plugins/examples/javascript",
     "plugins/examples/python",
     "plugins/examples/rust",

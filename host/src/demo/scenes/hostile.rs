@@ -12,7 +12,7 @@ use super::cost::milliseconds;
 use crate::demo::{
     scene::Scene,
     script::{self, Hostile},
-    stage::{Reply, Stage},
+    stage::{Stage, StageReply},
 };
 
 /// Calls of the other caller before the attacks start.
@@ -56,7 +56,7 @@ pub(super) async fn play(stage: &Stage, scene: &mut Scene) -> anyhow::Result<()>
 }
 
 /// Reports the end of an attack, and checks that it is the expected one.
-fn judge(scene: &mut Scene, hostile: &Hostile, reply: &Reply) -> Value {
+fn judge(scene: &mut Scene, hostile: &Hostile, reply: &StageReply) -> Value {
     let code = [&reply.body["error"], &reply.body["airlock"]["error"]]
         .into_iter()
         .find_map(|error| error["code"].as_str());

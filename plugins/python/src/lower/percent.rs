@@ -2,11 +2,8 @@
 
 use std::fmt::Write as _;
 
-use airlock_executor::floats::{exponential, general};
+use airlock_executor::floats::{MAX_WIDTH, exponential, general};
 use monty_types::MontyObject;
-
-/// Widest field, and most digits after the point. More is no text for a reader.
-const MAX_WIDTH: usize = 10_000;
 
 const INCOMPLETE: &str = "incomplete format";
 

@@ -1,9 +1,8 @@
 //! Secrets with an inner form: private keys in PEM, and JSON Web Tokens. Each function returns the end of the one at a
 //! place.
 
+use airlock_digits::words::run;
 use serde_json::Value;
-
-use super::words::run;
 
 /// Longest label of a PEM block that is looked for.
 const LABEL: usize = 64;

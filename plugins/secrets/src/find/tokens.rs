@@ -1,10 +1,9 @@
 //! Tokens: a prefix and a part that is random, of a certain length and some with a checksum. Each function returns the
 //! end of the token at a place.
 
-use super::{
-    checksum::is_signed,
-    words::{ends_word, has_variety, run},
-};
+use airlock_digits::words::{ends_word, run};
+
+use super::{checksum::is_signed, variety::has_variety};
 
 /// Random part of a token with a checksum, in bytes.
 const SIGNED: usize = 36;

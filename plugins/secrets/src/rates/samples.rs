@@ -1,11 +1,12 @@
 //! Secrets of each kind, as their issuers make them.
 
-use super::{ALPHANUMERIC, BASE32, BASE64, BASE64URL, DIGITS, HEX, Random};
-use crate::find::{
-    Kind,
-    checksum::{luhn, mod97, signed},
-    numbers::COUNTRIES,
+use airlock_digits::{
+    COUNTRIES,
+    checksum::{luhn, mod97},
 };
+
+use super::{ALPHANUMERIC, BASE32, BASE64, BASE64URL, DIGITS, HEX, Random};
+use crate::find::{Kind, checksum::signed};
 
 /// A change of a secret, and its name.
 type NamedChange = (fn(&str) -> String, &'static str);

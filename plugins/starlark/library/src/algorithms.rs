@@ -8,14 +8,11 @@ use starlark::values::list::ListRef;
 use starlark::values::none::{NoneOr, NoneType};
 use starlark::values::{Heap, Value};
 
-use super::creation::set_of;
 use super::numbers::count;
 use super::order::{compare, sort};
 use super::values::{Args, as_slice, call, call_method, items, list, misuse};
+use super::{creation::set_of, text::MAX_DEPTH};
 use super::{methods, text};
-
-/// Levels that `deepcopy` copies.
-const MAX_DEPTH: usize = 100;
 
 /// The module `heapq`.
 #[starlark_module]

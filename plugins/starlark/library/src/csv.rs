@@ -13,7 +13,7 @@ use starlark::values::none::NoneOr;
 use starlark::values::{Heap, Value};
 
 use self::read::rows;
-use self::write::{ALL, Columns, NONE, NONNUMERIC, Writer};
+use self::write::{ALL, Columns, CsvWriter, NONE, NONNUMERIC};
 pub(crate) use self::write::{has, method};
 use super::iterators::Iter;
 use super::values::{items, list, misuse};
@@ -84,7 +84,7 @@ pub(crate) fn module(builder: &mut GlobalsBuilder) {
         heap: Heap<'v>,
     ) -> starlark::Result<Value<'v>> {
         let dialect = Dialect::new(delimiter, quotechar, false)?;
-        Ok(heap.alloc(Writer::new(file, dialect, lineterminator, quoting)?))
+        Ok(heap.alloc(CsvWriter::new(file, dialect, lineterminator, quoting)?))
     }
 
     /// Creates what writes dicts to a `StringIO`.
@@ -101,7 +101,7 @@ pub(crate) fn module(builder: &mut GlobalsBuilder) {
         heap: Heap<'v>,
     ) -> starlark::Result<Value<'v>> {
         let dialect = Dialect::new(delimiter, quotechar, false)?;
-        let writer = Writer::new(file, dialect, lineterminator, quoting)?;
+        let writer = CsvWriter::new(file, dialect, lineterminator, quoting)?;
         let names = items(fieldnames, heap)?;
         let missing = restval.into_option().unwrap_or_else(|| heap.alloc(""));
         let strict = extrasaction == "raise";

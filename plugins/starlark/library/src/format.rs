@@ -1,15 +1,12 @@
 //! Format specifications: `format(x, ".2f")`, f-strings, `str.format` and `%`.
 
-use airlock_executor::floats::{exponential, general};
+use airlock_executor::floats::{MAX_WIDTH, exponential, general};
 use num_bigint::{BigInt, Sign};
 use starlark::values::{Heap, Value};
 
 use super::datetime;
 use super::text;
 use super::values::{as_dict, as_float, as_int, as_slice, misuse, strict_float};
-
-/// Largest width and precision. Wider fields serve no reader.
-const MAX_WIDTH: usize = 10_000;
 
 /// `[[fill]align][sign][#][0][width][grouping][.precision][type]`.
 #[derive(Clone, Debug, Default)]

@@ -21,7 +21,7 @@ use starlark::values::{
 use self::caches::{Cached, Same, caching};
 pub(crate) use self::caches::{has, method};
 use super::bound::bound;
-use super::order::Key;
+use super::order::CmpKey;
 use super::values::{Args, call, items, list, misuse, required};
 
 /// The module `functools`.
@@ -160,7 +160,7 @@ impl<'v> StarlarkValue<'v> for KeyMaker<'v> {
         let heap = eval.heap();
         let [item] = Args::unpack("cmp_to_key", arguments, heap)?.bind(["object"])?;
         let item = required(item, "object")?;
-        Ok(heap.alloc(Key { function: self.function, item }))
+        Ok(heap.alloc(CmpKey { function: self.function, item }))
     }
 }
 

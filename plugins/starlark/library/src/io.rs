@@ -43,11 +43,11 @@ pub(crate) fn module(builder: &mut GlobalsBuilder) {
 pub struct StringIo {
     #[allocative(skip)]
     #[trace(unsafe_ignore)]
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<BufferState>>,
 }
 
 #[derive(Debug)]
-struct State {
+struct BufferState {
     text: String,
     /// Byte at which the next read or write begins.
     at: usize,
@@ -55,16 +55,16 @@ struct State {
 
 impl StringIo {
     fn new(text: &str) -> Self {
-        Self { state: Arc::new(Mutex::new(State { text: text.to_owned(), at: 0 })) }
+        Self { state: Arc::new(Mutex::new(BufferState { text: text.to_owned(), at: 0 })) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BufferState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes at the position, over as many characters as there are.
     pub fn write(&self, new: &str) {
-        let State { text, at } = &mut *self.state();
+        let BufferState { text, at } = &mut *self.state();
         if *at == text.len() {
             text.push_str(new);
         } else {
@@ -77,7 +77,7 @@ impl StringIo {
 
     /// Takes the characters from the position on, at most `most` of them.
     fn read(&self, most: Option<usize>) -> String {
-        let State { text, at } = &mut *self.state();
+        let BufferState { text, at } = &mut *self.state();
         let rest = &text[*at..];
         let length =
             most.map_or(rest.len(), |most| rest.chars().take(most).map(char::len_utf8).sum());
@@ -87,7 +87,7 @@ impl StringIo {
 
     /// Takes the next line with its end; empty at the end of the text.
     fn line(&self) -> String {
-        let State { text, at } = &mut *self.state();
+        let BufferState { text, at } = &mut *self.state();
         let rest = &text[*at..];
         let length = rest.find('\n').map_or(rest.len(), |end| end + 1);
         *at += length;

@@ -76,7 +76,7 @@ pub(crate) fn module(builder: &mut GlobalsBuilder) {
             _ => ((if indent.is_some() { "," } else { ", " }).into(), ": ".into()),
         };
         let default = default.and_then(NoneOr::into_option);
-        let mut writer = Writer {
+        let mut writer = JsonTextWriter {
             out: String::new(),
             indent,
             item,
@@ -92,7 +92,7 @@ pub(crate) fn module(builder: &mut GlobalsBuilder) {
     }
 }
 
-struct Writer<'a, 'v, 'x, 'y> {
+struct JsonTextWriter<'a, 'v, 'x, 'y> {
     out: String,
     indent: Option<String>,
     item: String,
@@ -105,7 +105,7 @@ struct Writer<'a, 'v, 'x, 'y> {
     eval: &'a mut Evaluator<'v, 'x, 'y>,
 }
 
-impl<'v> Writer<'_, 'v, '_, '_> {
+impl<'v> JsonTextWriter<'_, 'v, '_, '_> {
     fn value(&mut self, value: Value<'v>, depth: usize) -> starlark::Result<()> {
         if depth + self.replaced > MAX_DEPTH {
             return Err(misuse(format!(

@@ -337,13 +337,13 @@ pub(crate) fn power<'v>(
         let times = u32::try_from(&times).unwrap_or(2 + u32::from(times.bit(0)));
         return Ok(heap.alloc(base.pow(times)));
     }
-    let unusable = || {
+    let (Some(a), Some(b)) = (as_float(base), as_float(exponent)) else {
         let a = text::type_name(base);
         let b = text::type_name(exponent);
-        misuse(format!("unsupported operand type(s) for ** or pow(): '{a}' and '{b}'"))
+        return Err(misuse(format!(
+            "unsupported operand type(s) for ** or pow(): '{a}' and '{b}'"
+        )));
     };
-    let a = as_float(base).ok_or_else(unusable)?;
-    let b = as_float(exponent).ok_or_else(unusable)?;
     if a == 0.0 && b < 0.0 {
         return Err(misuse("0.0 cannot be raised to a negative power"));
     }

@@ -86,38 +86,37 @@ pub(crate) fn sort<'v>(
         keyed.push((key, *item));
     }
     // `functools.cmp_to_key` makes keys that compare by a call.
-    let mut order = |(a, _): (Value<'v>, Value<'v>), (b, _): (Value<'v>, Value<'v>)| {
+    sort_by(&mut keyed, &mut |(a, _), (b, _)| {
         let (a, b) = if reverse { (b, a) } else { (a, b) };
         match compared(a, b, eval)? {
             Some(ordering) => Ok(ordering),
             None => compare(a, b, eval.heap()),
         }
-    };
-    sort_by(&mut keyed, &mut order)?;
+    })?;
     Ok(keyed.into_iter().map(|(_, item)| item).collect())
 }
 
 /// A key that compares by a call.
 #[derive(Debug, Trace, ProvidesStaticType, NoSerialize, Allocative, StarlarkPagablePanic)]
-pub(crate) struct Key<'v> {
+pub(crate) struct CmpKey<'v> {
     pub(crate) function: Value<'v>,
     pub(crate) item: Value<'v>,
 }
 
-impl fmt::Display for Key<'_> {
+impl fmt::Display for CmpKey<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("<key>")
     }
 }
 
-impl<'v> AllocValue<'v> for Key<'v> {
+impl<'v> AllocValue<'v> for CmpKey<'v> {
     fn alloc_value(self, heap: Heap<'v>) -> Value<'v> {
         heap.alloc_complex_no_freeze(self)
     }
 }
 
 #[starlark_value(type = "key")]
-impl<'v> StarlarkValue<'v> for Key<'v> {}
+impl<'v> StarlarkValue<'v> for CmpKey<'v> {}
 
 /// Compares two keys of `cmp_to_key`; `None` for other values.
 fn compared<'v>(
@@ -125,7 +124,7 @@ fn compared<'v>(
     b: Value<'v>,
     eval: &mut Evaluator<'v, '_, '_>,
 ) -> starlark::Result<Option<Ordering>> {
-    let (Some(x), Some(y)) = (a.downcast_ref::<Key>(), b.downcast_ref::<Key>()) else {
+    let (Some(x), Some(y)) = (a.downcast_ref::<CmpKey>(), b.downcast_ref::<CmpKey>()) else {
         return Ok(None);
     };
     let heap = eval.heap();

@@ -321,6 +321,11 @@ impl Compiled {
     }
 }
 
+/// Allocates the text of a group, which is empty if the group took no part in the match.
+fn text_at<'v>(at: usize, captures: &Captures<'_>, heap: Heap<'v>) -> Value<'v> {
+    heap.alloc(captures.get(at).map_or("", |group| group.as_str()))
+}
+
 /// Finds a pattern again and again as Python does: an empty place counts right after one that is not
 /// empty, too.
 fn every<'r, 't>(
@@ -394,13 +399,12 @@ impl Pattern {
                 heap.alloc(super::iterators::Iter::new(all.collect()))
             }
             _ => {
-                let all = every(anywhere, string).map(|captures| {
-                    let group =
-                        |at| heap.alloc(captures.get(at).map_or("", |group| group.as_str()));
-                    match captures.len() {
-                        1 => group(0),
-                        2 => group(1),
-                        count => heap.alloc(AllocTuple((1..count).map(group))),
+                let all = every(anywhere, string).map(|captures| match captures.len() {
+                    1 => text_at(0, &captures, heap),
+                    2 => text_at(1, &captures, heap),
+                    count => {
+                        let groups = (1..count).map(|at| text_at(at, &captures, heap));
+                        heap.alloc(AllocTuple(groups))
                     }
                 });
                 list(heap, all)

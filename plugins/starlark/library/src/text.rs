@@ -9,7 +9,7 @@ use super::containers::{DictLike, NamedTuple};
 use super::values::{as_slice, strict_float};
 
 /// Levels of containers that are shown; deeper ones, and cycles, become `...`.
-const MAX_DEPTH: usize = 100;
+pub(crate) const MAX_DEPTH: usize = 100;
 
 /// Returns the value as `str` and `print` show it.
 pub fn str<'v>(value: Value<'v>, heap: Heap<'v>) -> String {

@@ -5,10 +5,7 @@ use std::collections::BTreeSet;
 use ruff_python_ast::{CmpOp, Expr, ExprCompare};
 use ruff_text_size::Ranged;
 
-use super::{Lowering, OWN};
-
-/// Most comparisons in a chain, each of which is nested in the one before.
-const MAX_CHAIN: usize = 80;
+use super::{Lowering, MAX_NESTING, OWN};
 
 impl<'a> Lowering<'a> {
     pub(super) fn compare(&mut self, it: &'a ExprCompare) {
@@ -19,10 +16,10 @@ impl<'a> Lowering<'a> {
                 |this| this.side(*op, &it.left),
                 |this| this.side(*op, right),
             ),
-            (ops, _) if ops.len() > MAX_CHAIN => self.refuse(
+            (ops, _) if ops.len() > MAX_NESTING => self.refuse(
                 it.range(),
                 format!(
-                    "a chain has more than {MAX_CHAIN} comparisons: join shorter ones with `and`"
+                    "a chain has more than {MAX_NESTING} comparisons: join shorter ones with `and`"
                 ),
             ),
             (ops, rights) => self.chain(None, &it.left, ops, rights),

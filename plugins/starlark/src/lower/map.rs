@@ -31,13 +31,13 @@ impl Map {
 }
 
 /// Line and column of a place in a text, both from 1, and that line without its end.
-pub(crate) struct Place<'a> {
+pub(crate) struct ScriptPlace<'a> {
     pub(crate) line: usize,
     pub(crate) column: usize,
     pub(crate) text: &'a str,
 }
 
-impl<'a> Place<'a> {
+impl<'a> ScriptPlace<'a> {
     /// Returns the place of the byte `at`. Columns count characters.
     pub(crate) fn find(source: &'a str, at: usize) -> Self {
         let at = (0..=at.min(source.len())).rev().find(|at| source.is_char_boundary(*at));

@@ -6,7 +6,7 @@ use ruff_python_ast::{
 };
 use ruff_text_size::Ranged;
 
-use super::{Lowering, OWN};
+use super::{Lowering, MAX_NESTING, OWN};
 
 /// Types whose pattern takes the value itself: `int(n)`.
 const TYPES: &[&str] =
@@ -14,9 +14,6 @@ const TYPES: &[&str] =
 
 /// Longest text that leads to a part of the value. Each pattern for the part repeats it.
 const MAX_PATH: usize = 1_000;
-
-/// Most parts of one pattern, each of which is nested in the one before.
-const MAX_PARTS: usize = 80;
 
 /// Names with the part of the value to which each is bound.
 type Captures<'a> = Vec<(&'a Identifier, String)>;
@@ -68,7 +65,7 @@ impl<'a> Lowering<'a> {
             return;
         }
         self.depth += 1;
-        if self.depth > super::MAX_NESTING || value.len() > MAX_PATH {
+        if self.depth > MAX_NESTING || value.len() > MAX_PATH {
             let message = "a pattern is nested too deep, or its keys are too long: match its parts one by one";
             self.refuse(pattern.range(), message);
             self.depth -= 1;
@@ -80,9 +77,9 @@ impl<'a> Lowering<'a> {
             Pattern::MatchMapping(it) => it.patterns.len(),
             _ => 0,
         };
-        if parts > MAX_PARTS {
+        if parts > MAX_NESTING {
             let message = format!(
-                "a pattern has more than {MAX_PARTS} parts: write `x in [...]`, or several cases"
+                "a pattern has more than {MAX_NESTING} parts: write `x in [...]`, or several cases"
             );
             self.refuse(pattern.range(), message);
             self.depth -= 1;

@@ -4,7 +4,7 @@ use airlock_executor::{Failure, FailureKind};
 use ruff_python_parser::ParseError;
 use ruff_text_size::TextRange;
 
-use super::map::Place;
+use super::map::ScriptPlace;
 
 /// Most refusals that one failure shows; a script with more gets their number.
 const SHOWN: usize = 12;
@@ -48,7 +48,7 @@ impl Refusal {
 pub(crate) fn failure(file: &str, source: &str, refusals: &[Refusal]) -> Failure {
     let mut rendered = String::new();
     for refusal in refusals.iter().take(SHOWN) {
-        let place = Place::find(source, refusal.range.start().to_usize());
+        let place = ScriptPlace::find(source, refusal.range.start().to_usize());
         let snippet = place.snippet(file, refusal.range.len().to_usize());
         let mark = if refusal.runs_in_python { MARK } else { "" };
         rendered.push_str(&format!("error: {}{mark}\n{snippet}", refusal.message));
@@ -61,7 +61,7 @@ pub(crate) fn failure(file: &str, source: &str, refusals: &[Refusal]) -> Failure
         rendered.push_str(NOTE);
     }
     let first = &refusals[0];
-    let place = Place::find(source, first.range.start().to_usize());
+    let place = ScriptPlace::find(source, first.range.start().to_usize());
     let message = match refusals.len() - 1 {
         0 => first.message.clone(),
         more => format!("{} (and {more} more in this script)", first.message),

@@ -13,7 +13,7 @@ use super::comparisons::makes_set;
 
 /// Names of one function, or of the module.
 #[derive(Default)]
-pub(super) struct Names<'a> {
+pub(super) struct LocalNames<'a> {
     /// Names that the function assigns, its parameters included.
     locals: BTreeSet<&'a str>,
     /// Names that it declares `global`.
@@ -28,8 +28,8 @@ pub(super) struct Names<'a> {
 #[derive(Default)]
 pub(super) struct Facts<'a> {
     /// The names of each function, by its start.
-    functions: BTreeMap<TextSize, Names<'a>>,
-    module: Names<'a>,
+    functions: BTreeMap<TextSize, LocalNames<'a>>,
+    module: LocalNames<'a>,
     /// Every name that is assigned anywhere, or that the script has from the start.
     pub(super) bound: BTreeSet<&'a str>,
     /// Names to which a set is assigned anywhere.
@@ -55,7 +55,7 @@ impl<'a> Facts<'a> {
         self.module.locals.contains("result")
     }
 
-    fn names(&mut self, function: Option<&TextSize>) -> &mut Names<'a> {
+    fn names(&mut self, function: Option<&TextSize>) -> &mut LocalNames<'a> {
         match function {
             Some(start) => self.functions.entry(*start).or_default(),
             None => &mut self.module,
@@ -71,7 +71,7 @@ struct NameReader<'a> {
 }
 
 impl<'a> NameReader<'a> {
-    fn here(&mut self) -> &mut Names<'a> {
+    fn here(&mut self) -> &mut LocalNames<'a> {
         self.facts.names(self.path.last())
     }
 
@@ -235,10 +235,10 @@ fn is_type(factory: &Expr) -> bool {
 /// The scopes around the place that is lowered.
 #[derive(Default)]
 pub(super) struct Scopes<'a> {
-    open: Vec<Scope<'a>>,
+    open: Vec<OpenScope<'a>>,
 }
 
-enum Scope<'a> {
+enum OpenScope<'a> {
     /// A function, by its start.
     Function(TextSize),
     /// Parameters of a lambda, or variables of a comprehension.
@@ -247,11 +247,11 @@ enum Scope<'a> {
 
 impl<'a> Scopes<'a> {
     pub(super) fn enter_function(&mut self, start: TextSize) {
-        self.open.push(Scope::Function(start));
+        self.open.push(OpenScope::Function(start));
     }
 
     pub(super) fn enter_inner(&mut self, names: BTreeSet<&'a str>) {
-        self.open.push(Scope::Inner(names));
+        self.open.push(OpenScope::Inner(names));
     }
 
     pub(super) fn leave(&mut self) {
@@ -262,9 +262,9 @@ impl<'a> Scopes<'a> {
     pub(super) fn in_cell(&self, facts: &Facts<'a>, name: &str) -> bool {
         for scope in self.open.iter().rev() {
             match scope {
-                Scope::Inner(names) if names.contains(name) => return false,
-                Scope::Inner(_) => (),
-                Scope::Function(start) => {
+                OpenScope::Inner(names) if names.contains(name) => return false,
+                OpenScope::Inner(_) => (),
+                OpenScope::Function(start) => {
                     let Some(names) = facts.functions.get(start) else { continue };
                     if names.global.contains(name) {
                         return facts.module.cells.contains(name);
@@ -284,8 +284,8 @@ impl<'a> Scopes<'a> {
     /// Returns the names that need a cell in the innermost function, or in the module.
     pub(super) fn cells(&self, facts: &Facts<'a>) -> Vec<&'a str> {
         let function = self.open.iter().rev().find_map(|scope| match scope {
-            Scope::Function(start) => Some(start),
-            Scope::Inner(_) => None,
+            OpenScope::Function(start) => Some(start),
+            OpenScope::Inner(_) => None,
         });
         let names = match function {
             Some(start) => facts.functions.get(start),

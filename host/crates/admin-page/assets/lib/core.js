@@ -16,6 +16,16 @@ function Piece({ text, isMark }) {
   return isMark ? html`<span class="mark">${text}</span>` : text;
 }
 
+/** Most parts of a message; one with more is plain text. */
+const MOST_PARTS = 99;
+
+/** A message of the gateway, in which text between backticks is code. */
+export function Message({ value }) {
+  const parts = String(value ?? '').split('`');
+  if (parts.length % 2 === 0 || parts.length > MOST_PARTS) return html`<${Text} value=${value} />`;
+  return parts.map((part, at) => (at % 2 === 1 ? html`<code><${Text} value=${part} /></code>` : html`<${Text} value=${part} />`));
+}
+
 /** The begin of a foreign text, on one line. */
 export function Excerpt({ value, most }) {
   return html`<bdi>${excerpt(value, most)}</bdi>`;
@@ -34,7 +44,7 @@ export function Empty({ children }) {
 /** A request that has failed, in words; nothing without an error. */
 export function Fault({ error, retry }) {
   if (!error) return null;
-  return html`<div role="alert" class="notice bad"><p><${Text} value=${error.message} /></p>
+  return html`<div role="alert" class="notice bad"><p><${Message} value=${error.message} /></p>
     ${error.code && error.code !== 'unreachable' && html`<p class="hint">Code <${Text} value=${error.code} /></p>`}
     ${retry && html`<button type="button" onClick=${retry}>Try again</button>`}</div>`;
 }

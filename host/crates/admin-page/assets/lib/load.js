@@ -12,6 +12,11 @@ export function span(milliseconds) {
   return `${Math.floor(seconds / 86_400)} d ${Math.floor((seconds % 86_400) / 3600)} h`;
 }
 
+/** Returns a time span in words with its largest unit, rounded down. */
+export function about(milliseconds) {
+  return span(milliseconds).split(' ', 2).join(' ');
+}
+
 /** Returns the time now, again each `interval` milliseconds. */
 export function useNow(interval = 1000) {
   const [now, set] = useState(Date.now());

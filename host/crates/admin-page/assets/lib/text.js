@@ -1,31 +1,48 @@
-// Foreign text as text: characters that are not seen, or that turn the text around them, are shown by their numbers.
+// Foreign text as text: characters that are not seen, or that turn the text around them, are shown by their numbers, and letters
+// that look like Latin ones have their numbers behind them.
 
 /** Controls, marks of direction, characters without a width, fillers, tags, and halves of pairs. Tabs and line ends are seen. */
 const HIDDEN =
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb\u{e0000}-\u{e0fff}]|\p{Surrogate}/gu;
 
+/** Letters of Cyrillic and Greek that look like Latin ones. */
+const TWIN = '[\u0405\u0406\u0408\u0410\u0412\u0415\u041a\u041c-\u041e\u0420-\u0423\u0425\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0455\u0456\u0458\u04bb\u04c0\u04cf\u0501\u051b\u051d\u0391\u0392\u0395-\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7\u03b9\u03bd\u03bf\u03c1]';
+/** Characters that may be marked: hidden ones, and runs of twins. */
+const MARKS = new RegExp(`${HIDDEN.source}|${TWIN}+`, 'gu');
+const TWINS = new RegExp(`^${TWIN}`, 'u');
+/** Characters before and after twins among which a Latin letter of the same word is looked for. */
+const NEAR = 20;
+
 /** Most marks that are set off from the text; more are shown like the rest of it. */
 const MOST_MARKS = 500;
 
-/** Returns the text with hidden characters as `⟨U+202E⟩`. */
+/** Returns the text with hidden characters as `⟨U+202E⟩`, and twins in words with Latin letters as `а⟨U+0430⟩`. */
 export function visible(value) {
-  return String(value ?? '').replaceAll(HIDDEN, named);
+  return String(value ?? '').replaceAll(MARKS, (found, at, text) => (isMarked(found, at, text) ? named(found) : found));
 }
 
-function named(character) {
-  return `⟨U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, '0')}⟩`;
+/** Returns whether what was found at a place is hidden, or in a word that has Latin letters too. */
+function isMarked(found, at, text) {
+  if (!TWINS.test(found)) return true;
+  const end = at + found.length;
+  return /\p{Script=Latin}[\p{L}\p{N}]*$/u.test(text.slice(Math.max(0, at - NEAR), at)) || /^[\p{L}\p{N}]*\p{Script=Latin}/u.test(text.slice(end, end + NEAR));
 }
 
-/** Returns pieces of the text: those with `isMark` are hidden characters by their numbers. */
+function named(found) {
+  return Array.from(found, (character) => `${TWINS.test(character) ? character : ''}⟨U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, '0')}⟩`).join('');
+}
+
+/** Returns pieces of the text: those with `isMark` are characters with their numbers. */
 export function pieces(value) {
   const text = String(value ?? '');
   const found = [];
   let at = 0;
-  for (const match of text.matchAll(HIDDEN)) {
+  for (const { 0: match, index } of text.matchAll(MARKS)) {
     if (found.length >= 2 * MOST_MARKS) break;
-    if (match.index > at) found.push({ text: text.slice(at, match.index) });
-    found.push({ text: named(match[0]), isMark: true });
-    at = match.index + match[0].length;
+    if (!isMarked(match, index, text)) continue;
+    if (index > at) found.push({ text: text.slice(at, index) });
+    found.push({ text: named(match), isMark: true });
+    at = index + match.length;
   }
   if (at < text.length) found.push({ text: visible(text.slice(at)) });
   return found;

@@ -4,7 +4,7 @@ const UNITS = { m: 'minute', h: 'hour', d: 'day', w: 'week', M: 'month', Q: 'qua
 /** Days of a rolling window whose unit has no fixed length. */
 const ROLLING_DAYS = { M: 30, Q: 90, Y: 365 };
 const WORDS = { daily: '1d', weekly: '1w', monthly: '1M', yearly: '1Y' };
-const MEASURES = { request: 'Requests to models', token: 'Tokens', tool_call: 'Calls of tools' };
+const MEASURES = { request: 'Requests to models', token: 'Tokens', tool_call: 'Calls of tools', argument_byte: 'Bytes of arguments' };
 /** Part of a limit from which its bar is marked. */
 const NEAR = 0.8;
 

@@ -21,7 +21,7 @@ function NewGroup({ list, word, path, reload }) {
   const [name, setName] = useState('');
   const [customer, setCustomer] = useState('');
   const request = () => ({ method: 'POST', path, body: { name: name.trim(), ...(customer && { customer_id: customer.trim() }) }, faults: name.trim() ? [] : [`The ${word} needs a name`] });
-  return html`<${Action} label=${`Make a ${word}`} confirm="Make it" request=${request} done=${reload}>
+  return html`<${Action} isPrimary label=${`Make a ${word}`} confirm="Make it" request=${request} done=${reload}>
     <${Field} label="Name" required value=${name} set=${setName} />
     ${list === 'teams' && html`<${Field} label="Customer" hint="Its name; empty for none" value=${customer} set=${setCustomer} />`}<//>`;
 }

@@ -27,7 +27,7 @@ export function readTools(text) {
   return { rows, faults };
 }
 
-const RATES = ['tool_call', 'request', 'token'];
+const RATES = ['tool_call', 'argument_byte', 'request', 'token'];
 
 /** The limits of an element as a person edits them: texts and windows. Has `isOdd` if it has more than that. */
 export function limitsForm(element) {

@@ -3,7 +3,7 @@ import { Field, html, useState } from '../lib/ui.js';
 import { Action } from './action.js';
 import { limitsBody, limitsForm, WINDOWS } from './key_form.js';
 
-const ROWS = [['tool_call', 'Calls of tools'], ['request', 'Requests to models'], ['token', 'Tokens']];
+const ROWS = [['tool_call', 'Calls of tools'], ['argument_byte', 'Bytes of arguments'], ['request', 'Requests to models'], ['token', 'Tokens']];
 
 export function LimitFields({ form, set }) {
   const change = (field) => (value) => set({ ...form, [field]: value });

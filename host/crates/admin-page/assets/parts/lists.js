@@ -32,7 +32,7 @@ function Controls({ search, total, offset, size, setOffset }) {
   };
   return html`<div class="controls">
     <label for=${id}>Search</label><input id=${id} type="search" autocomplete="off" onInput=${typed} />
-    <span role="status">${total === undefined ? '' : total > size ? `${offset + 1} to ${Math.min(offset + size, total)} of ${total}` : `${total} found`}</span>
+    <span role="status" class="hint">${total === undefined ? '' : total > size ? `${offset + 1} to ${Math.min(offset + size, total)} of ${total}` : `${total} found`}</span>
     ${offset > 0 && html`<button type="button" onClick=${() => setOffset(Math.max(0, offset - size))}>Previous</button>`}
     ${offset + size < total && html`<button type="button" onClick=${() => setOffset(offset + size)}>Next</button>`}
   </div>`;

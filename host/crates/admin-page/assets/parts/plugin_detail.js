@@ -1,6 +1,6 @@
 // One plugin: its rights, the component that waits and its differences, and what may be done.
 import { Facts, useLoad } from '../lib/list.js';
-import { Badge, Block, Empty, Fault, Field, html, Text, useState, visible } from '../lib/ui.js';
+import { Badge, Block, Empty, Fault, Field, html, Message, Text, useState, visible } from '../lib/ui.js';
 import { Action, Check } from './action.js';
 import { Rows, when } from './lists.js';
 import { componentLines, grantSentences, grantsFor, requestWords } from './grants.js';
@@ -17,7 +17,7 @@ export function Plugin({ name }) {
 function Detail({ plugin, path, reload }) {
   const { accepted, offered } = plugin;
   const isWaiting = offered && offered.digest !== accepted?.digest;
-  return html`${plugin.state?.reason && html`<p><${Text} value=${plugin.state.reason} /></p>`}
+  return html`${plugin.state?.reason && html`<p><${Message} value=${plugin.state.reason} /></p>`}
     <div class="actions">${plugin.disabled
       ? html`<${Action} label="Enable" confirm="Enable" title=${`Enable ${plugin.name}`} request=${{ method: 'PUT', path, body: { disabled: false } }} done=${reload} happens="It is loaded on all gateways, with the rights that it has." />`
       : html`<${Action} isDanger label="Disable" confirm="Disable" title=${`Disable ${plugin.name}`} request=${{ method: 'PUT', path, body: { disabled: true } }} done=${reload} happens="It is unloaded on all gateways. Calls that run fail. Its rights and entries stay." />`}
@@ -47,8 +47,8 @@ function Component({ component }) {
       ['Size', component.bytes && `${component.bytes} bytes`],
       ['Limits', component.limits?.length > 0 && html`<${Text} value=${component.limits.join(', ')} />`],
     ]} />
-    ${component.obstacles?.length > 0 && html`<p>It would not be loaded now:</p><ul>${component.obstacles.map((text) => html`<li><${Text} value=${text} /></li>`)}</ul>`}
-    ${component.notes?.length > 0 && html`<ul>${component.notes.map((text) => html`<li><${Text} value=${text} /></li>`)}</ul>`}
+    ${component.obstacles?.length > 0 && html`<p>It would not be loaded now:</p><ul>${component.obstacles.map((text) => html`<li><${Message} value=${text} /></li>`)}</ul>`}
+    ${component.notes?.length > 0 && html`<ul>${component.notes.map((text) => html`<li><${Message} value=${text} /></li>`)}</ul>`}
     ${requests.length > 0 ? html`<h4>It requests</h4><ul>${requests.map((request) => html`<li><strong><${Text} value=${request.name} /></strong>: <${Text} value=${request.sentence} /> <${Badge} level=${request.isOptional ? 'off' : 'wait'}>${request.isOptional ? 'optional' : 'required'}<//><br />
       Its author says: <q><${Text} value=${request.reason} /></q></li>`)}</ul>` : html`<p>It requests no rights.</p>`}
     <details><summary>Tools (${component.tool_count})</summary>${(component.tools ?? []).map((tool) => html`<h4><${Text} value=${tool.name} /></h4>

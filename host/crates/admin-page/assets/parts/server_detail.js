@@ -1,7 +1,7 @@
 // One server: its state, what may be done, its tools, history and stderr.
 import { Facts, pathOf, span, useLoad } from '../lib/list.js';
 import { useOperator } from '../lib/session.js';
-import { Badge, Block, Empty, Fault, Field, html, Text, useState } from '../lib/ui.js';
+import { Badge, Block, Empty, Fault, Field, html, Message, Text, useState } from '../lib/ui.js';
 import { Action } from './action.js';
 import { Definitions } from './definitions.js';
 import { Rows, when } from './lists.js';
@@ -23,9 +23,9 @@ function Detail({ client, reload }) {
   const isDisabled = client.phase === 'disabled';
   const isServer = client.config.connection_type !== 'wasm' && !isDisabled;
   return html`
-    ${!isDisabled && client.reason && html`<p><${Text} value=${client.reason} /></p>`}
     <${Actions} ...${{ client, path, isServer, isDisabled, reload }} />
     <${Facts} rows=${[
+      ['Reason', !isDisabled && client.reason && html`<${Message} value=${client.reason} />`],
       ['Since', when(client.since)],
       ['Type', client.config.connection_type],
       ['Software', client.protocol?.software && html`<${Text} value=${String(client.protocol.software)} />`],

@@ -10,18 +10,31 @@ const MOST_TOKENS = 5_000;
 /** Lines of a script that are shown one by one. */
 const MOST_LINES = 2_000;
 
-/** A JSON text: spaces are added for reading, and nothing else is changed. With `isWhole`, nothing of it is folded: it is in a box that scrolls. */
-export function Json({ text, label, isWhole }) {
+/** A JSON text: spaces are added for reading, and nothing else is changed. With `isWhole`, nothing of it is folded: it is in a box that scrolls. With `isBare`, it has no button. */
+export function Json({ text, label, isWhole, isBare }) {
   const tokens = text.length > 500_000 ? undefined : layout(text);
   const isLong = tokens === undefined || tokens.length > MOST_TOKENS;
   const box = isWhole ? 'code-box code json whole' : 'code-box code json';
-  const shown = !isLong ? tokens.map((token) => shownToken(token, isWhole)) : isWhole ? html`<${Text} value=${text} />` : undefined;
+  const shown = !isLong ? (isWhole ? afterBoxes(tokens) : tokens).map((token) => shownToken(token, isWhole)) : isWhole ? html`<${Text} value=${text} />` : undefined;
   return html`<div class="json-box">${shown === undefined ? html`<${Block} value=${text} />` : html`<div class=${box} role="group" tabindex=${isWhole ? 0 : undefined} aria-label=${label}>${shown}</div>`}
-    <div class="actions"><${Copy} text=${text} label="Copy as sent" /></div></div>`;
+    ${!isBare && html`<div class="actions"><${Copy} text=${text} label="Copy as sent" /></div>`}</div>`;
+}
+
+/** Returns the tokens without the commas and line ends behind strings that have boxes of their own: they would be on empty lines. */
+function afterBoxes(tokens) {
+  return tokens.map((token, at) => {
+    const isComma = token.text === ',' && isBoxed(tokens[at - 1]);
+    const isNext = isBoxed(tokens[tokens[at - 1]?.text === ',' ? at - 2 : at - 1]);
+    return { ...token, text: isComma ? '' : token.text, space: isNext ? token.space.replace('\n', '') : token.space };
+  });
+}
+
+function isBoxed(token) {
+  return token?.kind === 'string' && token.text.length > MOST_STRING;
 }
 
 function shownToken({ space, text, kind }, isWhole) {
-  if (kind === 'string' && text.length > MOST_STRING) {
+  if (isBoxed({ text, kind })) {
     const value = JSON.parse(text);
     const lines = html`<pre><${Text} value=${value} /></pre>`;
     return isWhole ? html`${space}<span class="hint">${count(value.length)} characters</span>${lines}` : html`${space}<${Fold} text=${value} most=${30}>${lines}<//>`;

@@ -3,8 +3,9 @@ import { send } from '../lib/api.js';
 import { Badge, Block, Copy, Dialog, Fault, Field, html, Text, useId, useState } from '../lib/ui.js';
 import { curlLine } from '../parts/curl.js';
 import { Json } from './arguments.js';
-import { Definition, Effects } from './effects.js';
-import { askingWords, keyWords } from './words.js';
+import { Effects } from './effects.js';
+import { Warnings } from './warnings.js';
+import { callerWords } from './words.js';
 
 /** Most bytes of a reason. */
 const MOST_REASON = 1_000;
@@ -16,13 +17,27 @@ export function pathOfCall(id) {
   return `/v1/approvals/${id}`;
 }
 
-/** Approves what was shown. `done` gets the response, or the refusal of a call that is not that one any more. */
-export function Approve({ call, close, done }) {
+/** The calls that are approved together, before the script makes the first of them. */
+export function Manifest({ lines }) {
+  return html`<h3>Calls that are approved together</h3>
+    <p class="hint">The script has called nothing yet. A call that is not listed, or is made more often, waits for an approval of its own. An argument with … may have any value.</p>
+    <ol class="code" aria-label="Manifest">${lines.map((line) => html`<li><${Text} value=${line} /></li>`)}</ol>`;
+}
+
+/**
+ * Approves what the dialog shows, which does not change while it is open. `done` gets the response, or the refusal of a call that
+ * is not that one any more.
+ */
+export function Approve({ call: current, close, done }) {
+  const [call] = useState(current);
   const request = { method: 'POST', path: `${pathOfCall(call.id)}/approve`, body: { shown: call.shown } };
   const left = call.approvals_required - (call.approved_by?.length ?? 0);
   return html`<${Decision} title="Approve this call?" confirm="Approve this call" ...${{ request, close, done }}>
-    <p><strong><${Text} value=${call.tool} /></strong> is called once with exactly the arguments that were shown${left > 1 ? ', after another operator has approved it too' : ''}. <${Effects} effects=${call.effects} /></p>
-    <p class="hint">If the call is not the one that was shown any more, it is refused and nothing happens.</p><//>`;
+    <p><strong class="name"><${Text} value=${call.tool} /></strong> <${Effects} effects=${call.effects} /></p>
+    <p>Asked by <${Text} value=${callerWords(call)} />. It is called once with exactly this${left > 1 ? ', after another operator has approved it too' : ''}:</p>
+    ${call.manifest ? html`<${Manifest} lines=${call.manifest} />` : html`<${Json} text=${call.arguments} label="Arguments" isWhole isBare />`}
+    <${Warnings} call=${call} />
+    <p class="hint">If the call has changed since it was shown, it is refused and nothing happens.</p><//>`;
 }
 
 /** Denies a call, with a reason that the model reads. */
@@ -33,7 +48,7 @@ export function Deny({ call, close, done }) {
   const request = { method: 'POST', path: `${pathOfCall(call.id)}/deny`, body: reason.trim() === '' ? {} : { reason }, fault };
   const reader = `${call.run ? 'The script and the model read it' : 'The model reads it'}, so say what to do instead. It is in the records too.`;
   return html`<${Decision} title="Deny this call?" confirm="Deny this call" isDanger ...${{ request, close, done }}>
-    <p><strong><${Text} value=${call.tool} /></strong> is not called, and its caller receives an error. This cannot be taken back; the caller may ask again.</p>
+    <p><strong class="name"><${Text} value=${call.tool} /></strong> is not called, and its caller receives an error. This cannot be taken back; the caller may ask again.</p>
     <${Field} as="textarea" rows="3" label="Reason" hint=${reader} fault=${fault} value=${reason} set=${set} autofocus /><//>`;
 }
 
@@ -65,9 +80,13 @@ export function Curl({ request }) {
   return html`<details><summary>Same request with curl</summary><${Block} value=${line} /><div class="actions"><${Copy} text=${line} /></div></details>`;
 }
 
-/** Approves several calls of one tool, of which each is listed with its arguments. `done` is called after the response. */
-export function Several({ calls, close, done }) {
-  const [chosen, choose] = useState(() => new Set(calls.map((call) => call.id)));
+/**
+ * Approves several calls of one tool, of which each is listed with its arguments and chosen by the person. The list does not
+ * change while it is open. `done` is called after the response, with nothing about a single call.
+ */
+export function Several({ calls: current, close, done }) {
+  const [calls] = useState(current);
+  const [chosen, choose] = useState(() => new Set());
   const [state, set] = useState({});
   const change = (id) => (event) => {
     const next = new Set(chosen);
@@ -82,25 +101,28 @@ export function Several({ calls, close, done }) {
     try {
       const { data } = await send('POST', '/v1/approvals/approve', body);
       set({ results: new Map(data.map((result) => [result.id, result])) });
-      done();
+      done({});
     } catch (error) {
       set({ error });
     }
   };
   const word = chosen.size === 1 ? '1 call' : `${chosen.size} calls`;
-  return html`<${Dialog} isWide title=${html`${calls.length} calls of <${Text} value=${calls[0].tool} />`} close=${close}>${(end) => html`<form onSubmit=${submit}>
-    <p>Each call that is chosen is made once, with exactly the arguments that are listed.</p>
+  return html`<${Dialog} isWide title=${html`${calls.length} calls of <span class="name"><${Text} value=${calls[0].tool} /></span>`} close=${close}>${(end) => html`<form onSubmit=${submit}>
+    <p>Choose the calls to approve. Each of them is made once, with exactly the arguments that are listed.</p>
     <ol class="several">${calls.map((call) => html`<li key=${call.id}><${Choice} ...${{ call, isChosen: chosen.has(call.id), isFixed: Boolean(state.results), result: state.results?.get(call.id) }} change=${change(call.id)} /></li>`)}</ol>
     <${Fault} error=${state.error} />
-    <div class="actions">${!state.results && html`<button class="primary" disabled=${state.isBusy || chosen.size === 0}>Approve ${word}</button>`}<button type="button" onClick=${end}>${state.results ? 'Close' : 'Cancel'}</button></div>
+    <div class="actions">${!state.results && html`<button class="primary" disabled=${state.isBusy || chosen.size === 0}>Approve ${word}</button>`}<button type="button" onClick=${end}>${state.results ? 'Close' : 'Cancel'}</button>
+      ${!state.results && html`<button type="button" onClick=${() => choose(new Set(calls.map((call) => call.id)))}>Choose all</button>`}</div>
     ${!state.results && html`<${Curl} request=${{ method: 'POST', path: '/v1/approvals/approve', body }} />`}</form>`}<//>`;
 }
 
 function Choice({ call, isChosen, isFixed, result, change }) {
   const id = useId();
   return html`<p class="check"><input id=${id} type="checkbox" checked=${isChosen} disabled=${isFixed} onChange=${change} />
-      <label for=${id}>Key <${Text} value=${keyWords(call.key)} />${call.client && html`, client <${Text} value=${call.client} />`}, <code><${Text} value=${call.id} /></code></label> ${call.sources?.length > 0 && html`after reading untrusted content from <${Text} value=${call.sources.join(', ')} />`} ${call.asked_by?.length > 0 && html`guards ask: <${Text} value=${askingWords(call.asked_by)} />`} <${Effects} effects=${call.effects} /> ${call.definition !== 'current' && html`<${Definition} state=${call.definition} />`} ${result && html`<${Result} result=${result} />`}</p>
-    ${call.manifest && html`<ol class="code" aria-label="Manifest">${call.manifest.map((line) => html`<li><${Text} value=${line} /></li>`)}</ol>`}<${Json} text=${call.arguments ?? ''} label="Arguments" isWhole />`;
+      <label for=${id}><${Text} value=${callerWords(call)} /></label> <${Effects} effects=${call.effects} /> ${result && html`<${Result} result=${result} />`}</p>
+    <${Json} text=${call.arguments ?? ''} label=${`Arguments of ${call.id}`} isWhole isBare />
+    <${Warnings} call=${call} />
+    <p class="hint code"><${Text} value=${call.id} /></p>`;
 }
 
 function Result({ result }) {

@@ -8,10 +8,7 @@ const EFFECTS = [
   ['idempotent', true, 'off', 'can be repeated'], ['idempotent', false, 'wait', 'each call counts'],
 ];
 const DEFINITIONS = {
-  current: ['good', 'definition unchanged', 'The tool is defined as it was when the call was made, and its definition is accepted.'],
-  unaccepted: ['warn', 'definition not accepted', 'The server sends a definition that no one has accepted. Look at it on the page of the server.'],
-  changed: ['bad', 'definition changed', 'The tool is defined differently than when the call was made. An approval has no effect.'],
-  gone: ['bad', 'tool is gone', 'There is no such tool now. An approval has no effect until it is back.'],
+  current: ['good', 'unchanged'], unaccepted: ['warn', 'not accepted'], changed: ['bad', 'changed'], gone: ['bad', 'gone'],
 };
 
 /** The effects of a tool as its definition says; what a server says of itself is not checked. */
@@ -21,11 +18,10 @@ export function Effects({ effects }) {
   return html`<span class="badges">${known.map(([, , level, word]) => html`<${Badge} level=${level}>${word}<//> `)}</span>`;
 }
 
-/** The state of the definition of a tool, with what it means. */
+/** The state of the definition of a tool; `warnings.js` has what it means. */
 export function Definition({ state }) {
   const known = DEFINITIONS[state];
-  if (!known) return null;
-  return html`<${Badge} level=${known[0]}>${known[1]}<//>${state !== 'current' && html` <span>${known[2]}</span>`}`;
+  return known ? html`<${Badge} level=${known[0]}>${known[1]}<//>` : null;
 }
 
 /** Returns the name of an operator in what the API calls an actor, such as `operator "ann"`. */

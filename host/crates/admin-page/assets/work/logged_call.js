@@ -4,7 +4,7 @@ import { Facts, Time } from '../lib/list.js';
 import { pathOf, span, useLoad } from '../lib/load.js';
 import { count } from '../lib/text.js';
 import { Json } from './arguments.js';
-import { codeWords, decisionWords, guardWords, originWords, refusalText, State } from './words.js';
+import { codeWords, decisionWords, guardWords, originWords, outcomeOf, refusalText, State } from './words.js';
 
 const CONTENTS = {
   hidden: 'You do not see the contents of calls: that needs the right sees_payloads.',
@@ -24,7 +24,7 @@ export function LoggedCall({ id }) {
 
 function Call({ call, heading }) {
   const reason = refusalText(call);
-  return html`<h2 ref=${heading} tabindex="-1"><${Text} value=${call.tool_name} /> <${State} name=${call.outcome} /></h2>
+  return html`<h2 ref=${heading} tabindex="-1"><span class="name"><${Text} value=${call.tool_name} /></span> <${State} name=${outcomeOf(call)} /></h2>
     <${Facts} rows=${[
       ['Error', call.error_details && html`<${Text} value=${codeWords(call.error_details.code)} /> <span class="hint code"><${Text} value=${call.error_details.code} /></span>`],
       ['Reason', reason && html`<${Text} value=${reason} />`],

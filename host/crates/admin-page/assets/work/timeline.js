@@ -1,5 +1,7 @@
 // The times of a run: executions of its script, its calls and the waits between, with their places on one line.
 
+import { outcomeOf } from './words.js';
+
 /** Part of the time of all executions that a wait takes on the line, at most: a person may need days. */
 const WAIT_PART = 1 / 8;
 /** Least width of a bar, in percent. */
@@ -20,8 +22,9 @@ export function timeline(executions, calls, isWaiting) {
   return placed(rows, waits, Math.max(1, busy * WAIT_PART));
 }
 
-function rowOf(kind, { id, tool_name: name, outcome: state, decision, fuel, timestamp_ms: at, latency }) {
-  return { kind, id, name, state, decision, fuel, at, ms: Math.max(0, latency ?? 0) };
+function rowOf(kind, row) {
+  const { id, tool_name: name, decision, fuel, timestamp_ms: at, latency } = row;
+  return { kind, id, name, state: outcomeOf(row), decision, fuel, at, ms: Math.max(0, latency ?? 0) };
 }
 
 function waitBetween(from, to) {

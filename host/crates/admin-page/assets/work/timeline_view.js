@@ -9,7 +9,7 @@ import { State } from './words.js';
 
 const MOST_ROWS = 500;
 const DECISIONS = { person: 'approved by a person', caller: 'approved by its caller', enclosing: 'approved with the script' };
-const BARS = { success: 'good', processing: 'wait' };
+const BARS = { success: 'good', processing: 'wait', paused: 'wait', refused: 'warn' };
 
 /** Reads the rows of the call log about a run. */
 async function load(path, run) {

@@ -1,12 +1,14 @@
 // One call that waits: who asks, what will be sent, the script around it, and the decision.
-import { Badge, Empty, Fault, html, Text, useEffect, useRef, useState } from '../lib/ui.js';
+import { Badge, Empty, Fault, html, Text, useEffect, useMemo, useRef, useState } from '../lib/ui.js';
 import { Facts, Time } from '../lib/list.js';
-import { span, useLoad, useNow } from '../lib/load.js';
+import { about, span, useLoad, useNow } from '../lib/load.js';
 import { useOperator } from '../lib/session.js';
 import { Json, Script } from './arguments.js';
-import { Approve, Deny, MOST_SEVERAL, pathOfCall, Several } from './decide.js';
+import { Approve, Deny, Manifest, MOST_SEVERAL, pathOfCall, Several } from './decide.js';
+import { AboutTool } from './about_tool.js';
 import { actorName, Definition, Effects } from './effects.js';
-import { askingWords, keyWords, originWords, State } from './words.js';
+import { Warnings } from './warnings.js';
+import { callerWords, State } from './words.js';
 
 /** Identifiers of calls; others are not sent. */
 const ID = /^[\w.:-]{1,200}$/;
@@ -40,7 +42,7 @@ function Call({ call: loaded, isOver, alike, actions, reload, changed, heading }
   const [open, setOpen] = useState();
   const [refusal, setRefusal] = useState();
   const [decided, setDecided] = useState();
-  const now = useNow();
+  const now = useNow(5_000);
   // A decided call of a script is not listed any more, so what the decision has returned is kept.
   const call = loaded.state === 'pending' ? { ...loaded, ...decided } : loaded;
   const isExpired = (call.expires_at_ms ?? Infinity) <= now;
@@ -54,20 +56,23 @@ function Call({ call: loaded, isOver, alike, actions, reload, changed, heading }
     reload();
     changed();
   };
+  // A long text is laid out once, and not each time that the time is looked at.
+  const shown = useMemo(() => html`<${Json} text=${call.arguments ?? ''} label="Arguments" isWhole />`, [call.arguments]);
   actions.current = { approve: () => mayApprove && setOpen('approve'), deny: () => isWaiting && setOpen('deny') };
   const dialog = { call, close: () => setOpen(undefined), done };
-  return html`<h2 ref=${heading} tabindex="-1"><${Text} value=${call.tool} /></h2>
+  return html`<h2 ref=${heading} tabindex="-1"><span class="name"><${Text} value=${call.tool} /></span></h2>
     <${Fault} error=${refusal} />
     <${Outcome} ...${{ call, isOver, isExpired, hasApproved, own }} />
-    ${isWaiting && html`<div class="actions decide">
-      ${mayApprove && html`<button type="button" class="primary" onClick=${() => setOpen('approve')}>Approve</button>`}
-      <button type="button" class="danger" onClick=${() => setOpen('deny')}>Deny</button>
-      ${mayApprove && alike.length > 1 && html`<button type="button" onClick=${() => setOpen('several')}>Review all ${Math.min(alike.length, MOST_SEVERAL)} of this tool</button>`}
-      <${Left} at=${call.expires_at_ms} now=${now} /></div>`}
-    <${Asked} call=${call} />
+    <${Warnings} call=${call} />
+    <${Asked} call=${call} expiry=${isWaiting && html`<${Left} at=${call.expires_at_ms} />`}
+      others=${mayApprove && alike.length > 1 && html`<button type="button" class="small" onClick=${() => setOpen('several')}>Review all ${Math.min(alike.length, MOST_SEVERAL)} of this tool…</button>`} />
     ${call.manifest && html`<${Manifest} lines=${call.manifest} />`}
     <h3>${call.manifest ? 'Manifest, as it is stored' : 'Arguments, as they will be sent'}</h3>
-    ${call.arguments === undefined ? html`<${Empty}>You do not see the arguments of calls. You may deny this call, and not approve it: that needs the right <code>sees_payloads</code>.<//>` : html`<${Json} text=${call.arguments} label="Arguments" isWhole />`}
+    ${call.arguments === undefined ? html`<${Empty}>You do not see the arguments of calls. You may deny this call, and not approve it: that needs the right <code>sees_payloads</code>.<//>` : shown}
+    ${!call.manifest && html`<${AboutTool} tool=${call.tool} />`}
+    ${isWaiting && html`<div class="actions decide">
+      ${mayApprove && html`<button type="button" class="approve" onClick=${() => setOpen('approve')}>Approve…</button>`}
+      <button type="button" class="danger" onClick=${() => setOpen('deny')}>Deny…</button></div>`}
     ${call.run && html`<${Run} run=${call.run} />`}
     <h3>Record</h3><${Facts} rows=${[
       ['Asked at', html`<${Time} at=${call.created_at_ms} />`],
@@ -84,10 +89,14 @@ function refusalWords(error) {
   return error.status === 404 ? OVER : error.message;
 }
 
-function Left({ at, now }) {
-  if (!at) return null;
-  const left = at - now;
-  return html`<span class=${left < 60_000 ? 'bad' : 'hint'}>Expires in ${span(left)}. Without a decision, the call is not made.</span>`;
+/** Times below which the seconds of a call are counted, and below which it is set off. */
+const COUNTED_MS = 600_000;
+const URGENT_MS = 60_000;
+
+function Left({ at }) {
+  const left = (at ?? Infinity) - useNow();
+  if (left === Infinity) return 'never; until it is decided, the call is not made';
+  return html`<span class=${left < URGENT_MS ? 'bad' : ''}>in ${left < COUNTED_MS ? span(left) : about(left)}; without a decision, the call is not made</span>`;
 }
 
 /** What has been decided so far. */
@@ -108,23 +117,15 @@ function Outcome({ call, isOver, isExpired, hasApproved }) {
     ${hasApproved ? 'You have approved this call; another operator has to approve it too.' : 'Two operators have to approve a call of this tool.'}</p></div>`;
 }
 
-function Asked({ call }) {
+function Asked({ call, expiry, others }) {
   return html`<${Facts} rows=${[
-    ['Asked by', html`${call.key ? html`key <${Text} value=${keyWords(call.key)} />` : 'a caller without a key'}${call.client && html`, client <${Text} value=${call.client} />`}`],
-    ['Origin', call.origin && originWords(call.origin)],
     ['Effects', html`<${Effects} effects=${call.effects} />`],
-    ['Made after reading', call.sources?.length > 0 && html`untrusted content from <${Text} value=${call.sources.join(', ')} />`],
+    ['Asked by', html`<${Text} value=${callerWords(call)} />`],
     ['Arguments from', call.argument_sources && html`<${Text} value=${argumentWords(call.argument_sources)} />`],
-    ['Guards ask', call.asked_by?.length > 0 && html`<${Text} value=${askingWords(call.asked_by)} />`],
     ['Definition', call.definition && html`<${Definition} state=${call.definition} />`],
+    ['Expires', expiry],
+    ['Same tool', others],
   ]} />`;
-}
-
-/** The calls that are approved together, before the script makes the first of them. */
-function Manifest({ lines }) {
-  return html`<h3>Calls that are approved together</h3>
-    <p class="hint">The script has called nothing yet. A call that is not listed, or is made more often, waits for an approval of its own. An argument with … may have any value.</p>
-    <ol class="code" aria-label="Manifest">${lines.map((line) => html`<li><${Text} value=${line} /></li>`)}</ol>`;
 }
 
 /** The sources that each argument of a call of a script may have. */

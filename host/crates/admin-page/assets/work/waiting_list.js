@@ -1,8 +1,8 @@
 // The list of calls that wait. It does not move while the pointer or the focus is on it: new calls are counted instead.
 import { count, excerpt } from '../lib/text.js';
 import { Badge, Empty, html, Text, useEffect, useRef, useState } from '../lib/core.js';
-import { span, useNow } from '../lib/load.js';
-import { keyWords } from './words.js';
+import { about, useNow } from '../lib/load.js';
+import { keyWords } from './key_words.js';
 
 /** Rows of a page of the list. */
 const ROWS = 100;
@@ -57,8 +57,8 @@ function Row({ call, now, isOpen, isGone }) {
   // The runs of a gateway may be kept without an end.
   const left = (call.expires_at_ms ?? Infinity) - now;
   return html`<li><a href=${`#${encodeURIComponent(call.id)}`} data-id=${call.id} aria-current=${isOpen ? 'true' : undefined} class=${isGone ? 'gone' : ''}>
-    <span class="tool"><${Text} value=${call.tool} /></span>
-    <span class="when">${isGone ? 'decided' : left === Infinity ? '' : left > 0 ? `${span(left)} left` : 'expired'}</span>
+    <span class="name"><${Text} value=${call.tool} /></span>
+    <span class="when">${isGone ? 'decided' : left === Infinity ? '' : left > 0 ? `${about(left)} left` : 'expired'}</span>
     <span class="from"><${Text} value=${keyWords(call.key)} />${call.client && html`, <${Text} value=${call.client} />`}</span>
     <span class="what code">${call.arguments === undefined ? 'arguments hidden' : excerpt(call.manifest?.join('; ') ?? call.arguments, 90)}</span>
     ${(call.effects?.destructive || call.definition === 'changed' || call.approvals_required > 1) && html`<span class="badges">

@@ -1,5 +1,6 @@
 // What the API says of a call, in words.
 import { Badge, html } from '../lib/core.js';
+import { keyWords } from './key_words.js';
 
 const ORIGINS = {
   model: 'a model', mcp_client: 'an MCP client', operator: 'an operator, as a trial', script: 'a script', plugin: 'a plugin',
@@ -7,7 +8,7 @@ const ORIGINS = {
 };
 const STATES = {
   pending: 'wait', approved: 'good', denied: 'bad', sent: 'wait', in_doubt: 'bad', answered: 'good', running: 'wait', suspended: 'wait',
-  interrupted: 'warn', completed: 'good', failed: 'bad', cancelled: 'off', success: 'good', error: 'bad', refused: 'warn', processing: 'wait',
+  interrupted: 'warn', completed: 'good', failed: 'bad', cancelled: 'off', success: 'good', error: 'bad', refused: 'warn', processing: 'wait', paused: 'wait',
 };
 const STATE_WORDS = {
   pending: 'waits for a person', in_doubt: 'in doubt', suspended: 'waits for a person', processing: 'runs', success: 'succeeded', error: 'failed',
@@ -48,9 +49,14 @@ export function refusalText({ outcome, result }) {
   }
 }
 
-/** Returns the name of a key in what the API calls a party, such as `key "ann"`. */
-export function keyWords(party) {
-  return /^key "(.*)"$/.exec(party ?? 'no key')?.[1] ?? party ?? 'no key';
+/** Returns who asks for a call that waits, such as `key ann, client Claude Code, an MCP client`. */
+export function callerWords({ key, client, origin }) {
+  return [key ? `key ${keyWords(key)}` : 'a caller without a key', client && `client ${client}`, origin && originWords(origin)].filter(Boolean).join(', ');
+}
+
+/** Returns the state of a logged call: an execution that has stopped for an approval has not failed. */
+export function outcomeOf({ outcome, error_details: error }) {
+  return outcome === 'error' && /^(airlock\.)?needs_approval$/.test(error?.code) ? 'paused' : outcome;
 }
 
 /** The guards that require an approval of a call, with their reasons, which an operator without payloads does not get. */

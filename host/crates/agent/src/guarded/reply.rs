@@ -1,9 +1,12 @@
-//! The texts of a response of a model. Guards see each text whole, however it was streamed.
+//! The texts of a response of a model. Guards see each text whole, however it was streamed, or in `windows`.
+
+mod windows;
 
 use std::collections::{HashMap, hash_map::Entry};
 
 use serde_json::Value;
 
+pub(crate) use self::windows::ReplyWindows;
 use super::{
     ModelReview,
     texts::{
@@ -13,24 +16,58 @@ use super::{
 };
 use crate::{Failure, allowance::Allowance, controlled::ControlledRequest};
 use airlock_conversation::{Delta, Wire, chat};
-use airlock_model::{Charge, ReplyChunk, Response};
+use airlock_model::{Charge, Chunks, ReplyChunk, Response};
 
 /// Member with the log probabilities of the parts of a text, which repeat it.
 const LOGPROBS: &str = "logprobs";
 
+/// A response as guards leave it.
+pub(crate) struct ReviewedReply<'r> {
+    pub(crate) response: Response<'r>,
+    /// The decisions about a stream that are made while it arrives; `None` if the response is decided.
+    pub(crate) windows: Option<Box<ReplyWindows<'r>>>,
+}
+
+impl<'r> From<Response<'r>> for ReviewedReply<'r> {
+    fn from(response: Response<'r>) -> Self {
+        Self { response, windows: None }
+    }
+}
+
 impl ModelReview<'_> {
-    /// Receives a response to its end, decides about its texts, and returns it as the guards leave it. Fails if a guard
-    /// withholds it or fails, if the provider fails, at the deadline, or if there is no memory.
+    /// Decides about a response, which is received to its end before, or has a stream decided in windows if all guards
+    /// that look at it permit this. Fails if a guard withholds it or fails, if the provider fails, at the deadline, or if
+    /// there is no memory.
     pub(crate) async fn receive<'r>(
-        &self,
+        &'r self,
         response: Response<'r>,
-        allowance: &Allowance,
-        mut controlled: Option<&mut ControlledRequest>,
-    ) -> Result<Response<'r>, Failure> {
-        let mut chunks = match response {
-            Response::Whole(whole) => return self.whole(whole, allowance).await,
+        allowance: &'r Allowance,
+        controlled: Option<&'r mut ControlledRequest>,
+    ) -> Result<ReviewedReply<'r>, Failure> {
+        let chunks = match response {
+            Response::Whole(whole) => return Ok(self.whole(whole, allowance).await?.into()),
             Response::Chunks(chunks) => chunks,
         };
+        let Some(window) = self.window() else {
+            return Ok(self.kept(chunks, allowance, controlled).await?.into());
+        };
+        let windows = Some(Box::new(ReplyWindows::new(self, window, allowance, controlled)));
+        Ok(ReviewedReply { response: Response::Chunks(chunks), windows })
+    }
+
+    /// Returns the window of a stream; `None` if it is kept whole, as it is with placeholders: one can be divided.
+    fn window(&self) -> Option<usize> {
+        let guards = self.guards.filter(|_| self.exchange.placeholders.is_empty())?;
+        guards.stream_window(&self.exchange.membership)
+    }
+
+    /// Receives a stream to its end, and decides about it.
+    async fn kept(
+        &self,
+        mut chunks: Chunks<'_>,
+        allowance: &Allowance,
+        mut controlled: Option<&mut ControlledRequest>,
+    ) -> Result<Response<'static>, Failure> {
         let mut kept = Vec::new();
         while let Some(mut chunk) = allowance.within(chunks.next()).await?? {
             if let Some(controlled) = &mut controlled {
@@ -69,9 +106,22 @@ impl ModelReview<'_> {
         Ok(Response::Whole(whole))
     }
 
-    /// Decides about the texts of a whole response, and replaces those that the guards replace. Returns whether one
+    /// Puts the originals of placeholders back into a whole response, and decides about its texts. Returns whether one
     /// was replaced. Fails if there is no memory for their copies too.
     async fn deltas(&self, deltas: &mut Vec<Delta>, held: &Charge) -> Result<bool, Failure> {
+        let is_restored = self.restore(deltas, held).await?;
+        let is_rewritten = self.guards.is_some() && self.rewrite(deltas, held).await?;
+        let is_changed = is_restored || is_rewritten;
+        if is_changed {
+            deltas.retain(|delta| !is_logprobs(delta));
+            deltas.iter_mut().for_each(empty_logprobs);
+        }
+        Ok(is_changed)
+    }
+
+    /// Decides about the texts of a whole response, and replaces those that the guards replace. Returns whether one
+    /// was replaced.
+    async fn rewrite(&self, deltas: &mut [Delta], held: &Charge) -> Result<bool, Failure> {
         let mut counter = TextCounter::default();
         for delta in &mut *deltas {
             visit_delta(delta, &mut counter);
@@ -84,7 +134,7 @@ impl ModelReview<'_> {
         for delta in &mut *deltas {
             visit_delta(delta, &mut reader);
         }
-        let Some(texts) = self.decide(reader.0).await? else { return Ok(false) };
+        let Some(texts) = self.decide(reader.0, false).await? else { return Ok(false) };
         let mut writer = TextWriter::new(texts);
         for delta in deltas.iter_mut() {
             visit_delta(delta, &mut writer);
@@ -95,8 +145,6 @@ impl ModelReview<'_> {
                 reasoning.seal = None;
             }
         }
-        deltas.retain(|delta| !is_logprobs(delta));
-        deltas.iter_mut().for_each(empty_logprobs);
         Ok(true)
     }
 }
@@ -203,7 +251,7 @@ fn text_of(delta: &mut Delta) -> Option<&mut String> {
 }
 
 /// Visits the texts of a piece of a response, also where they are repeated.
-fn visit_delta(delta: &mut Delta, visitor: &mut impl TextVisitor) {
+pub(super) fn visit_delta(delta: &mut Delta, visitor: &mut impl TextVisitor) {
     match delta {
         Delta::Text { text, .. } | Delta::Refusal { text, .. } => visitor.visit(ASSISTANT, text),
         Delta::Reasoning { text, .. } => visitor.visit(REASONING, text),

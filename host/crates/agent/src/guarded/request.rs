@@ -1,13 +1,17 @@
 //! The texts of a request to a model that no guard has seen: at first those of the caller's members, then those of the
-//! rounds that were added.
+//! rounds that were added. What has the form of a placeholder in them is quoted, or its number is not given: the original
+//! is not for the author of such a text. Reasoning keeps its placeholders, also in the next request of its conversation,
+//! which numbers the same parts alike.
+
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::{
     ModelReview,
     texts::{
-        ASSISTANT, TextCollector, TextCounter, TextVisitor, TextWriter, visit_all, visit_item,
-        visit_value,
+        ASSISTANT, REASONING, TextCollector, TextCounter, TextVisitor, TextWriter, visit_all,
+        visit_item, visit_value,
     },
 };
 use crate::{
@@ -15,7 +19,11 @@ use crate::{
     conversation::{Conversation, SeenItems},
 };
 use airlock_conversation::{Item, Wire};
-use airlock_core::threads;
+use airlock_core::{
+    door::{Placeholders, ReviewedText},
+    threads,
+    tool::Tool,
+};
 use airlock_json::{self as json, Caps, RawObject};
 use airlock_model::{Charge, Prompt};
 
@@ -77,7 +85,11 @@ const SETTINGS: [&str; 45] = [
 struct RequestTexts {
     members: Vec<RequestMember>,
     items: Vec<Item>,
-    /// The memory of both, and of the copies of their texts.
+    /// The texts of both, with quotes.
+    texts: Vec<ReviewedText>,
+    /// True if a text has a quote.
+    is_changed: bool,
+    /// The memory of all of them, and of the copies of the texts.
     held: Charge,
 }
 
@@ -104,22 +116,17 @@ impl ModelReview<'_> {
         held: &Charge,
     ) -> Result<(), Failure> {
         let from = conversation.seen.rounds;
-        let mut unseen = self.unseen(conversation, held.beside()).await?;
-        let mut reader = TextCollector::default();
-        unseen.visit(&mut reader);
-        if let Some(texts) = self.decide(reader.0).await? {
+        let unseen = self.unseen(conversation, held.beside()).await?;
+        let RequestTexts { members, mut items, texts, is_changed, held: _held } = unseen;
+        if let Some(texts) = self.decide(texts, is_changed).await? {
             let mut writer = TextWriter::new(texts);
-            let RequestTexts { members, mut items, .. } = unseen;
             for mut member in members {
                 member.visit(&mut writer);
                 if writer.take_changed() {
                     conversation.rewrite_member(&member.place.name, member.value.to_string());
                 }
             }
-            for item in &mut items {
-                visit_item(item, &mut writer);
-            }
-            if writer.take_changed() {
+            if rewrite_items(&mut items, &mut writer) {
                 conversation.prompt.replace_rounds(from, items);
             }
         }
@@ -134,7 +141,7 @@ impl ModelReview<'_> {
         conversation: &Conversation,
         held: Charge,
     ) -> Result<RequestTexts, Failure> {
-        let Prompt { wire, body, rounds, .. } = &conversation.prompt;
+        let Prompt { wire, body, rounds, tools, .. } = &conversation.prompt;
         let SeenItems { has_members, rounds: seen } = conversation.seen;
         let items = rounds.get(seen..).unwrap_or_default();
         let bytes = items.iter().map(Item::bytes).fold(0, usize::saturating_add);
@@ -144,20 +151,41 @@ impl ModelReview<'_> {
         let items = items.to_vec();
         let places = if has_members { Vec::new() } else { places_in(body, *wire) };
         let texts = places.iter().filter_map(|place| body.get(&place.name));
-        let bytes = texts.map(str::len).fold(0, usize::saturating_add);
+        let bytes = texts.map(str::len).fold(bytes, usize::saturating_add);
         let body = body.clone();
+        let tools = if has_members { Vec::new() } else { tools.clone() };
+        let placeholders = self.exchange.placeholders.clone();
         let reading = threads::read(&self.exchange.tenant, bytes, move || {
+            if !has_members {
+                reserve_unreviewed(&body, &tools, &placeholders);
+            }
             let members = read_members(&body, places, &held)?;
-            let mut texts = RequestTexts { members, items, held };
-            let mut counter = TextCounter::default();
-            texts.visit(&mut counter);
-            texts.held.grow(counter.memory()).then_some(texts)
+            RequestTexts::read(members, items, held, &placeholders)
         });
         reading.await.ok_or(Failure::NoMemory)
     }
 }
 
 impl RequestTexts {
+    /// Reads the texts of members and items; `None` if there is no memory.
+    fn read(
+        members: Vec<RequestMember>,
+        items: Vec<Item>,
+        held: Charge,
+        placeholders: &Placeholders,
+    ) -> Option<Self> {
+        let mut this = Self { members, items, texts: Vec::new(), is_changed: false, held };
+        let mut counter = TextCounter::default();
+        this.visit(&mut counter);
+        if !this.held.grow(counter.memory()) {
+            return None;
+        }
+        let mut reader = TextCollector::default();
+        this.visit(&mut reader);
+        this.is_changed = quote(&mut reader.0, placeholders);
+        Some(Self { texts: reader.0, ..this })
+    }
+
     fn visit(&mut self, visitor: &mut impl TextVisitor) {
         self.members.iter_mut().for_each(|member| member.visit(visitor));
         self.items.iter_mut().for_each(|item| visit_item(item, visitor));
@@ -173,6 +201,46 @@ impl RequestMember {
             visit_all(&mut self.value, role, visitor);
         }
     }
+}
+
+/// Quotes what has the form of a placeholder in texts, or reserves its number. Returns whether a text has changed.
+fn quote(texts: &mut [ReviewedText], placeholders: &Placeholders) -> bool {
+    let mut is_changed = false;
+    for written in texts.iter_mut().filter(|text| text.role != REASONING) {
+        if let Some(quoted) = placeholders.quoted(&written.text) {
+            written.text = quoted;
+            is_changed = true;
+        }
+    }
+    is_changed
+}
+
+/// Reserves the numbers of placeholders in what the model reads and no guard sees: settings with the caller's tools, and
+/// the definitions of the gateway's.
+fn reserve_unreviewed(body: &RawObject, tools: &[Arc<Tool>], placeholders: &Placeholders) {
+    for (_, text) in body.iter().filter(|(name, _)| SETTINGS.contains(name)) {
+        placeholders.reserve(text);
+    }
+    for tool in tools {
+        placeholders.reserve(&tool.description);
+        placeholders.reserve(tool.parameters().as_str());
+    }
+}
+
+/// Replaces the texts of items. Returns whether one has changed. The seal of replaced reasoning is left out: it is the
+/// provider's proof of another text.
+fn rewrite_items(items: &mut [Item], writer: &mut TextWriter) -> bool {
+    let mut is_changed = false;
+    for item in items {
+        visit_item(item, writer);
+        if writer.take_changed() {
+            is_changed = true;
+            if let Item::Reasoning(reasoning) = item {
+                reasoning.seal = None;
+            }
+        }
+    }
+    is_changed
 }
 
 /// Returns the members of a request that may have texts for the model: those of its API, then those that are not known,
@@ -224,7 +292,48 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use airlock_conversation::{Reasoning, Seal};
+    use airlock_core::door::PlaceholderSpan;
     use airlock_model::object;
+
+    fn texts(texts: [(&str, &str); 2]) -> [ReviewedText; 2] {
+        texts.map(|(role, text)| ReviewedText { role: role.to_owned(), text: text.to_owned() })
+    }
+
+    #[test]
+    fn replaced_reasoning_has_no_seal() {
+        let mut items = ["a", "b"].map(|text| {
+            Item::Reasoning(Reasoning {
+                text: text.to_owned(),
+                seal: Some(Seal::Signature("s".to_owned())),
+                ..Reasoning::default()
+            })
+        });
+        let texts = texts([(REASONING, "c"), (REASONING, "b")]);
+        assert!(rewrite_items(&mut items, &mut TextWriter::new(texts.into())));
+        let seals = items.iter().map(|item| match item {
+            Item::Reasoning(reasoning) => reasoning.seal.is_some(),
+            _ => unreachable!("it is reasoning"),
+        });
+        assert_eq!(seals.collect::<Vec<_>>(), [false, true]);
+    }
+
+    #[test]
+    fn numbers_in_definitions_and_settings_and_texts_but_reasoning_are_not_given() {
+        let placeholders = Placeholders::default();
+        let body = json!({"tools": [{"name": "own", "description": "[EMAIL_1]"}], "messages": []});
+        let schema = json!({"type": "object", "properties": {"to": {"default": "[EMAIL_3]"}}});
+        let tools = [Arc::new(Tool::own("x", "to [EMAIL_2]", schema))];
+        reserve_unreviewed(&RawObject::from(&object(body)), &tools, &placeholders);
+        let texts = texts([("tool", "[EMAIL_4]"), (REASONING, "[EMAIL_5]")]);
+        assert!(!quote(&mut texts.clone(), &placeholders));
+        let span = PlaceholderSpan { start: 0, end: 4, kind: "email".to_owned() };
+        assert_eq!(placeholders.replace("aaaa", &[span]).as_deref(), Ok("[EMAIL_5]"));
+        let mut again = texts;
+        again[0].text = "[EMAIL_5]".to_owned();
+        assert!(quote(&mut again, &placeholders));
+        assert_eq!(again.map(|text| text.text), ["[TEXT_6]", "[EMAIL_5]"]);
+    }
 
     #[test]
     fn settings_have_no_texts_and_any_other_member_has() {

@@ -16,7 +16,7 @@ pub(super) const CALL: &str = "call";
 /// Role of the result of a call.
 pub(super) const TOOL: &str = "tool";
 /// Role of the reasoning of a model.
-pub(super) const REASONING: &str = "reasoning";
+pub(super) const REASONING: &str = ReviewedText::REASONING;
 /// Role of the texts of a model.
 pub(super) const ASSISTANT: &str = "assistant";
 

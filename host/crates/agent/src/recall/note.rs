@@ -48,24 +48,50 @@ pub(super) fn added_to(content: &str, kind: &str) -> Option<String> {
     Some(format!("{begin}{separator}{}]", json!({"type": kind, "text": LOST})))
 }
 
+/// The interface of a caller, which the notes for people name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CallerInterface {
+    /// The HTTP API.
+    Http,
+    /// The methods of the library, in a program that embeds the gateway.
+    Library,
+}
+
 /// Returns the text of an answer whose calls all wait for an approval. `names` are those of their tools.
-pub(crate) fn approval<'n>(names: impl ExactSizeIterator<Item = &'n str>) -> String {
+pub(crate) fn approval<'n>(
+    names: impl ExactSizeIterator<Item = &'n str>,
+    interface: CallerInterface,
+) -> String {
     let verb = if names.len() == 1 { "needs" } else { "need" };
     let names = names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let remedy = match interface {
+        CallerInterface::Http => {
+            "A program approves a call by sending it to /v1/mcp/tool/execute. A client that cannot do that sends the header \
+             `x-airlock-approval: wait`, or the operator sets `approval` to `wait`"
+        }
+        CallerInterface::Library => {
+            "The program approves a call by making it in a request that is `approving`. A program that cannot do that sets \
+             `approval` of the request to `wait`, or the operator sets `approval` in the configuration"
+        }
+    };
     format!(
-        "{BEGIN}{names} {verb}{NEEDS_APPROVAL} A program approves a call by sending it to \
-         /v1/mcp/tool/execute. A client that cannot do that sends the header `x-airlock-approval: wait`, or the operator sets \
-         `approval` to `wait`: a person then decides with `airlock approvals`.]"
+        "{BEGIN}{names} {verb}{NEEDS_APPROVAL} {remedy}: a person then decides with `airlock approvals`.]"
     )
 }
 
 /// Returns the text of an answer whose call is a script that stopped before a call that needs an
 /// approval.
-pub(crate) fn suspension(suspension: &Suspension) -> String {
+pub(crate) fn suspension(suspension: &Suspension, interface: CallerInterface) -> String {
     let run = &suspension.run;
+    let decides = match interface {
+        CallerInterface::Http => format!("A program decides with POST /v1/runs/{run}/approve"),
+        CallerInterface::Library => {
+            "The program decides with `approve` or `deny`, and then `resume`, of the id in its list of pending calls".to_owned()
+        }
+    };
     format!(
-        "{BEGIN}{HAS_STOPPED}{run} {}. A program decides with POST /v1/runs/{run}/approve, a person with \
-         `airlock runs show {run}`. The run then goes on from where it stopped.]",
+        "{BEGIN}{HAS_STOPPED}{run} {}. {decides}, a person with `airlock runs show {run}`. The run then goes on from where it \
+         stopped.]",
         suspension.described()
     )
 }
@@ -124,8 +150,12 @@ mod tests {
 
     #[test]
     fn the_note_about_an_approval_is_removed_from_the_end_of_a_text_alone() {
-        for names in [&["web-post"][..], &["web-get", "web-post"]] {
-            let note = approval(names.iter().copied());
+        let interfaces = [CallerInterface::Http, CallerInterface::Library];
+        for (names, interface) in
+            [&["web-post"][..], &["web-get", "web-post"]].into_iter().zip(interfaces)
+        {
+            let note = approval(names.iter().copied(), interface);
+            assert_eq!(note.contains("header"), interface == CallerInterface::Http, "{note}");
             for (text, before) in [
                 (note.clone(), Some("")),
                 (format!(" \n\n{note}\n"), Some("")),
@@ -157,20 +187,24 @@ mod tests {
             manifest: Vec::new(),
             asked_by: GuardQuestions::new(),
         };
-        let note = suspension(&Suspension {
+        let suspended = Suspension {
             run: "run_1".to_owned(),
             token: String::new(),
             completed: Vec::new(),
             pending: vec![call],
             in_doubt: Vec::new(),
-        });
+        };
+        let note = suspension(&suspended, CallerInterface::Http);
         insta::assert_snapshot!(note, @"[Note of the gateway: the script has stopped: its run run_1 waits for the approval of web-post (1). A program decides with POST /v1/runs/run_1/approve, a person with `airlock runs show run_1`. The run then goes on from where it stopped.]");
-        assert_eq!(before_approval(&format!("I run it.\n\n{note}")), Some("I run it."));
+        for interface in [CallerInterface::Http, CallerInterface::Library] {
+            let note = suspension(&suspended, interface);
+            assert_eq!(before_approval(&format!("I run it.\n\n{note}")), Some("I run it."));
+        }
     }
 
     #[test]
     fn content_without_the_note_about_an_approval_may_be_nothing() {
-        let note = approval(["web-post"].into_iter());
+        let note = approval(["web-post"].into_iter(), CallerInterface::Http);
         for (content, rest) in [
             (json!(note), None),
             (json!(format!("I ask.\n\n{note}")), Some(json!("I ask."))),

@@ -6,7 +6,7 @@ use std::convert::Infallible;
 
 use serde_json::{Value, json};
 
-use super::{chat::Rounds, *};
+use super::{chat::Rounds, note::CallerInterface, *};
 use airlock_json::{Caps, RawObject};
 use airlock_model::object;
 
@@ -310,7 +310,7 @@ async fn without_notes(messages: &Value) -> String {
 
 #[tokio::test]
 async fn a_note_about_an_approval_is_removed_from_messages_with_calls() {
-    let note = note::approval(["web-post"].into_iter());
+    let note = note::approval(["web-post"].into_iter(), CallerInterface::Http);
     for (said, rest) in [
         (json!(note), Value::Null),
         (json!(format!("I ask.\n\n{note}")), json!("I ask.")),
@@ -332,7 +332,7 @@ fn part(text: &str) -> Value {
 
 #[tokio::test]
 async fn a_note_about_an_approval_stays_in_any_other_message() {
-    let note = note::approval(["web-post"].into_iter());
+    let note = note::approval(["web-post"].into_iter(), CallerInterface::Http);
     let quoted = format!("It said: {note} Why?");
     let model = json!({"role": "assistant", "content": note});
     for messages in [
@@ -351,7 +351,7 @@ async fn a_note_about_an_approval_stays_in_any_other_message() {
 
 #[tokio::test]
 async fn the_bytes_of_messages_without_their_note_are_charged() {
-    let note = note::approval(["web-post"].into_iter());
+    let note = note::approval(["web-post"].into_iter(), CallerInterface::Http);
     let mut body = body(&sent(json!(note)));
     let before = body.to_text();
     let refused = chat::remove_notes(&ann(), &mut body, Err).await;

@@ -133,8 +133,8 @@ async fn long_arguments_are_not_checked_on_a_worker() {
 #[derive(Default)]
 struct Marking(AtomicUsize);
 
-impl CallGuards for Marking {
-    fn before(&self, call: &ProposedCall<'_>, _: time::Instant) -> Result<GuardedCall, CallError> {
+impl Marking {
+    fn decide(&self, call: &ProposedCall<'_>) -> Result<GuardedCall, CallError> {
         self.0.fetch_add(1, Ordering::Relaxed);
         let text = call.arguments.as_str();
         let name = &call.tool.name;
@@ -150,6 +150,17 @@ impl CallGuards for Marking {
             decided.questions.push("test".into(), "look at it");
         }
         Ok(decided)
+    }
+}
+
+impl CallGuards for Marking {
+    fn before<'g>(
+        &'g self,
+        call: &'g ProposedCall<'g>,
+        _: time::Instant,
+    ) -> BoxFuture<'g, Result<GuardedCall, CallError>> {
+        let decided = self.decide(call);
+        Box::pin(async { decided })
     }
 
     fn looks_before(&self, _: &ProposedCall<'_>) -> bool {
@@ -185,48 +196,23 @@ async fn guards_decide_once_about_each_call_and_what_they_leave_runs() {
     let [waiting] = &sorted.pending[..] else { panic!("one asks") };
     assert_eq!(waiting.asked_by.to_string(), "the guard \"test\" asks: look at it");
     assert_eq!(guards.0.load(Ordering::Relaxed), 3);
-    let ended = run_all(caller, sorted.batch).await;
+    let memory = MemoryBudget::new(Limited::new(1 << 20));
+    let allowance = Arc::new(Allowance::new(&SETTINGS, &memory));
+    let (ended, _) = run_all(caller, SETTINGS, allowance, sorted.batch).await;
     assert_eq!(guards.0.load(Ordering::Relaxed), 3, "they were asked before");
     assert_eq!(&*ended[0].text, r#"echo {"x":"plain+"}"#);
     let denied = ended[1].error.as_ref().map(CallError::code);
     assert_eq!(denied, Some(HostCode::GuardDenied));
 }
 
-/// Runs a batch, and returns the outcomes.
-async fn run_all(caller: Caller, batch: CallBatch) -> Vec<CallOutcome> {
-    let memory = MemoryBudget::new(Limited::new(1 << 20));
-    let allowance = Allowance::new(&SETTINGS, &memory);
+/// Runs a batch, and returns the outcomes and the number of events.
+async fn run_all(
+    caller: Caller,
+    settings: Settings,
+    allowance: Arc<Allowance>,
+    batch: CallBatch,
+) -> (Vec<CallOutcome>, usize) {
     let (done, result) = tokio::sync::oneshot::channel();
-    let mut running = Run::new(|emitter| async move {
-        let listener = RoundListener { emitter, reports: Reports::new(None) };
-        let conditions = RoundConditions {
-            caller: &caller,
-            settings: &SETTINGS,
-            allowance: &allowance,
-            listener: &listener,
-            names: &CallableNames::default(),
-            results: None,
-            reads_images: false,
-            approver: None,
-        };
-        done.send(super::super::round::run(batch, &conditions).await).ok();
-    });
-    while running.next().await.is_some() {}
-    result.await.expect("it ran")
-}
-
-#[tokio::test]
-async fn the_results_of_run_and_of_refused_calls_are_charged() {
-    let caller = caller();
-    let memory = Limited::new(1 << 20);
-    let names = ["desk-echo", "other", "desk-large", "desk-echo", "desk-fail"];
-    let settings = Settings { calls_per_answer: 3, ..SETTINGS };
-    let allowance = Arc::new(Allowance::new(&settings, &MemoryBudget::new(memory.clone())));
-    let (done, result) = tokio::sync::oneshot::channel();
-    let kept = allowance.clone();
-    let mut quota = CallQuota::new(settings.calls_per_answer, None);
-    let batch = sort(calls(&names), &caller, false, &mut quota).await.batch;
-    let mut events = 0;
     let mut running = Run::new(|emitter| async move {
         let listener = RoundListener { emitter, reports: Reports::new(None) };
         let conditions = RoundConditions {
@@ -239,20 +225,32 @@ async fn the_results_of_run_and_of_refused_calls_are_charged() {
             reads_images: false,
             approver: None,
         };
-        let ended = super::super::round::run(batch, &conditions).await;
-        done.send(ended).ok();
+        done.send(super::super::round::run(batch, &conditions).await).ok();
     });
+    let mut events = 0;
     while running.next().await.is_some() {
         events += 1;
     }
+    (result.await.expect("it ran"), events)
+}
+
+#[tokio::test]
+async fn the_results_of_run_and_of_refused_calls_are_charged() {
+    let caller = caller();
+    let memory = Limited::new(1 << 20);
+    let names = ["desk-echo", "other", "desk-large", "desk-echo", "desk-fail"];
+    let settings = Settings { calls_per_answer: 3, ..SETTINGS };
+    let allowance = Arc::new(Allowance::new(&settings, &MemoryBudget::new(memory.clone())));
+    let mut quota = CallQuota::new(settings.calls_per_answer, None);
+    let batch = sort(calls(&names), &caller, false, &mut quota).await.batch;
+    let (ended, events) = run_all(caller, settings, allowance.clone(), batch).await;
     assert_eq!(events, 2 * names.len(), "each call starts and ends");
-    let ended = result.await.expect("it ran");
     let codes: Vec<_> =
         ended.iter().map(|ended| ended.error.as_ref().map(CallError::code)).collect();
     let refused = Some(HostCode::TooManyCalls);
     assert_eq!(codes, [None, Some(HostCode::NotFound), None, refused, refused]);
     let bytes: usize = ended.iter().map(|ended| ended.text.len()).sum();
     assert_eq!(memory.taken(), bytes * RESULT_COPIES);
-    drop(kept);
+    drop(allowance);
     assert_eq!(memory.taken(), 0);
 }

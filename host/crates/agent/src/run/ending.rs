@@ -6,15 +6,12 @@ use serde_json::Value;
 
 use super::{AgentLoop, Answer, CallOutcome, Completion, PendingCall, PendingReason};
 use crate::{
-    ResultsAsText, answer,
-    recall::{self, chat::Rounds},
+    ResultsAsText, answer, conversation,
+    guarded::restore_items,
+    recall::{self, chat::Rounds, note::CallerInterface},
     relay::StreamEnd,
 };
-use airlock_conversation::{Reply, chat};
-
-/// Choices whose calls are kept. OpenAI's API takes no larger `n`; a provider that does gets the request as it
-/// is.
-const MAX_CHOICES: u64 = 128;
+use airlock_conversation::{MAX_REQUESTED_CHOICES, Reply, chat};
 
 /// Form of the last response.
 enum LastForm {
@@ -145,7 +142,12 @@ impl AgentLoop<'_> {
     fn approval_note(&self, reply: &Reply, pending: &[PendingCall]) -> Option<String> {
         let takes_note =
             !self.conversation.prompt.has_own_tools() && !self.conversation.wants_json();
-        takes_note.then(|| answer::approval_note(reply, pending)).flatten()
+        let interface = if self.caller.is_for_program() {
+            CallerInterface::Library
+        } else {
+            CallerInterface::Http
+        };
+        takes_note.then(|| answer::approval_note(reply, pending, interface)).flatten()
     }
 
     /// Keeps the calls that ran, for the request that answers the pending ones.
@@ -156,10 +158,13 @@ impl AgentLoop<'_> {
             return;
         };
         let trail = keeper.trail_of(sent).await;
+        let mut before = self.conversation.kept_items();
+        // They become a part of another request, which has placeholders of its own.
+        restore_items(&mut before, &self.conversation.placeholders);
         // A provider may send more than were asked for, and each has a record with all rounds.
-        let asked = self.conversation.prompt.choices().min(MAX_CHOICES);
+        let asked = self.conversation.prompt.choices().min(MAX_REQUESTED_CHOICES);
         for choice in choices.into_iter().filter(|choice| *choice < asked) {
-            let rounds = self.conversation.rounds(choice, reply, pending, ended);
+            let rounds = conversation::rounds(before.clone(), choice, reply, pending, ended);
             let Some(rounds) = rounds.filter(Rounds::has_run) else { continue };
             // Once as it is, and once as the text that is kept.
             let has_room = self.allowance.held.grow(rounds.bytes().saturating_mul(2));

@@ -10,29 +10,38 @@ use super::{
 };
 use airlock_core::{
     door::{
-        CallGuards, FinishedCall, GuardedCall, Membership, ModelGuards, ProposedCall,
-        ReviewedExchange, ReviewedText,
+        CallGuards, FinishedCall, GuardedCall, Membership, ModelGuards, PlaceholderSpan,
+        Placeholders, ProposedCall, ReviewedExchange, ReviewedText,
     },
     tool::{CallError, GuardAct, GuardDecision, GuardHook, HostCode, ModelRefusal, ToolOutput},
 };
 use airlock_fakes::RecordingControl;
 
-/// Replaces `top secret` by `hidden` at one hook, and denies texts with `forbidden`.
-struct Reviewing {
+/// An address that is hidden in requests.
+pub(super) const ADDRESS: &str = "ann@a.example";
+
+/// Replaces `top secret` by `hidden` at one hook, and denies texts with `forbidden`. In requests, it hides [`ADDRESS`].
+pub(super) struct Reviewing {
     hook: GuardHook,
+    /// Window of streams.
+    window: Option<usize>,
     /// The texts that it was asked about, each with its role.
-    asked: Mutex<Vec<Vec<String>>>,
+    pub(super) asked: Mutex<Vec<Vec<String>>>,
     /// The models of the exchanges that it was asked about.
     models: Mutex<Vec<String>>,
 }
 
 impl Reviewing {
-    fn at(hook: GuardHook) -> Arc<Self> {
-        Arc::new(Self { hook, asked: Mutex::default(), models: Mutex::default() })
+    pub(super) fn at(hook: GuardHook) -> Arc<Self> {
+        Self::in_windows(hook, None)
+    }
+
+    fn in_windows(hook: GuardHook, window: Option<usize>) -> Arc<Self> {
+        Arc::new(Self { hook, window, asked: Mutex::default(), models: Mutex::default() })
     }
 
     /// Returns a caller whose requests it reviews.
-    fn caller(self: &Arc<Self>) -> Caller {
+    pub(super) fn caller(self: &Arc<Self>) -> Caller {
         let (catalog, _) = fake::catalog();
         catalog.set_guards(self.clone());
         Caller::new(catalog.snapshot().view(&Filter::none(), None), Origin::Model, fake::BUDGET)
@@ -45,6 +54,7 @@ impl Reviewing {
 
     fn reviewed(
         &self,
+        placeholders: &Placeholders,
         mut texts: Vec<ReviewedText>,
     ) -> Result<Option<Vec<ReviewedText>>, ModelRefusal> {
         let shown = texts.iter().map(|text| format!("{}: {}", text.role, text.text));
@@ -55,14 +65,30 @@ impl Reviewing {
         let before = texts.clone();
         for text in &mut texts {
             text.text = text.text.replace("top secret", "hidden");
+            if self.hook == GuardHook::BeforeModel {
+                text.text = with_placeholders(&text.text, placeholders);
+            }
         }
         Ok((texts != before).then_some(texts))
     }
 }
 
+/// Returns a text with placeholders in the places of the address.
+fn with_placeholders(text: &str, placeholders: &Placeholders) -> String {
+    let spans = text.match_indices(ADDRESS).map(|(start, address)| {
+        let end = start + address.len();
+        PlaceholderSpan { start, end, kind: "email".to_owned() }
+    });
+    placeholders.replace(text, &spans.collect::<Vec<_>>()).expect("it can have a placeholder")
+}
+
 impl ModelGuards for Reviewing {
     fn looks(&self, hook: GuardHook, _: &Membership) -> bool {
         hook == self.hook
+    }
+
+    fn stream_window(&self, _: &Membership) -> Option<usize> {
+        self.window
     }
 
     fn decide(
@@ -72,7 +98,7 @@ impl ModelGuards for Reviewing {
     ) -> BoxFuture<'_, Result<Option<Vec<ReviewedText>>, ModelRefusal>> {
         assert_eq!(exchange.hook, self.hook);
         self.models.lock().push(exchange.model);
-        let decided = self.reviewed(texts);
+        let decided = self.reviewed(&exchange.placeholders, texts);
         match &decided {
             Ok(None) => {}
             Ok(Some(_)) => exchange.acts.record(self.act(GuardDecision::Rewrite)),
@@ -83,12 +109,12 @@ impl ModelGuards for Reviewing {
 }
 
 impl CallGuards for Reviewing {
-    fn before(
-        &self,
-        _: &ProposedCall<'_>,
+    fn before<'g>(
+        &'g self,
+        _: &'g ProposedCall<'g>,
         _: std::time::Instant,
-    ) -> Result<GuardedCall, CallError> {
-        Ok(GuardedCall::default())
+    ) -> BoxFuture<'g, Result<GuardedCall, CallError>> {
+        Box::pin(async { Ok(GuardedCall::default()) })
     }
 
     fn looks_before(&self, _: &ProposedCall<'_>) -> bool {
@@ -113,13 +139,13 @@ impl CallGuards for Reviewing {
 }
 
 /// Returns a request of a user who says a text.
-fn saying(text: &str) -> Request {
+pub(super) fn saying(text: &str) -> Request {
     let mut request = request();
     request.prompt.body.set("messages", json!([{"role": "user", "content": text}]).to_string());
     request
 }
 
-async fn answer(
+pub(super) async fn answer(
     guards: &Arc<Reviewing>,
     turns: Value,
     request: Request,
@@ -129,7 +155,7 @@ async fn answer(
     ended.map(|completion| whole(completion).into()).map_err(|error| *error)
 }
 
-fn content(answer: &Value) -> &str {
+pub(super) fn content(answer: &Value) -> &str {
     answer["choices"][0]["message"]["content"].as_str().expect("a text")
 }
 
@@ -261,4 +287,58 @@ async fn the_arguments_of_a_call_are_replaced_before_it_is_made() {
     ]);
     let answered = answer(&guards, turns, request()).await.expect("an answer");
     assert!(content(&answered).contains("hidden"), "{answered}");
+}
+
+/// Returns the texts of the chunks that a caller gets.
+fn contents(lines: &[String]) -> Vec<String> {
+    let texts = lines.iter().filter_map(|line| line.split_once("content="));
+    // A chunk without text has `null`.
+    let texts = texts.map(|(_, text)| {
+        serde_json::Deserializer::from_str(text).into_iter::<Option<String>>().next()
+    });
+    let texts = texts.filter_map(|text| text.expect("a text").expect("a string or null"));
+    texts.filter(|text| !text.is_empty()).collect()
+}
+
+#[tokio::test]
+async fn a_stream_is_shown_in_parts_while_guards_look_at_the_window_behind_them() {
+    let words = (0..60).map(|number| format!("word{number} ")).collect::<Vec<_>>().concat();
+    let said = format!("{words}a top secret b {words}");
+    let turns = json!([
+        {"when": {"role": "user"}, "answer": {
+            "content": said, "tool_calls": [{"id": "c1", "name": "desk-echo", "arguments": {"text": "top secret"}}]}},
+        {"answer": {"content": "it is top secret"}},
+    ]);
+    let whole = Reviewing::at(GuardHook::AfterModel);
+    let kept = seen_by(whole.caller(), turns.clone(), streamed(), SETTINGS).await;
+    let guards = Reviewing::in_windows(GuardHook::AfterModel, Some(64));
+    let lines = seen_by(guards.caller(), turns, streamed(), SETTINGS).await;
+    assert_eq!(contents(&lines).concat(), contents(&kept).concat());
+    assert!(contents(&lines).concat().contains("a hidden b"), "{lines:#?}");
+    assert!(contents(&lines).len() > 4, "{lines:#?}");
+    let asked = guards.asked.lock();
+    let calls: Vec<_> = asked.iter().flatten().filter(|text| text.starts_with("call:")).collect();
+    assert!(matches!(calls[..], [call] if call.contains("top secret") && call.ends_with('}')));
+    assert!(asked.iter().flatten().all(|text| text.len() < 400), "{asked:#?}");
+}
+
+#[tokio::test]
+async fn a_denied_window_ends_the_stream_and_nothing_of_it_is_shown() {
+    let words = (0..60).map(|number| format!("word{number} ")).collect::<Vec<_>>().concat();
+    let turns = json!([{"answer": {"content": format!("{words}it is forbidden {words}")}}]);
+    let guards = Reviewing::in_windows(GuardHook::AfterModel, Some(64));
+    let lines = seen_by(guards.caller(), turns, streamed(), SETTINGS).await;
+    let shown = contents(&lines).concat();
+    assert!(shown.starts_with("word0 word1 ") && words.starts_with(&shown), "{lines:#?}");
+    assert!(lines.last().is_some_and(|line| line.starts_with("failed: ")), "{lines:#?}");
+}
+
+#[tokio::test]
+async fn a_response_that_is_not_streamed_is_decided_whole() {
+    let guards = Reviewing::in_windows(GuardHook::AfterModel, Some(64));
+    let said = format!("it is top secret {}", "word ".repeat(100));
+    let turns = json!([{"answer": {"content": said}}]);
+    let answered = answer(&guards, turns, request()).await.expect("an answer");
+    assert!(content(&answered).starts_with("it is hidden word "), "{answered}");
+    assert_eq!(guards.asked.lock().len(), 1);
 }

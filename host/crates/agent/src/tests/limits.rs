@@ -187,6 +187,12 @@ async fn a_request_past_its_deadline_fails_with_the_calls_made() {
     );
 }
 
+#[test]
+fn a_program_past_its_deadline_is_told_of_its_own_timeout_and_of_no_header() {
+    let failure = Failure::timeout(Duration::from_secs(7), 2).for_program();
+    insta::assert_snapshot!(failure, @"the request ran past its time limit of 7s (`agent_timeout`, or the timeout of the request if that is shorter), after 2 rounds of tool calls");
+}
+
 #[tokio::test]
 async fn a_model_that_does_not_respond_in_time_is_cancelled() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");

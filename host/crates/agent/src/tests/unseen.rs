@@ -7,13 +7,13 @@ use airlock_model::{self as model, Api, Kind, Service};
 use airlock_test_http::model::{self as service, FakeService};
 
 /// Identifier that no other conversation has.
-const MINE: &str = "call_0123456789abcdef";
+pub(super) const MINE: &str = "call_0123456789abcdef";
 
-fn recall() -> Recall {
+pub(super) fn recall() -> Recall {
     Recall::new(crate::recall::Settings::new(None, None, 1 << 20))
 }
 
-fn kept_by(recall: &Recall) -> Request {
+pub(super) fn kept_by(recall: &Recall) -> Request {
     with_own_tool(kept_without_tools_by(recall))
 }
 
@@ -48,7 +48,7 @@ async fn answered(recall: &Recall, message: &Value) -> Value {
     answer["choices"][0]["message"]["content"].clone()
 }
 
-async fn restore(recall: &Recall, body: &mut RawObject) {
+pub(super) async fn restore(recall: &Recall, body: &mut RawObject) {
     let Ok(()) = recall
         .restore_messages(&Tenant::ANONYMOUS, body, |_| Ok::<(), std::convert::Infallible>(()))
         .await;

@@ -23,7 +23,7 @@ const PREDICATE_TYPE: &str =
     "https://github.com/airlock-gateway/airlock/blob/main/docs/audit.md#run-v1";
 /// Most lines of a statement, which is made in memory.
 const MAX_LINES: usize = 10_000;
-/// Most bytes of these lines.
+/// Most bytes of these lines, for the same reason: a line has up to 64 KiB.
 const MAX_BYTES: usize = 16 << 20;
 
 /// Exports the lines of a run as a signed statement. Its subject is the run, with the SHA-256 of its lines.

@@ -4,9 +4,23 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{SigningKey, event::time, testing::StoredLog};
 
-fn key(stored: &StoredLog) -> SigningKey {
-    let text = std::fs::read_to_string(stored.path.join("key.pem")).expect("a key");
+fn key(log: &Path) -> SigningKey {
+    let text = std::fs::read_to_string(log.join("key.pem")).expect("a key");
     SigningKey::parse(&text).expect("a key")
+}
+
+/// Exports a log as receipts.
+fn receipts(log: &Path, name: &str) -> String {
+    let mut out = Vec::new();
+    pipelock(log, &Selection::default(), &key(log), name, &mut out).expect("exported");
+    String::from_utf8(out).expect("text")
+}
+
+/// Returns the texts between `before` and `after`, one of each receipt but the first.
+fn between<'t>(receipts: &'t str, before: &str, after: &str) -> Vec<&'t str> {
+    let receipts = receipts.lines().skip(1);
+    let found = receipts.filter_map(|receipt| receipt.split_once(before)?.1.split_once(after));
+    found.map(|(text, _)| text).collect()
 }
 
 #[test]
@@ -25,10 +39,7 @@ fn lines_are_exported_as_they_are() {
 #[test]
 fn receipts_have_the_bytes_of_go() {
     let stored = StoredLog::new(&[1]);
-    let mut out = Vec::new();
-    let key = key(&stored);
-    pipelock(&stored.path, &Selection::default(), &key, "gateway/one", &mut out).expect("exported");
-    let text = String::from_utf8(out).expect("text");
+    let text = receipts(&stored.path, "gateway/one");
     let receipts: Vec<_> = text.lines().collect();
     let record = receipts[1].split_once("\"action_record\":").expect("a record").1;
     let record = record.split_once(",\"signature\"").expect("a signature").0;
@@ -47,17 +58,8 @@ fn a_hostile_text_is_escaped_as_go_escapes_it_and_leaves_no_member_empty() {
         log.append(&[crate::line("call_refused", [("tool", json!(tool))])]).expect("written");
     }
     drop(log);
-    let key = std::fs::read_to_string(directory.path().join("key.pem")).expect("a key");
-    let key = SigningKey::parse(&key).expect("a key");
-    let mut out = Vec::new();
-    pipelock(directory.path(), &Selection::default(), &key, "a/b", &mut out).expect("exported");
-    let text = String::from_utf8(out).expect("text");
-    let targets: Vec<_> = text
-        .lines()
-        .skip(1)
-        .filter_map(|receipt| receipt.split_once("\"target\":")?.1.split_once(",\"side_effect"))
-        .map(|(target, _)| target)
-        .collect();
+    let text = receipts(directory.path(), "a/b");
+    let targets = between(&text, "\"target\":", ",\"side_effect");
     let expected = ["\"\\u003ca\\u003e\\u0026 \\\"\\\\\u{fffd}b\"", "\"call_refused\""];
     assert_eq!(targets, expected);
     assert!(text.lines().skip(1).all(|receipt| receipt.contains("\"verdict\":\"block\"")));
@@ -75,18 +77,11 @@ fn what_a_guard_has_denied_is_blocked_and_what_it_has_rewritten_is_not() {
         log.append(&lines).expect("written");
     }
     drop(log);
-    let key = std::fs::read_to_string(directory.path().join("key.pem")).expect("a key");
-    let key = SigningKey::parse(&key).expect("a key");
-    let mut out = Vec::new();
-    pipelock(directory.path(), &Selection::default(), &key, "a/b", &mut out).expect("exported");
-    let text = String::from_utf8(out).expect("text");
-    let found: Vec<_> = text
-        .lines()
-        .skip(1)
-        .filter_map(|receipt| receipt.split_once("\"verdict\":\"")?.1.split_once('"'))
-        .map(|(verdict, _)| verdict)
-        .collect();
-    assert_eq!(found, ["allow", "allow", "block", "block", "block", "block"]);
+    let text = receipts(directory.path(), "a/b");
+    assert_eq!(
+        between(&text, "\"verdict\":\"", "\""),
+        ["allow", "allow", "block", "block", "block", "block"]
+    );
 }
 
 #[test]
@@ -107,7 +102,7 @@ fn times_are_written_as_go_writes_them() {
 #[test]
 fn a_run_is_exported_as_a_signed_statement() {
     let stored = StoredLog::new(&[4]);
-    let key = key(&stored);
+    let key = key(&stored.path);
     let public = key.public("gateway/one");
     let envelope = dsse(&stored.path, "run-0", &key, &public).expect("exported");
     let payload = envelope["payload"].as_str().and_then(|text| BASE64_STANDARD.decode(text).ok());

@@ -6,9 +6,9 @@
 
 use std::{collections::BTreeSet, path::Path};
 
-use airlock_strings::hex;
+use airlock_strings::{MAX_LISTED, hex};
 
-use super::{Finding, MAX_FINDINGS};
+use super::Finding;
 use crate::{
     event::{GENESIS, Line},
     tree::Hash,
@@ -132,7 +132,7 @@ impl HashChain {
     }
 
     fn find(&mut self, finding: Finding) {
-        if self.findings.len() < MAX_FINDINGS {
+        if self.findings.len() < MAX_LISTED {
             self.findings.push(finding);
         }
     }

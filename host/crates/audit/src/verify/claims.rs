@@ -11,7 +11,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Evidence, Finding, MAX_FINDINGS};
+use super::{Evidence, Finding};
 use crate::{
     checkpoint::{BadCheckpoint, Checkpoint},
     files,
@@ -125,7 +125,7 @@ impl CheckpointClaims {
                 }
                 // The gateway was stopped while it wrote.
                 Err(BadCheckpoint::Note) if is_own && !note.is_whole => {}
-                Err(cause) if findings.len() < MAX_FINDINGS => {
+                Err(cause) if findings.len() < airlock_strings::MAX_LISTED => {
                     findings.push(Finding::BadCheckpoint { file: name.to_string(), number, cause });
                 }
                 Err(_) => {}
@@ -180,7 +180,7 @@ impl CheckpointClaims {
                 has_own = true;
                 if is_of_log && checkpoint.is_signed_by(keys.of_size(claim.size)) {
                     signed.push(claim);
-                } else if forged.len() < MAX_FINDINGS {
+                } else if forged.len() < airlock_strings::MAX_LISTED {
                     let file = claim.file.to_string();
                     forged.push(Finding::Forged { file, size: claim.size });
                 }

@@ -5,6 +5,9 @@
 //! functions in place that trap or do nothing: `setTimeout` in JavaScript and `print` in Python would
 //! end a call, the output of a program would be lost, and its random numbers would be those of the
 //! build. The time that its absence would save is small beside that of a call of an interpreter.
+//!
+//! A guard has none of WASI: its decision depends on its input alone, so these functions may trap, and
+//! numbers of the build are as good as any.
 
 use std::path::{Path, PathBuf};
 
@@ -17,9 +20,10 @@ use super::{
     process::{command, output_of, run, run_explained, version},
     project::Project,
     reporter::Reporter,
-    world,
+    world::{self, World},
 };
 use crate::interfaces::Interface;
+use airlock_plugin::Manifest;
 
 /// Oldest Node.js, as major and minor version, that runs componentize-js.
 const MIN_NODE: (u32, u32) = (20, 6);
@@ -27,23 +31,51 @@ const MIN_NODE: (u32, u32) = (20, 6);
 const MIN_PYTHON: (u32, u32) = (3, 10);
 const JAVASCRIPT: &str = "node_modules/.bin/componentize-js";
 const PYTHON: &str = ".venv/bin/componentize-py";
-/// Imports `app.py` with the Python of this machine, whose tracebacks are short and come at once. The
+/// Imports a module with the Python of this machine, whose tracebacks are short and come at once. The
 /// last line of what it prints names the problem. A plugin without the SDK imports modules that exist
-/// in a component alone.
-const IMPORT_APP: &str = "
+/// in a component alone. Its arguments are the texts of [`PythonModule`].
+const IMPORT_MODULE: &str = "
 import sys
+module, export, call, with_what = sys.argv[1:]
 try:
-    import app
+    imported = __import__(module)
 except ModuleNotFoundError as error:
     if (error.name or '').split('.')[0] in ('wit_world', 'componentize_py_types', 'componentize_py_runtime'):
         sys.exit(0)
     raise
-tools = getattr(app, 'Tools', None)
-if tools is None:
-    sys.exit('app.py has no `Tools`: its last line is `Tools = plugin(TOOL, …)`, with the functions that have @tool')
-if not isinstance(tools, type):
-    sys.exit(f'`Tools` in app.py is a {type(tools).__name__} and not the class that `plugin(TOOL, …)` returns')
+found = getattr(imported, export, None)
+if found is None:
+    sys.exit(f'{module}.py has no `{export}`: its last line is `{export} = {call}`, with {with_what}')
+if not isinstance(found, type):
+    sys.exit(f'`{export}` in {module}.py is a {type(found).__name__} and not the class that `{call}` returns')
 ";
+
+/// Module in Python that is compiled.
+struct PythonModule {
+    world: World,
+    name: &'static str,
+    /// The class that it exports.
+    export: &'static str,
+    /// The call that makes the class.
+    call: &'static str,
+    /// The functions that the call takes, for messages.
+    with_what: &'static str,
+}
+
+const PLUGIN_MODULE: PythonModule = PythonModule {
+    world: World::Plugin,
+    name: "app",
+    export: "Tools",
+    call: "plugin(TOOL, …)",
+    with_what: "the functions that have @tool",
+};
+const GUARD_MODULE: PythonModule = PythonModule {
+    world: World::Guard,
+    name: "guard",
+    export: "Hooks",
+    call: "guard(before=FUNCTION, …)",
+    with_what: "the functions that decide",
+};
 
 /// Compiles a JavaScript module and its relative imports to a component.
 pub(super) async fn javascript(
@@ -81,19 +113,28 @@ pub(super) async fn javascript(
         }
         check_syntax(project, &package.main, reporter).await?;
     }
-    let out = BuildOutput::new(project)?;
+    let world = World::of_module(&package.main);
+    let out = BuildOutput::new(project, world)?;
     let mut componentize = command(project.directory.join(JAVASCRIPT), &project.directory);
     componentize.arg(package.main).arg("--wit").arg(&out.wit).args(["--world-name", world::NAME]);
-    // `fetch-event` serves requests, which is no part of the contract. `http` provides `fetch`, and
-    // stays for a plugin that asks for network access.
-    componentize.args(["--disable", "fetch-event"]);
-    if project.manifest.request.http.is_empty() {
-        componentize.args(["--disable", "http"]);
+    for feature in disabled(&project.manifest, world) {
+        componentize.arg("--disable").arg(feature);
     }
     componentize.arg("--out").arg(&out.file);
     let mut component = out.compile(&mut componentize, "componentize-js", reporter).await?;
     erase_path(&mut component, &project.directory);
     Ok(component)
+}
+
+/// Returns the features of the JavaScript runtime that a component is built without. `fetch-event` serves
+/// requests, which is no part of the contract. `http` provides `fetch`, and stays for a plugin that asks for
+/// network access. The others are the rest of WASI.
+fn disabled(manifest: &Manifest, world: World) -> &'static [&'static str] {
+    match world {
+        World::Guard => &["fetch-event", "http", "stdio", "random", "clocks"],
+        World::Plugin if manifest.request.http.is_empty() => &["fetch-event", "http"],
+        World::Plugin => &["fetch-event"],
+    }
 }
 
 /// Overwrites the path of the plugin's directory in a component. The compiler passes it to the
@@ -132,12 +173,13 @@ async fn check_syntax(
     run(node.arg("--check").arg(module), "node --check", reporter).await
 }
 
-/// Compiles `app.py` and its imports to a component.
+/// Compiles `app.py`, or `guard.py` of a guard, and its imports to a component. A plugin may have a module `guard` too.
 pub(super) async fn python(
     project: &Project,
     reporter: &mut dyn Reporter,
 ) -> Result<Vec<u8>, BuildError> {
     find_python(project).await?;
+    let module = if project.has("app.py") { &PLUGIN_MODULE } else { &GUARD_MODULE };
     if !project.has(PYTHON) {
         let step = "installing componentize-py into .venv with pip, once (70 MB)";
         let mut venv = command("python3", &project.directory);
@@ -154,12 +196,17 @@ pub(super) async fn python(
     }
     let mut import = command(project.directory.join(".venv/bin/python"), &project.directory);
     // Without files of compiled code beside the sources.
-    import.args(["-B", "-c", IMPORT_APP]);
-    run_explained(&mut import, "python", reporter, last_line).await?;
-    let out = BuildOutput::new(project)?;
+    import.args(["-B", "-c", IMPORT_MODULE]);
+    import.args([module.name, module.export, module.call, module.with_what]);
+    run_explained(&mut import, "python", reporter, |output| last_line(module.name, output)).await?;
+    let out = BuildOutput::new(project, module.world)?;
     let mut componentize = command(project.directory.join(PYTHON), &project.directory);
     componentize.args(["--quiet", "--world", world::NAME, "--wit-path"]).arg(&out.wit);
-    componentize.args(["componentize", "app", "--output"]);
+    componentize.args(["componentize", module.name]);
+    if module.world == World::Guard {
+        componentize.arg("--stub-wasi");
+    }
+    componentize.arg("--output");
     // So that the compiler finds the packages that are installed next to it.
     componentize.arg(&out.file).env("VIRTUAL_ENV", project.directory.join(".venv"));
     out.compile(&mut componentize, "componentize-py", reporter).await
@@ -257,22 +304,32 @@ impl NodePackage {
 /// Temporary directory for the generated world, and for a component that was not inspected yet.
 struct BuildOutput {
     _directory: TempDir,
+    world: World,
     wit: PathBuf,
     file: PathBuf,
 }
 
 /// Returns the last line of what Python prints: the exception without the traceback.
-fn last_line(output: &str) -> Option<String> {
+fn last_line(module: &str, output: &str) -> Option<String> {
     let line = output.lines().rfind(|line| !line.trim().is_empty())?.trim();
     let is_exception = line.split(':').next().is_some_and(|name| name.ends_with("Error"));
-    Some(if is_exception { format!("app.py cannot be imported: {line}") } else { line.to_owned() })
+    Some(if is_exception {
+        format!("{module}.py cannot be imported: {line}")
+    } else {
+        line.to_owned()
+    })
 }
 
-/// Finds an import of the plugin that its world does not have in the output of componentize-js.
-fn unrequested(output: &str) -> Option<String> {
+/// Finds an import of the plugin or the guard that its world does not have in the output of componentize-js.
+fn unrequested(world: World, output: &str) -> Option<String> {
     let (_, rest) = output.split_once("Error loading module \"")?;
     let (import, _) = rest.split_once('"')?;
     let interface = Interface::of_import(import)?;
+    if world == World::Guard {
+        return Some(format!(
+            "the guard imports {import}, and a guard imports nothing; of airlock-plugin, it uses guard.js alone"
+        ));
+    }
     Some(format!(
         "the plugin imports {import}, which plugin.toml does not request; write {}",
         interface.request
@@ -280,13 +337,13 @@ fn unrequested(output: &str) -> Option<String> {
 }
 
 impl BuildOutput {
-    fn new(project: &Project) -> Result<Self, BuildError> {
+    fn new(project: &Project, world: World) -> Result<Self, BuildError> {
         let directory =
             tempfile::tempdir().map_err(BuildError::io("no temporary directory can be created"))?;
         let wit = directory.path().join("wit");
         let file = directory.path().join("plugin.wasm");
-        world::write(&wit, &project.manifest)?;
-        Ok(Self { _directory: directory, wit, file })
+        world::write(&wit, &project.manifest, world)?;
+        Ok(Self { _directory: directory, world, wit, file })
     }
 
     /// Runs a compiler and returns the component that it wrote here.
@@ -297,7 +354,8 @@ impl BuildOutput {
         reporter: &mut dyn Reporter,
     ) -> Result<Vec<u8>, BuildError> {
         reporter.begin_step(&format!("compiling with {name}"));
-        let outcome = run_explained(compiler, name, reporter, unrequested).await;
+        let outcome =
+            run_explained(compiler, name, reporter, |output| unrequested(self.world, output)).await;
         reporter.end_step();
         outcome?;
         fs::read(&self.file).await.map_err(BuildError::io(format!("{name} wrote no component")))
@@ -313,11 +371,16 @@ mod tests {
         let traceback =
             "Traceback (most recent call last):\n  File \"<string>\", line 4\nTypeError: no\n\n";
         assert_eq!(
-            last_line(traceback).as_deref(),
+            last_line("app", traceback).as_deref(),
             Some("app.py cannot be imported: TypeError: no")
         );
-        assert_eq!(last_line("app.py has no `Tools`\n").as_deref(), Some("app.py has no `Tools`"));
-        assert_eq!(last_line(" \n"), None);
+        assert_eq!(
+            last_line("guard", traceback).as_deref(),
+            Some("guard.py cannot be imported: TypeError: no")
+        );
+        let missing = "app.py has no `Tools`";
+        assert_eq!(last_line("app", &format!("{missing}\n")).as_deref(), Some(missing));
+        assert_eq!(last_line("app", " \n"), None);
     }
 
     #[test]
@@ -343,10 +406,22 @@ mod tests {
     fn an_import_that_is_not_requested_is_explained_by_the_lines_to_write() {
         let output = "Error: Error loading module \"airlock:host/kv@0.1.0\" (main)";
         insta::assert_snapshot!(
-            unrequested(output).expect("it is known"),
+            unrequested(World::Plugin, output).expect("it is known"),
             @"the plugin imports airlock:host/kv@0.1.0, which plugin.toml does not request; write [request.kv.NAME] with `max_bytes` and `reason`"
         );
-        assert_eq!(unrequested("Error loading module \"left-pad\""), None);
-        assert_eq!(unrequested("SyntaxError"), None);
+        insta::assert_snapshot!(
+            unrequested(World::Guard, output).expect("it is known"),
+            @"the guard imports airlock:host/kv@0.1.0, and a guard imports nothing; of airlock-plugin, it uses guard.js alone"
+        );
+        assert_eq!(unrequested(World::Plugin, "Error loading module \"left-pad\""), None);
+        assert_eq!(unrequested(World::Plugin, "SyntaxError"), None);
+    }
+
+    #[test]
+    fn a_guard_is_built_without_any_feature_of_wasi() {
+        let manifest = crate::manifest_with(&serde_json::json!({}));
+        assert_eq!(disabled(&manifest, World::Plugin), ["fetch-event", "http"]);
+        let features = ["fetch-event", "http", "stdio", "random", "clocks"];
+        assert_eq!(disabled(&manifest, World::Guard), features);
     }
 }

@@ -33,7 +33,7 @@ pub(super) async fn run_explained(
     command: &mut Command,
     tool: &str,
     reporter: &mut dyn Reporter,
-    explain: fn(&str) -> Option<String>,
+    explain: impl Fn(&str) -> Option<String>,
 ) -> Result<(), BuildError> {
     if reporter.is_colourful() {
         // A tool that writes to a pipe uses no colours of its own accord.

@@ -65,6 +65,10 @@ mod tests {
             found(&[manifest, ("app.py", ""), ("requirements.txt", "")]),
             Ok(Language::Python)
         );
+        assert_eq!(
+            found(&[manifest, ("guard.py", ""), ("requirements.txt", "")]),
+            Ok(Language::Python)
+        );
     }
 
     #[test]
@@ -72,7 +76,7 @@ mod tests {
         let none =
             found(&[("plugin.toml", MANIFEST), ("app.py", "")]).expect_err("half of a plugin");
         let expected = "holds no plugin that can be built: expected Cargo.toml (Rust), or package.json (JavaScript), or app.py and \
-                        requirements.txt (Python)";
+                        requirements.txt (Python), or guard.py and requirements.txt (a guard in Python)";
         assert!(none.ends_with(expected), "{none}");
         let both = found(&[("plugin.toml", MANIFEST), ("Cargo.toml", ""), ("package.json", "")])
             .expect_err("two languages");

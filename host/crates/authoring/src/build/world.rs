@@ -1,6 +1,6 @@
-//! World of a plugin in JavaScript or Python, generated from its plugin.toml: the interfaces that
-//! it requests, and no others. The compilers of these languages keep every import of the world,
-//! used or not.
+//! World of a component in JavaScript or Python, generated from its plugin.toml: of a plugin, the
+//! interfaces that it requests, and no others. The compilers of these languages keep every import of the
+//! world, used or not.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -8,13 +8,30 @@ use semver::Version;
 
 use super::error::BuildError;
 use crate::{
-    interfaces::{HOST, Interface, PACKAGES, PLUGIN, TOOLS},
+    interfaces::{GUARD, HOOKS, HOST, Interface, PACKAGES, PLUGIN, TOOLS},
     vendored::WIT,
 };
 use airlock_plugin::Manifest;
 
 /// Name of the generated world.
 pub(super) const NAME: &str = "plugin";
+
+/// Kind of a world.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum World {
+    /// Exports tools.
+    Plugin,
+    /// Exports the hooks of a guard, and imports nothing.
+    Guard,
+}
+
+impl World {
+    /// Returns the world of a module by the name of its file: that of a guard is `guard`, with any extension.
+    pub(super) fn of_module(file: &str) -> Self {
+        let is_guard = Path::new(file).file_stem() == Some("guard".as_ref());
+        if is_guard { Self::Guard } else { Self::Plugin }
+    }
+}
 
 /// A package of the contract. Its files are those of one directory.
 struct ContractPackage {
@@ -24,17 +41,16 @@ struct ContractPackage {
 }
 
 /// Writes the world, and the packages of the contract that it refers to, to a directory.
-pub(super) fn write(directory: &Path, manifest: &Manifest) -> Result<(), BuildError> {
+pub(super) fn write(directory: &Path, manifest: &Manifest, world: World) -> Result<(), BuildError> {
     let packages = packages();
     let contract = manifest.contract.as_str();
     let fit: Vec<_> = packages.iter().filter(|package| package.is_of(contract)).collect();
-    let (Some(host), Some(plugin)) = (first(&fit, HOST), first(&fit, PLUGIN)) else {
+    let Some(text) = text(manifest, world, &fit) else {
         let found = contract.to_owned();
         return Err(BuildError::Contract { found, known: known(&packages) });
     };
     let files = fit.iter().flat_map(|package| package.files());
-    let world = ("world.wit".to_owned(), text(manifest, host, plugin));
-    for (file, text) in files.chain([world]) {
+    for (file, text) in files.chain([("world.wit".to_owned(), text)]) {
         let path = directory.join(file);
         let written = path.parent().map_or(Ok(()), fs::create_dir_all);
         written
@@ -51,14 +67,19 @@ fn first<'p>(packages: &[&'p ContractPackage], name: &str) -> Option<&'p Version
     versions.map(|package| &package.version).min()
 }
 
-/// Returns the text of the world.
-fn text(manifest: &Manifest, host: &Version, plugin: &Version) -> String {
-    let imports = Interface::of_contract(manifest)
-        .map(|interface| format!("    import {HOST}/{}@{host};\n", interface.name));
-    let imports: String = imports.collect();
-    format!(
-        "package airlock:generated;\n\nworld {NAME} {{\n{imports}    export {PLUGIN}/{TOOLS}@{plugin};\n}}\n"
-    )
+/// Returns the text of a world; `None` if a package that it refers to is missing.
+fn text(manifest: &Manifest, world: World, packages: &[&ContractPackage]) -> Option<String> {
+    let items = match world {
+        World::Plugin => {
+            let host = first(packages, HOST)?;
+            let imports = Interface::of_contract(manifest)
+                .map(|interface| format!("    import {HOST}/{}@{host};\n", interface.name));
+            let imports: String = imports.collect();
+            format!("{imports}    export {PLUGIN}/{TOOLS}@{};", first(packages, PLUGIN)?)
+        }
+        World::Guard => format!("    export {GUARD}/{HOOKS}@{};", first(packages, GUARD)?),
+    };
+    Some(format!("package airlock:generated;\n\nworld {NAME} {{\n{items}\n}}\n"))
 }
 
 /// Returns the packages of the contract that this program carries. A directory is a package; one
@@ -124,7 +145,7 @@ mod tests {
     #[test]
     fn the_world_imports_what_is_requested_and_its_packages_are_beside_it() {
         let directory = tempfile::tempdir().expect("a directory");
-        write(directory.path(), &manifest("0.1")).expect("it is written");
+        write(directory.path(), &manifest("0.1"), World::Plugin).expect("it is written");
         let world = fs::read_to_string(directory.path().join("world.wit")).expect("a world");
         insta::assert_snapshot!(world, @r"
         package airlock:generated;
@@ -139,6 +160,31 @@ mod tests {
         for package in ["types", "host", "plugin"] {
             let place = directory.path().join(format!("deps/airlock-{package}-0.1.0"));
             assert!(place.read_dir().expect(package).next().is_some(), "{package}");
+        }
+    }
+
+    #[test]
+    fn the_world_of_a_guard_imports_nothing_whatever_is_requested() {
+        let directory = tempfile::tempdir().expect("a directory");
+        write(directory.path(), &manifest("0.1"), World::Guard).expect("it is written");
+        let world = fs::read_to_string(directory.path().join("world.wit")).expect("a world");
+        insta::assert_snapshot!(world, @r"
+        package airlock:generated;
+
+        world plugin {
+            export airlock:guard/hooks@0.1.0;
+        }
+        ");
+        assert!(directory.path().join("deps/airlock-guard-0.1.0/guard.wit").is_file());
+    }
+
+    #[test]
+    fn the_name_of_a_module_determines_its_world() {
+        for guard in ["guard.js", "dist/guard.js", "./guard.mjs", "guard.py"] {
+            assert_eq!(World::of_module(guard), World::Guard, "{guard}");
+        }
+        for plugin in ["plugin.js", "app.py", "guards.js", "guard/plugin.js"] {
+            assert_eq!(World::of_module(plugin), World::Plugin, "{plugin}");
         }
     }
 
@@ -180,10 +226,12 @@ mod tests {
     #[test]
     fn an_unknown_version_of_the_contract_is_refused_with_the_known_ones() {
         let directory = tempfile::tempdir().expect("a directory");
-        let refused = write(directory.path(), &manifest("0.9")).expect_err("no such version");
-        assert_eq!(
-            refused.to_string(),
-            "plugin.toml: contract: found \"0.9\", this airlock builds for \"0.1.0\""
-        );
+        for world in [World::Plugin, World::Guard] {
+            let refused = write(directory.path(), &manifest("0.9"), world);
+            assert_eq!(
+                refused.expect_err("no such version").to_string(),
+                "plugin.toml: contract: found \"0.9\", this airlock builds for \"0.1.0\""
+            );
+        }
     }
 }

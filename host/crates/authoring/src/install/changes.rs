@@ -49,26 +49,17 @@ fn by_key(grants: &Map<String, Value>) -> Vec<(String, &Value)> {
 /// open nothing that is not requested.
 pub(super) fn remove_stale(grants: &mut Map<String, Value>, requests: &Requests) -> Vec<String> {
     let mut removed = Vec::new();
-    let mut keep = |kind: &str, name: &str| {
-        let key = format!("{kind}.{name}");
-        let is_requested = match kind {
-            "files" if requests.files.contains_key("*") => true,
-            "tools" => requests.tools.iter().flat_map(|tools| &tools.call).any(|tool| tool == name),
-            _ => requests.named(&key).is_some(),
-        };
-        if !is_requested {
-            removed.push(key);
-        }
-        is_requested
-    };
     for kind in ["http", "secret", "kv", "files", "slot", "tools"] {
         let is_empty = match grants.get_mut(kind) {
             Some(Value::Object(members)) => {
-                members.retain(|name, _| keep(kind, name));
+                members.retain(|name, _| is_kept(kind, name, requests, &mut removed));
                 members.is_empty()
             }
             Some(Value::Array(listed)) => {
-                listed.retain(|value| value.as_str().is_none_or(|name| keep(kind, name)));
+                listed.retain(|value| {
+                    let name = value.as_str();
+                    name.is_none_or(|name| is_kept(kind, name, requests, &mut removed))
+                });
                 listed.is_empty()
             }
             _ => false,
@@ -85,6 +76,20 @@ pub(super) fn remove_stale(grants: &mut Map<String, Value>, requests: &Requests)
         }
     }
     removed
+}
+
+/// Returns whether the plugin requests a grant. Adds the key of one that it does not to `removed`.
+fn is_kept(kind: &str, name: &str, requests: &Requests, removed: &mut Vec<String>) -> bool {
+    let key = format!("{kind}.{name}");
+    let is_requested = match kind {
+        "files" if requests.files.contains_key("*") => true,
+        "tools" => requests.tools.iter().flat_map(|tools| &tools.call).any(|tool| tool == name),
+        _ => requests.named(&key).is_some(),
+    };
+    if !is_requested {
+        removed.push(key);
+    }
+    is_requested
 }
 
 #[cfg(test)]

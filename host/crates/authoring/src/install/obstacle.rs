@@ -85,13 +85,13 @@ impl LoadDecision {
 /// the gateway runs.
 fn decide(component: &Component, settings: &Settings) -> Result<Vec<String>, Refusal> {
     let absent = RefCell::new(Vec::new());
-    let read = |source: &SecretSource| {
+    let manifest = component.metadata.manifest.as_ref();
+    let rights = Rights::intersect(manifest, &settings.grant, &|source: &SecretSource| {
         Ok(source.read(&environment).unwrap_or_else(|error| {
             absent.borrow_mut().push(format!("the gateway will need it: {error}"));
             Secret::new("a secret that is not here")
         }))
-    };
-    let rights = Rights::intersect(component.metadata.manifest.as_ref(), &settings.grant, &read)?;
+    })?;
     let notes = rights.notes.into_iter().chain(absent.into_inner());
     Ok(notes.map(|note| visible_line(&note)).collect())
 }

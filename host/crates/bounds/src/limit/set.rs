@@ -36,7 +36,11 @@ impl GuestLimitSet {
 
     /// Deserializes the limits that a manifest may request. Refuses the others as unknown keys.
     pub fn deserialize_requested<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_struct("Limits", &GuestLimit::REQUESTABLE, Keys(&GuestLimit::REQUESTABLE))
+        from.deserialize_struct(
+            "Limits",
+            &GuestLimit::REQUESTABLE,
+            ExpectedKeys(&GuestLimit::REQUESTABLE),
+        )
     }
 }
 
@@ -49,15 +53,15 @@ impl fmt::Debug for GuestLimitSet {
 
 impl<'de> Deserialize<'de> for GuestLimitSet {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_struct("Limits", GuestLimit::KEYS, Keys(GuestLimit::KEYS))
+        deserializer.deserialize_struct("Limits", GuestLimit::KEYS, ExpectedKeys(GuestLimit::KEYS))
     }
 }
 
 /// Keys that may be set.
 #[derive(Clone, Copy)]
-struct Keys(&'static [&'static str]);
+struct ExpectedKeys(&'static [&'static str]);
 
-impl<'de> Visitor<'de> for Keys {
+impl<'de> Visitor<'de> for ExpectedKeys {
     type Value = GuestLimitSet;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -78,7 +82,7 @@ impl<'de> Visitor<'de> for Keys {
 }
 
 /// Deserializes a key.
-struct KeyOf(Keys);
+struct KeyOf(ExpectedKeys);
 
 impl<'de> DeserializeSeed<'de> for KeyOf {
     type Value = GuestLimit;
@@ -96,7 +100,7 @@ impl Visitor<'_> for KeyOf {
     }
 
     fn visit_str<E: de::Error>(self, key: &str) -> Result<GuestLimit, E> {
-        let Keys(known) = self.0;
+        let ExpectedKeys(known) = self.0;
         let limit = GuestLimit::with_key(key).filter(|limit| known.contains(&limit.key()));
         limit.ok_or_else(|| E::unknown_field(key, known))
     }

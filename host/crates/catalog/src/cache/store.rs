@@ -36,7 +36,7 @@ pub(super) struct Group {
 
 /// Key of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Key {
+pub(super) struct ResultKey {
     pub(super) group: Group,
     pub(super) digest: [u8; 32],
 }
@@ -51,7 +51,7 @@ pub(super) struct KeptResult {
 
 /// A result to be kept.
 pub(super) struct Insertion {
-    pub(super) key: Key,
+    pub(super) key: ResultKey,
     pub(super) result: KeptResult,
     /// Memory of the result.
     pub(super) bytes: usize,
@@ -108,7 +108,7 @@ impl ResultStore {
     }
 
     /// Returns a result, and counts this as its last use. Drops it if its time has passed.
-    pub(super) fn get(&self, key: &Key, now: Instant) -> Option<KeptResult> {
+    pub(super) fn get(&self, key: &ResultKey, now: Instant) -> Option<KeptResult> {
         let mut results = self.results.lock();
         let entry = results.groups.get(&key.group)?.entries.get(&key.digest)?;
         if entry.result.until <= now {
@@ -179,7 +179,7 @@ impl CachedResults {
         taken
     }
 
-    fn add(&mut self, key: Key, result: KeptResult, bytes: usize) {
+    fn add(&mut self, key: ResultKey, result: KeptResult, bytes: usize) {
         self.uses += 1;
         let used = self.uses;
         let group = self.groups.entry(key.group).or_default();
@@ -189,7 +189,7 @@ impl CachedResults {
         self.bytes += bytes;
     }
 
-    fn touch(&mut self, key: &Key) -> Option<KeptResult> {
+    fn touch(&mut self, key: &ResultKey) -> Option<KeptResult> {
         self.uses += 1;
         let group = self.groups.get_mut(&key.group)?;
         let entry = group.entries.get_mut(&key.digest)?;
@@ -199,7 +199,7 @@ impl CachedResults {
         Some(entry.result.clone())
     }
 
-    fn remove(&mut self, key: &Key) {
+    fn remove(&mut self, key: &ResultKey) {
         let Some(group) = self.groups.get_mut(&key.group) else { return };
         let Some(entry) = group.entries.remove(&key.digest) else { return };
         group.order.remove(&entry.used);
@@ -213,12 +213,14 @@ impl CachedResults {
 
 /// Returns the result that is dropped first: of the group with most bytes, the one that was used least
 /// recently. Of groups with as many bytes, it is the one whose result was used before.
-fn first_to_drop<'g>(groups: impl Iterator<Item = (&'g Group, &'g GroupResults)>) -> Option<Key> {
+fn first_to_drop<'g>(
+    groups: impl Iterator<Item = (&'g Group, &'g GroupResults)>,
+) -> Option<ResultKey> {
     let (group, results) = groups.max_by_key(|(_, results)| {
         (results.bytes, Reverse(results.order.keys().next().copied()))
     })?;
     let digest = *results.order.values().next()?;
-    Some(Key { group: *group, digest })
+    Some(ResultKey { group: *group, digest })
 }
 
 #[cfg(test)]
@@ -233,8 +235,8 @@ mod tests {
     /// Memory of a result in these tests, with its entry.
     const SIZE: usize = 100 + ENTRY_BYTES;
 
-    fn key(group: Group, number: u8) -> Key {
-        Key { group, digest: [number; 32] }
+    fn key(group: Group, number: u8) -> ResultKey {
+        ResultKey { group, digest: [number; 32] }
     }
 
     fn insert(store: &ResultStore, group: Group, number: u8, max_bytes: usize) {

@@ -16,7 +16,7 @@ use airlock_strings::visible_line;
 /// The client and the request that the sentences are about. Names of tools are those at the source, as
 /// sentences have them.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'p> {
+pub(super) struct ReasonContext<'p> {
     pub(super) client: &'p ToolSource,
     pub(super) key: Option<&'p VirtualKey>,
     pub(super) filter: &'p Filter,
@@ -32,7 +32,7 @@ pub(super) struct ToolNames<'t> {
     pub(super) has_twin: bool,
 }
 
-impl Place<'_> {
+impl ReasonContext<'_> {
     /// Explains a rule that hides one tool.
     pub(super) fn hides(self, rule: HidingRule, names: &ToolNames<'_>) -> Reason {
         let ToolNames { original: tool, name, has_twin } = names;

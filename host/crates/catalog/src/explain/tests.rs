@@ -293,7 +293,7 @@ fn the_state_of_a_client_is_explained() {
     add(&catalog, "fs", open(), &["read"]);
     add(&catalog, "lost", open(), &["read"]);
     add(&catalog, "old", open(), &["read"]);
-    let reason = format!("gone\n\u{202e}{}", "x".repeat(2 * MAX_REASON_BYTES));
+    let reason = format!("gone\n\u{202e}{}", "x".repeat(2 * airlock_strings::MAX_REASON_BYTES));
     catalog.set_state(&client("lost"), SourceState::Disconnected { reason });
     catalog.withdraw(&client("old"), "its plugin is not accepted".to_owned());
     let snapshot = catalog.snapshot();

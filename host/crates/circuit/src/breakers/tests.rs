@@ -24,7 +24,7 @@ fn call(
     now: Instant,
     number: u16,
     name: &str,
-    outcome: Outcome,
+    outcome: CallEnding,
     times: usize,
 ) -> Vec<String> {
     let mut changes = Vec::new();
@@ -32,8 +32,8 @@ fn call(
         let Ok(trials) = breakers.permit(now, &tenant(number), &tool(name)) else { break };
         for change in breakers.record(now, &tenant(number), &tool(name), trials, outcome) {
             changes.push(match change {
-                Change::Opened { scope, .. } => format!("open for {scope}"),
-                Change::Closed { scope } => format!("closed for {scope}"),
+                BreakerChange::Opened { scope, .. } => format!("open for {scope}"),
+                BreakerChange::Closed { scope } => format!("closed for {scope}"),
             });
         }
     }
@@ -43,7 +43,7 @@ fn call(
 fn passes(breakers: &mut Breakers, now: Instant, number: u16, name: &str) -> bool {
     match breakers.permit(now, &tenant(number), &tool(name)) {
         Ok(trials) => {
-            breakers.record(now, &tenant(number), &tool(name), trials, Outcome::Unknown);
+            breakers.record(now, &tenant(number), &tool(name), trials, CallEnding::Unknown);
             true
         }
         Err(_) => false,
@@ -54,9 +54,9 @@ fn passes(breakers: &mut Breakers, now: Instant, number: u16, name: &str) -> boo
 fn overruns_stop_the_calls_of_one_tenant_to_one_tool() {
     let now = Instant::now();
     let mut breakers = Breakers::default();
-    assert_eq!(call(&mut breakers, now, 1, "query", Outcome::Overran, 4), [""; 0]);
+    assert_eq!(call(&mut breakers, now, 1, "query", CallEnding::Overran, 4), [""; 0]);
     assert_eq!(
-        call(&mut breakers, now, 1, "query", Outcome::Overran, 9),
+        call(&mut breakers, now, 1, "query", CallEnding::Overran, 9),
         ["open for key \"1\", tool p-query"]
     );
     assert_eq!(breakers.permit(now, &tenant(1), &tool("query")), Err(FIRST_COOL_DOWN));
@@ -67,17 +67,20 @@ fn overruns_stop_the_calls_of_one_tenant_to_one_tool() {
 fn crashes_stop_all_calls_of_one_tenant_and_those_of_three_tenants_stop_all_calls() {
     let now = Instant::now();
     let mut breakers = Breakers::default();
-    assert_eq!(call(&mut breakers, now, 1, "one", Outcome::Crashed, 3), [""; 0]);
-    assert_eq!(call(&mut breakers, now, 1, "two", Outcome::Crashed, 9), ["open for key \"1\""]);
+    assert_eq!(call(&mut breakers, now, 1, "one", CallEnding::Crashed, 3), [""; 0]);
+    assert_eq!(call(&mut breakers, now, 1, "two", CallEnding::Crashed, 9), ["open for key \"1\""]);
     assert!(!passes(&mut breakers, now, 1, "one") && !passes(&mut breakers, now, 1, "three"));
     assert!(passes(&mut breakers, now, 2, "one"));
     assert_eq!(
-        call(&mut breakers, now, 2, "one", Outcome::Crashed, 9),
+        call(&mut breakers, now, 2, "one", CallEnding::Crashed, 9),
         ["open for key \"2\""],
         "two tenants are not all"
     );
     assert!(passes(&mut breakers, now, 3, "one"));
-    assert_eq!(call(&mut breakers, now, 3, "one", Outcome::Crashed, 9), ["open for all callers"]);
+    assert_eq!(
+        call(&mut breakers, now, 3, "one", CallEnding::Crashed, 9),
+        ["open for all callers"]
+    );
     assert!(!passes(&mut breakers, now, 4, "one"));
     assert!(passes(&mut breakers, now + FIRST_COOL_DOWN, 4, "one"), "and the next need not try");
 }
@@ -90,10 +93,12 @@ fn calls_that_began_before_a_breaker_opened_do_not_change_it() {
         (0..9).map(|_| breakers.permit(now, &tenant(1), &tool("t")).expect("closed")).collect();
     let changes: Vec<_> = entered
         .into_iter()
-        .flat_map(|trials| breakers.record(now, &tenant(1), &tool("t"), trials, Outcome::Overran))
+        .flat_map(|trials| {
+            breakers.record(now, &tenant(1), &tool("t"), trials, CallEnding::Overran)
+        })
         .collect();
     assert_eq!(changes.len(), 1);
-    breakers.record(now, &tenant(1), &tool("t"), Trials::default(), Outcome::Worked);
+    breakers.record(now, &tenant(1), &tool("t"), Trials::default(), CallEnding::Worked);
     assert!(!passes(&mut breakers, now, 1, "t"));
 }
 
@@ -101,8 +106,8 @@ fn calls_that_began_before_a_breaker_opened_do_not_change_it() {
 fn a_call_that_another_breaker_refuses_is_no_trial() {
     let now = Instant::now();
     let mut breakers = Breakers::default();
-    call(&mut breakers, now + SECOND, 1, "slow", Outcome::Overran, FAILURES);
-    call(&mut breakers, now, 1, "crash", Outcome::Crashed, FAILURES);
+    call(&mut breakers, now + SECOND, 1, "slow", CallEnding::Overran, FAILURES);
+    call(&mut breakers, now, 1, "crash", CallEnding::Crashed, FAILURES);
     // At this time the tenant's breaker permits a trial call and the tool's does not.
     let between = now + FIRST_COOL_DOWN;
     assert_eq!(breakers.permit(between, &tenant(1), &tool("slow")), Err(SECOND));
@@ -110,22 +115,22 @@ fn a_call_that_another_breaker_refuses_is_no_trial() {
         breakers.permit(between, &tenant(1), &tool("crash")).expect("the try is still to be made");
     assert!(trials.any());
     assert_eq!(breakers.permit(between, &tenant(1), &tool("other")), Err(WHILE_HALF_OPEN));
-    let changes = breakers.record(between, &tenant(1), &tool("crash"), trials, Outcome::Worked);
-    assert_eq!(changes, [Change::Closed { scope: Scope::Tenant(tenant(1)) }]);
+    let changes = breakers.record(between, &tenant(1), &tool("crash"), trials, CallEnding::Worked);
+    assert_eq!(changes, [BreakerChange::Closed { scope: BreakerScope::Tenant(tenant(1)) }]);
 }
 
 #[test]
 fn successes_make_no_breaker_and_stale_breakers_are_removed() {
     let now = Instant::now();
     let mut breakers = Breakers::default();
-    call(&mut breakers, now, 1, "t", Outcome::Worked, 100);
-    call(&mut breakers, now, 1, "t", Outcome::Unknown, 100);
+    call(&mut breakers, now, 1, "t", CallEnding::Worked, 100);
+    call(&mut breakers, now, 1, "t", CallEnding::Unknown, 100);
     assert_eq!(breakers.scoped.len(), 0);
     for number in 0..100 {
-        call(&mut breakers, now, number, "t", Outcome::Overran, 1);
+        call(&mut breakers, now, number, "t", CallEnding::Overran, 1);
     }
     assert_eq!(breakers.scoped.len(), 100);
-    call(&mut breakers, now + WINDOW + SECOND, 100, "t", Outcome::Overran, 1);
+    call(&mut breakers, now + WINDOW + SECOND, 100, "t", CallEnding::Overran, 1);
     assert_eq!(breakers.scoped.len(), 1, "the others are older than a minute");
 }
 
@@ -133,15 +138,22 @@ fn successes_make_no_breaker_and_stale_breakers_are_removed() {
 fn the_breakers_of_a_tenant_are_bounded_and_do_not_evict_those_of_others() {
     let now = Instant::now();
     let mut breakers = Breakers::default();
-    call(&mut breakers, now, 2, "t", Outcome::Overran, FAILURES);
+    call(&mut breakers, now, 2, "t", CallEnding::Overran, FAILURES);
     for number in 0..3 * MAX_OF_TENANT {
         let later = now + Duration::from_millis(number as u64);
-        call(&mut breakers, later, 1, &format!("t{number}"), Outcome::Overran, 1);
+        call(&mut breakers, later, 1, &format!("t{number}"), CallEnding::Overran, 1);
     }
     assert_eq!(breakers.scoped.len(), MAX_OF_TENANT + 1);
     assert!(!passes(&mut breakers, now + SECOND, 2, "t"));
     for number in 0..3 * MAX_BREAKERS {
-        call(&mut breakers, now + SECOND, u16::try_from(number).unwrap(), "t", Outcome::Overran, 1);
+        call(
+            &mut breakers,
+            now + SECOND,
+            u16::try_from(number).unwrap(),
+            "t",
+            CallEnding::Overran,
+            1,
+        );
     }
     assert_eq!(breakers.scoped.len(), MAX_BREAKERS);
 }
@@ -151,12 +163,12 @@ fn the_operator_sees_the_breaker_that_refuses_the_most() {
     let now = Instant::now();
     let mut breakers = Breakers::default();
     insta::assert_snapshot!(described(&breakers, now), @r#"{"state":"closed","scope":null,"failures":0,"retry_after_ms":null}"#);
-    call(&mut breakers, now, 1, "t", Outcome::Overran, 3);
+    call(&mut breakers, now, 1, "t", CallEnding::Overran, 3);
     insta::assert_snapshot!(described(&breakers, now), @r#"{"state":"closed","scope":null,"failures":3,"retry_after_ms":null}"#);
     insta::assert_snapshot!(described(&breakers, now + WINDOW + SECOND), @r#"{"state":"closed","scope":null,"failures":0,"retry_after_ms":null}"#);
-    call(&mut breakers, now, 1, "t", Outcome::Overran, 2);
+    call(&mut breakers, now, 1, "t", CallEnding::Overran, 2);
     insta::assert_snapshot!(described(&breakers, now + SECOND), @r#"{"state":"open","scope":"one caller of one tool","failures":5,"retry_after_ms":29000}"#);
-    call(&mut breakers, now + SECOND, 2, "t", Outcome::Crashed, 5);
+    call(&mut breakers, now + SECOND, 2, "t", CallEnding::Crashed, 5);
     insta::assert_snapshot!(described(&breakers, now + SECOND), @r#"{"state":"open","scope":"one caller","failures":5,"retry_after_ms":30000}"#);
     insta::assert_snapshot!(described(&breakers, now + 31 * SECOND), @r#"{"state":"half_open","scope":"one caller","failures":5,"retry_after_ms":0}"#);
 }

@@ -18,9 +18,9 @@ const FILE: &str = "key";
 const MODE: u32 = 0o600;
 
 /// Key of one cache. It has no `Debug` or `Display`, so that it is never shown.
-pub(super) struct Key([u8; blake3::KEY_LEN]);
+pub(super) struct DigestKey([u8; blake3::KEY_LEN]);
 
-impl Key {
+impl DigestKey {
     /// Reads the key of a directory, or makes one. A key that other users could have read or
     /// written is replaced. Every file that was digested with the old key is then refused.
     pub(super) fn open(directory: &Path) -> io::Result<Self> {

@@ -27,6 +27,9 @@ pub struct Guard {
     /// Limits of one hook.
     #[serde(default)]
     pub limits: GuardLimits,
+    /// Text of a streamed response that is held back while the hook `after_model` looks at a part of it. What it searches
+    /// for passes if it is longer. Default: it looks at responses as a whole, which are not streamed.
+    pub stream_window: Option<Bytes<256, { 64 * KIB }>>,
 }
 
 /// The calls, definitions and requests to models that a guard is asked about: those that every list has.
@@ -39,6 +42,8 @@ pub struct GuardScope {
     pub clients: Option<Vec<String>>,
     /// Names of virtual keys, and `roles:NAME` for users who have a role. Default: all, and requests without one.
     pub keys: Option<Vec<String>>,
+    /// Names of environments, to which keys are bound. Default: all, and requests without one.
+    pub environments: Option<Vec<String>>,
 }
 
 /// A hook of a guard.
@@ -49,7 +54,7 @@ pub enum NamedHook {
     Before,
     /// After a call.
     After,
-    /// On a definition that a source lists. It has no key, so it is not valid with `on.keys`.
+    /// On a definition that a source lists. It has no key, so it is not valid with `on.keys` and `on.environments`.
     Definition,
     /// Before a request to a model. It has no tool, so it is not valid with `on.tools` and `on.clients`.
     BeforeModel,
@@ -57,14 +62,14 @@ pub enum NamedHook {
     AfterModel,
 }
 
-/// Limits of one hook of a guard. A call waits for it, and so does the thread that decides.
+/// Limits of one hook of a guard. A call waits for it.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GuardLimits {
     /// Work, in fuel: one unit for an operator, one for a byte in bulk operations.
     #[serde(default)]
     pub fuel: Count<1_000, 10_000_000_000, 100_000_000>,
-    /// Time.
+    /// Time that it computes.
     #[serde(default)]
     pub time: Time<MILLISECOND, SECOND, { 50 * MILLISECOND }>,
     /// Linear memory.

@@ -9,6 +9,8 @@ use super::ranged::Count;
 const MOST_CALLS: u64 = 1_000_000_000;
 /// Maximum number of tokens in one window.
 const MOST_TOKENS: u64 = 1_000_000_000_000;
+/// Maximum bytes of arguments in one window.
+const MOST_ARGUMENT_BYTES: u64 = 1_000_000_000_000;
 
 /// An amount of US dollars.
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
@@ -55,11 +57,15 @@ pub struct RateLimit {
     pub tool_call_max_limit: Option<Count<1, MOST_CALLS>>,
     /// Length of the window of `tool_call_max_limit`.
     pub tool_call_reset_duration: Option<String>,
+    /// Maximum bytes of arguments that calls of tools send in one window, those of scripts and plugins included.
+    pub argument_byte_max_limit: Option<Count<1, MOST_ARGUMENT_BYTES>>,
+    /// Length of the window of `argument_byte_max_limit`.
+    pub argument_byte_reset_duration: Option<String>,
     /// Maximum requests to models and calls of tools that run at the same time.
     pub max_concurrent: Option<Count<1, 100_000>>,
 }
 
-/// Limits on calls of tools. The number needs its duration, which is written as `reset_duration` of a budget.
+/// Limits on calls of tools. Each number needs its duration, which is written as `reset_duration` of a budget.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CallRateLimit {
@@ -67,6 +73,10 @@ pub struct CallRateLimit {
     pub tool_call_max_limit: Option<Count<1, MOST_CALLS>>,
     /// Length of the window of `tool_call_max_limit`.
     pub tool_call_reset_duration: Option<String>,
+    /// Maximum bytes of arguments that calls send in one window, those of scripts and plugins included.
+    pub argument_byte_max_limit: Option<Count<1, MOST_ARGUMENT_BYTES>>,
+    /// Length of the window of `argument_byte_max_limit`.
+    pub argument_byte_reset_duration: Option<String>,
     /// Maximum calls that run at the same time.
     pub max_concurrent: Option<Count<1, 100_000>>,
 }

@@ -60,7 +60,7 @@ fn what_an_editor_writes_and_the_gateway_does_not_expand_is_reported() {
         )
     );
     let invalid: Vec<_> =
-        imported.lines.iter().filter(|line| line.outcome == Outcome::Invalid).collect();
+        imported.lines.iter().filter(|line| line.outcome == SettingOutcome::Invalid).collect();
     let found: Vec<_> =
         invalid.iter().map(|line| (line.key.to_string(), &line.message[..6])).collect();
     assert_eq!(
@@ -70,7 +70,7 @@ fn what_an_editor_writes_and_the_gateway_does_not_expand_is_reported() {
             ("mcp.client_configs[2].headers.Authorization".to_owned(), "\"web\":"),
         ]
     );
-    let taken = imported.lines.iter().filter(|line| line.outcome == Outcome::Taken);
+    let taken = imported.lines.iter().filter(|line| line.outcome == SettingOutcome::Taken);
     let taken: Vec<_> = taken.map(|line| line.message.as_str()).collect();
     assert_eq!(taken, ["a_b_2"], "the others have their lines");
     let text = imported.file.to_string();
@@ -91,7 +91,7 @@ fn a_reference_that_a_process_may_expand_is_passed_on_and_reported() {
     }}}));
     let lines = imported.lines.iter().filter(|line| line.message.contains("${NAME}"));
     let outcomes: Vec<_> = lines.map(|line| (line.key.to_string(), line.outcome)).collect();
-    assert_eq!(outcomes, [("mcpServers.remote".to_owned(), Outcome::Changed)]);
+    assert_eq!(outcomes, [("mcpServers.remote".to_owned(), SettingOutcome::Changed)]);
     let text = imported.file.to_string();
     Config::parse(&text, "airlock.json", &|_: &str| None).expect("it starts");
 }
@@ -178,7 +178,7 @@ fn a_value_that_is_one_reference_has_a_line_with_its_form() {
         "a": {"command": "x", "env": {"A": "${B}"}},
         "b": {"url": "${URL}", "headers": {"x-key": "${env:KEY}", "x-plain": "1"}},
     }}));
-    let changed = imported.lines.iter().filter(|line| line.outcome == Outcome::Changed);
+    let changed = imported.lines.iter().filter(|line| line.outcome == SettingOutcome::Changed);
     let changed: Vec<_> = changed.map(|line| format!("{}: {}", line.key, line.message)).collect();
     assert_eq!(
         changed,

@@ -24,9 +24,9 @@ pub(super) enum Shape {
     Variables,
     /// One of them.
     Variable,
-    Object(&'static Members),
+    Object(&'static MemberShapes),
     /// A name or an object.
-    NameOr(&'static Members),
+    NameOr(&'static MemberShapes),
     /// An object whose members all have this shape.
     Map(&'static Shape),
     List(&'static Shape),
@@ -34,13 +34,13 @@ pub(super) enum Shape {
 
 /// Members of an object.
 #[derive(Debug)]
-pub(super) struct Members {
+pub(super) struct MemberShapes {
     /// Names of those that are [`Shape::Shown`].
     shown: &'static [&'static str],
     others: &'static [(&'static str, Shape)],
 }
 
-impl Members {
+impl MemberShapes {
     /// Returns the shape of a member; `None` for an unknown one.
     pub(super) fn shape(&self, name: &str) -> Option<&Shape> {
         if self.shown.contains(&name) {
@@ -55,7 +55,7 @@ impl Members {
 }
 
 /// Members of an element of `mcp.client_configs`.
-pub(super) static CLIENT: Members = Members {
+pub(super) static CLIENT: MemberShapes = MemberShapes {
     shown: &[
         "client_id",
         "name",
@@ -124,7 +124,7 @@ pub(super) static CLIENT: Members = Members {
     ],
 };
 
-static STDIO: Members = Members {
+static STDIO: MemberShapes = MemberShapes {
     shown: &["command", "args", "cwd", "network", "max_age", "max_memory", "instances"],
     others: &[
         ("envs", Shape::Variables),
@@ -133,11 +133,12 @@ static STDIO: Members = Members {
     ],
 };
 
-static PROCESS_LIMITS: Members = Members::shown(&["memory", "cpu_time", "open_files", "processes"]);
+static PROCESS_LIMITS: MemberShapes =
+    MemberShapes::shown(&["memory", "cpu_time", "open_files", "processes"]);
 
-static CONFINE: Members = Members::shown(&["read", "write", "required"]);
+static CONFINE: MemberShapes = MemberShapes::shown(&["read", "write", "required"]);
 
-static DOCKER: Members = Members {
+static DOCKER: MemberShapes = MemberShapes {
     shown: &[
         "host",
         "image",
@@ -158,15 +159,15 @@ static DOCKER: Members = Members {
     others: &[("envs", Shape::Variables), ("mounts", Shape::List(&Shape::Object(&MOUNT)))],
 };
 
-static MOUNT: Members = Members::shown(&["source", "target", "read_only"]);
+static MOUNT: MemberShapes = MemberShapes::shown(&["source", "target", "read_only"]);
 
 // The private key is a path or the name of a variable, and never the key itself.
-static TLS: Members = Members {
+static TLS: MemberShapes = MemberShapes {
     shown: &["ca_file", "client_certificate", "client_key"],
     others: &[("ca_cert_pem", Shape::Secret)],
 };
 
-static TOKEN_EXCHANGE: Members = Members {
+static TOKEN_EXCHANGE: MemberShapes = MemberShapes {
     shown: &["audience", "scopes", "subject_token_type"],
     others: &[
         ("token_url", Shape::Url),
@@ -176,7 +177,7 @@ static TOKEN_EXCHANGE: Members = Members {
     ],
 };
 
-static OAUTH: Members = Members {
+static OAUTH: MemberShapes = MemberShapes {
     shown: &["scopes"],
     others: &[
         ("client_id", Shape::Secret),
@@ -189,7 +190,7 @@ static OAUTH: Members = Members {
     ],
 };
 
-static RESTART: Members = Members::shown(&[
+static RESTART: MemberShapes = MemberShapes::shown(&[
     "max_attempts",
     "maxAttempts",
     "backoff",
@@ -199,9 +200,9 @@ static RESTART: Members = Members::shown(&[
     "stableAfter",
 ]);
 
-static TOOL_CACHE: Members = Members::shown(&["tools", "ttl", "max_bytes", "shared"]);
+static TOOL_CACHE: MemberShapes = MemberShapes::shown(&["tools", "ttl", "max_bytes", "shared"]);
 
-static WASM: Members = Members {
+static WASM: MemberShapes = MemberShapes {
     shown: &["component", "profile"],
     others: &[
         ("stored", Shape::Object(&STORED)),
@@ -212,9 +213,9 @@ static WASM: Members = Members {
     ],
 };
 
-static STORED: Members = Members::shown(&["accepted", "offered"]);
+static STORED: MemberShapes = MemberShapes::shown(&["accepted", "offered"]);
 
-static LIMITS: Members = Members::shown(&[
+static LIMITS: MemberShapes = MemberShapes::shown(&[
     "fuel",
     "cpu_time",
     "deadline",
@@ -233,7 +234,7 @@ static LIMITS: Members = Members::shown(&[
     "http_redirects",
 ]);
 
-static GRANTS: Members = Members {
+static GRANTS: MemberShapes = MemberShapes {
     shown: &["tools", "clocks"],
     others: &[
         ("http", Shape::List(&Shape::NameOr(&HTTP_RULE))),
@@ -245,9 +246,9 @@ static GRANTS: Members = Members {
     ],
 };
 
-static HTTP_RULE: Members = Members::shown(&["url", "methods", "paths", "private"]);
+static HTTP_RULE: MemberShapes = MemberShapes::shown(&["url", "methods", "paths", "private"]);
 
-static SECRET_GRANT: Members = Members {
+static SECRET_GRANT: MemberShapes = MemberShapes {
     shown: &["reveal"],
     others: &[
         ("from", Shape::Source),
@@ -256,16 +257,17 @@ static SECRET_GRANT: Members = Members {
     ],
 };
 
-static INJECT: Members = Members::shown(&["header", "prefix", "basic", "query"]);
+static INJECT: MemberShapes = MemberShapes::shown(&["header", "prefix", "basic", "query"]);
 
-static KV_GRANT: Members = Members::shown(&["max_bytes", "shared"]);
+static KV_GRANT: MemberShapes = MemberShapes::shown(&["max_bytes", "shared"]);
 
-static FILES_GRANT: Members = Members::shown(&["path", "access", "max_bytes", "max_files"]);
+static FILES_GRANT: MemberShapes =
+    MemberShapes::shown(&["path", "access", "max_bytes", "max_files"]);
 
-static SCRATCH: Members = Members::shown(&["max_bytes", "max_files"]);
+static SCRATCH: MemberShapes = MemberShapes::shown(&["max_bytes", "max_files"]);
 
 /// Members of an element of `governance.virtual_keys`.
-pub(super) static VIRTUAL_KEY: Members = Members {
+pub(super) static VIRTUAL_KEY: MemberShapes = MemberShapes {
     shown: &[
         "id",
         "name",
@@ -292,7 +294,7 @@ pub(super) static VIRTUAL_KEY: Members = Members {
     ],
 };
 
-static KEY_ROW: Members = Members {
+static KEY_ROW: MemberShapes = MemberShapes {
     shown: &[
         "mcp_client_name",
         "tools_to_execute",
@@ -303,28 +305,35 @@ static KEY_ROW: Members = Members {
     others: &[("rate_limit", Shape::Object(&CALL_RATE_LIMIT))],
 };
 
-static BUDGET: Members = Members {
+static BUDGET: MemberShapes = MemberShapes {
     shown: &["max_limit", "reset_duration"],
     others: &[("reset_config", Shape::Object(&RESET_CONFIG))],
 };
 
-static RESET_CONFIG: Members = Members::shown(&["quarter_start_month"]);
+static RESET_CONFIG: MemberShapes = MemberShapes::shown(&["quarter_start_month"]);
 
-static RATE_LIMIT: Members = Members::shown(&[
+static RATE_LIMIT: MemberShapes = MemberShapes::shown(&[
     "token_max_limit",
     "token_reset_duration",
     "request_max_limit",
     "request_reset_duration",
     "tool_call_max_limit",
     "tool_call_reset_duration",
+    "argument_byte_max_limit",
+    "argument_byte_reset_duration",
     "max_concurrent",
 ]);
 
-static CALL_RATE_LIMIT: Members =
-    Members::shown(&["tool_call_max_limit", "tool_call_reset_duration", "max_concurrent"]);
+static CALL_RATE_LIMIT: MemberShapes = MemberShapes::shown(&[
+    "tool_call_max_limit",
+    "tool_call_reset_duration",
+    "argument_byte_max_limit",
+    "argument_byte_reset_duration",
+    "max_concurrent",
+]);
 
 /// Members of an element of `governance.teams`.
-pub(super) static TEAM: Members = Members {
+pub(super) static TEAM: MemberShapes = MemberShapes {
     shown: &["id", "name", "description", "customer_id", "calendar_aligned"],
     others: &[
         ("budgets", Shape::List(&Shape::Object(&BUDGET))),
@@ -334,7 +343,7 @@ pub(super) static TEAM: Members = Members {
 };
 
 /// Members of an element of `governance.customers`.
-pub(super) static CUSTOMER: Members = Members {
+pub(super) static CUSTOMER: MemberShapes = MemberShapes {
     shown: &["id", "name", "description", "calendar_aligned"],
     others: &[
         ("budgets", Shape::List(&Shape::Object(&BUDGET))),
@@ -344,7 +353,7 @@ pub(super) static CUSTOMER: Members = Members {
 };
 
 /// Members of an element of `governance.model_configs`.
-pub(super) static MODEL_CONFIG: Members = Members {
+pub(super) static MODEL_CONFIG: MemberShapes = MemberShapes {
     shown: &["id", "model_name", "provider", "scope", "scope_id", "calendar_aligned"],
     others: &[
         ("budgets", Shape::List(&Shape::Object(&BUDGET))),
@@ -353,40 +362,40 @@ pub(super) static MODEL_CONFIG: Members = Members {
 };
 
 /// Members of an element of `governance.pricing_overrides`.
-pub(super) static PRICING_OVERRIDE: Members = Members {
+pub(super) static PRICING_OVERRIDE: MemberShapes = MemberShapes {
     shown: &["id", "name", "scope_kind", "provider_id", "match_type", "pattern", "request_types"],
     others: &[("patch", Shape::Object(&PRICING_PATCH))],
 };
 
-static PRICING_PATCH: Members = Members::shown(&[
+static PRICING_PATCH: MemberShapes = MemberShapes::shown(&[
     "input_cost_per_token",
     "output_cost_per_token",
     "cache_read_input_token_cost",
 ]);
 
 /// Members of an element of `governance.roles`.
-pub(super) static ROLE: Members = Members {
+pub(super) static ROLE: MemberShapes = MemberShapes {
     shown: &["name", "description"],
     others: &[("mcp_configs", Shape::List(&Shape::Object(&KEY_ROW)))],
 };
 
 /// Members of an element of `governance.environments`.
-pub(super) static ENVIRONMENT: Members =
-    Members::shown(&["name", "description", "clients", "tools_to_exclude"]);
+pub(super) static ENVIRONMENT: MemberShapes =
+    MemberShapes::shown(&["name", "description", "clients", "tools_to_exclude"]);
 
 /// Members of an element of `mcp.virtual_mcps`.
-pub(super) static VIRTUAL_MCP: Members = Members {
+pub(super) static VIRTUAL_MCP: MemberShapes = MemberShapes {
     shown: &["name", "endpoint_slug", "description", "enabled", "virtual_keys"],
     others: &[("tools", Shape::List(&Shape::Object(&VIRTUAL_MCP_TOOLS)))],
 };
 
-static VIRTUAL_MCP_TOOLS: Members = Members::shown(&["mcp_client_name", "tool_names"]);
+static VIRTUAL_MCP_TOOLS: MemberShapes = MemberShapes::shown(&["mcp_client_name", "tool_names"]);
 
 /// A setting is one value, and has no members.
-pub(super) static SETTING: Members = Members::shown(&[]);
+pub(super) static SETTING: MemberShapes = MemberShapes::shown(&[]);
 
 /// Members of the credential of a virtual key in the store.
-pub(super) static KEY_VALUE: Members = Members {
+pub(super) static KEY_VALUE: MemberShapes = MemberShapes {
     shown: &["id", "previous_valid_until"],
     others: &[("value_sha256", Shape::Digest), ("previous_value_sha256", Shape::Digest)],
 };
@@ -401,7 +410,7 @@ mod tests {
 
     /// Compares members with a type of the schema, and those of the types in it. Returns the keys that
     /// have text that may come from the environment.
-    fn compare(types: &Value, name: &str, members: &Members) -> BTreeSet<String> {
+    fn compare(types: &Value, name: &str, members: &MemberShapes) -> BTreeSet<String> {
         let properties = types[name]["properties"].as_object().expect("an object");
         let mut found = BTreeSet::new();
         for (key, property) in properties {
@@ -429,7 +438,7 @@ mod tests {
         }
     }
 
-    fn innermost(shape: &Shape) -> Option<&'static Members> {
+    fn innermost(shape: &Shape) -> Option<&'static MemberShapes> {
         match shape {
             Shape::Object(members) | Shape::NameOr(members) => Some(members),
             Shape::Map(inner) | Shape::List(inner) => innermost(inner),

@@ -6,7 +6,7 @@ use super::{
     file_env::FileEnv,
     key::KeyNames,
     plugin,
-    resolved::Resolved,
+    resolved::{Problems, Resolved},
     same_variants::{SameVariants, same_variants},
     team::KeyGroup,
     tool_cache, tool_fallbacks, upstream,
@@ -219,14 +219,17 @@ fn resolve_one(
     })
 }
 
+fn allowlist(problems: &mut Problems, key: &str, names: &[String]) -> Allowlist {
+    problems.accept(key, Allowlist::parse(names)).unwrap_or_default()
+}
+
 fn policy(client: &file::Client) -> Resolved<Policy> {
     Resolved::new(|problems| {
-        let mut allowlist = |key, names: &[String]| {
-            problems.accept(key, Allowlist::parse(names)).unwrap_or_default()
-        };
-        let execute = allowlist("tools_to_execute", &client.tools_to_execute);
-        let auto_execute = allowlist("tools_to_auto_execute", &client.tools_to_auto_execute);
-        let approve_twice = allowlist("tools_to_approve_twice", &client.tools_to_approve_twice);
+        let execute = allowlist(problems, "tools_to_execute", &client.tools_to_execute);
+        let auto_execute =
+            allowlist(problems, "tools_to_auto_execute", &client.tools_to_auto_execute);
+        let approve_twice =
+            allowlist(problems, "tools_to_approve_twice", &client.tools_to_approve_twice);
         if let Some(name) = auto_execute.beyond(&execute) {
             problems.refuse("tools_to_auto_execute", format_args!(
                 "{name:?} is not in `tools_to_execute`, so it cannot run without an approval either"

@@ -28,7 +28,7 @@ pub(super) fn resolve(guards: Vec<file::Guard>, env: FileEnv<'_>) -> Resolved<Ve
     let mut names = BTreeSet::new();
     let count = guards.len();
     let resolved = Resolved::elements(guards, |problems, guard| {
-        let file::Guard { name, component, on, hooks, settings, limits } = guard;
+        let file::Guard { name, component, on, hooks, settings, limits, stream_window } = guard;
         if !is_name(&name) {
             problems.refuse(
                 "name",
@@ -41,13 +41,22 @@ pub(super) fn resolve(guards: Vec<file::Guard>, env: FileEnv<'_>) -> Resolved<Ve
             problems.refuse("name", format_args!("another guard is named {name:?} already"));
         }
         let scope = problems.take("on", scope(on));
+        let hooks = problems.take("hooks", hooks_of(hooks, &scope));
+        let looks_at_replies = hooks.has(GuardHook::AfterModel) && !is_of_tools(&scope);
+        if stream_window.is_some() && !looks_at_replies {
+            problems.refuse(
+                "stream_window",
+                "belongs to a guard with the hook `after_model`, which this guard does not have",
+            );
+        }
         Some(Settings {
             name: name.into(),
             component: problems.take("component", env.path(&component)),
-            hooks: problems.take("hooks", hooks_of(hooks, &scope)),
+            hooks,
             scope,
             settings: problems.take("settings", written(settings)),
             limits: limits_of(&limits),
+            stream_window: stream_window.map(|window| window.get().bytes()),
         })
     });
     Resolved::new(|problems| {
@@ -82,7 +91,10 @@ fn scope(on: file::GuardScope) -> Resolved<Scope> {
         let tools = problems.take("tools", patterns(on.tools));
         let clients = problems.take("clients", clients(on.clients));
         let keys = on.keys.map(|keys| checked(problems, "keys", keys).into_iter().collect());
-        Scope { tools, clients, keys }
+        let environments = on.environments;
+        let environments = environments
+            .map(|names| checked(problems, "environments", names).into_iter().collect());
+        Scope { tools, clients, keys, environments }
     })
 }
 
@@ -93,12 +105,12 @@ fn hooks_of(named: Option<Vec<file::NamedHook>>, scope: &Scope) -> Resolved<Hook
     let named = Resolved::elements(named, |problems, named| {
         let hook = named.same();
         match hook {
-            GuardHook::Definition if scope.keys.is_some() => {
-                problems.refuse_whole("a definition has no key; leave `on.keys` out");
+            GuardHook::Definition if scope.is_of_keys() => {
+                problems.refuse_whole(
+                    "a definition has no key; leave `on.keys` and `on.environments` out",
+                );
             }
-            GuardHook::BeforeModel | GuardHook::AfterModel
-                if scope.tools.is_some() || scope.clients.is_some() =>
-            {
+            GuardHook::BeforeModel | GuardHook::AfterModel if is_of_tools(scope) => {
                 problems.refuse_whole(
                     "a request to a model has no tool; leave `on.tools` and `on.clients` out",
                 );
@@ -108,6 +120,11 @@ fn hooks_of(named: Option<Vec<file::NamedHook>>, scope: &Scope) -> Resolved<Hook
         Some(hook)
     });
     listed(is_empty, named).map(Hooks::from_iter)
+}
+
+/// Returns whether a scope has calls of some tools alone, and so no requests to models.
+fn is_of_tools(scope: &Scope) -> bool {
+    scope.tools.is_some() || scope.clients.is_some()
 }
 
 fn patterns(tools: Option<Vec<String>>) -> Resolved<Option<Vec<ToolPattern>>> {

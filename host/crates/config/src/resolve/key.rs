@@ -205,7 +205,13 @@ fn resolve_one(
 fn membership(key: &file::VirtualKey, context: &KeyContext<'_>) -> Membership {
     let [team, customer] = context.groups.identities(key);
     let identity = context.identities.id(&key.name).unwrap_or(&key.name);
-    Membership { key: Some(identity.to_owned()), key_name: Some(key.name.clone()), team, customer }
+    Membership {
+        key: Some(identity.to_owned()),
+        key_name: Some(key.name.clone()),
+        team,
+        customer,
+        environment: key.environment.clone(),
+    }
 }
 
 /// Returns the tools that a key opens: those of its rows and of its roles, within its environment.

@@ -181,8 +181,8 @@ fn of_models(parts: &LimitedParts<'_>, identities: &KeyIdentities) -> Resolved<V
         let scope = problems.merge(model_scope(config, parts));
         let owner = problems.merge(model_owner(config, parts, identities));
         let rates = config.rate_limit.as_ref();
-        if rates.is_some_and(|rates| rates.tool_call_max_limit.is_some()) {
-            let key = KeyPath::default().member("rate_limit").member("tool_call_max_limit");
+        for member in rates.into_iter().flat_map(limits_of_calls) {
+            let key = KeyPath::default().member("rate_limit").member(member);
             problems.refuse(key, "belongs to keys, teams, customers and clients: a model makes requests, and no calls are counted here");
         }
         let written = WrittenLimits {
@@ -204,6 +204,15 @@ fn of_models(parts: &LimitedParts<'_>, identities: &KeyIdentities) -> Resolved<V
         Some(problems.merge(of_owner(&written, &subject)))
     });
     limits.map(|limits| limits.concat())
+}
+
+/// Returns the members that limit calls of tools.
+fn limits_of_calls(rates: &file::RateLimit) -> impl Iterator<Item = &'static str> {
+    let members = [
+        ("tool_call_max_limit", rates.tool_call_max_limit.is_some()),
+        ("argument_byte_max_limit", rates.argument_byte_max_limit.is_some()),
+    ];
+    members.into_iter().filter_map(|(member, is_set)| is_set.then_some(member))
 }
 
 fn model_scope(config: &file::ModelConfig, parts: &LimitedParts<'_>) -> Resolved<Scope> {

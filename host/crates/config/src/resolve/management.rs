@@ -19,12 +19,11 @@ use airlock_core::{
     door::credential_digest,
     operator::{Operator, Role},
 };
+use airlock_ingress::socket::MAX_PATH_BYTES;
 use airlock_operator_api::{ConfiguredOperator, ManagementSettings};
 
 /// Name of the socket without the key, beside the file.
 const SOCKET: &str = "airlock.sock";
-/// Maximum length of the path of a socket on Linux, in bytes, without the final NUL.
-const MAX_SOCKET_PATH: usize = 107;
 /// Minimum length of a token. Shorter ones could be guessed.
 const MIN_TOKEN_CHARACTERS: usize = 32;
 /// Maximum length of the name of an operator: caps `name`, which each record of a change repeats.
@@ -68,9 +67,9 @@ fn socket(path: Option<&Path>, env: FileEnv<'_>) -> Result<Option<PathBuf>, Inva
     }
     let path = env.directory.join(path);
     let length = path.as_os_str().len();
-    if length > MAX_SOCKET_PATH {
+    if length > MAX_PATH_BYTES {
         return Err(format!(
-            "the path of a socket has at most {MAX_SOCKET_PATH} bytes, found {length} with the directory of this file"
+            "the path of a socket has at most {MAX_PATH_BYTES} bytes, found {length} with the directory of this file"
         )
         .into());
     }

@@ -29,10 +29,7 @@ use airlock_plugin::{
 };
 use airlock_sandbox::Access;
 use airlock_store::components::ComponentDigest;
-use airlock_strings::cut;
-
-/// Maximum length of the list of clients in a message, in bytes: two lines of a terminal.
-const MAX_LISTED: usize = 200;
+use airlock_strings::{MAX_EXCERPT_BYTES, cut};
 
 /// The configured clients, as one plugin refers to them.
 pub(super) struct KnownClients<'a> {
@@ -151,10 +148,10 @@ fn check_full_name(tool: &str, clients: &KnownClients<'_>) -> Result<(), Invalid
     }
     let others = clients.names.iter().filter(|name| *name != clients.own);
     // Each has at least one byte of the list.
-    let others: Vec<_> = others.map(ClientName::as_str).take(MAX_LISTED).collect();
+    let others: Vec<_> = others.map(ClientName::as_str).take(MAX_EXCERPT_BYTES).collect();
     let others = match others.as_slice() {
         [] => "no other client is configured".to_owned(),
-        others => format!("configured: {}", cut(others.join(", "), MAX_LISTED)),
+        others => format!("configured: {}", cut(others.join(", "), MAX_EXCERPT_BYTES)),
     };
     Err(InvalidValue::absent(
         Referent::ElementOf(NamedPart::Clients),

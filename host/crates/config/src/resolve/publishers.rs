@@ -1,11 +1,8 @@
 //! `plugins`.
 
-use super::resolved::Resolved;
+use super::{MAX_NAME_BYTES, resolved::Resolved};
 use crate::file;
 use airlock_plugin::{PublisherKey, Publishers};
-
-/// Maximum length of the name of a publisher, in bytes: caps the names in `publishers`, which `airlock.lock` repeats.
-const MAX_NAME_BYTES: usize = 64;
 
 /// Resolves the publishers. A required signature needs one of them.
 pub(super) fn resolve(plugins: file::Plugins) -> Resolved<Publishers> {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use url::Url;
 
-use super::{file_env::FileEnv, resolved::Resolved, tls};
+use super::{MAX_NAME_BYTES, file_env::FileEnv, resolved::Resolved, tls};
 use crate::{
     env_text::EnvText,
     file::{self, StoreKey},
@@ -18,8 +18,6 @@ use airlock_records::{
 const DIRECTORY: &str = "audit";
 /// Name of a gateway without the key.
 const NAME: &str = "airlock";
-/// Maximum length of a name, in bytes: caps `name`, which each checkpoint repeats.
-const MAX_NAME_BYTES: usize = 64;
 /// Maximum files that checkpoints are added to: caps `publish`. Each checkpoint is written to all of them.
 const MAX_PUBLISHED: usize = 8;
 

@@ -11,7 +11,7 @@ fn guards(list: &Value) -> Value {
 fn guards_keep_their_order_and_have_small_limits() {
     let config = good(&guards(&json!([
         {"name": "second", "component": "b.wasm", "hooks": ["after"], "limits": {"fuel": 5000, "time": "1s"}},
-        {"name": "first", "component": "/opt/a.wasm", "on": {"tools": ["files-*"], "clients": ["files"], "keys": ["ann"]}},
+        {"name": "first", "component": "/opt/a.wasm", "on": {"tools": ["files-*"], "clients": ["files"], "keys": ["ann"], "environments": ["eu"]}},
     ])));
     let [second, first] = &config.guards[..] else { panic!("{:?}", config.guards) };
     assert_eq!(
@@ -24,6 +24,7 @@ fn guards_keep_their_order_and_have_small_limits() {
     assert_eq!((&first.hooks, first.limits.memory_bytes), (&Hooks::default(), 16 << 20));
     assert_eq!(first.scope.tools.as_ref().map(Vec::len), Some(1));
     assert!(first.scope.keys.as_ref().is_some_and(|keys| keys.contains("ann")));
+    assert!(first.scope.environments.as_ref().is_some_and(|names| names.contains("eu")));
     assert!(config.sandbox.guard_instances > 0);
     assert_eq!(good(&json!({})).sandbox.guard_instances, 0);
 }
@@ -43,6 +44,28 @@ fn settings_are_an_object_of_at_most_64_kib_of_json() {
 }
 
 #[test]
+fn a_window_of_streams_has_bounds_and_belongs_to_the_hook_after_the_response() {
+    for (window, expected) in [("256B", 256), ("64KiB", 64 << 10)] {
+        let guard = json!([{"name": "g", "component": "g.wasm", "stream_window": window}]);
+        assert_eq!(good(&guards(&guard)).guards[0].stream_window, Some(expected));
+    }
+    let none = json!([{"name": "g", "component": "g.wasm"}]);
+    assert_eq!(good(&guards(&none)).guards[0].stream_window, None);
+    for (key, value) in [
+        ("stream_window", json!("255B")),
+        ("stream_window", json!("65537B")),
+        ("hooks", json!(["before_model"])),
+        ("on", json!({"tools": ["*"]})),
+        ("on", json!({"clients": ["files"]})),
+    ] {
+        let mut guard = json!([{"name": "g", "component": "g.wasm", "stream_window": "1KiB"}]);
+        guard[0][key] = value;
+        let refused = error(&guards(&guard));
+        assert!(refused.starts_with("guards[0].stream_window: "), "{key}: {refused}");
+    }
+}
+
+#[test]
 fn no_plugin_may_write_the_component_of_a_guard() {
     let config = good(&guards(&json!([{"name": "g", "component": "g.wasm"}])));
     let own = config.own_files(Path::new("/etc/airlock/gateway.json"));
@@ -52,7 +75,7 @@ fn no_plugin_may_write_the_component_of_a_guard() {
 #[test]
 fn a_guard_that_would_never_be_asked_is_refused() {
     let list = json!([
-        {"name": "a b", "component": "g.wasm", "on": {"tools": [], "clients": [], "keys": []}},
+        {"name": "a b", "component": "g.wasm", "on": {"tools": [], "clients": [], "keys": [], "environments": []}},
         {"name": "g", "component": "g.wasm", "on": {"tools": ["files"], "clients": ["a-b"]}},
         {"name": "g", "component": "g.wasm"},
         {"name": "h", "component": "g.wasm", "hooks": []},
@@ -69,6 +92,7 @@ fn a_guard_that_would_never_be_asked_is_refused() {
             "guards[0].on.tools",
             "guards[0].on.clients",
             "guards[0].on.keys",
+            "guards[0].on.environments",
             "guards[1].on.tools[0]",
             "guards[1].on.clients[0]",
             "guards[2].name",

@@ -52,10 +52,12 @@ fn budgets_and_rates_of_a_key_become_limits_under_its_identifier() {
             "token_max_limit": 1_000, "token_reset_duration": "1m",
             "request_max_limit": 7, "request_reset_duration": "1m",
             "tool_call_max_limit": 3, "tool_call_reset_duration": "1m",
+            "argument_byte_max_limit": 4_096, "argument_byte_reset_duration": "1m",
             "max_concurrent": 2,
         },
         "mcp_configs": [{"mcp_client_name": "fs", "tools_to_execute": ["*"],
-            "rate_limit": {"tool_call_max_limit": 1, "tool_call_reset_duration": "1m"}}],
+            "rate_limit": {"tool_call_max_limit": 1, "tool_call_reset_duration": "1m",
+                "argument_byte_max_limit": 512, "argument_byte_reset_duration": "1m"}}],
     });
     let day = Window::Rolling(Duration::from_hours(24));
     let fs = Scope::Client("fs".to_owned());
@@ -68,8 +70,10 @@ fn budgets_and_rates_of_a_key_become_limits_under_its_identifier() {
             (ann(), Scope::All, Measure::Tokens, 1_000, MINUTE),
             (ann(), Scope::All, Measure::Requests, 7, MINUTE),
             (ann(), Scope::All, Measure::ToolCalls, 3, MINUTE),
+            (ann(), Scope::All, Measure::ArgumentBytes, 4_096, MINUTE),
             (ann(), Scope::All, Measure::Concurrency, 2, Window::Never),
-            (ann(), fs, Measure::ToolCalls, 1, MINUTE),
+            (ann(), fs.clone(), Measure::ToolCalls, 1, MINUTE),
+            (ann(), fs, Measure::ArgumentBytes, 512, MINUTE),
         ]
     );
     let old = json!({"budget": {"max_limit": 50, "reset_duration": "1M"}, "budgets": [], "rate_limit": {}});
@@ -92,7 +96,7 @@ fn groups_models_clients_and_tools_have_limits_of_their_own() {
     let client = &mut file["mcp"]["client_configs"][0];
     client["rate_limit"] = json!({"max_concurrent": 5});
     client["tool_limits"] =
-        json!({"delete": {"tool_call_max_limit": 1, "tool_call_reset_duration": "1m"}});
+        json!({"delete": {"argument_byte_max_limit": 1, "argument_byte_reset_duration": "never"}});
     let provider = Some("stub".to_owned());
     let acme = Owner::Customer("c-1".to_owned());
     let quarter = Window::Calendar(Period::Quarter(4));
@@ -122,7 +126,13 @@ fn groups_models_clients_and_tools_have_limits_of_their_own() {
                 5,
                 Window::Never
             ),
-            (Owner::Everyone, Scope::Tool("fs-delete".to_owned()), Measure::ToolCalls, 1, MINUTE),
+            (
+                Owner::Everyone,
+                Scope::Tool("fs-delete".to_owned()),
+                Measure::ArgumentBytes,
+                1,
+                Window::Never
+            ),
         ]
     );
 }
@@ -166,6 +176,7 @@ fn a_key_is_a_member_of_its_team_and_of_the_customer_of_that() {
         key_name: Some("ann".to_owned()),
         team: Some("desk".to_owned()),
         customer: Some("c-1".to_owned()),
+        environment: None,
     };
     assert_eq!(membership(&file), expected);
     let key = &mut file["governance"]["virtual_keys"][0];
@@ -173,7 +184,13 @@ fn a_key_is_a_member_of_its_team_and_of_the_customer_of_that() {
     key["team_id"] = Value::Null;
     key["customer_id"] = json!("acme");
     let key = Some("ann".to_owned());
-    assert_eq!(membership(&file), Membership { key, team: None, ..expected });
+    let unbound = Membership { key, team: None, ..expected };
+    assert_eq!(membership(&file), unbound);
+    let governance = &mut file["governance"];
+    governance["environments"] = json!([{"name": "eu", "clients": []}]);
+    governance["virtual_keys"][0]["environment"] = json!("eu");
+    let environment = Some("eu".to_owned());
+    assert_eq!(membership(&file), Membership { environment, ..unbound });
 }
 
 #[test]
@@ -222,6 +239,14 @@ fn bad_limits_are_refused_by_their_keys() {
             json!({"rate_limit": {"tool_call_max_limit": 0, "tool_call_reset_duration": "1m"}}),
             "rate_limit.tool_call_max_limit: must be from 1 to 1000000000, found 0",
         ),
+        (
+            json!({"rate_limit": {"argument_byte_max_limit": 1}}),
+            "rate_limit.argument_byte_reset_duration: is required when argument_byte_max_limit is set",
+        ),
+        (
+            json!({"rate_limit": {"argument_byte_max_limit": 0, "argument_byte_reset_duration": "1m"}}),
+            "rate_limit.argument_byte_max_limit: must be from 1 to 1000000000000, found 0",
+        ),
         (json!({"rate_limit": {"max_concurrent": 0}}), "rate_limit.max_concurrent: must be from 1"),
         (json!({"rate_limit": {"requests": 1}}), "rate_limit.requests"),
         (json!({"rate_limit_id": "r"}), "rate_limit_id: this build does not act on it"),
@@ -240,6 +265,7 @@ fn bad_limits_are_refused_by_their_keys() {
 #[test]
 fn bad_limits_of_other_elements_are_refused_by_their_keys() {
     let calls = json!({"tool_call_max_limit": 1, "tool_call_reset_duration": "1m"});
+    let bytes = json!({"argument_byte_max_limit": 1, "argument_byte_reset_duration": "1m"});
     for (pointer, value, expected) in [
         (
             "/governance/roles",
@@ -280,6 +306,11 @@ fn bad_limits_of_other_elements_are_refused_by_their_keys() {
             "/governance/model_configs",
             json!([{"id": "m", "model_name": "a", "rate_limit": calls}]),
             "governance.model_configs[0].rate_limit.tool_call_max_limit: belongs to keys",
+        ),
+        (
+            "/governance/model_configs",
+            json!([{"id": "m", "model_name": "a", "rate_limit": bytes}]),
+            "governance.model_configs[0].rate_limit.argument_byte_max_limit: belongs to keys",
         ),
         (
             "/governance/budgets",

@@ -5,7 +5,7 @@ mod choice;
 use std::{collections::BTreeMap, mem};
 
 use airlock_json::weight::object_weight;
-use airlock_strings::cut;
+use airlock_strings::{MAX_WORD_BYTES, cut};
 use serde_json::Value;
 
 use self::choice::ChoiceReader;
@@ -14,21 +14,12 @@ use super::{
     usage,
 };
 use crate::{
-    Begin, Delta, FinishReason, Object, ReplyError, Usage, UsageChunk, object_of,
+    Begin, Delta, FinishReason, Object, ReplyError, Usage, UsageChunk,
+    delta::{MAX_CHOICES, MAX_NAME_BYTES, MAX_PIECES},
+    object_of,
     thought_signature::EXTRA_CONTENT,
 };
 
-/// Maximum number of choices of one reply. OpenAI's maximum is 128, and servers of other makers have none.
-const MAX_CHOICES: usize = 1_024;
-/// Maximum number of calls of one reply. Each is kept until the reply ends.
-const MAX_CALLS: usize = 8_192;
-/// Maximum bytes of the identifier of a reply and of the name of its model, which a writer repeats in every
-/// chunk. Longer ones are left out.
-const MAX_HEAD: usize = 256;
-/// Maximum number of [`pieces`] of one chunk, as of the parts of one of Gemini's responses. Each can become a few deltas.
-const MAX_PIECES: usize = 8_192;
-/// Maximum bytes of a reason for an end that chat completions do not define. It is kept for each choice.
-const MAX_REASON: usize = 64;
 /// Maximum bytes of a text of `stop` that ended a choice. It is kept for each choice.
 const MAX_SEQUENCE: usize = 1_024;
 /// Members of a chunk that are not carried along: those that are read, its type, and padding that hides the
@@ -134,7 +125,7 @@ impl ReplyReader {
             return chunk;
         }
         for (name, text) in [("id", &mut self.begin.id), ("model", &mut self.begin.model)] {
-            let found = take_string(&mut chunk, name).filter(|found| found.len() <= MAX_HEAD);
+            let found = take_string(&mut chunk, name).filter(|found| found.len() <= MAX_NAME_BYTES);
             if text.is_empty() {
                 *text = found.unwrap_or_default();
             }
@@ -169,7 +160,7 @@ impl ReplyReader {
         reader.read(number, choice, reason, out)?;
         self.calls += reader.calls() - calls;
         self.kept_bytes += reader.kept_bytes() - bytes;
-        if self.calls > MAX_CALLS {
+        if self.calls > MAX_PIECES {
             return Err(ReplyError::Invalid { what: "more tool calls than the gateway accepts" });
         }
         Ok(())
@@ -226,7 +217,7 @@ fn finish_reason(choice: &mut Object) -> Option<FinishReason> {
         "length" => FinishReason::Length,
         "tool_calls" => FinishReason::ToolCalls,
         "content_filter" => FinishReason::ContentFilter,
-        _ => FinishReason::Other(cut_to_keep(reason, MAX_REASON)),
+        _ => FinishReason::Other(cut_to_keep(reason, MAX_WORD_BYTES)),
     })
 }
 

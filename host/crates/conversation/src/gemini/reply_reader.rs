@@ -22,15 +22,12 @@ use super::{
 };
 use crate::{
     Begin, Delta, FinishReason, Object, ReplyError, Wire,
-    delta::MAX_NAME_BYTES,
+    delta::{MAX_NAME_BYTES, MAX_PIECES},
     thought_signature::{self, EXTRA_CONTENT},
 };
 
 /// Maximum number of candidates of a reply, as of the choices of OpenAI's API. Gemini's maximum is 8.
 const MAX_CANDIDATES: usize = 128;
-
-/// Maximum number of parts of one response. Each can become a chunk.
-const MAX_PARTS: usize = 8_192;
 
 /// Members of a candidate that describe the sources of its text. Chat has no form for them.
 const SOURCES: [&str; 3] = ["citationMetadata", "groundingMetadata", "urlContextMetadata"];
@@ -72,7 +69,7 @@ impl ReplyReader {
             self.has_begun = true;
         }
         self.tokens.update(response.get("usageMetadata"));
-        let mut left = Allowance { parts: MAX_PARTS, tokens: outcome::MAX_TOKENS };
+        let mut left = Allowance { parts: MAX_PIECES, tokens: MAX_PIECES };
         let mut seen = BTreeSet::new();
         for (position, candidate) in take_list(&mut response, "candidates").into_iter().enumerate()
         {

@@ -1,6 +1,6 @@
 //! Anthropic's errors in OpenAI's form.
 
-use airlock_strings::cut;
+use airlock_strings::{MAX_LINE_BYTES, cut};
 use serde_json::Value;
 
 use super::object_of;
@@ -8,8 +8,6 @@ use crate::{Object, ReplyError};
 
 /// Status of an error whose type is not known.
 const BAD_GATEWAY: u16 = 502;
-/// Maximum bytes of the message of an error in a stream: the provider chooses it, and callers receive it.
-const MAX_MESSAGE: usize = 1_024;
 
 /// Anthropic's types of errors, each with the HTTP status that Anthropic's documentation gives it
 /// and OpenAI's `type` of the same meaning.
@@ -32,7 +30,7 @@ const TYPES: [(&str, u16, &str); 11] = [
 pub(super) fn reported(data: &Object) -> ReplyError {
     let status = native_type(data).and_then(known).map_or(BAD_GATEWAY, |(_, status, _)| *status);
     let message = data.get("error").and_then(|error| error.get("message")?.as_str());
-    let message = message.map(|message| cut(message.to_owned(), MAX_MESSAGE));
+    let message = message.map(|message| cut(message.to_owned(), MAX_LINE_BYTES));
     ReplyError::Reported { error: to_error(status, message, Some(data)), status: Some(status) }
 }
 

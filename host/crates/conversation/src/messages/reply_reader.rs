@@ -16,15 +16,10 @@ use self::{
     tokens::TokenUsage,
 };
 use super::{error::reported, object_of};
-use crate::{Begin, Delta, FinishReason, Object, ReplyError, Wire, delta::MAX_NAME_BYTES};
-
-/// Maximum number of citations with which a block begins. Each becomes a chunk. A text with a hundred
-/// sources is rare.
-const MAX_CITATIONS: usize = 1_024;
-
-/// Maximum number of content blocks of a message that was not streamed. Each can become a call. A text has
-/// one more block for each passage that is cited.
-const MAX_BLOCKS: usize = 8_192;
+use crate::{
+    Begin, Delta, FinishReason, Object, ReplyError, Wire,
+    delta::{MAX_ANNOTATIONS, MAX_NAME_BYTES, MAX_PIECES},
+};
 
 /// Reads a message. Its size is bounded by the one of the open block.
 #[derive(Debug, Default)]
@@ -77,7 +72,7 @@ impl ReplyReader {
         let Some(Value::Array(blocks)) = message.shift_remove("content") else {
             return Err(invalid("a message without content"));
         };
-        if blocks.len() > MAX_BLOCKS {
+        if blocks.len() > MAX_PIECES {
             return Err(invalid("a message with more content blocks than the gateway accepts"));
         }
         let end = json!({
@@ -137,7 +132,7 @@ impl ReplyReader {
                 let mut steps: Vec<_> = block::text_delta(block).into_iter().collect();
                 let citations = block.get("citations").and_then(Value::as_array);
                 let citations = citations.map_or(&[][..], Vec::as_slice);
-                if citations.len() > MAX_CITATIONS {
+                if citations.len() > MAX_ANNOTATIONS {
                     return Err(invalid(
                         "a content block with more citations than the gateway accepts",
                     ));

@@ -11,16 +11,13 @@ use airlock_json::{self as json, Caps, raw};
 use serde_json::json;
 
 use crate::{
-    Object, Reasoning, Seal,
+    MAX_NAME_BYTES, Object, Reasoning, Seal,
     thought_signature::{self, EXTRA_CONTENT},
 };
 
 /// Beginning of a signature that holds the proof of another provider. Anthropic's are Base64, which has
 /// no colon.
 const FOREIGN: &str = "airlock:";
-/// Maximum bytes of the identifier in such a signature, which the caller can replace. OpenAI's have
-/// some fifty.
-const MAX_ID: usize = 256;
 /// Members of such a signature that belongs to a call.
 const CALL: &str = "call";
 const CALL_SIGNATURE: &str = "thought_signature";
@@ -97,7 +94,7 @@ pub(super) fn reasoning(text: String, signature: String) -> Reasoning {
 fn foreign(signature: &str) -> Option<(Option<String>, String)> {
     let text = checked(signature)?;
     let encrypted = member(text, "encrypted")?.into_owned();
-    Some((member(text, "id").filter(|id| id.len() <= MAX_ID).map(Into::into), encrypted))
+    Some((member(text, "id").filter(|id| id.len() <= MAX_NAME_BYTES).map(Into::into), encrypted))
 }
 
 /// Returns a text in the JSON text of a signature.
@@ -148,7 +145,7 @@ mod tests {
 
     #[test]
     fn other_members_of_a_signature_are_ignored_and_a_long_id_is_left_out() {
-        let long = format!("\"{}\"", "x".repeat(MAX_ID + 1));
+        let long = format!("\"{}\"", "x".repeat(MAX_NAME_BYTES + 1));
         for (id, expected) in [
             ("\"rs_1\"", Some("rs_1")),
             (long.as_str(), None),

@@ -3,10 +3,7 @@
 use serde_json::Value;
 
 use super::Path;
-use airlock_strings::cut;
-
-/// Maximum bytes of a value from the request in a message: enough to find it there.
-const MAX_FOUND_BYTES: usize = 64;
+use airlock_strings::{MAX_WORD_BYTES, cut};
 
 /// Reason that a request cannot be translated into a chat completion request, in the wording of
 /// OpenAI's API.
@@ -95,7 +92,7 @@ impl Untranslatable {
 /// Returns the beginning of a text from the request.
 pub fn excerpt(text: &str) -> String {
     // Copies slightly more than the limit, so that `cut` detects the overflow.
-    cut(text[..text.floor_char_boundary(MAX_FOUND_BYTES + 4)].to_owned(), MAX_FOUND_BYTES)
+    cut(text[..text.floor_char_boundary(MAX_WORD_BYTES + 4)].to_owned(), MAX_WORD_BYTES)
 }
 
 fn quoted(value: &Value) -> String {

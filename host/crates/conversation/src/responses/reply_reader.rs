@@ -14,14 +14,14 @@ use serde_json::Value;
 
 use self::item::OpenItem;
 use super::{error::reported, usage};
-use crate::{Begin, Delta, FinishReason, Object, ReplyError, delta::MAX_NAME_BYTES};
+use crate::{
+    Begin, Delta, FinishReason, Object, ReplyError,
+    delta::{MAX_NAME_BYTES, MAX_PIECES},
+};
 
 /// Maximum number of items of one Response: the calls that the agent reads, each with an item of
 /// reasoning before it. Each item keeps its state while it is open.
 const MAX_ITEMS: usize = 2_048;
-/// Maximum number of deltas of the items that came with the end of a Response and were not streamed.
-/// Each can become a chunk, and all of them are held at once: four for each of [`MAX_ITEMS`].
-const MAX_DELTAS: usize = 8_192;
 
 /// Reads a Response. Its state holds names and identifiers, and no text.
 #[derive(Debug, Default)]
@@ -191,7 +191,7 @@ impl ReplyReader {
             if self.open.contains_key(&place) {
                 deltas.append(&mut self.done(place, item)?);
             }
-            if deltas.len() > MAX_DELTAS {
+            if deltas.len() > MAX_PIECES {
                 return Err(invalid("more parts than the gateway accepts"));
             }
         }

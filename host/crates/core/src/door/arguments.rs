@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::guard::GuardMark;
 use crate::tool::CallError;
 use airlock_json::{self as json, raw};
-use airlock_strings::cut;
+use airlock_strings::{MAX_NAME_BYTES, cut};
 
 /// The longest arguments, in bytes of JSON text. Longer ones are refused before they are parsed. A
 /// model writes at most some hundred KB in one answer; a program that has more passes a file or a
@@ -16,9 +16,6 @@ pub const MAX_ARGUMENT_BYTES: usize = 1 << 20;
 /// Limit on the memory of the tree that providers and checks build from arguments. A tree can take
 /// a hundred times the bytes of its text.
 const ARGUMENT_CAPS: json::Caps = json::Caps::memory(32 << 20);
-/// The longest tool name in an error message, in bytes: twice the longest valid name. Longer names
-/// are cut, because a caller can send any text as a name.
-pub(super) const MAX_NAME_BYTES: usize = 128;
 
 /// Arguments of a call: JSON text of an object. Cheap to clone.
 #[derive(Clone)]

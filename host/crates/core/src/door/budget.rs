@@ -14,6 +14,8 @@ use crate::tool::CallError;
 
 /// Name of the budget of nested calls, in the errors of calls beyond it.
 pub const NESTED_CALLS: &str = "nested tool calls";
+/// Name of the bound on the depth of calls, in the errors of calls beyond it.
+pub const CALL_LEVELS: &str = "levels of nested calls";
 
 /// Limits on one call together with all its nested calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +26,8 @@ pub struct Budget {
     pub script: Duration,
     /// Number of nested calls, at all depths together.
     pub nested_calls: u32,
-    /// Greatest depth of a call. The first call has depth 1.
+    /// Greatest depth of a call. The first call has depth 1, unless a function of the embedding program has sent its request:
+    /// then the calls around it count too.
     pub depth: u32,
     /// Number of calls of one chain that may run at the same time, at each depth below the first.
     pub in_flight: usize,
@@ -73,7 +76,7 @@ impl ChainBudget {
     pub(super) fn take_nested(&self, parent_depth: u32) -> Result<(), CallError> {
         let Budget { depth, nested_calls, .. } = self.budget;
         if parent_depth >= depth {
-            return Err(CallError::budget("levels of nested calls", depth.into()));
+            return Err(CallError::budget(CALL_LEVELS, depth.into()));
         }
         if !take(&self.nested_left) {
             return Err(CallError::budget(NESTED_CALLS, nested_calls.into()));

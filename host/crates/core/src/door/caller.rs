@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 use super::{
     Admitted, Approved, ArgumentSources, Budget, Chain, Entry, Event, Events, Hearing, Ledger,
-    Origin, Permission, Resumed, SessionSources, View,
+    Origin, Permission, ProgramRequest, Resumed, SessionSources, View,
     arguments::{Arguments, ToArguments},
     author::Author,
     budget::ChainBudget,
@@ -60,6 +60,7 @@ impl Caller {
             hearing,
             approves_scripts: false,
             author,
+            program: None,
         }))
     }
 
@@ -97,6 +98,17 @@ impl Caller {
     #[must_use]
     pub fn approving_scripts(self) -> Self {
         Self(Arc::new(CallerAuthority { approves_scripts: true, ..(*self.0).clone() }))
+    }
+
+    /// Makes the calls for a request of the embedding program, whose own depth counts towards theirs.
+    #[must_use]
+    pub fn for_program(self, request: ProgramRequest) -> Self {
+        Self(Arc::new(CallerAuthority { program: Some(request), ..(*self.0).clone() }))
+    }
+
+    /// Returns whether the embedding program has sent the request.
+    pub fn is_for_program(&self) -> bool {
+        self.0.program.is_some()
     }
 
     /// Notifies the control of a call that is refused before [`Self::admit`] is asked: there is no such tool, its
@@ -172,7 +184,7 @@ impl Caller {
         let entry = self.find(origin, name)?;
         let arguments = arguments.to_arguments(name)?;
         let start = Start { deadline: self.deadline(entry), ..self.start() };
-        let arguments = self.0.view.guarded(origin, entry, arguments, start.deadline)?;
+        let arguments = self.0.view.guarded_at_once(origin, entry, arguments, start.deadline)?;
         // Whether it needed an approval was decided before.
         self.0.view.is_automatic(origin, entry, &arguments)?;
         let chain = Chain::new(self.0.clone(), start, Report::new());
@@ -218,13 +230,14 @@ impl Caller {
 
     /// Returns the arguments with which a call is decided and made: as the guards leave them. A list of
     /// approvals shows these, and [`Self::admit`] takes them. Fails as [`Self::needs_approval`], or if a guard
-    /// denies the call or fails.
-    pub fn guarded(&self, name: &str, arguments: Arguments) -> Result<Arguments, CallError> {
-        self.guarded_for(&self.0.origin, name, arguments, Instant::now() + self.0.budget.deadline)
+    /// denies the call or fails. Yields while guards decide.
+    pub async fn guarded(&self, name: &str, arguments: Arguments) -> Result<Arguments, CallError> {
+        let deadline = Instant::now() + self.0.budget.deadline;
+        self.guarded_for(&self.0.origin, name, arguments, deadline).await
     }
 
-    /// Does the same as [`Self::guarded`] for another origin, until a deadline.
-    pub(super) fn guarded_for(
+    /// Does the same for another origin, until a deadline.
+    pub(super) async fn guarded_for(
         &self,
         origin: &Origin,
         name: &str,
@@ -236,7 +249,7 @@ impl Caller {
         }
         self.check_switch()?;
         let entry = self.find(origin, name)?;
-        self.0.view.guarded(origin, entry, arguments, deadline)
+        self.0.view.guarded(origin, entry, arguments, deadline).await
     }
 
     /// Returns whether [`Self::admit`] would refuse this call because it needs an approval. A caller uses it
@@ -250,7 +263,8 @@ impl Caller {
         let origin = &self.0.origin;
         let entry = self.find(origin, name)?;
         let deadline = self.deadline(entry);
-        let arguments = self.0.view.guarded(origin, entry, arguments.clone(), deadline)?;
+        let arguments = arguments.clone();
+        let arguments = self.0.view.guarded_at_once(origin, entry, arguments, deadline)?;
         let asking = self.0.view.asking_sources(entry, &self.context(), &arguments, None)?;
         let is_asking = !asking.is_empty();
         let is_automatic = self.0.view.is_automatic(origin, entry, &arguments)? && !is_asking;
@@ -289,7 +303,7 @@ impl Caller {
         if start.parent.is_none() {
             start.deadline = self.deadline(entry);
         }
-        let arguments = self.0.view.guarded(origin, entry, arguments, start.deadline)?;
+        let arguments = self.0.view.guarded_at_once(origin, entry, arguments, start.deadline)?;
         let Start { context, values, .. } = &start;
         let asking = self.0.view.asking_sources(entry, context, &arguments, values.as_ref())?;
         let is_automatic =
@@ -343,8 +357,8 @@ impl Chain {
 
     /// Returns the arguments with which a nested call is decided and made, see [`Caller::guarded`]; `None` if there
     /// are no guards. Fails if the arguments cannot be used, if the tool does not exist or is hidden, or if a guard denies
-    /// the call or fails.
-    pub fn guarded(
+    /// the call or fails. Yields while guards decide.
+    pub async fn guarded(
         &self,
         origin: &Origin,
         name: &str,
@@ -355,7 +369,7 @@ impl Chain {
         }
         let arguments = Arguments::parse(name, arguments)?;
         let caller = Caller(self.authority().clone());
-        caller.guarded_for(origin, name, arguments, self.deadline()).map(Some)
+        caller.guarded_for(origin, name, arguments, self.deadline()).await.map(Some)
     }
 
     /// Refuses a nested call for which [`Self::guarded`] has failed, as [`Self::admit`] would: counts it, and notifies the

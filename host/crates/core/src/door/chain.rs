@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::{
-    ArgumentSources, Budget, CallId, Event, Hearing, Ledger, Origin, View,
+    ArgumentSources, Budget, CallId, Event, Hearing, Ledger, Origin, ProgramRequest, View,
     author::Author,
     budget::ChainBudget,
     ledger::OpenRecord,
@@ -50,6 +50,8 @@ pub(super) struct CallerAuthority {
     pub(super) approves_scripts: bool,
     /// The author of the calls of the request; `None` if sources are not followed.
     pub(super) author: Option<Arc<Author>>,
+    /// The request of the embedding program; `None` if another party has sent it.
+    pub(super) program: Option<ProgramRequest>,
 }
 
 /// Position of a call in its chain.
@@ -131,6 +133,17 @@ impl Chain {
         self.depth
     }
 
+    /// Depth of the running call, with the calls around it whose functions of the embedding program sent the request.
+    pub fn whole_depth(&self) -> u32 {
+        let around = self.program().map_or(0, |request| request.depth);
+        around.saturating_add(self.depth)
+    }
+
+    /// The request of the embedding program that started the chain; `None` if another party has sent it.
+    pub fn program(&self) -> Option<&ProgramRequest> {
+        self.authority.program.as_ref()
+    }
+
     /// Number of nested calls that may run at the same time, at each depth of the chain.
     pub fn in_flight(&self) -> usize {
         self.authority.budget.in_flight
@@ -194,7 +207,7 @@ impl Chain {
     /// Counts a nested call that is not made, because its answer is known from an earlier run of the
     /// same script. Fails if no call is left.
     pub fn count_call(&self) -> Result<(), CallError> {
-        self.shared.take_nested(self.depth)
+        self.shared.take_nested(self.whole_depth())
     }
 
     /// Counts a nested call. The control is told of the first one of the chain that is beyond the budget: of all,

@@ -11,7 +11,7 @@ use super::VirtualKey;
 use crate::tool::{Allowlist, ClientName, INTERNAL_CLIENT, Tool};
 
 /// Maximum bytes of a slug, the key `endpoint_slug`: it is a part of a URL and of the audience of access tokens.
-const MAX_SLUG: usize = 64;
+pub const MAX_SLUG: usize = 64;
 
 /// Last segment of the path of a [`ToolGroup`]: 1 to 64 lower-case letters, digits and `-`, with a
 /// letter or a digit at both ends.

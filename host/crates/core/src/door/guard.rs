@@ -6,8 +6,9 @@
 //!
 //! [`View::guarded`](super::View::guarded) asks the guards and marks the arguments with their decision. Arguments
 //! with the mark of the same guards, tool, origin and party are not looked at again: an approval is about
-//! the arguments that are then used. The gateway's own tools are wrappers and have no guards; calls made in
-//! them have. This module does not know how guards run.
+//! the arguments that are then used. A request asks [them ahead](crate::threads::arguments), in a task that yields while
+//! they decide; the door asks them about arguments without a mark, so that no call passes it unguarded. The gateway's
+//! own tools are wrappers and have no guards; calls made in them have. This module does not know how guards run.
 
 use std::{sync::Arc, time::Instant};
 
@@ -22,10 +23,15 @@ use crate::{
 /// The guards of a gateway. They can refuse a call, change its arguments or its outcome, or require an
 /// approval for it. They can neither admit a call nor do away with an approval.
 pub trait CallGuards: Send + Sync + 'static {
-    /// Decides about a call that is about to be decided by the rules, whatever makes it. Runs on the thread of
-    /// the caller for a bounded time, until the deadline at the latest. Fails if a guard denies the call or fails, or
-    /// if the guards have not decided by then.
-    fn before(&self, call: &ProposedCall<'_>, deadline: Instant) -> Result<GuardedCall, CallError>;
+    /// Decides about a call that is about to be decided by the rules, whatever makes it. Computes for a bounded time,
+    /// until the deadline at the latest. Fails if a guard denies the call or fails, or if the guards have not decided by
+    /// then. The future must wait for nothing: it yields, with its task woken, and may be [polled to its
+    /// end](crate::threads::poll_to_end) on one thread.
+    fn before<'g>(
+        &'g self,
+        call: &'g ProposedCall<'g>,
+        deadline: Instant,
+    ) -> BoxFuture<'g, Result<GuardedCall, CallError>>;
 
     /// Returns whether a guard looks at a call before it is made.
     fn looks_before(&self, call: &ProposedCall<'_>) -> bool;
@@ -130,8 +136,22 @@ impl GuardMark {
 }
 
 impl Arguments {
+    /// Returns whether a guard is to be asked about a call: one looks at it, and the arguments carry no decision about it.
+    pub(super) fn need_guards(
+        &self,
+        guards: &Arc<dyn CallGuards>,
+        tool: &Arc<Tool>,
+        call: &GuardedParty<'_>,
+    ) -> bool {
+        let GuardedParty { origin, tenant, membership, .. } = *call;
+        let mark = self.guarded.as_ref();
+        let proposed = ProposedCall { tool, arguments: self, origin, tenant, membership };
+        mark.is_none_or(|mark| !mark.is_about(guards, origin, tool, tenant))
+            && guards.looks_before(&proposed)
+    }
+
     /// Asks the guards about a call, unless the arguments carry their decision about it.
-    pub(super) fn guarded_by(
+    pub(super) async fn guarded_by(
         self,
         guards: &Arc<dyn CallGuards>,
         tool: &Arc<Tool>,
@@ -143,7 +163,8 @@ impl Arguments {
             return Ok(self);
         }
         let proposed = ProposedCall { tool, arguments: &self, origin, tenant, membership };
-        let GuardedCall { arguments, questions, acts } = guards.before(&proposed, deadline)?;
+        let decided = guards.before(&proposed, deadline).await?;
+        let GuardedCall { arguments, questions, acts } = decided;
         let mark = GuardMark {
             guards: guards.clone(),
             origin: origin.name(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
-use super::Membership;
+use super::{Membership, PlaceholderSpan, Placeholders};
 use crate::{
     tenant::Tenant,
     tool::{GuardActs, GuardHook, ModelRefusal},
@@ -17,6 +17,12 @@ use crate::{
 pub trait ModelGuards: Send + Sync + 'static {
     /// Returns whether a guard looks at the requests, or the responses, of a party.
     fn looks(&self, hook: GuardHook, membership: &Membership) -> bool;
+
+    /// Bytes of each text of a stream that are held back while guards look at a part of it; `None` if the responses to a
+    /// party are kept until they are complete.
+    fn stream_window(&self, _membership: &Membership) -> Option<usize> {
+        None
+    }
 
     /// Decides about texts. Returns those that take their places, in the same number; `None` if nothing changes.
     /// Fails if a guard denies them or fails. Records each decision in [`ReviewedExchange::acts`], unless it changes
@@ -41,6 +47,8 @@ pub struct ReviewedExchange {
     pub membership: Arc<Membership>,
     /// The decisions about the request and its response that are recorded.
     pub acts: Arc<GuardActs>,
+    /// The placeholders of the request. A guard can add some before the model alone.
+    pub placeholders: Arc<Placeholders>,
 }
 
 /// A text of a conversation.
@@ -52,4 +60,22 @@ pub struct ReviewedText {
     pub role: String,
     /// The text.
     pub text: String,
+}
+
+impl ReviewedText {
+    /// Role of the reasoning of a model.
+    pub const REASONING: &str = "reasoning";
+}
+
+/// A text that a guard has written in the place of another one.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WrittenText {
+    /// The role of its message.
+    pub role: String,
+    /// The text.
+    pub text: String,
+    /// The parts of the text in whose places the model gets placeholders, in their order.
+    #[serde(default)]
+    pub hide: Vec<PlaceholderSpan>,
 }

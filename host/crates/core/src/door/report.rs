@@ -96,6 +96,19 @@ impl<'c> Reporter<'c> {
         self.report.has_acted.store(true, Ordering::Relaxed);
     }
 
+    /// Records that the source of the running call may have received its arguments, also if it has then refused the call.
+    pub fn deliver(&self) {
+        self.report.is_delivered.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether the source of the running call may have received its arguments. [`CallError::has_not_begun`] does
+    /// not tell: a source receives a call that it refuses.
+    ///
+    /// [`CallError::has_not_begun`]: crate::tool::CallError::has_not_begun
+    pub fn is_delivered(&self) -> bool {
+        self.report.is_delivered.load(Ordering::Relaxed)
+    }
+
     /// Returns whether a guard looks at the outcome of the running call before its caller gets it.
     pub fn is_withheld(&self) -> bool {
         self.report.is_withheld.load(Ordering::Relaxed)
@@ -121,6 +134,7 @@ pub(super) struct Report {
     fuel: AtomicU64,
     memory_bytes: AtomicU64,
     has_acted: AtomicBool,
+    is_delivered: AtomicBool,
     emitted: Mutex<Vec<Content>>,
     progress: Mutex<Option<Progress>>,
     run: OnceLock<Arc<str>>,
@@ -137,6 +151,7 @@ impl Report {
             fuel: AtomicU64::new(Self::UNKNOWN),
             memory_bytes: AtomicU64::new(Self::UNKNOWN),
             has_acted: AtomicBool::new(false),
+            is_delivered: AtomicBool::new(false),
             emitted: Mutex::default(),
             progress: Mutex::default(),
             run: OnceLock::new(),

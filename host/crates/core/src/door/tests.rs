@@ -1,4 +1,5 @@
 use std::{
+    any::Any,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::{Duration, UNIX_EPOCH},
@@ -319,6 +320,21 @@ fn a_chain_shares_one_budget_and_a_call_beyond_its_depth_is_refused() {
     let too_many = root.chain().admit(&Origin::Script, "alpha-read", "").err();
     assert_eq!(too_many.and_then(|error| error.limit()), Some(reached_budget("nested tool calls")));
     assert_eq!(third.chain().deadline(), root.chain().deadline());
+}
+
+#[test]
+fn the_calls_around_a_request_of_the_program_count_towards_the_depth() {
+    let sources = sources(&[open_policy(true)]);
+    let context: Arc<dyn Any + Send + Sync> = Arc::new(7_u8);
+    let request = ProgramRequest { depth: 1, context: Some(context) };
+    let caller = caller(&sources, &Filter::none(), None, Origin::Program).for_program(request);
+    let root = caller.admit("executeToolCode", "").expect("it is listed");
+    assert_eq!((root.chain().depth(), root.chain().whole_depth()), (1, 2));
+    let second = root.chain().admit(&Origin::Script, "alpha-read", "").expect("in budget");
+    let too_deep = second.chain().admit(&Origin::Script, "alpha-read", "").err();
+    assert_eq!(too_deep.and_then(|error| error.limit()), Some(reached_budget(CALL_LEVELS)));
+    let carried = second.chain().program().and_then(|request| request.context.clone());
+    assert_eq!(carried.and_then(|context| context.downcast::<u8>().ok()).as_deref(), Some(&7));
 }
 
 fn reached_budget(what: &'static str) -> ReachedLimit {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Membership, Origin, arguments::MAX_NAME_BYTES, report::Report};
+use super::{Membership, Origin, report::Report};
 use crate::{
     run::Position,
     tool::{CallError, Tool, ToolOutput},
@@ -120,7 +120,7 @@ pub(super) fn not_admitted(
         return;
     }
     // The name may be of any length: no such tool may exist.
-    let name = &name[..name.floor_char_boundary(MAX_NAME_BYTES)];
+    let name = &name[..name.floor_char_boundary(airlock_strings::MAX_NAME_BYTES)];
     describe(&span, name, origin, membership);
     match error {
         Some(error) if !waits(error) => decide(&span, REFUSED, Some(error)),

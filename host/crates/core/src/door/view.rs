@@ -13,14 +13,13 @@ use std::{
 use super::{
     Arguments, CallControl, CallGuards, CallId, CallPolicy, CallerHeaders, CallerToken, Filter,
     Membership, Origin, ProposedCall, Provider, Refusal, RelayView, ScriptLanguage, SinkRules,
-    ToolApproval, ToolRules, ToolSwitch, VirtualKey, WithheldTool, arguments::MAX_NAME_BYTES,
-    trace,
+    ToolApproval, ToolRules, ToolSwitch, VirtualKey, WithheldTool, trace,
 };
 use crate::{
     tenant::Tenant,
     tool::{CallError, ClientName, Policy, Tool, ToolName, Trust},
 };
-use airlock_strings::cut;
+use airlock_strings::{MAX_NAME_BYTES, cut};
 
 /// The tools that one caller may see. Listing and calling use the same view, so they cannot
 /// disagree. Cheap to clone. A view does not change when the catalog changes.

@@ -10,9 +10,6 @@ use super::{
     guard_reason::{shown, shown_reason},
 };
 
-/// Longest code of a denial in an error, in bytes.
-const MAX_CODE_BYTES: usize = 64;
-
 /// A decision of a guard that is recorded: one that has changed something.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GuardAct {
@@ -113,7 +110,7 @@ impl CallError {
             GuardHook::After | GuardHook::AfterModel => "has ended, and its outcome is withheld by",
             GuardHook::Definition => "is not made, because the tool's definition is denied by",
         };
-        let code = shown(code, MAX_CODE_BYTES);
+        let code = shown(code, airlock_strings::MAX_WORD_BYTES);
         let reason = shown_reason(reason);
         let guard = &act.guard;
         let message =
@@ -165,7 +162,7 @@ mod tests {
         assert_eq!(error.guard_act(), Some(&denied));
         let long = "x".repeat(MAX_REASON_BYTES * 2);
         let error = CallError::guard_denied(ToolName::alias("a-b"), denied, &long, &long);
-        assert!(error.to_string().len() < MAX_REASON_BYTES + MAX_CODE_BYTES + 100);
+        assert!(error.to_string().len() < MAX_REASON_BYTES + airlock_strings::MAX_WORD_BYTES + 100);
     }
 
     #[test]

@@ -5,11 +5,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 
 use airlock_json::JsonText;
-use airlock_strings::{cut, stripped, visible};
-
-/// The longest name of a member in an error, in bytes. A name may be as long as the schema, and the
-/// error is one line.
-const MAX_KEY: usize = 128;
+use airlock_strings::{MAX_NAME_BYTES, cut, stripped, visible};
 
 /// A JSON value has a member with hidden characters in its name: the name, cut.
 pub(super) struct HiddenKey(pub(super) String);
@@ -79,7 +75,7 @@ fn strip(value: &mut Value) -> Result<bool, HiddenKey> {
         Value::Object(members) => {
             for (name, value) in members {
                 if text_of(name).is_some() {
-                    return Err(HiddenKey(cut(name.clone(), MAX_KEY)));
+                    return Err(HiddenKey(cut(name.clone(), MAX_NAME_BYTES)));
                 }
                 is_changed |= strip(value)?;
             }

@@ -3,10 +3,7 @@
 use std::fmt;
 
 use super::{GuardAct, GuardDecision, GuardHook, HostCode, shown_reason};
-use airlock_strings::cut;
-
-/// Longest code of a denial, in bytes.
-const MAX_CODE_BYTES: usize = 64;
+use airlock_strings::{MAX_WORD_BYTES, cut};
 
 /// Error of a request to a model that a guard denies or has failed on, or whose response it withholds. `Display` is
 /// safe to show to callers.
@@ -20,7 +17,7 @@ pub struct ModelRefusal {
 impl ModelRefusal {
     /// Creates the error of a denial.
     pub fn denied(act: GuardAct, code: &str, reason: &str) -> Self {
-        let code = cut(shown_reason(code), MAX_CODE_BYTES);
+        let code = cut(shown_reason(code), MAX_WORD_BYTES);
         Self { act, reason: format!("{} ({code})", shown_reason(reason)) }
     }
 

@@ -13,7 +13,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 /// The longest function name of OpenAI's API, in characters (`^[a-zA-Z0-9_-]{1,64}$`).
-const MAX_WIRE_NAME: usize = 64;
+pub const MAX_WIRE_NAME: usize = 64;
 /// Client name of an embedding program's own tools. A configured client cannot have this name.
 pub const INTERNAL_CLIENT: &str = "internal";
 /// The name that Bifrost gives to an embedding program's own tools, in headers and lists.

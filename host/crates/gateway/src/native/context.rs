@@ -1,6 +1,6 @@
 //! A call of a tool of the embedding program, as the body of the tool sees it.
 
-use std::{fmt, future::Future, time::Instant};
+use std::{any::Any, fmt, future::Future, sync::Arc, time::Instant};
 
 use tokio_util::sync::CancellationToken;
 
@@ -37,6 +37,19 @@ impl ToolContext {
     /// The origin of the call: a model, a script, a plugin, an MCP client, a caller, or the program itself.
     pub fn origin(&self) -> &Origin {
         &self.origin
+    }
+
+    /// Depth of the call: 1 for a call of a request, one more for each call around it. The requests that a body sends to the
+    /// gateway in its own task, and their calls, are deeper; at `max_call_depth` of the configuration they are refused. A
+    /// request that it sends in another task takes the depth from [`RequestBuilder::call_depth`](crate::RequestBuilder::call_depth).
+    pub fn depth(&self) -> u32 {
+        self.chain.whole_depth()
+    }
+
+    /// The [context](crate::RequestBuilder::context) of the request of the program that has led to the call; `None` if it
+    /// has none, or one of another type.
+    pub fn request_context<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        self.chain.program()?.context.clone()?.downcast().ok()
     }
 
     /// Instant at which the gateway cancels the call.

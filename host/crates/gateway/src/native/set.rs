@@ -15,7 +15,7 @@ use airlock_catalog::{
     report_dropped,
 };
 use airlock_core::{
-    door::{Admitted, Provider},
+    door::{Admitted, Provider, at_call_depth},
     tool::{CallError, ClientName, Policy, ToolDefinition, ToolOutput},
 };
 
@@ -72,7 +72,10 @@ impl Provider for NativeTools {
             let deadline = context.deadline();
             let arguments = read_arguments(&call).await;
             let limit = deadline.saturating_duration_since(Instant::now());
-            match timeout_at(deadline.into(), body(arguments, context)).await {
+            // The requests that it sends to the gateway take their depth from it.
+            let depth = context.depth();
+            let running = at_call_depth(depth, async move { body(arguments, context).await });
+            match timeout_at(deadline.into(), running).await {
                 Ok(answer) => answer.map_err(own_error),
                 Err(_) => Err(CallError::deadline(tool.name.clone(), limit)),
             }

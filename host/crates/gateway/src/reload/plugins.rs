@@ -123,7 +123,17 @@ impl Reloader {
         if !is_first {
             report::weaknesses(&config, &servers, &plugins);
         }
+        self.report_sinks(config).await;
         TakenEntries::new(servers, plugins, keys)
+    }
+
+    /// Logs the names in rules about sinks that nothing has.
+    async fn report_sinks(&self, config: Config) {
+        // The components of plugins are read, which may be on a file system that does not respond.
+        let unmatched = self.0.sink_readings.read(move || config.unmatched_sinks()).await;
+        if let Some(unmatched) = unmatched {
+            self.0.taken.lock().await.reported.sinks(unmatched);
+        }
     }
 }
 

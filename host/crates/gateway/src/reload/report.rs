@@ -8,7 +8,7 @@ use super::{
     super::{upstreams::ServerChanges, warnings},
     TakenEntries,
 };
-use airlock_config::{AbsentOwner, Config, Fingerprint, LeftOut, LeftOutReason};
+use airlock_config::{AbsentOwner, Config, Fingerprint, KeyPath, LeftOut, LeftOutReason, Problem};
 use airlock_core::tool::ClientName;
 use airlock_plugin::Reconfigured;
 use airlock_store::entries::EntryKind;
@@ -16,8 +16,6 @@ use airlock_strings::{cut, visible_line};
 
 /// Longest list of keys or clients in a line of the log, in bytes. A file may have thousands.
 const MAX_LISTED: usize = 1_000;
-/// Maximum entries without effect that are logged one by one; of the others, the log has the number.
-const MAX_LOGGED: usize = 20;
 /// Reports that the log has already.
 #[derive(Default)]
 pub(super) struct Reported {
@@ -29,6 +27,8 @@ pub(super) struct Reported {
     owners: BTreeSet<AbsentOwner>,
     /// Names in scopes that nothing has, with their guards.
     guards: BTreeSet<(Arc<str>, String)>,
+    /// Keys of names in rules about sinks that nothing has, with the reasons.
+    sinks: BTreeSet<(KeyPath, String)>,
 }
 
 impl Reported {
@@ -48,11 +48,14 @@ impl Reported {
     pub(super) fn left_out(&mut self, entries: &[LeftOut]) {
         let present: BTreeSet<_> = entries.iter().map(described).collect();
         let new: Vec<_> = present.difference(&self.left_out).collect();
-        for (kind, name, reason) in new.iter().take(MAX_LOGGED) {
+        for (kind, name, reason) in new.iter().take(airlock_strings::MAX_LISTED) {
             warn!(kind = kind.name(), name, reason, "entry of the store is left out");
         }
-        if new.len() > MAX_LOGGED {
-            warn!(more = new.len() - MAX_LOGGED, "more entries of the store are left out");
+        if new.len() > airlock_strings::MAX_LISTED {
+            warn!(
+                more = new.len() - airlock_strings::MAX_LISTED,
+                "more entries of the store are left out"
+            );
         }
         self.left_out = present;
     }
@@ -60,7 +63,7 @@ impl Reported {
     /// Logs the owners of clients that do not exist, each once for as long as it does not.
     pub(super) fn owners(&mut self, absent: &[AbsentOwner]) {
         let present: BTreeSet<_> = absent.iter().cloned().collect();
-        for absent in present.difference(&self.owners).take(MAX_LOGGED) {
+        for absent in present.difference(&self.owners).take(airlock_strings::MAX_LISTED) {
             let owner = shown(&absent.to_string());
             warn!(owner, "a client has an owner that does not exist");
         }
@@ -75,14 +78,29 @@ impl Reported {
         let clients: BTreeSet<_> = clients.chain([internal.as_str()]).collect();
         let mut present = BTreeSet::new();
         for guard in &config.guards {
-            let unmatched = guard.scope.unmatched(&clients, |key| has_key(config, key));
+            let unmatched = guard.scope.unmatched(
+                &clients,
+                |key| has_key(config, key),
+                |environment| has_environment(config, environment),
+            );
             present.extend(unmatched.into_iter().map(|name| (guard.name.clone(), name)));
         }
-        for (guard, name) in present.difference(&self.guards).take(MAX_LOGGED) {
+        for (guard, name) in present.difference(&self.guards).take(airlock_strings::MAX_LISTED) {
             let name = shown(name);
-            warn!(%guard, name, "a guard names a client or a key that does not exist");
+            warn!(%guard, name, "a guard names a client, a key or an environment that does not exist");
         }
         self.guards = present;
+    }
+
+    /// Logs the names in rules about sinks that nothing has, each once for as long as nothing has it.
+    pub(super) fn sinks(&mut self, unmatched: Vec<Problem>) {
+        let unmatched = unmatched.into_iter().map(|problem| (problem.key, problem.message));
+        let present: BTreeSet<_> = unmatched.collect();
+        for (key, reason) in present.difference(&self.sinks).take(airlock_strings::MAX_LISTED) {
+            let reason = shown(reason);
+            warn!(%key, reason, "a rule of information flow has a name that nothing has");
+        }
+        self.sinks = present;
     }
 }
 
@@ -91,6 +109,11 @@ fn has_key(config: &Config, name: &str) -> bool {
     config.keys.view(name).is_some()
         || config.keys_without_value.contains(name)
         || config.keys_withheld.contains(name)
+}
+
+/// Returns whether a key is bound to an environment.
+fn has_environment(config: &Config, name: &str) -> bool {
+    config.keys.iter().any(|key| key.membership().environment.as_deref() == Some(name))
 }
 
 /// Logs the clients, the virtual keys and the other keys that have changed, between the settings that were taken

@@ -167,6 +167,7 @@ impl Operation {
 
     /// Resumes a script until it ends or stops again.
     async fn resume_script(self, run: &str) -> Result<CallReply, RequestError> {
+        self.check_depth()?;
         let tenant = self.tenant();
         let head = self.runs(run)?.own(&tenant).head(run).await;
         let head = head.map_err(|error| RequestError::of_run(run, error))?;

@@ -158,6 +158,7 @@ impl Operation {
         let _charge = self.charge(arguments.len())?;
         self.parts.wait_for_tool(&self.sender, name).await;
         let caller = self.caller();
+        self.check_depth().inspect_err(|error| caller.report_refusal(name, error))?;
         let begun = Instant::now();
         let checked = threads::arguments(&caller, name, arguments).await;
         let arguments = checked.inspect_err(|error| caller.report_refusal(name, error))?;

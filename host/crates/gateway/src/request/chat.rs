@@ -17,7 +17,7 @@ use airlock_conversation::{
     chat::{self, ChatDialect},
 };
 use airlock_core::{
-    door::Progress,
+    door::{Progress, at_call_depth, poll_at_call_depth},
     tool::{self, QuestionKinds},
 };
 use airlock_json::RawObject;
@@ -80,7 +80,7 @@ pub struct ChatEvents {
     /// Events that were not returned yet.
     ready: VecDeque<ChatEvent>,
     has_ended: bool,
-    _operation: Operation,
+    operation: Operation,
 }
 
 impl ChatReply {
@@ -106,7 +106,8 @@ impl GatewayRequest {
         let operation = self.begin()?;
         let run = operation.start(conversation, ReplyForm::Whole).await?;
         let answering = run.answering();
-        let completion = run.finish().await.map_err(ChatFailure::new)?;
+        let finished = at_call_depth(operation.request.depth, run.finish()).await;
+        let completion = finished.map_err(ChatFailure::new)?;
         let reply = completion.answer.map(|answer| answer.reply).unwrap_or_default();
         Ok(ChatReply { reply, provider: provider_of(&answering), airlock: completion.airlock })
     }
@@ -119,8 +120,9 @@ impl GatewayRequest {
     ) -> Result<ChatEvents, RequestError> {
         let operation = self.begin()?;
         let mut run = operation.start(conversation, ReplyForm::Streamed).await?;
-        run.begin().await.map_err(ChatFailure::new)?;
-        Ok(ChatEvents { run, ready: VecDeque::new(), has_ended: false, _operation: operation })
+        let begun = at_call_depth(operation.request.depth, run.begin()).await;
+        begun.map_err(ChatFailure::new)?;
+        Ok(ChatEvents { run, ready: VecDeque::new(), has_ended: false, operation })
     }
 }
 
@@ -140,6 +142,7 @@ impl Operation {
         mut conversation: Conversation,
         form: ReplyForm,
     ) -> Result<Run, RequestError> {
+        self.check_depth()?;
         let is_streamed = form == ReplyForm::Streamed;
         conversation.settings.stream = is_streamed;
         let mut body = written(conversation)?;
@@ -238,7 +241,9 @@ impl Stream for ChatEvents {
             if self.has_ended {
                 return Poll::Ready(None);
             }
-            let Some(event) = ready!(self.run.poll_next_unpin(context)) else {
+            let depth = self.operation.request.depth;
+            let polled = poll_at_call_depth(depth, || self.run.poll_next_unpin(context));
+            let Some(event) = ready!(polled) else {
                 return Poll::Ready(None);
             };
             if let Err(failure) = self.add(event) {

@@ -1,6 +1,7 @@
 //! Decisions about the definitions that sources list.
 
 mod record;
+mod time;
 
 use std::{
     collections::HashMap,
@@ -14,12 +15,13 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use self::record::DefinitionRecord;
+use self::{record::DefinitionRecord, time::ReviewTimes};
 use super::{ConfiguredGuard, Guards};
 use crate::outcome::{self, BadOutcome};
 use airlock_core::{
     act::Acts,
     door::{DefinitionGuards, GuardedList, WithheldTool},
+    threads::poll_to_end,
     tool::{
         BadTool, Cause, ClientName, GuardAct, GuardDecision, GuardHook, Tool, Trust,
         is_same_but_for_texts, shown_reason,
@@ -30,9 +32,6 @@ use airlock_sandbox::GuardVerdict;
 use airlock_strings::with_causes;
 
 const HOOK: GuardHook = GuardHook::Definition;
-/// Time for the definitions of one list. A list has at most 2,000 tools, and an ordinary guard decides about one in less
-/// than a millisecond.
-const LIST_TIME: Duration = Duration::from_secs(20);
 /// Most decisions about definitions of one client that are kept: those of two lists.
 const MAX_KEPT: usize = 4_000;
 /// Maximum size of the decisions of one client that are kept, in bytes.
@@ -47,6 +46,7 @@ pub struct DefinitionReview {
     /// Cancelled when the guards are loaded, or have failed to load.
     is_ready: CancellationToken,
     kept: Mutex<KeptDecisions>,
+    times: ReviewTimes,
     record: DefinitionRecord,
 }
 
@@ -92,7 +92,13 @@ impl DefinitionReview {
     /// texts, are recorded as acts.
     pub fn new(guards: Arc<Guards>, acts: Acts) -> Self {
         let record = DefinitionRecord::new(acts);
-        Self { guards, is_ready: CancellationToken::new(), kept: Mutex::default(), record }
+        Self {
+            guards,
+            is_ready: CancellationToken::new(),
+            kept: Mutex::default(),
+            times: ReviewTimes::default(),
+            record,
+        }
     }
 
     /// Lets lists be decided, because the guards are loaded, or have failed to load.
@@ -101,14 +107,12 @@ impl DefinitionReview {
     }
 
     /// Decides about one tool. Fails with the refusal if it is not offered.
-    fn decide_tool(&self, tool: &Arc<Tool>, over: Instant) -> Result<Arc<Tool>, WithheldTool> {
+    fn decide_tool(&self, tool: &Arc<Tool>) -> Result<Arc<Tool>, WithheldTool> {
         let Some(first) = self.asked(tool).next() else { return Ok(tool.clone()) };
         let seen = seen(tool).map_err(|cause| withheld(tool, first.failed_on(tool, cause)))?;
         let kept = self.kept.lock().get(tool, &seen);
         let decision = match kept {
-            Some(DefinitionDecision::Failed(_)) | None => {
-                self.ask_anew(tool, seen, kept.as_ref(), over)
-            }
+            Some(DefinitionDecision::Failed(_)) | None => self.ask_anew(tool, seen, kept.as_ref()),
             Some(decision) => decision,
         };
         match decision {
@@ -124,20 +128,22 @@ impl DefinitionReview {
         }
     }
 
-    /// Asks the guards about one tool, and keeps and records the decision, unless it is the failure that was recorded
-    /// before.
+    /// Asks the guards about one tool in the time that its client has left, and keeps and records the decision, unless it
+    /// is the failure that was recorded before.
     fn ask_anew(
         &self,
         tool: &Arc<Tool>,
         seen: String,
         before: Option<&DefinitionDecision>,
-        over: Instant,
     ) -> DefinitionDecision {
         let mut acts = Vec::new();
+        let begun = Instant::now();
+        let over = begun + self.times.left(tool.client.as_ref(), begun);
         let decision = self.ask(tool, over, &mut acts).unwrap_or_else(|failed| {
             acts.push(failed.clone());
             DefinitionDecision::Failed(failed)
         });
+        self.times.spend(tool.client.as_ref(), begun, Instant::now());
         if before != Some(&decision) {
             self.record.add(tool, &acts, decision.code(), Instant::now());
         }
@@ -204,18 +210,21 @@ impl DefinitionGuards for DefinitionReview {
             list.tools = tools;
             return list;
         }
-        let over = Instant::now() + LIST_TIME;
         for tool in tools {
-            match self.decide_tool(&tool, over) {
+            match self.decide_tool(&tool) {
                 Ok(tool) => list.tools.push(tool),
                 Err(withheld) => list.withheld.push(withheld),
             }
         }
-        if Instant::now() >= over {
+        if let Some(WithheldTool { tool, .. }) = list.withheld.last()
+            && self.times.left(tool.client.as_ref(), Instant::now()).is_zero()
+        {
             // One line: a server chooses how many tools it lists, and how long guards take.
-            let client = list.withheld.last().and_then(|withheld| withheld.tool.client.as_ref());
-            let client = client.map(ClientName::as_str);
-            warn!(client, "guards had no time left for a list; the rest of it is not offered");
+            let client = tool.client.as_ref().map(ClientName::as_str);
+            warn!(
+                client,
+                "guards had no time left for a list; tools without a decision are not offered"
+            );
         }
         list
     }
@@ -286,7 +295,7 @@ impl ConfiguredGuard {
     fn decide_definition(&self, tool: &Tool, time: Duration) -> Result<GuardVerdict, Cause> {
         let loaded = self.loaded.get().ok_or("it is not loaded")?;
         let written = serde_json::to_string(&tool.to_definition())?;
-        Ok(loaded.guard.definition(tool, written, time)?)
+        Ok(poll_to_end(loaded.guard.definition(tool, written, time))?)
     }
 
     /// Logs why the guard has made no valid decision about a definition. Returns the failure.

@@ -7,8 +7,8 @@ use tracing::warn;
 
 use super::{ConfiguredGuard, Guards, HookTime, MAX_TIME};
 use airlock_core::{
-    door::{Membership, ModelGuards, ReviewedExchange, ReviewedText},
-    threads,
+    door::{Membership, ModelGuards, ReviewedExchange, ReviewedText, WrittenText},
+    threads::{self, poll_to_end},
     tool::{Cause, GuardDecision, GuardHook, ModelRefusal},
 };
 use airlock_json::{self as json, Caps};
@@ -20,7 +20,15 @@ const TEXT_CAPS: Caps = Caps::memory(256 << 20);
 
 impl ModelGuards for Guards {
     fn looks(&self, hook: GuardHook, membership: &Membership) -> bool {
-        asked(&self.0, hook, membership).next().is_some()
+        self.iter().any(|guard| guard.reviews(hook, membership))
+    }
+
+    fn stream_window(&self, membership: &Membership) -> Option<usize> {
+        let reviewing =
+            self.iter().filter(|guard| guard.reviews(GuardHook::AfterModel, membership));
+        // The longest, if each guard has one.
+        let windows = reviewing.map(|guard| guard.settings.stream_window);
+        windows.collect::<Option<Vec<_>>>()?.into_iter().max()
     }
 
     fn decide(
@@ -32,33 +40,26 @@ impl ModelGuards for Guards {
         let tenant = exchange.tenant.clone();
         // The hop to a thread is short beside the time of a model, and there a slow guard delays its own tenant alone.
         Box::pin(async move {
-            threads::run(&tenant, move || decide_texts(&guards, &exchange, texts)).await
+            let work = move || poll_to_end(decide_texts(&guards, &exchange, texts));
+            threads::run(&tenant, work).await
         })
     }
 }
 
-/// Iterates over the guards that are asked about the requests or the responses of a party, in their order.
-fn asked<'g>(
-    guards: &'g [ConfiguredGuard],
-    hook: GuardHook,
-    membership: &'g Membership,
-) -> impl Iterator<Item = &'g ConfiguredGuard> {
-    guards
-        .iter()
-        .filter(move |guard| guard.runs(hook) && guard.settings.scope.has_model(membership))
-}
-
 /// Asks the guards about texts, one after the other, and records their decisions. Returns the texts that they leave;
 /// `None` if these are the same.
-fn decide_texts(
+async fn decide_texts(
     guards: &[ConfiguredGuard],
     exchange: &ReviewedExchange,
     mut texts: Vec<ReviewedText>,
 ) -> Result<Option<Vec<ReviewedText>>, ModelRefusal> {
-    let mut is_changed = false;
+    let mut is_changed = hide_known(exchange, &mut texts);
     let time = HookTime::begin(Instant::now() + MAX_TIME);
-    for guard in asked(guards, exchange.hook, &exchange.membership) {
-        let decided = guard.model(exchange, &texts, time);
+    for guard in guards {
+        if !guard.reviews(exchange.hook, &exchange.membership) {
+            continue;
+        }
+        let decided = guard.model(exchange, &texts, time).await;
         match decided.map_err(|cause| guard.failed_at(exchange, &*cause))? {
             ModelVerdict::Allowed => {}
             ModelVerdict::Rewritten(changed) => {
@@ -76,6 +77,15 @@ fn decide_texts(
     Ok(is_changed.then_some(texts))
 }
 
+/// Puts placeholders in the places of the parts of a request that have one already: the response of the model, and the
+/// results of its calls, have their originals. Returns whether a text has changed.
+fn hide_known(exchange: &ReviewedExchange, texts: &mut [ReviewedText]) -> bool {
+    if exchange.hook != GuardHook::BeforeModel {
+        return false;
+    }
+    exchange.placeholders.hide(texts.iter_mut().map(|text| &mut text.text))
+}
+
 /// Valid decision of one guard.
 enum ModelVerdict {
     Allowed,
@@ -84,15 +94,20 @@ enum ModelVerdict {
 }
 
 impl ConfiguredGuard {
+    /// Returns whether the guard is asked about the requests or the responses of a party.
+    fn reviews(&self, hook: GuardHook, membership: &Membership) -> bool {
+        self.runs(hook) && self.settings.scope.has_model(membership)
+    }
+
     /// Asks the guard about texts. Fails if it makes no valid decision.
-    fn model(
+    async fn model(
         &self,
         exchange: &ReviewedExchange,
         texts: &[ReviewedText],
         time: HookTime,
     ) -> Result<ModelVerdict, Cause> {
         let begun = Instant::now();
-        let ended = self.decide_model(exchange, texts, time);
+        let ended = self.decide_model(exchange, texts, time).await;
         let decision = match &ended {
             Ok(ModelVerdict::Allowed) => None,
             Ok(ModelVerdict::Rewritten(_)) => Some(GuardDecision::Rewrite),
@@ -104,7 +119,7 @@ impl ConfiguredGuard {
     }
 
     /// Does the same.
-    fn decide_model(
+    async fn decide_model(
         &self,
         exchange: &ReviewedExchange,
         texts: &[ReviewedText],
@@ -113,10 +128,10 @@ impl ConfiguredGuard {
         let loaded = self.loaded.get().ok_or("it is not loaded")?;
         let written = serde_json::to_string(texts)?;
         let left = time.left(Instant::now()).ok_or("no time is left for its hook")?;
-        match loaded.guard.model(exchange, written, left)? {
+        match loaded.guard.model(exchange, written, left).await? {
             GuardVerdict::Allow => Ok(ModelVerdict::Allowed),
             GuardVerdict::Rewrite(text) => {
-                let changed = rewritten(texts, &text)?;
+                let changed = rewritten(exchange, texts, &text)?;
                 Ok(if changed == texts {
                     ModelVerdict::Allowed
                 } else {
@@ -144,16 +159,50 @@ impl ConfiguredGuard {
     }
 }
 
-/// Reads the texts that a guard has written in the place of others. Fails if their roles are not the same.
-fn rewritten(before: &[ReviewedText], text: &str) -> Result<Vec<ReviewedText>, Cause> {
-    let (after, _): (Vec<ReviewedText>, _) = json::parse(text.as_bytes(), &TEXT_CAPS)?;
+/// Reads the texts that a guard has written in the place of others, and puts placeholders in the places of the parts that
+/// it hides. Fails if their roles are not the same, or if a part cannot have a placeholder.
+fn rewritten(
+    exchange: &ReviewedExchange,
+    before: &[ReviewedText],
+    text: &str,
+) -> Result<Vec<ReviewedText>, Cause> {
+    let parsed = json::parse(text.as_bytes(), &TEXT_CAPS);
+    let (after, _): (Vec<WrittenText>, _) = parsed.map_err(without_texts)?;
     let is_same = before.len() == after.len()
         && before.iter().zip(&after).all(|(before, after)| before.role == after.role);
-    if is_same {
-        Ok(after)
-    } else {
-        Err("the roles of its texts are not those that it was given".into())
+    if !is_same {
+        return Err("the roles of its texts are not those that it was given".into());
     }
+    after.into_iter().map(|text| with_placeholders(exchange, text)).collect()
+}
+
+/// Returns an error about the texts that a guard has written, without parts of them: the operator's log has no texts of
+/// conversations.
+fn without_texts(error: json::Error) -> Cause {
+    match error {
+        json::Error::Parse(error) => {
+            let line = error.line();
+            let column = error.column();
+            format!("it has not written a list of texts: invalid at line {line} column {column}")
+                .into()
+        }
+        error => error.into(),
+    }
+}
+
+fn with_placeholders(
+    exchange: &ReviewedExchange,
+    written: WrittenText,
+) -> Result<ReviewedText, Cause> {
+    let WrittenText { role, text, hide } = written;
+    if hide.is_empty() {
+        return Ok(ReviewedText { role, text });
+    }
+    if exchange.hook != GuardHook::BeforeModel {
+        return Err("it hides a part of a response".into());
+    }
+    let text = exchange.placeholders.replace(&text, &hide)?;
+    Ok(ReviewedText { role, text })
 }
 
 #[cfg(test)]
@@ -176,6 +225,7 @@ mod tests {
             hooks,
             settings: "{}".into(),
             limits: Limits::PLUGIN,
+            stream_window: None,
         }
     }
 
@@ -184,10 +234,22 @@ mod tests {
         texts.map(|(role, text)| ReviewedText { role: role.into(), text: text.into() }).into()
     }
 
+    fn exchange(hook: GuardHook) -> ReviewedExchange {
+        ReviewedExchange {
+            hook,
+            model: "fake/m".to_owned(),
+            tenant: airlock_core::tenant::Tenant::ANONYMOUS,
+            membership: Membership::default().into(),
+            acts: Arc::default(),
+            placeholders: Arc::default(),
+        }
+    }
+
     #[test]
     fn a_rewrite_has_the_same_roles_in_the_same_order() {
+        let exchange = exchange(GuardHook::BeforeModel);
         let changed = r#"[{"role":"system","text":"a"},{"role":"user","text":"c"}]"#;
-        let changed = rewritten(&texts(), changed).expect("it is valid");
+        let changed = rewritten(&exchange, &texts(), changed).expect("it is valid");
         assert_eq!(changed[1].text, "c");
         for text in [
             r#"[{"role":"user","text":"a"},{"role":"user","text":"c"}]"#,
@@ -197,7 +259,76 @@ mod tests {
             "{}",
             "[",
         ] {
-            assert!(rewritten(&texts(), text).is_err(), "{text}");
+            assert!(rewritten(&exchange, &texts(), text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_part_that_a_guard_hides_has_a_placeholder_in_requests_alone() {
+        let request = exchange(GuardHook::BeforeModel);
+        let hiding = r#"[{"role":"system","text":"to ann@a.example","hide":[{"start":3,"end":16,"kind":"email"}]},{"role":"user","text":"b"}]"#;
+        let hidden = rewritten(&request, &texts(), hiding).expect("it is valid");
+        assert_eq!(hidden[0].text, "to [EMAIL_1]");
+        let refused = rewritten(&exchange(GuardHook::AfterModel), &texts(), hiding);
+        assert!(refused.is_err());
+        for hide in [
+            r#"[{"start":3,"end":99,"kind":"email"}]"#,
+            r#"[{"start":3,"end":16,"kind":"E"}]"#,
+            r#"[{"start":3,"end":16}]"#,
+            "1",
+        ] {
+            let text = format!(
+                r#"[{{"role":"system","text":"to ann@a.example","hide":{hide}}},{{"role":"user","text":"b"}}]"#
+            );
+            assert!(rewritten(&request, &texts(), &text).is_err(), "{hide}");
+        }
+    }
+
+    #[test]
+    fn a_part_that_has_a_placeholder_is_hidden_in_later_texts_of_requests() {
+        let request = exchange(GuardHook::BeforeModel);
+        let hiding = r#"[{"role":"system","text":"030 1234567","hide":[{"start":0,"end":11,"kind":"phone"}]},{"role":"user","text":"b"}]"#;
+        rewritten(&request, &texts(), hiding).expect("it is valid");
+        let text = r#"{"number":"030 1234567"}"#;
+        let mut later = [ReviewedText { role: "call".to_owned(), text: text.to_owned() }];
+        let response = ReviewedExchange { hook: GuardHook::AfterModel, ..request.clone() };
+        assert!(!hide_known(&response, &mut later) && later[0].text == text);
+        assert!(hide_known(&request, &mut later));
+        assert_eq!(later[0].text, r#"{"number":"[PHONE_1]"}"#);
+        assert!(!hide_known(&request, &mut later), "nothing is left to hide");
+    }
+
+    #[test]
+    fn the_cause_of_an_invalid_rewrite_shows_no_text_of_the_conversation() {
+        for text in [
+            r#"["ann@a.example"]"#,
+            r#"[{"role":"user","text":"a","ann@a.example":1}]"#,
+            r#"[{"role":"user","text":"a","hide":"ann@a.example"}]"#,
+            r#"[{"role":"user","text":"a","hide":[{"start":"ann@a.example"}]}]"#,
+        ] {
+            let cause = rewritten(&exchange(GuardHook::BeforeModel), &texts(), text);
+            let cause = with_causes(&*cause.expect_err("it is invalid"));
+            assert!(!cause.contains("ann"), "{cause}");
+            assert!(cause.contains("line 1"), "{cause}");
+        }
+    }
+
+    #[test]
+    fn the_longest_window_counts_if_each_guard_of_responses_has_one() {
+        let hook = GuardHook::AfterModel;
+        let of_calls = Hooks::from_iter([GuardHook::Before]);
+        for (guards, expected) in [
+            (vec![(Hooks::default(), Some(256))], Some(256)),
+            (vec![(Hooks::from_iter([hook]), Some(256)), (Hooks::default(), Some(512))], Some(512)),
+            (vec![(Hooks::default(), Some(256)), (Hooks::default(), None)], None),
+            (vec![(Hooks::default(), Some(256)), (of_calls, None)], Some(256)),
+        ] {
+            let guards = guards.into_iter().map(|(hooks, stream_window)| Settings {
+                stream_window,
+                ..absent(Scope::default(), hooks)
+            });
+            let guards = Guards::new(&guards.collect::<Vec<_>>()).expect("there are some");
+            assert_eq!(guards.stream_window(&Membership::default()), expected);
         }
     }
 
@@ -205,13 +336,7 @@ mod tests {
     async fn a_short_text_is_not_decided_on_the_thread_that_asks() {
         let guards = Guards::new(&[absent(Scope::default(), Hooks::default())]);
         let guards = guards.expect("there is one");
-        let exchange = ReviewedExchange {
-            hook: GuardHook::AfterModel,
-            model: "fake/m".to_owned(),
-            tenant: airlock_core::tenant::Tenant::ANONYMOUS,
-            membership: Membership::default().into(),
-            acts: Arc::default(),
-        };
+        let exchange = exchange(GuardHook::AfterModel);
         let held = threads::occupy(&exchange.tenant).await;
         let mut deciding = guards.decide(exchange, texts());
         assert!(deciding.as_mut().now_or_never().is_none());
@@ -237,11 +362,9 @@ mod tests {
             assert_eq!(guards.looks(hook, &Membership::default()), anonymous);
             assert_eq!(guards.looks(hook, &ann), of_ann);
             let exchange = ReviewedExchange {
-                hook,
-                model: "fake/m".to_owned(),
                 tenant: key.tenant().clone(),
                 membership: ann.clone(),
-                acts: Arc::default(),
+                ..exchange(hook)
             };
             let acts = exchange.acts.clone();
             let decided = guards.decide(exchange, texts()).await;

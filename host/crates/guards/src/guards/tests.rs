@@ -1,5 +1,6 @@
 use std::{collections::BTreeSet, path::Path};
 
+use futures_util::FutureExt as _;
 use prometheus_client::{encoding::prometheus_text, registry::Registry};
 
 use super::*;
@@ -18,7 +19,9 @@ fn client(name: &str) -> ClientName {
 fn guard(scope: Scope, hooks: Hooks) -> Settings {
     let component = Path::new("/absent/guard.wasm").to_owned();
     let limits = Limits::PLUGIN;
-    Settings { name: "absent".into(), component, scope, hooks, settings: "{}".into(), limits }
+    let settings = "{}".into();
+    let name = "absent".into();
+    Settings { name, component, scope, hooks, settings, limits, stream_window: None }
 }
 
 /// Returns a caller whose calls are guarded by one guard that is not loaded.
@@ -95,6 +98,28 @@ async fn the_outcome_of_a_call_is_withheld_by_a_guard_that_is_not_loaded() {
     // A failure of the gateway is no outcome.
     let call = caller.admit("desk-busy", "{}").expect("no guard is asked before");
     assert_eq!(call.run().await.expect_err("it is busy").code(), HostCode::Busy);
+}
+
+#[tokio::test]
+async fn a_call_waits_for_a_turn_of_its_tenant_before_a_guard_is_asked() {
+    let rows = [(client("desk"), Allowlist::All)];
+    let key = VirtualKey::new("busy", "busy", rows.into());
+    let held = threads::occupy_turns(key.tenant()).await;
+    let guarded = caller(Scope::default(), Hooks::from_iter([GuardHook::Before]), Some(&key));
+    let mut asked = Box::pin(threads::arguments(&guarded, "desk-echo", "{}"));
+    assert!(asked.as_mut().now_or_never().is_none());
+    let after = caller(Scope::default(), Hooks::from_iter([GuardHook::After]), Some(&key));
+    let unasked = threads::arguments(&after, "desk-echo", "{}").now_or_never();
+    assert!(unasked.is_some_and(|arguments| arguments.is_ok()), "it needs no turn");
+    // The door itself waits for none.
+    assert_eq!(code(&guarded, "desk-echo"), Some(HostCode::GuardFailed));
+    let call = after.admit("desk-echo", "{}").expect("no guard is asked before");
+    let mut running = Box::pin(call.run());
+    assert!(running.as_mut().now_or_never().is_none());
+    drop(held);
+    let failed = [asked.await.err(), running.await.err()];
+    let codes = failed.map(|error| error.map(|error| error.code()));
+    assert_eq!(codes, [Some(HostCode::GuardFailed); 2]);
 }
 
 #[test]

@@ -37,7 +37,7 @@ const OWN_PARAMETERS: [&str; 13] = [
 
 /// The parts of an issuer's metadata that are about logins.
 #[derive(Debug)]
-pub(super) struct Provider {
+pub(super) struct LoginMetadata {
     pub(super) authorization_endpoint: Url,
     pub(super) token_endpoint: Url,
     pub(super) authentication: ClientAuthentication,
@@ -62,7 +62,7 @@ pub(super) struct ProviderCache {
 
 #[derive(Default)]
 struct ProviderState {
-    fetched: Option<(Arc<Provider>, Instant)>,
+    fetched: Option<(Arc<LoginMetadata>, Instant)>,
     /// The newest failure, until a fetch succeeds.
     failure: Option<(String, Instant)>,
 }
@@ -74,7 +74,7 @@ impl ProviderCache {
 
     /// Returns the metadata. Fetches it if there is none, or if it is too old. The caller bounds the number
     /// of calls at the same time, each of which may fetch.
-    pub(super) async fn current(&self) -> Result<Arc<Provider>, LoginError> {
+    pub(super) async fn current(&self) -> Result<Arc<LoginMetadata>, LoginError> {
         if let Some(known) = self.state.lock().known(Instant::now()) {
             return known;
         }
@@ -98,7 +98,7 @@ impl ProviderCache {
 
 impl ProviderState {
     /// Returns the kept metadata, or a failure of a moment ago; `None` if a fetch is due.
-    fn known(&self, now: Instant) -> Option<Result<Arc<Provider>, LoginError>> {
+    fn known(&self, now: Instant) -> Option<Result<Arc<LoginMetadata>, LoginError>> {
         let fetched = self.fetched.as_ref().filter(|(_, at)| now < *at + LIFETIME);
         if let Some((provider, _)) = fetched {
             return Some(Ok(provider.clone()));
@@ -109,12 +109,12 @@ impl ProviderState {
 }
 
 /// Reads metadata.
-fn read(issuer: &Url, metadata: &Object) -> Result<Provider, FetchError> {
+fn read(issuer: &Url, metadata: &Object) -> Result<LoginMetadata, FetchError> {
     let authorization_endpoint = endpoint(issuer, metadata, "authorization_endpoint")?;
     if authorization_endpoint.query_pairs().any(|(name, _)| OWN_PARAMETERS.contains(&&*name)) {
         return Err(FetchError::Endpoint("authorization_endpoint"));
     }
-    Ok(Provider {
+    Ok(LoginMetadata {
         authorization_endpoint,
         token_endpoint: endpoint(issuer, metadata, "token_endpoint")?,
         authentication: authentication(metadata),

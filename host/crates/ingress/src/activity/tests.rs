@@ -1,4 +1,5 @@
 use std::{
+    pin::Pin,
     sync::atomic::{AtomicUsize, Ordering},
     task::{Context, Wake},
 };
@@ -57,10 +58,23 @@ async fn a_pending_wait_for_the_end_follows_every_change() {
 #[derive(Default)]
 struct Woken(AtomicUsize);
 
+impl Woken {
+    /// Returns the number since the last call.
+    fn taken(&self) -> usize {
+        self.0.swap(0, Ordering::Relaxed)
+    }
+}
+
 impl Wake for Woken {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+/// Polls a future that stays pending, and forgets the wake-ups until then.
+fn settle(pending: Pin<&mut impl Future>, context: &mut Context<'_>, woken: &Woken) {
+    assert!(pending.poll(context).is_pending());
+    woken.taken();
 }
 
 #[tokio::test(start_paused = true)]
@@ -71,25 +85,25 @@ async fn a_change_wakes_the_connection_only_if_its_end_is_due_earlier() {
     let waker = woken.clone().into();
     let mut context = Context::from_waker(&waker);
     let mut ending = Box::pin(activity.end(&waits));
-    let mut woken_by = |change: &mut dyn FnMut()| {
-        assert!(ending.as_mut().poll(&mut context).is_pending());
-        let before = woken.0.load(Ordering::Relaxed);
-        change();
-        woken.0.load(Ordering::Relaxed) - before
-    };
-    let mut running = None;
-    assert_eq!(woken_by(&mut || running = Some(activity.begin())), 0, "it was due in 1 s");
-    assert_eq!(
-        woken_by(&mut || drop(running.take().map(RunningRequest::answer))),
-        0,
-        "now in 10 s"
-    );
+    settle(ending.as_mut(), &mut context, &woken);
+    let running = activity.begin();
+    assert_eq!(woken.taken(), 0, "it was due in 1 s");
+    settle(ending.as_mut(), &mut context, &woken);
+    drop(running.answer());
+    assert_eq!(woken.taken(), 0, "now in 10 s");
     tokio::time::advance(Duration::from_secs(2)).await;
-    assert_eq!(woken_by(&mut || running = Some(activity.begin())), 0);
-    let mut sending = None;
-    assert_eq!(woken_by(&mut || sending = running.take().map(RunningRequest::answer)), 1, "in 5 s");
-    assert_eq!(woken_by(&mut || sending = None), 0);
-    assert_eq!(woken_by(&mut || assert!(activity.evict())), 1, "now");
+    settle(ending.as_mut(), &mut context, &woken);
+    let running = activity.begin();
+    assert_eq!(woken.taken(), 0);
+    settle(ending.as_mut(), &mut context, &woken);
+    let sending = running.answer();
+    assert_eq!(woken.taken(), 1, "in 5 s");
+    settle(ending.as_mut(), &mut context, &woken);
+    drop(sending);
+    assert_eq!(woken.taken(), 0);
+    settle(ending.as_mut(), &mut context, &woken);
+    assert!(activity.evict());
+    assert_eq!(woken.taken(), 1, "now");
 }
 
 #[tokio::test(start_paused = true)]

@@ -22,7 +22,7 @@ use airlock_core::door::credential_digest;
 const SUFFIX: &str = ".token";
 /// Name of the file in the directory where it is made.
 const NAME: &str = "t";
-/// Longest file with a token, in bytes.
+/// Longest file with a token, in bytes. A token has 64 hexadecimal digits.
 const MAX_BYTES: u64 = 256;
 
 /// Digest of the token of a socket.

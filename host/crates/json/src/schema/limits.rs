@@ -3,6 +3,10 @@
 /// The largest schema, in bytes of JSON text, also of a tool that is not checked: models get it
 /// with every request, and 256 KiB are 60,000 tokens.
 pub const MAX_SCHEMA_BYTES: usize = 256 << 10;
+/// The most memory that the compiled schemas of one source of tools may take, in bytes: enough for thousands of ordinary
+/// ones. A schema of 256 KiB may compile to many times its size: five with an `enum` of 100,000 values fill it.
+pub const MAX_SOURCE_BYTES: usize = 64 << 20;
+
 /// The deepest nesting of a schema, and of a value that is checked. The outermost value is at depth
 /// 0. The stack of the compiler is sized for it: 64 levels with a reference at the bottom of each take
 /// less than two megabytes, measured.

@@ -7,9 +7,6 @@ use serde_json::Value;
 /// Length at which a place is cut, in bytes: about two lines of a terminal. The segment that
 /// crosses it is still added. Without it, 64 levels of long keys that are escaped would take 25 KB.
 const MAX_PLACE: usize = 160;
-/// The longest key in a place, in bytes. Longer keys are cut: a key may have as many bytes as
-/// the value.
-const MAX_KEY: usize = 64;
 
 /// Renders a JSON pointer into `value` as a place. The place of the outermost value is empty.
 pub(super) fn render(pointer: &str, value: &Value) -> String {
@@ -45,7 +42,7 @@ pub(super) fn member(place: &str, key: &str) -> String {
 
 fn push_key(place: &mut String, key: &str) {
     let is_name = !key.is_empty()
-        && key.len() <= MAX_KEY
+        && key.len() <= airlock_strings::MAX_WORD_BYTES
         && key.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '$'));
     if is_name {
         if !place.is_empty() {
@@ -53,7 +50,11 @@ fn push_key(place: &mut String, key: &str) {
         }
         place.push_str(key);
     } else {
-        let _ = write!(place, "[{:?}]", airlock_strings::cut(key.to_owned(), MAX_KEY));
+        let _ = write!(
+            place,
+            "[{:?}]",
+            airlock_strings::cut(key.to_owned(), airlock_strings::MAX_WORD_BYTES)
+        );
     }
 }
 
@@ -78,7 +79,7 @@ mod tests {
         let key = "k".repeat(200);
         assert!(
             render(&format!("/{key}/{key}/{key}/{key}"), &json!({})).len()
-                < MAX_PLACE + 2 * MAX_KEY
+                < MAX_PLACE + 2 * airlock_strings::MAX_WORD_BYTES
         );
         assert_eq!(render("/\u{1b}[31m\n", &json!({})), r#"["\u{1b}[31m\n"]"#);
     }

@@ -39,7 +39,7 @@ use crate::{
     price::PriceTable,
 };
 
-const BUDGET: Budget = Budget {
+pub(super) const BUDGET: Budget = Budget {
     deadline: Duration::from_secs(30),
     script: Duration::from_secs(30),
     nested_calls: 3,
@@ -62,7 +62,11 @@ fn admitted(key: &str, tool: &str, control: Option<Arc<dyn CallControl>>) -> Adm
     caller.admit(&format!("files-{tool}"), "{}").expect("it is permitted")
 }
 
-fn caller(key: &str, tool: &str, control: Option<Arc<dyn CallControl>>) -> Caller {
+pub(super) fn caller(key: &str, tool: &str, control: Option<Arc<dyn CallControl>>) -> Caller {
+    Caller::new(view(key, tool, control), Origin::Caller, BUDGET)
+}
+
+pub(super) fn view(key: &str, tool: &str, control: Option<Arc<dyn CallControl>>) -> View {
     let client = ClientName::parse("files").expect("a name");
     let definition = json!({"name": tool, "inputSchema": {}});
     let definition = serde_json::from_value(definition).expect("a definition");
@@ -86,8 +90,7 @@ fn caller(key: &str, tool: &str, control: Option<Arc<dyn CallControl>>) -> Calle
     };
     let rows = BTreeMap::from([(client.clone(), Allowlist::All)]);
     let key = VirtualKey::new(key, "sk-bf-test", rows).with_membership(membership);
-    let view = View::new([source], None, &Filter::none(), Some(&key)).with_control(control);
-    Caller::new(view, Origin::Caller, BUDGET)
+    View::new([source], None, &Filter::none(), Some(&key)).with_control(control)
 }
 
 pub(super) async fn begin(
@@ -98,13 +101,13 @@ pub(super) async fn begin(
 }
 
 /// Makes a call that succeeds, or returns the code of the refusal.
-async fn call(limiter: &Arc<Limiter>, key: &str) -> Result<(), HostCode> {
+pub(super) async fn call(limiter: &Arc<Limiter>, key: &str) -> Result<(), HostCode> {
     let call = admitted(key, "read", Some(limiter.clone()));
     call.run().await.map(drop).map_err(|error| error.code())
 }
 
 /// Opens the stores, so that no call waits for their tables.
-async fn open(limiters: &[Arc<Limiter>]) {
+pub(super) async fn open(limiters: &[Arc<Limiter>]) {
     for limiter in limiters {
         limiter.states(&["all"]).await.expect("read");
     }

@@ -22,7 +22,7 @@ use crate::{
 const DAY: Duration = Duration::from_hours(24);
 
 /// Makes a request, and returns whether it was permitted.
-async fn request(limiter: &Limiter) -> bool {
+pub(super) async fn request(limiter: &Limiter) -> bool {
     let request = ModelRequest {
         tenant: &Tenant::ANONYMOUS,
         membership: &Membership::default(),

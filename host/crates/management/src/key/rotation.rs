@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{take_member, without_value};
 use crate::{
-    change::{State, take},
+    change::{ConfigState, take},
     refusal::invalid,
     token::TokenDigest,
 };
@@ -20,7 +20,7 @@ const MAX_COOLDOWN: Duration = Duration::from_hours(24 * 30);
 /// Returns the element of a key with a new value. The value before stays valid until `until`; the one
 /// before that is refused.
 pub(super) fn rotated(
-    state: &State,
+    state: &ConfigState,
     key: &Element,
     digest: TokenDigest,
     until: Option<SystemTime>,

@@ -45,6 +45,7 @@ pub(super) fn rate_limit(limits: &[(&Limit, Option<LimitState>)]) -> Option<Valu
             Measure::Tokens => "token",
             Measure::Requests => "request",
             Measure::ToolCalls => "tool_call",
+            Measure::ArgumentBytes => "argument_byte",
             Measure::Concurrency => {
                 shown.insert("max_concurrent".to_owned(), limit.most.into());
                 let running = state.as_ref().map(|state| state.used);
@@ -165,10 +166,14 @@ mod tests {
     fn the_rates_of_one_owner_are_one_element() {
         let tokens = limit(Measure::Tokens, Window::Rolling(Duration::from_mins(90)));
         let running = limit(Measure::Concurrency, Window::Never);
-        let shown = rate_limit(&[(&tokens, None), (&running, Some(state()))]);
+        let bytes = limit(Measure::ArgumentBytes, Window::Never);
+        let shown =
+            rate_limit(&[(&tokens, None), (&bytes, Some(state())), (&running, Some(state()))]);
         let shown = shown.expect("limits");
         assert_eq!(shown["token_max_limit"], 2_500_000);
         assert_eq!(shown["token_reset_duration"], "90m");
+        assert_eq!(shown["argument_byte_max_limit"], 2_500_000);
+        assert_eq!(shown["argument_byte_current_usage"], 1_000_000);
         assert_eq!(shown["max_concurrent"], 2_500_000);
         assert_eq!(shown["current_concurrent"], 1_000_000);
         assert_eq!(rate_limit(&[]), None);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use url::form_urlencoded;
 
-use crate::refusal::invalid;
+use crate::{page::MAX_LIMIT, refusal::invalid};
 use airlock_core::unix_time::{milliseconds, unix_milliseconds};
 use airlock_operator_api::ManagementRefusal;
 use airlock_store::call_log::{
@@ -15,8 +15,6 @@ use airlock_strings::cut;
 
 /// Rows of a page, unless the query says otherwise.
 const DEFAULT_LIMIT: u32 = 50;
-/// Maximum rows of a page (`limit`), which is held in memory.
-const MAX_LIMIT: u32 = 1_000;
 /// Longest value of a parameter, in bytes: longer ones are cut in the rows, so none could be found.
 const MAX_VALUE_BYTES: usize = 256;
 /// Period of a histogram, unless the query has another.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::{
-    change::State,
+    change::ConfigState,
     refusal::{busy, unavailable},
     service::Service,
 };
@@ -20,7 +20,7 @@ use airlock_strings::visible_line;
 
 /// Decision about a component.
 #[derive(Debug, Default)]
-pub(super) struct Decision {
+pub(super) struct ComponentDecision {
     /// Reasons that it would not be loaded.
     pub(super) obstacles: Vec<String>,
     /// Grants without effect, optional requests that are not granted, and `entries`.
@@ -37,15 +37,17 @@ impl Service {
     /// one. It is compared with the one that is `accepted` now.
     pub(super) async fn decide(
         &self,
-        state: &State,
+        state: &ConfigState,
         name: &str,
         element: &Value,
         component: &Metadata,
         accepted: Option<&Metadata>,
-    ) -> Result<Decision, ManagementRefusal> {
+    ) -> Result<ComponentDecision, ManagementRefusal> {
         let (grant, policy) = match self.granted(state, name, element, component).await? {
             Ok(granted) => granted,
-            Err(obstacles) => return Ok(Decision { obstacles, ..Decision::default() }),
+            Err(obstacles) => {
+                return Ok(ComponentDecision { obstacles, ..ComponentDecision::default() });
+            }
         };
         let entries = match accepted {
             Some(_) => Vec::new(),
@@ -71,12 +73,12 @@ impl Service {
             Ok(rights) => {
                 let notes = rights.notes.iter().map(|note| visible_line(note));
                 let notes = notes.chain(entries.iter().cloned()).collect();
-                Decision { obstacles: Vec::new(), notes, entries, drift }
+                ComponentDecision { obstacles: Vec::new(), notes, entries, drift }
             }
             Err(refusal) => {
                 let reasons = refusal.reasons.iter();
                 let obstacles = reasons.map(|reason| visible_line(&reason.to_string())).collect();
-                Decision { obstacles, notes: entries.clone(), entries, drift }
+                ComponentDecision { obstacles, notes: entries.clone(), entries, drift }
             }
         })
     }
@@ -112,7 +114,7 @@ impl Service {
     /// the element is not valid.
     async fn granted(
         &self,
-        state: &State,
+        state: &ConfigState,
         name: &str,
         element: &Value,
         component: &Metadata,

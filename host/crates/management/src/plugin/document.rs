@@ -6,11 +6,11 @@ use serde_json::{Map, Value, json};
 
 use super::{
     MEMBERS, changed_meanwhile,
-    decision::Decision,
+    decision::ComponentDecision,
     inspected::{Inspected, Purpose},
     plugin,
 };
-use crate::{change::State, gateway::Apply, record::source, service::Service};
+use crate::{change::ConfigState, gateway::Apply, record::source, service::Service};
 use airlock_config::{Element, StoredComponents, redacted};
 use airlock_operator_api::ManagementRefusal;
 use airlock_plugin::{RequestSummary, requested_limits};
@@ -57,7 +57,7 @@ type InspectedComponents = BTreeMap<ComponentDigest, Result<Arc<Inspected>, Mana
 
 impl Service {
     /// Returns a plugin without its components.
-    pub(super) fn plugin_summary(&self, state: &State, name: &str) -> Value {
+    pub(super) fn plugin_summary(&self, state: &ConfigState, name: &str) -> Value {
         let element = state.element(EntryKind::Client, name);
         element.map(|element| summary(element, self.gateway.as_deref())).unwrap_or_default()
     }
@@ -102,7 +102,7 @@ impl Service {
     /// Returns a plugin with its components, which were `found`.
     async fn described(
         &self,
-        state: &State,
+        state: &ConfigState,
         name: &str,
         value: &Value,
         found: &InspectedComponents,
@@ -132,7 +132,7 @@ impl Service {
 }
 
 /// Returns a component and the decision about it.
-fn described_component(inspected: &Inspected, decision: &Decision) -> Value {
+fn described_component(inspected: &Inspected, decision: &ComponentDecision) -> Value {
     let Inspected { bytes, metadata, .. } = inspected;
     let manifest = metadata.manifest.as_ref();
     let tools: Vec<_> = metadata

@@ -117,7 +117,7 @@ impl Endpoint {
                 sent.add_to(&mut own);
                 let response = self.exchange(&message, own, inbox).await?;
                 if is_refused(purpose, &response) {
-                    return Err(unauthorized(user.reject(&sent, purpose == Purpose::Own).await));
+                    return Err(declined(user.reject(&sent, purpose == Purpose::Own).await));
                 }
                 Ok(response)
             }
@@ -125,7 +125,7 @@ impl Endpoint {
                 let own = with_exchanged(own, token);
                 let response = self.exchange(&message, own, inbox).await?;
                 if is_refused(purpose, &response) {
-                    return Err(unauthorized(AuthorizationError::Exchanged));
+                    return Err(declined(AuthorizationError::Exchanged));
                 }
                 Ok(response)
             }
@@ -144,7 +144,8 @@ impl Endpoint {
         let mut bearer = authorizer.bearer().await.map_err(unauthorized)?;
         for attempt in 1..=MAX_ATTEMPTS {
             let own = authorized(own.clone(), bearer.as_ref());
-            let response = self.exchange(message, own, inbox).await?;
+            let sent = self.exchange(message, own, inbox).await;
+            let response = if attempt == 1 { sent? } else { sent.map_err(after_refusal)? };
             if purpose == Purpose::Aside {
                 return Ok(response);
             }
@@ -160,9 +161,9 @@ impl Endpoint {
                 }
                 Some(Challenge::Token) => break,
             }
-            .map_err(unauthorized)?;
+            .map_err(declined)?;
         }
-        Err(unauthorized(authorizer.refused_twice(bearer.as_ref(), purpose == Purpose::Own)))
+        Err(declined(authorizer.refused_twice(bearer.as_ref(), purpose == Purpose::Own)))
     }
 
     async fn exchange(
@@ -215,10 +216,24 @@ fn authorized(mut headers: HeaderMap, bearer: Option<&Bearer>) -> HeaderMap {
     headers
 }
 
+/// Returns the error of a message that has no credentials, and is not sent.
 fn unauthorized(error: AuthorizationError) -> SendError {
     match error {
         AuthorizationError::Login(needed) => SendError::LoginNeeded(Cause::from(needed)),
         AuthorizationError::Exchanged => SendError::LoginNeeded(Cause::from(error)),
         error => SendError::NotSent(Cause::from(error)),
+    }
+}
+
+/// Returns the error of a message that the server has received, and whose credentials it has refused.
+fn declined(error: AuthorizationError) -> SendError {
+    after_refusal(unauthorized(error))
+}
+
+/// Returns the error of a message that the server has received and refused before.
+fn after_refusal(error: SendError) -> SendError {
+    match error {
+        SendError::NotSent(cause) => SendError::Declined(cause),
+        error => error,
     }
 }

@@ -8,9 +8,9 @@ use reqwest::Response;
 use super::super::{
     flood::Flood,
     inbox::Inbox,
-    limits::{BYTES_PER_TOKEN, MAX_MESSAGE_BYTES, MAX_QUOTE_BYTES},
+    limits::{BYTES_PER_TOKEN, MAX_MESSAGE_BYTES},
 };
-use airlock_strings::with_causes;
+use airlock_strings::{MAX_EXCERPT_BYTES, with_causes};
 use airlock_wire::sse::{Dialect, Item, SseDecoder};
 
 /// Reason that a stream ended early.
@@ -57,7 +57,7 @@ impl Events {
             self.inbox.ready().await?;
             let received = self.response.chunk().await.map_err(|error| {
                 let reason = with_causes(&error.without_url());
-                StreamError::Broken(self.inbox.scrubber().line(&reason, MAX_QUOTE_BYTES))
+                StreamError::Broken(self.inbox.scrubber().line(&reason, MAX_EXCERPT_BYTES))
             })?;
             let Some(chunk) = received else { return Ok(None) };
             self.inbox.touch();

@@ -20,9 +20,7 @@ use tokio::{
 use super::{
     super::{
         decode::Reception,
-        limits::{
-            LOG_QUARANTINE, MAX_ASKED, MAX_KEPT_ABANDONED, MAX_PROGRESS_BYTES, PROGRESS_QUEUE,
-        },
+        limits::{LOG_QUARANTINE, MAX_ASKED, MAX_KEPT_ABANDONED, PROGRESS_QUEUE},
     },
     Inbox,
 };
@@ -30,7 +28,7 @@ use airlock_core::{
     door::{Progress, SessionId},
     tenant::Tenant,
 };
-use airlock_strings::{cut, one_line};
+use airlock_strings::{MAX_LINE_BYTES, cut, one_line};
 use airlock_wire::{
     error::{RpcError, code},
     id::RpcId,
@@ -399,7 +397,7 @@ impl InFlight {
         let Ok(Notification { params }) = serde_json::from_slice(text) else { return };
         let token = params.progress_token.and_then(|token| token.number());
         let Some(awaited) = token.and_then(|token| self.awaited.get(&token)) else { return };
-        let message = params.message.map(|message| one_line(&cut(message, MAX_PROGRESS_BYTES)));
+        let message = params.message.map(|message| one_line(&cut(message, MAX_LINE_BYTES)));
         // A full queue means that the caller takes reports more slowly than the server sends them.
         let _ = awaited.progress.try_send(Progress {
             done: params.progress,

@@ -230,9 +230,12 @@ fn request(id: usize, method: &str) -> Value {
 #[tokio::test]
 async fn the_method_of_a_request_is_cut() {
     let (inbox, mut unsolicited) = inbox();
-    receive(&inbox, &json!({"id": 3, "method": "m".repeat(MAX_QUOTE_BYTES + 1)}));
+    receive(
+        &inbox,
+        &json!({"id": 3, "method": "m".repeat(airlock_strings::MAX_EXCERPT_BYTES + 1)}),
+    );
     let request = unsolicited.requests.try_recv().expect("a request");
-    assert_eq!(request.method.len(), MAX_QUOTE_BYTES);
+    assert_eq!(request.method.len(), airlock_strings::MAX_EXCERPT_BYTES);
 }
 
 #[tokio::test(start_paused = true)]
@@ -462,7 +465,8 @@ async fn texts_that_are_no_messages_are_counted_and_the_first_one_is_quoted() {
     let noise = inbox.noise().expect("there was a text");
     assert_eq!(noise.lines, 3);
     assert!(
-        noise.first.starts_with("[secret TOKEN]") && noise.first.len() <= MAX_QUOTE_BYTES + 8,
+        noise.first.starts_with("[secret TOKEN]")
+            && noise.first.len() <= airlock_strings::MAX_EXCERPT_BYTES + 8,
         "{noise:?}"
     );
 }

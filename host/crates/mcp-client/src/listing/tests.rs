@@ -60,7 +60,7 @@ fn page(cursor: &str) -> Value {
 
 #[test]
 fn a_list_is_bounded_in_text_and_in_memory() {
-    let text = filled(&json!({"x": "x".repeat(MAX_LIST_BYTES / 8)}), 8);
+    let text = filled(&json!({"x": "x".repeat(MAX_MESSAGE_BYTES / 8)}), 8);
     assert_eq!(text, (7, 1));
     let dense = filled(&json!({"x": vec![json!({"": 0}); 10_000]}), 8);
     assert!((1..8).contains(&dense.0) && dense.1 == 1, "{dense:?}");
@@ -114,7 +114,7 @@ fn secrets_in_a_tool_are_redacted() {
 #[test]
 fn cursors_count_as_bytes_of_the_list() {
     let mut list = ToolList::default();
-    let cursors = (1..9).map(|n: usize| n.to_string().repeat(MAX_LIST_BYTES / 4));
+    let cursors = (1..9).map(|n: usize| n.to_string().repeat(MAX_MESSAGE_BYTES / 4));
     let read = cursors.take_while(|cursor| list.add_page(page(cursor)).is_some()).count();
     assert_eq!(read, 4);
     assert!(list.is_cut);

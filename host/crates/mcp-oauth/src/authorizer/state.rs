@@ -15,11 +15,11 @@ pub(crate) const REREAD: Duration = Duration::from_secs(5);
 /// known.
 pub(super) struct LoginState {
     redactor: Arc<Redactor>,
-    inner: Mutex<Inner>,
+    inner: Mutex<LastLogin>,
 }
 
 #[derive(Default)]
-struct Inner {
+struct LastLogin {
     login: Option<Arc<UpstreamLogin>>,
     /// Time at which the store was read.
     read: Option<Instant>,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{super::exchange::AuthorizationRequest, MAX_WRONG_KEYS};
-use airlock_core::tenant::Identity;
+use airlock_core::tenant::TenantIdentity;
 use airlock_store::{
     login::{LoginHolder, LoginId, UpstreamLogin},
     login_link::LoginLink,
@@ -60,7 +60,7 @@ pub(super) struct StartedLogin {
 
 impl LinkDocument {
     /// Creates the document of a link for the login of this tenant at a server.
-    pub(super) fn new(client: &str, server: &str, identity: &Identity<'_>) -> Self {
+    pub(super) fn new(client: &str, server: &str, identity: &TenantIdentity<'_>) -> Self {
         let bound = LinkTarget {
             client: client.to_owned(),
             server: server.to_owned(),
@@ -98,8 +98,8 @@ impl LinkDocument {
     }
 }
 
-impl From<&Identity<'_>> for LinkHolder {
-    fn from(identity: &Identity<'_>) -> Self {
+impl From<&TenantIdentity<'_>> for LinkHolder {
+    fn from(identity: &TenantIdentity<'_>) -> Self {
         let user = identity.user;
         Self {
             key_name: identity.key_name.to_owned(),

@@ -28,11 +28,11 @@ use crate::{
     server_client::ServerClient,
     settings::{Oauth, TokenAuthentication},
     token_endpoint::basic_pair,
-    tokens::{MAX_QUOTED_BYTES, scopes},
+    tokens::scopes,
 };
 use airlock_core::{secret::Scrubber, tool::ClientName};
 use airlock_store::login::{LoginHolder, UpstreamLogin};
-use airlock_strings::{cut, with_causes};
+use airlock_strings::{MAX_WORD_BYTES, cut, with_causes};
 use airlock_wire::method;
 
 /// Time for finding the authorization server and for registering the client.
@@ -386,7 +386,7 @@ fn own_query(metadata: &mut AuthorizationMetadata) -> Result<Option<String>, Log
     let query = url.query().filter(|query| !query.is_empty()).map(str::to_owned);
     let taken = url.query_pairs().find(|(name, _)| is_clients(name));
     if let Some((name, _)) = taken {
-        return Err(LoginError::Parameter(cut(name.into_owned(), MAX_QUOTED_BYTES)));
+        return Err(LoginError::Parameter(cut(name.into_owned(), MAX_WORD_BYTES)));
     }
     url.set_query(None);
     url.set_fragment(None);

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{Session, full, lock};
-use crate::{meta::Peer, metrics::ServerTimes, settings::SessionBounds, toolbox::Scope};
+use crate::{meta::Peer, metrics::ServerTimes, settings::SessionBounds, toolbox::ToolboxScope};
 use airlock_core::tenant::Tenant;
 use airlock_wire::error::RpcError;
 
@@ -82,7 +82,12 @@ impl Sessions {
 
     /// Opens a session. Fails if the tenant has as many as it may and none of them is idle, or if
     /// all are in use.
-    pub fn open(&self, tenant: Tenant, scope: Scope, peer: Peer) -> Result<Arc<Session>, RpcError> {
+    pub fn open(
+        &self,
+        tenant: Tenant,
+        scope: ToolboxScope,
+        peer: Peer,
+    ) -> Result<Arc<Session>, RpcError> {
         let bounds = *lock(&self.bounds);
         let mut by_id = lock(&self.by_id);
         let now = Instant::now();
@@ -116,7 +121,7 @@ impl Sessions {
 
     /// Finds a session of a tenant that was opened at the path with these tools; `None` if there is none,
     /// or if it is another tenant's or another path's.
-    pub fn find(&self, id: &str, tenant: &Tenant, scope: &Scope) -> Option<Arc<Session>> {
+    pub fn find(&self, id: &str, tenant: &Tenant, scope: &ToolboxScope) -> Option<Arc<Session>> {
         let idle = lock(&self.bounds).idle;
         let mut by_id = lock(&self.by_id);
         let session = by_id.get(id)?;

@@ -78,14 +78,14 @@ async fn settle() {
 #[tokio::test(start_paused = true)]
 async fn a_session_exists_for_its_account_only_and_until_it_is_closed() {
     let sessions = Sessions::new(BOUNDS, Arc::default());
-    let session = sessions.open(account("ann"), Scope::All, PEER).expect("room");
-    assert!(sessions.find(session.id(), &account("ann"), &Scope::All).is_some());
-    assert!(sessions.find(session.id(), &account("bob"), &Scope::All).is_none());
-    assert!(sessions.find("", &account("ann"), &Scope::All).is_none());
-    let client = Scope::Client(ClientName::parse("fs").expect("a name"));
+    let session = sessions.open(account("ann"), ToolboxScope::All, PEER).expect("room");
+    assert!(sessions.find(session.id(), &account("ann"), &ToolboxScope::All).is_some());
+    assert!(sessions.find(session.id(), &account("bob"), &ToolboxScope::All).is_none());
+    assert!(sessions.find("", &account("ann"), &ToolboxScope::All).is_none());
+    let client = ToolboxScope::Client(ClientName::parse("fs").expect("a name"));
     assert!(sessions.find(session.id(), &account("ann"), &client).is_none(), "another path");
     sessions.close(&session);
-    assert!(sessions.find(session.id(), &account("ann"), &Scope::All).is_none());
+    assert!(sessions.find(session.id(), &account("ann"), &ToolboxScope::All).is_none());
     assert!(session.closed().is_cancelled());
 }
 
@@ -93,13 +93,13 @@ async fn a_session_exists_for_its_account_only_and_until_it_is_closed() {
 async fn a_session_expires_unless_it_is_used_runs_a_request_or_listens() {
     let sessions = Sessions::new(BOUNDS, Arc::default());
     let tenant = account("ann");
-    let used = sessions.open(tenant.clone(), Scope::All, PEER).expect("room");
-    let running = sessions.open(tenant.clone(), Scope::All, PEER).expect("room");
-    let listening = sessions.open(tenant.clone(), Scope::All, PEER).expect("room");
+    let used = sessions.open(tenant.clone(), ToolboxScope::All, PEER).expect("room");
+    let running = sessions.open(tenant.clone(), ToolboxScope::All, PEER).expect("room");
+    let listening = sessions.open(tenant.clone(), ToolboxScope::All, PEER).expect("room");
     running.run(endless(1), unlimited(), ()).expect("it runs");
     let listener = listening.listen();
     advance(BOUNDS.idle / 2).await;
-    assert!(sessions.find(used.id(), &tenant, &Scope::All).is_some());
+    assert!(sessions.find(used.id(), &tenant, &ToolboxScope::All).is_some());
     advance(BOUNDS.idle / 2).await;
     assert!(
         is_open(&sessions, &used, "ann")
@@ -122,7 +122,7 @@ async fn a_session_expires_unless_it_is_used_runs_a_request_or_listens() {
 
 /// Returns whether an account can use a session.
 fn is_open(sessions: &Sessions, session: &Session, name: &str) -> bool {
-    sessions.find(session.id(), &account(name), &Scope::All).is_some()
+    sessions.find(session.id(), &account(name), &ToolboxScope::All).is_some()
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,33 +130,39 @@ async fn beyond_its_bound_an_account_loses_the_session_that_is_idle_for_longest(
     let sessions = Sessions::new(BOUNDS, Arc::default());
     let mut own = Vec::new();
     for _ in 0..BOUNDS.per_key {
-        own.push(sessions.open(account("ann"), Scope::All, PEER).expect("room"));
+        own.push(sessions.open(account("ann"), ToolboxScope::All, PEER).expect("room"));
         advance(Duration::from_secs(1)).await;
     }
-    let other = sessions.open(account("bob"), Scope::All, PEER).expect("room");
+    let other = sessions.open(account("bob"), ToolboxScope::All, PEER).expect("room");
     own[0].run(endless(1), unlimited(), ()).expect("it runs");
-    own.push(sessions.open(account("ann"), Scope::All, PEER).expect("in the place of an idle one"));
+    own.push(
+        sessions
+            .open(account("ann"), ToolboxScope::All, PEER)
+            .expect("in the place of an idle one"),
+    );
     let left: Vec<bool> = own.iter().map(|session| is_open(&sessions, session, "ann")).collect();
     assert_eq!(left, [true, false, true, true]);
     assert!(is_open(&sessions, &other, "bob"));
     for session in &own[2..] {
         session.run(endless(1), unlimited(), ()).expect("it runs");
     }
-    let refused = sessions.open(account("ann"), Scope::All, PEER).err().expect("all are in use");
+    let refused =
+        sessions.open(account("ann"), ToolboxScope::All, PEER).err().expect("all are in use");
     assert_eq!(refused.code, code::REFUSED);
 }
 
 #[tokio::test(start_paused = true)]
 async fn beyond_the_bound_on_all_the_account_with_the_most_sessions_loses_one() {
     let sessions = Sessions::new(BOUNDS, Arc::default());
-    let large: Vec<_> =
-        (0..3).map(|_| sessions.open(account("ann"), Scope::All, PEER).expect("room")).collect();
-    let small = sessions.open(account("bob"), Scope::All, PEER).expect("room");
+    let large: Vec<_> = (0..3)
+        .map(|_| sessions.open(account("ann"), ToolboxScope::All, PEER).expect("room"))
+        .collect();
+    let small = sessions.open(account("bob"), ToolboxScope::All, PEER).expect("room");
     advance(Duration::from_secs(1)).await;
-    sessions.open(account("cid"), Scope::All, PEER).expect("in the place of one of ann's");
+    sessions.open(account("cid"), ToolboxScope::All, PEER).expect("in the place of one of ann's");
     let left = large.iter().filter(|session| is_open(&sessions, session, "ann")).count();
     assert_eq!(left, 2);
-    assert!(sessions.find(small.id(), &account("bob"), &Scope::All).is_some());
+    assert!(sessions.find(small.id(), &account("bob"), &ToolboxScope::All).is_some());
 }
 
 #[tokio::test(start_paused = true)]
@@ -164,16 +170,17 @@ async fn a_busy_session_makes_room_for_a_tenant_with_fewer() {
     let sessions = Sessions::new(BOUNDS, Arc::default());
     let mut own = Vec::new();
     for id in 0..3 {
-        let session = sessions.open(account("ann"), Scope::All, PEER).expect("room");
+        let session = sessions.open(account("ann"), ToolboxScope::All, PEER).expect("room");
         session.run(endless(id), unlimited(), ()).expect("it runs");
         own.push(session);
         advance(Duration::from_secs(1)).await;
     }
-    sessions.open(account("bob"), Scope::All, PEER).expect("room");
-    let new =
-        sessions.open(account("cid"), Scope::All, PEER).expect("in the place of ann's oldest");
+    sessions.open(account("bob"), ToolboxScope::All, PEER).expect("room");
+    let new = sessions
+        .open(account("cid"), ToolboxScope::All, PEER)
+        .expect("in the place of ann's oldest");
     assert!(own[0].closed().is_cancelled() && !own[1].closed().is_cancelled());
-    assert!(sessions.find(new.id(), &account("cid"), &Scope::All).is_some());
+    assert!(sessions.find(new.id(), &account("cid"), &ToolboxScope::All).is_some());
 }
 
 #[tokio::test]
@@ -200,11 +207,11 @@ async fn few_of_many_sessions_beyond_lower_bounds_are_closed_at_a_time() {
     {
         let sessions = Sessions::new(many, Arc::default());
         for _ in 0..40 {
-            sessions.open(account("ann"), Scope::All, PEER).expect("room");
+            sessions.open(account("ann"), ToolboxScope::All, PEER).expect("room");
         }
         sessions.set_bounds(lower);
         for left in [25, 10, 1] {
-            sessions.open(account(name), Scope::All, PEER).expect("room");
+            sessions.open(account(name), ToolboxScope::All, PEER).expect("room");
             assert_eq!(sessions.usage().0, left, "{name}");
         }
     }
@@ -214,14 +221,14 @@ async fn few_of_many_sessions_beyond_lower_bounds_are_closed_at_a_time() {
 async fn lower_bounds_close_sessions_and_streams_when_another_one_is_opened() {
     let sessions = Sessions::new(BOUNDS, Arc::default());
     for name in ["ann", "ann", "ann", "bob"] {
-        sessions.open(account(name), Scope::All, PEER).expect("room");
+        sessions.open(account(name), ToolboxScope::All, PEER).expect("room");
         advance(Duration::from_secs(1)).await;
     }
     sessions.set_bounds(SessionBounds { per_key: 1, ..BOUNDS });
-    sessions.open(account("ann"), Scope::All, PEER).expect("in the place of the idle ones");
+    sessions.open(account("ann"), ToolboxScope::All, PEER).expect("in the place of the idle ones");
     assert_eq!(sessions.usage().0, 2);
     sessions.set_bounds(SessionBounds { total: 1, ..BOUNDS });
-    sessions.open(account("cid"), Scope::All, PEER).expect("in the place of the idle ones");
+    sessions.open(account("cid"), ToolboxScope::All, PEER).expect("in the place of the idle ones");
     assert_eq!(sessions.usage().0, 1);
 
     let first = sessions.stream(account("ann")).expect("room");
@@ -243,7 +250,7 @@ async fn lower_bounds_close_sessions_and_streams_when_another_one_is_opened() {
 #[tokio::test(start_paused = true)]
 async fn an_identifier_is_in_use_until_its_request_has_ended() {
     let sessions = Sessions::new(BOUNDS, Arc::default());
-    let session = sessions.open(account("ann"), Scope::All, PEER).expect("room");
+    let session = sessions.open(account("ann"), ToolboxScope::All, PEER).expect("room");
     let mut log = session.run(endless(1), unlimited(), ()).expect("it runs");
     assert!(session.run(quick(1, "{}"), unlimited(), ()).is_err());
     session.cancel(&request(1).id);
@@ -258,7 +265,7 @@ async fn an_identifier_is_in_use_until_its_request_has_ended() {
 #[tokio::test(start_paused = true)]
 async fn running_requests_of_a_session_are_bounded_and_end_with_it() {
     let sessions = Sessions::new(BOUNDS, Arc::default());
-    let session = sessions.open(account("ann"), Scope::All, PEER).expect("room");
+    let session = sessions.open(account("ann"), ToolboxScope::All, PEER).expect("room");
     let count = u32::try_from(MAX_RUNNING).expect("small");
     let logs: Vec<_> =
         (0..count).map(|id| session.run(endless(id), unlimited(), ()).expect("room")).collect();
@@ -273,7 +280,7 @@ async fn running_requests_of_a_session_are_bounded_and_end_with_it() {
 #[tokio::test(start_paused = true)]
 async fn events_of_a_stream_are_kept_for_a_minute_and_others_not_at_all() {
     let sessions = Sessions::new(BOUNDS, Arc::default());
-    let session = sessions.open(account("ann"), Scope::All, PEER).expect("room");
+    let session = sessions.open(account("ann"), ToolboxScope::All, PEER).expect("room");
     let mut quick_log = session.run(quick(1, "{}"), unlimited(), ()).expect("it runs");
     texts(&mut quick_log).await;
     settle().await;
@@ -294,7 +301,7 @@ async fn events_of_a_stream_are_kept_for_a_minute_and_others_not_at_all() {
 #[tokio::test(start_paused = true)]
 async fn kept_events_are_bounded_in_number_and_in_bytes() {
     let sessions = Sessions::new(BOUNDS, Arc::default());
-    let session = sessions.open(account("ann"), Scope::All, PEER).expect("room");
+    let session = sessions.open(account("ann"), ToolboxScope::All, PEER).expect("room");
     let mut streams = Vec::new();
     for id in 0..20 {
         streams.push(streamed(&session, id, "{}").await);
@@ -325,7 +332,7 @@ fn kept(session: &Session, streams: &[u64]) -> usize {
 async fn a_response_without_memory_becomes_an_error_and_its_memory_is_given_back() {
     let memory = Limited::new(1_000);
     let sessions = Sessions::new(BOUNDS, Arc::default());
-    let session = sessions.open(account("ann"), Scope::All, PEER).expect("room");
+    let session = sessions.open(account("ann"), ToolboxScope::All, PEER).expect("room");
     let large = format!("\"{}\"", "x".repeat(2_000));
     let mut log =
         session.run(quick(1, &large), MemoryBudget::new(memory.clone()), ()).expect("it runs");
@@ -343,7 +350,7 @@ async fn a_response_without_memory_becomes_an_error_and_its_memory_is_given_back
 #[tokio::test(start_paused = true)]
 async fn the_newest_stream_listens_and_another_one_takes_over_when_it_ends() {
     let sessions = Sessions::new(BOUNDS, Arc::default());
-    let session = sessions.open(account("ann"), Scope::All, PEER).expect("room");
+    let session = sessions.open(account("ann"), ToolboxScope::All, PEER).expect("room");
     let first = session.listen();
     let second = session.listen();
     assert!(!first.is_current() && second.is_current());
@@ -357,13 +364,13 @@ async fn the_newest_stream_listens_and_another_one_takes_over_when_it_ends() {
 async fn the_time_of_a_session_is_that_until_it_is_closed_or_was_used_last() {
     let times = Arc::<ServerTimes>::default();
     let sessions = Sessions::new(BOUNDS, times.clone());
-    let closed = sessions.open(account("ann"), Scope::All, PEER).expect("room");
-    drop(sessions.open(account("bob"), Scope::All, PEER).expect("room"));
+    let closed = sessions.open(account("ann"), ToolboxScope::All, PEER).expect("room");
+    drop(sessions.open(account("bob"), ToolboxScope::All, PEER).expect("room"));
     advance(Duration::from_secs(7)).await;
     sessions.close(&closed);
     drop(closed);
     assert_eq!((times.sessions().count(), times.sessions().sum()), (1, 7.0));
     advance(BOUNDS.idle).await;
-    drop(sessions.open(account("cid"), Scope::All, PEER).expect("room"));
+    drop(sessions.open(account("cid"), ToolboxScope::All, PEER).expect("room"));
     assert_eq!((times.sessions().count(), times.sessions().sum()), (2, 7.0));
 }

@@ -21,7 +21,7 @@ fn publish(catalog: &Catalog, name: &str, tools: Value) {
     assert!(dropped.is_empty(), "{dropped:?}");
 }
 
-fn everything(scope: Scope) -> Selection {
+fn everything(scope: ToolboxScope) -> Selection {
     Selection { key: None, filter: Filter::none(), scope }
 }
 
@@ -43,9 +43,12 @@ fn a_tool_keeps_all_members_and_of_those_of_tasks_only_that_it_supports_them() {
     let mut expected = tool;
     expected["execution"] = json!({"taskSupport": "optional"});
     let boxes = Toolboxes::new(catalog);
-    assert_eq!(listed(&boxes.open(&everything(Scope::Client(client("fs"))))), [expected.clone()]);
+    assert_eq!(
+        listed(&boxes.open(&everything(ToolboxScope::Client(client("fs"))))),
+        [expected.clone()]
+    );
     expected["name"] = ToolName::new(&client("fs"), "a/b").as_str().into();
-    assert_eq!(listed(&boxes.open(&everything(Scope::All))), [expected]);
+    assert_eq!(listed(&boxes.open(&everything(ToolboxScope::All))), [expected]);
 }
 
 #[test]
@@ -58,12 +61,12 @@ fn one_client_is_listed_and_called_with_its_own_names() {
     );
     publish(&catalog, "db", json!([{"name": "q", "inputSchema": {}}]));
     let boxes = Toolboxes::new(catalog);
-    let one = boxes.open(&everything(Scope::Client(client("fs"))));
+    let one = boxes.open(&everything(ToolboxScope::Client(client("fs"))));
     let names: Vec<_> = listed(&one).iter().map(|tool| tool["name"].clone()).collect();
     assert_eq!(names, ["a b", "fs-x"]);
     assert!(one.find("a b").is_some() && one.find("fs-x").is_some());
     assert!(one.find("q").is_none() && one.find("db-q").is_none() && one.find("fs-fs-x").is_none());
-    let all = boxes.open(&everything(Scope::All));
+    let all = boxes.open(&everything(ToolboxScope::All));
     assert!(all.find("db-q").is_some() && all.find("q").is_none() && all.find("a b").is_none());
 }
 
@@ -81,7 +84,7 @@ fn a_group_is_listed_and_called_by_names_on_the_wire_until_it_is_gone() {
         keys: None,
     };
     let boxes = Toolboxes::new(catalog.clone());
-    let selection = everything(Scope::Group(slug));
+    let selection = everything(ToolboxScope::Group(slug));
     assert!(listed(&boxes.open(&selection)).is_empty(), "not there yet");
     catalog.set_groups([group.clone()]);
     let present = boxes.open(&selection);
@@ -94,7 +97,7 @@ fn a_group_is_listed_and_called_by_names_on_the_wire_until_it_is_gone() {
     catalog.set_groups([of_others]);
     assert!(listed(&boxes.open(&selection)).is_empty(), "it does not exist for this caller");
     catalog.switch_off(true);
-    assert!(listed(&boxes.open(&everything(Scope::All))).is_empty());
+    assert!(listed(&boxes.open(&everything(ToolboxScope::All))).is_empty());
 }
 
 #[test]
@@ -102,11 +105,11 @@ fn pages_hold_every_tool_once_even_if_the_list_changes_between_them() {
     let catalog = Catalog::new();
     publish(&catalog, "a", tools(0..PAGE_ITEMS + 2));
     let boxes = Toolboxes::new(catalog.clone());
-    let first = boxes.open(&everything(Scope::All));
+    let first = boxes.open(&everything(ToolboxScope::All));
     let page = first.page(None).expect("a page");
     assert_eq!(page.items.matches("\"name\"").count(), PAGE_ITEMS);
     publish(&catalog, "a", tools(1..PAGE_ITEMS + 2));
-    let second = boxes.open(&everything(Scope::All));
+    let second = boxes.open(&everything(ToolboxScope::All));
     let rest = second.page(page.next.as_deref()).expect("a page");
     assert_eq!(rest.items.matches("\"name\"").count(), 2);
     assert!(rest.items.starts_with("{\"name\":\"a-t1000\"") && rest.next.is_none());
@@ -126,27 +129,27 @@ fn a_toolbox_is_kept_until_the_catalog_changes_and_for_its_selection_only() {
     let catalog = Catalog::new();
     publish(&catalog, "fs", json!([{"name": "a", "inputSchema": {}}]));
     let boxes = Toolboxes::new(catalog.clone());
-    let first = boxes.open(&everything(Scope::All));
-    assert!(Arc::ptr_eq(&first, &boxes.open(&everything(Scope::All))));
+    let first = boxes.open(&everything(ToolboxScope::All));
+    assert!(Arc::ptr_eq(&first, &boxes.open(&everything(ToolboxScope::All))));
     let filtered =
-        Selection { filter: Filter::parse(Some("none"), None), ..everything(Scope::All) };
+        Selection { filter: Filter::parse(Some("none"), None), ..everything(ToolboxScope::All) };
     assert!(listed(&boxes.open(&filtered)).is_empty());
     let key = VirtualKey::new("k", "sk-bf-k", std::collections::BTreeMap::new());
-    let keyed = Selection { key: Some(Arc::new(key)), ..everything(Scope::All) };
+    let keyed = Selection { key: Some(Arc::new(key)), ..everything(ToolboxScope::All) };
     assert!(listed(&boxes.open(&keyed)).is_empty());
     publish(&catalog, "fs", json!([{"name": "b", "inputSchema": {}}]));
-    let second = boxes.open(&everything(Scope::All));
+    let second = boxes.open(&everything(ToolboxScope::All));
     assert!(first.digests() != second.digests() && second.find("fs-b").is_some());
     assert_eq!(boxes.kept.lock().len(), 1);
     for n in 0..KEPT + 5 {
         boxes.open(&Selection {
             key: Some(Arc::new(account(&n.to_string()))),
-            ..everything(Scope::All)
+            ..everything(ToolboxScope::All)
         });
     }
     assert_eq!(boxes.kept.lock().len(), KEPT);
     for n in 0..KEPT_OF_TENANT + 5 {
-        boxes.open(&everything(Scope::Client(client(&format!("c{n}")))));
+        boxes.open(&everything(ToolboxScope::Client(client(&format!("c{n}")))));
     }
     let kept = boxes.kept.lock();
     let own = kept.iter().filter(|kept| kept.tenant == Tenant::ANONYMOUS).count();
@@ -161,7 +164,7 @@ fn a_toolbox_is_not_kept_for_a_key_that_was_changed() {
     let with_row = |tool: &str| {
         let row = Allowlist::parse(&[tool]).expect("a good list");
         let key = VirtualKey::new("ann", "sk-bf-ann", [(client("fs"), row)].into());
-        boxes.open(&Selection { key: Some(Arc::new(key)), ..everything(Scope::All) })
+        boxes.open(&Selection { key: Some(Arc::new(key)), ..everything(ToolboxScope::All) })
     };
     let before = with_row("t0000");
     assert!(before.find("fs-t0000").is_some() && before.find("fs-t0001").is_none());
@@ -179,10 +182,10 @@ fn a_toolbox_of_the_operator_is_not_kept_for_callers() {
     let dropped = catalog.blocking_publish(&client("mail"), definitions, Arc::new(Unused));
     assert!(dropped.is_empty(), "{dropped:?}");
     let boxes = Toolboxes::new(catalog);
-    let own = Selection { filter: Filter::of_operator(), ..everything(Scope::All) };
+    let own = Selection { filter: Filter::of_operator(), ..everything(ToolboxScope::All) };
     for _ in 0..2 {
         assert!(boxes.open(&own).find("mail-t0000").is_some());
-        assert!(boxes.open(&everything(Scope::All)).find("mail-t0000").is_none());
+        assert!(boxes.open(&everything(ToolboxScope::All)).find("mail-t0000").is_none());
     }
 }
 
@@ -193,14 +196,14 @@ fn a_kept_toolbox_has_the_language_of_the_request_and_calls_have_its_headers() {
     let boxes = Toolboxes::new(catalog);
     let [of_ann, of_bob] = [b"ann", b"bob"].map(|value| {
         let headers = CallerHeaders::collect([("x-user", value.as_slice())]);
-        Selection { filter: Filter::none().with_headers(headers), ..everything(Scope::All) }
+        Selection { filter: Filter::none().with_headers(headers), ..everything(ToolboxScope::All) }
     });
     let kept = boxes.open(&of_ann);
     assert!(Arc::ptr_eq(&kept, &boxes.open(&of_bob)));
     let headers = CallerHeaders::collect([("x-user", b"bob".as_slice())]);
     assert_eq!(kept.view_for(&of_bob).headers(), &headers);
     let filter = Filter::none().with_language(Some(ScriptLanguage::Python));
-    let python = Selection { filter, ..everything(Scope::All) };
+    let python = Selection { filter, ..everything(ToolboxScope::All) };
     assert!(!Arc::ptr_eq(&kept, &boxes.open(&python)));
 }
 

@@ -148,7 +148,7 @@ async fn recorded_streams_arrive_as_chunks() {
 /// Reads a stream that arrives in pieces.
 async fn read(client: &HttpClient, pieces: Vec<Bytes>) -> Result<Vec<Value>, ModelError> {
     let response = ServiceResponse::of_pieces(pieces::iter(pieces));
-    let events = Events::new(client, response, free());
+    let events = ServiceEvents::new(client, response, free());
     chat_replies::read_chunks(DeltaStream::new(events, ReplyReader::default())).await
 }
 

@@ -224,7 +224,7 @@ async fn the_signature_of_a_call_returns_with_the_next_request() {
 /// Reads a stream that arrives in pieces.
 async fn read(client: &HttpClient, pieces: Vec<Bytes>) -> Result<Vec<Value>, ModelError> {
     let response = ServiceResponse::of_pieces(pieces::iter(pieces));
-    let events = Events::new(client, response, free());
+    let events = ServiceEvents::new(client, response, free());
     chat_replies::read_chunks(DeltaStream::new(events, ReplyReader::default())).await
 }
 

@@ -16,7 +16,7 @@ use airlock_wire::sse::{Dialect, Item, SseDecoder, SseEvent};
 pub(crate) const DONE: &[u8] = b"[DONE]";
 
 /// Events of one response. Dropping them closes the connection.
-pub(crate) struct Events<'a> {
+pub(crate) struct ServiceEvents<'a> {
     pub(crate) client: &'a HttpClient,
     response: ServiceResponse,
     idle: RepeatedTimeout,
@@ -86,7 +86,7 @@ fn decoded(item: Item) -> DecodedEvent {
     }
 }
 
-impl<'a> Events<'a> {
+impl<'a> ServiceEvents<'a> {
     /// Reads the events of a response. Their memory is held in `held`.
     pub(crate) fn new(client: &'a HttpClient, mut response: ServiceResponse, held: Charge) -> Self {
         let decoder = EventDecoder::new(&response, client.bounds.event_bytes);

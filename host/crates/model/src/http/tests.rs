@@ -14,7 +14,7 @@ async fn a_stream_does_not_keep_the_buffer_that_its_head_came_in() {
     let response = ServiceResponse::of_pieces(stream::pending());
     let response = response.with_header(header::CONTENT_TYPE, value);
     assert!(!buffer.is_unique());
-    let events = Events::new(&client, response, MemoryBudget::unlimited().charge());
+    let events = ServiceEvents::new(&client, response, MemoryBudget::unlimited().charge());
     assert!(buffer.is_unique());
     drop(events);
 }

@@ -118,7 +118,7 @@ fn service(name: &str, url: &str, fallbacks: &[&str]) -> Settings {
 }
 
 /// Returns whether a provider has the backend of one in other models.
-fn is_kept(before: &Models, provider: &Provider) -> bool {
+fn is_kept(before: &Models, provider: &KnownProvider) -> bool {
     before.providers.iter().any(|old| Arc::ptr_eq(&old.backend, &provider.backend))
 }
 

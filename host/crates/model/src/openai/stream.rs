@@ -11,14 +11,14 @@ use crate::{
     backend::ChunkSource,
     chat_reader::{ChatError, ChatReader},
     document::{choices, choices_mut, finish_reason, index_of},
-    http::{DONE, Events},
-    outline::MAX_CHOICES,
+    http::{DONE, ServiceEvents},
 };
+use airlock_conversation::MAX_CHOICES;
 use airlock_wire::sse::ERROR;
 
 /// Chunks of one streamed response.
 pub(super) struct OpenAiChunks<'a> {
-    events: Events<'a>,
+    events: ServiceEvents<'a>,
     /// Choices so far, by index.
     seen: BTreeSet<u64>,
     /// Choices with a `finish_reason`.
@@ -31,7 +31,7 @@ pub(super) struct OpenAiChunks<'a> {
 }
 
 impl<'a> OpenAiChunks<'a> {
-    pub(super) fn new(events: Events<'a>, terms: &Terms<'_>) -> Self {
+    pub(super) fn new(events: ServiceEvents<'a>, terms: &Terms<'_>) -> Self {
         Self {
             events,
             seen: BTreeSet::new(),

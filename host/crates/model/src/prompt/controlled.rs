@@ -2,13 +2,11 @@
 //! that makes a stream report its usage.
 
 use super::{INCLUDE_USAGE, MESSAGES, Prompt, STREAM_OPTIONS, member};
-use airlock_conversation::Wire;
+use airlock_conversation::{MAX_REQUESTED_CHOICES, Wire};
 use airlock_json::raw;
 
 /// Members with the conversation. Of others, such as the definitions of tools, the model reads all as text.
 const CONVERSATION: [&str; 2] = [MESSAGES, "input"];
-/// Largest number of choices that OpenAI's API takes.
-const MAX_CHOICES: u64 = 128;
 /// Beginning of the types of images.
 const IMAGE: &str = "image/";
 /// Members whose values begin an image: with its URL, or with its type. Of other text that looks like an image, the
@@ -55,7 +53,9 @@ impl Prompt {
     pub fn choices(&self) -> u64 {
         match self.body.get("n") {
             None | Some("null") => 1,
-            Some(text) => text.parse::<u64>().map_or(MAX_CHOICES, |choices| choices.max(1)),
+            Some(text) => {
+                text.parse::<u64>().map_or(MAX_REQUESTED_CHOICES, |choices| choices.max(1))
+            }
         }
     }
 
@@ -203,9 +203,9 @@ mod tests {
             (json!({"n": 0}), 1),
             (json!({"n": 3}), 3),
             (json!({"n": 1_000}), 1_000),
-            (json!({"n": 3.0}), MAX_CHOICES),
-            (json!({"n": "3"}), MAX_CHOICES),
-            (json!({"n": -1}), MAX_CHOICES),
+            (json!({"n": 3.0}), MAX_REQUESTED_CHOICES),
+            (json!({"n": "3"}), MAX_REQUESTED_CHOICES),
+            (json!({"n": -1}), MAX_REQUESTED_CHOICES),
         ] {
             assert_eq!(prompt(body.clone()).choices(), expected, "{body}");
         }

@@ -1,7 +1,7 @@
 use http::{HeaderMap, header};
 
 use super::*;
-use crate::{Object, Refusal, http::retry_after, keys::Keys, settings};
+use crate::{Object, Refusal, http::retry_after, keys::ServiceKeys, settings};
 use airlock_core::secret::Secret;
 
 const SETTINGS: Retries =
@@ -24,10 +24,10 @@ fn credential() -> ModelError {
     ModelError::Credential { provider: "up".into(), refusal: Box::new(refusal) }
 }
 
-fn keys(names: &[&str]) -> Keys {
+fn keys(names: &[&str]) -> ServiceKeys {
     let keys: Vec<_> =
         names.iter().map(|name| settings::Key::new(*name, Secret::new("k"))).collect();
-    Keys::new(&keys, |_| Ok(None)).expect("good keys")
+    ServiceKeys::new(&keys, |_| Ok(None)).expect("good keys")
 }
 
 /// Calls `check` with the attempts of a request that has a minute.

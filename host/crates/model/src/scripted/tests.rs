@@ -5,11 +5,11 @@ use crate::{MemoryBudget, chat_replies};
 use airlock_conversation::{Reply, UsageChunk, chat::ReplyReader};
 use airlock_json::RawObject;
 
-fn script(turns: &Value) -> Result<Script, BadProvider> {
+fn script(turns: &Value) -> Result<ScriptedModel, BadProvider> {
     let dir = tempfile::TempDir::new().expect("a directory");
     let path = dir.path().join("script.json");
     std::fs::write(&path, json!({"turns": turns}).to_string()).expect("a file");
-    Script::load("demo", &path)
+    ScriptedModel::load("demo", &path)
 }
 
 fn answer(turns: &Value, messages: &Value) -> Value {
@@ -18,12 +18,12 @@ fn answer(turns: &Value, messages: &Value) -> Value {
     whole(&script(turns).expect("a good script"), &body).expect("a turn").into()
 }
 
-fn whole(script: &Script, body: &Object) -> Result<Object, ModelError> {
+fn whole(script: &ScriptedModel, body: &Object) -> Result<Object, ModelError> {
     respond(script, body, false).map(chat_replies::whole)
 }
 
 fn respond(
-    script: &Script,
+    script: &ScriptedModel,
     body: &Object,
     is_streamed: bool,
 ) -> Result<Response<'static>, ModelError> {
@@ -154,7 +154,7 @@ fn an_invalid_turn_is_reported_with_valid_values() {
     // Reading the device would never end.
     for path in ["/nowhere", "/dev/zero"] {
         assert!(matches!(
-            Script::load("demo", Path::new(path)),
+            ScriptedModel::load("demo", Path::new(path)),
             Err(BadProvider::Script { cause: BadScript::Read { .. }, .. })
         ));
     }

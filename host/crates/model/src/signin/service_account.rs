@@ -29,7 +29,10 @@ use crate::{
     BadProvider, ModelError, Object, Service, ServiceAccountKey, TokenError,
     http::{HttpClient, SignIn, https_client},
 };
-use airlock_core::{regular_file, secret::Secret};
+use airlock_core::{
+    regular_file,
+    secret::{self, Secret},
+};
 use airlock_egress::https::HttpsClient;
 use airlock_strings::cut;
 
@@ -43,8 +46,6 @@ const ASSERTION_LIFE: Duration = Duration::from_hours(1);
 const TOKEN_LIFE_SECS: u64 = 3_600;
 /// Time limit for a token.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum bytes of the file of a key. Google's have 2.5 KiB.
-const MAX_KEY_BYTES: u64 = 64 << 10;
 /// Maximum bytes of the response to a request for a token: it is read into memory before it is parsed.
 const MAX_RESPONSE_BYTES: usize = 64 << 10;
 /// Maximum bytes of the endpoint's message.
@@ -167,9 +168,9 @@ fn read(source: &ServiceAccountKey) -> Result<Secret, String> {
 fn read_file(path: &Path) -> Result<Secret, String> {
     let mut text = String::new();
     let read = regular_file::open(path)
-        .and_then(|file| file.take(MAX_KEY_BYTES + 1).read_to_string(&mut text));
+        .and_then(|file| file.take(secret::MAX_BYTES as u64 + 1).read_to_string(&mut text));
     read.map_err(|error| format!("cannot be read: {error}"))?;
-    if text.len() as u64 > MAX_KEY_BYTES {
+    if text.len() > secret::MAX_BYTES {
         return Err("is too large".to_owned());
     }
     Ok(Secret::new(text))

@@ -33,7 +33,7 @@ impl ModelSource for Canned {
     }
 }
 
-fn models(source: &Arc<Canned>) -> Models {
+fn models(source: &Arc<impl ModelSource>) -> Models {
     let source: Arc<dyn ModelSource> = source.clone();
     let models = Models::default().with_sources(vec![("own".to_owned(), source)]);
     models.expect("a good name").with_settings(&[]).expect("no settings")
@@ -41,7 +41,7 @@ fn models(source: &Arc<Canned>) -> Models {
 
 /// Asks the model. Returns the pieces of its reply, with those of each chunk of a stream.
 async fn ask(
-    source: &Arc<Canned>,
+    source: &Arc<impl ModelSource>,
     is_streamed: bool,
     room: usize,
 ) -> Result<Vec<Vec<Delta>>, ModelError> {
@@ -154,6 +154,27 @@ async fn a_reply_without_room_in_the_memory_of_the_request_fails() {
         let source = Canned::new(Ok(ModelReply::text("x".repeat(200_000))));
         let error = ask(&source, is_streamed, 100_000).await.expect_err("no room");
         assert!(matches!(error, ModelError::NoMemory { .. }), "{error}");
+    }
+}
+
+/// A model that responds with its depth, twice: in its reply, and in the stream that this is.
+struct Deep;
+
+impl ModelSource for Deep {
+    fn respond(&self, _: Conversation) -> BoxFuture<'_, Result<ModelReply, ModelFailure>> {
+        let depth = call_depth();
+        let pieces = stream::once(async move { Ok(text(&format!("{depth} {}", call_depth()))) });
+        async move { Ok(ModelReply::stream(pieces)) }.boxed()
+    }
+}
+
+#[tokio::test]
+async fn a_model_has_the_depth_of_a_call_until_the_end_of_its_reply() {
+    for is_streamed in [false, true] {
+        let asked = at_call_depth(2, ask(&Arc::new(Deep), is_streamed, 1 << 20)).await;
+        let pieces = asked.expect("a reply");
+        assert!(pieces.iter().flatten().any(|piece| *piece == text("3 3")), "{pieces:?}");
+        assert_eq!(call_depth(), 0);
     }
 }
 

@@ -19,12 +19,9 @@ use airlock_ingress::RequestBody;
 use airlock_requests::RequestCharge;
 use airlock_scripts::runs::Decisions;
 use airlock_store::{
-    approvals::{DecisionOutcome, WaitingCall},
+    approvals::{DecisionOutcome, MAX_CALLS, WaitingCall},
     runs::{PendingRunCall, RunError},
 };
-
-/// Maximum calls that one request approves.
-const MAX_SEVERAL: usize = 64;
 
 /// Body of `approve` and `deny`.
 #[derive(Default, Deserialize)]
@@ -82,8 +79,8 @@ pub(super) async fn decide_several(
     check_payloads(desk, true)?;
     let body = body::object(request, desk.api.settings.bodies, charge).await?;
     let SeveralBody { calls } = parsed(body.into())?;
-    if !(1..=MAX_SEVERAL).contains(&calls.len()) {
-        let message = format!("`calls` has {} elements; expected 1 to {MAX_SEVERAL}", calls.len());
+    if !(1..=MAX_CALLS as usize).contains(&calls.len()) {
+        let message = format!("`calls` has {} elements; expected 1 to {MAX_CALLS}", calls.len());
         return Err(ApiError::bad_request("invalid_value", message).about("calls"));
     }
     let mut items = Vec::with_capacity(calls.len());

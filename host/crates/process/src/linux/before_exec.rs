@@ -19,7 +19,7 @@ use rustix::{
     },
 };
 
-use super::{confine, network::SocketFilter, reach::Reach};
+use super::{confine, network::SocketFilter, reach::ProcessReach};
 use crate::{
     command::{Command, Network, ProcessLimits},
     error::SpawnError,
@@ -54,7 +54,7 @@ struct BeforeExec {
 pub(crate) fn prepare(
     prepared: &mut tokio::process::Command,
     command: &Command,
-    reach: &Reach,
+    reach: &ProcessReach,
 ) -> Result<(), SpawnError> {
     let has_network = command.network == Network::Host;
     let rules = match &command.confinement {

@@ -32,7 +32,7 @@ const UNREADABLE_SEARCHES: usize = 100;
 const MAX_FAMILY: usize = 256;
 
 /// Everything by which the processes of one child are found.
-pub(crate) struct Reach {
+pub(crate) struct ProcessReach {
     tag: Tag,
     cgroup: Option<Cgroup>,
     leader: Option<Pid>,
@@ -40,7 +40,7 @@ pub(crate) struct Reach {
     family: Vec<OwnedFd>,
 }
 
-impl Reach {
+impl ProcessReach {
     /// Creates a cgroup for the child where the gateway may do so.
     pub(crate) fn new(tag: Tag) -> Self {
         let cgroup = Cgroup::create(&tag);
@@ -162,8 +162,9 @@ impl ExitNotice {
         #[expect(unsafe_code, reason = "tokio has no safe constructor for an owned descriptor")]
         // SAFETY: an `OwnedFd` stays open and the same until the `AsyncFd`, which owns it, is
         // dropped.
-        let register = |open| unsafe { AsyncFd::register_with_interest(open, Interest::READABLE) };
-        let watched = open.ok().and_then(|open: OwnedFd| register(open).ok());
+        let watched = open.ok().and_then(|open: OwnedFd| unsafe {
+            AsyncFd::register_with_interest(open, Interest::READABLE).ok()
+        });
         Self(watched)
     }
 

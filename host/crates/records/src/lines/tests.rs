@@ -157,6 +157,7 @@ fn no_event_is_too_long_for_the_audit_log() {
         key_name: Some(hostile.clone()),
         team: Some(hostile.clone()),
         customer: Some(hostile.clone()),
+        environment: Some(hostile.clone()),
     };
     let code = CallCode::Tool(ShortText::new(&hostile));
     let _ = rendered(refused_call(&hostile, code, membership.clone()));

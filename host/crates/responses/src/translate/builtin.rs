@@ -11,16 +11,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use airlock_conversation::read::{Members, Path, Untranslatable, excerpt};
-use airlock_strings::{cut, visible_line};
+use airlock_core::tool::MAX_WIRE_NAME;
+use airlock_strings::{MAX_WORD_BYTES, cut, visible_line};
 
 /// Types of tools that a client can define.
 pub(super) const DEFINABLE: &[&str] = &["function", "custom"];
 /// Type of a group of tools.
 const GROUP: &str = "namespace";
-/// Maximum bytes of the name of a function that OpenAI's and Anthropic's APIs accept.
-const MAX_NAME: usize = 64;
-/// Maximum bytes of the type of a tool that is left out, in a header, in the log and in the response.
-const MAX_DROPPED_TYPE: usize = 64;
 /// Text between the name of a group and that of a function.
 const SEPARATOR: &str = "__";
 /// Type of a tool that loads those with `defer_loading` later.
@@ -201,13 +198,13 @@ pub(super) fn is_item(kind: &str) -> bool {
 /// that a later request gives the call the same name.
 pub(super) fn flat_name(group: &str, name: &str) -> String {
     let joined = format!("{}{SEPARATOR}{name}", group.trim_end_matches(SEPARATOR));
-    if joined.len() <= MAX_NAME { joined } else { name.to_owned() }
+    if joined.len() <= MAX_WIRE_NAME { joined } else { name.to_owned() }
 }
 
 /// Returns the beginning of a type, with invisible characters made visible.
 pub fn dropped_type(kind: &str) -> String {
     // Cut before too, because a character that is made visible takes several times its bytes.
-    cut(visible_line(&excerpt(kind)), MAX_DROPPED_TYPE)
+    cut(visible_line(&excerpt(kind)), MAX_WORD_BYTES)
 }
 
 fn is_definable(tool: &Value) -> bool {

@@ -22,7 +22,7 @@ pub(super) use self::item::Round;
 use self::{
     calls::{CallBegin, ClientCall, ExecutedCall},
     ending::ResponseEnd,
-    events::Events,
+    events::ResponseEvents,
     item::{ItemStatus, Items},
     message::{Message, PartKind},
     reasoning::Reasoning,
@@ -129,7 +129,7 @@ impl Writer {
         }
         self.close_text(ItemStatus::Completed, out);
         let id = call.tool_call_id.to_owned();
-        let mut events = Events::new(out, &mut self.sequence);
+        let mut events = ResponseEvents::new(out, &mut self.sequence);
         self.executed.insert(id, ExecutedCall::open(call, &mut self.items, &mut events));
     }
 
@@ -142,7 +142,7 @@ impl Writer {
         out: &mut Vec<Object>,
     ) {
         if let Some(call) = self.executed.remove(tool_call_id) {
-            call.close(result, &mut self.items, &mut Events::new(out, &mut self.sequence));
+            call.close(result, &mut self.items, &mut ResponseEvents::new(out, &mut self.sequence));
         }
     }
 
@@ -150,7 +150,7 @@ impl Writer {
     /// a client's tool. A call that was not started is ignored.
     pub(crate) fn call_suspended(&mut self, tool_call_id: &str, out: &mut Vec<Object>) {
         if let Some(call) = self.executed.remove(tool_call_id) {
-            call.suspend(&mut self.items, &mut Events::new(out, &mut self.sequence));
+            call.suspend(&mut self.items, &mut ResponseEvents::new(out, &mut self.sequence));
         }
     }
 
@@ -242,13 +242,13 @@ impl Writer {
             Delta::Call { choice: 0, index, id, name, is_custom, extra } => {
                 self.close_text(ItemStatus::Completed, out);
                 let call = CallBegin { id, name, is_custom, extra };
-                let mut events = Events::new(out, &mut self.sequence);
+                let mut events = ResponseEvents::new(out, &mut self.sequence);
                 let call = ClientCall::open(call, &self.groups, &mut self.items, &mut events);
                 self.calls.insert(index, call);
             }
             Delta::Arguments { choice: 0, index, text } => {
                 if let Some(call) = self.calls.get_mut(&index) {
-                    call.add(&text, &mut Events::new(out, &mut self.sequence));
+                    call.add(&text, &mut ResponseEvents::new(out, &mut self.sequence));
                 }
             }
             Delta::Member { choice: 0, wire: Wire::Chat, name, value } => {
@@ -318,18 +318,21 @@ impl Writer {
     fn open_reasoning<'a>(
         &'a mut self,
         out: &'a mut Vec<Object>,
-    ) -> (&'a mut Reasoning, Events<'a>) {
+    ) -> (&'a mut Reasoning, ResponseEvents<'a>) {
         self.close_message(ItemStatus::Completed, out);
-        let mut events = Events::new(out, &mut self.sequence);
+        let mut events = ResponseEvents::new(out, &mut self.sequence);
         let reasoning =
             self.reasoning.get_or_insert_with(|| Reasoning::open(&mut self.items, &mut events));
         (reasoning, events)
     }
 
     /// Returns the open message. Opens it, after the reasoning is done, if there is none.
-    fn open_message<'a>(&'a mut self, out: &'a mut Vec<Object>) -> (&'a mut Message, Events<'a>) {
+    fn open_message<'a>(
+        &'a mut self,
+        out: &'a mut Vec<Object>,
+    ) -> (&'a mut Message, ResponseEvents<'a>) {
         self.close_reasoning(ItemStatus::Completed, out);
-        let mut events = Events::new(out, &mut self.sequence);
+        let mut events = ResponseEvents::new(out, &mut self.sequence);
         let message =
             self.message.get_or_insert_with(|| Message::open(&mut self.items, &mut events));
         (message, events)
@@ -337,13 +340,21 @@ impl Writer {
 
     fn close_reasoning(&mut self, status: ItemStatus, out: &mut Vec<Object>) {
         if let Some(reasoning) = self.reasoning.take() {
-            reasoning.close(status, &mut self.items, &mut Events::new(out, &mut self.sequence));
+            reasoning.close(
+                status,
+                &mut self.items,
+                &mut ResponseEvents::new(out, &mut self.sequence),
+            );
         }
     }
 
     fn close_message(&mut self, status: ItemStatus, out: &mut Vec<Object>) {
         if let Some(message) = self.message.take() {
-            message.close(status, &mut self.items, &mut Events::new(out, &mut self.sequence));
+            message.close(
+                status,
+                &mut self.items,
+                &mut ResponseEvents::new(out, &mut self.sequence),
+            );
         }
     }
 
@@ -353,7 +364,7 @@ impl Writer {
     }
 
     fn close_calls(&mut self, status: ItemStatus, out: &mut Vec<Object>) {
-        let mut events = Events::new(out, &mut self.sequence);
+        let mut events = ResponseEvents::new(out, &mut self.sequence);
         for call in std::mem::take(&mut self.calls).into_values() {
             call.close(status, &mut self.items, &mut events);
         }
@@ -368,7 +379,7 @@ impl Writer {
         let event = ending.event();
         self.close_text(status, out);
         self.close_calls(status, out);
-        let mut events = Events::new(out, &mut self.sequence);
+        let mut events = ResponseEvents::new(out, &mut self.sequence);
         for call in std::mem::take(&mut self.executed).into_values() {
             call.close(Err("The call was cancelled."), &mut self.items, &mut events);
         }
@@ -378,6 +389,6 @@ impl Writer {
 
     fn write_response(&mut self, kind: &'static str, out: &mut Vec<Object>) {
         let response = self.response();
-        Events::new(out, &mut self.sequence).write(kind, [("response", response.into())]);
+        ResponseEvents::new(out, &mut self.sequence).write(kind, [("response", response.into())]);
     }
 }

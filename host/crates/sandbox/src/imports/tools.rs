@@ -1,7 +1,7 @@
 //! Calls of tools by guests: what they cost, and how a guest receives their results.
 
 use airlock_core::tool::{CallError, ToolError, ToolOutput};
-use airlock_strings::cut;
+use airlock_strings::{MAX_NAME_BYTES, cut};
 use tracing::warn;
 
 use crate::run::{
@@ -11,9 +11,6 @@ use crate::run::{
 
 /// Fuel that calling a tool costs in addition to [`BASE_FUEL`](crate::run::charge::BASE_FUEL).
 pub(crate) const TOOL_FUEL: u64 = 9_000;
-/// Bytes of a name that a guest gave to a tool or called, in an error; the rest is cut. A valid
-/// name has at most 64, a full name also that of its client.
-pub(crate) const MAX_NAME_BYTES: usize = 128;
 
 /// Result of a call.
 pub(crate) type Answer = Result<ToolOutput, CallError>;

@@ -7,7 +7,7 @@ mod known;
 mod version;
 
 use airlock_compile::check_resources;
-use airlock_strings::cut;
+use airlock_strings::{MAX_WORD_BYTES, cut};
 use wasmtime::component::{Component, InstancePre, Linker};
 
 pub(crate) use self::version::{is_of, version_of};
@@ -18,9 +18,6 @@ use crate::{LoadError, contract::v0_1::plugin as v0_1, run::state::State};
 const HOOKS: &str = "airlock:guard/hooks@";
 /// Versions that an error lists. A component may export 50,000.
 const MAX_LISTED: usize = 3;
-/// Bytes of a version in an error; the rest is cut. A version such as `0.1.0` has five, and the
-/// name of an export up to 100,000.
-const MAX_SHOWN: usize = 64;
 
 /// Opens a component of one version, whose imports are linked.
 type OpenPlugin = fn(InstancePre<State<PluginSide>>) -> wasmtime::Result<Box<dyn ToolGuest>>;
@@ -76,7 +73,7 @@ pub(crate) fn open(
         let shown: Vec<_> = found
             .iter()
             .take(MAX_LISTED)
-            .map(|found| cut((*found).to_owned(), MAX_SHOWN))
+            .map(|found| cut((*found).to_owned(), MAX_WORD_BYTES))
             .collect();
         return Err(LoadError::Version {
             found: shown.join(", "),

@@ -47,10 +47,6 @@ use super::{
 };
 use crate::run::state::State;
 
-/// Left-out exports that an error or a log line lists with their reasons, one sentence each. A
-/// component may have a thousand.
-const MAX_LISTED: usize = 20;
-
 /// A linked component whose functions are tools.
 pub(crate) struct Plain {
     pre: InstancePre<State<PluginSide>>,
@@ -201,10 +197,11 @@ fn check_name(name: &str, export: &str) -> Result<(), BadComponent> {
     Err(BadComponent::Name { export: export.to_owned(), name: name.to_owned() })
 }
 
-/// Lists the first [`MAX_LISTED`] exports with their reasons, and the number of the others.
+/// Lists the first [`airlock_strings::MAX_LISTED`] exports with their reasons, and the number of the others.
 fn listed(left_out: &[LeftOutExport]) -> String {
-    let shown: Vec<_> = left_out.iter().take(MAX_LISTED).map(ToString::to_string).collect();
-    match left_out.len().saturating_sub(MAX_LISTED) {
+    let shown: Vec<_> =
+        left_out.iter().take(airlock_strings::MAX_LISTED).map(ToString::to_string).collect();
+    match left_out.len().saturating_sub(airlock_strings::MAX_LISTED) {
         _ if shown.is_empty() => "it exports nothing".to_owned(),
         0 => shown.join("; "),
         more => format!("{}; and {more} more", shown.join("; ")),

@@ -16,15 +16,9 @@ use airlock_core::{
 };
 use airlock_json::{
     JsonText,
-    schema::{BadSchema, CompiledSchema},
+    schema::{BadSchema, CompiledSchema, MAX_SOURCE_BYTES},
 };
-use airlock_strings::cut;
-
-use crate::imports::tools::MAX_NAME_BYTES;
-
-/// Memory that the compiled schemas of one plugin may take together, in bytes: enough for thousands
-/// of ordinary ones. Five schemas with an `enum` of 100,000 values, 1 MB of JSON, fill it.
-const MAX_BYTES: usize = 64 << 20;
+use airlock_strings::{MAX_NAME_BYTES, cut};
 
 /// The tools of a plugin after their schemas were compiled.
 #[derive(Debug, Default)]
@@ -123,9 +117,9 @@ impl Schemas {
             Err(bad) => return Err(bad),
         };
         let bytes = self.bytes.saturating_add(compiled.bytes());
-        if bytes > MAX_BYTES {
+        if bytes > MAX_SOURCE_BYTES {
             unchecked.push(format!(
-                "nothing can be checked against the {which}: with it, the plugin's compiled schemas take more than {MAX_BYTES} bytes"
+                "nothing can be checked against the {which}: with it, the plugin's compiled schemas take more than {MAX_SOURCE_BYTES} bytes"
             ));
             return Ok(SchemaCheck::Unchecked);
         }

@@ -27,9 +27,9 @@ const LEAST_EXTENSION: Duration = Duration::from_millis(250);
 /// Slots for guests. Calls at different depths of a chain have slots of their own, so a guest that
 /// waits for a tool never waits for its own slot: calls at the deepest level wait for no slot of
 /// another level, and so on upwards.
-pub(crate) struct Admission(Arc<Inner>);
+pub(crate) struct Admission(Arc<AdmissionLevels>);
 
-struct Inner {
+struct AdmissionLevels {
     levels: Vec<Mutex<DepthSlots>>,
     /// Time that a call may wait.
     wait: Duration,
@@ -42,7 +42,7 @@ type DepthSlots = Schedule<oneshot::Sender<Slot>>;
 
 /// One guest's access to slots: its share at each depth.
 pub(crate) struct Share {
-    admission: Arc<Inner>,
+    admission: Arc<AdmissionLevels>,
     guest: GuestId,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Slot(Option<SlotLease>);
 
 /// Level and flow of a slot, to which the slot is returned when it is dropped.
 struct SlotLease {
-    admission: Arc<Inner>,
+    admission: Arc<AdmissionLevels>,
     level: usize,
     flow: Flow,
 }
@@ -66,7 +66,7 @@ impl Admission {
     pub(crate) fn new(levels: u32, slots: u32, queue: usize, wait: Duration) -> Self {
         let levels =
             (0..levels.max(1)).map(|_| Mutex::new(Schedule::new(slots as usize, queue))).collect();
-        Self(Arc::new(Inner { levels, wait, next_guest: AtomicU64::new(0) }))
+        Self(Arc::new(AdmissionLevels { levels, wait, next_guest: AtomicU64::new(0) }))
     }
 
     /// Returns the share of one more guest.
@@ -121,7 +121,7 @@ impl Share {
     }
 }
 
-impl Inner {
+impl AdmissionLevels {
     fn level(&self, level: usize) -> MutexGuard<'_, DepthSlots> {
         // A schedule is consistent whenever its lock is free: no operation on it panics half-way.
         self.levels[level].lock()

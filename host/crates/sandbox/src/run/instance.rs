@@ -8,6 +8,8 @@ use std::{
     task::{Context, Poll},
     time::{Duration, Instant},
 };
+#[cfg(feature = "plugins")]
+use std::{future::poll_fn, pin::pin};
 
 use airlock_core::{
     door::Chain,
@@ -110,10 +112,11 @@ async fn run_counted<G: GuestSide, T>(
     finish(totals, limits, store, ended)
 }
 
-/// Runs `body` in a fresh store on this thread, to its end or its limits. For guests that wait for nothing, whose calls
-/// belong to no chain and are not counted.
+/// Runs `body` in a fresh store, to its end or its limits. For guests that wait for nothing, whose calls belong to no
+/// chain and are not counted. The future yields after every [`YIELD_INTERVAL`], and has woken its task then: other tasks
+/// run meanwhile, and a thread that has nothing else to do may poll it to its end.
 #[cfg(feature = "plugins")]
-pub(crate) fn run_at_once<G: GuestSide, T>(
+pub(crate) async fn run_alone<G: GuestSide, T>(
     engine: &Engine,
     memory: &Pool,
     call: Call<G>,
@@ -121,30 +124,25 @@ pub(crate) fn run_at_once<G: GuestSide, T>(
 ) -> Result<T, CallError> {
     let limits = call.limits;
     let mut store = Store::new(engine, State::new(call, memory));
+    let deadline = store.data().deadline;
     let ended = match prepare(&mut store, &limits) {
-        Ok(()) => poll_to_end(std::pin::pin!(body(&mut store)), limits.cpu),
+        Ok(()) => {
+            let metered =
+                Metered { inner: body(&mut store), active: Duration::ZERO, budget: limits.cpu };
+            let mut guest = pin!(metered);
+            // Without a timer: the guest is polled again after each slice.
+            poll_fn(|context| {
+                let polled = guest.as_mut().poll(context);
+                if polled.is_pending() && Instant::now() >= deadline {
+                    return Poll::Ready(Ended::Deadline(round(limits.deadline)));
+                }
+                polled.map(|ended| ended.map_or(Ended::Cpu, Ended::Returned))
+            })
+            .await
+        }
         Err(error) => Ended::Returned(Err(error)),
     };
     finish(&GuestTotals::default(), limits, store, ended)
-}
-
-/// Polls a guest that waits for nothing until it ends, or its time is over. It yields after every
-/// [`YIELD_INTERVAL`].
-#[cfg(feature = "plugins")]
-fn poll_to_end<T>(
-    mut guest: Pin<&mut impl Future<Output = wasmtime::Result<T>>>,
-    time: Duration,
-) -> Ended<T> {
-    let begun = Instant::now();
-    let mut context = Context::from_waker(std::task::Waker::noop());
-    loop {
-        if let Poll::Ready(result) = guest.as_mut().poll(&mut context) {
-            return Ended::Returned(result);
-        }
-        if begun.elapsed() > time {
-            return Ended::Cpu;
-        }
-    }
 }
 
 /// Takes apart the store of a call that has ended, and counts the call.

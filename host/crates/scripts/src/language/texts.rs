@@ -1,11 +1,11 @@
 //! The languages as texts for models. Models write Python. The descriptions cover only the
 //! differences that models get wrong without them.
 
-use super::Language;
+use super::LanguageTexts;
 use airlock_core::door::ScriptLanguage;
 
 /// Starlark.
-pub(super) const STARLARK: Language = Language {
+pub(super) const STARLARK: LanguageTexts = LanguageTexts {
     file_name: ScriptLanguage::Starlark.file_name(),
     description: STARLARK_DESCRIPTION,
     note: "Note: scripts are a subset of Python, without try, class and with; every run starts with a fresh scope.",
@@ -14,7 +14,7 @@ pub(super) const STARLARK: Language = Language {
 };
 
 /// Python.
-pub(super) const PYTHON: Language = Language {
+pub(super) const PYTHON: LanguageTexts = LanguageTexts {
     file_name: ScriptLanguage::Python.file_name(),
     description: PYTHON_DESCRIPTION,
     note: "Note: scripts are Python, without clock, files and network; every run starts with a fresh scope.",
@@ -23,7 +23,7 @@ pub(super) const PYTHON: Language = Language {
 };
 
 /// Python whose scripts see the time at which their run began.
-pub(super) const PYTHON_WITH_CLOCK: Language = Language {
+pub(super) const PYTHON_WITH_CLOCK: LanguageTexts = LanguageTexts {
     description: PYTHON_WITH_CLOCK_DESCRIPTION,
     note: "Note: scripts are Python, without files and network; the clock stands still at the start of the run (UTC); every run starts with a fresh scope.",
     ..PYTHON

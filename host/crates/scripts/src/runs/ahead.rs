@@ -14,12 +14,10 @@ use airlock_core::{
 use airlock_sandbox::{Bindings, ResultPart, SourceCall, SourceValue, WrongCall};
 use airlock_strings::{cut, nearest, visible_line};
 
-use super::arguments::{Declared, GivenArguments, MAX_SCHEMA, result_types, shown};
+use super::arguments::{Declared, GivenArguments, MAX_LIST, MAX_SCHEMA, result_types, shown};
 
 /// Maximum number of wrong calls that are reported. More would only make the report long.
 const MAX_WRONG: usize = 12;
-/// Maximum bytes of the list of tools in a hint: about 150 tokens.
-const MAX_TOOLS: usize = 600;
 /// Maximum bytes of the schemas that are read for one script; further calls are left to their own checks. A script of
 /// 64 KiB can use thousands of parts of one result, and each is looked up in a schema without fuel: 200 MB. The calls of a
 /// run read about as much as the limit: one schema each, and 64 calls by default.
@@ -67,7 +65,7 @@ pub(super) fn wrong_calls(
 
 /// Returns a text of the executor on one line, and cut.
 fn bounded(text: &str) -> String {
-    cut(visible_line(&text[..text.floor_char_boundary(MAX_TOOLS)]), MAX_TOOLS)
+    cut(visible_line(&text[..text.floor_char_boundary(MAX_LIST)]), MAX_LIST)
 }
 
 /// The tools of a source's calls.
@@ -136,7 +134,7 @@ impl<'c> CalledTools<'c> {
             [] => format!("the result of `{name}`"),
             keys => {
                 let keys: Vec<_> = keys.iter().map(|key| format!("[\"{}\"]", shown(key))).collect();
-                format!("`{name}(…){}`", cut(keys.concat(), MAX_TOOLS))
+                format!("`{name}(…){}`", cut(keys.concat(), MAX_LIST))
             }
         };
         Some((types, words))
@@ -179,7 +177,7 @@ fn no_tool(bindings: &Bindings, call: &SourceCall) -> Option<(String, Option<Str
     let meant =
         meant.map_or(String::new(), |meant| format!("did you mean `{namespace}.{meant}`? "));
     let known: Vec<_> = known.iter().map(|name| format!("`{name}`")).collect();
-    let hint = format!("{meant}`{namespace}` has {}", cut(known.join(", "), MAX_TOOLS));
+    let hint = format!("{meant}`{namespace}` has {}", cut(known.join(", "), MAX_LIST));
     let message = format!("`{namespace}` has no tool `{}`", shown(&call.name));
     Some((message, Some(hint), false))
 }

@@ -10,15 +10,13 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use airlock_core::tool::{CallError, Tool};
 use airlock_json::raw;
-use airlock_strings::{cut, nearest, visible_line};
+use airlock_strings::{MAX_WORD_BYTES, cut, nearest, visible_line};
 
 /// Maximum bytes of a schema that is read. Each call reads it once more, on a thread that serves
 /// requests. A schema may have 256 KiB; one above this limit is left to the source of its tool.
 pub(super) const MAX_SCHEMA: usize = 64 << 10;
-/// Maximum bytes of a name in a message. Names come from the script and from the server.
-const MAX_NAME: usize = 64;
-/// Maximum bytes of the list of parameters in a message: about 150 tokens.
-const MAX_PARAMETERS: usize = 600;
+/// Maximum bytes of a list of parameters or of tools in a message: about 150 tokens.
+pub(super) const MAX_LIST: usize = 600;
 /// Maximum number of undeclared names in a call that are compared with the declared ones. The arguments of a call have
 /// room for tens of thousands, and each takes up to 256 comparisons of 64 bytes, without fuel: seconds of a thread for one call.
 const MAX_UNDECLARED: usize = 64;
@@ -189,7 +187,7 @@ impl<'s> Declared<'s> {
         let needed = needed.into_iter().map(|name| shown(name));
         let optional = optional.into_iter().map(|name| format!("{}?", shown(name)));
         let names: Vec<_> = needed.chain(optional).collect();
-        format!("Parameters: {}", cut(names.join(", "), MAX_PARAMETERS))
+        format!("Parameters: {}", cut(names.join(", "), MAX_LIST))
     }
 }
 
@@ -274,7 +272,7 @@ fn kind(value: &str) -> &'static str {
 
 /// Returns a name as a message shows it: on one line, and cut.
 pub(super) fn shown(name: &str) -> String {
-    cut(visible_line(&name[..name.floor_char_boundary(MAX_NAME)]), MAX_NAME)
+    cut(visible_line(&name[..name.floor_char_boundary(MAX_WORD_BYTES)]), MAX_WORD_BYTES)
 }
 
 #[cfg(test)]

@@ -218,13 +218,8 @@ impl RunCalls {
         if !self.chain.view().has_guards() {
             return Ok(None);
         }
-        let chain = self.chain.clone();
-        let ScriptCall { tool, arguments } = call.clone();
-        let bytes = arguments.len();
-        let guarded = threads::read(self.chain.tenant(), bytes, move || {
-            chain.guarded(&Origin::Script, &tool, &arguments)
-        });
-        let guarded = guarded.await;
+        let ScriptCall { tool, arguments } = call;
+        let guarded = threads::guarded_nested(&self.chain, &Origin::Script, tool, arguments).await;
         tokio::task::yield_now().await;
         guarded
     }

@@ -10,7 +10,7 @@ use super::{
 };
 use airlock_core::{
     run::{Call, Called, Phase, Position, Stage},
-    tool::{GuardQuestions, RunCall, SourceSet, SourcesByPath, shown_arguments},
+    tool::{GuardQuestions, MAX_PARSED, RunCall, SourceSet, SourcesByPath, shown_arguments},
 };
 use airlock_json::{self as json, Caps, MAX_DEPTH, RawObject, object};
 use airlock_store::runs::{ShownAnswer, ShownCall, ShownRun, StoredRun};
@@ -19,9 +19,6 @@ use airlock_store::runs::{ShownAnswer, ShownCall, ShownRun, StoredRun};
 /// document. Longer ones are text: the tree of dense JSON takes 30 times as much memory in a client
 /// that reads it.
 const MAX_DATA: usize = 64 << 10;
-/// Maximum bytes of the arguments of other calls. Longer ones are text and cut: the store reads no more
-/// of them.
-const MAX_OTHER_DATA: usize = 16 << 10;
 /// Depth of arguments in a document.
 const DEPTH: usize = 3;
 /// Copies of a run's texts while its document is written: as stored, as members, and as the document.
@@ -221,7 +218,7 @@ fn call(shown: &ShownCall) -> String {
     }
     out.set(
         "arguments",
-        if own.len() > MAX_OTHER_DATA { shown_arguments(own).to_string() } else { arguments(own) },
+        if own.len() > MAX_PARSED { shown_arguments(own).to_string() } else { arguments(own) },
     );
     out.to_text()
 }

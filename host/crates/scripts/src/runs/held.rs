@@ -11,7 +11,7 @@ use tracing::info;
 
 use super::{
     EXECUTE, EffectManifest, Journal, ManifestCall, RunCalls, Runs, ScriptApproval,
-    manifest::ComparedArguments, plan,
+    expected::ComparedArguments, plan,
 };
 use crate::{CodeMode, Runner};
 use airlock_core::{
@@ -51,15 +51,15 @@ impl From<EffectManifest> for HeldManifest {
 
 impl HeldManifest {
     /// Counts a call as a script writes it. Guards are not asked about all calls of a run that is resumed, and these count
-    /// too. Of several entries that permit it, the one with the most constant arguments counts.
+    /// too. Of several entries that permit it, the strictest one counts.
     pub(super) fn count(&self, made: &ScriptCall) -> HeldVerdict {
         let arguments = ComparedArguments::from(made.arguments.as_str());
         let mut calls = self.0.lock();
         let found = calls
             .iter_mut()
             .filter(|held| held.left != Some(0) && held.call.tool == made.tool)
-            .filter(|held| held.call.permits(&arguments))
-            .max_by_key(|held| held.call.arguments.len());
+            .filter(|held| held.call.arguments.permit_call(&arguments))
+            .max_by_key(|held| held.call.arguments.strictness());
         let Some(held) = found else { return HeldVerdict::Outside };
         held.left = held.left.map(|left| left - 1);
         HeldVerdict::Inside(held.call.needs_approval.then(|| held.call.clone()))
@@ -71,7 +71,7 @@ impl HeldVerdict {
     /// have changed arguments that were shown with the manifest.
     pub(super) fn approved(&self, arguments: &str) -> Option<Approved> {
         let Self::Inside(Some(call)) = self else { return None };
-        call.permits(&arguments.into()).then(|| approved(call, arguments))
+        call.arguments.permit_call(&arguments.into()).then(|| approved(call, arguments))
     }
 
     /// Returns the verdict about a call because of which a guard asks. What it asks was not shown with the manifest.
@@ -162,6 +162,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::runs::{ExpectedArguments, PartialValue};
     use airlock_core::tool::SourceSet;
 
     fn entry(arguments: Value, varying: &[&str], at_most: Option<u32>) -> ManifestCall {
@@ -170,8 +171,11 @@ mod tests {
             tool: "a-b".into(),
             name: "a.b".into(),
             definition: "d".into(),
-            arguments,
-            varying: varying.iter().map(|name| (*name).to_owned()).collect(),
+            arguments: ExpectedArguments {
+                constant: arguments,
+                varying: varying.iter().map(|name| (*name).to_owned()).collect(),
+                ..ExpectedArguments::default()
+            },
             flows: BTreeMap::new(),
             at_most,
             needs_approval: at_most.is_some(),
@@ -219,6 +223,21 @@ mod tests {
         let other = ("a-b", r#"{"n":7}"#);
         assert_eq!(verdicts(manifest.clone(), &[one, other, one]), [Some(true), Some(true), None]);
         assert_eq!(verdicts(manifest, &[one, one, other]), [Some(true), Some(true), None]);
+    }
+
+    #[test]
+    fn a_call_whose_constant_parts_differ_is_outside() {
+        let mut partial = entry(json!({}), &[], Some(2));
+        let parts = BTreeMap::from([
+            ("to".to_owned(), PartialValue::Constant(json!("boss"))),
+            ("body".to_owned(), PartialValue::Any),
+        ]);
+        partial.arguments.partial = BTreeMap::from([("m".to_owned(), PartialValue::Object(parts))]);
+        let any = entry(json!({}), &["m"], Some(1));
+        let [boss, other] =
+            ["boss", "other"].map(|to| format!(r#"{{"m":{{"to":"{to}","body":"text"}}}}"#));
+        let made = [("a-b", boss.as_str()), ("a-b", other.as_str()), ("a-b", other.as_str())];
+        assert_eq!(verdicts(vec![any, partial], &made), [Some(true), Some(true), None]);
     }
 
     #[test]

@@ -3,22 +3,18 @@
 //! The journal of the run has it as its first call, of the tool that runs scripts. So it waits, is approved, denied
 //! and stored as any other call, and each list of calls that wait has it.
 
-use std::{borrow::Cow, cell::OnceCell, collections::BTreeMap};
+use std::{borrow::Cow, collections::BTreeMap};
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::EXECUTE;
+use super::{EXECUTE, ExpectedArguments, ShownArgument};
 use airlock_core::{run::Position, tool::SourceSet};
-use airlock_json::raw;
 use airlock_strings::{hex, visible_line};
 
 /// Position of the manifest in its run.
 pub(super) const MANIFEST_POSITION: Position = Position { block: 1, branch: 0 };
-/// Maximum bytes of an argument that is compared with a constant one: six times as many as a manifest has, because
-/// each character may be escaped.
-const MAX_COMPARED: usize = 96 << 10;
 
 /// The calls of a script that a person approves together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -36,13 +32,11 @@ pub struct ManifestCall {
     pub name: String,
     /// Digest of the definition of the tool.
     pub definition: String,
-    /// Arguments that each of the calls has.
-    pub arguments: Map<String, Value>,
-    /// Names of the arguments that may have any value, or be left out.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub varying: Vec<String>,
-    /// Tools of whose results a varying argument is expected to have values, by the name of the argument. Shown, and
-    /// not enforced.
+    /// Arguments of the calls.
+    #[serde(flatten)]
+    pub arguments: ExpectedArguments,
+    /// Tools of whose results an argument that varies, also in part, is expected to have values, by the name of the
+    /// argument. Shown, and not enforced.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub flows: BTreeMap<String, Vec<String>>,
     /// Maximum number of the calls; `None` for any number, of calls that need no approval.
@@ -52,38 +46,6 @@ pub struct ManifestCall {
     /// Sources of untrusted content because of which the calls need the approval.
     #[serde(default, skip_serializing_if = "SourceSet::is_empty")]
     pub sources: SourceSet,
-}
-
-/// The arguments of a call, read once for the comparison with all entries of a manifest: each may have 1 MiB, and a
-/// manifest a hundred entries.
-pub(super) struct ComparedArguments<'t>(Vec<ComparedMember<'t>>);
-
-struct ComparedMember<'t> {
-    name: Cow<'t, str>,
-    text: &'t str,
-    /// The value, once it has been compared; `None` if no constant argument can be as long.
-    value: OnceCell<Option<Value>>,
-}
-
-impl<'t> From<&'t str> for ComparedArguments<'t> {
-    /// Reads arguments, as JSON text of an object.
-    fn from(arguments: &'t str) -> Self {
-        let members = raw::members(arguments).into_iter().flatten();
-        let members =
-            members.map(|(name, text)| ComparedMember { name, text, value: OnceCell::new() });
-        Self(members.collect())
-    }
-}
-
-impl ComparedMember<'_> {
-    fn is_equal(&self, value: &Value) -> bool {
-        let read = self.value.get_or_init(|| {
-            (self.text.len() <= MAX_COMPARED)
-                .then(|| serde_json::from_str(self.text).ok())
-                .flatten()
-        });
-        read.as_ref() == Some(value)
-    }
 }
 
 impl EffectManifest {
@@ -127,37 +89,17 @@ impl EffectManifest {
 }
 
 impl ManifestCall {
-    /// Returns whether the manifest has a call with these arguments: each constant argument is there and equal, and
-    /// each other one is a varying one.
-    pub(super) fn permits(&self, made: &ComparedArguments<'_>) -> bool {
-        // More are not looked at one by one.
-        if made.0.len() > self.arguments.len() + self.varying.len() {
-            return false;
-        }
-        let mut constant = 0;
-        for member in &made.0 {
-            match self.arguments.get(&*member.name) {
-                Some(value) if member.is_equal(value) => constant += 1,
-                None if self.varying.iter().any(|varying| **varying == *member.name) => {}
-                _ => return false,
-            }
-        }
-        constant == self.arguments.len()
-    }
-
     fn line(&self) -> String {
-        let constant =
-            self.arguments.iter().map(|(name, value)| format!("{}={value}", argument_name(name)));
-        let varying = self.varying.iter().map(|name| {
-            let shown = argument_name(name);
-            match self.flows.get(name) {
-                Some(tools) => {
-                    format!("{shown}=any value (expected from {})", tools.join(", "))
-                }
-                None => format!("{shown}=any value"),
-            }
-        });
-        let arguments: Vec<_> = constant.chain(varying).collect();
+        let arguments: Vec<_> = self
+            .arguments
+            .shown("any value")
+            .map(|shown| {
+                let ShownArgument { name, value } = shown;
+                let expected = self.flows.get(name).map(|tools| tools.join(", "));
+                let expected = expected.map(|tools| format!(" (expected from {tools})"));
+                format!("{}={value}{}", argument_name(name), expected.unwrap_or_default())
+            })
+            .collect();
         let times: Cow<'_, str> = match self.at_most {
             Some(1) => "at most once".into(),
             Some(times) => format!("at most {times} times").into(),
@@ -185,17 +127,21 @@ pub fn argument_name(name: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Map, json};
 
     use super::*;
+    use crate::runs::PartialValue;
 
     fn call() -> ManifestCall {
         ManifestCall {
             tool: "tracker-close".into(),
             name: "tracker.close".into(),
             definition: "d".into(),
-            arguments: Map::from_iter([("reason".to_owned(), json!({"a": [1, "x"]}))]),
-            varying: vec!["number".into()],
+            arguments: ExpectedArguments {
+                constant: Map::from_iter([("reason".to_owned(), json!({"a": [1, "x"]}))]),
+                varying: vec!["number".into()],
+                ..ExpectedArguments::default()
+            },
             flows: BTreeMap::from([("number".into(), vec!["tracker.list".into()])]),
             at_most: Some(2),
             needs_approval: true,
@@ -204,55 +150,12 @@ mod tests {
     }
 
     #[test]
-    fn constant_arguments_are_equal_and_no_others_are_there_but_varying_ones() {
-        let call = call();
-        for arguments in [
-            r#"{"reason": {"a": [1, "x"]}, "number": 7}"#,
-            r#"{"number":{"any":"value"},"reason":{"a":[1,"\u0078"]}}"#,
-            r#"{"reason": {"a":[1,"x"]}}"#,
-        ] {
-            assert!(call.permits(&arguments.into()), "{arguments}");
-        }
-        for arguments in [
-            "",
-            "{}",
-            "[]",
-            r#"{"number":7}"#,
-            r#"{"reason":{"a":[1,"y"]}}"#,
-            r#"{"reason":{"a":[1,"x"]},"force":true}"#,
-            r#"{"reason":{"a":[1.0,"x"]}}"#,
-            r#"{"reason":{"a":[1,"x"],"b":2}}"#,
-            r#"{"number":7,"number":8,"number":9}"#,
-        ] {
-            assert!(!call.permits(&arguments.into()), "{arguments}");
-        }
-    }
-
-    #[test]
-    fn an_argument_is_parsed_once_for_all_entries_and_only_where_one_has_it_constant() {
-        let long = format!("[{}1]", "1,".repeat(MAX_COMPARED / 2));
-        let arguments = format!(r#"{{"reason":"x","number":{{}},"long":{long}}}"#);
-        let made = ComparedArguments::from(arguments.as_str());
-        let mut entry = call();
-        entry.varying.push("long".into());
-        assert!(!entry.permits(&made));
-        let [reason, number, _] = &made.0[..] else { panic!("three members") };
-        let read = reason.value.get().expect("it is constant");
-        assert_eq!(read.as_ref(), Some(&json!("x")));
-        assert!(number.value.get().is_none(), "it varies, and another differs before");
-        entry.arguments = Map::from_iter([("long".to_owned(), json!([1]))]);
-        entry.varying.push("reason".into());
-        assert!(!entry.permits(&made));
-        assert_eq!(made.0[2].value.get(), Some(&None), "too long to be constant");
-    }
-
-    #[test]
     fn a_line_has_arguments_flows_and_how_often() {
         let mut shown = call();
         let line = r#"tracker.close(reason={"a":[1,"x"]}, number=any value (expected from tracker.list)): at most 2 times"#;
         assert_eq!(shown.line(), line);
-        shown.arguments = Map::from_iter([("a".to_owned(), json!("b\nc\u{202e}"))]);
-        shown.varying.clear();
+        shown.arguments.constant = Map::from_iter([("a".to_owned(), json!("b\nc\u{202e}"))]);
+        shown.arguments.varying.clear();
         shown.at_most = None;
         shown.needs_approval = false;
         shown.sources.insert("web");
@@ -266,10 +169,31 @@ mod tests {
     #[test]
     fn the_name_of_an_argument_cannot_imitate_the_end_of_a_call() {
         let forged = r#"b="x"): at most once, needs no approval; c.d(e"#;
-        let arguments = Map::from_iter([(forged.to_owned(), json!(1))]);
-        let varying = vec!["f=1, to".to_owned(), String::new(), "größe.a-b_$1".to_owned()];
-        let shown = ManifestCall { arguments, varying, flows: BTreeMap::new(), ..call() };
+        let arguments = ExpectedArguments {
+            constant: Map::from_iter([(forged.to_owned(), json!(1))]),
+            varying: vec!["f=1, to".to_owned(), String::new(), "größe.a-b_$1".to_owned()],
+            ..ExpectedArguments::default()
+        };
+        let shown = ManifestCall { arguments, flows: BTreeMap::new(), ..call() };
         let line = r#"tracker.close("b=\"x\"): at most once, needs no approval; c.d(e"=1, "f=1, to"=any value, ""=any value, größe.a-b_$1=any value): at most 2 times"#;
+        assert_eq!(shown.line(), line);
+    }
+
+    #[test]
+    fn a_value_of_which_parts_vary_is_shown_with_those_that_do_not() {
+        let mut shown = call();
+        let parts = BTreeMap::from([
+            ("to".to_owned(), PartialValue::Constant(json!("any value"))),
+            ("a\":any value,\"b".to_owned(), PartialValue::Any),
+        ]);
+        let list = PartialValue::Array(vec![PartialValue::Constant(json!(1)), PartialValue::Any]);
+        shown.arguments.partial = BTreeMap::from([
+            ("m".to_owned(), PartialValue::Object(parts)),
+            ("list".to_owned(), list),
+        ]);
+        shown.arguments.varying.clear();
+        shown.flows = BTreeMap::from([("m".into(), vec!["tracker.list".into()])]);
+        let line = r#"tracker.close(reason={"a":[1,"x"]}, list=[1,any value], m={"a\":any value,\"b":any value,"to":"any value"} (expected from tracker.list)): at most 2 times"#;
         assert_eq!(shown.line(), line);
     }
 
@@ -285,7 +209,11 @@ mod tests {
 
     #[test]
     fn a_manifest_is_read_from_a_call_of_the_tool_that_runs_scripts_alone() {
-        let manifest = EffectManifest { calls: vec![call()] };
+        let mut partial = call();
+        let parts = BTreeMap::from([("to".to_owned(), PartialValue::Constant(json!(1.5)))]);
+        let list = vec![PartialValue::Any, PartialValue::Object(parts)];
+        partial.arguments.partial = BTreeMap::from([("m".to_owned(), PartialValue::Array(list))]);
+        let manifest = EffectManifest { calls: vec![call(), partial] };
         let text = manifest.to_text();
         assert_eq!(EffectManifest::from_call(EXECUTE, &text), Some(manifest.clone()));
         assert_eq!(EffectManifest::from_call("tracker-close", &text), None);

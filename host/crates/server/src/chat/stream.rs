@@ -5,7 +5,7 @@ use std::{collections::VecDeque, mem};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use airlock_agent::{CallEnded, CallStarted, EXTENSION, Event, Run};
+use airlock_agent::{CallEnded, CallStarted, EXTENSION, Event, MAX_TEXT_BYTES, Run};
 use airlock_conversation::Delta;
 use airlock_http::{
     events::{self, Source},
@@ -18,9 +18,6 @@ use airlock_strings::cut;
 
 /// Data of the last event.
 const DONE: &str = "[DONE]";
-/// Maximum bytes of arguments, results and partial results in an event. A person follows the
-/// events; the model gets the whole texts.
-const MAX_TEXT_BYTES: usize = 64 << 10;
 /// Memory of a chunk that waits, in bytes beside its text.
 const LINE_BYTES: usize = 64;
 /// Memory of the tree of a chunk while it is written, in bytes beside its text.

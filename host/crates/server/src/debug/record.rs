@@ -13,12 +13,10 @@ use uuid::Uuid;
 use airlock_core::tenant::Tenant;
 use airlock_json as json;
 use airlock_model::{Object, Redaction, SentRequest};
-use airlock_strings::cut;
+use airlock_strings::{MAX_MESSAGE_BYTES, cut};
 
 /// Memory of a request, and of each exchange, beside its texts, in bytes.
 const FRAME_BYTES: usize = 1 << 10;
-/// Longest reason of a failure that is kept, in bytes.
-const MAX_REASON_BYTES: usize = 4 << 10;
 
 /// A request that may be recorded.
 #[derive(Debug)]
@@ -220,8 +218,8 @@ impl DebugRecord {
     }
 
     fn reason(&mut self, reason: &str) -> Option<String> {
-        let end = reason.floor_char_boundary(MAX_REASON_BYTES);
-        let reason = cut(reason[..end].to_owned(), MAX_REASON_BYTES);
+        let end = reason.floor_char_boundary(MAX_MESSAGE_BYTES);
+        let reason = cut(reason[..end].to_owned(), MAX_MESSAGE_BYTES);
         (self.take(reason.len()) == reason.len()).then_some(reason)
     }
 

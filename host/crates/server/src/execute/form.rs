@@ -10,10 +10,7 @@ use airlock_agent::Message;
 use airlock_core::tool::Answers;
 use airlock_http::respond::ApiError;
 use airlock_model::{Object, object};
-use airlock_strings::cut;
-
-/// Maximum length of the key of an answer in a message, in bytes.
-const MAX_KEY_BYTES: usize = 64;
+use airlock_strings::{MAX_WORD_BYTES, cut};
 
 /// Options of a request, from its query.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -55,7 +52,7 @@ pub(super) struct ExecuteCall {
 }
 
 /// Members of an object of the body.
-struct Members {
+struct BodyMembers {
     /// Path of the object, with the dot before its members; empty for the body.
     path: &'static str,
     object: Object,
@@ -95,12 +92,12 @@ impl ExecuteOptions {
 impl Format {
     /// Reads a call. Fails if it is not of this form.
     pub(super) fn read(self, body: Object) -> Result<ExecuteCall, ApiError> {
-        let mut body = Members { path: "", object: body };
+        let mut body = BodyMembers { path: "", object: body };
         let answers = body.answers()?;
         let (id, mut function, example) = match self {
             Self::Chat => {
                 let function = body.object("function")?.unwrap_or_default();
-                let function = Members { path: "function.", object: function };
+                let function = BodyMembers { path: "function.", object: function };
                 (body.take("id"), function, r#"{"function": {"name": …, "arguments": …}}"#)
             }
             Self::Responses => {
@@ -137,7 +134,7 @@ impl Format {
     }
 }
 
-impl Members {
+impl BodyMembers {
     /// Removes a member; `None` if it is absent or null.
     fn take(&mut self, name: &str) -> Option<Value> {
         self.object.shift_remove(name).filter(|value| !value.is_null())
@@ -168,7 +165,7 @@ impl Members {
         let mut given = BTreeMap::new();
         for (key, answer) in self.object("input_responses")?.unwrap_or_default() {
             if !answer.is_object() {
-                let place = format!("input_responses.{}", cut(key, MAX_KEY_BYTES));
+                let place = format!("input_responses.{}", cut(key, MAX_WORD_BYTES));
                 return Err(wrong_type(&place, &answer, "an object"));
             }
             given.insert(key, Some(answer.to_string()));

@@ -11,7 +11,7 @@ use super::*;
 use airlock_ingress::{PeerAddress, PeerCertificate};
 
 fn service(gateway: &Gateway) -> GatewayService {
-    GatewayService::new(gateway.live.clone(), Arc::new(()))
+    gateway.live.service(Arc::new(()))
 }
 
 fn call(tool: &str, headers: &[(&'static str, &str)]) -> Request<Full<Bytes>> {

@@ -3,6 +3,7 @@
 use super::{LoginId, UpstreamLogin, id::owner, key};
 use crate::{
     database::Database,
+    entries::MAX_LISTED,
     error::Unavailable,
     login_link::{LinkDigest, use_up},
     owner::OwnerId,
@@ -10,9 +11,6 @@ use crate::{
     sql::{Param, Row, Sql, SqlError, Subject, params},
 };
 use airlock_strings::hex;
-
-/// Maximum number of logins in one list.
-pub const MAX_LISTED: u32 = 1_000;
 
 /// Holder of a login, as people know it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

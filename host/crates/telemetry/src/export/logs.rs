@@ -38,14 +38,12 @@ use super::{
 use crate::{
     Span,
     settings::{Collector, OtlpSettings},
-    value::{MAX_TEXT, cut},
+    value::{MAX_ELEMENTS, MAX_TEXT, cut},
 };
 
 /// Crates whose events are not exported: an export that fails would make the next one.
 const OWN: [&str; 7] =
     ["airlock_telemetry", "h2", "hyper", "hyper_util", "opentelemetry", "rustls", "tokio"];
-/// Maximum fields of a record.
-const MAX_FIELDS: usize = 64;
 
 static IS_ON: AtomicBool = AtomicBool::new(false);
 static LOGGER: RwLock<Option<SdkLogger>> = RwLock::new(None);
@@ -139,7 +137,7 @@ impl RecordedFields<'_> {
     fn add(&mut self, field: &Field, value: AnyValue) {
         if field.name() == "message" {
             self.record.set_body(value);
-        } else if self.fields < MAX_FIELDS {
+        } else if self.fields < MAX_ELEMENTS {
             self.fields += 1;
             self.record.add_attribute(field.name(), value);
         }

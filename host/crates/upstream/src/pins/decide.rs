@@ -66,7 +66,7 @@ impl ChangeKind {
 
 /// Outcome of a list.
 #[derive(Debug, Default)]
-pub(super) struct Decision {
+pub(super) struct PinDecision {
     /// Definitions to publish, accepted ones first.
     pub(super) tools: Vec<ToolDefinition>,
     /// Names of the tools that need an approval.
@@ -88,8 +88,8 @@ pub(super) fn decide(
     pinning: Pinning,
     pinned: &Pinned,
     list: Vec<(ToolDefinition, Definition)>,
-) -> Decision {
-    let mut decision = Decision::default();
+) -> PinDecision {
+    let mut decision = PinDecision::default();
     let listed: BTreeSet<_> = list.iter().map(|(tool, _)| tool.name.clone()).collect();
     let mut removed: BTreeSet<&String> =
         pinned.accepted.keys().filter(|name| !listed.contains(*name)).collect();
@@ -122,7 +122,7 @@ pub(super) fn decide(
     decision
 }
 
-impl Decision {
+impl PinDecision {
     /// Adds a tool whose name is accepted.
     fn add_known(&mut self, pinned: &Pinned, tool: ToolDefinition, definition: Definition) {
         let Some(accepted) = pinned.accepted.get(&tool.name) else { return };

@@ -20,7 +20,8 @@ use airlock_core::{
 };
 use airlock_json::{self as json, JsonText, RawObject, raw};
 use airlock_mcp_client::{
-    AskError, LIST_TIMEOUT, Link, MAX_LIST_BYTES, MAX_PAGES, MAX_TREE_BYTES, Request, read_response,
+    AskError, LIST_TIMEOUT, Link, MAX_MESSAGE_BYTES, MAX_PAGES, MAX_TREE_BYTES, Request,
+    read_response,
 };
 use airlock_strings::stripped;
 use airlock_wire::{error::code, method};
@@ -176,7 +177,7 @@ impl ListedOffers {
         };
         for item in items {
             self.bytes += item.len();
-            if self.items.len() >= kind.limit || self.bytes > MAX_LIST_BYTES {
+            if self.items.len() >= kind.limit || self.bytes > MAX_MESSAGE_BYTES {
                 self.flaw = Some("the list is larger than a list may be");
                 return None;
             }
@@ -191,7 +192,7 @@ impl ListedOffers {
     fn next(&mut self, cursor: String) -> Option<String> {
         // Cursors are kept too, so they count.
         self.bytes += cursor.len();
-        if self.pages >= MAX_PAGES || self.bytes > MAX_LIST_BYTES {
+        if self.pages >= MAX_PAGES || self.bytes > MAX_MESSAGE_BYTES {
             self.flaw = Some("the list has more pages than a list may have");
             return None;
         }
@@ -350,7 +351,7 @@ mod tests {
         assert!(add(&mut listed, &json!([]), Some("one")).is_some());
         assert!(add(&mut listed, &json!([]), Some("one")).is_none(), "a circle");
         let mut listed = ListedOffers::default();
-        let long = "x".repeat(MAX_LIST_BYTES + 1);
+        let long = "x".repeat(MAX_MESSAGE_BYTES + 1);
         assert!(add(&mut listed, &json!([]), Some(&long)).is_none());
     }
 

@@ -3,9 +3,9 @@
 
 use serde_json::{Map, Value};
 
-use crate::limits::{MAX_CODE_BYTES, MAX_FAILURE_BYTES, MAX_RAW_CHARS};
+use crate::limits::{MAX_FAILURE_BYTES, MAX_RAW_CHARS};
 use airlock_core::tool::{Content, ErrorKind, ToolError, ToolOutput, own_code};
-use airlock_strings::{self as text, cut, one_line};
+use airlock_strings::{self as text, MAX_WORD_BYTES, cut, one_line};
 
 /// Builds the error of a failed tool. Its message is that of the structured content, else the text
 /// of the result, else `raw`. The structured content is attached as a whole, and so is all content
@@ -69,7 +69,7 @@ fn code(data: &Value) -> Option<String> {
             _ => None,
         }
     })?;
-    own_code(cut(one_line(&code), MAX_CODE_BYTES))
+    own_code(cut(one_line(&code), MAX_WORD_BYTES))
 }
 
 /// Reads `retriable` or `retryable`: a boolean, `"true"` or `"false"`, `1` or `0`.
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(message(json!({"status": 503, "error_code": "x", "code": true})), "text");
         let odd = error(json!({"code": format!("a\n\0{}", "b".repeat(100))}), "t");
         assert!(odd.message.starts_with("t (code=a \u{fffd}bb"), "{}", odd.message);
-        assert_eq!(odd.code.map(|code| code.len()), Some(MAX_CODE_BYTES));
+        assert_eq!(odd.code.map(|code| code.len()), Some(MAX_WORD_BYTES));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use airlock_mcp_client::{Attempt, Credentials, Link, Settings};
 
 /// Way to an instance for a call.
 #[derive(Clone, Default)]
-pub(crate) enum Access {
+pub(crate) enum ServerAccess {
     /// There is none at present.
     #[default]
     Down,

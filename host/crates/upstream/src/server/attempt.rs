@@ -8,7 +8,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
-    access::{Access, PerCall},
+    access::{PerCall, ServerAccess},
     choice::{Asker, Linked, Way},
     instance::Instance,
     permits::{Permits, Shared, held},
@@ -91,15 +91,15 @@ async fn attempt<T, F: Future<Output = Attempted<T>>>(
     let held = held(permits, occupied);
     let awaited = instance.awaited(deadline, None);
     let attempted = match access {
-        Access::Down | Access::OnDemand => {
+        ServerAccess::Down | ServerAccess::OnDemand => {
             Attempted::Unsent(Err(no_link(Unavailable::NotConnected)))
         }
         // The use ends with the work.
-        Access::Up(used) => {
+        ServerAccess::Up(used) => {
             let attempted = work(used.link.clone(), Some(held)).await;
             linked(attempted, Asker { instance, used: Some(used) })
         }
-        Access::PerCall(own) => {
+        ServerAccess::PerCall(own) => {
             match instance.run_alone(&own, &held, |link| work(link, None)).await {
                 Err(error) => Attempted::Unsent(Err(no_link(Unavailable::NotStarted(error)))),
                 Ok(None) => {
@@ -191,7 +191,7 @@ mod tests {
         let mut peers = Vec::new();
         for instance in server.instances() {
             let (link, peer) = link();
-            instance.set_access(Access::Up(UsedLink::new(link)));
+            instance.set_access(ServerAccess::Up(UsedLink::new(link)));
             instance.set_admitted(true);
             peers.push(peer);
         }
@@ -224,7 +224,7 @@ mod tests {
         let mut instances = server.instances().iter();
         let own = instances.find(|instance| {
             let access = instance.access().now_or_never();
-            matches!(access, Some(Access::Up(used)) if Arc::ptr_eq(&used.link, link))
+            matches!(access, Some(ServerAccess::Up(used)) if Arc::ptr_eq(&used.link, link))
         });
         own.expect("one of them").number()
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::time::timeout;
 
 use super::{
-    access::{Access, UsedLink},
+    access::{ServerAccess, UsedLink},
     instance::{Instance, Occupied},
     permits::Shared,
 };
@@ -15,7 +15,7 @@ use crate::limits::CALL_PATIENCE;
 /// The instance that a call goes to, and the way to it.
 pub(super) struct Way {
     pub(super) occupied: Occupied,
-    pub(super) access: Access,
+    pub(super) access: ServerAccess,
 }
 
 /// The instance that has asked a caller something, to which the answers go. A process that is replaced
@@ -49,7 +49,7 @@ impl Shared {
         let occupied = instance.occupy();
         let open = asker.used.as_ref().filter(|used| !used.link.inbox().is_disconnected());
         let access = match open {
-            Some(used) => Access::Up(used.clone()),
+            Some(used) => ServerAccess::Up(used.clone()),
             None => admitted_access(instance).await,
         };
         Some(Way { occupied, access })
@@ -63,7 +63,7 @@ impl Shared {
 
     /// Returns the way to a chosen instance. One that hangs when it is started may have two minutes for that, in
     /// which most calls reach their deadlines.
-    async fn chosen_access(&self, instance: &Instance, tried: &[usize]) -> Access {
+    async fn chosen_access(&self, instance: &Instance, tried: &[usize]) -> ServerAccess {
         let number = instance.number();
         let mut others = self.instances.iter();
         let has_other = others.any(|other| {
@@ -72,7 +72,7 @@ impl Shared {
         if !has_other {
             return admitted_access(instance).await;
         }
-        timeout(CALL_PATIENCE, admitted_access(instance)).await.unwrap_or(Access::Down)
+        timeout(CALL_PATIENCE, admitted_access(instance)).await.unwrap_or(ServerAccess::Down)
     }
 
     fn choose(&self, tried: &[usize]) -> Option<Occupied> {
@@ -93,9 +93,9 @@ impl Shared {
 }
 
 /// Returns the way to an instance. It is down if the instance was held out while the call waited.
-async fn admitted_access(instance: &Instance) -> Access {
+async fn admitted_access(instance: &Instance) -> ServerAccess {
     let access = instance.access().await;
-    if instance.is_admitted() { access } else { Access::Down }
+    if instance.is_admitted() { access } else { ServerAccess::Down }
 }
 
 #[cfg(test)]
@@ -116,7 +116,7 @@ mod tests {
         settings.others = vec![settings.transport.clone(); 2];
         let server = Server::new(&settings, Handle::current(), None, None);
         for instance in server.instances() {
-            instance.set_access(Access::OnDemand);
+            instance.set_access(ServerAccess::OnDemand);
             instance.set_admitted(true);
         }
         server
@@ -150,12 +150,12 @@ mod tests {
     async fn instances_that_are_away_held_out_or_tried_already_are_not_chosen() {
         let server = server();
         let [first, second, third] = server.instances() else { panic!("three instances") };
-        first.set_access(Access::Down);
+        first.set_access(ServerAccess::Down);
         second.set_admitted(false);
         assert_eq!(chosen(&server, &[]).map(|(number, _)| number), Some(3));
         assert_eq!(chosen(&server, &[]).map(|(number, _)| number), Some(3));
         assert!(chosen(&server, &[3]).is_none());
-        third.set_access(Access::Down);
+        third.set_access(ServerAccess::Down);
         assert!(chosen(&server, &[]).is_none());
     }
 
@@ -166,18 +166,18 @@ mod tests {
         let asker = Asker { instance: instance.clone(), used: None };
         for to in [None, Some(&asker)] {
             for is_admitted in [false, true] {
-                instance.set_access(Access::OnDemand);
+                instance.set_access(ServerAccess::OnDemand);
                 instance.set_admitted(true);
                 let (link, _peer) = link();
                 let starting = async {
                     instance.demanded().await;
                     instance.set_admitted(is_admitted);
-                    instance.set_access(Access::Up(UsedLink::new(link)));
+                    instance.set_access(ServerAccess::Up(UsedLink::new(link)));
                 };
                 let (way, ()) = tokio::join!(server.shared.way(to, &[2, 3]), starting);
                 let way = way.expect("its instance");
-                assert_eq!(matches!(way.access, Access::Up(_)), is_admitted);
-                assert_eq!(matches!(way.access, Access::Down), !is_admitted);
+                assert_eq!(matches!(way.access, ServerAccess::Up(_)), is_admitted);
+                assert_eq!(matches!(way.access, ServerAccess::Down), !is_admitted);
             }
         }
     }
@@ -190,13 +190,13 @@ mod tests {
         let waiting = timeout(10 * CALL_PATIENCE, server.shared.way(None, &[2]));
         assert!(waiting.await.is_err(), "there is no other");
         let (link, _peer) = link();
-        second.set_access(Access::Up(UsedLink::new(link)));
+        second.set_access(ServerAccess::Up(UsedLink::new(link)));
         let _running = second.occupy();
         let way = server.shared.way(None, &[]).await.expect("the first, which has no call");
         assert_eq!(way.occupied.instance().number(), first.number());
-        assert!(matches!(way.access, Access::Down));
+        assert!(matches!(way.access, ServerAccess::Down));
         let way = server.shared.way(None, &[1]).await.expect("the second");
-        assert!(matches!(way.access, Access::Up(_)));
+        assert!(matches!(way.access, ServerAccess::Up(_)));
     }
 
     #[tokio::test]
@@ -204,10 +204,10 @@ mod tests {
         let server = server();
         let instance = server.instances()[1].clone();
         let asker = Asker { instance: instance.clone(), used: None };
-        instance.set_access(Access::Down);
+        instance.set_access(ServerAccess::Down);
         let way = server.shared.way(Some(&asker), &[]).await.expect("its instance");
         assert_eq!(way.occupied.instance().number(), 2);
-        assert!(matches!(way.access, Access::Down));
+        assert!(matches!(way.access, ServerAccess::Down));
         assert!(server.shared.way(Some(&asker), &[2]).await.is_none());
         instance.set_admitted(false);
         assert!(server.shared.way(Some(&asker), &[]).await.is_none());

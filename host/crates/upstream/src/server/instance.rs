@@ -16,7 +16,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::access::{Access, UsedLink};
+use super::access::{ServerAccess, UsedLink};
 use crate::{
     limits::{CALL_PATIENCE, DOUBT, RECONNECT_PATIENCE},
     status::{ServerPhase, Status},
@@ -27,7 +27,7 @@ use airlock_mcp_client::{AskError, Link, SendError, StderrLogs};
 pub(crate) struct Instance {
     /// Its number among those of its server, from 1.
     number: usize,
-    access: watch::Sender<Access>,
+    access: watch::Sender<ServerAccess>,
     /// Notified by a call that waits for the instance to be started.
     demand: Notify,
     /// Calls so far.
@@ -125,7 +125,7 @@ impl Instance {
     }
 
     /// Sets the way to the instance for calls that are not sent yet.
-    pub(crate) fn set_access(&self, access: Access) {
+    pub(crate) fn set_access(&self, access: ServerAccess) {
         self.access.send_replace(access);
     }
 
@@ -167,7 +167,7 @@ impl Instance {
 
     /// Returns whether it is connected.
     pub(crate) fn has_connection(&self) -> bool {
-        !matches!(*self.access.borrow(), Access::Down)
+        !matches!(*self.access.borrow(), ServerAccess::Down)
     }
 
     /// Returns the calls that run.
@@ -187,9 +187,9 @@ impl Instance {
         if !self.is_idle() || !self.is_admitted() {
             return false;
         }
-        let before = self.access.send_replace(Access::OnDemand);
+        let before = self.access.send_replace(ServerAccess::OnDemand);
         // A call counts as in flight before it looks for the way.
-        let is_used = matches!(&before, Access::Up(used) if used.has_others());
+        let is_used = matches!(&before, ServerAccess::Up(used) if used.has_others());
         if self.is_idle() && !is_used {
             return true;
         }
@@ -222,9 +222,9 @@ impl Instance {
         }
         let access = self.access.borrow();
         let is_stopped = match &*access {
-            Access::Down => return None,
-            Access::OnDemand => true,
-            Access::Up(_) | Access::PerCall(_) => false,
+            ServerAccess::Down => return None,
+            ServerAccess::OnDemand => true,
+            ServerAccess::Up(_) | ServerAccess::PerCall(_) => false,
         };
         let is_suspected = !is_stopped && self.is_suspected();
         let is_degraded = self.status.phase() == ServerPhase::Degraded;
@@ -238,16 +238,16 @@ impl Instance {
     }
 
     /// Returns the way to the instance. Waits for one that is started on demand.
-    pub(super) async fn access(&self) -> Access {
+    pub(super) async fn access(&self) -> ServerAccess {
         let mut access = self.access.subscribe();
         loop {
             let now = access.borrow_and_update().clone();
-            if !matches!(now, Access::OnDemand) {
+            if !matches!(now, ServerAccess::OnDemand) {
                 return now;
             }
             self.demand.notify_one();
             if access.changed().await.is_err() {
-                return Access::Down;
+                return ServerAccess::Down;
             }
         }
     }
@@ -256,11 +256,12 @@ impl Instance {
     /// out then.
     pub(super) async fn replacement(&self, old: &Arc<Link>) -> Option<UsedLink> {
         let mut access = self.access.subscribe();
-        let waiting = access
-            .wait_for(|access| matches!(access, Access::Up(used) if !Arc::ptr_eq(&used.link, old)));
+        let waiting = access.wait_for(
+            |access| matches!(access, ServerAccess::Up(used) if !Arc::ptr_eq(&used.link, old)),
+        );
         match timeout(RECONNECT_PATIENCE, waiting).await {
             Ok(Ok(found)) => match &*found {
-                Access::Up(used) if self.is_admitted() => Some(used.clone()),
+                ServerAccess::Up(used) if self.is_admitted() => Some(used.clone()),
                 _ => None,
             },
             _ => None,
@@ -299,7 +300,7 @@ impl Instance {
     /// intervals.
     fn check_if_silent(&self) {
         let Some(heartbeat) = self.heartbeat else { return };
-        if let Access::Up(used) = &*self.access.borrow()
+        if let ServerAccess::Up(used) = &*self.access.borrow()
             && used.link.inbox().last_received().elapsed() >= heartbeat
         {
             used.link.request_check();

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tracing::warn;
 
 use super::{
-    access::{Access, UsedLink},
+    access::{ServerAccess, UsedLink},
     choice::{Asker, Way},
     instance::Instance,
     permits::{Permits, Shared, held},
@@ -125,10 +125,10 @@ impl Shared {
         let held = held(permits.clone(), occupied);
         let awaited = instance.awaited(sending.deadline.into(), Some(sending.is_parked.clone()));
         let attempt = match access {
-            Access::Down | Access::OnDemand => {
+            ServerAccess::Down | ServerAccess::OnDemand => {
                 AttemptEnd::unsent(unavailable(&tool.name, Unavailable::NotConnected))
             }
-            Access::PerCall(own) => {
+            ServerAccess::PerCall(own) => {
                 let asking = instance.run_alone(&own, &held, async |link| {
                     link.observe(self.metrics.clone());
                     let asked = ask(&link, sending, None).await;
@@ -153,7 +153,7 @@ impl Shared {
                 }
             }
             // The use ends with the call.
-            Access::Up(used) => {
+            ServerAccess::Up(used) => {
                 self.attempt_over(used, &instance, &held, tried, has_repeated, sending).await
             }
         };
@@ -305,6 +305,7 @@ fn ends_connection(error: &AskError) -> bool {
             error,
             SendError::LoginNeeded(_)
                 | SendError::NotSent(_)
+                | SendError::Declined(_)
                 | SendError::SessionExpired
                 | SendError::Closed
         ),
@@ -381,7 +382,11 @@ async fn ask(
             }
         }
     });
-    let result = asking.result().await?;
+    let asked = asking.result().await;
+    if asked.as_ref().err().is_none_or(|error| !error.is_undelivered()) {
+        reporter.deliver();
+    }
+    let result = asked?;
     if tasks::is_created(link, &result) {
         reporter.defer();
     }
@@ -400,13 +405,13 @@ fn headers(link: &Link, call: &Admitted) -> Vec<(HeaderName, HeaderValue)> {
     headers
 }
 
-/// Returns whether a call may be sent once more over another connection: nothing was sent, or
+/// Returns whether a call may be sent once more over another connection: nothing was executed, or
 /// running the tool twice does no more than running it once.
 fn may_repeat(error: &AskError, tool: &Tool) -> bool {
     let is_harmless =
         tool.annotations.read_only == Some(true) || tool.annotations.idempotent == Some(true);
     match error {
-        AskError::Send(SendError::NotSent(_)) => true,
+        AskError::Send(SendError::NotSent(_) | SendError::Declined(_)) => true,
         AskError::Send(SendError::SessionExpired | SendError::Closed) | AskError::Lost => {
             is_harmless
         }

@@ -16,7 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
 use super::{
-    access::Access,
+    access::ServerAccess,
     attempt::{Attempted, NoLink},
     choice::{Asker, Linked},
     instance::Instance,
@@ -187,7 +187,7 @@ impl Server {
         // While all permits are held, no call can take the link.
         let held = timeout(limit, idle).await;
         for instance in self.instances() {
-            instance.set_access(Access::Down);
+            instance.set_access(ServerAccess::Down);
         }
         if let Some(users) = self.users() {
             users.stop();

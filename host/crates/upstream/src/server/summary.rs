@@ -93,7 +93,7 @@ mod tests {
     use tokio::runtime::Handle;
 
     use super::*;
-    use crate::server::Access;
+    use crate::server::ServerAccess;
     use airlock_core::tool::ClientName;
     use airlock_mcp_client::{Process, Settings};
 
@@ -107,7 +107,7 @@ mod tests {
         first.status().enter(ServerPhase::Ready, "it listed 3 tools");
         first.status().enter(ServerPhase::Restarting, "it ended");
         second.status().enter(ServerPhase::Ready, "it listed 3 tools");
-        second.set_access(Access::OnDemand);
+        second.set_access(ServerAccess::OnDemand);
         second.set_admitted(true);
         third.status().enter(ServerPhase::HeldOut, "its tools are others");
         let _running = second.occupy();

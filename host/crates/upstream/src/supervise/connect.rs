@@ -6,7 +6,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    super::{control::ControlCommand, relay, server::Access, status::ServerPhase},
+    super::{control::ControlCommand, relay, server::ServerAccess, status::ServerPhase},
     Supervisor,
     serve::held_out_for_long,
 };
@@ -129,7 +129,7 @@ impl Supervisor {
     /// Waits until a call or the operator needs the server.
     async fn sleep_until_demanded(&mut self, stop: &CancellationToken) -> Next {
         self.instance.status().enter(ServerPhase::Stopped, "no call needs it");
-        self.instance.set_access(Access::OnDemand);
+        self.instance.set_access(ServerAccess::OnDemand);
         let instance = self.instance.clone();
         let pins = self.pins.clone();
         tokio::select! {

@@ -25,10 +25,7 @@ use crate::{
 };
 use airlock_catalog::{EntryWriter, SourceKind, SourceState};
 use airlock_core::tool::{ClientName, ToolDefinition};
-use airlock_strings::cut;
-
-/// Length to which the reason of one of several instances is cut in that of their client, in bytes.
-const MAX_REASON_BYTES: usize = 512;
+use airlock_strings::{MAX_REASON_BYTES, cut};
 
 /// The entry of one client.
 pub(super) struct ClientEntry {

@@ -9,7 +9,7 @@ use tracing::{debug, info, warn};
 
 use super::{
     super::{
-        server::{Access, PerCall, UsedLink},
+        server::{PerCall, ServerAccess, UsedLink},
         status::ServerPhase,
     },
     Supervisor,
@@ -113,7 +113,7 @@ impl Supervisor {
     fn give_access(&self, link: &Arc<Link>) {
         // Calls of a server with one connection for each do not use this one.
         if self.settings.lifecycle != Lifecycle::PerCall {
-            self.instance.set_access(Access::Up(UsedLink::new(link.clone())));
+            self.instance.set_access(ServerAccess::Up(UsedLink::new(link.clone())));
         }
     }
 
@@ -123,7 +123,7 @@ impl Supervisor {
         let credentials = self.credentials.clone();
         let attempt = Attempt { handshake, has_headers: self.framing.has_headers() };
         let own = PerCall { settings, credentials, attempt };
-        self.instance.set_access(Access::PerCall(Arc::new(own)));
+        self.instance.set_access(ServerAccess::PerCall(Arc::new(own)));
     }
 }
 

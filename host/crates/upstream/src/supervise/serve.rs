@@ -16,7 +16,7 @@ use super::{
         control::ControlCommand,
         pins::ClientPins,
         relay,
-        server::{Access, Instance, Server},
+        server::{Instance, Server, ServerAccess},
     },
     Supervisor,
     connect::Ended,
@@ -123,7 +123,7 @@ impl Supervisor {
             (Cut::Idle, Lifecycle::PerCall) => self.give_own_access(handshake),
             // The calls wait for the next start already.
             (Cut::Idle, _) => {}
-            _ => self.instance.set_access(Access::Down),
+            _ => self.instance.set_access(ServerAccess::Down),
         }
         match cut {
             Cut::Failed(error) => Ended::Failed(connection.close(error).await),

@@ -26,7 +26,7 @@ pub(super) enum PossibleValue<'a> {
 
 /// The functions of a script, each with its variables. The first scope is that of the module.
 pub(super) struct Scopes<'a> {
-    all: Vec<Scope<'a>>,
+    all: Vec<ScopeNames<'a>>,
     /// Calls of functions by their name, to find what their parameters hold.
     calls: HashMap<&'a str, Vec<(usize, &'a ExprCall)>>,
     /// Operands of `await` and arguments of `gather`.
@@ -36,7 +36,7 @@ pub(super) struct Scopes<'a> {
 }
 
 #[derive(Default)]
-struct Scope<'a> {
+struct ScopeNames<'a> {
     /// The scope around it; its own number for the module's.
     outer: usize,
     names: HashMap<&'a str, Vec<PossibleValue<'a>>>,
@@ -53,8 +53,12 @@ struct Parameter<'a> {
 impl<'a> Scopes<'a> {
     /// Reads a script.
     pub(super) fn new(body: &'a [Stmt]) -> Self {
-        let mut scopes =
-            Self { all: vec![Scope::default()], calls: HashMap::new(), awaited: Vec::new(), at: 0 };
+        let mut scopes = Self {
+            all: vec![ScopeNames::default()],
+            calls: HashMap::new(),
+            awaited: Vec::new(),
+            at: 0,
+        };
         scopes.visit_body(body);
         scopes
     }
@@ -66,7 +70,7 @@ impl<'a> Scopes<'a> {
 
     /// Returns what a name may stand for; nothing if the script does not bind it.
     pub(super) fn held(&self, scope: usize, name: &str) -> Vec<PossibleValue<'a>> {
-        let Scope { outer, names, parameters, .. } = &self.all[scope];
+        let ScopeNames { outer, names, parameters, .. } = &self.all[scope];
         let mut held = names.get(name).cloned().unwrap_or_default();
         let parameter = parameters.get(name);
         if let Some(parameter) = parameter {
@@ -80,7 +84,7 @@ impl<'a> Scopes<'a> {
 
     /// Returns whether the script binds a name in a scope, or around it.
     pub(super) fn is_bound(&self, scope: usize, name: &str) -> bool {
-        let Scope { outer, names, parameters, .. } = &self.all[scope];
+        let ScopeNames { outer, names, parameters, .. } = &self.all[scope];
         names.contains_key(name)
             || parameters.contains_key(name)
             || (*outer != scope && self.is_bound(*outer, name))
@@ -145,10 +149,10 @@ impl<'a> Scopes<'a> {
     fn function(&mut self, function: &'a StmtFunctionDef) {
         let name = function.name.as_str();
         let scope = self.all.len();
-        self.all.push(Scope {
+        self.all.push(ScopeNames {
             outer: self.at,
             parameters: parameters(name, &function.parameters),
-            ..Scope::default()
+            ..ScopeNames::default()
         });
         self.bind(name, PossibleValue::Function { scope, is_async: function.is_async });
         let outer = std::mem::replace(&mut self.at, scope);

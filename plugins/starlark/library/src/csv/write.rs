@@ -30,7 +30,7 @@ pub(crate) fn has(name: &str) -> bool {
 #[derive(
     Debug, Clone, Trace, ProvidesStaticType, NoSerialize, Allocative, StarlarkPagablePanic,
 )]
-pub(super) struct Writer<'v> {
+pub(super) struct CsvWriter<'v> {
     file: Value<'v>,
     #[allocative(skip)]
     #[trace(unsafe_ignore)]
@@ -53,7 +53,7 @@ pub(super) struct Columns<'v> {
     pub(super) strict: bool,
 }
 
-impl<'v> Writer<'v> {
+impl<'v> CsvWriter<'v> {
     pub(super) fn new(
         file: Value<'v>,
         dialect: Dialect,
@@ -142,20 +142,20 @@ impl<'v> Writer<'v> {
     }
 }
 
-impl fmt::Display for Writer<'_> {
+impl fmt::Display for CsvWriter<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("<_csv.writer object>")
     }
 }
 
-impl<'v> AllocValue<'v> for Writer<'v> {
+impl<'v> AllocValue<'v> for CsvWriter<'v> {
     fn alloc_value(self, heap: Heap<'v>) -> Value<'v> {
         heap.alloc_complex_no_freeze(self)
     }
 }
 
 #[starlark_value(type = "csv")]
-impl<'v> StarlarkValue<'v> for Writer<'v> {
+impl<'v> StarlarkValue<'v> for CsvWriter<'v> {
     fn get_attr(&self, attribute: &str, heap: Heap<'v>) -> Option<Value<'v>> {
         match (attribute, &self.columns) {
             ("fieldnames", Some(columns)) => Some(list(heap, columns.names.iter().copied())),
@@ -171,7 +171,7 @@ pub(crate) fn method<'v>(
     args: &Args<'v>,
     heap: Heap<'v>,
 ) -> starlark::Result<Value<'v>> {
-    let writer = this.downcast_ref::<Writer>().ok_or_else(|| misuse("this is no csv writer"))?;
+    let writer = this.downcast_ref::<CsvWriter>().ok_or_else(|| misuse("this is no csv writer"))?;
     let argument = args.only_positional()?.first().copied();
     match (name, &writer.columns) {
         ("writeheader", Some(columns)) => Ok(heap.alloc(writer.write(&columns.names, heap)?)),

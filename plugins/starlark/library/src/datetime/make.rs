@@ -111,16 +111,12 @@ pub(crate) fn class_method<'v>(
     args: Args<'v>,
     heap: Heap<'v>,
 ) -> starlark::Result<Value<'v>> {
-    let made = |time: DateTime| match class {
-        "date" => heap.alloc(Date { day: time.day() }),
-        _ => heap.alloc(time),
-    };
     match name {
         "strptime" => {
             let [text, format] = args.bind(["date_string", "format"])?;
             let text = text_of(required(text, "date_string")?, "strptime() argument 1")?;
             let format = text_of(required(format, "format")?, "strptime() argument 2")?;
-            parse::strptime(text, format).map(made).map_err(misuse)
+            parse::strptime(text, format).map(|time| instance(class, time, heap)).map_err(misuse)
         }
         "fromisoformat" => {
             let [text] = args.bind(["date_string"])?;
@@ -130,13 +126,13 @@ pub(crate) fn class_method<'v>(
                 text::quote(&mut quoted, text);
                 misuse(format!("Invalid isoformat string: {quoted}"))
             })?;
-            Ok(made(parsed))
+            Ok(instance(class, parsed, heap))
         }
         "fromordinal" => {
             let [ordinal] = args.bind(["ordinal"])?;
             let day = size(required(ordinal, "ordinal")?, "ordinal")? - EPOCH_ORDINAL;
             let day = Day::checked(Some(day)).ok_or_else(out_of_range)?;
-            Ok(made(DateTime::new(day.0 * MICROS_A_DAY, None)?))
+            Ok(instance(class, DateTime::new(day.0 * MICROS_A_DAY, None)?, heap))
         }
         _ => {
             let [seconds, zone] = args.bind(["timestamp", "tz"])?;
@@ -148,7 +144,16 @@ pub(crate) fn class_method<'v>(
             };
             let ahead = i64::from(zone.unwrap_or_default()) * MICROS;
             let local = micros.and_then(|micros| micros.checked_add(ahead));
-            Ok(made(DateTime::new(local.ok_or_else(out_of_range)?, zone)?))
+            let time = DateTime::new(local.ok_or_else(out_of_range)?, zone)?;
+            Ok(instance(class, time, heap))
         }
+    }
+}
+
+/// Allocates a time as an instance of `date` or `datetime`.
+fn instance<'v>(class: &str, time: DateTime, heap: Heap<'v>) -> Value<'v> {
+    match class {
+        "date" => heap.alloc(Date { day: time.day() }),
+        _ => heap.alloc(time),
     }
 }

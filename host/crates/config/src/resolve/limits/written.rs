@@ -136,32 +136,30 @@ fn of_rates(
     calendar_aligned: bool,
     subject: &Subject,
 ) -> Resolved<Vec<Limit>> {
-    Resolved::new(|problems| {
-        let written = [
-            WrittenRate {
-                measure: Measure::Tokens,
-                members: ["token_max_limit", "token_reset_duration"],
-                most: rates.token_max_limit.map(file::Ranged::get),
-                duration: rates.token_reset_duration.as_deref(),
-            },
-            WrittenRate {
-                measure: Measure::Requests,
-                members: ["request_max_limit", "request_reset_duration"],
-                most: rates.request_max_limit.map(file::Ranged::get),
-                duration: rates.request_reset_duration.as_deref(),
-            },
-            tool_calls(
-                rates.tool_call_max_limit.map(file::Ranged::get),
-                rates.tool_call_reset_duration.as_deref(),
-            ),
-        ];
-        let limits = written
-            .iter()
-            .filter_map(|rate| problems.merge(of_rate(rate, calendar_aligned, subject)));
-        let mut limits: Vec<_> = limits.collect();
-        limits.extend(concurrency(rates.max_concurrent.map(file::Ranged::get), subject));
-        limits
-    })
+    let written = [
+        WrittenRate {
+            measure: Measure::Tokens,
+            members: ["token_max_limit", "token_reset_duration"],
+            most: rates.token_max_limit.map(file::Ranged::get),
+            duration: rates.token_reset_duration.as_deref(),
+        },
+        WrittenRate {
+            measure: Measure::Requests,
+            members: ["request_max_limit", "request_reset_duration"],
+            most: rates.request_max_limit.map(file::Ranged::get),
+            duration: rates.request_reset_duration.as_deref(),
+        },
+        tool_calls(
+            rates.tool_call_max_limit.map(file::Ranged::get),
+            rates.tool_call_reset_duration.as_deref(),
+        ),
+        argument_bytes(
+            rates.argument_byte_max_limit.map(file::Ranged::get),
+            rates.argument_byte_reset_duration.as_deref(),
+        ),
+    ];
+    let concurrent = concurrency(rates.max_concurrent.map(file::Ranged::get), subject);
+    of_written(&written, concurrent, calendar_aligned, subject)
 }
 
 /// Resolves limits on calls of tools alone.
@@ -170,19 +168,47 @@ pub(super) fn of_calls(
     calendar_aligned: bool,
     subject: &Subject,
 ) -> Resolved<Vec<Limit>> {
-    let calls = tool_calls(
-        rate.tool_call_max_limit.map(file::Ranged::get),
-        rate.tool_call_reset_duration.as_deref(),
-    );
+    let written = [
+        tool_calls(
+            rate.tool_call_max_limit.map(file::Ranged::get),
+            rate.tool_call_reset_duration.as_deref(),
+        ),
+        argument_bytes(
+            rate.argument_byte_max_limit.map(file::Ranged::get),
+            rate.argument_byte_reset_duration.as_deref(),
+        ),
+    ];
     let concurrent = concurrency(rate.max_concurrent.map(file::Ranged::get), subject);
-    let calls = of_rate(&calls, calendar_aligned, subject);
-    calls.map(|limit| limit.into_iter().chain(concurrent).collect())
+    of_written(&written, concurrent, calendar_aligned, subject)
+}
+
+fn of_written(
+    written: &[WrittenRate<'_>],
+    concurrent: Option<Limit>,
+    calendar_aligned: bool,
+    subject: &Subject,
+) -> Resolved<Vec<Limit>> {
+    Resolved::new(|problems| {
+        let limits = written
+            .iter()
+            .filter_map(|rate| problems.merge(of_rate(rate, calendar_aligned, subject)));
+        limits.chain(concurrent).collect()
+    })
 }
 
 fn tool_calls(most: Option<u64>, duration: Option<&str>) -> WrittenRate<'_> {
     WrittenRate {
         measure: Measure::ToolCalls,
         members: ["tool_call_max_limit", "tool_call_reset_duration"],
+        most,
+        duration,
+    }
+}
+
+fn argument_bytes(most: Option<u64>, duration: Option<&str>) -> WrittenRate<'_> {
+    WrittenRate {
+        measure: Measure::ArgumentBytes,
+        members: ["argument_byte_max_limit", "argument_byte_reset_duration"],
         most,
         duration,
     }
@@ -247,6 +273,7 @@ fn id(owner: &Owner, scope: &Scope, measure: Measure, window: Window) -> String 
     let measure = match measure {
         Measure::Requests => "requests",
         Measure::ToolCalls => "tool_calls",
+        Measure::ArgumentBytes => "argument_bytes",
         Measure::Tokens => "tokens",
         Measure::Cost => "cost",
         Measure::Concurrency => "concurrency",

@@ -2,21 +2,17 @@
 
 use super::super::{file_env::FileEnv, resolved::Resolved, same_variants::SameVariants as _};
 use crate::{file, key_path::KeyPath};
-use airlock_identity::LoginSettings;
+use airlock_identity::{LoginSettings, MAX_ENTRIES, MAX_TEXT_BYTES};
 use airlock_operator_api::{OidcRole, OidcSettings};
 
 /// Scopes to ask for, unless the file says otherwise.
 const SCOPES: [&str; 3] = ["openid", "profile", "email"];
-/// Maximum rows of the table of roles, and values of one row. Every login is compared with all of them.
-const MAX_ROWS: usize = 1_000;
-/// Maximum bytes of a claim's name or value: caps `claim` and `values`, which are compared with every login.
-const MAX_TEXT_BYTES: usize = 1_024;
 
 /// Resolves the section. Refuses settings that are unsafe, and rows that match nothing.
 pub(super) fn resolve(file: file::Oidc, env: FileEnv<'_>) -> Resolved<Option<OidcSettings>> {
     Resolved::new(|problems| {
-        if file.roles.len() > MAX_ROWS {
-            problems.refuse("roles", format_args!("must have at most {MAX_ROWS} rows"));
+        if file.roles.len() > MAX_ENTRIES {
+            problems.refuse("roles", format_args!("must have at most {MAX_ENTRIES} rows"));
         }
         let roles = problems.take("roles", roles(file.roles));
         let client_secret = file
@@ -50,9 +46,9 @@ fn roles(rows: Vec<file::OidcRole>) -> Resolved<Vec<OidcRole>> {
         if !is_text(&row.claim) {
             problems.refuse("claim", format_args!("{expected}"));
         }
-        if row.values.is_empty() || row.values.len() > MAX_ROWS {
+        if row.values.is_empty() || row.values.len() > MAX_ENTRIES {
             let found = row.values.len();
-            let message = format_args!("has {found} values, expected 1 to {MAX_ROWS}");
+            let message = format_args!("has {found} values, expected 1 to {MAX_ENTRIES}");
             problems.refuse("values", message);
         } else if !row.values.iter().all(|value| is_text(value)) {
             problems.refuse("values", format_args!("{expected} for each value"));

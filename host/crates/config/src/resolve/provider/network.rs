@@ -48,13 +48,12 @@ pub(super) fn headers(
         (Hosting::Vendor, Api::Anthropic) => &["anthropic-version"],
         _ => &[],
     };
-    let is_reserved =
-        |name: &HeaderName| RESERVED.contains(&name.as_str()) || of_api.contains(&name.as_str());
     let extra_key = KeyPath::parse("network_config.extra_headers");
     Resolved::new(|problems| {
-        let own = endpoint::headers(own.unwrap_or_default(), is_reserved, env);
+        let own = endpoint::headers(own.unwrap_or_default(), |name| is_reserved(name, of_api), env);
         let mut headers = problems.take("headers", own);
-        let extra = endpoint::headers(extra.unwrap_or_default(), is_reserved, env);
+        let extra =
+            endpoint::headers(extra.unwrap_or_default(), |name| is_reserved(name, of_api), env);
         for (name, value) in problems.take(extra_key.clone(), extra) {
             if headers.contains_key(&name) {
                 problems.refuse(extra_key.member(&name), "is in `headers` already");
@@ -63,6 +62,11 @@ pub(super) fn headers(
         }
         headers
     })
+}
+
+/// Returns whether the client itself sets a header; `of_api` are those of the provider's API.
+fn is_reserved(name: &HeaderName, of_api: &[&str]) -> bool {
+    RESERVED.contains(&name.as_str()) || of_api.contains(&name.as_str())
 }
 
 pub(super) fn timeouts(

@@ -8,12 +8,10 @@ use percent_encoding::percent_decode_str;
 
 use super::{RESERVED, Signal, below, sensitive};
 use crate::resolve::file_env::FileEnv;
-use airlock_telemetry::settings::Sampler;
+use airlock_telemetry::{MAX_ELEMENTS, settings::Sampler};
 
 /// Name of a gateway that has no other one.
 const SERVICE: &str = "airlock";
-/// Maximum headers, and attributes of the resource: caps `OTEL_EXPORTER_OTLP_HEADERS` and `OTEL_RESOURCE_ATTRIBUTES`.
-const MAX_PAIRS: usize = 64;
 /// Time for one export without a variable.
 const TIMEOUT: u64 = 10_000;
 /// Longest time of any variable, in milliseconds.
@@ -185,11 +183,11 @@ fn pairs(text: &str) -> Option<Vec<(String, String)>> {
             Some((name.trim().to_owned(), value.into_owned()))
         })
         .collect();
-    pairs.filter(|pairs| pairs.len() <= MAX_PAIRS)
+    pairs.filter(|pairs| pairs.len() <= MAX_ELEMENTS)
 }
 
 fn not_pairs(name: &str) -> String {
     format!(
-        "the environment variable {name}: expected at most {MAX_PAIRS} of name=value, with commas between them"
+        "the environment variable {name}: expected at most {MAX_ELEMENTS} of name=value, with commas between them"
     )
 }

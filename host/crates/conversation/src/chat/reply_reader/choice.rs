@@ -15,14 +15,14 @@ use super::{
     },
     chunk_members, number_calls,
 };
-use crate::{Delta, FinishReason, Object, Reasoning, ReplyError, Seal, Wire, object_of};
+use crate::{
+    Delta, FinishReason, Object, Reasoning, ReplyError, Seal, Wire, delta::MAX_HELD_BYTES,
+    object_of,
+};
 
 /// Maximum bytes of the identifier and of the name of a call. Both are kept until the name is complete;
 /// longer ones are cut.
 const MAX_NAME: usize = 1_024;
-/// Maximum bytes of a block of thinking whose signature comes later, and of the input of a call whose name
-/// does. The longest output of a model, 128,000 tokens, is about a sixth of it.
-const MAX_KEPT: usize = 4 << 20;
 
 /// Members of a choice that are not carried along: those that are read, and a message that repeats the delta.
 const READ_OR_DROPPED: [&str; 4] = ["index", "delta", "message", "finish_reason"];
@@ -189,7 +189,7 @@ impl ChoiceReader {
         is_shown: bool,
         out: &mut Vec<Delta>,
     ) -> Result<(), ReplyError> {
-        if self.thinking.len() + text.len() > MAX_KEPT {
+        if self.thinking.len() + text.len() > MAX_HELD_BYTES {
             let what = "a block of thinking of excessive length";
             return Err(ReplyError::Invalid { what });
         }
@@ -327,7 +327,7 @@ impl OpenCall {
 
     /// Keeps a piece of the input, until the name comes.
     fn add_input(&mut self, input: &str) -> Result<(), ReplyError> {
-        if self.input.len() + input.len() > MAX_KEPT {
+        if self.input.len() + input.len() > MAX_HELD_BYTES {
             return Err(ReplyError::Invalid { what: "a tool call without a name" });
         }
         self.input.push_str(input);

@@ -13,8 +13,6 @@ const FAILURES: [&str; 4] = [
     "TOO_MANY_TOOL_CALLS",
 ];
 
-/// Maximum number of tokens of one response whose probabilities are read, of all candidates together. Each is an object.
-pub(super) const MAX_TOKENS: usize = 8_192;
 /// Maximum number of the alternatives of a token; Gemini's maximum is 20.
 const MAX_ALTERNATIVES: usize = 20;
 

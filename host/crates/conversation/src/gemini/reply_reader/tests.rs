@@ -247,7 +247,7 @@ fn sources_and_probabilities_are_members_and_other_parts_are_ignored() {
 #[test]
 fn a_reply_that_breaks_the_protocol_fails() {
     let many = |count| json!({"candidates": [{"content": {"parts": vec![json!({}); count]}, "finishReason": "STOP"}]});
-    assert!(read([many(MAX_PARTS)]).is_ok());
+    assert!(read([many(MAX_PIECES)]).is_ok());
     let candidates = |count| json!({"candidates": vec![json!({"finishReason": "STOP"}); count]});
     assert!(read([candidates(MAX_CANDIDATES)]).is_ok());
     let piece = json!([{"functionCall": {"name": "f", "willContinue": true}}]);
@@ -267,7 +267,7 @@ fn a_reply_that_breaks_the_protocol_fails() {
         (vec![json!({"candidates": [{"index": 1}, {}]})], "two candidates with the same index"),
         (vec![response(json!(["a"]), json!({}))], "a part that is not an object"),
         (vec![response(piece, json!({}))], "a function call in pieces"),
-        (vec![many(MAX_PARTS + 1)], "a response with more parts than the gateway accepts"),
+        (vec![many(MAX_PIECES + 1)], "a response with more parts than the gateway accepts"),
         (vec![candidates(MAX_CANDIDATES + 1)], "more candidates than the gateway accepts"),
         (
             vec![json!({"responseId": "x".repeat(MAX_NAME_BYTES + 1)})],

@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use super::media::{self, INLINE_DATA, TEXT};
 use crate::{
-    CallInput, Content, Item, Message, Object, Role, ToolCall, ToolResult, Wire, arguments_object,
+    CallInput, Content, Item, MAX_NAME_BYTES, Message, Object, Role, ToolCall, ToolResult, Wire,
+    arguments_object,
     gemini::{THOUGHT_SIGNATURE, object_of},
     read::{ItemSite, Untranslatable, excerpt},
     thought_signature,
@@ -24,9 +25,6 @@ const FUNCTION_RESPONSE: &str = "functionResponse";
 /// value for histories of other models, at ai.google.dev/gemini-api/docs/thought-signatures. Of its two
 /// values, this one is also documented for Vertex AI.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
-
-/// Maximum bytes of the name of a function, which each result of a call repeats. Gemini's maximum is 128.
-const MAX_NAME_BYTES: usize = 256;
 
 /// Members of messages without a counterpart.
 const WITHOUT_COUNTERPART: [(&str, &str); 3] = [

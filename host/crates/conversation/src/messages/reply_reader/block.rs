@@ -3,13 +3,9 @@
 use serde_json::Value;
 
 use super::invalid;
-use crate::{Delta, Object, Reasoning, ReplyError, Seal};
+use crate::{Delta, Object, Reasoning, ReplyError, Seal, delta::MAX_HELD_BYTES};
 
-/// Maximum bytes of one block of thinking. Its text is kept until its signature has come. The
-/// longest output of a model, 128,000 tokens, is about a sixth of it.
-pub(super) const MAX_THINKING_BYTES: usize = 4 << 20;
-
-/// State of a block. Its size is bounded by [`MAX_THINKING_BYTES`] and the size of the event that
+/// State of a block. Its size is bounded by [`MAX_HELD_BYTES`] and the size of the event that
 /// opened it.
 #[derive(Debug)]
 pub(super) enum Block {
@@ -117,7 +113,7 @@ fn text_bytes(block: &Object, name: &str) -> usize {
 }
 
 fn check_thinking(bytes: usize) -> Result<(), ReplyError> {
-    if bytes > MAX_THINKING_BYTES {
+    if bytes > MAX_HELD_BYTES {
         return Err(invalid("a block of thinking of excessive length"));
     }
     Ok(())

@@ -2,8 +2,8 @@ use airlock_json::object;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::{block::MAX_THINKING_BYTES, *};
-use crate::{Reasoning, Seal};
+use super::*;
+use crate::{Reasoning, Seal, delta::MAX_HELD_BYTES};
 
 fn start() -> Value {
     json!({"type": "message_start", "message": {"id": "msg_1", "model": "m", "usage": {}}})
@@ -108,7 +108,7 @@ fn a_stream_has_ended_with_message_stop_and_not_before() {
 
 #[test]
 fn thinking_up_to_its_limit_is_kept_and_fails_beyond_it() {
-    let half = "x".repeat(MAX_THINKING_BYTES / 2);
+    let half = "x".repeat(MAX_HELD_BYTES / 2);
     let more = format!("{half}x");
     for (first, last, beyond) in [
         (thinking(&half), thinking(&half), thinking(&more)),
@@ -325,7 +325,7 @@ fn a_message_has_a_limited_number_of_blocks() {
         let blocks = vec![json!({"type": "tool_use"}); count];
         whole(json!({"type": "message", "content": blocks, "stop_reason": "tool_use"}))
     };
-    assert!(with_blocks(MAX_BLOCKS).is_ok());
-    let failure = with_blocks(MAX_BLOCKS + 1).expect_err("beyond the limit");
+    assert!(with_blocks(MAX_PIECES).is_ok());
+    let failure = with_blocks(MAX_PIECES + 1).expect_err("beyond the limit");
     assert_eq!(failure.to_string(), "a message with more content blocks than the gateway accepts");
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{MAX_NAME_BYTES, invalid, take_text, text};
-use crate::{Delta, Object, Reasoning, ReplyError, Seal, Wire, object_of};
+use crate::{Delta, Object, Reasoning, ReplyError, Seal, Wire, delta::MAX_ANNOTATIONS, object_of};
 
 /// Events with pieces of items. Each type of item has its own.
 pub(super) const DELTAS: [&str; 7] = [
@@ -29,9 +29,6 @@ const KEPT_TYPES: [&str; 5] = [
     "image_generation_call",
     "web_search_call",
 ];
-/// Maximum number of parts of an item that is not streamed, and of the annotations of a message.
-/// Each can become a chunk. An answer with a hundred sources is rare.
-const MAX_PARTS: usize = 1_024;
 
 /// State of an item.
 #[derive(Debug)]
@@ -225,7 +222,7 @@ fn message(item: &Object, has_text: bool, annotations: usize) -> Result<Vec<Delt
             _ => {}
         }
         sources.extend(list(part, "annotations")?.iter().filter_map(Value::as_object));
-        if sources.len() > MAX_PARTS {
+        if sources.len() > MAX_ANNOTATIONS {
             return Err(invalid("a message with more annotations than the gateway accepts"));
         }
     }
@@ -268,7 +265,7 @@ fn texts<'a>(item: &'a Object, parts: &str) -> Result<Vec<(u64, &'a str)>, Reply
 /// Returns a list of parts; an empty one if it is absent. Fails if there are too many.
 fn list<'a>(object: &'a Object, name: &str) -> Result<&'a [Value], ReplyError> {
     let list = object.get(name).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    if list.len() > MAX_PARTS {
+    if list.len() > MAX_ANNOTATIONS {
         return Err(invalid("an output item with more parts than the gateway accepts"));
     }
     Ok(list)

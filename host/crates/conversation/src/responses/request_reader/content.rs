@@ -10,7 +10,7 @@ use crate::{
 
 /// Place of content, which decides the parts that it may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ContentPlace {
+pub(super) enum InputPlace {
     /// A message of the user.
     User,
     /// A system or developer message. In chat completions these take text only.
@@ -21,7 +21,7 @@ pub(super) enum ContentPlace {
     ToolOutput,
 }
 
-impl ContentPlace {
+impl InputPlace {
     const fn parts(self) -> &'static [&'static str] {
         match self {
             Self::User => &["input_text", "input_image", "input_file", "input_audio"],
@@ -35,7 +35,7 @@ impl ContentPlace {
 /// Reads content: a text or a list of parts.
 pub(super) fn read(
     content: Value,
-    place: ContentPlace,
+    place: InputPlace,
     path: &Path<'_>,
 ) -> Result<Vec<Part>, Untranslatable> {
     match content {
@@ -48,7 +48,7 @@ pub(super) fn read(
     }
 }
 
-fn read_part(value: Value, place: ContentPlace, path: &Path<'_>) -> Result<Part, Untranslatable> {
+fn read_part(value: Value, place: InputPlace, path: &Path<'_>) -> Result<Part, Untranslatable> {
     let mut part = Members::read(path, value)?;
     let kind = part.required_text("type")?;
     if !place.parts().contains(&kind.as_str()) {

@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    content::{self, ContentPlace},
+    content::{self, InputPlace},
     read_input, reasoning,
 };
 use crate::{
@@ -96,10 +96,10 @@ fn read_item(
 fn message(mut item: Members<'_>) -> Result<Message, Untranslatable> {
     let role = item.required_text("role")?;
     let (role, place) = match role.as_str() {
-        "user" => (Role::User, ContentPlace::User),
-        "system" => (Role::System, ContentPlace::Instructions),
-        "developer" => (Role::Developer, ContentPlace::Instructions),
-        "assistant" => (Role::Assistant, ContentPlace::Assistant),
+        "user" => (Role::User, InputPlace::User),
+        "system" => (Role::System, InputPlace::Instructions),
+        "developer" => (Role::Developer, InputPlace::Instructions),
+        "assistant" => (Role::Assistant, InputPlace::Assistant),
         other => return Err(Untranslatable::invalid_value(&item.path("role"), other, ROLES)),
     };
     let content = item.required("content")?;
@@ -126,7 +126,7 @@ fn output(mut item: Members<'_>) -> Result<ToolResult, Untranslatable> {
     let call_id = item.required_text("call_id")?;
     check_call(&mut item)?;
     let output = item.required("output")?;
-    let parts = content::read(output, ContentPlace::ToolOutput, &item.path("output"))?;
+    let parts = content::read(output, InputPlace::ToolOutput, &item.path("output"))?;
     Ok(ToolResult::new(call_id, parts))
 }
 

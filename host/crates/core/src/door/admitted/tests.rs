@@ -9,10 +9,7 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    door::{
-        Budget, Caller, Filter, Outcome, OwnTools, Provider, Source, View,
-        arguments::MAX_NAME_BYTES,
-    },
+    door::{Budget, Caller, Filter, Outcome, OwnTools, Provider, Source, View},
     tool::{Allowlist, Answers, HostCode, Policy, Tool, ToolDefinition, client},
 };
 
@@ -217,7 +214,7 @@ fn refusals_of_the_door_are_told_with_a_short_name() {
     assert!(caller.admit(&"x".repeat(10_000), "{}").is_err());
     let told = recorder.told().pop().expect("it is told");
     let name = told.split(' ').nth(1).expect("a name");
-    assert!(name.len() <= MAX_NAME_BYTES && name.starts_with("xxx"), "{name}");
+    assert!(name.len() <= airlock_strings::MAX_NAME_BYTES && name.starts_with("xxx"), "{name}");
 }
 
 #[tokio::test]

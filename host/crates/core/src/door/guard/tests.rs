@@ -5,9 +5,10 @@ use std::{
     time::Duration,
 };
 
-use futures_util::FutureExt as _;
+use futures_util::{FutureExt as _, future::ready};
 use parking_lot::Mutex;
 use serde_json::json;
+use tokio::{task::yield_now, time::timeout};
 
 use super::*;
 use crate::{
@@ -15,7 +16,7 @@ use crate::{
         Admitted, Approved, Budget, Caller, Event, Filter, Hearing, OwnTools, Permission, Provider,
         Source, View,
     },
-    threads,
+    threads::{self, poll_to_end},
     tool::{
         Allowlist, Answers, Content, ErrorKind, GuardDecision, GuardHook, HostCode, Policy,
         ToolError, client,
@@ -59,8 +60,8 @@ struct Scribe {
     asked: AtomicUsize,
 }
 
-impl CallGuards for Scribe {
-    fn before(&self, call: &ProposedCall<'_>, _: Instant) -> Result<GuardedCall, CallError> {
+impl Scribe {
+    fn decide(&self, call: &ProposedCall<'_>) -> Result<GuardedCall, CallError> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let text = call.arguments.as_str();
         if text.contains("no") {
@@ -75,6 +76,16 @@ impl CallGuards for Scribe {
         }
         let acts = vec![act(GuardHook::Before, GuardDecision::Rewrite)];
         Ok(GuardedCall { arguments: Some(arguments), questions, acts })
+    }
+}
+
+impl CallGuards for Scribe {
+    fn before<'g>(
+        &'g self,
+        call: &'g ProposedCall<'g>,
+        _: Instant,
+    ) -> BoxFuture<'g, Result<GuardedCall, CallError>> {
+        ready(self.decide(call)).boxed()
     }
 
     fn looks_before(&self, call: &ProposedCall<'_>) -> bool {
@@ -169,7 +180,7 @@ fn every_decision_about_a_call_is_refused_if_a_guard_denies_it() {
             caller.admit_approved("a-asked", &parsed, &approved).err(),
             caller.resume("a-free", &parsed, answers).err(),
             caller.call_needs_approval("a-free", &parsed).err(),
-            caller.guarded("a-free", parsed).err(),
+            poll_to_end(caller.guarded("a-free", parsed)).err(),
         ];
         for error in refused {
             let code = error.map(|error| error.code());
@@ -198,7 +209,7 @@ fn an_approval_is_about_the_arguments_of_the_guards_which_are_not_guarded_again(
     let guards = Arc::new(Scribe::default());
     let model = caller(Origin::Model, Some(guards.clone()));
     let given = Arguments::parse("a-asked", r#"{"x":"y"}"#).expect("an object");
-    let guarded = model.guarded("a-asked", given.clone()).expect("it is permitted");
+    let guarded = poll_to_end(model.guarded("a-asked", given.clone())).expect("it is permitted");
     assert_eq!(guarded.as_str(), r#"{"x":"y+"}"#);
     assert!(model.call_needs_approval("a-asked", &guarded).expect("it may be called"));
     let shown = approved(&model, guarded.as_str());
@@ -219,7 +230,7 @@ fn arguments_that_were_guarded_for_another_tool_or_origin_are_guarded_again() {
     let guards = Arc::new(Scribe::default());
     let model = caller(Origin::Model, Some(guards.clone()));
     let given = Arguments::parse("a-free", r#"{"x":"y"}"#).expect("an object");
-    let guarded = model.guarded("a-free", given).expect("it is permitted");
+    let guarded = poll_to_end(model.guarded("a-free", given)).expect("it is permitted");
     let other = model.admit("a-failing", &guarded).expect("it is permitted");
     assert_eq!(other.arguments().as_str(), r#"{"x":"y++"}"#);
     let own = caller(Origin::Caller, Some(guards));
@@ -259,14 +270,22 @@ async fn an_outcome_is_what_the_guards_leave_of_it_and_nothing_is_sent_before() 
     assert_eq!(resumed.run().await.expect("it runs").to_text(), r#"seen: {"x":"y+"}"#);
 }
 
-/// Keeps the threads on which it is asked.
+/// Keeps the threads on which it is asked, and yields before it decides.
 #[derive(Default)]
 struct Located(Mutex<Vec<ThreadId>>);
 
 impl CallGuards for Located {
-    fn before(&self, _: &ProposedCall<'_>, _: Instant) -> Result<GuardedCall, CallError> {
+    fn before<'g>(
+        &'g self,
+        _: &'g ProposedCall<'g>,
+        _: Instant,
+    ) -> BoxFuture<'g, Result<GuardedCall, CallError>> {
         self.0.lock().push(thread::current().id());
-        Ok(GuardedCall::default())
+        async {
+            yield_now().await;
+            Ok(GuardedCall::default())
+        }
+        .boxed()
     }
 
     fn looks_before(&self, _: &ProposedCall<'_>) -> bool {
@@ -284,6 +303,29 @@ impl CallGuards for Located {
     ) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
         async move { outcome }.boxed()
     }
+}
+
+#[tokio::test]
+async fn a_request_yields_while_guards_decide_and_the_door_polls_them_to_their_end() {
+    let model = caller(Origin::Model, Some(Arc::new(Located::default())));
+    let outer = model.admit("a-free", "{}").expect("the door waits for them");
+    let mut asked = Box::pin(threads::arguments(&model, "a-free", "{}"));
+    assert!(asked.as_mut().now_or_never().is_none());
+    assert!(model.admit("a-free", &asked.await.expect("it is permitted")).is_ok());
+    let chain = outer.chain();
+    let mut asked = Box::pin(threads::guarded_nested(chain, &Origin::Model, "a-free", "{}"));
+    assert!(asked.as_mut().now_or_never().is_none());
+    assert!(asked.await.expect("it is permitted").is_some());
+}
+
+#[tokio::test]
+async fn guards_decide_and_free_their_turn_while_the_request_is_not_polled() {
+    let model = caller(Origin::Model, Some(Arc::new(Located::default())));
+    let mut asked = Box::pin(threads::arguments(&model, "a-free", "{}"));
+    assert!(asked.as_mut().now_or_never().is_none());
+    let freed = threads::occupy_turns(model.view().tenant());
+    drop(timeout(Duration::from_secs(30), freed).await.expect("the turn is free"));
+    assert!(asked.await.is_ok());
 }
 
 #[tokio::test]

@@ -12,4 +12,6 @@ pub struct Membership {
     pub team: Option<String>,
     /// Identifier of its customer, or of the customer of its team; the name if it has none.
     pub customer: Option<String>,
+    /// Name of the environment that it is bound to.
+    pub environment: Option<String>,
 }

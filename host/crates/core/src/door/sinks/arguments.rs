@@ -5,11 +5,24 @@
 
 use std::{collections::BTreeMap, fmt};
 
+use serde_json::Value;
+
 use crate::tool::{SourceSet, SourcesByPath};
 use airlock_json::raw;
 
 /// Longest path, in bytes.
 const MAX_PATH_BYTES: usize = 256;
+/// Members of a JSON Schema that may permit members which `properties` does not list.
+const OPEN_MEMBERS: [&str; 8] = [
+    "$ref",
+    "$dynamicRef",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "if",
+    "patternProperties",
+    "dependentSchemas",
+];
 
 /// Path of a value in the arguments of calls: names of members with dots between them, such as `message.body`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +43,12 @@ impl SinkArgument {
             return Err(BadSinkArgument(text.chars().take(MAX_PATH_BYTES).collect()));
         }
         Ok(Self(text.to_lowercase()))
+    }
+
+    /// Returns whether calls of a tool may have the value, by the JSON Schema of its arguments: false only if the schema
+    /// lists the members of each object on the path, and the value is not among them.
+    pub fn may_be_in(&self, schema: &Value) -> bool {
+        may_be_in(&self.0, schema)
     }
 
     /// Returns whether a call has the value, or one in whose place it may be. `arguments` is JSON text.
@@ -112,9 +131,27 @@ fn is_given(path: &str, json: &str) -> bool {
     })
 }
 
+/// Returns whether a JSON text that fits a schema may have a value at a path, in lower case.
+fn may_be_in(path: &str, schema: &Value) -> bool {
+    match schema.get("type").and_then(Value::as_str) {
+        Some("object") => {}
+        Some("string" | "number" | "integer" | "boolean" | "null") => return false,
+        _ => return true,
+    }
+    let is_open = OPEN_MEMBERS.iter().any(|member| schema.get(member).is_some())
+        || schema.get("additionalProperties").is_some_and(|more| *more != Value::Bool(false));
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let Some(properties) = properties.filter(|_| !is_open) else { return true };
+    properties.iter().any(|(name, schema)| {
+        let name = name.to_lowercase();
+        let inner = path.strip_prefix(&*name).and_then(|rest| rest.strip_prefix('.'));
+        is_within(&name, path) || inner.is_some_and(|inner| may_be_in(inner, schema))
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -192,6 +229,47 @@ mod tests {
             ("message", r#"{"message.body": 1}"#, true),
         ] {
             assert_eq!(argument(path).is_given(json), expected, "{path} {json}");
+        }
+    }
+
+    #[test]
+    fn a_schema_that_lists_its_members_has_no_others() {
+        let message = json!({"type": "object", "properties": {"Body": {"type": "string"}}});
+        let list = json!({"type": "array", "items": message});
+        let schema = json!({"type": "object", "properties": {
+            "to": {"type": "string"}, "message": message, "parts": list, "any": {}, "a.b": {"type": "object"},
+        }});
+        for (path, expected) in [
+            ("to", true),
+            ("TO", true),
+            ("too", false),
+            ("to.name", false),
+            ("message", true),
+            ("message.body", true),
+            ("message.text", false),
+            ("parts.text", true),
+            ("any.text", true),
+            ("a", true),
+            ("a.b.c", true),
+            ("a.c", false),
+        ] {
+            assert_eq!(argument(path).may_be_in(&schema), expected, "{path}");
+        }
+        let to = argument("to");
+        for open in [
+            json!({"type": "object"}),
+            json!({"type": ["object", "null"], "properties": {}}),
+            json!({"type": "object", "properties": {}, "allOf": [{"$ref": "#/$defs/a"}]}),
+            json!({"type": "object", "properties": {}, "additionalProperties": {"type": "string"}}),
+            json!(true),
+        ] {
+            assert!(to.may_be_in(&open), "{open}");
+        }
+        for closed in [
+            json!({"type": "object", "properties": {}}),
+            json!({"type": "object", "properties": {}, "additionalProperties": false}),
+        ] {
+            assert!(!to.may_be_in(&closed), "{closed}");
         }
     }
 }

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Instant};
 use super::{Entry, View};
 use crate::{
     door::{Arguments, CallGuards, ModelGuards, Origin, ProposedCall, guard::GuardedParty},
+    threads::{poll_to_end, turn},
     tool::{CallError, GuardHook},
 };
 
@@ -31,23 +32,53 @@ impl View {
         self.guards.as_ref()
     }
 
-    /// Returns the arguments with which a call of this origin is decided and made: as the guards leave them, with
-    /// their decision. Fails if a guard denies the call or fails, or if they have not decided by the deadline.
-    pub fn guarded(
+    /// Does the same as [`Self::guarded`] on this thread, without a turn.
+    pub(in crate::door) fn guarded_at_once(
         &self,
         origin: &Origin,
         entry: &Entry,
         arguments: Arguments,
         deadline: Instant,
     ) -> Result<Arguments, CallError> {
-        let Some(guards) = &self.guards else { return Ok(arguments) };
-        // The gateway's own tools are wrappers: the calls that are made in them are guarded.
-        if entry.tool.client.is_none() {
-            return Ok(arguments);
+        match self.guards_of(origin, entry, deadline) {
+            Some((guards, party)) => poll_to_end(arguments.guarded_by(guards, &entry.tool, &party)),
+            None => Ok(arguments),
         }
+    }
+
+    /// Returns the arguments with which a call of this origin is decided and made: as the guards leave them, with
+    /// their decision. Fails if a guard denies the call or fails, or if they have not decided by the deadline. Waits for
+    /// a [`turn`] if a guard is asked, and yields while it decides.
+    pub async fn guarded(
+        &self,
+        origin: &Origin,
+        entry: &Entry,
+        arguments: Arguments,
+        deadline: Instant,
+    ) -> Result<Arguments, CallError> {
+        let Some((guards, party)) = self.guards_of(origin, entry, deadline) else {
+            return Ok(arguments);
+        };
+        let _turn = if arguments.need_guards(guards, &entry.tool, &party) {
+            Some(turn(&self.tenant).await)
+        } else {
+            None
+        };
+        arguments.guarded_by(guards, &entry.tool, &party).await
+    }
+
+    /// Returns the guards of a tool, and what they know of the party of a call; `None` if there are none.
+    fn guards_of<'v>(
+        &'v self,
+        origin: &'v Origin,
+        entry: &Entry,
+        deadline: Instant,
+    ) -> Option<(&'v Arc<dyn CallGuards>, GuardedParty<'v>)> {
+        // The gateway's own tools are wrappers: the calls that are made in them are guarded.
+        let guards = self.guards.as_ref().filter(|_| entry.tool.client.is_some())?;
         let tenant = &self.tenant;
         let party = GuardedParty { origin, tenant, membership: &self.membership, deadline };
-        arguments.guarded_by(guards, &entry.tool, &party)
+        Some((guards, party))
     }
 
     /// Returns whether guards may change the arguments or the outcome of calls of a tool.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::View;
 use crate::{
-    door::{Origin, WithheldTool, arguments::MAX_NAME_BYTES},
+    door::{Origin, WithheldTool},
     tool::{CallError, ToolName},
 };
-use airlock_strings::cut;
+use airlock_strings::{MAX_NAME_BYTES, cut};
 
 impl View {
     /// Adds tools that guards withhold, each under its names. The rules of the request permit them.

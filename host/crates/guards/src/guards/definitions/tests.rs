@@ -1,6 +1,7 @@
 use std::{collections::BTreeSet, path::Path};
 
 use futures_util::{FutureExt as _, future};
+use prometheus_client::{encoding::text::encode, registry::Registry};
 use serde_json::json;
 
 use super::*;
@@ -51,6 +52,7 @@ fn recorded(scope: Scope, hooks: Hooks, acts: Acts) -> DefinitionReview {
         hooks,
         settings: "{}".into(),
         limits: Limits::PLUGIN,
+        stream_window: None,
     }]);
     DefinitionReview::new(guards.expect("there is one"), acts)
 }
@@ -84,6 +86,29 @@ fn tools_in_the_scope_of_a_guard_that_is_not_loaded_are_withheld() {
     ] {
         assert_eq!(offered(&review(scope, hooks)), expected);
     }
+}
+
+/// Returns the number of times that the guard was asked about a definition and failed.
+fn failures(review: &DefinitionReview) -> usize {
+    let mut registry = Registry::default();
+    review.guards.register_metrics(&mut registry);
+    let mut text = String::new();
+    encode(&mut text, &registry).expect("text");
+    let start = r#"airlock_guard_hooks_total{guard="absent",hook="definition",verdict="fail"} "#;
+    let count = text.lines().find_map(|line| line.strip_prefix(start));
+    count.and_then(|count| count.parse().ok()).expect("a number")
+}
+
+#[test]
+fn no_guard_is_asked_about_a_client_whose_time_is_over() {
+    let review = review(Scope::default(), Hooks::default());
+    let now = Instant::now();
+    let hostile = tool("a").client.clone();
+    review.times.spend(hostile.as_ref(), now, now + Duration::from_hours(1));
+    assert!(offered(&review).is_empty());
+    assert_eq!(failures(&review), 0);
+    assert_eq!(review.decide(vec![tool_of("other", "a")]).withheld.len(), 1);
+    assert_eq!(failures(&review), 1);
 }
 
 #[test]

@@ -34,7 +34,7 @@ async fn read(client: &HttpClient, pieces: Vec<Bytes>) -> Outcome {
     let response = ServiceResponse::of_pieces(stream::iter(pieces));
     let held = MemoryBudget::unlimited().charge();
     let terms = chat_replies::terms(true, &held);
-    let mut chunks = OpenAiChunks::new(Events::new(client, response, held.beside()), &terms);
+    let mut chunks = OpenAiChunks::new(ServiceEvents::new(client, response, held.beside()), &terms);
     let mut reply = Reply::default();
     loop {
         match chunks.next().await {
@@ -167,7 +167,8 @@ async fn a_stream_that_sends_nothing_for_too_long_fails() {
     let response = ServiceResponse::of_pieces(stream::pending());
     let held = MemoryBudget::unlimited().charge();
     let terms = chat_replies::terms(true, &held);
-    let mut chunks = OpenAiChunks::new(Events::new(&client, response, held.beside()), &terms);
+    let mut chunks =
+        OpenAiChunks::new(ServiceEvents::new(&client, response, held.beside()), &terms);
     let started = tokio::time::Instant::now();
     let error = chunks.next().await.expect_err("it is silent");
     assert_eq!(started.elapsed(), client.bounds.idle);

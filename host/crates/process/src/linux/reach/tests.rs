@@ -9,7 +9,7 @@ use super::*;
 use crate::tests::is_gone;
 
 /// Starts a script with the mark, and returns it with the number that it prints.
-fn start(reach: &Reach, script: &str) -> (Child, u32) {
+fn start(reach: &ProcessReach, script: &str) -> (Child, u32) {
     let mut command = Command::new("sh");
     command.args(["-c", script]).env(crate::VARIABLE, reach.tag.to_string());
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a shell");
@@ -20,7 +20,7 @@ fn start(reach: &Reach, script: &str) -> (Child, u32) {
 }
 
 /// Has the reach of a child kill everything, and the test fail if `stray` survives.
-fn kill(reach: Reach, mut child: Child, stray: u32) {
+fn kill(reach: ProcessReach, mut child: Child, stray: u32) {
     assert!(proc::start_time(stray).is_some(), "it was never there");
     reach.kill(true);
     assert!(is_gone(stray));
@@ -28,8 +28,8 @@ fn kill(reach: Reach, mut child: Child, stray: u32) {
     child.wait().expect("it can be reaped");
 }
 
-fn without_cgroup() -> Reach {
-    Reach { tag: Tag::new(), cgroup: None, leader: None, family: Vec::new() }
+fn without_cgroup() -> ProcessReach {
+    ProcessReach { tag: Tag::new(), cgroup: None, leader: None, family: Vec::new() }
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_process_without_the_mark_is_found_by_its_living_parent() {
 
 #[test]
 fn a_process_that_hides_entirely_is_found_by_its_cgroup() {
-    let reach = Reach::new(Tag::new());
+    let reach = ProcessReach::new(Tag::new());
     let Some(entrance) = reach.cgroup_entrance() else {
         println!("skipped: no cgroup of version 2 may be created here");
         return;

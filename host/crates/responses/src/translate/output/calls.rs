@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    events::Events,
+    events::ResponseEvents,
     item::{ItemSlot, ItemStatus, Items},
 };
 use crate::translate::builtin::Groups;
@@ -80,7 +80,7 @@ impl ClientCall {
         call: CallBegin,
         groups: &Groups,
         items: &mut Items,
-        events: &mut Events<'_>,
+        events: &mut ResponseEvents<'_>,
     ) -> Self {
         let CallBegin { id: call_id, name, is_custom, extra } = call;
         let kind = if is_custom { CallKind::Custom } else { CallKind::Function };
@@ -102,7 +102,7 @@ impl ClientCall {
     }
 
     /// Adds a piece of the input.
-    pub(super) fn add(&mut self, text: &str, events: &mut Events<'_>) {
+    pub(super) fn add(&mut self, text: &str, events: &mut ResponseEvents<'_>) {
         self.text.push_str(text);
         let kind = match self.kind {
             CallKind::Function => "response.function_call_arguments.delta",
@@ -131,7 +131,12 @@ impl ClientCall {
     }
 
     /// Ends the call.
-    pub(super) fn close(self, status: ItemStatus, items: &mut Items, events: &mut Events<'_>) {
+    pub(super) fn close(
+        self,
+        status: ItemStatus,
+        items: &mut Items,
+        events: &mut ResponseEvents<'_>,
+    ) {
         let kind = match self.kind {
             CallKind::Function => "response.function_call_arguments.done",
             CallKind::Custom => "response.custom_tool_call_input.done",
@@ -176,7 +181,7 @@ pub(super) struct ExecutedCall {
 
 impl ExecutedCall {
     /// Opens a call. Its arguments are complete.
-    pub(super) fn open(call: Call<'_>, items: &mut Items, events: &mut Events<'_>) -> Self {
+    pub(super) fn open(call: Call<'_>, items: &mut Items, events: &mut ResponseEvents<'_>) -> Self {
         let mut members = object(json!({
             "type": "mcp_call",
             "status": "in_progress",
@@ -204,7 +209,7 @@ impl ExecutedCall {
         mut self,
         result: Result<&str, &str>,
         items: &mut Items,
-        events: &mut Events<'_>,
+        events: &mut ResponseEvents<'_>,
     ) {
         let (kind, status, name, value) = match result {
             Ok(text) => ("response.mcp_call.completed", "completed", "output", text.into()),
@@ -217,7 +222,7 @@ impl ExecutedCall {
     }
 
     /// Ends the call without a result. There is no event for it but that of the item.
-    pub(super) fn suspend(mut self, items: &mut Items, events: &mut Events<'_>) {
+    pub(super) fn suspend(mut self, items: &mut Items, events: &mut ResponseEvents<'_>) {
         self.members.insert("status".to_owned(), ItemStatus::Incomplete.as_str().into());
         items.close(&self.slot, self.members, events);
     }

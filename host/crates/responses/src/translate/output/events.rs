@@ -6,12 +6,12 @@ use super::item::ItemSlot;
 use airlock_model::Object;
 
 /// Stream events of one step, numbered.
-pub(super) struct Events<'a> {
+pub(super) struct ResponseEvents<'a> {
     out: &'a mut Vec<Object>,
     sequence: &'a mut u64,
 }
 
-impl<'a> Events<'a> {
+impl<'a> ResponseEvents<'a> {
     /// Appends events to `out`. `sequence` is the number of the next event.
     pub(super) fn new(out: &'a mut Vec<Object>, sequence: &'a mut u64) -> Self {
         Self { out, sequence }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::events::Events;
+use super::events::ResponseEvents;
 use airlock_conversation::responses::is_own_id;
 use airlock_model::Object;
 
@@ -106,7 +106,7 @@ impl Items {
         &mut self,
         prefix: &str,
         members: impl IntoIterator<Item = (String, Value)>,
-        events: &mut Events<'_>,
+        events: &mut ResponseEvents<'_>,
     ) -> ItemSlot {
         let id = format!("{prefix}_{}{:x}{:03x}", self.stem, self.round, self.values.len());
         self.open_as(id, members, events)
@@ -118,7 +118,7 @@ impl Items {
         id: &str,
         prefix: &str,
         members: impl IntoIterator<Item = (String, Value)>,
-        events: &mut Events<'_>,
+        events: &mut ResponseEvents<'_>,
     ) -> ItemSlot {
         if id.is_empty() || self.values.iter().any(|item| item["id"] == *id) {
             return self.open(prefix, members, events);
@@ -127,7 +127,7 @@ impl Items {
     }
 
     /// Adds an item that is complete, as its provider sent it.
-    pub(super) fn add(&mut self, item: &Object, events: &mut Events<'_>) {
+    pub(super) fn add(&mut self, item: &Object, events: &mut ResponseEvents<'_>) {
         let index = self.values.len();
         self.values.push(item.clone().into());
         for kind in ["response.output_item.added", "response.output_item.done"] {
@@ -139,7 +139,7 @@ impl Items {
         &mut self,
         id: String,
         members: impl IntoIterator<Item = (String, Value)>,
-        events: &mut Events<'_>,
+        events: &mut ResponseEvents<'_>,
     ) -> ItemSlot {
         let index = self.values.len();
         let slot = ItemSlot { id, index };
@@ -155,7 +155,7 @@ impl Items {
         &mut self,
         slot: &ItemSlot,
         members: impl IntoIterator<Item = (String, Value)>,
-        events: &mut Events<'_>,
+        events: &mut ResponseEvents<'_>,
     ) {
         let item = with_id(slot, members);
         self.values[slot.index] = item.clone();

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    events::Events,
+    events::ResponseEvents,
     item::{ItemSlot, ItemStatus, Items},
 };
 use airlock_conversation::Wire;
@@ -35,7 +35,7 @@ struct OpenPart {
 }
 
 impl Message {
-    pub(super) fn open(items: &mut Items, events: &mut Events<'_>) -> Self {
+    pub(super) fn open(items: &mut Items, events: &mut ResponseEvents<'_>) -> Self {
         let slot = items.open("msg", members("in_progress", Vec::new()), events);
         Self { slot, parts: Vec::new(), part: None }
     }
@@ -46,7 +46,7 @@ impl Message {
         kind: PartKind,
         text: &str,
         logprobs: &[Value],
-        events: &mut Events<'_>,
+        events: &mut ResponseEvents<'_>,
     ) {
         self.open_part(kind, events);
         let Some(part) = &mut self.part else { return };
@@ -67,7 +67,7 @@ impl Message {
     }
 
     /// Adds an annotation to the text.
-    pub(super) fn annotate(&mut self, annotation: Object, events: &mut Events<'_>) {
+    pub(super) fn annotate(&mut self, annotation: Object, events: &mut ResponseEvents<'_>) {
         self.open_part(PartKind::Text, events);
         let Some(part) = &mut self.part else { return };
         events.write_item(
@@ -83,7 +83,12 @@ impl Message {
     }
 
     /// Ends the message.
-    pub(super) fn close(self, status: ItemStatus, items: &mut Items, events: &mut Events<'_>) {
+    pub(super) fn close(
+        self,
+        status: ItemStatus,
+        items: &mut Items,
+        events: &mut ResponseEvents<'_>,
+    ) {
         self.close_with(status, &Object::new(), items, events);
     }
 
@@ -94,7 +99,7 @@ impl Message {
         status: ItemStatus,
         item: &Object,
         items: &mut Items,
-        events: &mut Events<'_>,
+        events: &mut ResponseEvents<'_>,
     ) {
         self.close_part(events);
         let mut members = members(status.as_str(), self.parts);
@@ -104,7 +109,7 @@ impl Message {
         items.close(&self.slot, members, events);
     }
 
-    fn open_part(&mut self, kind: PartKind, events: &mut Events<'_>) {
+    fn open_part(&mut self, kind: PartKind, events: &mut ResponseEvents<'_>) {
         if self.part.as_ref().is_some_and(|part| part.kind == kind) {
             return;
         }
@@ -119,7 +124,7 @@ impl Message {
         self.part = Some(part);
     }
 
-    fn close_part(&mut self, events: &mut Events<'_>) {
+    fn close_part(&mut self, events: &mut ResponseEvents<'_>) {
         let Some(part) = self.part.take() else { return };
         let index = ("content_index", Value::from(self.parts.len()));
         match part.kind {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Events, ItemStatus, Reasoning, Writer};
+use super::{ItemStatus, Reasoning, ResponseEvents, Writer};
 use airlock_model::Object;
 
 impl Writer {
@@ -13,7 +13,7 @@ impl Writer {
                 let id = item.get("id").and_then(Value::as_str).unwrap_or_default();
                 self.open_native(id, out);
                 if let Some(reasoning) = self.reasoning.take() {
-                    let mut events = Events::new(out, &mut self.sequence);
+                    let mut events = ResponseEvents::new(out, &mut self.sequence);
                     reasoning.close_with(item, &mut self.items, &mut events);
                 }
             }
@@ -22,7 +22,7 @@ impl Writer {
                 let status = if is_cut { ItemStatus::Incomplete } else { ItemStatus::Completed };
                 self.open_message(out);
                 if let Some(message) = self.message.take() {
-                    let mut events = Events::new(out, &mut self.sequence);
+                    let mut events = ResponseEvents::new(out, &mut self.sequence);
                     message.close_with(status, item, &mut self.items, &mut events);
                 }
             }
@@ -32,7 +32,7 @@ impl Writer {
             }
             _ => {
                 self.close_text(ItemStatus::Completed, out);
-                self.items.add(item, &mut Events::new(out, &mut self.sequence));
+                self.items.add(item, &mut ResponseEvents::new(out, &mut self.sequence));
             }
         }
     }
@@ -43,12 +43,12 @@ impl Writer {
         &'a mut self,
         id: &str,
         out: &'a mut Vec<Object>,
-    ) -> (&'a mut Reasoning, Events<'a>) {
+    ) -> (&'a mut Reasoning, ResponseEvents<'a>) {
         self.close_message(ItemStatus::Completed, out);
         if self.reasoning.as_ref().is_some_and(|reasoning| !reasoning.is_native(id)) {
             self.close_reasoning(ItemStatus::Completed, out);
         }
-        let mut events = Events::new(out, &mut self.sequence);
+        let mut events = ResponseEvents::new(out, &mut self.sequence);
         let reasoning = self
             .reasoning
             .get_or_insert_with(|| Reasoning::open_native(id, &mut self.items, &mut events));

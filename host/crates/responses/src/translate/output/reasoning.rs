@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     super::reasoning::ReasoningState,
-    events::Events,
+    events::ResponseEvents,
     item::{ItemSlot, ItemStatus, Items},
 };
 use airlock_model::{Object, object};
@@ -24,13 +24,17 @@ pub(super) struct Reasoning {
 }
 
 impl Reasoning {
-    pub(super) fn open(items: &mut Items, events: &mut Events<'_>) -> Self {
+    pub(super) fn open(items: &mut Items, events: &mut ResponseEvents<'_>) -> Self {
         let members = members("in_progress", Vec::new(), &Value::Null);
         Self::new(items.open("rs", members, events), None)
     }
 
     /// Opens an item of a provider that has the Responses API.
-    pub(super) fn open_native(id: &str, items: &mut Items, events: &mut Events<'_>) -> Self {
+    pub(super) fn open_native(
+        id: &str,
+        items: &mut Items,
+        events: &mut ResponseEvents<'_>,
+    ) -> Self {
         let members = members("in_progress", Vec::new(), &Value::Null);
         Self::new(items.open_native(id, "rs", members, events), Some(id.to_owned()))
     }
@@ -52,7 +56,7 @@ impl Reasoning {
     }
 
     /// Adds text of the model's own reasoning.
-    pub(super) fn add_text(&mut self, text: &str, events: &mut Events<'_>) {
+    pub(super) fn add_text(&mut self, text: &str, events: &mut ResponseEvents<'_>) {
         if text.is_empty() {
             return;
         }
@@ -66,7 +70,7 @@ impl Reasoning {
     }
 
     /// Adds a piece of a summary. `number` is the provider's; here they count from 0.
-    pub(super) fn add_summary(&mut self, number: u64, text: &str, events: &mut Events<'_>) {
+    pub(super) fn add_summary(&mut self, number: u64, text: &str, events: &mut ResponseEvents<'_>) {
         if self.summary != Some(number) {
             self.close_summary(events);
             self.summary = Some(number);
@@ -82,7 +86,12 @@ impl Reasoning {
     }
 
     /// Ends the item.
-    pub(super) fn close(mut self, status: ItemStatus, items: &mut Items, events: &mut Events<'_>) {
+    pub(super) fn close(
+        mut self,
+        status: ItemStatus,
+        items: &mut Items,
+        events: &mut ResponseEvents<'_>,
+    ) {
         self.close_parts(events);
         let content = (!self.text.is_empty()).then(|| part("reasoning_text", &self.text));
         let state = self.state.into_encrypted_content();
@@ -93,14 +102,19 @@ impl Reasoning {
     }
 
     /// Ends the item with the one that its provider sent.
-    pub(super) fn close_with(mut self, item: &Object, items: &mut Items, events: &mut Events<'_>) {
+    pub(super) fn close_with(
+        mut self,
+        item: &Object,
+        items: &mut Items,
+        events: &mut ResponseEvents<'_>,
+    ) {
         self.close_parts(events);
         let members = item.iter().filter(|(name, _)| *name != "id");
         let members = members.map(|(name, value)| (name.clone(), value.clone()));
         items.close(&self.slot, members, events);
     }
 
-    fn close_parts(&mut self, events: &mut Events<'_>) {
+    fn close_parts(&mut self, events: &mut ResponseEvents<'_>) {
         self.close_summary(events);
         if !self.text.is_empty() {
             let done = [("content_index", 0.into()), ("text", self.text.as_str().into())];
@@ -110,7 +124,7 @@ impl Reasoning {
         }
     }
 
-    fn close_summary(&mut self, events: &mut Events<'_>) {
+    fn close_summary(&mut self, events: &mut ResponseEvents<'_>) {
         if self.summary.take().is_none() {
             return;
         }

@@ -17,9 +17,6 @@ use crate::{
 
 /// Most bytes of memory that a byte of JSON takes as a tree, rounded up: `[0],` takes 112.
 const TREE_BYTES: usize = 128;
-/// Bytes of a progress message; the rest is cut. A client shows it as one line, and a queue of
-/// events holds many of them until the client has read them.
-const MAX_MESSAGE_BYTES: usize = 1 << 10;
 
 /// Returns the call's identifier; empty while a guest only describes itself.
 pub(crate) fn id(store: &mut Store<'_, PluginSide>) -> wasmtime::Result<String> {
@@ -48,8 +45,9 @@ pub(crate) fn progress(
     // MCP transports these numbers as JSON, which has no infinities and no NaN.
     let is_fit = done.is_finite() && total.is_none_or(f64::is_finite);
     if let Some(chain) = state.call.chain.as_ref().filter(|_| is_fit) {
-        let message = message
-            .map(|message| state.call.guest.grants.scrubber.cut(&message, MAX_MESSAGE_BYTES));
+        let message = message.map(|message| {
+            state.call.guest.grants.scrubber.cut(&message, airlock_strings::MAX_LINE_BYTES)
+        });
         chain.reporter().progress(Progress { done, total, message });
     }
     Ok(())

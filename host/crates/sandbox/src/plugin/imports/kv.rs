@@ -34,7 +34,7 @@ pub struct OpenStore {
 
 /// Reasons for which a store operation fails.
 #[derive(Debug)]
-pub(crate) enum KvError {
+pub(crate) enum KvFailure {
     /// The plugin does not request a store of this name.
     NoSuchStore,
     /// The operator did not grant the store, or the tool does not declare the effect.
@@ -45,7 +45,7 @@ pub(crate) enum KvError {
     Store(kv::KvError),
 }
 
-impl From<kv::KvError> for KvError {
+impl From<kv::KvError> for KvFailure {
     fn from(error: kv::KvError) -> Self {
         let kv::KvError::Unavailable(cause) = &error else { return Self::Store(error) };
         warn!(%cause, "a plugin's store cannot be reached");
@@ -58,7 +58,7 @@ impl From<kv::KvError> for KvError {
 }
 
 type Handle = Resource<OpenStore>;
-type KvResult<T> = wasmtime::Result<Result<T, KvError>>;
+type KvResult<T> = wasmtime::Result<Result<T, KvFailure>>;
 
 /// Opens a store: that of the caller's tenant, or the one of all tenants if the operator shares it.
 /// Fails if it was not requested or not granted, or if the tool declares no effect on it and it is
@@ -69,14 +69,14 @@ pub(crate) fn open(store: &mut Store<'_, PluginSide>, name: &str) -> KvResult<Ha
     let mut stores = state.call.guest.grants.stores.iter();
     let is_cache = stores.find(|grant| grant.name == name).is_some_and(|grant| grant.is_cache);
     if !is_cache && state.lacks(Effect::ReadKv, Some(name)).is_some() {
-        return Ok(Err(KvError::Denied));
+        return Ok(Err(KvFailure::Denied));
     }
     let mut stores = state.call.guest.grants.stores.iter();
     let Some(grant) = stores.find(|grant| grant.name == name) else {
         let is_asked_for = state.call.guest.grants.denied.stores.contains(name);
-        return Ok(Err(if is_asked_for { KvError::Denied } else { KvError::NoSuchStore }));
+        return Ok(Err(if is_asked_for { KvFailure::Denied } else { KvFailure::NoSuchStore }));
     };
-    let Some(database) = &state.call.guest.database else { return Ok(Err(KvError::Denied)) };
+    let Some(database) = &state.call.guest.database else { return Ok(Err(KvFailure::Denied)) };
     state.record(|| Use::ReadKv(name.to_owned()));
     let tenant = state.call.tenant().scope();
     let opener = if grant.is_shared { kv::Opener::Shared(tenant) } else { kv::Opener::Own(tenant) };
@@ -101,7 +101,7 @@ pub(crate) async fn get(
     if let Ok(Some(entry)) = &found {
         charge(&mut store, entry.value.len() as u64)?;
     }
-    Ok(found.map_err(KvError::from))
+    Ok(found.map_err(KvFailure::from))
 }
 
 /// Reads several entries, in the order of `keys`: one host call, which costs by its keys and bytes.
@@ -119,7 +119,7 @@ pub(crate) async fn get_many(
         let bytes: usize = entries.iter().flatten().map(|entry| entry.value.len()).sum();
         charge(&mut store, bytes as u64)?;
     }
-    Ok(found.map_err(KvError::from))
+    Ok(found.map_err(KvFailure::from))
 }
 
 /// Writes an entry and returns its new version. Fails if the tool only reads stores.
@@ -133,9 +133,9 @@ pub(crate) async fn set(
 ) -> KvResult<u64> {
     let open = begin(&mut store, &handle, key.len() + value.len())?;
     if !may_write(&mut store, &handle)? {
-        return Ok(Err(KvError::Denied));
+        return Ok(Err(KvFailure::Denied));
     }
-    Ok(open.set(&key, value, if_version, ttl).await.map_err(KvError::from))
+    Ok(open.set(&key, value, if_version, ttl).await.map_err(KvFailure::from))
 }
 
 /// Deletes an entry. Returns whether it existed. Fails if the tool only reads stores.
@@ -147,9 +147,9 @@ pub(crate) async fn delete(
 ) -> KvResult<bool> {
     let open = begin(&mut store, &handle, key.len())?;
     if !may_write(&mut store, &handle)? {
-        return Ok(Err(KvError::Denied));
+        return Ok(Err(KvFailure::Denied));
     }
-    Ok(open.delete(&key, if_version).await.map_err(KvError::from))
+    Ok(open.delete(&key, if_version).await.map_err(KvFailure::from))
 }
 
 /// Lists keys.
@@ -165,7 +165,7 @@ pub(crate) async fn keys(
     if let Ok(page) = &page {
         charge(&mut store, page.keys.iter().map(String::len).sum::<usize>() as u64)?;
     }
-    Ok(page.map_err(KvError::from))
+    Ok(page.map_err(KvFailure::from))
 }
 
 fn begin(

@@ -16,7 +16,7 @@ use airlock_egress::{ErrorKind, Request};
 use airlock_store::{Database, Settings};
 use wasmtime::{AsContextMut as _, component::Resource};
 
-use super::{context, http, kv, kv::KvError, secrets, secrets::SecretError};
+use super::{context, http, kv, kv::KvFailure, secrets, secrets::SecretError};
 use crate::{
     DeclaredEffect, Grants, KvStore, Limits,
     plugin::side::PluginSide,
@@ -94,7 +94,7 @@ async fn a_tool_opens_a_store_only_with_an_effect_and_writes_only_with_the_writi
             let handle = match kv::open(&mut store, "notes")? {
                 Ok(handle) => handle,
                 Err(error) => {
-                    assert!(matches!(error, KvError::Denied), "{error:?}");
+                    assert!(matches!(error, KvFailure::Denied), "{error:?}");
                     assert_eq!(refused(&store), missing(effects, "read_kv"));
                     return Ok((false, false));
                 }
@@ -117,7 +117,7 @@ async fn a_tool_opens_a_store_only_with_an_effect_and_writes_only_with_the_writi
 async fn set(
     store: &mut Store<'_, PluginSide>,
     handle: &Resource<kv::OpenStore>,
-) -> wasmtime::Result<Result<u64, KvError>> {
+) -> wasmtime::Result<Result<u64, KvFailure>> {
     let key = "key".to_owned();
     kv::set(store.as_context_mut(), again(handle), key, vec![1], None, None).await
 }

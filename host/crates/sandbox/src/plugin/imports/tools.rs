@@ -11,14 +11,14 @@ use airlock_core::{
     threads,
     tool::{CallError, ErrorKind, HostCode, Tool, ToolName},
 };
-use airlock_strings::cut;
+use airlock_strings::{MAX_NAME_BYTES, cut};
 use futures_util::{StreamExt as _, stream};
 use tokio::task::yield_now;
 use tracing::error;
 
 use crate::{
     Effect, Lost, Use,
-    imports::tools::{Answer, MAX_NAME_BYTES, TOOL_FUEL, receive},
+    imports::tools::{Answer, TOOL_FUEL, receive},
     plugin::side::PluginSide,
     run::{
         charge::{BASE_FUEL, charge, charge_call},
@@ -170,7 +170,7 @@ async fn decide(
     let decided = if chain.view().has_guards() {
         let chain = chain.clone();
         let origin = store.data().call.guest.origin.clone();
-        decide_guarded(chain, origin, full, request.arguments.clone()).await
+        decide_guarded(&chain, &origin, &full, &request.arguments).await
     } else {
         chain.admit(&store.data().call.guest.origin, &full, &request.arguments)
     };
@@ -186,26 +186,20 @@ async fn decide(
     }
 }
 
-/// Decides a call that guards look at. They take time: long arguments are looked at on a blocking thread, and the guest
-/// yields after each decision, so that it is stopped at its deadline.
+/// Decides a call that guards look at. They take time: the guest yields while they decide and after each decision, so that
+/// it is stopped at its deadline.
 async fn decide_guarded(
-    chain: Chain,
-    origin: Origin,
-    tool: String,
-    arguments: String,
+    chain: &Chain,
+    origin: &Origin,
+    tool: &str,
+    arguments: &str,
 ) -> Result<Admitted, CallError> {
-    let tenant = chain.tenant().clone();
-    let bytes = arguments.len();
-    let decided = threads::read(&tenant, bytes, move || {
-        let guarded = chain.guarded(&origin, &tool, &arguments);
-        (guarded, chain, origin, tool)
-    });
-    let (guarded, chain, origin, tool) = decided.await;
+    let guarded = threads::guarded_nested(chain, origin, tool, arguments).await;
     yield_now().await;
     match guarded {
-        Ok(Some(arguments)) => chain.admit_approved(&origin, &tool, &arguments, None),
-        Ok(None) => Err(CallError::not_found(&tool)),
-        Err(refused) => Err(chain.refuse(&origin, &tool, refused)),
+        Ok(Some(arguments)) => chain.admit_approved(origin, tool, &arguments, None),
+        Ok(None) => Err(CallError::not_found(tool)),
+        Err(refused) => Err(chain.refuse(origin, tool, refused)),
     }
 }
 

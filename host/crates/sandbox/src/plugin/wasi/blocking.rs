@@ -17,7 +17,7 @@ use wasmtime_wasi::{
     },
 };
 
-use super::identity::Identity;
+use super::identity::FileIdentity;
 
 /// A guest's directory, for blocking calls.
 pub(super) struct BlockingDir {
@@ -72,7 +72,7 @@ impl BlockingDir {
         &mut self,
         follow: PathFlags,
         path: &str,
-    ) -> FsResult<Option<(DescriptorStat, Identity)>> {
+    ) -> FsResult<Option<(DescriptorStat, FileIdentity)>> {
         let stat = self
             .call(async |view, directory| view.stat_at(directory, follow, path.to_owned()).await);
         let stat = match stat {
@@ -82,7 +82,7 @@ impl BlockingDir {
         let hash = self.call(async |view, directory| {
             view.metadata_hash_at(directory, follow, path.to_owned()).await
         })?;
-        Ok(Some((stat, Identity { lower: hash.lower, upper: hash.upper })))
+        Ok(Some((stat, FileIdentity { lower: hash.lower, upper: hash.upper })))
     }
 
     pub(super) fn create_directory(&mut self, path: &str) -> FsResult<()> {
@@ -116,13 +116,13 @@ impl BlockingDir {
 }
 
 /// Returns the identity of an open file.
-pub(super) fn identity(file: &std::fs::File) -> FsResult<Identity> {
+pub(super) fn identity(file: &std::fs::File) -> FsResult<FileIdentity> {
     let mut table = ResourceTable::new();
     let mut context = WasiFilesystemCtx::default();
     let file = table.push(Descriptor::File(blocking_file(file)?))?;
     let mut view = WasiFilesystemCtxView { ctx: &mut context, table: &mut table };
     let hash = expect_ready(view.metadata_hash(file))?;
-    Ok(Identity { lower: hash.lower, upper: hash.upper })
+    Ok(FileIdentity { lower: hash.lower, upper: hash.upper })
 }
 
 /// Opens a blocking output stream: at `position`, or at the end of the file if `None`.

@@ -58,8 +58,11 @@ pub(super) fn open_in_mount(
     };
     let open = open & !OpenFlags::TRUNCATE;
     let creates = found.is_none() && open.contains(OpenFlags::CREATE);
-    let mut open = || directory.open(follow, path, open, flags);
-    let opened = if creates { guard.add_entry(open)? } else { open()? };
+    let opened = if creates {
+        guard.add_entry(|| directory.open(follow, path, open, flags))?
+    } else {
+        directory.open(follow, path, open, flags)?
+    };
     let open_file = match &opened {
         Descriptor::File(file) => {
             if truncate {

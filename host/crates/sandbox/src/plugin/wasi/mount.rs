@@ -15,7 +15,7 @@ use wasmtime_wasi::runtime::spawn_blocking;
 
 use self::usage::{Measurement, Usage, length};
 use super::{
-    identity::Identity,
+    identity::FileIdentity,
     measure::{Amount, measure},
     over_quota::OverQuota,
     scratch::ScratchDirectory,
@@ -87,7 +87,7 @@ impl Mount {
 /// Counts a file as open until dropped.
 pub(super) struct OpenFile {
     mount: Arc<Mount>,
-    identity: Identity,
+    identity: FileIdentity,
 }
 
 impl Drop for OpenFile {
@@ -104,7 +104,7 @@ pub(super) struct MountGuard {
 
 impl MountGuard {
     /// Counts a file as open until the returned value is dropped.
-    pub(super) fn open_file(&self, identity: Identity, file: &Arc<File>) -> OpenFile {
+    pub(super) fn open_file(&self, identity: FileIdentity, file: &Arc<File>) -> OpenFile {
         self.mount.usage().open(identity, file);
         OpenFile { mount: self.mount.clone(), identity }
     }
@@ -141,7 +141,7 @@ impl MountGuard {
 
     /// Counts the removal of a name. If it was the last name of a file that is open, the bytes stay
     /// counted until the file is closed.
-    pub(super) fn removed(&self, identity: Identity, was: Amount, names: u64) {
+    pub(super) fn removed(&self, identity: FileIdentity, was: Amount, names: u64) {
         self.mount.usage().removed(identity, was, names);
     }
 

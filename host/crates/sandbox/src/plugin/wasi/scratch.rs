@@ -65,17 +65,19 @@ impl Drop for ScratchDirectory {
     fn drop(&mut self) {
         let path = std::mem::take(&mut self.path);
         let root = self.root.clone();
-        let remove = move || {
-            if let Err(error) = remove(&path) {
-                warn!(%error, "a scratch directory is left behind");
-            }
-            drop(root);
-        };
         match Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn_blocking(remove)),
-            Err(_) => remove(),
+            Ok(runtime) => drop(runtime.spawn_blocking(move || remove_or_warn(&path, root))),
+            Err(_) => remove_or_warn(&path, root),
         }
     }
+}
+
+/// Removes a directory, and afterwards its root if it was the last one there.
+fn remove_or_warn(path: &Path, root: Arc<ScratchRoot>) {
+    if let Err(error) = remove(path) {
+        warn!(%error, "a scratch directory is left behind");
+    }
+    drop(root);
 }
 
 /// Removes a directory with everything below it, at any depth. Every directory is moved to the top

@@ -75,7 +75,7 @@ impl InputStream for Reader {
 }
 
 /// Output stream of a file of a mount.
-pub(super) struct Writer {
+pub(super) struct FileWriter {
     mount: Arc<Mount>,
     file: File,
     /// Position of the next write; `None` for the end of the file.
@@ -96,7 +96,7 @@ enum WriterState {
 /// The stream, for further use, and the result of the write.
 type Written = (DynOutputStream, StreamResult<()>);
 
-impl Writer {
+impl FileWriter {
     pub(super) fn open(
         mount: Arc<Mount>,
         file: &File,
@@ -131,7 +131,7 @@ impl Writer {
 }
 
 #[async_trait]
-impl Pollable for Writer {
+impl Pollable for FileWriter {
     async fn ready(&mut self) {
         if let WriterState::Writing(writing) = &mut self.state {
             self.state = match writing.await {
@@ -143,7 +143,7 @@ impl Pollable for Writer {
 }
 
 #[async_trait]
-impl OutputStream for Writer {
+impl OutputStream for FileWriter {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
         self.check()?;
         let mut stream = match std::mem::replace(&mut self.state, WriterState::Closed) {

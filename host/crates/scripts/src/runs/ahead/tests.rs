@@ -202,8 +202,12 @@ struct Watched {
 }
 
 impl CallGuards for Watched {
-    fn before(&self, _: &ProposedCall<'_>, _: Instant) -> Result<GuardedCall, CallError> {
-        Ok(GuardedCall::default())
+    fn before<'g>(
+        &'g self,
+        _: &'g ProposedCall<'g>,
+        _: Instant,
+    ) -> BoxFuture<'g, Result<GuardedCall, CallError>> {
+        ready(Ok(GuardedCall::default())).boxed()
     }
 
     fn looks_before(&self, call: &ProposedCall<'_>) -> bool {

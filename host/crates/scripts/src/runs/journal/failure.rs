@@ -6,11 +6,7 @@ use airlock_core::{
 };
 use airlock_sandbox::ScriptCall;
 use airlock_store::runs::RunError;
-use airlock_strings::cut;
-
-/// Maximum bytes of the arguments of a call in a message, which names two calls: enough to recognise
-/// them.
-const MAX_SHOWN: usize = 200;
+use airlock_strings::{MAX_EXCERPT_BYTES, cut};
 
 /// Reason that the steps of a run are no longer stored.
 #[derive(Debug, Clone)]
@@ -126,6 +122,6 @@ fn error(kind: ErrorKind, code: &str, message: String) -> CallError {
 }
 
 fn named(tool: &str, arguments: &str) -> String {
-    let arguments = cut(arguments.to_owned(), MAX_SHOWN);
+    let arguments = cut(arguments.to_owned(), MAX_EXCERPT_BYTES);
     format!("{}({arguments})", ToolName::alias(tool))
 }

@@ -22,10 +22,7 @@ use airlock_store::runs::{NewRun, RunStep, StoredCall};
 
 /// Maximum bytes of answers that one run stores. A resumed run reads all of them. Beyond it, answers of
 /// repeatable calls are not stored, and a call that is not repeatable is refused before it is made.
-const MAX_ANSWER_BYTES: usize = 16 << 20;
-/// Maximum bytes of arguments that one run stores, as many as of answers. A call beyond it is refused
-/// before it is made.
-const MAX_ARGUMENT_BYTES: usize = 16 << 20;
+const MAX_STORED_BYTES: usize = 16 << 20;
 /// Maximum bytes of steps that wait to be stored. They are in memory; a script that only reads waits
 /// with all of them until it ends.
 const MAX_WAITING_BYTES: usize = 1 << 20;
@@ -112,8 +109,8 @@ impl JournalState {
         now_ms: i64,
     ) -> Result<JournalRecord, CallError> {
         let Some(known) = self.calls.get_mut(&position) else {
-            if self.stored.arguments.saturating_add(made.arguments.len()) > MAX_ARGUMENT_BYTES {
-                return Err(failure::full("arguments", MAX_ARGUMENT_BYTES));
+            if self.stored.arguments.saturating_add(made.arguments.len()) > MAX_STORED_BYTES {
+                return Err(failure::full("arguments", MAX_STORED_BYTES));
             }
             return Ok(JournalRecord::New);
         };
@@ -148,8 +145,8 @@ impl JournalState {
 
     /// Fails if no answer of a call that is not repeatable can be stored any more.
     pub(super) fn check_room(&self) -> Result<(), CallError> {
-        if self.stored.answers >= MAX_ANSWER_BYTES {
-            return Err(failure::full("answers", MAX_ANSWER_BYTES));
+        if self.stored.answers >= MAX_STORED_BYTES {
+            return Err(failure::full("answers", MAX_STORED_BYTES));
         }
         Ok(())
     }
@@ -203,7 +200,7 @@ impl JournalState {
     ) {
         let Ok(call) = Call::record(self.call(position), called.clone()) else { return };
         let with = self.stored.answers.saturating_add(text.len());
-        if with > MAX_ANSWER_BYTES && called.is_repeatable {
+        if with > MAX_STORED_BYTES && called.is_repeatable {
             NOT_KEPT.clone_into(&mut text);
         } else {
             self.stored.answers = with;

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use serde_json::{Map, Value};
 
 use super::rehearsal::{CallTreatment, Rehearsal, RehearsedCall};
-use crate::runs::{EffectManifest, ManifestCall};
+use crate::{
+    ask::MAX_QUESTION,
+    runs::{EXECUTE, EffectManifest, ExpectedArguments, ManifestCall},
+};
 use airlock_sandbox::Bindings;
-
-/// Maximum bytes of a manifest: a few pages. A person reads all of it before deciding.
-const MAX_MANIFEST: usize = 16 << 10;
 
 /// The calls that a script makes with described answers. Other answers may lead it another way.
 #[derive(Debug, Serialize)]
@@ -30,16 +29,12 @@ pub struct PlannedCall {
     pub tool: String,
     /// Its name in scripts.
     pub name: String,
-    /// Arguments that do not depend on answers, as the guards leave them.
-    pub arguments: Map<String, Value>,
-    /// Names of the arguments that depend on answers.
-    pub varying: Vec<String>,
-    /// Arguments that do not depend on answers, as the script writes them.
+    /// Arguments, as the guards leave them. Those that depend on answers vary.
+    #[serde(flatten)]
+    pub arguments: ExpectedArguments,
+    /// The same, as the script writes them.
     #[serde(skip)]
-    pub written: Map<String, Value>,
-    /// Names of the arguments that depend on answers, as the script writes them.
-    #[serde(skip)]
-    pub written_varying: Vec<String>,
+    pub written: ExpectedArguments,
     /// Number of the calls; `None` if it depends on answers.
     pub times: Option<usize>,
     /// Number of the calls in each rehearsal.
@@ -47,8 +42,8 @@ pub struct PlannedCall {
     /// Treatment of each call.
     #[serde(flatten)]
     pub treatment: CallTreatment,
-    /// Tools of whose answers an argument that depends on answers has values, by the name of the argument. Names in
-    /// scripts.
+    /// Tools of whose answers an argument that depends on answers, also in part, has values, by the name of the
+    /// argument. Names in scripts.
     pub flows: BTreeMap<String, Vec<String>>,
     /// True if the tool says that it changes nothing.
     pub read_only: bool,
@@ -92,7 +87,11 @@ impl ScriptPlan {
             return None;
         }
         let manifest = EffectManifest { calls: made.into_iter().map(ManifestCall::from).collect() };
-        (manifest.to_text().len() <= MAX_MANIFEST).then_some(manifest)
+        let text = manifest.to_text();
+        // Arguments that are nested very deeply could not be read again.
+        let is_readable = text.len() <= MAX_QUESTION
+            && EffectManifest::from_call(EXECUTE, &text).as_ref() == Some(&manifest);
+        is_readable.then_some(manifest)
     }
 }
 
@@ -104,8 +103,7 @@ impl PlannedCall {
 
     /// Returns whether the guards leave the arguments that a manifest shows, which has them as the script writes them.
     fn is_left_as_written(&self) -> bool {
-        are_permitted(&self.written, &self.written_varying, &self.arguments)
-            && self.varying.iter().all(|name| self.written_varying.contains(name))
+        self.written.cover(&self.arguments)
     }
 }
 
@@ -116,7 +114,6 @@ impl From<&PlannedCall> for ManifestCall {
             name: call.name.clone(),
             definition: call.definition.clone(),
             arguments: call.written.clone(),
-            varying: call.written_varying.clone(),
             flows: call.flows.clone(),
             at_most: call.times.and_then(|times| u32::try_from(times).ok()),
             needs_approval: call.treatment.needs_approval,
@@ -163,26 +160,23 @@ fn add(
 ) {
     let Some(call) = first.or(second) else { return };
     let other = first.and(second).unwrap_or(call);
-    let (constant, varying) = compared(&call.arguments, &other.arguments);
-    let (written, written_varying) = compared(&call.written, &other.written);
+    let arguments = ExpectedArguments::between(&call.arguments, &other.arguments);
+    let written = ExpectedArguments::between(&call.written, &other.written);
     let mut treatment = call.treatment.clone();
     treatment.add(&other.treatment);
     let is_in_one = first.is_none() || second.is_none();
     let same = planned.iter().position(|known| {
         // A call of one rehearsal alone is one more of those that depend on answers.
         let is_like = is_in_one && known.permits(call);
-        let is_equal = known.arguments == constant && known.varying == varying;
-        let is_written = known.written == written && known.written_varying == written_varying;
-        known.treatment == treatment && (is_like || (is_equal && is_written))
+        let is_equal = known.arguments == arguments && known.written == written;
+        known.treatment == treatment && (is_like || is_equal)
     });
     let at = same.unwrap_or_else(|| {
         planned.push(PlannedCall {
             tool: call.tool.clone(),
             name: named(names, &call.tool),
-            arguments: constant,
-            varying,
+            arguments,
             written,
-            written_varying,
             times: None,
             rehearsed: [0, 0],
             treatment,
@@ -208,14 +202,13 @@ fn named(names: &BTreeMap<&str, String>, tool: &str) -> String {
 impl PlannedCall {
     /// Returns whether the arguments of a call are these, but for those that vary.
     fn permits(&self, call: &RehearsedCall) -> bool {
-        are_permitted(&self.arguments, &self.varying, &call.arguments)
-            && are_permitted(&self.written, &self.written_varying, &call.written)
+        self.arguments.permit(&call.arguments) && self.written.permit(&call.written)
     }
 
     /// Adds the origins of the varying arguments of a call.
     fn add_flows(&mut self, call: &RehearsedCall, names: &BTreeMap<&str, String>) {
         for (argument, tools) in &call.origins {
-            if !self.varying.contains(argument) {
+            if !self.arguments.varies(argument) {
                 continue;
             }
             let known = self.flows.entry(argument.clone()).or_default();
@@ -228,36 +221,6 @@ impl PlannedCall {
     }
 }
 
-/// Returns whether arguments are the constant ones, but for those that vary.
-fn are_permitted(
-    constant: &Map<String, Value>,
-    varying: &[String],
-    arguments: &Map<String, Value>,
-) -> bool {
-    let is_equal = constant.iter().all(|(name, value)| arguments.get(name) == Some(value));
-    let mut names = arguments.keys();
-    is_equal && names.all(|name| constant.contains_key(name) || varying.contains(name))
-}
-
-/// Returns the arguments that are the same in both, and the names of the others.
-fn compared(
-    one: &Map<String, Value>,
-    other: &Map<String, Value>,
-) -> (Map<String, Value>, Vec<String>) {
-    let mut constant = Map::new();
-    let mut varying = Vec::new();
-    for (name, value) in one {
-        if other.get(name) == Some(value) {
-            constant.insert(name.clone(), value.clone());
-        } else {
-            varying.push(name.clone());
-        }
-    }
-    varying.extend(other.keys().filter(|name| !one.contains_key(*name)).cloned());
-    varying.sort_unstable();
-    (constant, varying)
-}
-
 fn exact([first, second]: [usize; 2]) -> Option<usize> {
     (first == second).then_some(first)
 }
@@ -266,7 +229,7 @@ fn exact([first, second]: [usize; 2]) -> Option<usize> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -295,7 +258,9 @@ mod tests {
         let names = BTreeMap::from([("a-x", "a.x".to_owned())]);
         let planned = planned([first, second], &names);
         let rows = planned.iter().map(|call| {
-            json!([call.name, call.arguments, call.varying, call.times, call.rehearsed])
+            let ExpectedArguments { constant, partial, varying } = &call.arguments;
+            assert!(partial.is_empty(), "{partial:?}");
+            json!([call.name, constant, varying, call.times, call.rehearsed])
         });
         rows.collect()
     }
@@ -364,15 +329,37 @@ mod tests {
     }
 
     #[test]
+    fn constant_parts_of_an_object_stay_constant_in_the_manifest() {
+        let calls = ["one", "two"]
+            .map(|body| call("b", json!({"m": {"to": "boss", "body": body}, "n": 1})));
+        let manifest = plan(&calls[..1], &calls[1..]).manifest().expect("it is bounded");
+        let lines = manifest.lines();
+        assert_eq!(lines, [r#"b(n=1, m={"body":any value,"to":"boss"}): at most once"#]);
+        let text = manifest.to_text();
+        assert!(
+            text.contains(r#""partial":{"m":{"object":{"body":"any","to":{"constant":"boss"}}}}"#)
+        );
+    }
+
+    #[test]
+    fn arguments_that_could_not_be_read_again_have_no_manifest() {
+        for (depth, expected) in [(100, true), (126, false)] {
+            let nested = (0..depth).fold(json!("x"), |inner, _| json!([inner]));
+            let calls = [call("b", json!({"t": nested}))];
+            assert_eq!(plan(&calls, &calls).manifest().is_some(), expected, "{depth}");
+        }
+    }
+
+    #[test]
     fn a_manifest_has_what_the_script_writes_if_guards_leave_what_is_approved() {
         let left = call("a-x", json!({"s": "hidden"})).arguments;
         let mut changed = RehearsedCall { arguments: left, ..call("a-x", json!({"s": "secret"})) };
         changed.treatment.needs_approval = false;
         let calls = [changed.clone(), call("b", json!({"t": 1}))];
         let shown = plan(&calls, &calls);
-        assert_eq!(shown.calls[0].arguments, changed.arguments);
+        assert_eq!(shown.calls[0].arguments.constant, changed.arguments);
         let manifest = shown.manifest().expect("guards leave the call that needs an approval");
-        assert_eq!(manifest.calls[0].arguments, changed.written);
+        assert_eq!(manifest.calls[0].arguments.constant, changed.written);
         changed.treatment.needs_approval = true;
         let calls = [changed];
         assert_eq!(plan(&calls, &calls).manifest(), None);
@@ -399,7 +386,7 @@ mod tests {
         assert_eq!(manifest.calls.len(), 1);
         let mut asked = asking.clone();
         asked.treatment.question = Some("sure?".into());
-        let long = call("b", json!({"t": "x".repeat(MAX_MANIFEST)}));
+        let long = call("b", json!({"t": "x".repeat(MAX_QUESTION)}));
         for (first, second) in [
             (vec![free.clone()], vec![free]),
             (vec![asking.clone()], vec![asking.clone(), asking]),

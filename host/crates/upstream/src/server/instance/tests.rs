@@ -15,7 +15,7 @@ fn awaited(instance: &Arc<Instance>) -> Awaited {
 async fn a_call_without_an_answer_has_a_silent_server_checked() {
     let instance = Instance::new(1, Some(Duration::from_secs(30)));
     let (link, _server) = link();
-    instance.set_access(Access::Up(UsedLink::new(link.clone())));
+    instance.set_access(ServerAccess::Up(UsedLink::new(link.clone())));
     awaited(&instance).end();
     drop(awaited(&instance));
     assert!(!is_checked(&link), "it has just sent something");
@@ -33,7 +33,7 @@ async fn a_call_without_an_answer_has_a_silent_server_checked() {
 async fn an_instance_whose_call_hangs_comes_last_until_a_call_has_a_response() {
     let instance = Instance::new(1, None);
     let (link, _server) = link();
-    instance.set_access(Access::Up(UsedLink::new(link.clone())));
+    instance.set_access(ServerAccess::Up(UsedLink::new(link.clone())));
     assert_eq!(instance.rank(), None, "its tools are not known yet");
     instance.set_admitted(true);
     let fresh = instance.rank().expect("it is connected");
@@ -49,7 +49,7 @@ async fn an_instance_whose_call_hangs_comes_last_until_a_call_has_a_response() {
     assert_eq!(instance.rank(), Some(suspected), "it answers checks");
     instance.record(&Ok(()));
     assert_eq!(instance.rank(), Some(fresh));
-    instance.set_access(Access::Down);
+    instance.set_access(ServerAccess::Down);
     assert_eq!(instance.rank(), None);
 }
 
@@ -100,7 +100,7 @@ async fn the_next_connection_of_an_instance_that_is_held_out_gets_no_repeated_ca
     let instance = Instance::new(1, None);
     let (old, _server) = link();
     let (new, _other_server) = link();
-    instance.set_access(Access::Up(UsedLink::new(new)));
+    instance.set_access(ServerAccess::Up(UsedLink::new(new)));
     assert!(instance.replacement(&old).await.is_none());
     instance.set_admitted(true);
     assert!(instance.replacement(&old).await.is_some());
@@ -116,17 +116,17 @@ async fn a_server_is_not_stopped_as_idle_while_it_has_a_call_or_owes_one_its_lin
     let (link, _server) = link();
     let used = UsedLink::new(link);
     let parked = used.clone();
-    instance.set_access(Access::Up(used));
+    instance.set_access(ServerAccess::Up(used));
     assert!(!instance.retire(), "it is held out");
     instance.set_admitted(true);
     let occupied = instance.occupy();
     assert!(!instance.retire());
     drop(occupied);
     assert!(!instance.retire(), "a call is parked");
-    assert!(matches!(instance.access().await, Access::Up(_)));
+    assert!(matches!(instance.access().await, ServerAccess::Up(_)));
     drop(parked);
     assert!(instance.retire());
-    assert!(matches!(&*instance.access.borrow(), Access::OnDemand));
+    assert!(matches!(&*instance.access.borrow(), ServerAccess::OnDemand));
     assert!(instance.is_idle());
 }
 

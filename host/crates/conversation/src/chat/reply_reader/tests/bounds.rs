@@ -23,7 +23,7 @@ fn choices_calls_and_names_are_bounded() {
         })
     };
     assert_eq!([choices(MAX_CHOICES), choices(MAX_CHOICES + 1)], [true, false]);
-    assert_eq!([calls(MAX_CALLS), calls(MAX_CALLS + 1)], [true, false]);
+    assert_eq!([calls(MAX_PIECES), calls(MAX_PIECES + 1)], [true, false]);
     assert_eq!([name(1_024), name(1_025)], [Some(1_024); 2]);
     let mut reader = ReplyReader::default();
     for index in 0..=MAX_CHOICES {
@@ -81,8 +81,8 @@ fn what_is_kept_beyond_its_chunk_is_counted() {
 #[test]
 fn a_head_of_excessive_length_is_left_out() {
     let deltas = read(&[
-        json!({"id": "x".repeat(MAX_HEAD + 1), "model": "x".repeat(MAX_HEAD), "choices": [{}]}),
+        json!({"id": "x".repeat(MAX_NAME_BYTES + 1), "model": "x".repeat(MAX_NAME_BYTES), "choices": [{}]}),
     ]);
     let Some(Delta::Begin(begin)) = deltas.first() else { panic!("it begins") };
-    assert_eq!((begin.id.len(), begin.model.len()), (0, MAX_HEAD));
+    assert_eq!((begin.id.len(), begin.model.len()), (0, MAX_NAME_BYTES));
 }

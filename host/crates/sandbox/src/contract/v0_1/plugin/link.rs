@@ -29,7 +29,7 @@ use crate::{
     plugin::{
         imports::{
             config, context, http,
-            kv::{self, KvError, OpenStore},
+            kv::{self, KvFailure, OpenStore},
             secrets::{self, SecretError},
             tools,
         },
@@ -187,19 +187,19 @@ fn entry_for_guest(entry: store::kv::Entry) -> Entry {
     Entry { value: entry.value, version: entry.version }
 }
 
-fn kv_error_for_guest(error: &KvError) -> GuestKvError {
+fn kv_error_for_guest(error: &KvFailure) -> GuestKvError {
     match error {
-        KvError::NoSuchStore => GuestKvError::NoSuchStore,
-        KvError::Denied => GuestKvError::Denied,
-        KvError::Other(message) => GuestKvError::Other(message.clone()),
-        KvError::Store(store::kv::KvError::QuotaExceeded) => GuestKvError::QuotaExceeded,
+        KvFailure::NoSuchStore => GuestKvError::NoSuchStore,
+        KvFailure::Denied => GuestKvError::Denied,
+        KvFailure::Other(message) => GuestKvError::Other(message.clone()),
+        KvFailure::Store(store::kv::KvError::QuotaExceeded) => GuestKvError::QuotaExceeded,
         // `quota-exceeded` tells a guest to delete other entries, which would not help here.
-        KvError::Store(
+        KvFailure::Store(
             store::kv::KvError::TooLarge | store::kv::KvError::LargerThanQuota { .. },
         ) => GuestKvError::TooLarge,
-        KvError::Store(store::kv::KvError::Conflict) => GuestKvError::Conflict,
+        KvFailure::Store(store::kv::KvError::Conflict) => GuestKvError::Conflict,
         // The cause of a disk error is for the operator only.
-        KvError::Store(error @ store::kv::KvError::Unavailable(_)) => {
+        KvFailure::Store(error @ store::kv::KvError::Unavailable(_)) => {
             GuestKvError::Unavailable(error.to_string())
         }
     }
@@ -323,6 +323,6 @@ mod tests {
     }
 
     fn for_guest(error: store::kv::KvError) -> GuestKvError {
-        kv_error_for_guest(&KvError::Store(error))
+        kv_error_for_guest(&KvFailure::Store(error))
     }
 }

@@ -112,7 +112,7 @@ async fn a_read_beyond_the_bytes_copied_at_once_is_too_large_and_does_not_end_th
         let (both, one) = read.await.expect("the guest goes on");
         assert_eq!(both.is_ok(), fits, "{copied_bytes}");
         if let Err(error) = both {
-            assert!(matches!(error, KvError::Store(kv::KvError::TooLarge)), "{error:?}");
+            assert!(matches!(error, KvFailure::Store(kv::KvError::TooLarge)), "{error:?}");
         }
         let one = one.expect("it is smaller");
         assert_eq!(one.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false]);
@@ -139,9 +139,9 @@ async fn a_delete_checks_the_version_of_the_entry() {
 
 #[tokio::test]
 async fn a_failed_database_is_told_from_one_that_is_busy() {
-    let error = KvError::from(kv::KvError::Unavailable(Unavailable::Busy));
+    let error = KvFailure::from(kv::KvError::Unavailable(Unavailable::Busy));
     assert!(
-        matches!(error, KvError::Store(kv::KvError::Unavailable(Unavailable::Busy))),
+        matches!(error, KvFailure::Store(kv::KvError::Unavailable(Unavailable::Busy))),
         "{error:?}"
     );
     let (database, directory) = filled().await;
@@ -157,5 +157,5 @@ async fn a_failed_database_is_told_from_one_that_is_busy() {
         get(store.as_context_mut(), borrowed(open), "a".to_owned()).await
     });
     let error = failed.await.expect("the guest goes on").expect_err("it is damaged");
-    assert!(matches!(&error, KvError::Other(text) if text == "the database failed"), "{error:?}");
+    assert!(matches!(&error, KvFailure::Other(text) if text == "the database failed"), "{error:?}");
 }

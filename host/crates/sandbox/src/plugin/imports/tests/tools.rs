@@ -262,9 +262,13 @@ async fn a_tool_that_declares_one_slot_calls_that_one_and_learns_what_else_to_de
 struct Counting(AtomicUsize);
 
 impl CallGuards for Counting {
-    fn before(&self, _: &ProposedCall<'_>, _: Instant) -> Result<GuardedCall, CallError> {
+    fn before<'g>(
+        &'g self,
+        _: &'g ProposedCall<'g>,
+        _: Instant,
+    ) -> BoxFuture<'g, Result<GuardedCall, CallError>> {
         self.0.fetch_add(1, Ordering::Relaxed);
-        Ok(GuardedCall::default())
+        Box::pin(async { Ok(GuardedCall::default()) })
     }
 
     fn looks_before(&self, _: &ProposedCall<'_>) -> bool {

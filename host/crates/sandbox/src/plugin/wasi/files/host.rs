@@ -23,7 +23,7 @@ use crate::{
         call::Wasi,
         mount::{Mount, MountGuard, OpenFile},
         over_quota::OverQuota,
-        streams::Writer,
+        streams::FileWriter,
     },
     run::meter::Meter,
 };
@@ -152,7 +152,7 @@ impl<'a> FilesystemHost<'a> {
         position: Option<u64>,
     ) -> FsResult<Resource<DynOutputStream>> {
         let (file, mount, open_file) = self.writable_file(descriptor)?;
-        let writer = Writer::open(
+        let writer = FileWriter::open(
             mount,
             &file,
             position,

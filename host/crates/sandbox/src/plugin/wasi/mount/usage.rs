@@ -10,7 +10,7 @@ use std::{
 
 use crate::{
     Quota,
-    plugin::wasi::{identity::Identity, measure::Amount, over_quota::OverQuota},
+    plugin::wasi::{identity::FileIdentity, measure::Amount, over_quota::OverQuota},
 };
 
 /// Age up to which a measurement is trusted, although other programs may change the directory. So
@@ -31,7 +31,7 @@ pub(super) struct Usage {
     pub(super) measured: Option<Measurement>,
     /// Files that guests have open. A file that has lost its last name takes space until it is
     /// closed.
-    open: HashMap<Identity, OpenEntry>,
+    open: HashMap<FileIdentity, OpenEntry>,
 }
 
 struct OpenEntry {
@@ -72,7 +72,7 @@ impl Usage {
     }
 
     /// Counts one more holder of an open file.
-    pub(super) fn open(&mut self, identity: Identity, file: &Arc<File>) {
+    pub(super) fn open(&mut self, identity: FileIdentity, file: &Arc<File>) {
         let entry = self.open.entry(identity).or_insert_with(|| OpenEntry {
             file: file.clone(),
             holders: 0,
@@ -82,7 +82,7 @@ impl Usage {
     }
 
     /// Counts one holder less. The last one releases the bytes of a file that has no name.
-    pub(super) fn close(&mut self, identity: Identity) {
+    pub(super) fn close(&mut self, identity: FileIdentity) {
         let Some(entry) = self.open.get_mut(&identity) else { return };
         entry.holders -= 1;
         if entry.holders > 0 {
@@ -95,7 +95,7 @@ impl Usage {
 
     /// Counts the removal of a name of a file that had `names`. If an open file has no name left,
     /// its bytes stay counted.
-    pub(super) fn removed(&mut self, identity: Identity, was: Amount, names: u64) {
+    pub(super) fn removed(&mut self, identity: FileIdentity, was: Amount, names: u64) {
         match self.open.get_mut(&identity) {
             Some(entry) if names <= 1 => {
                 entry.unlinked = true;
