@@ -23,7 +23,7 @@ pub(super) const ADDRESS: &str = "ann@a.example";
 /// Replaces `top secret` by `hidden` at one hook, and denies texts with `forbidden`. In requests, it hides [`ADDRESS`].
 pub(super) struct Reviewing {
     hook: GuardHook,
-    /// Window of streams.
+    /// Window of streams. With one, it also looks at responses to requests at which it looks.
     window: Option<usize>,
     /// The texts that it was asked about, each with its role.
     pub(super) asked: Mutex<Vec<Vec<String>>>,
@@ -36,7 +36,7 @@ impl Reviewing {
         Self::in_windows(hook, None)
     }
 
-    fn in_windows(hook: GuardHook, window: Option<usize>) -> Arc<Self> {
+    pub(super) fn in_windows(hook: GuardHook, window: Option<usize>) -> Arc<Self> {
         Arc::new(Self { hook, window, asked: Mutex::default(), models: Mutex::default() })
     }
 
@@ -54,6 +54,7 @@ impl Reviewing {
 
     fn reviewed(
         &self,
+        hook: GuardHook,
         placeholders: &Placeholders,
         mut texts: Vec<ReviewedText>,
     ) -> Result<Option<Vec<ReviewedText>>, ModelRefusal> {
@@ -65,7 +66,7 @@ impl Reviewing {
         let before = texts.clone();
         for text in &mut texts {
             text.text = text.text.replace("top secret", "hidden");
-            if self.hook == GuardHook::BeforeModel {
+            if hook == GuardHook::BeforeModel {
                 text.text = with_placeholders(&text.text, placeholders);
             }
         }
@@ -84,7 +85,7 @@ fn with_placeholders(text: &str, placeholders: &Placeholders) -> String {
 
 impl ModelGuards for Reviewing {
     fn looks(&self, hook: GuardHook, _: &Membership) -> bool {
-        hook == self.hook
+        hook == self.hook || (self.hook == GuardHook::BeforeModel && self.window.is_some())
     }
 
     fn stream_window(&self, _: &Membership) -> Option<usize> {
@@ -96,9 +97,9 @@ impl ModelGuards for Reviewing {
         exchange: ReviewedExchange,
         texts: Vec<ReviewedText>,
     ) -> BoxFuture<'_, Result<Option<Vec<ReviewedText>>, ModelRefusal>> {
-        assert_eq!(exchange.hook, self.hook);
+        assert!(self.looks(exchange.hook, &exchange.membership));
         self.models.lock().push(exchange.model);
-        let decided = self.reviewed(&exchange.placeholders, texts);
+        let decided = self.reviewed(exchange.hook, &exchange.placeholders, texts);
         match &decided {
             Ok(None) => {}
             Ok(Some(_)) => exchange.acts.record(self.act(GuardDecision::Rewrite)),

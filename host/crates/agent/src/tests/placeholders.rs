@@ -61,6 +61,21 @@ async fn a_streamed_response_has_the_originals_and_its_reasoning_the_placeholder
 }
 
 #[tokio::test]
+async fn a_response_with_placeholders_is_kept_whole_also_if_guards_look_at_windows_of_streams() {
+    let guards = Reviewing::in_windows(GuardHook::BeforeModel, Some(64));
+    let words = (0..60).map(|number| format!("word{number} ")).collect::<Vec<_>>().concat();
+    let said = format!("{words}[EMAIL_1] {words}end");
+    let turns = json!([{"when": {"contains": "[EMAIL_1]"}, "answer": {"content": said}}]);
+    let mut request = saying("mail ann@a.example");
+    request.is_streamed = true;
+    seen_by(guards.caller(), turns, request, SETTINGS).await;
+    let whole = format!("{words}{ADDRESS} {words}end");
+    let asked = guards.asked.lock();
+    let asked: Vec<_> = asked.iter().flatten().filter(|text| text.contains("word1 ")).collect();
+    assert!(matches!(asked[..], [text] if text.ends_with(&whole)), "{asked:#?}");
+}
+
+#[tokio::test]
 async fn the_arguments_of_a_call_that_waits_have_the_originals() {
     let guards = Reviewing::at(GuardHook::BeforeModel);
     let turns = json!([{"when": {"contains": "[EMAIL_1]"}, "answer": {
