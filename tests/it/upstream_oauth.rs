@@ -179,6 +179,8 @@ async fn a_token_is_refreshed_before_the_server_refuses_it() {
     let peer = Peer::start(Flaw::None).await;
     // Long enough for a slow machine to refresh it in time.
     peer.state().life = 8;
+    // A call that is on its way while the token is refreshed.
+    peer.state().keeps_refreshed = true;
     let setup = setup(&peer);
     log_in(&setup.write()).await;
     let gateway = setup.serve_connected().await;

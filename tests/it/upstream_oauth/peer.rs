@@ -54,6 +54,8 @@ pub(super) struct State {
     issued: usize,
     /// The access token that is good, with its scopes.
     pub(super) good: Option<(String, String)>,
+    /// True if a token is good until its life ends, though it was refreshed meanwhile.
+    pub(super) keeps_refreshed: bool,
     /// The refresh token that is good.
     pub(super) refresh: Option<String>,
     /// Scopes of the last login.
@@ -80,6 +82,7 @@ impl Peer {
             life: 3_600,
             issued: 0,
             good: None,
+            keeps_refreshed: false,
             refresh: None,
             scopes: String::new(),
             tokens: Vec::new(),
@@ -142,7 +145,9 @@ impl Request<'_> {
     }
 
     fn mcp(&self, state: &mut State) -> Answer {
-        let good = state.good.clone().filter(|(token, _)| self.0.bearer == Some(token));
+        let bearer = self.0.bearer.unwrap_or_default();
+        let is_kept = state.keeps_refreshed && state.tokens.iter().any(|token| token == bearer);
+        let good = state.good.clone().filter(|(token, _)| is_kept || token == bearer);
         let Some((token, scopes)) = good else {
             state.refused += usize::from(self.0.bearer.is_some());
             return self.0.challenge("scope=\"read\", ");

@@ -21,12 +21,13 @@ use sha2::{Digest as _, Sha256};
 use tokio::{
     runtime::Handle,
     sync::{OwnedRwLockReadGuard, RwLock},
+    time::{Instant, sleep},
 };
 use tracing::{info, warn};
 
 use super::{
     super::settings::{Docker, Image, Mount, Place},
-    engine::{Engine, ask, ask_within},
+    engine::{Engine, TIMEOUT, ask, ask_within},
     error::DockerError,
 };
 use airlock_core::tool::ClientName;
@@ -40,6 +41,8 @@ const CONFIG_LABEL: &str = "airlock.config";
 const NAME_DIGITS: usize = 12;
 /// Time limit for pulling an image.
 const PULL_TIMEOUT: Duration = Duration::from_mins(10);
+/// Interval at which a container is looked for that is being created.
+const CREATE_POLL: Duration = Duration::from_millis(20);
 /// Maximum sessions of a container that are looked at, each with a request to the daemon. With
 /// more of them, the container is left as it is.
 const MAX_SESSIONS: usize = 64;
@@ -292,8 +295,27 @@ async fn create(
         Err(error) if error.is_conflict() => {}
         Err(error) => return Err(error),
     }
-    let created = inspect(engine, name).await?;
-    created.ok_or_else(|| DockerError::NoContainer { name: name.to_owned() })
+    created(engine, name, TIMEOUT).await
+}
+
+/// Returns a container that this session or another one creates. Waits for it at most `limit`: the
+/// daemon refuses a name from the moment that a request for it arrives, and describes the container
+/// once it is created.
+async fn created(
+    engine: &Engine,
+    name: &str,
+    limit: Duration,
+) -> Result<ContainerInspectResponse, DockerError> {
+    let deadline = Instant::now() + limit;
+    loop {
+        if let Some(created) = inspect(engine, name).await? {
+            return Ok(created);
+        }
+        if Instant::now() >= deadline {
+            return Err(DockerError::NoContainer { name: name.to_owned() });
+        }
+        sleep(CREATE_POLL).await;
+    }
 }
 
 /// Removes the containers of this client that were created from other settings and have no running
@@ -404,52 +426,4 @@ fn label<'b>(body: &'b ContainerCreateBody, name: &str) -> &'b str {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn image() -> Image {
-        Image {
-            name: "tools".into(),
-            pull: false,
-            main: vec!["sleep".into(), "9".into()],
-            network: "none".into(),
-            memory_bytes: 512 << 20,
-            nano_cpus: None,
-            pids: 256,
-            read_only: true,
-            mounts: vec![],
-            keep: false,
-        }
-    }
-
-    fn digest(image: &Image, id: &str) -> String {
-        let client = ClientName::parse("c").expect("a good name");
-        label(&body(image, &client, id), CONFIG_LABEL).to_owned()
-    }
-
-    #[test]
-    fn the_digest_depends_on_the_image_and_all_that_creates_the_container() {
-        let first = digest(&image(), "sha256:1");
-        assert_eq!(first.len(), 64);
-        assert_eq!(first, digest(&image(), "sha256:1"));
-        assert_eq!(first, digest(&Image { keep: true, ..image() }, "sha256:1"));
-        for other in [
-            Image { network: "bridge".into(), ..image() },
-            Image { pids: 255, ..image() },
-            Image { read_only: false, ..image() },
-            Image { nano_cpus: Some(1), ..image() },
-        ] {
-            assert_ne!(first, digest(&other, "sha256:1"));
-        }
-        assert_ne!(first, digest(&image(), "sha256:2"));
-    }
-
-    #[test]
-    fn an_image_without_a_tag_is_pulled_as_latest_alone() {
-        assert_eq!(with_tag("a/b"), "a/b:latest");
-        assert_eq!(with_tag("localhost:5000/b"), "localhost:5000/b:latest");
-        for whole in ["a:1", "localhost:5000/b:1", "a@sha256:00"] {
-            assert_eq!(with_tag(whole), whole);
-        }
-    }
-}
+mod tests;

@@ -10,7 +10,7 @@ use super::error::DockerError;
 /// Scheme of the address of a Unix socket.
 const UNIX: &str = "unix://";
 /// Time limit for each request to the Docker daemon.
-const TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection to the daemon.
 #[derive(Clone)]
