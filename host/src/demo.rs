@@ -17,6 +17,7 @@ use std::io::{IsTerminal as _, Write as _};
 use serde_json::{Value, json};
 
 use self::{scene::Scene, stage::Stage};
+use airlock_terminal::session::{ExecutorLoad, announce_load};
 
 /// Plays the demo on stdout, as text or as one JSON document. `on_compile` shows that a component is
 /// being compiled. Returns whether every scene was ok.
@@ -24,7 +25,10 @@ pub(crate) async fn run(
     as_json: bool,
     on_compile: fn(&str) -> Box<dyn Send>,
 ) -> anyhow::Result<bool> {
-    let stage = Stage::set(on_compile).await?;
+    let stage = tokio::select! {
+        stage = Stage::set(on_compile) => stage?,
+        never = announce_load(ExecutorLoad::Awaited) => match never {},
+    };
     if !as_json {
         print_line(&format!(
             "A gateway listens on {}. It has a scripted model, plugins in WebAssembly, and an MCP server.",

@@ -7,12 +7,14 @@ mod export;
 #[path = "telemetry/no_export.rs"]
 mod export;
 mod lines;
+mod text;
 
 use std::io::{self, IsTerminal as _};
 
 use anyhow::Context as _;
 use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
+use self::text::UncolouredText;
 pub(crate) use self::{export::Export, lines::LogLines};
 
 /// Environment variable with the log filter, in the syntax of `tracing`: `airlock=debug,rmcp=info`.
@@ -53,12 +55,13 @@ pub(crate) fn init(
         .with_context(|| format!("{FILTER_VARIABLE} is not a valid log filter"))?;
     let filter = filter.add_directive(NO_CODES.parse().context("a filter of the gateway's own")?);
     let lines = LogLines::to_stderr().context("logging cannot be started")?;
-    let format_of = fmt()
-        .with_env_filter(filter)
-        .with_writer(lines.clone())
-        .with_ansi(io::stderr().is_terminal());
+    let has_colours = io::stderr().is_terminal();
+    let format_of = fmt().with_env_filter(filter).with_writer(lines.clone()).with_ansi(has_colours);
     let started = match format {
-        LogFormat::Text => format_of.finish().with(export::log_layer()).try_init(),
+        LogFormat::Text if has_colours => format_of.finish().with(export::log_layer()).try_init(),
+        LogFormat::Text => {
+            format_of.event_format(UncolouredText).finish().with(export::log_layer()).try_init()
+        }
         LogFormat::Json => format_of.json().finish().with(export::log_layer()).try_init(),
     };
     started.context("logging cannot be started")?;

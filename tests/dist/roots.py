@@ -70,7 +70,7 @@ def first_minutes(release, root, program, config):
     expect(health.returncode == 1, "a gateway that has stopped is healthy")
     with Gateway(root, program, config) as gateway:
         release.measured["milliseconds of a start with compiled code"] = round(gateway.wait_until_loaded() * 1000)
-        resident, own = gateway.resident_kibibytes()
+        resident, own = gateway.idle_kibibytes()
         release.measured["KiB resident when idle"] = resident
         release.measured["KiB of it that are no pages of files"] = own
         gateway.stop()
@@ -116,6 +116,9 @@ def debian(release):
     expect("Status: install ok installed" in installed, installed)
     expect(root.run("/usr/bin/airlock", "--version") == f"airlock {release.version}\n", "another version")
     config = root.path / "etc/airlock/gateway.json"
+    keys = root.path / "etc/airlock/env"
+    expect(keys.stat().st_mode & 0o777 == 0o600, f"the file of keys has the mode {keys.stat().st_mode:o}")
+    keys.write_text("KEY=value\n")
     for directory in ["run/airlock", "var/lib/airlock"]:
         # The unit makes them.
         (root.path / directory).mkdir(parents=True)
@@ -130,11 +133,12 @@ def debian(release):
     config.write_text(changed)
     dpkg(root, "--install", package)
     expect(config.read_text() == changed, "an upgrade has replaced the configuration")
+    expect(keys.read_text() == "KEY=value\n", "an upgrade has replaced the keys")
     dpkg(root, "--remove", "airlock")
     expect(config.read_text() == changed, "the configuration is gone before a purge")
     expect(not (root.path / "usr/bin/airlock").exists(), "the program is still there")
     dpkg(root, "--purge", "airlock")
-    expect(not config.exists(), "a purge has left the configuration")
+    expect(not config.exists() and not keys.exists(), "a purge has left the configuration")
 
 
 def dpkg(root, *words):

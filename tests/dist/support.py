@@ -12,6 +12,8 @@ from pathlib import Path
 
 # Time for a step that takes seconds, also in a debug build on a busy machine.
 LIMIT = 300
+# Seconds after which an idle gateway has returned freed memory: three times its interval (`host/src/cli/purge.rs`).
+IDLE = 6
 # Binds what every program needs, and replaces itself by one in the root: signals reach it.
 ENTER = 'mount --bind /proc "$0/proc" && mount --bind /dev "$0/dev" && exec chroot "$0" "$@"'
 
@@ -116,8 +118,10 @@ class Gateway:
         except urllib.error.HTTPError as error:
             raise Failure(f"{path}: {error.code} {error.read().decode(errors='replace')}") from None
 
-    def resident_kibibytes(self):
-        """Returns all resident memory, and what of it is no page of a file, which the system can take back."""
+    def idle_kibibytes(self):
+        """Returns all resident memory, and what of it is no page of a file, which the system can take back; both once the
+        gateway has been idle for so long that it has returned what its start has freed."""
+        time.sleep(IDLE)
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return [int(re.search(rf"{field}:\s+(\d+)", status).group(1)) for field in ("VmRSS", "RssAnon")]
 

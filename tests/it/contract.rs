@@ -22,7 +22,8 @@ const SCHEMAS: [&str; 3] = [
 ];
 
 /// Plugins, manifests and guards of released versions, which tests load.
-const GOLDEN: [&str; 2] = ["../tests/golden/0.1.0", "../tests/golden/guard-0.1.0"];
+const GOLDEN: [&str; 3] =
+    ["../tests/golden/0.1.0", "../tests/golden/0.1.1", "../tests/golden/guard-0.1.0"];
 
 /// Returns the files that `wit/contract.lock` records, by their paths from `wit`.
 fn recorded() -> Vec<String> {

@@ -35,7 +35,7 @@ async fn example(name: &str) -> Vec<String> {
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output();
-    let output = timeout(wait::SOON, run).await.expect("it ends").expect("it can be started");
+    let output = timeout(wait::COMPILED, run).await.expect("it ends").expect("it can be started");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     let printed = String::from_utf8(output.stdout).expect("UTF-8");
@@ -225,4 +225,37 @@ async fn a_program_may_wait_for_its_sources_without_a_limit() {
     let settled = embedded.gateway().settled(std::time::Duration::MAX, |_| true);
     timeout(wait::SOON, settled).await.expect("there are no sources");
     embedded.stop().await;
+}
+
+/// Returns a tool that holds a value as long as the gateway keeps its body.
+fn holder(held: &Arc<()>) -> NativeTool {
+    let held = held.clone();
+    NativeTool::new("holder", "Holds a value.", json!({}), move |_, _| {
+        let held = held.clone();
+        async move { Ok(ToolOutput::text(Arc::strong_count(&held).to_string())) }
+    })
+}
+
+#[tokio::test]
+async fn a_gateway_that_is_stopped_or_dropped_keeps_nothing_of_the_program() {
+    for is_stopped in [true, false] {
+        let held = Arc::new(());
+        let setup = Setup::new();
+        let config = Config::load(&setup.write()).expect("a configuration");
+        let builder = Gateway::builder(config).register_tool(holder(&held)).expect("a tool");
+        let gateway = builder.start().await.expect("it starts");
+        gateway.watch_plugins();
+        let request = gateway.request().as_operator().open().expect("it takes requests");
+        assert!(!request.tools().await.expect("it lists them").is_empty());
+        drop(request);
+        if is_stopped {
+            timeout(wait::SOON, gateway.stop()).await.expect("it stops");
+        }
+        drop(gateway);
+        // A task that is cancelled is dropped by its thread.
+        wait::until("the tool to be dropped", async || {
+            (Arc::strong_count(&held) == 1).then_some(())
+        })
+        .await;
+    }
 }

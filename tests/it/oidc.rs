@@ -103,6 +103,8 @@ async fn an_operator_logs_in_changes_a_setting_under_a_readable_name_and_logs_ou
 #[tokio::test]
 async fn a_person_without_a_role_and_a_redirect_of_another_browser_or_issuer_are_refused() {
     let (_provider, gateway) = serve().await;
+    let methods = gateway.get("/admin/login.json").await.ok();
+    assert_eq!(methods, json!({"identity_provider": true}), "the page of the login offers it");
     let mut eve = Browser::new();
     let refused = eve.log_in(gateway.address(), "eve").await;
     assert_eq!(refused.status, 403, "her address is not verified: {}", refused.text);

@@ -6,6 +6,7 @@ mod index;
 mod install;
 mod registry;
 mod reload;
+mod travel;
 
 use std::{ffi::OsStr, fs, path::PathBuf};
 

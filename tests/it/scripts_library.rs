@@ -14,7 +14,7 @@ async fn a_program_runs_a_script_with_its_functions_and_approves_a_call() {
     runner.load(ScriptLanguage::Python).await.expect("it is built in");
     let mut example = Command::new(example_binary("scripts"));
     let run = example.stdin(Stdio::null()).kill_on_drop(true).output();
-    let ended = tokio::time::timeout(wait::SOON, run).await.expect("it ends");
+    let ended = tokio::time::timeout(wait::COMPILED, run).await.expect("it ends");
     let output = ended.expect("it can be started");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");

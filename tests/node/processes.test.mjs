@@ -2,12 +2,15 @@
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { Worker } from 'node:worker_threads';
 
 import { runScript, startScript } from 'airlock-gateway';
 
-import { PLACE, anyTool, runProgram } from './support.mjs';
+import { PLACE, WAIT_MS, anyTool, runProgram } from './support.mjs';
 
 const double = anyTool('double', ({ value }) => value * 2);
 
@@ -71,6 +74,25 @@ test('a thread that is terminated takes its runs along', async () => {
   await once(worker, 'message');
   await worker.terminate();
   assert.equal(await runScript('double(2)', { tools: [double] }), 4);
+});
+
+test('a thread that is terminated takes its gateway along, with a call that runs', async (context) => {
+  const directory = await mkdtemp(join(tmpdir(), 'airlock-'));
+  context.after(() => rm(directory, { recursive: true }));
+  const config = { store: join(directory, 'airlock.db'), server: { listen: '127.0.0.1:0' } };
+  const worker = thread(`
+    import { parentPort } from 'node:worker_threads';
+    import { Gateway, tool } from 'airlock-gateway';
+    const begin = tool({ name: 'begin', execute: () => { parentPort.postMessage(address); return new Promise(() => {}); } });
+    const gateway = await Gateway.start(${JSON.stringify(config)}, { tools: [begin] });
+    const address = await gateway.serve();
+    await gateway.call('internal-begin');
+  `);
+  const [address] = await once(worker, 'message');
+  await worker.terminate();
+  const serves = () => fetch(`http://${address}/health`).then(() => true, () => false);
+  const end = Date.now() + WAIT_MS;
+  while (await serves()) assert.ok(Date.now() < end, 'the gateway still serves');
 });
 
 test('a program waits for its runs, and ends after them', async () => {

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Coroutine
+import time
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 WAIT_SECONDS = 120
-"""Longest time that a test waits for a program: it has failed then."""
+"""Longest time that a test waits for a program or a condition: it has failed then."""
+
+# A shell starts what runs in its background with interrupts ignored, which programs inherit: they would never end.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def run_program(source: str) -> subprocess.CompletedProcess[str]:
@@ -30,3 +35,12 @@ def start_program(source: str) -> subprocess.Popen[str]:
 def run_async(work: Coroutine[Any, Any, T]) -> T:
     """Runs a coroutine on an event loop of its own, for at most the time that a test waits."""
     return asyncio.run(asyncio.wait_for(work, WAIT_SECONDS))
+
+
+def wait_until(what: str, holds: Callable[[], bool]) -> None:
+    """Polls until a condition holds. Raises `AssertionError` if that takes longer than a test waits."""
+    end = time.monotonic() + WAIT_SECONDS
+    while not holds():
+        if time.monotonic() > end:
+            raise AssertionError(f"waited {WAIT_SECONDS} s for {what}")
+        time.sleep(0.01)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
 import sys
@@ -36,6 +37,16 @@ class TheTool(unittest.TestCase):
         description = ScriptTool([add, delete]).description
         self.assertIn("def add(a: int, b: int = 1) -> int: ...\n    # Adds numbers.", description)
         self.assertIn("def delete(name: str) -> None: ...", description)
+
+    def test_the_description_has_schemas_that_are_true_or_false(self) -> None:
+        def query(table: str, user: str = "nobody", **more: Any) -> str:
+            return f"{table} of {user}"
+
+        schema = {"type": "object", "properties": {"a": True, "b": {"type": "array", "items": True}}, "required": ["b"]}
+        tools = [airlock.tool(functools.partial(query, user="ann"), name="query"), airlock.Tool(add, name="add", input_schema=schema)]
+        description = ScriptTool(tools).description
+        self.assertIn("def query(table: str)", description)
+        self.assertIn("def add(a: Any = None, b: list[Any])", description)
 
     def test_the_result_is_text_for_a_model(self) -> None:
         tool = ScriptTool([add])

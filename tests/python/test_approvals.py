@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
 import pickle
 import subprocess
 import sys
 import unittest
+import weakref
 from collections.abc import Callable
 from typing import Any
 
-from support import WAIT_SECONDS, run_async
+from support import WAIT_SECONDS, run_async, wait_until
 
 import airlock
 
@@ -166,6 +168,21 @@ class Decisions(unittest.TestCase):
             return (await caught.exception.run.resume_async()).value
 
         self.assertEqual(run_async(run()), "paid 1")
+
+    def test_a_run_that_waits_and_is_given_up_leaves_nothing(self) -> None:
+        class Printer:
+            def __call__(self, line: str) -> None: ...
+
+        async def start() -> weakref.ref[Printer]:
+            printer = Printer()
+            run = await airlock.start_script_async("print('a')\npay(1)", Shop().tools, on_print=printer)
+            self.assertFalse(run.done)
+            return weakref.ref(printer)
+
+        printer = run_async(start())
+        gc.collect()
+        # What a thread of the runtime drops is freed when the native module is called next.
+        wait_until("the end of the run", lambda: airlock.run_script("1") == 1 and printer() is None)
 
     def test_arguments_that_do_not_fit_are_refused_before_someone_is_asked(self) -> None:
         with self.assertRaises(airlock.ToolFailed):

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import os
 import pickle
 import signal
+import socket
 import tempfile
 import threading
 import unittest
 import urllib.request
+import weakref
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-from support import WAIT_SECONDS, run_async, run_program, start_program
+from support import WAIT_SECONDS, run_async, run_program, start_program, wait_until
 
 import airlock
 
@@ -349,11 +352,10 @@ class Lives(InDirectory):
             for options in wrong:
                 with self.assertRaises(ValueError):
                     gateway.tools(**options)
-            misspelt: dict[str, Any] = {"client": "internal"}
-            with self.assertRaises(TypeError):
-                gateway.tools(**misspelt)
-            with self.assertRaises(TypeError):
-                gateway.tools(tools="internal-*")
+            mistyped: list[dict[str, Any]] = [{"client": "internal"}, {"operator": "no"}, {"approving": 0}, {"tools": "internal-*"}]
+            for options in mistyped:
+                with self.assertRaises(TypeError):
+                    gateway.tools(**options)
             with self.assertRaises(airlock.BadName):
                 gateway.tools(clients=["a,b"])
             with self.assertRaises(airlock.NotWaiting) as unknown:
@@ -363,6 +365,12 @@ class Lives(InDirectory):
                 gateway.start()
         with self.assertRaises(airlock.GatewayStopped):
             gateway.tools()
+
+    def test_a_guard_that_cannot_be_loaded_is_a_failure_of_the_start(self) -> None:
+        guards = [{"name": "absent", "component": str(self.directory / "absent.wasm")}]
+        with self.assertRaises(airlock.StartFailed) as refused:
+            airlock.Gateway(self.config(guards=guards)).start()
+        self.assertEqual(refused.exception.code, "guard")
 
     def test_keys_are_authenticated(self) -> None:
         with airlock.Gateway(self.config(server={"require_virtual_key": True})) as gateway:
@@ -383,6 +391,27 @@ class Lives(InDirectory):
             opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
             with opener.open(request, timeout=WAIT_SECONDS) as response:
                 self.assertEqual(json.load(response)["content"], "3.5")
+
+    def test_a_gateway_that_is_stopped_or_no_longer_referred_to_keeps_no_functions(self) -> None:
+        class Shop:
+            def price(self, item: str) -> float:
+                return price(item)
+
+        for number, is_stopped in enumerate([True, False]):
+            shop = Shop()
+            kept = weakref.ref(shop)
+            config = {"store": str(self.directory / f"{number}.db"), "server": {"listen": "127.0.0.1:0"}}
+            gateway = airlock.Gateway(config, [shop.price]).start()
+            host, _, port = gateway.serve().rpartition(":")
+            self.assertEqual(gateway.call("internal-price", {"item": "tea"}).text, "3.5")
+            if is_stopped:
+                gateway.stop()
+            del gateway, shop
+            gc.collect()
+            # Its threads end its tasks meanwhile. What they drop is freed when the native module is called next.
+            wait_until("the end of the gateway", lambda: airlock.run_script("1") == 1 and kept() is None)
+            with self.assertRaises(ConnectionRefusedError):
+                socket.create_connection((host, int(port)), WAIT_SECONDS)
 
     def test_an_address_that_is_taken_is_refused(self) -> None:
         with airlock.Gateway(self.config(server={"listen": "127.0.0.1:0"})) as gateway:

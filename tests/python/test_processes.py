@@ -106,6 +106,16 @@ class Nested(unittest.TestCase):
 
 
 class Signals(unittest.TestCase):
+    def test_programs_get_interrupts_although_the_shell_of_the_tests_ignores_them(self) -> None:
+        done = run_program("""
+            import signal
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            import support
+            done = support.run_program("import signal; print(signal.getsignal(signal.SIGINT) == signal.default_int_handler)")
+            print(done.stdout, end="")
+        """)
+        self.assertEqual(done.stdout, "True\n", done.stderr)
+
     def check(self, code: str) -> None:
         """Interrupts a program while this script runs."""
         program = start_program(f"""
@@ -333,6 +343,20 @@ class Ends(unittest.TestCase):
             import airlock
             print(airlock.run_script("1"))
         """, "1\nthe program is at its end: nothing can be run\n")
+
+    def test_nothing_is_begun_at_the_end_of_a_program_that_has_begun_nothing(self) -> None:
+        self.check("""
+            import atexit
+            def late() -> None:
+                for begin in (lambda: airlock.run_script("1"), lambda: airlock.Gateway({}).start()):
+                    try:
+                        begin()
+                    except airlock.RunCancelled as error:
+                        print(error)
+            # It is called after the package's own function.
+            atexit.register(late)
+            import airlock
+        """, 2 * "the program is at its end: nothing can be run\n")
 
     def test_a_program_ends_while_a_thread_runs_a_script(self) -> None:
         self.check("""

@@ -14,7 +14,7 @@ import threading
 import unittest
 import uuid
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any, Literal, NewType, Optional, TypedDict, Union
 from unittest import mock
 
@@ -471,6 +471,12 @@ class AsyncTools(unittest.TestCase):
 
         with self.assertRaises(LookupError):
             run_async(airlock.run_script_async("print('a')\nwhile True: pass", on_print=refuse))
+
+    def test_the_end_of_an_iterator_in_the_receiver_ends_the_run_too(self) -> None:
+        none: Iterator[str] = iter(())
+        with self.assertRaises(RuntimeError) as caught:
+            run_async(airlock.run_script_async("print('a')\nwhile True: pass", on_print=lambda text: next(none)))
+        self.assertIsInstance(caught.exception.__cause__, StopIteration)
 
 
 class Preparing(unittest.TestCase):

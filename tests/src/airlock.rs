@@ -10,8 +10,7 @@ use std::{
 use serde_json::Value;
 use tokio::process::Command;
 
-/// Longest time that a run may take; one that hangs fails its test.
-const LIMIT: Duration = Duration::from_secs(90);
+use crate::wait;
 
 /// Returns the path of a binary. It lies in the directory above that of the running test, because
 /// cargo builds both.
@@ -52,7 +51,7 @@ impl Airlock {
         let mut command = Command::new(binary("airlock-under-test"));
         command.stdin(Stdio::null()).kill_on_drop(true);
         command.env("AIRLOCK_OPERATOR_TOKEN", crate::OPERATOR);
-        Self { command, limit: LIMIT }
+        Self { command, limit: wait::COMPILED }
     }
 
     /// Adds an argument.
@@ -73,7 +72,7 @@ impl Airlock {
         self
     }
 
-    /// Sets another time limit than the default.
+    /// Sets another time limit than [`wait::COMPILED`].
     pub fn within(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self

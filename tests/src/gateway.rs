@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::{EventStream, OPERATOR, Setup, binary, wait};
 
 /// Time limit for the start, and for the end after SIGTERM.
-const LIMIT: Duration = Duration::from_mins(2);
+const LIMIT: Duration = wait::COMPILED;
 
 /// A gateway that serves. Dropping it stops it with SIGTERM, and fails the test unless it exits
 /// with code 0. If the test has failed already, the gateway's output is printed.
@@ -102,6 +102,11 @@ impl Gateway {
     /// Returns the resident memory of its process, in bytes.
     pub fn resident_memory(&self) -> u64 {
         self.memory("VmRSS:")
+    }
+
+    /// Returns the resident memory of its process that is not pages of files, in bytes.
+    pub fn own_memory(&self) -> u64 {
+        self.memory("RssAnon:")
     }
 
     fn memory(&self, field: &str) -> u64 {
@@ -205,7 +210,7 @@ impl Gateway {
     /// Waits until a source of tools is in a given state.
     pub async fn in_state(&self, name: &str, state: &str) -> Value {
         let what = format!("{name} to be {state}");
-        wait::until(&what, async || {
+        wait::until_within(wait::COMPILED, &what, async || {
             self.client(name).await.filter(|client| client["state"] == state)
         })
         .await
@@ -305,7 +310,7 @@ fn tool_call(name: &str, arguments: &Value) -> Value {
 
 pub(crate) fn http_client() -> reqwest::Client {
     // A proxy of this machine must not come between a test and the loopback interface.
-    airlock::tls::client().no_proxy().timeout(Duration::from_mins(1)).build().expect("a client")
+    airlock::tls::client().no_proxy().timeout(wait::COMPILED).build().expect("a client")
 }
 
 fn collect(mut stream: impl Read + Send + 'static, said: Arc<Mutex<Vec<u8>>>) {

@@ -437,10 +437,10 @@ pub struct Messages(EventStream);
 
 impl Messages {
     /// Returns the next event, with or without a message; `None` at the end of the stream. Panics if
-    /// it does not come soon.
+    /// it does not come within [`wait::COMPILED`].
     pub async fn next_event(&mut self) -> Option<McpEvent> {
         loop {
-            let text = tokio::time::timeout(wait::SOON, self.0.next()).await;
+            let text = tokio::time::timeout(wait::COMPILED, self.0.next()).await;
             let text = text.expect("an event, or the end of the stream")?;
             let field = |name: &str| {
                 text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))

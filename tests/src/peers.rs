@@ -125,8 +125,9 @@ impl Listening {
                 .expect("it can be started");
             let address = format!("http://127.0.0.1:{port}");
             let url = format!("{address}{path}");
+            let what = "a server to respond over HTTP";
             let is_up =
-                wait::until("a server to respond over HTTP", async || match server.try_wait() {
+                wait::until_within(wait::COMPILED, what, async || match server.try_wait() {
                     Ok(None) => http.get(&url).send().await.is_ok().then_some(true),
                     _ => Some(false),
                 })

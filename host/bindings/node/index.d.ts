@@ -459,7 +459,10 @@ export class GatewayError extends AirlockError {
 /** The configuration is not valid, or not safe. The message lists all mistakes. */
 export class ConfigurationError extends GatewayError {}
 
-/** The gateway does not start, or does not serve: the address is in use, or the system has no threads or memory for it. */
+/**
+ * The gateway does not start, or does not serve: the address is in use, a guard cannot be loaded, or the system has no threads or
+ * memory for it.
+ */
 export class StartFailed extends GatewayError {}
 
 /** The virtual key does not exist, has expired, or needs a certificate. */

@@ -137,6 +137,11 @@ async fn new(args: &NewArgs) -> anyhow::Result<CommandOutcome> {
     body.extend(args.limits.members()?);
     let request = ApiRequest { body: Some(body.into()), ..ApiRequest::post(PATH) };
     let made = args.gateway.manage(request).await?;
+    if args.tools.is_empty() && args.roles.is_empty() {
+        output::hint(
+            "the key opens only clients with `allow_on_all_virtual_keys`; --tools CLIENT or --role NAME opens others",
+        );
+    }
     show_value(&made, args.json)
 }
 

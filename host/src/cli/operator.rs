@@ -18,7 +18,7 @@ use airlock_terminal::{outcome::CommandOutcome, output, session::ConfigOfGroup};
 #[derive(Debug, clap::Args)]
 #[command(
     arg_required_else_help = true,
-    after_help = "Examples:\n  airlock operator add ann --role admin\n  airlock operator list\n  airlock operator revoke ann"
+    after_help = "Examples:\n  airlock operator add ann --role admin --sees-payloads\n  airlock operator list\n  airlock operator revoke ann"
 )]
 pub(super) struct OperatorArgs {
     #[command(flatten)]
@@ -106,9 +106,9 @@ async fn add(args: &AddArgs) -> anyhow::Result<CommandOutcome> {
 /// Returns the hint about a role that decides about calls which the operator cannot read; `None` if there is
 /// nothing to say.
 fn payload_hint(role: Role, sees_payloads: bool) -> Option<&'static str> {
-    let decides = role == Role::Approver && !sees_payloads;
+    let decides = matches!(role, Role::Approver | Role::Admin) && !sees_payloads;
     decides.then_some(
-        "without --sees-payloads, this approver sees no arguments: it may deny calls and not approve them",
+        "without --sees-payloads, this operator sees no arguments: it may deny calls but not approve them",
     )
 }
 
@@ -139,10 +139,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_approver_that_cannot_read_arguments_is_hinted_at() {
-        assert!(payload_hint(Role::Approver, false).is_some());
-        for (role, sees_payloads) in [(Role::Approver, true), (Role::Viewer, false)] {
-            assert_eq!(payload_hint(role, sees_payloads), None);
+    fn a_role_that_decides_about_calls_without_reading_arguments_gets_a_hint() {
+        for (role, sees_payloads, has_hint) in [
+            (Role::Approver, false, true),
+            (Role::Admin, false, true),
+            (Role::Approver, true, false),
+            (Role::Admin, true, false),
+            (Role::Operator, false, false),
+            (Role::Viewer, false, false),
+        ] {
+            assert_eq!(payload_hint(role, sees_payloads).is_some(), has_hint, "{role:?}");
         }
     }
 

@@ -8,6 +8,7 @@ use airlock_authoring::Component;
 use airlock_compile::{CodeCache, CompileHook, Compiling, compiling};
 use airlock_config::{Config, environment};
 use airlock_core::door::ScriptLanguage;
+use airlock_executors::EmbeddedExecutor;
 use airlock_sandbox::{self as sandbox, Limits, Sandbox};
 use airlock_strings::visible_line;
 use airlock_terminal::{outcome::CommandOutcome, output, spinner};
@@ -63,11 +64,11 @@ async fn guard(sandbox: &Sandbox, name: &str, wasm: Arc<[u8]>) -> anyhow::Result
 
 /// Compiles the executor of a language, if it is part of this build.
 async fn executor(sandbox: &Sandbox, language: ScriptLanguage) -> anyhow::Result<()> {
-    let Some(wasm) = airlock_executors::executor(language) else { return Ok(()) };
-    let bytes: Arc<[u8]> = wasm.into();
+    let embedded = airlock_executors::executor(language);
+    let Some(EmbeddedExecutor { wasm, sha256 }) = embedded else { return Ok(()) };
     let name = format!("the executor of {}", language.name());
-    let load = sandbox.executor(bytes.clone());
+    let load = sandbox.executor(wasm, sha256);
     let on_compile: &CompileHook = &spinner::compiling;
-    compiling(Some(on_compile), &name, &bytes, load).await?;
+    compiling(Some(on_compile), &name, wasm, load).await?;
     output::line(&format!("compiled {name}"))
 }

@@ -138,9 +138,16 @@ async fn announce(loaded: impl Future<Output = ()>) -> Infallible {
 async fn announce_setup(token: impl Future<Output = Option<SetupToken>>) -> Infallible {
     if let Some(token) = token.await {
         // The reader of standard error may be gone.
-        let _ = writeln!(io::stderr(), "setup token: {}", token.expose());
+        let _ = writeln!(io::stderr(), "{}", setup_lines(token.expose()));
     }
     pending().await
+}
+
+/// Returns the line with the setup token, which programs read, and one about its use.
+fn setup_lines(token: &str) -> String {
+    format!(
+        "setup token: {token}\n  it makes the first operator, at /admin of this gateway or with POST /api/session/setup"
+    )
 }
 
 /// Prints the credential that was made for a virtual key to standard error.
@@ -153,4 +160,20 @@ fn announce_key(new: &NewKeyValue) {
 async fn closed(channel: oneshot::Receiver<()>) {
     // The sender is dropped; it never sends.
     let _ = channel.await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_setup_token_is_alone_on_its_line_and_the_next_line_has_its_use() {
+        let lines = setup_lines("setup_abc");
+        let (first, second) = lines.split_once('\n').expect("two lines");
+        assert_eq!(first, "setup token: setup_abc");
+        assert!(
+            second.contains("/admin") && second.contains("POST /api/session/setup"),
+            "{second}"
+        );
+    }
 }

@@ -28,9 +28,6 @@ pub mod json;
 mod lines;
 mod source_calls;
 mod source_flow;
-#[cfg(not(target_arch = "wasm32"))]
-#[doc(hidden)]
-pub mod testing;
 mod tools;
 mod warm_up;
 

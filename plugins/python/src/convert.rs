@@ -150,7 +150,7 @@ fn moment(time: &MontyDateTime) -> String {
 
 #[cfg(test)]
 mod tests {
-    use airlock_executor::testing::check_values;
+    use airlock_test_executors::check_values;
 
     use crate::Python;
     use crate::run::tests::result;

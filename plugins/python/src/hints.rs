@@ -206,7 +206,7 @@ fn of_module(message: &str, source: &str, bindings: &Bindings) -> Option<String>
 
 #[cfg(test)]
 mod tests {
-    use airlock_executor::testing::check_hints;
+    use airlock_test_executors::check_hints;
 
     use crate::Python;
 

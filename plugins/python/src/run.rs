@@ -90,8 +90,8 @@ impl PrintWriterCallback for InterpreterOutput<'_> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use airlock_executor::testing::embedded;
-    use airlock_executor::{FailureKind, testing};
+    use airlock_executor::FailureKind;
+    use airlock_test_executors::{self as testing, embedded};
 
     use super::*;
 

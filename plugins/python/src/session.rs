@@ -177,14 +177,13 @@ impl<'a> PythonSession<'a> {
     /// Finds the tool that a call names: an attribute of a namespace, or a function from
     /// [`PythonSession::look_up`].
     fn find(&self, object: Option<MontyUuid>, name: &str) -> Result<Arc<Binding>, String> {
-        let missing = || format!("there is no tool {}", quoted(name));
         let Some(id) = object else {
             let found = name
                 .split_once('.')
                 .and_then(|(namespace, name)| self.bindings.find(namespace, name));
-            return found.ok_or_else(missing);
+            return found.ok_or_else(|| no_such_tool(name));
         };
-        let namespace = tool::name_of(self.bindings, id).ok_or_else(missing)?;
+        let namespace = tool::name_of(self.bindings, id).ok_or_else(|| no_such_tool(name))?;
         let found = self.bindings.look_up(namespace, name);
         found.ok_or_else(|| format!("'{namespace}' object has no attribute {}", quoted(name)))
     }
@@ -403,6 +402,10 @@ fn refusal(call: &OsFunctionCall) -> ExtFunctionResult {
 
 fn error(kind: ExcType, message: String) -> ExtFunctionResult {
     ExtFunctionResult::Error(MontyException::new(kind, Some(message)))
+}
+
+fn no_such_tool(name: &str) -> String {
+    format!("there is no tool {}", quoted(name))
 }
 
 fn quoted(name: &str) -> String {

@@ -1,7 +1,7 @@
 //! Runs the corpora of scripts as models write them, and compares each with what `CPython` makes of it.
 
-use airlock_executor::testing::corpora::{self, Corpus};
 use airlock_python::Python;
+use airlock_test_executors::corpora::{self, Corpus};
 
 /// Scripts of the corpus of habits that are known to run, in percent. Never to be lowered.
 const LEAST_HABITS: usize = 92;

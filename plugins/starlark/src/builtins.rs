@@ -149,7 +149,7 @@ fn outcome<'v>(answer: Result<Value<'v>, ToolFailure>, heap: Heap<'v>) -> Value<
 
 #[cfg(test)]
 mod tests {
-    use airlock_executor::testing::{batches, check_values};
+    use airlock_test_executors::{batches, check_values};
 
     use crate::Starlark;
     use crate::run::tests::{fail, result};

@@ -83,7 +83,7 @@ fn operation(message: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use airlock_executor::testing::check_hints;
+    use airlock_test_executors::check_hints;
 
     use crate::Starlark;
     use crate::run::tests::fail;

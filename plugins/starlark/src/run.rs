@@ -103,7 +103,7 @@ fn evaluate<'v>(
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use airlock_executor::testing;
+    use airlock_test_executors as testing;
 
     use super::*;
 

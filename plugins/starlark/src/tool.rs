@@ -273,7 +273,7 @@ impl fmt::Debug for Namespace {
 
 #[cfg(test)]
 mod tests {
-    use airlock_executor::testing::embedded;
+    use airlock_test_executors::embedded;
 
     use crate::Starlark;
     use crate::run::tests::{fail, result};

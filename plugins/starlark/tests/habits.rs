@@ -1,8 +1,8 @@
 //! Runs the corpora of scripts in Python's style, and compares each with `CPython`'s own result.
 
 use airlock_executor::Language as _;
-use airlock_executor::testing::corpora::{self, Corpus};
 use airlock_starlark::Starlark;
+use airlock_test_executors::corpora::{self, Corpus};
 
 /// Scripts of the held-out corpus that are known to run. Never to be lowered.
 const LEAST_HELD_OUT: usize = 59;

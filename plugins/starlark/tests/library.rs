@@ -2,9 +2,9 @@
 //! lowers scripts that use it.
 
 use airlock_executor::Failure;
-use airlock_executor::testing::{self, check_values};
 use airlock_starlark::Starlark;
 use airlock_starlark_library::{METHODS, MODULES};
+use airlock_test_executors::{self as testing, check_values};
 
 fn result(source: &str) -> Option<String> {
     testing::result::<Starlark>(source)

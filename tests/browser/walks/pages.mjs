@@ -199,3 +199,31 @@ walk('the navigation leads to every page, and marks the one that is open', async
   assert.equal(new URL(visitor.page.url()).pathname, '/admin/approvals');
   visitor.check();
 });
+
+/** Returns the colours of a button and where a cell's text is. Runs in the page. */
+function lookOf(element) {
+  const { color, backgroundColor, textAlign } = getComputedStyle(element);
+  return { colors: `${color} on ${backgroundColor}`, textAlign };
+}
+
+walk('a button that changes, one that ends and one that deletes differ, and amounts are aligned at their ends', async (visit) => {
+  const visitor = await visit('ann');
+  const { page } = visitor;
+  await visitor.open('keys');
+  await page.getByRole('main').getByRole('link', { name: 'desktop' }).first().click();
+  await visitor.settle();
+  const looks = [];
+  for (const name of ['Rotate…', 'Revoke…', 'Delete…']) {
+    looks.push((await page.getByRole('button', { name, exact: true }).first().evaluate(lookOf)).colors);
+  }
+  assert.equal(new Set(looks).size, 3, looks.join(', '));
+  await visitor.open('servers');
+  for (const [name, textAlign] of [['Type', 'left'], ['Tools', 'end']]) {
+    const heading = page.getByRole('columnheader', { name, exact: true });
+    assert.equal((await heading.evaluate(lookOf)).textAlign, textAlign, name);
+    const at = await heading.evaluate((cell) => cell.cellIndex);
+    const cell = page.getByRole('main').getByRole('row').nth(1).locator('> *').nth(at);
+    assert.equal((await cell.evaluate(lookOf)).textAlign, textAlign, `a cell of ${name}`);
+  }
+  visitor.check();
+});

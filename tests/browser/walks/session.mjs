@@ -73,6 +73,19 @@ walk('the token of a login can be pasted, and a wrong one is refused in words', 
   visitor.check(/Failed to load resource: .* 401/);
 });
 
+walk('the login offers an identity provider only where the gateway has one', async (visit) => {
+  const visitor = await visit();
+  const { page } = visitor;
+  const link = page.getByRole('link', { name: 'Use the identity provider' });
+  await visitor.open('login');
+  assert.equal(await link.count(), 0);
+  await page.route('**/admin/login.json', (route) => route.fulfill({ json: { identity_provider: true } }));
+  await visitor.open('login');
+  await link.waitFor();
+  assert.match(await link.getAttribute('href'), /^\/api\/session\/login\?return_to=/);
+  visitor.check();
+});
+
 walk('the credential is in no address, no storage that outlives the tab, and is gone after a logout', async (visit) => {
   const visitor = await visit();
   const { page } = visitor;

@@ -17,3 +17,6 @@ mod counting {
 }
 
 pub use harness::{chat_stream, chunks, sse};
+
+#[cfg(test)]
+mod tests;

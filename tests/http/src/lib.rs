@@ -22,6 +22,8 @@ use tokio_util::task::AbortOnDropHandle;
 pub enum Answer {
     /// Sends these bytes. The connection stays open unless they contain `connection: close`.
     Says(String),
+    /// Sends these bytes, which may be no text. The connection stays open.
+    Sends(Vec<u8>),
     /// Sends the head of a response with a body of 1 GB, and then one byte at a time until the
     /// client closes the connection.
     Drips,
@@ -50,6 +52,12 @@ struct Seen {
 /// Creates a response with status 200.
 pub fn ok(body: &str) -> Answer {
     says("200 OK", "", body)
+}
+
+/// Creates a response with status 200 and a body that may be no text.
+pub fn ok_bytes(body: &[u8]) -> Answer {
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+    Answer::Sends([head.as_bytes(), body].concat())
 }
 
 /// Creates a response with further header lines, each of which ends with CRLF.
@@ -163,6 +171,7 @@ async fn serve(mut stream: TcpStream, seen: Arc<Seen>, answer: Arc<impl Fn(&str)
                     return;
                 }
             }
+            Answer::Sends(bytes) => drop(stream.write_all(&bytes).await),
             Answer::Drips => {
                 drop(
                     stream

@@ -41,6 +41,8 @@ async fn a_file_is_served_without_a_credential_under_a_strict_policy() {
     {
         assert_eq!(status(&gateway, path).await, 404, "{path}");
     }
+    let methods = Reply::of(gateway.request(Method::GET, "/admin/login.json")).await;
+    assert_eq!((methods.status, &methods.body), (200, &json!({"identity_provider": false})));
     let posted = Reply::of(gateway.request(Method::POST, ASSET)).await;
     assert_eq!((posted.status, posted.code()), (405, "method_not_allowed"));
 }
@@ -67,7 +69,7 @@ async fn a_gateway_without_the_page_has_nothing_there() {
     let hidden = setup().set("/management/page", false).serve().await;
     let disabled = setup().set("/management", json!({"disabled": true})).serve().await;
     for gateway in [hidden, disabled] {
-        for path in ["/admin", ASSET] {
+        for path in ["/admin", "/admin/login.json", ASSET] {
             assert_eq!(status(&gateway, path).await, 404, "{path}");
         }
     }

@@ -69,14 +69,15 @@ impl Daemon {
         let version = command();
         let daemon = &mut self.daemon;
         let mut version = version;
-        let has_ended = wait::until("the Docker daemon to answer", async || {
-            let status = version.stdout(Stdio::null()).stderr(Stdio::null()).status();
-            match daemon.try_wait().expect("a child") {
-                Some(_) => Some(true),
-                None => status.is_ok_and(|status| status.success()).then_some(false),
-            }
-        })
-        .await;
+        let has_ended =
+            wait::until_within(wait::COMPILED, "the Docker daemon to answer", async || {
+                let status = version.stdout(Stdio::null()).stderr(Stdio::null()).status();
+                match daemon.try_wait().expect("a child") {
+                    Some(_) => Some(true),
+                    None => status.is_ok_and(|status| status.success()).then_some(false),
+                }
+            })
+            .await;
         let log = fs::read_to_string(self.directory.path().join("log")).unwrap_or_default();
         let last = log.lines().next_back().unwrap_or_default();
         has_ended.then(|| format!("the Docker daemon does not run here: {last}"))

@@ -12,6 +12,15 @@ fn readme() -> Document {
     Document::read(root().join("README.md"))
 }
 
+/// Returns the names of the pages in `docs`, which the script of the README reads.
+fn pages() -> Vec<String> {
+    let entries = fs::read_dir(root().join("docs")).expect("the pages");
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("a page").path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|found| found == "md"));
+    let names = paths.iter().filter_map(|path| path.file_name()?.to_str());
+    names.map(str::to_owned).collect()
+}
+
 /// The README's reader: a directory with what `make plugins` leaves in the project, below it the one
 /// with the README's configuration, and an `npx` that starts the installed server without the
 /// network.
@@ -25,7 +34,9 @@ impl Reader {
         let reader = Self { directory };
         let configuration = readme().blocks_in("json").next().expect("a configuration").to_owned();
         reader.write("trial/gateway.json", &configuration);
-        reader.write("docs/one.md", "three short words");
+        for page in pages() {
+            reader.write(&format!("docs/{page}"), "three short words");
+        }
         fs::create_dir_all(reader.path("target/plugins")).expect("a directory");
         for (name, component) in [("files", guests::FILES), ("text", guests::TEXT)] {
             fs::copy(component, reader.path(&format!("target/plugins/{name}.wasm")))
@@ -89,7 +100,7 @@ async fn the_commands_of_the_readme_run_in_their_order_without_a_warning() {
         readme.blocks_in("python").find(|block| block.contains("result =")).expect("a script");
     reader.write("trial/count.star", script);
     let result = reader.run("airlock run --config gateway.json count.star").await;
-    assert_eq!(result, "{\n  \"words\": 3\n}\n");
+    assert_eq!(result, format!("{{\n  \"words\": {}\n}}\n", 3 * pages().len()));
 }
 
 #[tokio::test]

@@ -121,9 +121,9 @@ impl Pipe {
         self.result(&id).await
     }
 
-    /// Reads the next message; `None` at the end of the output. Panics if it does not come soon.
+    /// Reads the next message; `None` at the end of the output. Panics if it does not come within [`wait::COMPILED`].
     pub(crate) async fn next(&mut self) -> Option<Value> {
-        let line = tokio::time::timeout(wait::SOON, self.output.next_line()).await;
+        let line = tokio::time::timeout(wait::COMPILED, self.output.next_line()).await;
         let line = line.expect("a message, or the end").expect("UTF-8")?;
         let message: Value =
             serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));

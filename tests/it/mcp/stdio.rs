@@ -81,12 +81,15 @@ async fn at_the_first_start_a_client_is_answered_at_once_and_its_calls_wait_for_
     let begun = Instant::now();
     let mut pipe = Pipe::start(&arguments, &[("AIRLOCK_CACHE_DIR", home), ("HOME", home)]);
     pipe.initialize(json!({})).await;
-    // From the start of the process it takes 0.2 s; the machine of a test may be busy.
-    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    let answered = begun.elapsed();
     let call = json!({"name": "text-word_count", "arguments": {"text": "one two"}});
     let id = pipe.request("tools/call", call).await;
     let (counted, _) = after_changes(&mut pipe, &id).await;
     assert_eq!(counted["structuredContent"]["words"], 2, "{counted}");
+    // From the start of the process it takes 0.2 s; a machine that is slower is so for the compiler too.
+    let compiled = begun.elapsed();
+    let is_at_once = answered < Duration::from_secs(3) || answered < compiled / 2;
+    assert!(is_at_once, "{answered:?} of {compiled:?}");
     let said = pipe.end().await.said;
     assert!(said.contains("compiling to native code, once"), "{said}");
 }

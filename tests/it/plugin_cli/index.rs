@@ -1,8 +1,8 @@
 //! Indexes of plugins: in a directory, and at a URL.
 
 use airlock_test_http::{Server, ok, says};
-use airlock_tests::{Finished, component};
-use serde_json::json;
+use airlock_tests::{Finished, component, guests};
+use serde_json::{Value, json};
 
 use super::Workspace;
 
@@ -51,9 +51,28 @@ async fn a_plugin_of_a_directory_is_found_by_its_words_and_installed_by_the_prin
 }
 
 #[tokio::test]
+async fn a_guard_of_an_index_is_shown_with_its_place_in_the_configuration_and_no_installation() {
+    let workspace = Workspace::new();
+    std::fs::create_dir(workspace.path("shelf")).expect("a directory");
+    std::fs::copy(guests::MARKS, workspace.path("shelf/marks.wasm")).expect("a copy");
+    let _ = workspace.airlock(&["plugin", "index", "shelf"]).await.ok();
+    let found = search(&workspace, "shelf").await.ok();
+    let named = "  guard     shelf/marks.wasm; the key `component` of an element of `guards`";
+    assert!(found.stdout.contains(named), "{found}");
+    assert!(!found.stdout.contains("plugin install"), "{found}");
+    let index = workspace.read("shelf/index.json");
+    let server = Server::start(move |_| ok(&index)).await;
+    let place = format!("http://{}/shelf", server.address);
+    let found = search(&workspace, &place).await.ok();
+    assert!(found.stdout.contains(&format!("  guard     {place}/marks.wasm;")), "{found}");
+}
+
+#[tokio::test]
 async fn an_index_at_a_url_lists_components_beside_it_and_its_texts_cannot_add_lines() {
     let workspace = indexed().await;
     let index = workspace.read("shelf/index.json");
+    let listed: Value = serde_json::from_str(&index).expect("JSON");
+    let digest = listed["plugins"][1]["digest"].as_str().expect("a digest").to_owned();
     let plugin = json!({
         "file": "forged.wasm", "id": "forged", "version": "1.0.0", "digest": "sha256:0", "bytes": 1,
         "description": "Adds.\n  airlock plugin install https://b.example/b.wasm",
@@ -69,7 +88,8 @@ async fn an_index_at_a_url_lists_components_beside_it_and_its_texts_cannot_add_l
     .await;
     let site = format!("http://{}", server.address);
     let found = search(&workspace, &format!("{site}/shelf")).await.ok();
-    let command = format!("  airlock plugin install {site}/shelf/weather-1.wasm\n");
+    // The command installs the component that is listed, and no other.
+    let command = format!("  airlock plugin install '{site}/shelf/weather-1.wasm#{digest}'\n");
     assert!(found.stdout.ends_with(&command), "{found}");
     let shown = search(&workspace, &format!("{site}/forged/")).await.ok();
     assert_eq!(shown.stdout.lines().count(), 2, "{shown}");

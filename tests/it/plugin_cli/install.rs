@@ -164,6 +164,10 @@ async fn the_call_that_an_installation_prints_succeeds_when_it_is_typed() {
     let workspace = Workspace::new();
     let with_title = async |title: Value| {
         component::with_tools(guests::NOTES, |tools| {
+            // A tool that only reads would be proposed before this one.
+            for tool in tools.iter_mut() {
+                tool["annotations"]["readOnlyHint"] = json!(false);
+            }
             let add = tools.iter_mut().find(|tool| tool["name"] == "add_note").expect("a tool");
             let schema = &mut add["inputSchema"];
             schema["required"] = json!(["title", "tags"]);

@@ -17,8 +17,8 @@ use crate::{
 };
 
 const PROGRAM: &str = "/usr/sbin/pgbouncer";
-/// Longest time that the pooler takes to start.
-const START: Duration = Duration::from_secs(10);
+/// Longest time that the pooler takes to start, on a slow machine.
+const START: Duration = Duration::from_mins(1);
 /// Interval between two attempts to connect to a pooler that starts.
 const RETRY: Duration = Duration::from_millis(10);
 

@@ -19,8 +19,8 @@ use crate::{
     programs::{DEFAULT_PORT, Programs, server_arguments, socket},
 };
 
-/// Longest time that a server takes to start, or to end once it was killed.
-const START: Duration = Duration::from_secs(30);
+/// Longest time that a server takes to start, or to end once it was killed, on a slow machine.
+const START: Duration = Duration::from_mins(2);
 /// Interval between two attempts to connect to a server that starts.
 const RETRY: Duration = Duration::from_millis(10);
 /// Variable that makes a missing right to mount a disk a failure.

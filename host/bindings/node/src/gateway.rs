@@ -110,13 +110,15 @@ enum WorkResult {
     Chat(BindingChat),
 }
 
-/// A gateway that starts, or has started.
+/// A gateway that starts, or has started. It stops at once if this object is dropped, as when its thread ends.
 #[napi]
 pub struct NodeGateway {
     state: Arc<SharedGateway>,
+    /// The work that starts it.
+    _start: NodeWork,
 }
 
-/// Work that was begun.
+/// Work that was begun. It is cancelled if this object is dropped, as when its thread ends.
 #[napi]
 pub struct NodeWork {
     task: AbortHandle,
@@ -148,8 +150,7 @@ impl NodeGateway {
         let state =
             Arc::new(SharedGateway { host: host.clone(), running: Mutex::new(None), calls });
         let functions = program.clone();
-        // Its handle is of no use: a start is not cancelled.
-        let _ = state.spawn(program, WorkKind::Start, 0, async move {
+        let start = state.spawn(program, WorkKind::Start, 0, async move {
             let NodeGatewayFields { file, content, code_mode, has_model } = fields;
             let config = match (file, content) {
                 (Some(path), _) => GatewayConfig::File(PathBuf::from(path)),
@@ -160,7 +161,7 @@ impl NodeGateway {
             let started = BindingGateway::start(host, choices, functions);
             Box::pin(started).await.map(WorkResult::Gateway)
         });
-        Ok(Self { state })
+        Ok(Self { state, _start: start })
     }
 
     /// Begins work of the gateway. Fails if it was stopped.
@@ -335,6 +336,12 @@ impl NodeWork {
     pub fn take_chat(&self) -> Option<NodeChat> {
         let chat = self.chat.lock().take()?;
         Some(NodeChat { chat: Arc::new(chat), state: self.state.clone() })
+    }
+}
+
+impl Drop for NodeWork {
+    fn drop(&mut self) {
+        self.task.abort();
     }
 }
 

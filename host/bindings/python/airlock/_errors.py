@@ -120,7 +120,8 @@ class ConfigurationError(GatewayError, ValueError):
 
 
 class StartFailed(GatewayError):
-    """The gateway does not start, or does not serve: the address is in use, or the system has no threads or memory for it."""
+    """The gateway does not start, or does not serve: the address is in use, a guard cannot be loaded, or the system has no threads or
+    memory for it."""
 
 
 class UnknownKey(GatewayError):

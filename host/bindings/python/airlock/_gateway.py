@@ -368,11 +368,19 @@ def _fields(options: RequestOptions) -> _airlock.Options:
     fields = (
         given.pop("key", None), _names(given.pop("clients", None)), _names(given.pop("tools", None)),
         _names(given.pop("exclude_tools", None)), given.pop("language", None), given.pop("approval", None), given.pop("timeout", None),
-        bool(given.pop("operator", False)), bool(given.pop("approving", False)), call_depth.get(),
+        _flag(given, "operator"), _flag(given, "approving"), call_depth.get(),
     )
     if given:
         raise TypeError(f"a request has no option {min(given)!r}; it has {', '.join(sorted(RequestOptions.__annotations__))}")
     return fields
+
+
+def _flag(given: dict[str, Any], name: str) -> bool:
+    """Takes an option that gives rights. Only a bool is accepted, because a text such as `"no"` would count as true."""
+    flag = given.pop(name, False)
+    if not isinstance(flag, bool):
+        raise TypeError(f"the option {name} must be True or False, not a value of type {type(flag).__name__}")
+    return flag
 
 
 def _names(names: Sequence[str] | None) -> list[str] | None:

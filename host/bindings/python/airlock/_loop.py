@@ -138,5 +138,10 @@ def deliver_lines(future: asyncio.Future[Any], on_print: Callable[[str], object]
             return
         try:
             on_print(line)
+        except StopIteration as error:
+            # `Future.set_exception` refuses a `StopIteration`.
+            stopped = RuntimeError("on_print raised StopIteration")
+            stopped.__cause__ = error
+            future.set_exception(stopped)
         except BaseException as error:
             future.set_exception(error)

@@ -93,13 +93,19 @@ impl ScriptCaller {
         })
     }
 
-    /// Returns whether printed text is wanted.
-    pub(crate) fn has_printer(&self) -> bool {
-        self.on_print.is_some()
+    /// Returns a receiver of printed lines; `None` if none are wanted. It holds a weak reference to the caller: a run that
+    /// waits holds the receiver, and the future of the caller holds that run.
+    pub(crate) fn printer(self: &Arc<Self>) -> Option<impl Fn(&str) + Send + Sync + use<>> {
+        let caller = self.on_print.is_some().then(|| Arc::downgrade(self))?;
+        Some(move |line: &str| {
+            if let Some(caller) = caller.upgrade() {
+                caller.print(line);
+            }
+        })
     }
 
     /// Passes a printed line on: on the thread that polls the run, or in a batch to the event loop.
-    pub(crate) fn print(&self, line: &str) {
+    fn print(&self, line: &str) {
         let Some(on_print) = &self.on_print else { return };
         // Without an interpreter, the program ends.
         let delivered = match (&self.side, &self.event_loop) {

@@ -186,9 +186,8 @@ pub(crate) fn request(
     if let Some(limits) = limits {
         request.limits = limits.get().0;
     }
-    if caller.has_printer() {
-        let caller = caller.clone();
-        request = request.with_on_print(move |line| caller.print(line));
+    if let Some(printer) = caller.printer() {
+        request = request.with_on_print(printer);
     }
     request.journal = has_journal;
     Ok(request.with_nesting(caller.nesting()))
@@ -197,11 +196,10 @@ pub(crate) fn request(
 /// Gives a run that is resumed to its new caller, which receives its printed text.
 pub(crate) fn called_by(waiting: WaitingRun, caller: &Arc<ScriptCaller>) -> WaitingRun {
     let waiting = waiting.with_nesting(caller.nesting());
-    if !caller.has_printer() {
-        return waiting;
+    match caller.printer() {
+        Some(printer) => waiting.with_on_print(printer),
+        None => waiting,
     }
-    let caller = caller.clone();
-    waiting.with_on_print(move |line| caller.print(line))
 }
 
 /// Returns a run that has ended, or the exception that it ended with.

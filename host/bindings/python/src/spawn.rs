@@ -1,6 +1,6 @@
 //! Runs of scripts beside an event loop, as tasks of the runtime.
 
-use std::sync::Arc;
+use std::{process, sync::Arc};
 
 use airlock_binding::{BindingFailure, BindingRun, HostRuntime, RunningScript};
 use pyo3::{intern, prelude::*, sync::PyOnceLock};
@@ -9,19 +9,32 @@ use tokio::task::AbortHandle;
 use crate::{
     caller::{CallerPlace, CallerSide, ScriptCaller},
     raise::raise,
-    run::{RunHandle, ScriptFields, called_by, ended_run, process, request},
+    run::{self, RunHandle, ScriptFields, called_by, ended_run, request},
     tools::ToolSet,
 };
 
 /// A run, or work of a gateway, beside an event loop.
 #[pyclass(frozen, module = "airlock._airlock")]
-pub(crate) struct SpawnedRun(pub(crate) AbortHandle);
+pub(crate) struct SpawnedRun {
+    task: AbortHandle,
+    /// The process that has the task.
+    process: u32,
+}
 
 #[pymethods]
 impl SpawnedRun {
-    /// Stops it, unless it has ended.
+    /// Stops it, unless it has ended. Does nothing in the child of a fork: this takes locks of the runtime, which threads of
+    /// the parent may have held at the fork.
     fn cancel(&self) {
-        self.0.abort();
+        if self.process == process::id() {
+            self.task.abort();
+        }
+    }
+}
+
+impl SpawnedRun {
+    pub(crate) fn new(task: AbortHandle) -> Self {
+        Self { task, process: process::id() }
     }
 }
 
@@ -34,12 +47,12 @@ pub(crate) fn spawn_run(
     place: CallerPlace,
     future: Py<PyAny>,
 ) -> PyResult<SpawnedRun> {
-    let process = process(py)?;
+    let process = run::process(py)?;
     let delivery = Delivery::new(py, process.host(), tools.clone().unbind(), place, future);
     let request = request(py, script, &delivery.caller)?;
     let pool = tools.get().pool.clone();
     let running = BindingRun::start(process.clone(), pool, delivery.caller.clone(), request);
-    Ok(SpawnedRun(process.runtime().spawn(delivery.run(running)).abort_handle()))
+    Ok(SpawnedRun::new(process.runtime().spawn(delivery.run(running)).abort_handle()))
 }
 
 /// Resumes a run as a task.
@@ -50,12 +63,12 @@ pub(crate) fn spawn_resume(
     place: CallerPlace,
     future: Py<PyAny>,
 ) -> PyResult<SpawnedRun> {
-    let process = process(py)?;
+    let process = run::process(py)?;
     let (waiting, tools) = run.take_waiting(py)?;
     let delivery = Delivery::new(py, process.host(), tools, place, future);
     let waiting = called_by(waiting, &delivery.caller);
     let running = BindingRun::resume(process.clone(), waiting, delivery.caller.clone());
-    Ok(SpawnedRun(process.runtime().spawn(delivery.run(running)).abort_handle()))
+    Ok(SpawnedRun::new(process.runtime().spawn(delivery.run(running)).abort_handle()))
 }
 
 /// Delivers the end of a run to a future, also if its task panics: a future that nothing ends would wait

@@ -57,7 +57,7 @@ impl GatewayWork {
         let work = self.take(py)?;
         let converter = self.converter();
         let delivery = WorkDelivery { converter, event_loop, future, is_running: true };
-        Ok(SpawnedRun(self.host.handle().spawn(delivery.run(work)).abort_handle()))
+        Ok(SpawnedRun::new(self.host.handle().spawn(delivery.run(work)).abort_handle()))
     }
 }
 

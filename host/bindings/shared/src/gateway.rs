@@ -6,7 +6,7 @@
 //! chat ─► GatewayProgram (the model) ──────┘
 //! ```
 
-use std::{mem, net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{future::pending, mem, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use airlock::{
     Gateway, GatewayError, GatewayRequest, ModelFailure, NativeTool, ToolContext, ToolEffect,
@@ -16,7 +16,7 @@ use airlock::{
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 
 use crate::{
     BindingChat, BindingFailure, HostRuntime, ModelAnswer, RequestOptions, ToolSpec,
@@ -68,12 +68,22 @@ pub struct GatewayChoices {
     pub has_model: bool,
 }
 
-/// A gateway of the program.
+/// A gateway of the program. Dropping it stops it at once, also if it serves.
 pub struct BindingGateway {
     host: Arc<HostRuntime>,
     /// `None` once it is stopped.
     gateway: Mutex<Option<Gateway>>,
-    serving: Mutex<Option<JoinHandle<Result<(), GatewayError>>>>,
+    serving: Mutex<Option<ServingTask>>,
+}
+
+/// A task that serves HTTP.
+type ServingTask = JoinHandle<Result<(), GatewayError>>;
+
+/// A task that begins to serve. Dropping this keeps the task, unless it has ended: a wait for the address that is cancelled
+/// must not leave a task that nothing can stop.
+struct BeginningTask<'g> {
+    task: Option<ServingTask>,
+    kept: &'g Mutex<Option<ServingTask>>,
 }
 
 impl BindingGateway {
@@ -180,14 +190,12 @@ impl BindingGateway {
         if let Some(address) = gateway.local_addr() {
             return Ok(address);
         }
-        let mut serving = self.host.handle().spawn(gateway.serve());
+        let task = Some(self.host.handle().spawn(gateway.serve()));
+        let mut beginning = BeginningTask { task, kept: &self.serving };
         let served = tokio::select! {
             biased;
-            served = &mut serving => served,
-            address = gateway.bound_addr() => {
-                *self.serving.lock() = Some(serving);
-                return Ok(address);
-            }
+            served = beginning.ended() => served,
+            address = gateway.bound_addr() => return Ok(address),
         };
         match served {
             Ok(Err(error)) => Err(error.into()),
@@ -225,11 +233,33 @@ impl BindingGateway {
     }
 }
 
+impl BeginningTask<'_> {
+    /// Waits until the task has ended.
+    async fn ended(&mut self) -> Result<Result<(), GatewayError>, JoinError> {
+        let Some(task) = &mut self.task else { return pending().await };
+        let ended = task.await;
+        self.task = None;
+        ended
+    }
+}
+
+impl Drop for BeginningTask<'_> {
+    fn drop(&mut self) {
+        if let Some(task) = self.task.take() {
+            self.kept.lock().get_or_insert(task);
+        }
+    }
+}
+
 impl Drop for BindingGateway {
     fn drop(&mut self) {
         let gateway = self.gateway.get_mut().take();
         if self.host.is_this() {
             let _runtime = self.host.handle().enter();
+            // The task holds a clone of the gateway, and would keep it running.
+            if let Some(serving) = self.serving.get_mut().take() {
+                serving.abort();
+            }
             drop(gateway);
         } else {
             // The threads that it would wait for are those of the parent.
@@ -286,6 +316,8 @@ fn output(value: Value) -> ToolOutput {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
 
     fn spec(name: &str, needs_approval: bool) -> ToolSpec {
@@ -313,6 +345,21 @@ mod tests {
         assert!(object.structured.is_some());
         let text = output("tea".into());
         assert_eq!((text.to_text().as_str(), text.structured), ("tea", None));
+    }
+
+    #[tokio::test]
+    async fn a_task_that_serves_is_kept_if_the_wait_for_its_address_is_cancelled() {
+        let kept = Mutex::new(None);
+        let task = Some(tokio::spawn(pending()));
+        let mut beginning = BeginningTask { task, kept: &kept };
+        assert!(beginning.ended().now_or_never().is_none());
+        drop(beginning);
+        let task = kept.lock().take().expect("it is kept");
+        task.abort();
+        let mut ending = BeginningTask { task: Some(task), kept: &kept };
+        assert!(ending.ended().await.is_err_and(|lost| lost.is_cancelled()));
+        drop(ending);
+        assert!(kept.lock().is_none(), "it has ended");
     }
 
     #[test]

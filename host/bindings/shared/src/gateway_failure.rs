@@ -98,6 +98,7 @@ impl From<GatewayError> for BindingFailure {
             GatewayError::Listen { .. } => ("StartFailed", "listen"),
             GatewayError::Threads(_) => ("StartFailed", "threads"),
             GatewayError::Served => ("StartFailed", "served"),
+            GatewayError::Guard(_) => ("StartFailed", "guard"),
             GatewayError::Sandbox(_) => ("StartFailed", "sandbox"),
             _ => ("StartFailed", "gateway"),
         };

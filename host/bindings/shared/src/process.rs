@@ -32,6 +32,8 @@ static CURRENT: Mutex<Option<Arc<HostProcess>>> = Mutex::new(None);
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 /// True in the child of a fork that may lack a thread with a lock.
 static IS_UNUSABLE: AtomicBool = AtomicBool::new(false);
+/// True at the end of the program: no further work is begun, also if there was none before.
+static IS_CLOSED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     /// Scripts that run on this thread: it waits in their tools if it forks.
@@ -104,6 +106,9 @@ impl HostRuntime {
         if let Some(runtime) = current.as_ref().filter(|runtime| runtime.is_this()) {
             return runtime.opened();
         }
+        if IS_CLOSED.load(Ordering::Acquire) {
+            return Err(at_its_end());
+        }
         let made = Arc::new(Self::new()?);
         // Never dropped, see above.
         mem::forget(current.replace(made.clone()));
@@ -134,6 +139,8 @@ impl HostRuntime {
     /// Nothing can be run afterwards. For the end of a program; the caller must not hold a lock that running tools
     /// wait for, such as that of an interpreter.
     pub fn close() {
+        // Set before the lock is taken: a runtime is made under the lock.
+        IS_CLOSED.store(true, Ordering::Release);
         let current = RUNTIME.lock().clone().filter(|runtime| runtime.is_this());
         let Some(current) = current else { return };
         current.is_closing.store(true, Ordering::Release);
@@ -145,10 +152,7 @@ impl HostRuntime {
 
     /// Returns it, unless it is closed.
     fn opened(self: &Arc<Self>) -> Result<Arc<Self>, BindingFailure> {
-        if !self.is_closing() {
-            return Ok(self.clone());
-        }
-        Err(BindingFailure::Cancelled("the program is at its end: nothing can be run".into()))
+        if self.is_closing() { Err(at_its_end()) } else { Ok(self.clone()) }
     }
 
     /// Returns the handle of that of this process; `None` if there is none, or if another thread makes it at this moment.
@@ -246,6 +250,11 @@ impl HostProcess {
     pub(crate) fn runner(&self) -> Runner {
         self.runner.clone()
     }
+}
+
+/// Returns the failure of work that is begun after [`HostRuntime::close`].
+fn at_its_end() -> BindingFailure {
+    BindingFailure::Cancelled("the program is at its end: nothing can be run".into())
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ function NewOperator({ own, reload }) {
 
 function Revoke({ operator, own, reload }) {
   const isOwn = operator.name === own.name;
-  return html`<${Action} needs="admin" isDanger label="Revoke" confirm="Revoke" title=${`Revoke ${operator.name}`} request=${{ method: 'DELETE', path: `/api/operators/${encodeURIComponent(operator.name)}` }} done=${reload}
+  return html`<${Action} needs="admin" isFinal label="Revoke" confirm="Revoke" title=${`Revoke ${operator.name}`} request=${{ method: 'DELETE', path: `/api/operators/${encodeURIComponent(operator.name)}` }} done=${reload}
     happens=${`${isOwn ? 'This is you: you are logged out and cannot log in again. ' : ''}The token is refused at once, on all gateways. This cannot be taken back: a new operator gets a new token.`} />`;
 }
 

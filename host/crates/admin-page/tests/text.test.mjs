@@ -1,7 +1,7 @@
 // Foreign text: nothing in it stays hidden.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { excerpt, pieces, visible } from '../assets/lib/text.js';
+import { excerpt, isAmount, pieces, visible } from '../assets/lib/text.js';
 import { sha256 } from '../assets/lib/digest.js';
 
 test('characters that are not seen are shown by their numbers', () => {
@@ -59,4 +59,13 @@ test('an excerpt is one line, is bounded, and does not cut a character', () => {
 
 test('a digest is that of the text in UTF-8', async () => {
   assert.equal(await sha256('é'), '4a99557e4033c3539de2eb65472017cad5f9557f7a0625a09f1c3f6e2ba69c4c');
+});
+
+test('a column is of amounts if each of its cells is one or empty, and one is there', () => {
+  for (const cells of [[1, ''], [0, undefined], ['1,024', '2.5 %', ''], ['0.3 ms', '2 min 5 s'], ['3 KiB', null], ['12.50']]) {
+    assert.equal(isAmount(cells), true, cells);
+  }
+  for (const cells of [[], ['', undefined], [1, 'none'], ['after 2 s'], ['2026-01-31'], ['10.0.0.1:80'], [{ props: {} }, 1], ['v1'], ['2 calls a minute']]) {
+    assert.equal(isAmount(cells), false, cells);
+  }
 });

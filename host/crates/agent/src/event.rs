@@ -228,6 +228,10 @@ impl EventSlot {
         Some(event)
     }
 
+    fn has_event(&self) -> bool {
+        self.state.lock().event.is_some()
+    }
+
     /// Moves an event here once there is room.
     fn poll_put(&self, event: &mut Option<Event>, context: &mut Context<'_>) -> Poll<()> {
         let mut state = self.state.lock();
@@ -268,6 +272,16 @@ impl Emitter {
             let _turn = self.turn.lock().await;
             poll_fn(|context| self.slot.poll_put(&mut event, context)).await;
         }
+    }
+
+    /// Waits until the last event was received. Without this wait, the work polls the source of its next event in the
+    /// same poll in which it has sent one, and again after the receipt. If the next event is ready, the work also waits
+    /// for room, and wakes the task that is polling it.
+    ///
+    /// Only for work that each poll of the [`Run`] polls: no waker is kept, because the run polls the work after each
+    /// event that it has received.
+    pub(super) fn handed_over(&self) -> impl Future<Output = ()> + Send {
+        poll_fn(|_| if self.slot.has_event() { Poll::Pending } else { Poll::Ready(()) })
     }
 }
 
@@ -352,7 +366,10 @@ impl Reports {
 #[cfg(test)]
 mod tests {
     use futures_util::{future::join, poll};
-    use std::pin::pin;
+    use std::{
+        pin::pin,
+        sync::atomic::{AtomicUsize, Ordering},
+    };
 
     use super::*;
 
@@ -378,6 +395,31 @@ mod tests {
             );
         }
         assert!(run.next().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn work_that_hands_an_event_over_goes_on_after_its_receipt() {
+        let steps = Arc::new(AtomicUsize::new(0));
+        let step = steps.clone();
+        let mut run = Run::new(|emitter| async move {
+            emitter.handed_over().await;
+            for number in 0..3 {
+                emitter.emit(round(number)).await;
+                emitter.handed_over().await;
+                step.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        run.begin().await.expect("it is no failure");
+        for expected in 0..3 {
+            let event = run.next().await;
+            assert!(
+                matches!(event, Some(Event::Round { rounds }) if rounds == expected),
+                "{event:?}"
+            );
+            assert_eq!(steps.load(Ordering::Relaxed), expected as usize);
+        }
+        assert!(run.next().await.is_none());
+        assert_eq!(steps.load(Ordering::Relaxed), 3);
     }
 
     #[tokio::test]

@@ -160,14 +160,19 @@ impl Relay {
             if calls::repair(chunk.deltas_mut(), ids, &mut found)? {
                 chunk.drop_exact();
             }
-            if !self.style.holds {
+            let is_late = chunk.has_end() || chunk.is_usage();
+            if self.style.holds {
+                collected.add(&chunk)?;
+                // Boxed: the future of the stream would have room for it also while it waits for the next chunk.
+                Box::pin(self.relay_chunk(chunk, &context)).await?;
+            } else {
                 self.has_ended |= chunk.has_end();
                 emitter.emit(Event::Chunk(chunk)).await;
-                continue;
             }
-            collected.add(&chunk)?;
-            // Boxed: the stream would keep its room while it waits for the next chunk.
-            Box::pin(self.relay_chunk(chunk, &context)).await?;
+            // A caller that has the end may leave, and the tokens of the stream count only once all of it is read.
+            if !is_late {
+                emitter.handed_over().await;
+            }
         }
     }
 

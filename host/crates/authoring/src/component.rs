@@ -180,7 +180,10 @@ fn read_signature(component: &Path) -> Result<Option<String>, ComponentError> {
 }
 
 /// Writes the signature beside a component, or removes that of an earlier one.
-pub fn write_signature(component: &Path, signature: Option<&str>) -> Result<(), ComponentError> {
+pub(crate) fn write_signature(
+    component: &Path,
+    signature: Option<&str>,
+) -> Result<(), ComponentError> {
     let path = signature_path(component);
     let written = match signature {
         Some(text) => replace(&path, text.as_bytes()),

@@ -157,10 +157,11 @@ fn integer(schema: &Value, key: &str) -> Option<i64> {
     schema.get(key).and_then(Value::as_i64)
 }
 
-/// Returns a text of the format and the length that a schema states, made of the property's name.
+/// Returns a text of the format and the length that a schema states, made of the property's name. Without a
+/// `format`, the name is taken for one: a property `url` gets a URL.
 fn text(name: &str, schema: &Value) -> String {
     let format = schema.get("format").and_then(Value::as_str);
-    match format.unwrap_or_default() {
+    match format.unwrap_or(name) {
         "date" => return "2026-01-31".to_owned(),
         "time" => return "12:00:00Z".to_owned(),
         "date-time" => return "2026-01-31T12:00:00Z".to_owned(),

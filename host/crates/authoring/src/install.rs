@@ -32,7 +32,7 @@ pub use self::{
     written::WrittenKeys,
 };
 
-use crate::{Component, ComponentError, write_signature};
+use crate::{Component, ComponentError, component::write_signature};
 
 /// A component, and the configuration that it is to be installed in.
 pub struct Installation<'a> {
@@ -217,7 +217,8 @@ impl<'a> Installation<'a> {
         on_compile: &CompileHook,
     ) -> Result<(Vec<ClientName>, Vec<(ClientName, String)>), AcceptError> {
         let accepted = &mut self.accepted;
-        accepted.lock.accept(self.component.pin(&self.name));
+        let pin = accepted.next_pin(&self.name, self.component);
+        accepted.lock.accept(pin);
         let mut pinned = Vec::new();
         let mut unpinned = Vec::new();
         let all = if accepted.is_new { accepted.select(&[])? } else { Vec::new() };
@@ -270,7 +271,7 @@ mod tests {
 
     use super::*;
     use crate::{Origin, manifest_with};
-    use airlock_plugin::Metadata;
+    use airlock_plugin::{Change, Metadata};
 
     /// Returns a component that requires the clocks and has one tool with this description.
     fn component(description: &str) -> Component {
@@ -333,6 +334,36 @@ mod tests {
             assert!(error.contains(refused), "{error}");
             assert!(!config.exists() && !home.path().join("plugins").exists());
         }
+    }
+
+    #[tokio::test]
+    async fn the_accepted_component_without_its_signature_keeps_its_publisher() {
+        let home = tempfile::tempdir().expect("a directory");
+        let config = home.path().join("airlock.json");
+        let name = ClientName::parse("date_er").expect("a name");
+        let grants = vec![GrantOption::Clocks];
+        let options = InstallOptions { grants, ..InstallOptions::default() };
+        for signed_by in [Some("acme"), None] {
+            let mut component = component("Returns the date.");
+            component.origin.publisher = signed_by.map(str::to_owned);
+            component.origin.source = Some("oci://r.example/date-er@sha256:00".to_owned());
+            let installation = opened(&component, &config).await;
+            let plan = installation.plan(&options).expect("a valid configuration");
+            let installed = installation.install(&plan, &|_| panic!("no other plugin")).await;
+            let _ = installed.expect("nothing is in the way");
+            let lock = Lock::load(&home.path().join("airlock.lock")).expect("a lock");
+            let lock = lock.expect("a file");
+            let pin = lock.pin(&name).expect("it is pinned");
+            assert_eq!(pin.publisher.as_deref(), Some("acme"), "signed by {signed_by:?}");
+        }
+        // Another build without the signature is the other publisher that it was before.
+        let mut other = component("Returns another date.");
+        other.metadata.digest = "sha256:01".to_owned();
+        let installation = opened(&other, &config).await;
+        let options = InstallOptions { replace: true, ..options };
+        let plan = installation.plan(&options).expect("a valid configuration");
+        let obstacles = plan.obstacles.as_slice();
+        assert!(matches!(obstacles, [Obstacle::Change(Change::Publisher { .. })]), "{obstacles:?}");
     }
 
     #[tokio::test]

@@ -25,9 +25,7 @@ mod vendored;
 pub use self::{
     build::{BuildError, BuildProfile, BuiltComponent, Reporter, build},
     check::{Check, CheckOutcome, check},
-    component::{
-        CompiledComponent, Component, ComponentError, Origin, signature_path, write_signature,
-    },
+    component::{CompiledComponent, Component, ComponentError, Origin, signature_path},
     finding::Finding,
     language::{Language, LanguageError},
     name::{BadPluginName, PluginName},

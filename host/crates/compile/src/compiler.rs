@@ -155,10 +155,20 @@ impl Compiler {
         self.load(Form::Plain, wasm).await
     }
 
-    /// Loads an executor, or prepares and compiles it. A child process is killed once no caller
+    /// Loads the executor with this SHA-256 digest, or prepares and compiles it. `wasm` is not read if its code is in
+    /// the cache, so that its pages in the program's file take no memory. A child process is killed once no caller
     /// waits for what it compiles.
-    pub async fn executor(&self, wasm: Arc<[u8]>) -> Result<Component, CompileError> {
-        self.load(Form::Prepared, wasm).await
+    pub async fn executor(
+        &self,
+        wasm: &'static [u8],
+        sha256: [u8; 32],
+    ) -> Result<Component, CompileError> {
+        let compiler = self.clone();
+        if let Some(component) = spawn_blocking(move || compiler.prepared(sha256)).await? {
+            self.0.counts.cached.fetch_add(1, Ordering::Relaxed);
+            return Ok(component);
+        }
+        self.load(Form::Prepared, wasm.into()).await
     }
 
     /// Waits until a component is compiled, because of a call of [`Self::component`]. Never returns if it
@@ -196,6 +206,13 @@ impl Compiler {
                 self.flight(source).await.map_err(|error| CompileError::Failed(Box::new(error)))
             }
         }
+    }
+
+    /// Searches the cache for the executor with this digest. Blocks.
+    fn prepared(&self, sha256: [u8; 32]) -> Option<Component> {
+        let CompilerParts { engine, cache, .. } = &*self.0;
+        let cache = cache.as_ref()?;
+        cache.load(engine, &CodeName::from_digest(engine, Form::Prepared, sha256))
     }
 
     /// Searches the cache for a component, and checks the structure of one that is not there.

@@ -107,25 +107,20 @@ pub fn poll_to_end<T>(work: impl Future<Output = T>) -> T {
 /// tool does not exist or is hidden, as [`Arguments::parse`] does, or if a guard denies the call or fails.
 pub async fn arguments(caller: &Caller, tool: &str, text: &str) -> Result<Arguments, CallError> {
     caller.needs_approval(tool)?;
-    if text.len() <= INLINE_BYTES {
-        let arguments = Arguments::parse(tool, text)?;
-        if !caller.view().has_guards() {
-            return Ok(arguments);
-        }
+    let tenant = caller.view().tenant();
+    if !caller.view().has_guards() {
+        return parse(tenant, tool, text).await;
+    }
+    decide_about(tenant, text.len(), || {
         let caller = caller.clone();
         let tool = tool.to_owned();
-        return decide(async move { caller.guarded(&tool, arguments).await }).await;
-    }
-    let thread = THREADS.take(caller.view().tenant()).await;
-    // Copied only now: calls that wait for a thread hold no second copy.
-    let caller = caller.clone();
-    let tool = tool.to_owned();
-    let text = text.to_owned();
-    let work = move || {
-        let arguments = Arguments::parse(&tool, &text)?;
-        Handle::current().block_on(caller.guarded(&tool, arguments))
-    };
-    thread.run(work).await
+        let text = text.to_owned();
+        async move {
+            let arguments = Arguments::parse(&tool, &text)?;
+            caller.guarded(&tool, arguments).await
+        }
+    })
+    .await
 }
 
 /// Asks the guards of a view about a call as [`View::guarded`] does: here if its arguments are short, where guards yield to
@@ -140,18 +135,13 @@ pub async fn guarded(
     if !view.has_guards() {
         return Ok(arguments);
     }
-    let is_short = arguments.as_str().len() <= INLINE_BYTES;
-    let view = view.clone();
-    let origin = origin.clone();
-    let entry = entry.clone();
-    if is_short {
-        let deciding = async move { view.guarded(&origin, &entry, arguments, deadline).await };
-        return decide(deciding).await;
-    }
-    let tenant = view.tenant().clone();
-    let work =
-        move || Handle::current().block_on(view.guarded(&origin, &entry, arguments, deadline));
-    run(&tenant, work).await
+    decide_about(view.tenant(), arguments.as_str().len(), || {
+        let view = view.clone();
+        let origin = origin.clone();
+        let entry = entry.clone();
+        async move { view.guarded(&origin, &entry, arguments, deadline).await }
+    })
+    .await
 }
 
 /// Asks the guards about a nested call as [`Chain::guarded`] does: here if its arguments are short, where guards yield to
@@ -165,17 +155,29 @@ pub async fn guarded_nested(
     if !chain.view().has_guards() {
         return Ok(None);
     }
-    let is_short = text.len() <= INLINE_BYTES;
-    let thread = if is_short { None } else { Some(THREADS.take(chain.tenant()).await) };
-    // Copied only now: calls that wait for a thread hold no second copy.
-    let chain = chain.clone();
-    let origin = origin.clone();
-    let tool = tool.to_owned();
-    let text = text.to_owned();
-    let Some(thread) = thread else {
-        return decide(async move { chain.guarded(&origin, &tool, &text).await }).await;
-    };
-    thread.run(move || Handle::current().block_on(chain.guarded(&origin, &tool, &text))).await
+    decide_about(chain.tenant(), text.len(), || {
+        let chain = chain.clone();
+        let origin = origin.clone();
+        let tool = tool.to_owned();
+        let text = text.to_owned();
+        async move { chain.guarded(&origin, &tool, &text).await }
+    })
+    .await
+}
+
+/// Asks guards about a text of `bytes` bytes: here if it is short, as [`decide`] does, else on a blocking thread. `begin`
+/// copies the text. It is called once a thread is free, so that calls that wait for one hold no second copy.
+async fn decide_about<T, F>(tenant: &Tenant, bytes: usize, begin: impl FnOnce() -> F) -> T
+where
+    T: Send + 'static,
+    F: Future<Output = T> + Send + 'static,
+{
+    if bytes <= INLINE_BYTES {
+        return decide(begin()).await;
+    }
+    let thread = THREADS.take(tenant).await;
+    let deciding = begin();
+    thread.run(move || Handle::current().block_on(deciding)).await
 }
 
 /// Checks the arguments of a call of a tool that exists: here if they are short, else on a blocking thread. Guards are

@@ -30,8 +30,6 @@ mod sources_by_path;
 mod suspension;
 mod trust;
 
-pub(crate) use self::guard_reason::MAX_REASON_BYTES;
-
 #[cfg(test)]
 pub(crate) use self::name::client;
 pub use self::{

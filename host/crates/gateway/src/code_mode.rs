@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use airlock_catalog::Catalog;
 use airlock_config::Config;
 use airlock_core::door::ScriptLanguage;
+use airlock_executors::EmbeddedExecutor;
 use airlock_plugin::{CompileHook, compiling};
 use airlock_sandbox::{Limits, LoadError, Sandbox};
 use airlock_scripts::{
@@ -124,19 +125,19 @@ fn executor(
         let sandbox = sandbox.clone();
         let on_compile = on_compile.clone();
         async move {
-            let built = airlock_executors::executor(language);
-            let bytes: Arc<[u8]> = component(language, built)?.into();
-            let load = sandbox.executor(bytes.clone());
-            compiling(on_compile.as_deref(), "the script executor", &bytes, load).await
+            let EmbeddedExecutor { wasm, sha256 } =
+                embedded(language, airlock_executors::executor(language))?;
+            let load = sandbox.executor(wasm, sha256);
+            compiling(on_compile.as_deref(), "the script executor", wasm, load).await
         }
     })
 }
 
-/// Returns the component of a language. Fails if it is not part of this build.
-fn component(
+/// Returns the executor of a language. Fails if it is not part of this build.
+fn embedded(
     language: ScriptLanguage,
-    built: Option<&'static [u8]>,
-) -> Result<&'static [u8], LoadError> {
+    built: Option<EmbeddedExecutor>,
+) -> Result<EmbeddedExecutor, LoadError> {
     built.ok_or(LoadError::Language { language: language.name() })
 }
 
@@ -147,10 +148,11 @@ mod tests {
     #[test]
     fn a_language_that_is_not_built_in_is_refused_by_the_name_of_its_feature() {
         for language in ScriptLanguage::ALL {
-            let refused = component(language, None).expect_err("there is no component");
+            let refused = embedded(language, None).expect_err("there is no component");
             let LoadError::Language { language: named } = refused else { panic!("{refused}") };
             assert_eq!(named, language.name());
-            assert!(component(language, Some(b"wasm")).is_ok());
+            let built = EmbeddedExecutor { wasm: b"wasm", sha256: [0; 32] };
+            assert!(embedded(language, Some(built)).is_ok());
         }
     }
 }

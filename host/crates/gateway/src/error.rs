@@ -23,7 +23,7 @@ pub enum GatewayError {
         source: Cause,
     },
     /// The address is in use, or not one of the machine. Another address helps.
-    #[error("cannot listen on {address}")]
+    #[error("cannot listen on {address} (`server.listen`)")]
     Listen {
         /// The configured address.
         address: SocketAddr,

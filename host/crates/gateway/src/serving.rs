@@ -7,7 +7,7 @@
 //!
 //! The parts that are the same in both configurations are kept: the connections of a provider, the keys of an issuer.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use airlock_identity::{Verifier, VerifierError, VerifierSettings};
 use parking_lot::Mutex;
@@ -41,8 +41,8 @@ pub(super) struct Serving {
 struct ServingState {
     now: RequestSettings,
     results: results::Settings,
-    /// `None` until the gateway serves.
-    app: Option<Arc<LiveApp>>,
+    /// `None` until the gateway serves. The state of the request handlers has the reloader, which has these settings.
+    app: Option<Weak<LiveApp>>,
 }
 
 /// The settings of a configuration that can be used.
@@ -174,7 +174,7 @@ impl Serving {
     pub(super) fn serve(&self, hooks: server::Hooks) -> Arc<LiveApp> {
         let mut state = self.state.lock();
         let app = LiveApp::new(hooks, state.now.clone());
-        state.app = Some(app.clone());
+        state.app = Some(Arc::downgrade(&app));
         app
     }
 }
@@ -183,7 +183,8 @@ impl ServingState {
     /// Swaps in settings that were checked.
     fn replace(&mut self, now: RequestSettings) {
         self.now = now;
-        if let Some(app) = &self.app
+        // Without it, the gateway was dropped, and only its reloader is left.
+        if let Some(app) = self.app.as_ref().and_then(Weak::upgrade)
             && let Err(bad) = app.replace(self.now.clone())
         {
             error!(error = %bad, "checked settings are not taken");

@@ -111,15 +111,28 @@ fn has_cookie(header: &[u8]) -> bool {
 /// Returns the first header value that is a virtual key. Other credentials in the shared headers
 /// are ignored, for example the dummy keys that OpenAI's clients require.
 fn credential(headers: &HeaderMap) -> Option<&[u8]> {
-    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| bearer(value.as_bytes()));
-    value(headers, OWN_HEADER)
-        .or_else(|| bearer.filter(is_virtual))
-        .or_else(|| value(headers, "x-api-key").filter(is_virtual))
-        .or_else(|| value(headers, "x-goog-api-key").filter(is_virtual))
+    let names = [OWN_HEADER, "authorization", "x-api-key", "x-goog-api-key"];
+    let [own, authorization, api_key, google_key] = first_values(headers, names);
+    let bearer = authorization.and_then(bearer);
+    let shared = [bearer, api_key, google_key].into_iter().flatten();
+    own.or_else(|| shared.map(<[u8]>::trim_ascii).find(is_virtual)).map(<[u8]>::trim_ascii)
 }
 
-fn value<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h [u8]> {
-    headers.get(name).map(|value| value.as_bytes().trim_ascii())
+/// Returns the first value of each of these headers. One pass over the headers takes less time than hashing the names.
+fn first_values<'h, const N: usize>(
+    headers: &'h HeaderMap,
+    names: [&str; N],
+) -> [Option<&'h [u8]>; N] {
+    let mut found = [None; N];
+    for (name, value) in headers {
+        let known = names.iter().position(|known| *known == name.as_str());
+        if let Some(at) = known
+            && found[at].is_none()
+        {
+            found[at] = Some(value.as_bytes());
+        }
+    }
+    found
 }
 
 fn bearer(value: &[u8]) -> Option<&[u8]> {
@@ -209,6 +222,12 @@ mod tests {
             (&[("x-goog-api-key", "sk-bf-1")], "ann"),
             (&[("x-api-key", "SK-BF-2"), ("x-goog-api-key", "sk-bf-1")], "bob"),
             (&[("x-bf-vk", "SK-BF-2"), ("authorization", "Bearer sk-bf-1")], "bob"),
+            (&[("authorization", "Bearer sk-bf-1"), ("x-bf-vk", " SK-BF-2 ")], "bob"),
+            (&[("x-api-key", " sk-bf-1"), ("x-api-key", "SK-BF-2")], "ann"),
+            (
+                &[("x-api-key", "other"), ("x-api-key", "SK-BF-2"), ("x-goog-api-key", "sk-bf-1")],
+                "ann",
+            ),
             (&[("authorization", "Bearer other"), ("x-api-key", "sk-bf-1")], "ann"),
         ] {
             assert_eq!(find(true, headers), Ok(Some(name.to_owned())), "{headers:?}");

@@ -231,9 +231,14 @@ impl ApiError {
     pub fn no_such_path(path: &str) -> Self {
         let meant =
             alias::meant(path).map(|meant| format!(" did you mean {meant}?")).unwrap_or_default();
+        let people = if path == "/" {
+            " operators of a gateway with a management API use /admin;"
+        } else {
+            ""
+        };
         let path = cut(path.to_owned(), SHOWN_BYTES);
         let message = format!(
-            "there is nothing at {path:?};{meant} the paths for clients are /v1/chat/completions, /v1/responses, \
+            "there is nothing at {path:?};{meant}{people} the paths for clients are /v1/chat/completions, /v1/responses, \
              /v1/messages, /v1/models, /v1/mcp/tool/execute, /v1/runs and /mcp"
         );
         Self::new(StatusCode::NOT_FOUND, "invalid_request_error", "unknown_url", message)
@@ -401,6 +406,14 @@ mod tests {
             RequestId(Uuid::from_u128(10)).to_header(),
             "req_0000000000000000000000000000000a"
         );
+    }
+
+    #[test]
+    fn the_root_of_a_gateway_names_the_page_for_operators_and_other_paths_do_not() {
+        for (path, is_named) in [("/", true), ("/v2", false)] {
+            let message = ApiError::no_such_path(path).0.error["message"].to_string();
+            assert_eq!(message.contains("use /admin"), is_named, "{message}");
+        }
     }
 
     #[test]

@@ -117,6 +117,16 @@ struct EndWatch {
     until: Option<Instant>,
 }
 
+/// Next step of the wait for the end of the connection.
+enum EndWait {
+    /// The connection must be closed.
+    Over(CloseReason),
+    /// The wait goes on until a change, or until this time.
+    Until(Instant),
+    /// The wait goes on until a change.
+    ForChange,
+}
+
 /// A response, or a part of one, that its client has not read.
 struct UnsentPart {
     number: u64,
@@ -189,14 +199,14 @@ impl Activity {
     pub(super) async fn end(&self, waits: &ConnectionTimeouts) -> CloseReason {
         loop {
             let changed = self.changed.notified();
-            let due = self.state().watch(waits);
-            match due {
-                Some((at, reason)) if at <= Instant::now() => return reason,
-                Some((at, _)) => tokio::select! {
+            let watched = self.state().watch(waits);
+            match watched {
+                EndWait::Over(reason) => return reason,
+                EndWait::Until(at) => tokio::select! {
                     () = changed => {}
                     () = sleep_until(at) => {}
                 },
-                None => changed.await,
+                EndWait::ForChange => changed.await,
             }
         }
     }
@@ -289,20 +299,32 @@ impl ActivityState {
         })
     }
 
-    /// Returns the time like [`Self::due`], and notes the wait for it.
-    fn watch(&mut self, waits: &ConnectionTimeouts) -> Option<(Instant, CloseReason)> {
+    /// Returns the next step of the wait for the end of the connection, and records its time. A recorded time in the
+    /// future is kept, even if the end is due later by now: the next response would set it again, and wake the connection.
+    fn watch(&mut self, waits: &ConnectionTimeouts) -> EndWait {
+        let now = Instant::now();
         let due = self.due(waits);
-        self.watch = Some(EndWatch { waits: *waits, until: due.map(|(at, _)| at) });
-        due
+        if let Some((_, reason)) = due.filter(|(at, _)| *at <= now) {
+            return EndWait::Over(reason);
+        }
+        let noted = self.watch.and_then(|watch| watch.until).filter(|until| *until > now);
+        let until = due.map(|(at, _)| at).into_iter().chain(noted).min();
+        self.watch = Some(EndWatch { waits: *waits, until });
+        until.map_or(EndWait::ForChange, EndWait::Until)
     }
 
-    /// Returns whether the waiting task must see this state now. The wait for the end of the
-    /// connection need not if the end is due later than before: it looks again at the earlier time.
-    /// Every request changes the state several times, and each notification costs one more poll of
-    /// the whole connection.
-    fn is_awaited(&self) -> bool {
-        let Some(EndWatch { waits, until }) = &self.watch else { return true };
-        self.due(waits).is_some_and(|(at, _)| until.is_none_or(|until| at < until))
+    /// Returns whether the task that waits for the end of the connection must be woken, and records the time of its next
+    /// wake-up. It is not woken if the end is due later than before: it checks the state again at the earlier time. Every
+    /// request changes the state several times, a stream with each chunk, and each notification costs one more
+    /// poll of the whole connection.
+    fn is_awaited(&mut self) -> bool {
+        let Some(EndWatch { waits, until }) = self.watch else { return true };
+        let due = self.due(&waits).map(|(at, _)| at);
+        let is_earlier = due.is_some_and(|at| until.is_none_or(|until| at < until));
+        if is_earlier {
+            self.watch = Some(EndWatch { waits, until: due });
+        }
+        is_earlier
     }
 
     /// Removes a response, or a part of one, that is sent.

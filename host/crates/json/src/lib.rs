@@ -23,6 +23,7 @@ use serde_json::{Map, Value};
 
 pub use self::{
     raw::RawObject,
+    scan::TokenSink,
     text::JsonText,
     unique::{DuplicateKey, check_unique_keys},
 };
@@ -136,7 +137,12 @@ impl Error {
 ///
 /// Accepts exactly the texts within `caps` that `serde_json` parses to a [`serde_json::Value`].
 pub fn check(text: &[u8], caps: &Caps) -> Result<Cost, Error> {
-    scan::Scanner::new(text, caps).run()
+    check_with(text, caps, &mut ())
+}
+
+/// Checks a JSON text like [`check`], and hands its tokens to `sink` as they are read.
+pub fn check_with(text: &[u8], caps: &Caps, sink: &mut impl TokenSink) -> Result<Cost, Error> {
+    scan::Scanner::new(text, caps, sink).run()
 }
 
 /// Checks a JSON text against `caps` like [`check`], then parses it. The returned cost is that of a

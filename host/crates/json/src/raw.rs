@@ -8,7 +8,10 @@ use std::{borrow::Cow, ops::Range, sync::Arc};
 
 use serde_json::{Map, Value};
 
-use super::{Caps, Cost, Error, check};
+use super::{
+    Caps, Cost, Error, check,
+    scan::{WORD_BYTES, plain_bytes},
+};
 
 /// Maximum number of members of a [`RawObject`], a repeated name counted each time. A member is
 /// found by comparing names one by one, so reading an object takes at most 131,000 comparisons. A
@@ -282,13 +285,30 @@ impl<'a> ValueReader<'a> {
     fn string(&mut self) {
         let bytes = self.text.as_bytes();
         self.at += 1;
+        self.skip_plain();
         while let Some(byte) = bytes.get(self.at) {
             self.at += if *byte == b'\\' { 2 } else { 1 };
-            if *byte == b'"' {
-                break;
+            match byte {
+                b'"' => break,
+                // Other characters than those of ASCII come in groups.
+                0x80.. => {}
+                _ => self.skip_plain(),
             }
         }
         self.at = self.at.min(bytes.len());
+    }
+
+    /// Skips the unescaped ASCII characters of a string, several bytes at a time.
+    fn skip_plain(&mut self) {
+        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
+        let mut words = rest.chunks_exact(WORD_BYTES);
+        while let Some(word) = words.next().and_then(|word| word.first_chunk().copied()) {
+            let plain = plain_bytes(word);
+            self.at += plain;
+            if plain < WORD_BYTES {
+                return;
+            }
+        }
     }
 
     /// Moves past an array or object.
@@ -419,6 +439,19 @@ mod tests {
     #[test]
     fn line_breaks_between_tokens_are_removed_and_numbers_stay_as_written() {
         assert_eq!(on_one_line("{\"n\":\r\n 1.10}"), "{\"n\":   1.10}");
+    }
+
+    #[test]
+    fn a_string_ends_at_its_quote_at_every_place_in_a_word() {
+        for length in 0..20 {
+            for inner in ["", "\\\"", "\\\\", "\u{e9}", "\u{65e5}\u{672c}a\\n"] {
+                let plain = "x".repeat(length);
+                let string = format!("\"{plain}{inner}{plain}\"");
+                let text = format!("[{string},{{\"k\":{string}}},{string}]");
+                let read: Vec<_> = elements(&text).expect("an array").collect();
+                assert_eq!(read, [string.clone(), format!("{{\"k\":{string}}}"), string]);
+            }
+        }
     }
 
     #[test]

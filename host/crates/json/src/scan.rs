@@ -1,5 +1,5 @@
-//! Scanner that reads a JSON text once, without recursion or allocation, and charges its values and
-//! keys.
+//! Scanner that reads a JSON text once, without recursion or allocation, charges its values and keys, and
+//! hands them to a sink.
 
 use super::{Caps, Cost, Error, MAX_DEPTH, charge};
 
@@ -7,7 +7,26 @@ use super::{Caps, Cost, Error, MAX_DEPTH, charge};
 const LONG_NUMBER_BYTES: usize = 300;
 
 /// Bytes of a string that are looked at together.
-const WORD_BYTES: usize = size_of::<u64>();
+pub(super) const WORD_BYTES: usize = size_of::<u64>();
+
+/// Receives the tokens of a JSON text in the pass that checks it. If the check fails, the tokens before the error were
+/// received. By default, nothing is done with a token.
+pub trait TokenSink {
+    /// Receives a key of the innermost open object: its text between the quotes, with its escapes.
+    fn key(&mut self, _key: &[u8]) {}
+
+    /// Receives the text of a value that is neither an array nor an object. A string has its quotes and its escapes.
+    fn scalar(&mut self, _text: &[u8]) {}
+
+    /// Receives the beginning of an object, or else of an array.
+    fn open(&mut self, _is_object: bool) {}
+
+    /// Receives the end of the innermost array or object.
+    fn close(&mut self) {}
+}
+
+/// Ignores all tokens.
+impl TokenSink for () {}
 
 /// An array or object that is not closed yet. Small, because a scanner has [`MAX_DEPTH`] of them, which are
 /// cleared for each text.
@@ -37,8 +56,9 @@ enum ExpectedToken {
     Separator,
 }
 
-pub(super) struct Scanner<'a> {
+pub(super) struct Scanner<'a, S> {
     text: &'a [u8],
+    sink: &'a mut S,
     at: usize,
     caps: &'a Caps,
     cost: Cost,
@@ -46,10 +66,10 @@ pub(super) struct Scanner<'a> {
     depth: usize,
 }
 
-impl<'a> Scanner<'a> {
-    pub(super) fn new(text: &'a [u8], caps: &'a Caps) -> Self {
+impl<'a, S: TokenSink> Scanner<'a, S> {
+    pub(super) fn new(text: &'a [u8], caps: &'a Caps, sink: &'a mut S) -> Self {
         let open = [OpenContainer { is_object: false, members: 0 }; MAX_DEPTH];
-        Self { text, at: 0, caps, cost: Cost::default(), open, depth: 0 }
+        Self { text, sink, at: 0, caps, cost: Cost::default(), open, depth: 0 }
     }
 
     pub(super) fn run(&mut self) -> Result<Cost, Error> {
@@ -77,6 +97,7 @@ impl<'a> Scanner<'a> {
             let growth = charge::array_growth(array.add());
             self.charge(growth)?;
         }
+        let start = self.at;
         match self.peek() {
             Some(b'{') => return self.open(true),
             Some(b'[') => return self.open(false),
@@ -87,6 +108,7 @@ impl<'a> Scanner<'a> {
             Some(b'n') => self.word(b"null", "`null`")?,
             _ => return Err(self.expected("a JSON value")),
         }
+        self.sink.scalar(&self.text[start..self.at]);
         Ok(ExpectedToken::Separator)
     }
 
@@ -99,7 +121,9 @@ impl<'a> Scanner<'a> {
             let growth = charge::object_growth(object.add());
             self.charge(growth)?;
         }
+        let start = self.at + 1;
         self.string()?;
+        self.sink.key(&self.text[start..self.at - 1]);
         self.skip_spaces();
         if self.take(b':') { Ok(ExpectedToken::Value) } else { Err(self.expected("`:`")) }
     }
@@ -122,11 +146,13 @@ impl<'a> Scanner<'a> {
         self.depth += 1;
         self.cost.depth = self.cost.depth.max(self.depth);
         self.at += 1;
+        self.sink.open(is_object);
         Ok(if is_object { ExpectedToken::FirstKey } else { ExpectedToken::FirstElement })
     }
 
     fn close(&mut self) -> ExpectedToken {
         self.depth -= 1;
+        self.sink.close();
         ExpectedToken::Separator
     }
 
@@ -303,7 +329,7 @@ impl<'a> Scanner<'a> {
 
 /// Returns the number of bytes at the beginning of a word of a string that are ASCII and neither a quote nor a
 /// backslash nor a control character.
-fn plain_bytes(word: [u8; WORD_BYTES]) -> usize {
+pub(super) fn plain_bytes(word: [u8; WORD_BYTES]) -> usize {
     const ONES: u64 = u64::from_le_bytes([1; WORD_BYTES]);
     const HIGH: u64 = ONES << 7;
     let word = u64::from_le_bytes(word);

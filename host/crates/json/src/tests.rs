@@ -182,6 +182,38 @@ fn arrays_and_objects_are_charged_as_they_grow() {
     }
 }
 
+/// Writes the tokens that it receives, one after the other.
+#[derive(Default)]
+struct WrittenTokens(String);
+
+impl TokenSink for WrittenTokens {
+    fn key(&mut self, key: &[u8]) {
+        self.0.extend(["<", &String::from_utf8_lossy(key), ">"]);
+    }
+
+    fn scalar(&mut self, text: &[u8]) {
+        self.0.extend(["(", &String::from_utf8_lossy(text), ")"]);
+    }
+
+    fn open(&mut self, is_object: bool) {
+        self.0.push(if is_object { '{' } else { '[' });
+    }
+
+    fn close(&mut self) {
+        self.0.push('.');
+    }
+}
+
+#[test]
+fn a_sink_receives_the_tokens_as_they_are_in_the_text() {
+    let text = r#" { "a\u0062" : [ 1.50 , "x\"é" , {} ] , "" : null , "c": {"d":[[true]]} } "#;
+    let mut sink = WrittenTokens::default();
+    let caps = Caps::memory(1 << 20);
+    let cost = check_with(text.as_bytes(), &caps, &mut sink).expect("it is JSON");
+    assert_eq!(sink.0, r#"{<a\u0062>[(1.50)("x\"é"){..<>(null)<c>{<d>[[(true)...."#);
+    assert_eq!(cost, check(text.as_bytes(), &caps).expect("it is JSON"));
+}
+
 #[test]
 fn the_greatest_depth_is_that_of_serde_json() {
     for (depth, fits) in [(1, true), (MAX_DEPTH, true), (MAX_DEPTH + 1, false), (1_000_000, false)]

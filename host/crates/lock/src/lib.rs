@@ -199,7 +199,8 @@ impl Lock {
         self.pins.is_some()
     }
 
-    /// Replaces the file atomically: a reader sees the old file or the new one.
+    /// Replaces the file atomically: a reader sees the old file or the new one. Fails if it would be larger than a
+    /// lock file that is read.
     pub fn save(&self, path: &Path) -> Result<(), LockError> {
         let plugins = self.pins.clone();
         let upstreams = self.upstreams.clone();
@@ -255,8 +256,14 @@ impl PinnedTool {
     }
 }
 
-/// Replaces a file by the head and `text`.
+/// Replaces a file by the head and `text`. Fails if it would be larger than a lock file that is read: then no
+/// plugin would be loaded.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let bytes = (HEAD.len() + text.len()) as u64;
+    if bytes > MAX_BYTES {
+        let problem = format!("it would have {bytes} bytes; the limit is {MAX_BYTES}");
+        return Err(io::Error::other(problem));
+    }
     let directory =
         path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(directory)?;
@@ -329,6 +336,17 @@ mod tests {
             fs::write(&path, text).expect("written");
             assert!(matches!(Lock::load(&path), Err(LockError::Malformed { .. })), "{text}");
         }
+    }
+
+    #[test]
+    fn a_file_that_could_not_be_read_again_is_not_written() {
+        let home = tempfile::tempdir().expect("a directory");
+        let path = home.path().join(FILE_NAME);
+        let room = usize::try_from(MAX_BYTES).expect("it fits") - HEAD.len();
+        let text = "x".repeat(room + 1);
+        assert!(replace(&path, &text).is_err() && !path.exists());
+        replace(&path, &text[..room]).expect("it fits");
+        assert_eq!(fs::metadata(&path).expect("it is there").len(), MAX_BYTES);
     }
 
     #[test]

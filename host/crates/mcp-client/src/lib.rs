@@ -21,7 +21,7 @@
 //! | `credentials` | the credentials of a server's connections, of `airlock-mcp-oauth` |
 //! | `answer` | responds to the requests of a server that no caller has to answer |
 //! | `questions` | reads the questions of a server (elicitation, sampling, roots), bounded |
-//! | `listing`, `skipped` | reads the list of tools |
+//! | `pages`, `listing`, `skipped` | reads lists in pages; the list of tools |
 //! | `logs` | the stored stderr of a server |
 //!
 //! `rmcp` is not used: its client loses every member that its types do not know, mistakes
@@ -48,6 +48,7 @@ mod limits;
 mod link;
 mod listing;
 mod logs;
+mod pages;
 mod process;
 mod questions;
 mod settings;
@@ -93,6 +94,7 @@ pub use self::{
     },
     listing::{ToolList, read_tools},
     logs::StderrLogs,
+    pages::{ListPage, PagesUnread, ReadPages, read_pages},
     process::{Process, process_usage, resident_memory},
     questions::{Again, Asked, Refused, TASK, question_response, read_asked},
     settings::{

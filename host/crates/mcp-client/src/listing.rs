@@ -1,105 +1,35 @@
 //! Reads `tools/list`: all pages, within bounds, one tool at a time.
 
-use std::{collections::HashSet, time::Duration};
+use std::time::Duration;
 
 use serde_json::Value;
-use tokio::time::{Instant, timeout_at};
 
 use super::{
-    decode,
     http::mirror,
-    limits::{LIST_TIMEOUT, MAX_MESSAGE_BYTES, MAX_PAGES, MAX_TREE_BYTES},
-    link::{AskError, Link, Request},
+    limits::{MAX_MESSAGE_BYTES, MAX_TREE_BYTES},
+    link::{AskError, Link},
+    pages::{ListPage, ReadPages, read_pages},
     skipped::SkippedTools,
 };
 use airlock_catalog::MAX_TOOLS_PER_CLIENT;
 use airlock_core::{secret::Scrubber, tool::ToolDefinition};
 use airlock_json::{self as json, raw};
 use airlock_strings::cut;
-use airlock_wire::{error::code, method};
+use airlock_wire::method;
 
 /// Reads the whole list. Tools that cannot be used are left out, with a reason. Fails only if the
-/// first page cannot be read; the pages that were read before a later failure, or within
-/// [`LIST_TIMEOUT`], are kept, and the list is marked as cut.
+/// first page cannot be read; the pages that were read before a later failure are kept, and the list is
+/// marked as cut.
 pub async fn read_tools(link: &Link) -> Result<ToolList, AskError> {
-    let deadline = Instant::now() + LIST_TIMEOUT;
     let checks_headers = link.transport().mirrors_parameters();
     let mut list = ToolList { checks_headers, ..ToolList::default() };
-    let mut cursor = None;
-    loop {
-        match timeout_at(deadline, page(link, cursor.take())).await {
-            Ok(Ok(page)) => cursor = list.add(&page, &link.inbox().scrubber()),
-            // A server without tools need not know the method.
-            Ok(Err(AskError::Refused(error)))
-                if error.code == code::METHOD_NOT_FOUND && list.pages == 0 => {}
-            Ok(Err(error)) if list.pages == 0 => return Err(error),
-            Ok(Err(error)) => list.cut(&format!("all pages after page {}: {error}", list.pages)),
-            Err(_) if list.pages == 0 => {
-                return Err(AskError::Unreadable("no page arrived in time"));
-            }
-            Err(_) => list.cut(&format!(
-                "all pages after page {}: no further one arrived within {LIST_TIMEOUT:?}",
-                list.pages
-            )),
-        }
-        if cursor.is_none() {
-            return Ok(list);
-        }
+    let reading = read_pages(link, method::TOOLS_LIST, "tools", MAX_TOOLS_PER_CLIENT, |page| {
+        list.add(page, &link.inbox().scrubber())
+    });
+    if let Some(unread) = reading.await? {
+        list.cut(&unread.to_string());
     }
-}
-
-async fn page(link: &Link, cursor: Option<String>) -> Result<ToolPage, AskError> {
-    let mut request = Request::new(method::TOOLS_LIST).in_pages();
-    if let Some(cursor) = cursor {
-        request = request.with("cursor", Value::from(cursor).to_string());
-    }
-    let text = link.ask(request).text().await?;
-    ToolPage::read(&text)
-}
-
-/// One page, whose tools are JSON text that may be invalid, each for itself.
-#[derive(Debug)]
-struct ToolPage {
-    /// `None` if the member is no list.
-    tools: Option<Vec<String>>,
-    cursor: Option<String>,
-    ttl: Option<Duration>,
-}
-
-impl ToolPage {
-    /// Splits a response. The text is not checked as a whole: one tool that is nested too deeply or
-    /// has a number that is out of range must not take the others with it.
-    fn read(text: &[u8]) -> Result<Self, AskError> {
-        let Ok(text) = std::str::from_utf8(text) else {
-            return Err(AskError::Unreadable("it is not UTF-8"));
-        };
-        let Some(result) = raw::member(text, "result").filter(|text| *text != "null") else {
-            return match decode::read_response(text.as_bytes()) {
-                Ok(Err(error)) => Err(AskError::Refused(error)),
-                Ok(Ok(_)) => Err(AskError::Unreadable("its result is no object")),
-                Err(reason) => Err(AskError::Unreadable(reason)),
-            };
-        };
-        let Some(members) = raw::members(result) else {
-            return Err(AskError::Unreadable("its result is no object"));
-        };
-        let mut page = Self { tools: Some(Vec::new()), cursor: None, ttl: None };
-        for (name, value) in members {
-            match &*name {
-                "tools" => {
-                    page.tools = raw::elements(value)
-                        // The bound on the list follows; this one bounds the memory of a page.
-                        .map(|tools| {
-                            tools.take(MAX_TOOLS_PER_CLIENT + 1).map(str::to_owned).collect()
-                        });
-                }
-                "nextCursor" => page.cursor = raw::string(value).map(Into::into),
-                "ttlMs" => page.ttl = value.parse().ok().map(Duration::from_millis),
-                _ => {}
-            }
-        }
-        Ok(page)
-    }
+    Ok(list)
 }
 
 /// The part of a list that has been read.
@@ -115,9 +45,7 @@ pub struct ToolList {
     pub ttl: Option<Duration>,
     /// True if tools whose annotations for headers are invalid cannot be used.
     checks_headers: bool,
-    cursors: HashSet<String>,
-    pages: usize,
-    bytes: usize,
+    pages: ReadPages,
     tree_bytes: usize,
 }
 
@@ -128,10 +56,9 @@ impl ToolList {
     }
 
     /// Adds a page. Returns the cursor of the next page; `None` if no further page is to be read.
-    fn add(&mut self, page: &ToolPage, scrubber: &Scrubber) -> Option<String> {
-        self.pages += 1;
+    fn add(&mut self, page: &ListPage, scrubber: &Scrubber) -> Option<String> {
         self.ttl = page.ttl.or(self.ttl);
-        let Some(tools) = &page.tools else {
+        let Some(tools) = &page.items else {
             self.cut("a page whose tools are no list");
             return None;
         };
@@ -140,17 +67,20 @@ impl ToolList {
                 return None;
             }
         }
-        page.cursor.clone().and_then(|cursor| self.next(cursor))
+        self.pages.next(page).unwrap_or_else(|unread| {
+            self.cut(&unread.to_string());
+            None
+        })
     }
 
     /// Adds a tool, or a reason if it cannot be used. Returns false if a bound of the list is
     /// reached.
     fn add_tool(&mut self, tool: &str, scrubber: &Scrubber) -> bool {
-        self.bytes += tool.len();
+        self.pages.bytes += tool.len();
         let left = MAX_TREE_BYTES - self.tree_bytes;
         let checked = json::check(tool.as_bytes(), &json::Caps::memory(left));
         let is_full = matches!(&checked, Err(json::Error::TooLarge { .. }))
-            || self.bytes > MAX_MESSAGE_BYTES
+            || self.pages.bytes > MAX_MESSAGE_BYTES
             || self.tools.len() >= MAX_TOOLS_PER_CLIENT;
         if is_full {
             let tools = MAX_TOOLS_PER_CLIENT;
@@ -185,24 +115,6 @@ impl ToolList {
             Ok(()) => Ok(tool),
             Err(error) => Err(unreadable(&tool.to_string(), &error.to_string())),
         }
-    }
-
-    fn next(&mut self, cursor: String) -> Option<String> {
-        if self.pages >= MAX_PAGES {
-            self.cut(&format!("all beyond {MAX_PAGES} pages"));
-            return None;
-        }
-        // Cursors are kept too, so they count.
-        self.bytes += cursor.len();
-        if self.bytes > MAX_MESSAGE_BYTES {
-            self.cut(&format!("all beyond {MAX_MESSAGE_BYTES} bytes"));
-            return None;
-        }
-        if !self.cursors.insert(cursor.clone()) {
-            self.cut("a page that was read already");
-            return None;
-        }
-        Some(cursor)
     }
 
     /// Records that the rest of the list is not read.

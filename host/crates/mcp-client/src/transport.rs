@@ -111,7 +111,8 @@ pub enum SendError {
     /// token has to be exchanged once more. Nothing was executed.
     #[error(transparent)]
     LoginNeeded(Cause),
-    /// The server has refused the credentials of the message, and no others are to be had now. Nothing was executed.
+    /// The server has received the message and not executed it: it has refused its credentials, and no others can be
+    /// obtained now, or it has redirected the message, and the request to the target has failed.
     #[error(transparent)]
     Declined(Cause),
 }

@@ -75,7 +75,7 @@ pub use self::{
     reserved::is_reserved_header,
     secrets::{Redactor, Secrets},
     server::LoginServer,
-    server_client::ServerClient,
+    server_client::{BrokenExchange, ServerClient},
     settings::{Oauth, SubjectTokenType, TokenAuthentication, TokenExchange},
     token_exchange::{ExchangeError, ExchangedToken, ExchangedTokens, TokenExchanger},
     tokens::LoggedIn,

@@ -1,8 +1,8 @@
 //! The HTTP client of one server, without the credentials of a login: TLS, redirects, permitted addresses, and
 //! the headers of the settings.
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use reqwest::{RequestBuilder, Url, redirect};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use reqwest::{Body, Response, Url, redirect};
 
 use super::{
     http_settings::{HttpSettings, InvalidSettings},
@@ -12,6 +12,15 @@ use airlock_core::secret::Secret;
 
 /// Maximum consecutive HTTP redirects. A moved endpoint takes one or two; a loop would never end.
 const MAX_REDIRECTS: usize = 3;
+
+/// Error of a request to a server that has no response.
+#[derive(Debug)]
+pub struct BrokenExchange {
+    /// Error of the HTTP client.
+    pub error: reqwest::Error,
+    /// True if the server had received the request, and the error is that of the request to the redirect target.
+    pub was_redirected: bool,
+}
 
 /// Sends requests to one server. Its connections are not shared with other servers. Cheap to clone.
 #[derive(Clone)]
@@ -33,9 +42,9 @@ impl ServerClient {
                 "the URL must begin with http:// or https://, found {scheme}://"
             )));
         }
-        let redirects = redirect::Policy::custom(same_origin);
+        let redirects = redirect::Policy::none();
         let (http, _) = settings.client(&url, redirects, settings.identity.as_ref())?;
-        let headers = settings.headers.iter().map(|(name, value)| header(name, value));
+        let headers = settings.headers.iter().map(|(name, value)| own_header(name, value));
         let headers = headers.collect::<Result<_, _>>()?;
         Ok(Self { http, url, headers })
     }
@@ -51,28 +60,48 @@ impl ServerClient {
         &self.url
     }
 
-    /// Begins a request to `url`, which must be of the same origin as [`Self::url`]. `own` headers replace those of
-    /// the settings that have the same name.
-    pub fn request(&self, method: Method, url: &Url, own: HeaderMap) -> RequestBuilder {
+    /// Sends a request to `url`, which must be of the same origin as [`Self::url`]. `own` headers replace those of
+    /// the settings that have the same name. An empty body sends no body. Follows redirects that keep the method (`/mcp` to
+    /// `/mcp/` is common) and stay within the origin that the credentials are for; any other redirect is returned as the
+    /// response. Fails if there is no response.
+    pub async fn send(
+        &self,
+        method: Method,
+        url: &Url,
+        own: HeaderMap,
+        body: impl Into<Body>,
+    ) -> Result<Response, BrokenExchange> {
         // `RequestBuilder::headers` replaces headers of the same name.
-        self.http.request(method, url.clone()).headers(self.headers.clone()).headers(own)
+        let request = self.http.request(method, url.clone()).headers(self.headers.clone());
+        let request = request.headers(own).body(body).build();
+        let mut request =
+            request.map_err(|error| BrokenExchange { error, was_redirected: false })?;
+        let mut redirects = 0;
+        loop {
+            let repeatable = request.try_clone();
+            let sent = self.http.execute(request).await;
+            let response =
+                sent.map_err(|error| BrokenExchange { error, was_redirected: redirects > 0 })?;
+            let target = redirect_target(&response).filter(|_| redirects < MAX_REDIRECTS);
+            let Some(target) = target else { return Ok(response) };
+            let Some(mut redirected) = repeatable else { return Ok(response) };
+            *redirected.url_mut() = target;
+            request = redirected;
+            redirects += 1;
+        }
     }
 }
 
-/// Follows a redirect that keeps the method (`/mcp` to `/mcp/` is common) and stays within the
-/// origin that the credentials are for. Any other redirect is returned as the response.
-fn same_origin(attempt: redirect::Attempt<'_>) -> redirect::Action {
-    let keeps_method = matches!(attempt.status().as_u16(), 307 | 308);
-    let first = attempt.previous().first();
-    let stays = first.is_some_and(|first| first.origin() == attempt.url().origin());
-    if keeps_method && stays && attempt.previous().len() <= MAX_REDIRECTS {
-        attempt.follow()
-    } else {
-        attempt.stop()
-    }
+/// Returns the URL that a redirect leads to; `None` if the response is none that is followed.
+fn redirect_target(response: &Response) -> Option<Url> {
+    let keeps_method = matches!(response.status().as_u16(), 307 | 308);
+    let location = response.headers().get(header::LOCATION).filter(|_| keeps_method)?;
+    let location = std::str::from_utf8(location.as_bytes()).ok()?;
+    let target = response.url().join(location).ok()?;
+    (target.origin() == response.url().origin()).then_some(target)
 }
 
-fn header(name: &str, value: &Secret) -> Result<(HeaderName, HeaderValue), InvalidSettings> {
+fn own_header(name: &str, value: &Secret) -> Result<(HeaderName, HeaderValue), InvalidSettings> {
     let parsed =
         HeaderName::try_from(name).map_err(|_| invalid(format!("{name:?} is no header name")))?;
     if is_reserved_header(&parsed) {

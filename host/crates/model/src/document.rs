@@ -6,12 +6,13 @@ use serde_json::{Map, Value};
 
 use super::{
     Charge, Object,
-    outline::{ChoiceOutline, Outline, UsageMember},
+    outline::{ChoiceOutline, Outline, OutlineReader, UsageMember},
     work::counted,
 };
 use airlock_conversation::chat;
 use airlock_core::{model_control::TokenUsage, threads::INLINE_BYTES};
-use airlock_json::{self as json, Caps, raw, weight::object_weight};
+use airlock_json::{self as json, Caps, TokenSink, raw, weight::object_weight};
+use airlock_strings::line_end;
 
 /// Memory of a document, in bytes, up to which it is not charged: the base charge of its request
 /// covers it. A stream has few documents in memory at a time.
@@ -62,23 +63,30 @@ impl Document {
     /// [`FREE_BYTES`], their memory is held until the document is dropped. Fails if the text is not
     /// an object, if its tree would exceed `caps`, or if the memory has no room for it.
     pub fn read(text: String, caps: &Caps, held: &Charge) -> Result<Self, BadDocument> {
-        Self::checked(text, caps, held)?.with_tree()
+        Self::checked(text, caps, held, &mut ())?.with_tree()
     }
 
     /// Reads a chunk of a chat completion as [`read`](Self::read) does, and builds its tree when it is first
     /// needed. The memory is held as if it were there.
     pub fn read_chunk(text: String, caps: &Caps, held: &Charge) -> Result<Self, BadDocument> {
-        Self::checked(text, caps, held)?.outlined(Outline::of_chunk)
+        let mut outline = OutlineReader::default();
+        Self::checked(text, caps, held, &mut outline)?.outlined(outline.into_chunk())
     }
 
     /// Reads a whole chat completion as [`read_chunk`](Self::read_chunk) reads a chunk.
     pub fn read_completion(text: String, caps: &Caps, held: &Charge) -> Result<Self, BadDocument> {
-        Self::checked(text, caps, held)?.outlined(Outline::of_whole)
+        let mut outline = OutlineReader::default();
+        Self::checked(text, caps, held, &mut outline)?.outlined(outline.into_whole())
     }
 
-    /// Returns a document whose text is JSON within `caps`, without its tree.
-    fn checked(text: String, caps: &Caps, held: &Charge) -> Result<Self, BadDocument> {
-        let cost = match json::check(text.as_bytes(), caps) {
+    /// Returns a document whose text is JSON within `caps`, without its tree. Hands its tokens to `sink`.
+    fn checked(
+        text: String,
+        caps: &Caps,
+        held: &Charge,
+        sink: &mut impl TokenSink,
+    ) -> Result<Self, BadDocument> {
+        let cost = match json::check_with(text.as_bytes(), caps, sink) {
             Ok(cost) => cost,
             Err(error) if error.is_cap() => return Err(BadDocument::Dense(error)),
             Err(_) => return Err(BadDocument::NoObject),
@@ -105,11 +113,10 @@ impl Document {
         Ok(self)
     }
 
-    /// Reads the outline. A document without one gets its tree, and so does a long one: it is read on a thread
+    /// Sets the outline. A document without one gets its tree, and so does a long one: it is read on a thread
     /// for such work, and its tree could be needed anywhere.
-    fn outlined(mut self, read: fn(&str) -> Option<Outline>) -> Result<Self, BadDocument> {
+    fn outlined(mut self, outline: Option<Outline>) -> Result<Self, BadDocument> {
         let text = self.text.as_deref().unwrap_or_default();
-        let outline = read(text);
         // A caller could read another one of two members of one name than the loop did.
         let is_ambiguous = outline.is_none() && json::check_unique_keys(text).is_err();
         if outline.is_none() || text.len() > INLINE_BYTES {
@@ -320,8 +327,7 @@ impl Document {
     /// several lines, the object is written anew.
     pub fn into_line(self) -> String {
         match self.text {
-            // One after the other: each search reads many bytes at a time.
-            Some(text) if !text.contains('\n') && !text.contains('\r') => text,
+            Some(text) if line_end(text.as_bytes()).is_none() => text,
             text => to_text(&self.object.into_inner().unwrap_or_else(|| tree_of(text.as_deref()))),
         }
     }
@@ -405,94 +411,4 @@ pub fn finish_reason(choice: &Map<String, Value>) -> Option<&str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::MemoryBudget;
-    use airlock_core::memory::Limited;
-
-    fn read(text: &str) -> Document {
-        let held = MemoryBudget::unlimited().charge();
-        Document::read(text.to_owned(), &Caps::memory(1 << 20), &held).expect("an object")
-    }
-
-    #[test]
-    fn a_provider_cannot_send_what_only_the_gateway_says() {
-        for (text, expected) in [
-            (r#"{"a": 1, "airlock": {"calls": []}}"#, r#"{"a":1}"#),
-            (r#"{"error": {"message": "x", "airlock": 1}}"#, r#"{"error":{"message":"x"}}"#),
-            (r#"{"a": {"airlock": 1}}"#, r#"{"a": {"airlock": 1}}"#),
-        ] {
-            assert_eq!(read(text).into_text(), expected);
-        }
-    }
-
-    #[test]
-    fn a_short_chat_completion_that_is_passed_on_gets_no_tree() {
-        let held = MemoryBudget::unlimited().charge();
-        let usage = r#""usage":{"total_tokens":0.10,"prompt_tokens":7}"#;
-        let caps = Caps::memory(1 << 20);
-        let text = format!(r#"{{"id":"a","choices":[{{"index":2,"delta":{{}}}}],{usage}}}"#);
-        let chunk = Document::read_chunk(text.clone(), &caps, &held).expect("an object");
-        assert_eq!((chunk.indices(), chunk.has_calls(), chunk.has_end()), (vec![2], false, false));
-        assert_eq!(chunk.head(), Object::from_iter([("id".to_owned(), "a".into())]));
-        assert_eq!(chunk.usage().expect("a usage")["total_tokens"], 0.1);
-        assert_eq!(chunk.tokens().map(|tokens| tokens.input), Some(7));
-        assert!(chunk.object.get().is_none());
-        assert_eq!(chunk.into_line(), text);
-
-        let long = text.replace("\"a\"", &format!("\"{}\"", "x".repeat(INLINE_BYTES)));
-        let long = Document::read_completion(long, &caps, &held).expect("an object");
-        assert!(long.object.get().is_some(), "it is read where it was checked, on a thread");
-        let error = Document::read_chunk(r#"{"choices":[],"error":1}"#.to_owned(), &caps, &held);
-        assert!(error.expect("an object").object.get().is_some());
-    }
-
-    #[test]
-    fn a_text_with_two_members_of_one_name_is_written_from_what_was_read() {
-        let held = MemoryBudget::unlimited().charge();
-        let caps = Caps::memory(1 << 20);
-        let text = r#"{"choices":[{"index":0,"delta":{"tool_calls":[{}]}}],"choices":[]}"#;
-        let chunk = Document::read_chunk(text.to_owned(), &caps, &held).expect("an object");
-        assert_eq!(chunk.into_line(), r#"{"choices":[]}"#);
-    }
-
-    // A feature of serde_json gives this name a meaning, and would make the reading of a text fail that was
-    // checked before.
-    #[test]
-    fn a_name_that_a_feature_of_the_parser_would_reserve_is_one_like_another() {
-        let held = MemoryBudget::unlimited().charge();
-        let caps = Caps::memory(1 << 20);
-        let text = r#"{"choices":[],"x":{"$serde_json::private::RawValue":"no json"}}"#;
-        let chunk = Document::read_chunk(text.to_owned(), &caps, &held).expect("an object");
-        assert_eq!(chunk.object().len(), 2);
-    }
-
-    #[test]
-    fn an_event_is_one_line_and_keeps_its_text_if_it_was_one() {
-        assert_eq!(read("{\"n\": 0.10}").into_line(), "{\"n\": 0.10}");
-        assert_eq!(read("{\"a\":\r\n1}").into_line(), "{\"a\":1}");
-    }
-
-    #[test]
-    fn a_head_has_short_texts_and_numbers_only() {
-        let long = "x".repeat(HEAD_BYTES + 1);
-        let chunk =
-            read(&format!(r#"{{"id":"a","model":"{long}","created":1,"object":[1],"x":2}}"#));
-        assert_eq!(Value::from(head(chunk.object())).to_string(), r#"{"id":"a","created":1}"#);
-    }
-
-    #[test]
-    fn a_small_document_is_charged_once_it_is_kept() {
-        let memory = Limited::new(1 << 10);
-        let held = MemoryBudget::new(memory.clone()).charge();
-        let caps = Caps::memory(1 << 20);
-        let mut small = Document::read(r#"{"a":1}"#.to_owned(), &caps, &held).expect("an object");
-        assert_eq!(memory.taken(), 0);
-        assert!(small.keep(&held) && small.keep(&held));
-        assert!((100..1_000).contains(&memory.taken()), "{}", memory.taken());
-        let mut other = Document::read(format!(r#"{{"a":"{}"}}"#, "x".repeat(1_000)), &caps, &held);
-        assert!(!other.as_mut().expect("an object").keep(&held), "there is no room");
-        drop(small);
-        assert_eq!(memory.taken(), 0);
-    }
-}
+mod tests;

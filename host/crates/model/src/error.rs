@@ -232,7 +232,9 @@ pub enum ModelError {
     #[error("`model` must be a string, as in \"provider/model\"")]
     NoModel,
     /// No provider is configured.
-    #[error("there is no provider for model '{model}'")]
+    #[error(
+        "no provider is configured for model '{model}': the operator of the gateway must add one to `providers`"
+    )]
     UnknownModel {
         /// The requested model.
         model: String,

@@ -306,9 +306,9 @@ impl HttpClient {
             return Err(ModelError::Proxy { provider: self.provider.clone() });
         }
         let retry_after = retry_after::read(response.headers());
-        let is_text = is_text(&response);
+        let is_text = !status.is_success() && is_text(&response);
         let mut body = self.read(response, reading.text, held.beside()).await?;
-        let text = (is_text && !status.is_success()).then(|| self.excerpt(&body.text));
+        let text = is_text.then(|| self.excerpt(&body.text));
         if !status.is_success() {
             remove_list(&mut body.text);
         }

@@ -23,12 +23,10 @@ use super::{
     },
     prompt::{STREAM_OPTIONS, TargetApi},
 };
-use crate::backend::MAX_KNOWN_MODELS;
+use crate::backend::{MAX_KNOWN_MODELS, MAX_MODEL_BYTES};
 
 /// Time for which a model that has accepted the option for the usage is taken to accept it.
 const ACCEPTED_FOR: Duration = Duration::from_mins(10);
-/// Maximum bytes of the name of such a model: all of them take 32 KiB.
-const MAX_MODEL_BYTES: usize = 128;
 
 /// The API at one service.
 #[derive(Debug)]

@@ -2,7 +2,6 @@
 
 use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
-use serde_json::Value;
 use tracing::warn;
 
 use super::{MAX_FALLBACKS, ModelError, Models, Prompt, Response, Terms, models::KnownProvider};
@@ -83,7 +82,7 @@ impl Models {
         }
         body.remove(FALLBACKS);
         if is_renamed {
-            body.set("model", Value::from(first.model.as_str()).to_string());
+            body.set("model", as_json(&first.model));
         }
         Ok(Route { first, fallbacks, unnamed, control: self.control.as_ref() })
     }
@@ -172,7 +171,7 @@ impl<'a> Route<'a> {
                 said = error.said(),
                 "a provider failed, and another one is asked"
             );
-            prompt.body.set("model", Value::from(target.model.as_str()).to_string());
+            prompt.body.set("model", as_json(&target.model));
             self.first.provider.metrics.fallbacks.inc();
             if let Some(work) = terms.work {
                 work.fall_back();
@@ -240,12 +239,17 @@ impl<'a> Route<'a> {
     }
 }
 
+/// Returns the name of a model as JSON.
+fn as_json(model: &str) -> String {
+    serde_json::to_string(model).expect("a text can be written")
+}
+
 /// Refuses names that a provider may read as those of members that the gateway reads. Providers in Go compare
 /// names without case, and of two members take the later one: they would serve another model than the one that
 /// keys and limits permit, or write more than is reserved.
 fn check_names(body: &RawObject) -> Result<(), ModelError> {
-    for (name, _) in body.iter() {
-        let meant = READ.iter().find(|read| **read != name && may_mean(name, read));
+    for (name, _) in body.iter().filter(|(name, _)| !READ.contains(name)) {
+        let meant = READ.iter().find(|read| may_mean(name, read));
         if let Some(&meant) = meant {
             let found = cut(name.to_owned(), SHOWN_BYTES);
             return Err(ModelError::DisguisedMember { found, meant });

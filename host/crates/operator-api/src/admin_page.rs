@@ -1,12 +1,14 @@
 //! `/admin`: the page for operators, whose files are embedded in the program.
 //!
-//! The files contain nothing of the gateway, so they need no credential. What the page shows and does are requests to
-//! the API, with the rights of its operator.
+//! The files contain nothing of the gateway, so they need no credential. Neither does `login.json`, which says whether the
+//! gateway has an identity provider: the login page offers it. All else that the page shows and does are requests to the
+//! API, with the rights of its operator.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
+use serde_json::json;
 
-use super::OperatorApi;
+use super::{OperatorApi, operator_login};
 use airlock_admin_page::{self as files, Asset};
 use airlock_http::respond::{ApiError, Reply};
 use airlock_ingress::Payload;
@@ -15,6 +17,8 @@ use airlock_ingress::Payload;
 const PATH: &str = "/admin";
 /// Prefix of the paths of scripts and styles, after [`PATH`].
 const ASSETS: &str = "/assets/";
+/// Path of the methods of login, after [`PATH`].
+const LOGIN_METHODS: &str = "/login.json";
 
 /// Policy of all files: nothing from elsewhere, no inline script or style, no frame, and no HTML from text.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
@@ -41,6 +45,13 @@ pub fn show(api: &OperatorApi, rest: &str, headers: &HeaderMap) -> Result<Reply,
             reply.headers_mut().insert(header::LOCATION, first_page());
             Ok(reply)
         }
+        PagePath::LoginMethods => {
+            let methods = json!({"identity_provider": operator_login::is_configured(api)});
+            let mut reply = reply(StatusCode::OK, methods.to_string().into(), "no-store");
+            let content_type = HeaderValue::from_static("application/json");
+            reply.headers_mut().insert(header::CONTENT_TYPE, content_type);
+            Ok(reply)
+        }
         PagePath::Page(page) => Ok(file(StatusCode::OK, page, "no-store")),
         PagePath::Asset(asset) => {
             let etag = asset.etag.as_bytes();
@@ -62,6 +73,8 @@ fn etag_of(asset: &Asset) -> HeaderValue {
 enum PagePath {
     /// The path without a page, which leads to the first one.
     Root,
+    /// The methods of login, as JSON.
+    LoginMethods,
     Page(&'static Asset),
     Asset(&'static Asset),
 }
@@ -70,6 +83,9 @@ impl PagePath {
     fn at(rest: &str) -> Option<Self> {
         if matches!(rest, "" | "/") {
             return Some(Self::Root);
+        }
+        if rest == LOGIN_METHODS {
+            return Some(Self::LoginMethods);
         }
         match rest.strip_prefix(ASSETS) {
             Some(path) => files::asset(path).map(Self::Asset),
@@ -120,6 +136,7 @@ mod tests {
     fn only_the_embedded_files_have_paths() {
         assert!(matches!(PagePath::at(""), Some(PagePath::Root)));
         assert!(matches!(PagePath::at("/"), Some(PagePath::Root)));
+        assert!(matches!(PagePath::at("/login.json"), Some(PagePath::LoginMethods)));
         assert!(matches!(PagePath::at("/assets/vendor/preact.mjs"), Some(PagePath::Asset(_))));
         for rest in ["/assets/", "/assets/../lib.rs", "/vendor/preact.mjs", "/nothing", "/a/b"] {
             assert!(PagePath::at(rest).is_none(), "{rest}");

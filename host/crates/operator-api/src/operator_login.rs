@@ -227,8 +227,18 @@ async fn complete(
 
 /// Returns a header that removes the cookie of a session.
 pub(super) fn forget(api: &OperatorApi) -> Option<HeaderValue> {
-    let url = api.hooks.management.as_ref()?.logins()?.external_url()?;
+    let url = external_url(api)?;
     Some(browser::set_cookie(name(SESSION_COOKIES, url), "", 0, is_secure(url)))
+}
+
+/// Returns whether operators can log in at an identity provider.
+pub(super) fn is_configured(api: &OperatorApi) -> bool {
+    external_url(api).is_some()
+}
+
+/// Returns the URL at which browsers reach the gateway; `None` if no login is configured.
+fn external_url(api: &OperatorApi) -> Option<&Url> {
+    api.hooks.management.as_ref()?.logins()?.external_url()
 }
 
 /// Returns the path to which a query asks to return; `None` if it asks for none. Fails if that is not a path

@@ -10,8 +10,8 @@ pub(super) struct ConsentOptions {
     /// as `effects.TOOL`, the wider effects of a tool.
     #[arg(long, value_name = "REQUEST")]
     pub(super) regrant: Vec<String>,
-    /// Let a plugin with another id, or without the signature of the same publisher, take the name, and
-    /// with it all grants.
+    /// Let a plugin with another id, without the signature of the same publisher, or of an earlier version
+    /// of that publisher, take the name, and with it all grants.
     #[arg(long)]
     pub(super) change_id: bool,
 }

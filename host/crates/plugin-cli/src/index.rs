@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use airlock_authoring::Component;
 use airlock_core::tool::ToolDefinition;
 use airlock_plugin::RequestSummary;
+use airlock_sandbox::{self as sandbox, LoadError};
 use airlock_strings::visible_line;
 use airlock_terminal::{outcome::CommandOutcome, output};
 
@@ -24,8 +25,9 @@ const SCHEMA: &str = "airlock.index/1";
 /// List the plugins of a directory for `search`
 ///
 /// Writes `index.json` into the directory: of each component in it (`*.wasm`) the id, version, description, digest,
-/// tools and requests. Serve the directory as static files, and `airlock plugin search` finds its plugins by URL.
-/// Nothing is compiled or run, so only tools that the build of a component embedded are listed.
+/// tools and requests, and whether it is a guard. Serve the directory as static files, and `airlock plugin search`
+/// finds its plugins by URL. Nothing is compiled or run, so only tools that the build of a component embedded are
+/// listed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock plugin index plugins")]
 pub(super) struct IndexArgs {
@@ -39,7 +41,9 @@ pub(super) async fn run(args: &IndexArgs) -> anyhow::Result<CommandOutcome> {
     let mut plugins = Vec::new();
     for file in components(directory)? {
         let component = Component::read(&directory.join(&file)).await?;
-        plugins.push(IndexedPlugin::new(file, &component));
+        let plugin = IndexedPlugin::new(file, &component);
+        plugins
+            .push(plugin.with_context(|| format!("{} cannot be read", component.path.display()))?);
     }
     let index = PluginIndex { schema: SCHEMA.to_owned(), plugins };
     let path = directory.join(INDEX_FILE);
@@ -80,6 +84,9 @@ pub(super) struct IndexedPlugin {
     pub(super) version: Option<String>,
     #[serde(default)]
     pub(super) description: String,
+    /// True for a guard, which is configured in `guards` and not installed.
+    #[serde(default)]
+    pub(super) guard: bool,
     pub(super) digest: String,
     pub(super) bytes: usize,
     #[serde(default)]
@@ -120,19 +127,20 @@ impl PluginIndex {
 }
 
 impl IndexedPlugin {
-    fn new(file: String, component: &Component) -> Self {
+    fn new(file: String, component: &Component) -> Result<Self, LoadError> {
         let metadata = &component.metadata;
         let manifest = metadata.manifest.as_ref();
-        Self {
+        Ok(Self {
             file,
             id: metadata.id().map(str::to_owned),
             version: manifest.map(|manifest| manifest.version.to_string()),
             description: manifest.map(|manifest| manifest.description.clone()).unwrap_or_default(),
+            guard: sandbox::is_guard(&component.bytes)?,
             digest: metadata.digest.clone(),
             bytes: component.bytes.len(),
             tools: metadata.tools.iter().map(IndexedTool::new).collect(),
             requests: RequestSummary::all(metadata).iter().map(request_line).collect(),
-        }
+        })
     }
 
     /// Returns whether the id, the description or the tools contain each of these words in small letters.

@@ -22,7 +22,7 @@ use airlock_authoring::{
         ConfigDocument, GrantOption, InstallError, InstallProposal, Installation, Installed,
     },
 };
-use airlock_core::tool::{ClientName, ToolName};
+use airlock_core::tool::{ClientName, ToolDefinition, ToolName};
 use airlock_plugin::RequestSummary;
 use airlock_strings::{visible, visible_line};
 use airlock_terminal::{
@@ -166,10 +166,13 @@ fn show_next(
             undescribed.join(", ")
         ));
     }
-    let mut tools = component.metadata.tools.iter();
-    let Some(tool) = tools.find(|tool| !undescribed.contains(&visible_line(&tool.name))) else {
-        return Ok(());
-    };
+    if !args.replace {
+        output::hint(&format!(
+            "calls of its tools by a model need an approval, unless `tools_to_auto_execute` in {} names the tool",
+            args.config.path.display()
+        ));
+    }
+    let Some(tool) = tool_to_try(&component.metadata.tools, undescribed) else { return Ok(()) };
     let full_name = visible_line(&ToolName::new(name, &tool.name).to_string());
     let (advice, arguments) = match example::arguments(tool) {
         Sample::Valid(arguments) => ("try it", arguments.to_string()),
@@ -181,6 +184,17 @@ fn show_next(
         quoted(&full_name),
         quoted(&visible(&arguments))
     ))
+}
+
+/// Returns the tool of the call to try: the first described one that only reads, or else the first described one.
+fn tool_to_try<'t>(
+    tools: &'t [ToolDefinition],
+    undescribed: &[String],
+) -> Option<&'t ToolDefinition> {
+    let described = tools.iter().filter(|tool| !undescribed.contains(&visible_line(&tool.name)));
+    let described: Vec<_> = described.collect();
+    let reader = described.iter().find(|tool| tool.annotations.read_only == Some(true));
+    reader.or(described.first()).copied()
 }
 
 /// Explains that the component has no usable tool, with the command that would describe its tools.

@@ -2,14 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, ensure};
 use url::Url;
 
 use airlock_authoring::{Component, Origin};
 use airlock_compile::MAX_COMPONENT_BYTES;
 use airlock_config::environment;
 use airlock_plugin::MAX_SIGNATURE_BYTES;
-use airlock_registry::{Credential, Downloads, PlainHttp, Reference, Registry, SCHEME};
+use airlock_registry::{
+    Credential, Digest, Downloads, PlainHttp, Reference, Registry, RegistryError, SCHEME,
+};
 use airlock_strings::visible_line;
 use airlock_terminal::{output, spinner::Spinner};
 
@@ -49,11 +51,16 @@ fn docker_config() -> Option<PathBuf> {
 pub(super) enum ComponentPlace {
     File(PathBuf),
     Artifact(Reference),
-    Url(Url),
+    /// A URL without a fragment, and the digest that the component must have.
+    Url(Url, Option<Digest>),
 }
 
+/// Beginning of a fragment of a URL that is meant as a digest, in any case.
+const DIGEST: &str = "sha";
+
 impl ComponentPlace {
-    /// Parses a place. A text without a scheme is a path.
+    /// Parses a place. A text without a scheme is a path. Fails if the fragment of a URL begins with
+    /// `sha`, in any case, and is not a valid digest.
     pub(super) fn parse(typed: &Path) -> anyhow::Result<Self> {
         let text = typed.to_str().unwrap_or_default();
         if text.starts_with(SCHEME) {
@@ -64,12 +71,17 @@ impl ComponentPlace {
         }
         let mut url =
             Url::parse(text).with_context(|| format!("{} is no URL", visible_line(text)))?;
+        let digest = url.fragment().filter(|fragment| is_meant_as_digest(fragment));
+        let digest = digest.map(str::parse::<Digest>).transpose();
+        let digest = digest.with_context(|| {
+            format!("the digest after `#` in the URL {} is not valid", without_query(&url))
+        })?;
         url.set_fragment(None);
-        Ok(Self::Url(url))
+        Ok(Self::Url(url, digest))
     }
 
-    /// Reads the component, or fetches it with its signature. Returns the place too, with the digest of the
-    /// manifest in place of a tag.
+    /// Reads the component, or fetches it with its signature. Returns the place too: with the digest of the
+    /// manifest in place of a tag, and with that of the component as the fragment of a URL.
     pub(super) async fn read(
         self,
         network: &NetworkOptions,
@@ -81,11 +93,28 @@ impl ComponentPlace {
                 let place = PathBuf::from(fetched.origin.source.clone().unwrap_or_default());
                 Ok((fetched, place))
             }
-            Self::Url(url) => {
-                Ok((Box::pin(download(&url, network)).await?, PathBuf::from(url.as_str())))
+            Self::Url(url, digest) => {
+                let component = Box::pin(download(&url, network)).await?;
+                let found = Digest::compute(&component.bytes);
+                check_digest(&url, digest, &found)?;
+                Ok((component, PathBuf::from(format!("{url}#{found}"))))
             }
         }
     }
+}
+
+/// Returns whether a fragment of a URL is meant as a digest. One with a typing error must not be ignored as another
+/// fragment is: any component would be taken.
+fn is_meant_as_digest(fragment: &str) -> bool {
+    let beginning = fragment.get(..DIGEST.len());
+    beginning.is_some_and(|beginning| beginning.eq_ignore_ascii_case(DIGEST))
+}
+
+/// Fails if a component has another digest than the one that was named.
+fn check_digest(url: &Url, named: Option<Digest>, found: &Digest) -> anyhow::Result<()> {
+    let Some(expected) = named.filter(|named| named != found) else { return Ok(()) };
+    let error = RegistryError::OtherContent { what: "it", expected, found: found.clone() };
+    Err(error).with_context(|| format!("{} has changed", without_query(url)))
 }
 
 /// Pulls an artifact.
@@ -94,6 +123,11 @@ async fn fetch(reference: Reference, network: &NetworkOptions) -> anyhow::Result
     let mut registry = network.registry(reference.clone())?;
     let pulled = registry.pull(MAX_COMPONENT_BYTES as u64).await;
     let pulled = pulled.with_context(|| format!("{reference} cannot be pulled"))?;
+    let signature_bytes = pulled.signature.as_ref().map_or(0, String::len) as u64;
+    ensure!(
+        signature_bytes <= MAX_SIGNATURE_BYTES,
+        "the signature of {reference} has {signature_bytes} bytes; the limit is {MAX_SIGNATURE_BYTES}"
+    );
     let file = PathBuf::from(format!("{}.wasm", reference.short_name()));
     let source = Some(reference.at(pulled.digest).to_string());
     let origin = Origin { source, signature: pulled.signature, publisher: None };
@@ -150,17 +184,49 @@ mod tests {
     #[test]
     fn a_place_is_a_reference_a_url_or_a_path() {
         assert!(matches!(parse("oci://r.example/acme/weather:1"), ComponentPlace::Artifact(_)));
-        let ComponentPlace::Url(url) = parse("https://r.example/w.wasm?sig=hush#x") else {
+        let ComponentPlace::Url(url, None) = parse("https://r.example/w.wasm?sig=hush#x") else {
             panic!("no URL")
         };
         assert_eq!(url.as_str(), "https://r.example/w.wasm?sig=hush");
         assert_eq!(without_query(&url), "https://r.example/w.wasm");
+        let digest = Digest::compute(b"");
+        let pinned = parse(&format!("{url}#{digest}"));
+        assert_eq!(pinned, ComponentPlace::Url(url, Some(digest)));
         for path in ["weather.wasm", "./oci:/x", "/srv/https/x.wasm"] {
             assert_eq!(parse(path), ComponentPlace::File(path.into()));
         }
         for bad in ["oci://r.example/weather", "https://"] {
             assert!(ComponentPlace::parse(Path::new(bad)).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_fragment_that_is_meant_as_a_digest_and_is_none_is_refused() {
+        let good = Digest::compute(b"").to_string();
+        let misspelled = [
+            "sha256:00".to_owned(),
+            good.to_uppercase(),
+            good.replace(':', "="),
+            good.replace(':', "%3A"),
+            good.replace("sha256", "SHA256"),
+            good.replace("sha256", "sha512"),
+            good.replace("sha256", "sha-256"),
+        ];
+        for fragment in misspelled {
+            let place = format!("https://r.example/w.wasm#{fragment}");
+            let refused = ComponentPlace::parse(Path::new(&place)).expect_err("it is no digest");
+            assert!(format!("{refused:#}").contains("`sha256:` and 64"), "{refused:#}");
+        }
+    }
+
+    #[test]
+    fn a_component_that_is_not_the_named_one_is_refused_and_any_is_taken_without_a_digest() {
+        let url = Url::parse("https://r.example/w.wasm?sig=hush").expect("a URL");
+        let found = Digest::compute(b"");
+        assert!(check_digest(&url, None, &found).is_ok());
+        assert!(check_digest(&url, Some(found.clone()), &found).is_ok());
+        let other = check_digest(&url, Some(Digest::compute(b"x")), &found).expect_err("refused");
+        assert_eq!(other.to_string(), "https://r.example/w.wasm has changed");
     }
 
     fn parse(text: &str) -> ComponentPlace {

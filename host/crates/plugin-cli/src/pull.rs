@@ -1,15 +1,15 @@
 //! `airlock plugin pull`.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::Write as _,
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 
 use super::place::{ComponentPlace, NetworkOptions, show_origin};
-use airlock_authoring::write_signature;
+use airlock_authoring::signature_path;
 use airlock_registry::Reference;
 use airlock_terminal::{outcome::CommandOutcome, output};
 
@@ -26,7 +26,8 @@ pub(super) struct PullArgs {
     /// The artifact: `oci://HOST/NAME:TAG` or `oci://HOST/NAME@sha256:DIGEST`.
     #[arg(value_name = "REFERENCE")]
     reference: Reference,
-    /// The file, which must not exist. Default: the last part of the name, with `.wasm` after it.
+    /// The file to write. Neither it nor a signature beside it may exist. Default: the last part of the name, with
+    /// `.wasm` after it.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -37,14 +38,22 @@ pub(super) async fn run(args: &PullArgs) -> anyhow::Result<CommandOutcome> {
     let place = ComponentPlace::Artifact(args.reference.clone());
     let (component, _) = place.read(&args.network).await?;
     let file = args.output.clone().unwrap_or_else(|| component.path.clone());
+    let beside = signature_path(&file);
+    ensure!(
+        fs::symlink_metadata(&beside).is_err(),
+        "{} exists already, and stays as it is; `-o FILE` writes another file",
+        beside.display()
+    );
     write_new(&file, &component.bytes)?;
-    write_signature(&file, component.origin.signature.as_deref())?;
+    if let Some(signature) = &component.origin.signature {
+        write_new(&beside, signature.as_bytes())?;
+    }
     show_origin(&component.origin)?;
     output::line(&format!("wrote {}", file.display()))?;
     Ok(CommandOutcome::Success)
 }
 
-/// Writes a file that does not exist yet.
+/// Writes a file that does not exist yet. A symbolic link is not followed.
 fn write_new(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let name = file.display();
     match File::create_new(file) {

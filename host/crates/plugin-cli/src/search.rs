@@ -14,8 +14,8 @@ use super::{
     place::NetworkOptions,
 };
 use airlock_core::regular_file;
-use airlock_registry::Downloads;
-use airlock_strings::visible_line;
+use airlock_registry::{Digest, Downloads};
+use airlock_strings::{MAX_LINE_BYTES, cut, visible_line};
 use airlock_terminal::{outcome::CommandOutcome, output, spinner::Spinner};
 
 /// Maximum size of an index, in bytes: thousands of plugins.
@@ -24,7 +24,7 @@ const MAX_INDEX_BYTES: u64 = 16 << 20;
 /// Find a plugin in an index
 ///
 /// Reads the index that `airlock plugin index` writes, from a directory or a URL, and prints the plugins that contain
-/// every word, each with the command that installs it. An index is no decision: `install` reads the component itself,
+/// every word, each with the command that installs it, or with the place of a guard. An index is no decision: `install` reads the component itself,
 /// and shows what it requests.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -37,7 +37,7 @@ pub(super) struct SearchArgs {
     /// The directory of the index, or its URL.
     #[arg(long, value_name = "PLACE")]
     index: String,
-    /// Print a JSON document: `{plugins: [{file, id, version, description, digest, bytes, tools, requests, place}]}`.
+    /// Print a JSON document: `{plugins: [{file, id, version, description, guard, digest, bytes, tools, requests, place}]}`.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -62,7 +62,7 @@ pub(super) async fn run(args: &SearchArgs) -> anyhow::Result<CommandOutcome> {
 
 fn document(plugin: &IndexedPlugin, place: &IndexPlace) -> Value {
     let mut document = json!(plugin);
-    document["place"] = json!(place.beside(&plugin.file));
+    document["place"] = json!(place.component(plugin));
     document
 }
 
@@ -72,15 +72,33 @@ fn text(plugin: &IndexedPlugin, place: &IndexPlace) -> String {
     let version = plugin.version.as_deref().unwrap_or_default();
     let head = format!("{id} {version}").trim_end().to_owned() + "  " + &plugin.description;
     let tools: Vec<_> = plugin.tools.iter().map(|tool| tool.name.as_str()).collect();
-    let mut lines = vec![visible_line(head.trim_end())];
+    let mut lines = vec![shown(head.trim_end())];
     if !tools.is_empty() {
-        lines.push(format!("  tools     {}", visible_line(&tools.join(", "))));
+        lines.push(format!("  tools     {}", shown(&tools.join(", "))));
     }
-    let requests = plugin.requests.iter().map(|request| visible_line(request));
+    let requests = plugin.requests.iter().map(|request| shown(request));
     lines.extend(requests.map(|request| format!("  requests  {request}")));
-    let place = output::quoted(&visible_line(&place.beside(&plugin.file)));
-    lines.push(format!("  airlock plugin install {place}"));
+    lines.push(use_line(plugin, place));
     lines.join("\n")
+}
+
+/// Returns a text of the index as people read it, on one line.
+fn shown(text: &str) -> String {
+    cut(visible_line(text), MAX_LINE_BYTES)
+}
+
+/// Returns the command that installs a plugin, or the key that names a guard, which is not installed.
+fn use_line(plugin: &IndexedPlugin, place: &IndexPlace) -> String {
+    if !plugin.guard {
+        let component = output::quoted(&visible_line(&place.component(plugin)));
+        return format!("  airlock plugin install {component}");
+    }
+    let component = visible_line(&place.beside(&plugin.file));
+    let file = match place {
+        IndexPlace::Directory(_) => "this file",
+        IndexPlace::Url(_) => "a copy of it",
+    };
+    format!("  guard     {component}; the key `component` of an element of `guards` names {file}")
 }
 
 /// Place of an index.
@@ -123,6 +141,17 @@ impl IndexPlace {
         let json = downloads.get(&url, MAX_INDEX_BYTES).await;
         let json = json.with_context(|| format!("{shown} cannot be downloaded"))?;
         json.ok_or_else(|| anyhow!("{shown} does not exist"))
+    }
+
+    /// Returns the place of a plugin of the index, as `install` takes it. At a URL, it has the listed digest, if that is
+    /// one: what is installed is what was listed.
+    fn component(&self, plugin: &IndexedPlugin) -> String {
+        let place = self.beside(&plugin.file);
+        let digest = plugin.digest.parse::<Digest>().ok();
+        match digest.filter(|_| matches!(self, Self::Url(_))) {
+            Some(digest) => format!("{place}#{digest}"),
+            None => place,
+        }
     }
 
     /// Returns the place of a file beside the index.

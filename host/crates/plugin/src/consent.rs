@@ -10,7 +10,8 @@ use airlock_strings::visible_line;
 pub struct Consent {
     /// Granted requests, such as `http.api`, that may be wider than the accepted ones.
     pub regrant: BTreeSet<String>,
-    /// True if the plugin may have another id, or another publisher, than the accepted one.
+    /// True if the plugin may have another id, or another publisher, than the accepted one, or an earlier version of
+    /// the same publisher.
     pub change_id: bool,
 }
 
@@ -19,7 +20,7 @@ impl Consent {
     pub fn for_all_of(drift: &Drift) -> Self {
         Self {
             regrant: drift.widened().map(|widening| widening.request.clone()).collect(),
-            change_id: drift.has_other_id() || drift.has_other_publisher(),
+            change_id: needs_change_id(drift),
         }
     }
 
@@ -27,7 +28,9 @@ impl Consent {
     pub fn lacks(&self, change: &Change) -> bool {
         match change {
             Change::Widened(widening) => !self.regrant.contains(&widening.request),
-            Change::Id { .. } | Change::Publisher { .. } => !self.change_id,
+            Change::Id { .. } | Change::Publisher { .. } | Change::Downgrade { .. } => {
+                !self.change_id
+            }
             _ => false,
         }
     }
@@ -75,13 +78,16 @@ impl Consent {
                 ))
             })
             .collect();
-        let is_other =
-            drift.is_some_and(|drift| drift.has_other_id() || drift.has_other_publisher());
-        if self.change_id && !is_other {
+        if self.change_id && !drift.is_some_and(needs_change_id) {
             notes.push("--change-id has no effect: the id is the accepted one".to_owned());
         }
         notes
     }
+}
+
+/// Returns whether a difference needs `--change-id`.
+fn needs_change_id(drift: &Drift) -> bool {
+    drift.has_other_id() || drift.has_other_publisher() || drift.is_downgrade()
 }
 
 /// Returns the names that `--regrant` may have.

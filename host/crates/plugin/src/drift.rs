@@ -1,20 +1,21 @@
 //! Differences between a plugin and its accepted state, described for the person who decides on
 //! them.
 
-use std::{collections::BTreeSet, fmt};
+mod line_diff;
+mod tools;
 
+use std::fmt;
+
+use semver::Version;
 use serde::Serialize;
-use serde_json::Value;
-use similar::{ChangeTag, TextDiff};
 
 use super::{
     Consent, Grant, Metadata,
     lines::{LockLine, LockLines},
-    metadata::canonical_tool,
 };
 use airlock_core::tool::{ClientName, Policy};
 use airlock_lock::{Lock, Pin};
-use airlock_strings::{visible, visible_line};
+use airlock_strings::{MAX_LISTED, visible_line};
 
 /// Differences of one plugin from its accepted state.
 #[derive(Debug, Clone, PartialEq, Serialize, thiserror::Error)]
@@ -54,6 +55,14 @@ pub enum Change {
     },
     /// The version in the manifest changed.
     Version {
+        /// Accepted version.
+        was: String,
+        /// Found version.
+        is: String,
+    },
+    /// The publisher of the accepted component has signed an earlier version: a server may offer an old build in the
+    /// place of the current one.
+    Downgrade {
         /// Accepted version.
         was: String,
         /// Found version.
@@ -139,8 +148,12 @@ impl Drift {
         if let Some(Change::NotAccepted) = self.changes.first() {
             return "it was never accepted".to_owned();
         }
-        let changes: Vec<_> = self.changes.iter().map(Change::to_string).collect();
-        format!("it changed since it was accepted: {}", changes.join(", "))
+        let changes: Vec<_> = self.changes.iter().take(MAX_LISTED).map(Change::to_string).collect();
+        let more = match self.changes.len() - changes.len() {
+            0 => String::new(),
+            more => format!(", and {more} more changes"),
+        };
+        format!("it changed since it was accepted: {}{more}", changes.join(", "))
     }
 
     /// Returns the rights that grants are for and that were not accepted.
@@ -160,14 +173,22 @@ impl Drift {
     }
 
     /// Returns the same differences with that of the publisher, if the accepted component `was` signed by
-    /// one and this one not.
+    /// one and this one not. If the same one has signed both, an earlier version is a downgrade: its version is a part
+    /// of what was signed.
     #[must_use]
     pub fn with_publisher(mut self, was: Option<&str>, is: Option<&str>) -> Self {
-        if let Some(publisher) = was.filter(|publisher| is != Some(*publisher)) {
-            let was = publisher.to_owned();
-            self.changes.push(Change::Publisher { was, is: shown(is) });
+        let Some(publisher) = was else { return self };
+        if is == Some(publisher) {
+            self.changes.iter_mut().for_each(Change::find_downgrade);
+        } else {
+            self.changes.push(Change::Publisher { was: publisher.to_owned(), is: shown(is) });
         }
         self
+    }
+
+    /// Returns whether the publisher of the accepted component has signed an earlier version.
+    pub fn is_downgrade(&self) -> bool {
+        self.changes.iter().any(|change| matches!(change, Change::Downgrade { .. }))
     }
 
     /// Returns whether the publisher of the accepted component has not signed this one.
@@ -196,7 +217,7 @@ fn changes(pin: &Pin, metadata: &Metadata, grant: &Grant, policy: &Policy) -> Ve
         changes.push(Change::Version { was, is });
     }
     changes.extend(request_changes(pin, metadata, grant, policy));
-    changes.extend(all_tool_changes(pin, metadata));
+    changes.extend(tools::changes(pin, metadata));
     changes
 }
 
@@ -243,74 +264,6 @@ fn may_run(line: &LockLine, pin: &Pin, policy: &Policy) -> bool {
     })
 }
 
-fn all_tool_changes(pin: &Pin, metadata: &Metadata) -> Vec<Change> {
-    let mut changes = Vec::new();
-    // A component without embedded descriptors was not run to list its tools. Its tools are defined
-    // by its code, which is compared above by digest.
-    if metadata.tools.is_empty() {
-        return changes;
-    }
-    for tool in &metadata.tools {
-        match pin.tools.iter().find(|pinned| pinned.name == tool.name) {
-            None => changes.push(Change::ToolAdded {
-                tool: visible_line(&tool.name),
-                description: visible(&tool.description),
-            }),
-            Some(pinned) => {
-                changes.extend(tool_changes(&tool.name, &pinned.value(), &canonical_tool(tool)));
-            }
-        }
-    }
-    let gone = pin
-        .tools
-        .iter()
-        .filter(|pinned| metadata.tools.iter().all(|tool| tool.name != pinned.name));
-    changes.extend(gone.map(|pinned| Change::ToolRemoved { tool: visible_line(&pinned.name) }));
-    changes
-}
-
-fn tool_changes(tool: &str, was: &Value, is: &Value) -> Vec<Change> {
-    let fields: BTreeSet<&String> = [was, is]
-        .into_iter()
-        .filter_map(Value::as_object)
-        .flat_map(|members| members.keys())
-        .collect();
-    fields
-        .into_iter()
-        .filter(|field| was.get(*field) != is.get(*field))
-        .map(|field| Change::ToolChanged {
-            tool: visible_line(tool),
-            field: visible_line(field),
-            diff: diff(was.get(field), is.get(field)),
-        })
-        .collect()
-}
-
-fn diff(was: Option<&Value>, is: Option<&Value>) -> Vec<String> {
-    let was = text(was);
-    let is = text(is);
-    let lines = TextDiff::from_lines(&was, &is);
-    let near = lines.grouped_ops(2);
-    let changes = near.iter().flatten().flat_map(|op| lines.iter_changes(op));
-    let marked = changes.map(|change| {
-        let mark = match change.tag() {
-            ChangeTag::Delete => '-',
-            ChangeTag::Insert => '+',
-            ChangeTag::Equal => ' ',
-        };
-        format!("{mark}{}", change.value().trim_end_matches('\n'))
-    });
-    marked.collect()
-}
-
-fn text(value: Option<&Value>) -> String {
-    match value {
-        None => String::new(),
-        Some(Value::String(text)) => visible(text),
-        Some(value) => visible(&serde_json::to_string_pretty(value).unwrap_or_default()),
-    }
-}
-
 impl fmt::Display for Drift {
     /// Writes the drift on one line, for logs and the state of a client.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -332,6 +285,19 @@ impl fmt::Display for Drift {
     }
 }
 
+impl Change {
+    /// Turns a change to an earlier version into a downgrade.
+    fn find_downgrade(&mut self) {
+        let Self::Version { was, is } = self else { return };
+        let is_earlier = Version::parse(was).is_ok_and(|accepted| {
+            Version::parse(is).is_ok_and(|found| found.cmp_precedence(&accepted).is_lt())
+        });
+        if is_earlier {
+            *self = Self::Downgrade { was: std::mem::take(was), is: std::mem::take(is) };
+        }
+    }
+}
+
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -340,6 +306,9 @@ impl fmt::Display for Change {
                 write!(f, "its code ({} is now {})", short(was), short(is))
             }
             Self::Version { was, is } => write!(f, "its version ({was} is now {is})"),
+            Self::Downgrade { was, is } => {
+                write!(f, "its version ({was} is now {is}, an earlier one)")
+            }
             Self::Id { was, is } => write!(f, "its id ({was} is now {is})"),
             Self::Publisher { was, is } => {
                 write!(f, "its publisher ({was} is now {is})")
@@ -372,7 +341,7 @@ fn short(digest: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::manifest::tests::manifest_with;
@@ -493,5 +462,33 @@ mod tests {
 
     fn api(url: &str) -> Value {
         json!({"http": {"api": {"url": url, "reason": "r"}}})
+    }
+
+    #[test]
+    fn an_earlier_version_of_the_same_publisher_is_a_downgrade() {
+        for (was, is, publisher, is_downgrade) in [
+            ("1.10.0", "1.9.0", Some("ann"), true),
+            ("1.0.0", "1.0.0-rc.1", Some("ann"), true),
+            ("1.9.0", "1.10.0", Some("ann"), false),
+            ("1.0.0+b", "1.0.0+a", Some("ann"), false),
+            ("none", "1.0.0", Some("ann"), false),
+            // Without a signature, a version is any text.
+            ("1.10.0", "1.9.0", None, false),
+        ] {
+            let version = Change::Version { was: was.to_owned(), is: is.to_owned() };
+            let drift = Drift { client: "weather".to_owned(), changes: vec![version] };
+            let drift = drift.with_publisher(publisher, publisher);
+            assert_eq!(drift.is_downgrade(), is_downgrade, "{was} {is}");
+            let lacking = drift.changes.iter().any(|change| Consent::default().lacks(change));
+            assert_eq!(lacking, is_downgrade, "{was} {is}");
+        }
+    }
+
+    #[test]
+    fn a_summary_names_some_of_many_changes_and_the_number_of_the_others() {
+        let changes = (0..MAX_LISTED + 5).map(|n| Change::ToolRemoved { tool: format!("t{n}") });
+        let drift = Drift { client: "weather".to_owned(), changes: changes.collect() };
+        let summary = drift.summary();
+        assert!(summary.ends_with(", no tool t19 any more, and 5 more changes"), "{summary}");
     }
 }

@@ -1,6 +1,6 @@
 //! Reasons that an artifact is not pulled or pushed.
 
-use airlock_strings::{cut, visible_line};
+use airlock_strings::{MAX_REASON_BYTES, cut, visible_line};
 
 use crate::digest::Digest;
 
@@ -87,10 +87,7 @@ pub enum RegistryError {
     },
 }
 
-/// Longest message of a server that is shown, in bytes: a few lines of a terminal.
-const MAX_MESSAGE_BYTES: usize = 300;
-
 /// Returns a text of a server as people read it, on one line.
 pub(crate) fn shown(text: &str) -> String {
-    cut(visible_line(text), MAX_MESSAGE_BYTES)
+    cut(visible_line(text), MAX_REASON_BYTES)
 }

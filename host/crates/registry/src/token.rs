@@ -62,12 +62,16 @@ impl SignIn<'_> {
     }
 
     /// Returns user and password for a server; `None` without a credential. Fails if they would cross a
-    /// network over plain HTTP.
+    /// network over plain HTTP, or go to a service that was named over plain HTTP: an attacker can replace that name.
     fn basic(&self, to: &Url) -> Result<Option<HeaderValue>, RegistryError> {
         let Some(credential) = self.credential else { return Ok(None) };
-        let is_local = to.host().is_some_and(|host| is_loopback(&host));
-        if to.scheme() != "https" && !is_local {
+        if !is_protected(to) {
             return Err(self.failed("a password is not sent over plain HTTP"));
+        }
+        if !is_protected(self.registry) {
+            return Err(self.failed(
+                "a password is not sent to a token service that was named over plain HTTP",
+            ));
         }
         let header = credential.header();
         header.map(Some).ok_or_else(|| self.failed("user or password cannot be sent"))
@@ -104,5 +108,43 @@ impl SignIn<'_> {
 
     fn failed(&self, reason: &str) -> RegistryError {
         RegistryError::SignIn { host: host(self.registry), reason: shown(reason) }
+    }
+}
+
+/// Returns whether an exchange with a server cannot be read or changed on a network.
+fn is_protected(url: &Url) -> bool {
+    url.scheme() == "https" || url.host().is_some_and(|host| is_loopback(&host))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::PlainHttp;
+
+    #[test]
+    fn a_password_goes_neither_over_plain_http_nor_to_a_service_that_was_named_over_it() {
+        let credential = Credential::new("ann", "hush");
+        for (registry, service, is_sent) in [
+            ("https://r.example/", "https://auth.example/token", true),
+            ("http://localhost:5000/", "http://localhost:5001/token", true),
+            ("http://localhost:5000/", "https://auth.example/token", true),
+            ("http://r.example/", "https://auth.example/token", false),
+            ("http://r.example/", "http://localhost:5001/token", false),
+            ("http://localhost:5000/", "http://auth.example/token", false),
+        ] {
+            let registry = Url::parse(registry).expect("a URL");
+            let service = Url::parse(service).expect("a URL");
+            let http = HttpClient::new(&registry, PlainHttp::Anywhere).expect("a client");
+            let mut sign_in = SignIn {
+                http: &http,
+                registry: &registry,
+                credential: Some(&credential),
+                scope: "",
+            };
+            let found = sign_in.basic(&service);
+            assert_eq!(found.is_ok_and(|header| header.is_some()), is_sent, "{registry} {service}");
+            sign_in.credential = None;
+            assert!(sign_in.basic(&service).is_ok_and(|header| header.is_none()));
+        }
     }
 }

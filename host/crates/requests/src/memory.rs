@@ -37,8 +37,15 @@ pub struct Memory {
 #[derive(Default)]
 struct MemoryUse {
     bytes: usize,
-    /// Callers with a charge.
-    by_caller: HashMap<Tenant, usize>,
+    /// Each caller with a charge.
+    by_caller: HashMap<Tenant, Arc<CallerUse>>,
+}
+
+/// What all charges of one caller take, which they share. It changes under the lock of [`Memory`] alone.
+#[derive(Default)]
+struct CallerUse {
+    bytes: AtomicUsize,
+    charges: AtomicUsize,
 }
 
 /// Reason that a charge is refused.
@@ -98,6 +105,7 @@ impl Memory {
     ) -> Result<RequestCharge, ChargeRefused> {
         let charge = RequestCharge(Arc::new(ChargedBytes {
             memory: self.clone(),
+            mine: self.begin(&tenant),
             tenant,
             bytes: Mutex::new(0),
             token: OnceLock::new(),
@@ -106,50 +114,78 @@ impl Memory {
         Ok(charge)
     }
 
-    fn add(&self, tenant: &Tenant, bytes: usize) -> Result<(), ChargeRefused> {
+    /// Counts a charge of a caller.
+    fn begin(&self, tenant: &Tenant) -> Arc<CallerUse> {
+        let mut used = self.used();
+        if let Some(known) = used.by_caller.get(tenant) {
+            known.add_charge();
+            return known.clone();
+        }
+        let mine = Arc::<CallerUse>::default();
+        mine.add_charge();
+        used.by_caller.insert(tenant.clone(), mine.clone());
+        mine
+    }
+
+    /// Counts a charge of `bytes` for the caller of another charge, even if there is no room.
+    fn begin_beside(&self, mine: &CallerUse, bytes: usize) {
+        let mut used = self.used();
+        mine.add_charge();
+        used.replace(mine, 0, bytes);
+    }
+
+    fn add(&self, mine: &CallerUse, bytes: usize) -> Result<(), ChargeRefused> {
         let limit_bytes = self.limit_bytes.load(Ordering::Relaxed);
         let share = Self::share_of(limit_bytes);
         let mut used = self.used();
-        let MemoryUse { bytes: all, by_caller } = &mut *used;
-        let known = by_caller.get_mut(tenant);
-        let mine = known.as_deref().copied().unwrap_or_default().saturating_add(bytes);
-        if mine > share {
+        let more = mine.bytes.load(Ordering::Relaxed).saturating_add(bytes);
+        if more > share {
             return Err(ChargeRefused::Share { limit_bytes: share });
         }
-        if all.saturating_add(bytes) > limit_bytes {
+        if used.bytes.saturating_add(bytes) > limit_bytes {
             return Err(ChargeRefused::Budget { limit_bytes });
         }
-        *all += bytes;
-        match known {
-            Some(known) => *known = mine,
-            None => {
-                by_caller.insert(tenant.clone(), mine);
-            }
-        }
+        used.bytes += bytes;
+        mine.bytes.store(more, Ordering::Relaxed);
         Ok(())
     }
 
     /// Replaces a charge, even if there is no room for the new one.
-    fn replace(&self, tenant: &Tenant, old: usize, new: usize) {
+    fn replace(&self, mine: &CallerUse, old: usize, new: usize) {
+        self.used().replace(mine, old, new);
+    }
+
+    /// Releases a charge. The last one of a caller removes the caller.
+    fn release(&self, charged: &ChargedBytes) {
+        let bytes = *charged.bytes();
         let mut used = self.used();
-        let MemoryUse { bytes: all, by_caller } = &mut *used;
-        *all = all.saturating_sub(old).saturating_add(new);
-        match by_caller.get_mut(tenant) {
-            Some(known) => {
-                *known = known.saturating_sub(old).saturating_add(new);
-                if *known == 0 {
-                    by_caller.remove(tenant);
-                }
-            }
-            None if new > 0 => {
-                by_caller.insert(tenant.clone(), new);
-            }
-            None => {}
+        used.replace(&charged.mine, bytes, 0);
+        if charged.mine.remove_charge() == 0 {
+            used.by_caller.remove(&charged.tenant);
         }
     }
 
     fn used(&self) -> MutexGuard<'_, MemoryUse> {
         self.used.lock()
+    }
+}
+
+impl MemoryUse {
+    fn replace(&mut self, mine: &CallerUse, old: usize, new: usize) {
+        self.bytes = self.bytes.saturating_sub(old).saturating_add(new);
+        let replaced = mine.bytes.load(Ordering::Relaxed).saturating_sub(old).saturating_add(new);
+        mine.bytes.store(replaced, Ordering::Relaxed);
+    }
+}
+
+impl CallerUse {
+    fn add_charge(&self) {
+        self.charges.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Removes a charge, and returns the number of those that are left.
+    fn remove_charge(&self) -> usize {
+        self.charges.fetch_sub(1, Ordering::Relaxed).saturating_sub(1)
     }
 }
 
@@ -160,6 +196,8 @@ pub struct RequestCharge(Arc<ChargedBytes>);
 struct ChargedBytes {
     memory: Arc<Memory>,
     tenant: Tenant,
+    /// What all charges of the tenant take.
+    mine: Arc<CallerUse>,
     bytes: Mutex<usize>,
     /// Access token of the request, which ends with it.
     token: OnceLock<HeldToken>,
@@ -180,7 +218,7 @@ impl RequestCharge {
             return Ok(());
         }
         let mut charged = self.0.bytes();
-        self.0.memory.add(&self.0.tenant, bytes)?;
+        self.0.memory.add(&self.0.mine, bytes)?;
         *charged += bytes;
         Ok(())
     }
@@ -219,12 +257,15 @@ impl RequestCharge {
     /// Returns a charge of its own for `bytes`, for the same caller. It is made even if there is no
     /// room, because the bytes exist.
     pub fn beside(&self, bytes: usize) -> Self {
-        let ChargedBytes { memory, tenant, .. } = &*self.0;
-        memory.replace(tenant, 0, bytes);
-        let memory = memory.clone();
-        let tenant = tenant.clone();
-        let bytes = Mutex::new(bytes);
-        Self(Arc::new(ChargedBytes { memory, tenant, bytes, token: OnceLock::new() }))
+        let ChargedBytes { memory, tenant, mine, .. } = &*self.0;
+        memory.begin_beside(mine, bytes);
+        Self(Arc::new(ChargedBytes {
+            memory: memory.clone(),
+            tenant: tenant.clone(),
+            mine: mine.clone(),
+            bytes: Mutex::new(bytes),
+            token: OnceLock::new(),
+        }))
     }
 
     /// Returns a charge of its own for what this one has now, for work that outlives the request.
@@ -259,7 +300,7 @@ impl RequestMemory for RequestCharge {
         }
         let mut charged = self.0.bytes();
         let left = charged.saturating_sub(bytes);
-        self.0.memory.replace(&self.0.tenant, *charged, left);
+        self.0.memory.replace(&self.0.mine, *charged, left);
         *charged = left;
     }
 }
@@ -272,13 +313,14 @@ impl ChargedBytes {
 
 impl Drop for ChargedBytes {
     fn drop(&mut self) {
-        let bytes = *self.bytes();
-        self.memory.replace(&self.tenant, bytes, 0);
+        self.memory.release(self);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{sync::Barrier, thread};
+
     use super::*;
 
     const LIMIT: usize = 10 * REQUEST_BYTES;
@@ -358,6 +400,39 @@ mod tests {
         assert_eq!(memory.used().bytes, REQUEST_BYTES);
         drop(charge);
         assert!(memory.used().bytes == 0 && memory.used().by_caller.is_empty());
+    }
+
+    #[test]
+    fn a_caller_keeps_its_share_while_one_of_its_charges_is_empty() {
+        let memory = Memory::new(LIMIT);
+        let empty = open(&memory, "ann");
+        empty.settle(0).expect("it is less");
+        let ann = open(&memory, "ann");
+        ann.grow(4 * REQUEST_BYTES).expect("half of the budget");
+        let refused = ChargeRefused::Share { limit_bytes: LIMIT / 2 };
+        assert_eq!((empty.grow(1), ann.grow(1)), (Err(refused), Err(refused)));
+        drop(ann);
+        empty.grow(5 * REQUEST_BYTES).expect("half of the budget");
+        drop(empty);
+        assert!(memory.used().bytes == 0 && memory.used().by_caller.is_empty());
+    }
+
+    #[test]
+    fn a_caller_whose_last_charges_end_at_once_is_forgotten() {
+        let memory = Memory::new(LIMIT);
+        for _ in 0..500 {
+            let start = Barrier::new(2);
+            thread::scope(|scope| {
+                for charge in [open(&memory, "ann"), open(&memory, "ann")] {
+                    let start = &start;
+                    scope.spawn(move || {
+                        start.wait();
+                        drop(charge);
+                    });
+                }
+            });
+            assert!(memory.used().bytes == 0 && memory.used().by_caller.is_empty());
+        }
     }
 
     #[test]

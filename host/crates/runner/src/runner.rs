@@ -7,6 +7,7 @@ use airlock_core::{
     door::{Chain, ScriptLanguage},
     limit::saturating_u32,
 };
+use airlock_executors::EmbeddedExecutor;
 use airlock_sandbox::{Executor, Sandbox, ScriptError, ScriptResult, Settings};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -161,12 +162,12 @@ impl Runner {
 
     async fn open(&self, language: ScriptLanguage) -> Result<Executor, RunnerError> {
         let name = language.name();
-        let component = airlock_executors::executor(language);
-        let component = component.ok_or(RunnerError::Language { language: name })?;
-        let component: Arc<[u8]> = component.into();
+        let embedded = airlock_executors::executor(language);
+        let EmbeddedExecutor { wasm, sha256 } =
+            embedded.ok_or(RunnerError::Language { language: name })?;
         let what = format!("the executor of {name}");
-        let load = self.0.sandbox.executor(component.clone());
-        let opened = compiling(self.0.on_compile.as_deref(), &what, &component, load).await;
+        let load = self.0.sandbox.executor(wasm, sha256);
+        let opened = compiling(self.0.on_compile.as_deref(), &what, wasm, load).await;
         opened.map_err(|error| not_loaded(language, error))
     }
 }

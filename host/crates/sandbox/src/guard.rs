@@ -12,7 +12,7 @@ use airlock_core::{
     tenant::{Pool, Tenant},
     tool::{CallError, GuardHook, Tool, ToolName},
 };
-use airlock_strings::{cut, visible_line};
+use airlock_strings::{MAX_LINE_BYTES, MAX_NAMED, cut, visible_line};
 use wasmtime::{
     Engine,
     component::{Component, Linker},
@@ -28,12 +28,8 @@ use crate::{
     },
 };
 
-/// Imports that an error lists. A component may have thousands.
-const MAX_LISTED: usize = 5;
 /// Time in which a guard must have checked its settings; of it, it may compute for the time of one hook.
 const CHECK_TIME: Duration = Duration::from_secs(10);
-/// Maximum length of the problem that a guard finds in its settings, in bytes.
-const MAX_PROBLEM_BYTES: usize = 1 << 10;
 
 /// A compiled and linked guard.
 pub struct Guard {
@@ -87,7 +83,7 @@ impl Guard {
         check_resources(component)?;
         let imports = component.component_type();
         let imports = imports.imports(&engine).map(|(name, _)| name.to_owned());
-        let names: Vec<_> = imports.take(MAX_LISTED).collect();
+        let names: Vec<_> = imports.take(MAX_NAMED).collect();
         if !names.is_empty() {
             return Err(LoadError::GuardImports { names });
         }
@@ -107,7 +103,7 @@ impl Guard {
         match run.await {
             Ok(Ok(hooks)) => Ok(hooks),
             Ok(Err(problem)) => {
-                let problem = cut(visible_line(&problem), MAX_PROBLEM_BYTES);
+                let problem = cut(visible_line(&problem), MAX_LINE_BYTES);
                 Err(LoadError::GuardSettings { problem })
             }
             Err(failure) => Err(LoadError::GuardSettingsCheck(failure)),

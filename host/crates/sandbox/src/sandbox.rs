@@ -89,11 +89,15 @@ impl Sandbox {
         })))
     }
 
-    /// Prepares, compiles and links a script executor. Preparing runs the guest's `prepare` once,
-    /// with every import but its log denied. It is repeated only when the component or the compiler
+    /// Prepares, compiles and links a script executor, whose SHA-256 digest is `sha256`. Preparing runs the guest's
+    /// `prepare` once, with every import but its log denied. It is repeated only when the component or the compiler
     /// has changed.
-    pub async fn executor(&self, wasm: Arc<[u8]>) -> Result<Executor, LoadError> {
-        let component = self.0.compiler.executor(wasm).await?;
+    pub async fn executor(
+        &self,
+        wasm: &'static [u8],
+        sha256: [u8; 32],
+    ) -> Result<Executor, LoadError> {
+        let component = self.0.compiler.executor(wasm, sha256).await?;
         Executor::new(self.runner(), &self.0.executor_linker, &component)
     }
 

@@ -230,21 +230,19 @@ fn reported(
     journal: &Journal,
     ran: ScriptResult,
 ) -> Result<ToolOutput, CallError> {
-    let report = || {
-        let succeeded = journal.completed();
-        let failed = journal.failed();
-        ScriptReport::new(call.chain(), namespaces, language, succeeded, failed)
-    };
+    let succeeded = journal.completed();
+    let failed = journal.failed();
+    let report = ScriptReport::new(call.chain(), namespaces, language, succeeded, failed);
     match ran {
-        Ok(value) => report().success(value).ok_or_else(|| {
+        Ok(value) => report.success(value).ok_or_else(|| {
             let tool = call.tool().name.clone();
-            report().limit(CallError::result_too_large(tool, report::MAX_RESULT))
+            report.limit(CallError::result_too_large(tool, report::MAX_RESULT))
         }),
-        Err(ScriptError::Failed(failure)) => Err(report().failure(&failure)),
-        Err(ScriptError::Stopped(error)) if error.limit().is_some() => Err(report().limit(error)),
+        Err(ScriptError::Failed(failure)) => Err(report.failure(&failure)),
+        Err(ScriptError::Stopped(error)) if error.limit().is_some() => Err(report.limit(error)),
         Err(ScriptError::Stopped(error)) if runs::can_wait(&error) => Err(error),
         Err(ScriptError::Stopped(error)) => {
-            Err(error.into_tool_error().map_or_else(|error| error, |own| report().stopped(own)))
+            Err(error.into_tool_error().map_or_else(|error| error, |own| report.stopped(own)))
         }
     }
 }

@@ -71,6 +71,9 @@ pub struct LiveApp {
     passed_on: TaskTracker,
     /// Cancelled when no further one is taken.
     closing: CancellationToken,
+    /// Start of the first drain, whose deadline holds for later ones: a gateway that serves drains its connections first,
+    /// then all that is left.
+    drains_since: OnceLock<tokio::time::Instant>,
 }
 
 impl LiveApp {
@@ -81,6 +84,7 @@ impl LiveApp {
             replacing: Mutex::default(),
             passed_on: TaskTracker::new(),
             closing: CancellationToken::new(),
+            drains_since: OnceLock::new(),
         })
     }
 
@@ -107,8 +111,8 @@ impl LiveApp {
     }
 
     /// Takes no further requests of other servers of the process and of the program itself, and waits until those
-    /// that run, the calls of MCP sessions and `connections` have ended, at most `drain_timeout`. Then it ends the
-    /// sessions. Returns whether all have ended.
+    /// that run, the calls of MCP sessions and `connections` have ended, at most `drain_timeout` since the first drain.
+    /// Then it ends the sessions. Returns whether all have ended.
     pub async fn drain(&self, connections: impl Future<Output = ()>) -> bool {
         self.closing.cancel();
         self.passed_on.close();
@@ -121,7 +125,9 @@ impl LiveApp {
             self.passed_on.wait().await;
             app.sessions.drained().await;
         };
-        let has_ended = timeout(app.settings.drain_timeout, draining).await.is_ok();
+        let since = self.drains_since.get_or_init(tokio::time::Instant::now);
+        let left = app.settings.drain_timeout.saturating_sub(since.elapsed());
+        let has_ended = timeout(left, draining).await.is_ok();
         if !has_ended {
             let left = self.passed_on.len();
             warn!(left, "the drain timeout has ended; requests in flight are cut off");

@@ -49,6 +49,10 @@ pub(super) struct ModelOptions {
 impl ModelOptions {
     /// Reads the headers. Fails if one has an invalid value.
     pub(super) fn from_headers(headers: &HeaderMap) -> Result<Self, ApiError> {
+        // Most requests have none, and then no name is looked up.
+        if !respond::has_own(headers) {
+            return Ok(Self::default());
+        }
         let tokens = visibility(flag_of(headers, TOKENS)?);
         let tools = ToolOptions { tokens, mode: mode(headers)? };
         Ok(Self { events: flag_of(headers, EVENTS)?, tools })
@@ -70,6 +74,9 @@ fn visibility(is_shown: bool) -> TokenVisibility {
 /// Returns the time that a request may take: `most`, or that of the header if it is shorter. Fails
 /// if the header is not a time, or is 0.
 pub(super) fn timeout(headers: &HeaderMap, most: Duration) -> Result<Duration, ApiError> {
+    if !respond::has_own(headers) {
+        return Ok(most);
+    }
     let Some(text) = respond::joined(headers, TIMEOUT)? else { return Ok(most) };
     let parsed = match text.parse::<u64>() {
         Ok(seconds) => Some(Duration::from_secs(seconds)),

@@ -5,7 +5,7 @@ mod route;
 use std::{panic::AssertUnwindSafe, time::Instant};
 
 use futures_util::FutureExt as _;
-use http::{HeaderMap, Request};
+use http::{HeaderMap, HeaderName, Request};
 use tracing::{debug, error, info};
 
 use self::route::{Route, StatusRoute};
@@ -31,6 +31,11 @@ use airlock_operator_api::{
 };
 use airlock_requests::{ChargeRefused, REQUEST_BYTES, RequestCharge, Sender};
 use airlock_telemetry::TraceFuture as _;
+
+/// Header with the identifier of a request, by Anthropic's name.
+const ANTHROPIC_REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
+/// The same header by OpenAI's name.
+const OPENAI_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// A request whose head was checked.
 enum Admission<'p> {
@@ -89,8 +94,7 @@ impl App {
             _ => (error.into_reply(), None),
         });
         if let Some(id) = &request_id {
-            // The names of Anthropic and of OpenAI.
-            let name = if is_anthropic { "request-id" } else { "x-request-id" };
+            let name = if is_anthropic { ANTHROPIC_REQUEST_ID } else { OPENAI_REQUEST_ID };
             reply.0.headers_mut().insert(name, id.to_header());
         }
         if let Some(page) = page {

@@ -8,7 +8,7 @@ mod tables;
 
 use std::{fmt, ops::ControlFlow};
 
-use self::tables::{CopiedTable, TABLES};
+use self::tables::{CopiedKind, CopiedTable, TABLES};
 use airlock_database::{
     connection::{Connection, OpenDatabase},
     error::OpenError,
@@ -96,10 +96,11 @@ impl CopiedTable {
     /// Copies the rows. Returns their number.
     fn copy(&self, source: &Sql<'_>, target: &Sql<'_>) -> Result<u64, SqlError> {
         let insert = self.insert();
+        let kinds = self.kinds();
         let mut batch = RowBatch::default();
         let mut copied = 0;
         source.each(&self.select(), &[], |row| {
-            batch.add(self, row)?;
+            batch.add(&kinds, row)?;
             if batch.is_full() {
                 copied += batch.write(target, &insert)?;
             }
@@ -135,9 +136,9 @@ enum CopiedValue {
 }
 
 impl RowBatch {
-    fn add(&mut self, table: &CopiedTable, row: &Row<'_>) -> Result<(), SqlError> {
-        let values = table.columns.iter().enumerate();
-        let values = values.map(|(index, column)| column.read(row, index));
+    fn add(&mut self, kinds: &[CopiedKind], row: &Row<'_>) -> Result<(), SqlError> {
+        let values = kinds.iter().enumerate();
+        let values = values.map(|(index, kind)| kind.read(row, index));
         let values = values.collect::<Result<Vec<_>, _>>()?;
         self.bytes += values.iter().map(CopiedValue::bytes).sum::<usize>();
         self.rows.push(values);

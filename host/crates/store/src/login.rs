@@ -28,7 +28,7 @@ use crate::{
     database::Database,
     error::Unavailable,
     revision::ChangeKind,
-    sql::{Param, Subject, params},
+    sql::{Param, Sql, SqlError, Subject, params},
 };
 
 /// A login of one client at one MCP server.
@@ -149,16 +149,7 @@ impl Database {
         access_token: &str,
         login: UpstreamLogin,
     ) -> Result<bool, Unavailable> {
-        let key = self.login_key(id);
-        let access_token = access_token.to_owned();
-        self.write(key.subject(), move |sql| {
-            let is_present = key.has_version(sql, &access_token)?;
-            if is_present {
-                key.write(sql, &login)?;
-            }
-            Ok(is_present)
-        })
-        .await
+        self.change_version(id, access_token, move |key, sql| key.write(sql, &login)).await
     }
 
     /// Ends the claim on the version that has `access_token`, whose tokens were not refreshed.
@@ -167,15 +158,10 @@ impl Database {
         id: &LoginId,
         access_token: &str,
     ) -> Result<(), Unavailable> {
-        let key = self.login_key(id);
-        let access_token = access_token.to_owned();
-        self.write(key.subject(), move |sql| {
-            if key.has_version(sql, &access_token)? {
-                key.set(sql, "refreshing_until_ms", Param::Number(0))?;
-            }
-            Ok(())
-        })
-        .await
+        let released = self.change_version(id, access_token, |key, sql| {
+            key.set(sql, "refreshing_until_ms", Param::Number(0))
+        });
+        released.await.map(drop)
     }
 
     /// Stores the scopes that the MCP server asks for, for the next login. Changes nothing if the
@@ -186,14 +172,29 @@ impl Database {
         access_token: &str,
         wanted: &str,
     ) -> Result<(), Unavailable> {
+        let wanted = wanted.to_owned();
+        let stored = self.change_version(id, access_token, move |key, sql| {
+            key.set(sql, "wanted", Param::Text(&wanted))
+        });
+        stored.await.map(drop)
+    }
+
+    /// Changes the version of a login that has `access_token`. Returns false, and changes nothing, if the login
+    /// has another one, or was removed.
+    async fn change_version(
+        &self,
+        id: &LoginId,
+        access_token: &str,
+        change: impl FnOnce(&LoginKey, &Sql<'_>) -> Result<(), SqlError> + Send + 'static,
+    ) -> Result<bool, Unavailable> {
         let key = self.login_key(id);
         let access_token = access_token.to_owned();
-        let wanted = wanted.to_owned();
         self.write(key.subject(), move |sql| {
-            if key.has_version(sql, &access_token)? {
-                key.set(sql, "wanted", Param::Text(&wanted))?;
+            let is_present = key.has_version(sql, &access_token)?;
+            if is_present {
+                change(&key, sql)?;
             }
-            Ok(())
+            Ok(is_present)
         })
         .await
     }

@@ -70,49 +70,38 @@ struct SecretTable {
 }
 
 static TABLES: [SecretTable; 7] = [
-    SecretTable {
-        name: "upstream_login",
-        key: &["client", "server"],
-        secrets: &["client_secret", "access_token", "refresh_token"],
-        subject: login_subject,
-    },
-    SecretTable {
-        name: "user_login",
-        key: &["client", "server", "holder"],
-        secrets: &["client_secret", "access_token", "refresh_token"],
-        subject: login_subject,
-    },
-    SecretTable {
-        name: "login_link",
-        key: &["id"],
-        secrets: &["document"],
-        subject: links_subject,
-    },
-    SecretTable {
-        name: "operator_login",
-        key: &["id"],
-        secrets: &["document"],
-        subject: sessions_subject,
-    },
-    SecretTable {
-        name: "setting_entry",
-        key: &["kind", "name"],
-        secrets: &["document"],
-        subject: settings_subject,
-    },
-    SecretTable {
-        name: "setting_change",
-        key: &["id"],
-        secrets: &["before_document", "after_document"],
-        subject: settings_subject,
-    },
-    SecretTable {
-        name: "tool_log_content",
-        key: &["id"],
-        secrets: &["arguments", "result"],
-        subject: call_log_subject,
-    },
+    secret_table(
+        "upstream_login",
+        &["client", "server"],
+        &["client_secret", "access_token", "refresh_token"],
+        login_subject,
+    ),
+    secret_table(
+        "user_login",
+        &["client", "server", "holder"],
+        &["client_secret", "access_token", "refresh_token"],
+        login_subject,
+    ),
+    secret_table("login_link", &["id"], &["document"], links_subject),
+    secret_table("operator_login", &["id"], &["document"], sessions_subject),
+    secret_table("setting_entry", &["kind", "name"], &["document"], settings_subject),
+    secret_table(
+        "setting_change",
+        &["id"],
+        &["before_document", "after_document"],
+        settings_subject,
+    ),
+    secret_table("tool_log_content", &["id"], &["arguments", "result"], call_log_subject),
 ];
+
+const fn secret_table(
+    name: &'static str,
+    key: &'static [&'static str],
+    secrets: &'static [&'static str],
+    subject: fn(&[KeyValue]) -> Subject,
+) -> SecretTable {
+    SecretTable { name, key, secrets, subject }
+}
 
 fn login_subject(key: &[KeyValue]) -> Subject {
     match key {

@@ -11,6 +11,7 @@ mod encoding;
 mod hidden;
 mod invisible;
 mod lengths;
+mod lines;
 mod nearest;
 mod placeholders;
 mod tokens;
@@ -25,6 +26,7 @@ pub use self::{
         MAX_EXCERPT_BYTES, MAX_LINE_BYTES, MAX_LISTED, MAX_MESSAGE_BYTES, MAX_NAME_BYTES,
         MAX_NAMED, MAX_REASON_BYTES, MAX_WORD_BYTES,
     },
+    lines::line_end,
     nearest::nearest,
     placeholders::{PlaceholderError, PlaceholderSpan, Placeholders},
     tokens::estimated_tokens,

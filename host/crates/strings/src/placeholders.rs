@@ -18,7 +18,7 @@ use std::{
     sync::Arc,
 };
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use parking_lot::Mutex;
 use serde::Deserialize;
 
@@ -32,8 +32,12 @@ const MAX_KIND_BYTES: usize = 24;
 const MAX_NAME_BYTES: usize = MAX_KIND_BYTES + 11;
 /// The most placeholders of one request.
 const MAX_PLACEHOLDERS: usize = 4_096;
-/// Limit on all originals of one request, in bytes. With their names and tables they take less than 2 MB.
+/// Limit on all originals of one request, in bytes. With their names and tables they take less than 2 MB, and the search for
+/// them some 20 times their bytes while it is used.
 const MAX_BYTES: usize = 256 << 10;
+/// Maximum memory of a search that is kept, in bytes. It stays as long as its request, which is not charged for it. A larger
+/// one is built again for each use.
+const MAX_KEPT_SEARCH: usize = 1 << 20;
 /// The largest number. Some are not given, because a text has them.
 const MAX_NUMBER: u32 = 16_384;
 /// Shortest original that is hidden within words too, in bytes: a model can write a letter beside a placeholder.
@@ -96,6 +100,9 @@ struct PlaceholderTable {
     last: u32,
     /// Numbers that are not given, because a text has them.
     reserved: HashSet<u32>,
+    /// Search for all originals; `None` until a text is searched, after an original was added, and if it takes more than
+    /// [`MAX_KEPT_SEARCH`].
+    search: Option<Arc<OriginalSearch>>,
 }
 
 impl Placeholders {
@@ -158,15 +165,11 @@ impl Placeholders {
     /// Puts placeholders in the places of all originals that texts have: of short ones where they are words. Returns
     /// whether a text has changed. The model has seen none of the originals, so a text that quotes one must not show it.
     pub fn hide<'t>(&self, texts: impl IntoIterator<Item = &'t mut String>) -> bool {
-        let table = self.0.lock();
-        if table.names.is_empty() {
-            return false;
-        }
-        let known: Vec<_> = table.names.iter().collect();
-        let words = automaton(&known);
+        // The table is locked only while the search is built.
+        let Some(search) = self.0.lock().search() else { return false };
         let mut is_changed = false;
         for text in texts {
-            if let Some(hidden) = hidden(text, &words, &known) {
+            if let Some(hidden) = search.hidden(text) {
                 *text = hidden;
                 is_changed = true;
             }
@@ -226,7 +229,21 @@ impl PlaceholderTable {
         let original: Arc<str> = original.into();
         self.originals.insert(name.clone(), original.clone());
         self.names.insert(original, name.clone());
+        self.search = None;
         Ok(name)
+    }
+
+    /// Returns the search for all originals, which is built once after the last one was added unless it takes more than
+    /// [`MAX_KEPT_SEARCH`]; `None` if there are none.
+    fn search(&mut self) -> Option<Arc<OriginalSearch>> {
+        if self.names.is_empty() || self.search.is_some() {
+            return self.search.clone();
+        }
+        let built = Arc::new(OriginalSearch::new(&self.names));
+        if built.words.memory_usage() <= MAX_KEPT_SEARCH {
+            self.search = Some(built.clone());
+        }
+        Some(built)
     }
 
     /// Returns the placeholder of a text that has the form of a known one.
@@ -295,26 +312,40 @@ fn number_of(name: &str) -> Option<u32> {
     number.parse().ok()
 }
 
-/// Builds the search for originals: of two at the same place, the longer one is found.
-fn automaton(known: &[(&Arc<str>, &Arc<str>)]) -> AhoCorasick {
-    let originals = known.iter().map(|(original, _)| original.as_bytes());
-    let built = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(originals);
-    built.expect("all originals together are small")
+/// Search for the originals of one request in texts.
+struct OriginalSearch {
+    /// The originals: of two at the same place, the longer one is found.
+    words: AhoCorasick,
+    /// The placeholder of each original, in the order of the patterns.
+    names: Vec<Arc<str>>,
 }
 
-/// Returns a text with placeholders in the places of originals that it has, of short ones as words; `None` if it has none.
-fn hidden(text: &str, words: &AhoCorasick, known: &[(&Arc<str>, &Arc<str>)]) -> Option<String> {
-    let mut hidden = String::new();
-    let mut copied = 0;
-    for word in words.find_iter(text) {
-        if word.len() >= MIN_WITHIN_WORDS || is_word(text.as_bytes(), word.range()) {
-            let (_, name) = known[word.pattern().as_usize()];
-            hidden.push_str(&text[copied..word.start()]);
-            hidden.push_str(name);
-            copied = word.end();
-        }
+impl OriginalSearch {
+    /// Builds the search for the originals in a table of their placeholders.
+    fn new(names: &HashMap<Arc<str>, Arc<str>>) -> Self {
+        // The search stays as long as the request: that of few originals would be a table of 1 KiB for each of their bytes.
+        let built = AhoCorasick::builder()
+            .kind(Some(AhoCorasickKind::ContiguousNFA))
+            .match_kind(MatchKind::LeftmostLongest)
+            .build(names.keys().map(|original| original.as_bytes()));
+        let words = built.expect("all originals together are small");
+        Self { words, names: names.values().cloned().collect() }
     }
-    (copied > 0).then(|| hidden + &text[copied..])
+
+    /// Returns a text with placeholders in the places of originals that it has, of short ones as words; `None` if it has
+    /// none.
+    fn hidden(&self, text: &str) -> Option<String> {
+        let mut hidden = String::new();
+        let mut copied = 0;
+        for word in self.words.find_iter(text) {
+            if word.len() >= MIN_WITHIN_WORDS || is_word(text.as_bytes(), word.range()) {
+                hidden.push_str(&text[copied..word.start()]);
+                hidden.push_str(&self.names[word.pattern().as_usize()]);
+                copied = word.end();
+            }
+        }
+        (copied > 0).then(|| hidden + &text[copied..])
+    }
 }
 
 /// Returns whether no letter or digit is directly before or after a place. That of an escape, as in `\n` of JSON in a

@@ -165,10 +165,10 @@ fn longest_start(config: &Config) -> Duration {
     starts.map(|settings| settings.timeouts.startup).max().unwrap_or_default()
 }
 
-/// Prints on stderr that components are being loaded, unless they are within a second. Never returns.
-async fn announce_load(executor: ExecutorLoad) -> Infallible {
+/// Prints on stderr that components are being loaded, if it is awaited for a second and stderr is no terminal, on
+/// which a spinner shows each component. Never returns.
+pub async fn announce_load(executor: ExecutorLoad) -> Infallible {
     tokio::time::sleep(SLOW_LOAD).await;
-    // On a terminal the gateway shows the progress of each component.
     if !io::stderr().is_terminal() {
         let loaded = match executor {
             ExecutorLoad::Awaited => "the plugins and the executor of scripts",

@@ -8,6 +8,7 @@ use std::{mem, time::Duration};
 use http::HeaderValue;
 
 use super::{id::MAX_ID_BYTES, scan::IdScanner};
+use airlock_strings::line_end;
 
 /// Type of an event that reports an error, and a field of [`Dialect::Model`].
 pub const ERROR: &str = "error";
@@ -112,7 +113,7 @@ impl SseDecoder {
                 *bytes = rest;
                 continue;
             }
-            let end = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+            let end = line_end(bytes);
             let (part, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
             self.keep(part);
             *bytes = rest.get(1..).unwrap_or_default();

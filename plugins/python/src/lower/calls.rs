@@ -93,7 +93,7 @@ impl<'a> Visitor<'a> for CallFinder<'_> {
 
 #[cfg(test)]
 mod tests {
-    use airlock_executor::testing::embedded;
+    use airlock_test_executors::embedded;
 
     use crate::Python;
     use crate::run::tests::{fail, result};

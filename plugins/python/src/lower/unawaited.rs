@@ -149,7 +149,7 @@ impl<'a> Visitor<'a> for UnawaitedFinder<'a> {
 #[cfg(test)]
 mod tests {
     use airlock_executor::FailureKind;
-    use airlock_executor::testing::embedded;
+    use airlock_test_executors::embedded;
 
     use crate::Python;
     use crate::run::tests::{batches, fail};

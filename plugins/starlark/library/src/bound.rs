@@ -7,6 +7,7 @@ use starlark::values::{
     AllocValue, Heap, NoSerialize, ProvidesStaticType, StarlarkPagablePanic, Trace, Value,
 };
 
+use super::macros::never_frozen;
 use super::text;
 
 /// A method with its object, as a value.
@@ -23,11 +24,7 @@ impl fmt::Display for Bound<'_> {
     }
 }
 
-impl<'v> AllocValue<'v> for Bound<'v> {
-    fn alloc_value(self, heap: Heap<'v>) -> Value<'v> {
-        heap.alloc_complex_no_freeze(self)
-    }
-}
+never_frozen!(Bound);
 
 /// Returns the method `name` of a value if it is one of `known`.
 pub(crate) fn bound<'v>(

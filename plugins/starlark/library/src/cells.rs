@@ -5,10 +5,11 @@ use std::fmt;
 
 use allocative::Allocative;
 use starlark::values::{
-    AllocValue, Heap, NoSerialize, ProvidesStaticType, StarlarkPagablePanic, StarlarkValue, Trace,
-    Value, starlark_value,
+    Heap, NoSerialize, ProvidesStaticType, StarlarkPagablePanic, StarlarkValue, Trace, Value,
+    starlark_value,
 };
 
+use super::macros::never_frozen;
 use super::values::misuse;
 
 /// The place of a name that more than one function assigns, or an expression.
@@ -53,8 +54,4 @@ impl<'v> StarlarkValue<'v> for Cell<'v> {
     }
 }
 
-impl<'v> AllocValue<'v> for Cell<'v> {
-    fn alloc_value(self, heap: Heap<'v>) -> Value<'v> {
-        heap.alloc_complex_no_freeze(self)
-    }
-}
+never_frozen!(Cell);

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use allocative::Allocative;
-use starlark::values::{
-    AllocValue, Heap, NoSerialize, ProvidesStaticType, StarlarkPagablePanic, Trace, Value,
-};
+use starlark::values::{NoSerialize, ProvidesStaticType, StarlarkPagablePanic, Trace, Value};
+
+use super::macros::never_frozen;
 
 /// A `Counter` or `defaultdict`: a dict that makes the values that it lacks.
 #[derive(
@@ -18,11 +18,7 @@ pub(crate) struct DictLike<'v> {
     pub(crate) factory: Option<Value<'v>>,
 }
 
-impl<'v> AllocValue<'v> for DictLike<'v> {
-    fn alloc_value(self, heap: Heap<'v>) -> Value<'v> {
-        heap.alloc_complex_no_freeze(self)
-    }
-}
+never_frozen!(DictLike);
 
 impl DictLike<'_> {
     /// Returns the name of its type in Python.
@@ -47,8 +43,4 @@ pub(crate) struct NamedTuple<'v> {
     pub(crate) values: Vec<Value<'v>>,
 }
 
-impl<'v> AllocValue<'v> for NamedTuple<'v> {
-    fn alloc_value(self, heap: Heap<'v>) -> Value<'v> {
-        heap.alloc_complex_no_freeze(self)
-    }
-}
+never_frozen!(NamedTuple);

@@ -14,13 +14,14 @@ use starlark::starlark_simple_value;
 use starlark::values::dict::DictRef;
 use starlark::values::tuple::UnpackTuple;
 use starlark::values::{
-    AllocValue, Heap, NoSerialize, ProvidesStaticType, StarlarkPagablePanic, StarlarkValue, Trace,
-    Value, starlark_value,
+    Heap, NoSerialize, ProvidesStaticType, StarlarkPagablePanic, StarlarkValue, Trace, Value,
+    starlark_value,
 };
 
 use self::caches::{Cached, Same, caching};
 pub(crate) use self::caches::{has, method};
 use super::bound::bound;
+use super::macros::{never_frozen, shown_as};
 use super::order::CmpKey;
 use super::values::{Args, call, items, list, misuse, required};
 
@@ -96,11 +97,7 @@ impl fmt::Display for Partial<'_> {
     }
 }
 
-impl<'v> AllocValue<'v> for Partial<'v> {
-    fn alloc_value(self, heap: Heap<'v>) -> Value<'v> {
-        heap.alloc_complex_no_freeze(self)
-    }
-}
+never_frozen!(Partial);
 
 #[starlark_value(type = "function")]
 impl<'v> StarlarkValue<'v> for Partial<'v> {
@@ -133,17 +130,8 @@ struct KeyMaker<'v> {
     function: Value<'v>,
 }
 
-impl fmt::Display for KeyMaker<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("<cmp_to_key>")
-    }
-}
-
-impl<'v> AllocValue<'v> for KeyMaker<'v> {
-    fn alloc_value(self, heap: Heap<'v>) -> Value<'v> {
-        heap.alloc_complex_no_freeze(self)
-    }
-}
+shown_as!(KeyMaker<'_> => "<cmp_to_key>");
+never_frozen!(KeyMaker);
 
 #[starlark_value(type = "function")]
 impl<'v> StarlarkValue<'v> for KeyMaker<'v> {
@@ -169,11 +157,7 @@ impl<'v> StarlarkValue<'v> for KeyMaker<'v> {
 pub(crate) struct Chain;
 starlark_simple_value!(Chain);
 
-impl fmt::Display for Chain {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("<class 'itertools.chain'>")
-    }
-}
+shown_as!(Chain => "<class 'itertools.chain'>");
 
 #[starlark_value(type = "function")]
 impl<'v> StarlarkValue<'v> for Chain {
@@ -201,11 +185,7 @@ impl<'v> StarlarkValue<'v> for Chain {
 pub(crate) struct FromIterable;
 starlark_simple_value!(FromIterable);
 
-impl fmt::Display for FromIterable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("chain")
-    }
-}
+shown_as!(FromIterable => "chain");
 
 #[starlark_value(type = "chain")]
 impl<'v> StarlarkValue<'v> for FromIterable {}

@@ -1,6 +1,5 @@
 //! `io`: text in memory that is read and written like a file.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use allocative::Allocative;
@@ -12,6 +11,7 @@ use starlark::values::{
 };
 
 use super::bound::bound;
+use super::macros::shown_as;
 use super::values::{Args, as_i64, items, list, misuse, required, text_of};
 
 const METHODS: &[&str] =
@@ -100,11 +100,7 @@ impl StringIo {
     }
 }
 
-impl fmt::Display for StringIo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("<_io.StringIO object>")
-    }
-}
+shown_as!(StringIo => "<_io.StringIO object>");
 
 impl<'v> AllocValue<'v> for StringIo {
     fn alloc_value(self, heap: Heap<'v>) -> Value<'v> {

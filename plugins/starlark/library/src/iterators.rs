@@ -1,15 +1,16 @@
 //! Values that lowered loops and generators go through.
 
 use std::cell::Cell;
-use std::fmt;
 
 use allocative::Allocative;
 use starlark::starlark_simple_value;
 use starlark::values::list::ListRef;
 use starlark::values::{
-    AllocValue, Heap, NoSerialize, ProvidesStaticType, StarlarkPagablePanic, StarlarkValue, Trace,
-    Value, starlark_value,
+    Heap, NoSerialize, ProvidesStaticType, StarlarkPagablePanic, StarlarkValue, Trace, Value,
+    starlark_value,
 };
+
+use super::macros::{never_frozen, shown_as};
 
 /// The value of `iter` and of a generator expression: items that are gone through once.
 #[derive(Debug, Trace, ProvidesStaticType, NoSerialize, Allocative, StarlarkPagablePanic)]
@@ -45,11 +46,7 @@ impl<'v> Iter<'v> {
     }
 }
 
-impl fmt::Display for Iter<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("<generator object>")
-    }
-}
+shown_as!(Iter<'_> => "<generator object>");
 
 #[starlark_value(type = "generator")]
 impl<'v> StarlarkValue<'v> for Iter<'v> {
@@ -71,11 +68,7 @@ impl<'v> StarlarkValue<'v> for Iter<'v> {
     }
 }
 
-impl<'v> AllocValue<'v> for Iter<'v> {
-    fn alloc_value(self, heap: Heap<'v>) -> Value<'v> {
-        heap.alloc_complex_no_freeze(self)
-    }
-}
+never_frozen!(Iter);
 
 /// The items of a list while a loop's body may change it, or of an iterator.
 #[derive(Debug, Trace, ProvidesStaticType, NoSerialize, Allocative, StarlarkPagablePanic)]
@@ -83,11 +76,7 @@ pub(crate) struct Live<'v> {
     pub(crate) items: Value<'v>,
 }
 
-impl fmt::Display for Live<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("<iterator>")
-    }
-}
+shown_as!(Live<'_> => "<iterator>");
 
 #[starlark_value(type = "iterator")]
 impl<'v> StarlarkValue<'v> for Live<'v> {
@@ -110,22 +99,14 @@ impl<'v> StarlarkValue<'v> for Live<'v> {
     unsafe fn iter_stop(&self) {}
 }
 
-impl<'v> AllocValue<'v> for Live<'v> {
-    fn alloc_value(self, heap: Heap<'v>) -> Value<'v> {
-        heap.alloc_complex_no_freeze(self)
-    }
-}
+never_frozen!(Live);
 
 /// A sequence without end, for `while`. The fuel of the run bounds it.
 #[derive(Debug, ProvidesStaticType, NoSerialize, Allocative, StarlarkPagablePanic)]
 pub(crate) struct Forever;
 starlark_simple_value!(Forever);
 
-impl fmt::Display for Forever {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("<while>")
-    }
-}
+shown_as!(Forever => "<while>");
 
 #[starlark_value(type = "iterator")]
 impl<'v> StarlarkValue<'v> for Forever {

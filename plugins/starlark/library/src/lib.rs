@@ -6,6 +6,7 @@
 //! - `lowered`, `comparisons`, `names`: the functions that lowered text calls
 //! - [`convert`]: JSON to values and back
 //! - `values`, [`text`], `format`: sequences and numbers, `repr`, format specifications
+//! - `macros`: what all values have in common
 //! - `bound`, `class`, `containers`: methods, types and containers as values; the files above them give them behaviour
 //! - `types`, `methods`, `strings`: types as values, and the methods that Starlark lacks
 //! - `creation`, `order`: sets and dicts from others; comparing and sorting
@@ -46,6 +47,7 @@ mod iterators;
 mod itertools;
 mod json;
 mod lowered;
+mod macros;
 mod methods;
 mod modules;
 mod names;

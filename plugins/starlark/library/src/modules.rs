@@ -1,7 +1,5 @@
 //! Small modules: `math`, `string`, `typing`.
 
-use std::fmt;
-
 use allocative::Allocative;
 use num_bigint::BigInt;
 use num_traits::{Signed as _, Zero as _};
@@ -16,6 +14,7 @@ use starlark::values::{
 };
 
 use super::lowered::real;
+use super::macros::shown_as;
 use super::numbers::{count, whole};
 use super::text;
 use super::values::{Args, as_int, items, misuse, number, strict_float};
@@ -410,11 +409,7 @@ impl Double {
 pub(crate) struct Typing;
 starlark_simple_value!(Typing);
 
-impl fmt::Display for Typing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("typing.Any")
-    }
-}
+shown_as!(Typing => "typing.Any");
 
 #[starlark_value(type = "typing")]
 impl<'v> StarlarkValue<'v> for Typing {

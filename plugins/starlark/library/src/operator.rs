@@ -8,10 +8,11 @@ use starlark::eval::{Arguments, Evaluator};
 use starlark::starlark_module;
 use starlark::values::tuple::{AllocTuple, UnpackTuple};
 use starlark::values::{
-    AllocValue, Heap, NoSerialize, ProvidesStaticType, StarlarkPagablePanic, StarlarkValue, Trace,
-    Value, starlark_value,
+    Heap, NoSerialize, ProvidesStaticType, StarlarkPagablePanic, StarlarkValue, Trace, Value,
+    starlark_value,
 };
 
+use super::macros::never_frozen;
 use super::numbers::power;
 use super::order::compare;
 use super::values::{Args, number, required};
@@ -104,11 +105,7 @@ impl fmt::Display for Getter<'_> {
     }
 }
 
-impl<'v> AllocValue<'v> for Getter<'v> {
-    fn alloc_value(self, heap: Heap<'v>) -> Value<'v> {
-        heap.alloc_complex_no_freeze(self)
-    }
-}
+never_frozen!(Getter);
 
 #[starlark_value(type = "function")]
 impl<'v> StarlarkValue<'v> for Getter<'v> {

@@ -1,15 +1,15 @@
 //! The order of values: comparing, sorting, and the keys of `functools.cmp_to_key`.
 
 use std::cmp::Ordering;
-use std::fmt;
 
 use allocative::Allocative;
 use starlark::eval::Evaluator;
 use starlark::values::{
-    AllocValue, Heap, NoSerialize, ProvidesStaticType, StarlarkPagablePanic, StarlarkValue, Trace,
-    Value, ValueLike as _, starlark_value,
+    Heap, NoSerialize, ProvidesStaticType, StarlarkPagablePanic, StarlarkValue, Trace, Value,
+    ValueLike as _, starlark_value,
 };
 
+use super::macros::{never_frozen, shown_as};
 use super::text;
 use super::values::{as_slice, call, misuse, number};
 
@@ -103,17 +103,8 @@ pub(crate) struct CmpKey<'v> {
     pub(crate) item: Value<'v>,
 }
 
-impl fmt::Display for CmpKey<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("<key>")
-    }
-}
-
-impl<'v> AllocValue<'v> for CmpKey<'v> {
-    fn alloc_value(self, heap: Heap<'v>) -> Value<'v> {
-        heap.alloc_complex_no_freeze(self)
-    }
-}
+shown_as!(CmpKey<'_> => "<key>");
+never_frozen!(CmpKey);
 
 #[starlark_value(type = "key")]
 impl<'v> StarlarkValue<'v> for CmpKey<'v> {}

@@ -65,7 +65,11 @@ def signature(one: Tool[..., Any]) -> str:
     required = set(schema.get("required", ()))
     parts = []
     for name, parameter in schema.get("properties", {}).items():
-        default = "" if name in required else f" = {parameter.get('default')!r}"
+        if parameter is False:
+            # `functools.partial` has set it.
+            continue
+        fallback = parameter.get("default") if isinstance(parameter, dict) else None
+        default = "" if name in required else f" = {fallback!r}"
         parts.append(f"{name}: {_type(parameter, schema)}{default}")
     returns = _returns(one)
     lines = [f"def {one.name}({', '.join(parts)}){f' -> {returns}' if returns else ''}: ..."]
@@ -94,8 +98,10 @@ def _returns(one: Tool[..., Any]) -> str:
         return ""
 
 
-def _type(schema: Schema, root: Schema, within: tuple[str, ...] = ()) -> str:
+def _type(schema: Schema | bool, root: Schema, within: tuple[str, ...] = ()) -> str:
     """Renders a schema as a type of Python, for a model."""
+    if isinstance(schema, bool):
+        return "Any"
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         definition = root.get("$defs", {}).get(name)

@@ -1,18 +1,20 @@
 // Tables, facts and times, and what `load.js` has.
 import { html } from './core.js';
+import { isAmount } from './text.js';
 
 export * from './load.js';
 
 /**
  * A table; on a narrow screen, each row becomes a block, with `plain` as the number of columns that need no heading there: its
- * cells are then in lines. `columns` are headings, `rows` have a `key` and `cells`. The roles are written out, because browsers
- * take them away from what is shown as a block.
+ * cells are then in lines. `columns` are headings, `rows` have a `key` and `cells`. Columns of amounts are
+ * right-aligned. The roles are written out, because browsers take them away from what is shown as a block.
  */
 export function Table({ label, columns, rows, plain }) {
-  const cell = (content, at) => html`<${at === 0 ? 'th' : 'td'} role=${at === 0 ? 'rowheader' : 'cell'} class=${!content ? 'none' : at < plain ? 'plain' : ''}>
+  const classes = columns.map((_, at) => (isAmount(rows.map(({ cells }) => cells[at]?.props?.value ?? cells[at])) ? 'amount' : ''));
+  const cell = (content, at) => html`<${at === 0 ? 'th' : 'td'} role=${at === 0 ? 'rowheader' : 'cell'} class=${`${classes[at]} ${!content ? 'none' : at < plain ? 'plain' : ''}`}>
     ${at > 0 && html`<span class="column" aria-hidden="true">${columns[at]}</span>`}<div>${content}</div><//>`;
   return html`<div class=${plain ? 'scroll compact' : 'scroll'} tabindex="0" role="region" aria-label=${label}><table role="table" aria-label=${label}>
-    <thead role="rowgroup"><tr role="row">${columns.map((column) => html`<th role="columnheader" scope="col">${column}</th>`)}</tr></thead>
+    <thead role="rowgroup"><tr role="row">${columns.map((column, at) => html`<th role="columnheader" scope="col" class=${classes[at]}>${column}</th>`)}</tr></thead>
     <tbody role="rowgroup">${rows.map(({ key, cells, isCurrent }) => html`<tr role="row" key=${key} aria-current=${isCurrent ? 'true' : undefined}>${cells.map(cell)}</tr>`)}</tbody>
   </table></div>`;
 }

@@ -1,12 +1,20 @@
 // The login: by the token of an operator, or at the identity provider. It is a page, and a dialog over the others.
-import { get, keepToken } from './api.js';
+import { get, keepToken, reached } from './api.js';
 import { reload, renew } from './session.js';
 import { Dialog, Fault, Field, html, render, Text, useEffect, useRef, useState } from './ui.js';
 
-/** The form. `done` is called after a login; that at the identity provider leads to `returnTo`, in another tab if it `isInPlace`. */
+/**
+ * The form. `done` is called after a login; that at the identity provider, if the gateway has one, leads to `returnTo`, in
+ * another tab if it `isInPlace`.
+ */
 export function LoginForm({ done, returnTo, isInPlace }) {
   const [value, set] = useState('');
   const [state, setState] = useState({});
+  const [hasProvider, setProvider] = useState(false);
+  useEffect(() => {
+    // Without a response, only the login with a token is offered.
+    readMethods().then((methods) => setProvider(methods.identity_provider), () => {});
+  }, []);
   const submit = async (event) => {
     event.preventDefault();
     setState({ isBusy: true });
@@ -22,8 +30,13 @@ export function LoginForm({ done, returnTo, isInPlace }) {
       placeholder="alop_…" hint="It is kept in this tab until you close it or log out." />
     <${Fault} error=${state.error} />
     <div class="actions"><button class="primary" disabled=${state.isBusy}>Log in</button>
-      <a class="button" href=${`/api/session/login?return_to=${encodeURIComponent(returnTo)}`} target=${isInPlace ? '_blank' : undefined} rel="noopener">Use the identity provider</a></div>
+      ${hasProvider && html`<a class="button" href=${`/api/session/login?return_to=${encodeURIComponent(returnTo)}`} target=${isInPlace ? '_blank' : undefined} rel="noopener">Use the identity provider</a>`}</div>
   </form>`;
+}
+
+/** Returns the methods of login. The request needs no credential. */
+async function readMethods() {
+  return (await reached('/admin/login.json', { cache: 'no-store', redirect: 'error' })).json();
 }
 
 /** Logs in with a token. Fails if it is not the token of an operator, and keeps the one before then. */

@@ -61,3 +61,11 @@ export function excerpt(value, most = 120) {
 export function count(number) {
   return Number(number).toLocaleString('en-US');
 }
+
+/** An amount with its units, such as `1,024`, `12.5 %` and `2 min 5 s`, or nothing. */
+const AMOUNT = /^(\d[\d.,]*( ?[a-z%]{1,3}( \d+ [a-z]+)?)?)?$/i;
+
+/** Returns whether the cells of a column are amounts; empty ones do not count. */
+export function isAmount(cells) {
+  return /\d/.test(cells) && cells.every((cell) => AMOUNT.test(cell || ''));
+}

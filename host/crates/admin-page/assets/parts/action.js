@@ -7,14 +7,15 @@ const ActionDialog = lazy(() => import('./dialog.js'), 'ActionDialog', 'dialog.c
 /**
  * A button for an action: it opens a dialog that says what will happen (`happens`), has the fields (`children`), and sends then.
  * `request` is `{ method, path, body }` and the `faults` of the fields, or a function that returns it. `done` gets the response,
- * and returns what the dialog shows in its place, or nothing to close it. Operators without the role `needs` do not see the button.
+ * and returns what the dialog shows in its place, or nothing to close it. `isDanger` marks an action that ends something that
+ * runs, and `isFinal` one that cannot be undone: their buttons differ. Operators without the role `needs` do not see the button.
  */
-export function Action({ label, title, happens, confirm, request, done, children, isDanger, isPrimary, needs = 'operator' }) {
+export function Action({ label, title, happens, confirm, request, done, children, isDanger, isFinal, isPrimary, needs = 'operator' }) {
   const [isOpen, open] = useState(false);
   const role = useOperator()?.role;
   if (role !== 'admin' && role !== needs) return null;
-  const shown = isOpen && html`<${ActionDialog} ...${{ title: title ?? label, happens, confirm, request, done, children, isDanger }} close=${() => open(false)} />`;
-  return html`<button type="button" class=${isDanger ? 'danger' : isPrimary && 'primary'} onClick=${() => open(true)}>${label}…</button>${shown}`;
+  const shown = isOpen && html`<${ActionDialog} ...${{ title: title ?? label, happens, confirm, request, done, children, isDanger, isFinal }} close=${() => open(false)} />`;
+  return html`<button type="button" class=${isFinal ? 'final' : isDanger ? 'danger' : isPrimary && 'primary'} onClick=${() => open(true)}>${label}…</button>${shown}`;
 }
 
 /** A value that the gateway shows once. */

@@ -7,7 +7,7 @@ import { Curl } from './curl_view.js';
 const ACTION_MS = 200_000;
 
 /** The dialog of an action that is open already; `close` removes it. */
-export function ActionDialog({ title, happens, confirm, request, done, children, isDanger, close }) {
+export function ActionDialog({ title, happens, confirm, request, done, children, isDanger, isFinal, close }) {
   const [state, set] = useState({});
   const wanted = typeof request === 'function' ? request() : request;
   const submit = (end) => async (event) => {
@@ -25,8 +25,8 @@ export function ActionDialog({ title, happens, confirm, request, done, children,
     ${happens && html`<p><${Text} value=${happens} /></p>`}
     ${children}
     <${Fault} error=${state.error} />
-    <div class="actions"><button class=${isDanger ? 'danger' : 'primary'} disabled=${state.isBusy}>${confirm}</button>
-      <button type="button" autofocus=${isDanger && !children} onClick=${end}>Cancel</button></div>
+    <div class="actions"><button class=${isFinal ? 'final' : isDanger ? 'danger' : 'primary'} disabled=${state.isBusy}>${confirm}</button>
+      <button type="button" autofocus=${(isDanger || isFinal) && !children} onClick=${end}>Cancel</button></div>
     <${Curl} request=${wanted} />
   </form>`;
   const shown = (end) => html`${state.shown}<div class="actions"><button type="button" onClick=${end}>Close</button></div>`;

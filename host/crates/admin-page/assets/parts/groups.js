@@ -32,7 +32,7 @@ function Group({ element, list, word, path, reload }) {
   const member = list === 'teams' ? 'team_id' : 'customer_id';
   return html`<details class="group" onToggle=${(event) => event.target === event.currentTarget && open(event.currentTarget.open)}><summary><${Text} value=${element.name} /> ${element.customer_id && html`<span class="hint">of <${Text} value=${element.customer_id} /></span>`}</summary>
     ${isOpen && html`<div class="actions"><${ChangeLimits} ...${{ element, path: own, reload }} />
-      <${Action} isDanger label="Delete" confirm="Delete" title=${`Delete the ${word} ${element.name}`} request=${{ method: 'DELETE', path: own }} done=${reload} happens="Its limits and what was used of them are forgotten. One that keys or teams still name is not deleted." /></div>
+      <${Action} isFinal label="Delete" confirm="Delete" title=${`Delete the ${word} ${element.name}`} request=${{ method: 'DELETE', path: own }} done=${reload} happens="Its limits and what was used of them are forgotten. One that keys or teams still name is not deleted." /></div>
     ${list === 'teams' && html`<p><a href=${`/admin/keys?team_id=${encodeURIComponent(element.id ?? element.name)}`}>Keys of this team</a></p>`}
     <${Usage} name=${element.name} member=${member} id=${element.id ?? element.name} />`}</details>`;
 }

@@ -47,7 +47,7 @@ export function KeyActions({ element, reload }) {
     <${Action} isDanger=${isActive} label=${isActive ? 'Revoke' : 'Restore'} confirm=${isActive ? 'Revoke the key' : 'Restore the key'} title=${`${isActive ? 'Revoke' : 'Restore'} ${element.name}`}
       request=${{ method: 'PUT', path, body: { is_active: !isActive } }} done=${reload}
       happens=${isActive ? 'Every request with this key is refused, within a second on all gateways. The key can be restored.' : 'The key is valid again, with the value that it had. If the value has leaked, rotate the key first.'} />
-    <${Action} isDanger label="Delete" confirm="Delete the key" title=${`Delete ${element.name}`} request=${{ method: 'DELETE', path }} done=${() => { location.hash = ''; }}
+    <${Action} isFinal label="Delete" confirm="Delete the key" title=${`Delete ${element.name}`} request=${{ method: 'DELETE', path }} done=${() => { location.hash = ''; }}
       happens="Every request with this key is refused at once, and its logins at servers are removed. What it has used is forgotten. A key of the configuration file has to be removed there too." />
   </div>`;
 }
@@ -59,7 +59,7 @@ function Rotate({ element, path, reload }) {
     return html`<${ShownOnce} what=${`The new value of ${element.name}`} value=${key.value} />`;
   };
   const options = [['', 'is refused at once'], ['1h', 'stays valid for an hour'], ['1d', 'stays valid for a day'], ['7d', 'stays valid for a week']];
-  return html`<${Action} isDanger needs="admin" label="Rotate" confirm="Rotate" title=${`Rotate ${element.name}`} request=${{ method: 'POST', path: `${path}/rotate`, body: cooldown === '' ? {} : { cooldown } }} done=${rotated}
+  return html`<${Action} needs="admin" label="Rotate" confirm="Rotate" title=${`Rotate ${element.name}`} request=${{ method: 'POST', path: `${path}/rotate`, body: cooldown === '' ? {} : { cooldown } }} done=${rotated}
     happens="The key gets a new value, which is shown once. Tools and limits stay.">
     <${Field} as="select" label="The old value" value=${cooldown} set=${set} options=${options} /><//>`;
 }

@@ -21,7 +21,7 @@ function Detail({ plugin, path, reload }) {
     <div class="actions">${plugin.disabled
       ? html`<${Action} label="Enable" confirm="Enable" title=${`Enable ${plugin.name}`} request=${{ method: 'PUT', path, body: { disabled: false } }} done=${reload} happens="It is loaded on all gateways, with the rights that it has." />`
       : html`<${Action} isDanger label="Disable" confirm="Disable" title=${`Disable ${plugin.name}`} request=${{ method: 'PUT', path, body: { disabled: true } }} done=${reload} happens="It is unloaded on all gateways. Calls that run fail. Its rights and entries stay." />`}
-      <${Action} isDanger needs="admin" label="Remove" confirm="Remove" title=${`Remove ${plugin.name}`} request=${{ method: 'DELETE', path }} done=${() => { location.hash = ''; }}
+      <${Action} isFinal needs="admin" label="Remove" confirm="Remove" title=${`Remove ${plugin.name}`} request=${{ method: 'DELETE', path }} done=${() => { location.hash = ''; }}
         happens="It is unloaded on all gateways, and its rights are deleted. The entries in its stores stay; a later plugin with this name that is granted them may read them." /></div>
     ${isWaiting && html`<section class="notice"><h3>A component waits for a decision</h3><${Component} component=${offered} />
       <${Changes} ...${{ accepted, offered }} /><${Accept} ...${{ plugin, path, reload }} /></section>`}

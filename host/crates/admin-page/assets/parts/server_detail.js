@@ -54,7 +54,7 @@ function Actions({ client, path, isServer, isDisabled, reload }) {
     ${isDisabled
       ? html`<${Action} ...${shared} label="Enable" confirm="Enable" title=${`Enable ${name}`} request=${{ method: 'PUT', path, body: { disabled: false } }} happens="All gateways of the store connect to it, and its tools can be called as before." />`
       : html`<${Action} ...${shared} isDanger label="Disable" confirm="Disable" title=${`Disable ${name}`} request=${{ method: 'PUT', path, body: { disabled: true } }} happens="All gateways of the store disconnect from it at once. Its tools disappear for all keys, and calls that run fail. Its settings stay." />`}
-    <${Action} isDanger label="Remove" confirm="Remove" title=${`Remove ${name}`} request=${{ method: 'DELETE', path }} done=${() => { location.hash = ''; }}
+    <${Action} isFinal label="Remove" confirm="Remove" title=${`Remove ${name}`} request=${{ method: 'DELETE', path }} done=${() => { location.hash = ''; }}
       happens="It is disconnected and its settings are deleted, on all gateways of the store. Keys keep their rows for it. The record of changes can take this back." />
   </div>`;
 }

@@ -241,7 +241,7 @@ async fn a_dropped_stream_is_cancelled_unless_its_usage_has_come() {
     drop(run);
     let ends = control.ends();
     let [end] = ends.as_slice() else { panic!("{ends:?}") };
-    // The loop is one event ahead of its reader, so that it has read the end of the stream.
+    // After the usage, the loop is one event ahead of its reader, so that it has read the end of the stream.
     assert_eq!(end, &ended(Some(usage_of(end)), None));
 }
 

@@ -36,6 +36,23 @@ fn an_example_fits_bounds_references_and_alternatives() {
 }
 
 #[test]
+fn a_text_without_a_format_is_that_of_its_name_if_this_is_one() {
+    let schema = json!({
+        "type": "object",
+        "required": ["url", "email", "uri"],
+        "properties": {
+            "url": {"type": "string"},
+            "email": {"type": "string"},
+            "uri": {"type": "string", "format": "uuid"},
+        },
+    });
+    insta::assert_snapshot!(
+        valid(&tool(&schema)),
+        @r#"{"url":"https://example.com","email":"ann@example.com","uri":"00000000-0000-4000-8000-000000000000"}"#
+    );
+}
+
+#[test]
 fn an_outline_has_the_required_names_if_no_values_that_fit_can_be_made() {
     let outline = Sample::Outline(r#"{"a": ..., "b": ...}"#.to_owned());
     assert_eq!(with_property(&json!({"type": "string", "pattern": "^[0-9]{4}$"})), outline);

@@ -173,13 +173,14 @@ impl AcceptedPlugins {
         Ok(ComparedPlugin { component, drift, obstacles, pin })
     }
 
-    /// Returns the state to accept of a component. If it is the accepted one, it keeps its source, and its
-    /// publisher unless another one has signed it.
-    fn next_pin(&self, client: &ClientName, component: &Component) -> Pin {
+    /// Returns the state to accept of a component. If it is the accepted one, it keeps its source and its publisher
+    /// unless it has others: a server that leaves out the signature must not remove the publisher, without whom the
+    /// next build would need none.
+    pub(super) fn next_pin(&self, client: &ClientName, component: &Component) -> Pin {
         let own = component.pin(client);
         match self.lock.pin(client).filter(|accepted| accepted.component == own.component) {
             Some(accepted) => Pin {
-                source: accepted.source.clone(),
+                source: own.source.clone().or_else(|| accepted.source.clone()),
                 publisher: own.publisher.clone().or_else(|| accepted.publisher.clone()),
                 ..own
             },

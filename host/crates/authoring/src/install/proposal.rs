@@ -62,7 +62,9 @@ impl InstallProposal {
         let Self { options, choices, .. } = self;
         match obstacle {
             Obstacle::Taken => options.replace = true,
-            Obstacle::Change(Change::Id { .. } | Change::Publisher { .. }) => {
+            Obstacle::Change(
+                Change::Id { .. } | Change::Publisher { .. } | Change::Downgrade { .. },
+            ) => {
                 options.consent.change_id = true;
             }
             Obstacle::Change(Change::Widened(widening)) => {

@@ -25,9 +25,14 @@ pub(crate) struct CodeName(pub(super) String);
 
 impl CodeName {
     pub(crate) fn new(engine: &Engine, form: Form, wasm: &[u8]) -> Self {
+        Self::from_digest(engine, form, Sha256::digest(wasm).into())
+    }
+
+    /// Returns the name of the code of the component that has this SHA-256 digest.
+    pub(crate) fn from_digest(engine: &Engine, form: Form, sha256: [u8; 32]) -> Self {
         let mut key = KeyHasher(Sha256::new_with_prefix(GENERATION));
         form.hash(&mut key);
-        key.write(&Sha256::digest(wasm));
+        key.write(&sha256);
         engine.precompile_compatibility_hash().hash(&mut key);
         Self(hex(&key.0.finalize()))
     }

@@ -1,5 +1,7 @@
 use std::{fs, time::Duration};
 
+use sha2::{Digest as _, Sha256};
+
 use super::*;
 use crate::{
     engine::{compiler_engine, pooled_engine},
@@ -71,6 +73,28 @@ async fn a_component_compiles_in_this_process_and_is_cached() {
     compiler.component(wasm.clone()).await.expect("it compiles");
     assert!(compiler.is_compiled(&wasm));
     compiler.component(wasm).await.expect("it is loaded");
+}
+
+#[tokio::test]
+async fn an_executor_whose_code_is_cached_is_found_by_its_digest_and_not_read() {
+    let home = tempfile::tempdir().expect("a directory");
+    let cache = CodeCache::open(home.path()).expect("a cache");
+    let engine = compiler_engine().expect("an engine");
+    let compiler = Compiler::new(engine, Some(cache), None, Compiling::IN_PROCESS);
+    let text = r#"(component
+        (core module $m
+            (memory (export "memory") 1)
+            (func (export "prepare") (i32.store (i32.const 8) (i32.const 2))))
+        (core instance $i (instantiate $m))
+        (func (export "prepare") (canon lift (core func $i "prepare"))))"#;
+    let wasm: &'static [u8] = wat::parse_str(text).expect("a component").leak();
+    let digest: [u8; 32] = Sha256::digest(wasm).into();
+    compiler.executor(wasm, digest).await.expect("it compiles");
+    compiler.executor(b"not read", digest).await.expect("it is loaded");
+    let unknown = compiler.executor(b"not read", [0; 32]).await;
+    assert!(matches!(unknown, Err(CompileError::NotAComponent(_))));
+    let CompileTotals { cached, compiled, .. } = compiler.totals();
+    assert_eq!((cached, compiled), (1, 1));
 }
 
 #[tokio::test]

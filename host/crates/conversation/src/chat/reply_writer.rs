@@ -29,7 +29,8 @@ pub struct ChunkWriter {
     extra: Object,
     /// Tier of service that was used, once it is known.
     service_tier: Option<String>,
-    choices: BTreeMap<u64, ChoiceWriter>,
+    /// Boxed: a map has room for eleven, and most replies have one choice.
+    choices: BTreeMap<u64, Box<ChoiceWriter>>,
     /// Tokens that were counted before the choices ended.
     usage: Option<Usage>,
 }

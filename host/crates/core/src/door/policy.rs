@@ -6,9 +6,9 @@ use std::fmt;
 use super::{Arguments, Membership, Origin};
 use crate::{
     tenant::Tenant,
-    tool::{CallError, ErrorKind, HostCode, MAX_REASON_BYTES, Tool},
+    tool::{CallError, ErrorKind, HostCode, Tool},
 };
-use airlock_strings::cut;
+use airlock_strings::{MAX_LINE_BYTES, cut};
 
 /// Narrows the calls that the rules of the configuration permit. It can refuse a call or require an
 /// approval for it, and can neither admit a call nor do away with an approval.
@@ -83,7 +83,7 @@ impl PolicyVerdict {
 }
 
 fn refused(tool: &Tool, reason: String) -> CallError {
-    let reason = cut(reason, MAX_REASON_BYTES);
+    let reason = cut(reason, MAX_LINE_BYTES);
     let message = ("tool '", format!("' is refused by the policy of this gateway: {reason}"));
     CallError::about(tool.name.clone(), ErrorKind::Denied, HostCode::PolicyRefused, message)
 }

@@ -144,7 +144,7 @@ impl CallError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tool::MAX_REASON_BYTES;
+    use airlock_strings::{MAX_LINE_BYTES, MAX_WORD_BYTES};
 
     fn act(hook: GuardHook, verdict: GuardDecision) -> GuardAct {
         GuardAct { guard: "secrets".into(), digest: "sha256:00".into(), hook, verdict }
@@ -160,9 +160,9 @@ mod tests {
         );
         assert_eq!((error.code(), error.kind()), (HostCode::GuardDenied, ErrorKind::Denied));
         assert_eq!(error.guard_act(), Some(&denied));
-        let long = "x".repeat(MAX_REASON_BYTES * 2);
+        let long = "x".repeat(MAX_LINE_BYTES * 2);
         let error = CallError::guard_denied(ToolName::alias("a-b"), denied, &long, &long);
-        assert!(error.to_string().len() < MAX_REASON_BYTES + airlock_strings::MAX_WORD_BYTES + 100);
+        assert!(error.to_string().len() < MAX_LINE_BYTES + MAX_WORD_BYTES + 100);
     }
 
     #[test]

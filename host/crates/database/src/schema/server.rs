@@ -27,106 +27,42 @@ struct ServerMigration {
 
 /// Migrations, in the order of their versions. A released one is never changed; new ones are appended.
 const MIGRATIONS: [ServerMigration; 17] = [
-    ServerMigration {
-        version: 10,
-        compatible_from: 10,
-        text: include_str!("postgres/10_begin.sql"),
-    },
+    migration(10, 10, include_str!("postgres/10_begin.sql")),
     // Adds tables only.
-    ServerMigration {
-        version: 11,
-        compatible_from: 10,
-        text: include_str!("postgres/11_settings.sql"),
-    },
+    migration(11, 10, include_str!("postgres/11_settings.sql")),
     // Adds a table only.
-    ServerMigration {
-        version: 12,
-        compatible_from: 10,
-        text: include_str!("postgres/12_replicas.sql"),
-    },
+    migration(12, 10, include_str!("postgres/12_replicas.sql")),
     // Adds tables only.
-    ServerMigration {
-        version: 13,
-        compatible_from: 10,
-        text: include_str!("postgres/13_user_logins.sql"),
-    },
+    migration(13, 10, include_str!("postgres/13_user_logins.sql")),
     // Adds tables only.
-    ServerMigration {
-        version: 14,
-        compatible_from: 10,
-        text: include_str!("postgres/14_operator_sessions.sql"),
-    },
+    migration(14, 10, include_str!("postgres/14_operator_sessions.sql")),
     // Adds tables only.
-    ServerMigration {
-        version: 15,
-        compatible_from: 10,
-        text: include_str!("postgres/15_components.sql"),
-    },
+    migration(15, 10, include_str!("postgres/15_components.sql")),
     // Adds tables only.
-    ServerMigration {
-        version: 16,
-        compatible_from: 10,
-        text: include_str!("postgres/16_limits.sql"),
-    },
+    migration(16, 10, include_str!("postgres/16_limits.sql")),
     // Adds tables, and a column that may be absent.
-    ServerMigration {
-        version: 17,
-        compatible_from: 10,
-        text: include_str!("postgres/17_call_log.sql"),
-    },
+    migration(17, 10, include_str!("postgres/17_call_log.sql")),
     // Add columns that may be absent.
-    ServerMigration {
-        version: 18,
-        compatible_from: 10,
-        text: include_str!("postgres/18_denials.sql"),
-    },
-    ServerMigration {
-        version: 19,
-        compatible_from: 10,
-        text: include_str!("postgres/19_run_trace.sql"),
-    },
-    ServerMigration {
-        version: 20,
-        compatible_from: 10,
-        text: include_str!("postgres/20_call_details.sql"),
-    },
+    migration(18, 10, include_str!("postgres/18_denials.sql")),
+    migration(19, 10, include_str!("postgres/19_run_trace.sql")),
+    migration(20, 10, include_str!("postgres/20_call_details.sql")),
     // Adds a column that may be left out.
-    ServerMigration {
-        version: 21,
-        compatible_from: 10,
-        text: include_str!("postgres/21_guards.sql"),
-    },
+    migration(21, 10, include_str!("postgres/21_guards.sql")),
     // Adds a column that may be left out.
-    ServerMigration {
-        version: 22,
-        compatible_from: 10,
-        text: include_str!("postgres/22_tool_tokens.sql"),
-    },
+    migration(22, 10, include_str!("postgres/22_tool_tokens.sql")),
     // Adds columns that may be left out.
-    ServerMigration {
-        version: 23,
-        compatible_from: 10,
-        text: include_str!("postgres/23_sources.sql"),
-    },
+    migration(23, 10, include_str!("postgres/23_sources.sql")),
     // Replaces indexes. An older version selects the same rows without them.
-    ServerMigration {
-        version: 24,
-        compatible_from: 10,
-        text: include_str!("postgres/24_call_indexes.sql"),
-    },
+    migration(24, 10, include_str!("postgres/24_call_indexes.sql")),
     // Adds columns that may be left out.
-    ServerMigration {
-        version: 25,
-        compatible_from: 10,
-        text: include_str!("postgres/25_written_arguments.sql"),
-    },
+    migration(25, 10, include_str!("postgres/25_written_arguments.sql")),
     // Adds a column that may be left out.
-    ServerMigration {
-        version: 26,
-        compatible_from: 10,
-        text: include_str!("postgres/26_model_guards.sql"),
-    },
+    migration(26, 10, include_str!("postgres/26_model_guards.sql")),
 ];
+
+const fn migration(version: i32, compatible_from: i32, text: &'static str) -> ServerMigration {
+    ServerMigration { version, compatible_from, text }
+}
 
 const MAKE: &str = "CREATE TABLE airlock_schema (version BIGINT PRIMARY KEY, \
                     compatible_from BIGINT NOT NULL, applied_ms BIGINT NOT NULL, digest BYTEA NOT NULL)";

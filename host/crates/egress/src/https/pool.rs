@@ -24,10 +24,19 @@ const IDLE: Duration = Duration::from_secs(90);
 pub(super) type Sender = SendRequest<Full<Bytes>>;
 
 /// The server of a connection, as a URI names it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Eq)]
 pub(super) struct Server {
     authority: Authority,
     is_tls: bool,
+}
+
+impl PartialEq for Server {
+    fn eq(&self, other: &Self) -> bool {
+        let authority = &self.authority;
+        // Most are the same text, which is compared as a whole. Others are compared letter by letter, without case.
+        self.is_tls == other.is_tls
+            && (authority.as_str() == other.authority.as_str() || *authority == other.authority)
+    }
 }
 
 impl Server {

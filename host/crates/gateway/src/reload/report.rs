@@ -12,10 +12,8 @@ use airlock_config::{AbsentOwner, Config, Fingerprint, KeyPath, LeftOut, LeftOut
 use airlock_core::tool::ClientName;
 use airlock_plugin::Reconfigured;
 use airlock_store::entries::EntryKind;
-use airlock_strings::{cut, visible_line};
+use airlock_strings::{MAX_LINE_BYTES, MAX_LISTED, cut, visible_line};
 
-/// Longest list of keys or clients in a line of the log, in bytes. A file may have thousands.
-const MAX_LISTED: usize = 1_000;
 /// Reports that the log has already.
 #[derive(Default)]
 pub(super) struct Reported {
@@ -48,14 +46,11 @@ impl Reported {
     pub(super) fn left_out(&mut self, entries: &[LeftOut]) {
         let present: BTreeSet<_> = entries.iter().map(described).collect();
         let new: Vec<_> = present.difference(&self.left_out).collect();
-        for (kind, name, reason) in new.iter().take(airlock_strings::MAX_LISTED) {
+        for (kind, name, reason) in new.iter().take(MAX_LISTED) {
             warn!(kind = kind.name(), name, reason, "entry of the store is left out");
         }
-        if new.len() > airlock_strings::MAX_LISTED {
-            warn!(
-                more = new.len() - airlock_strings::MAX_LISTED,
-                "more entries of the store are left out"
-            );
+        if new.len() > MAX_LISTED {
+            warn!(more = new.len() - MAX_LISTED, "more entries of the store are left out");
         }
         self.left_out = present;
     }
@@ -63,7 +58,7 @@ impl Reported {
     /// Logs the owners of clients that do not exist, each once for as long as it does not.
     pub(super) fn owners(&mut self, absent: &[AbsentOwner]) {
         let present: BTreeSet<_> = absent.iter().cloned().collect();
-        for absent in present.difference(&self.owners).take(airlock_strings::MAX_LISTED) {
+        for absent in present.difference(&self.owners).take(MAX_LISTED) {
             let owner = shown(&absent.to_string());
             warn!(owner, "a client has an owner that does not exist");
         }
@@ -85,7 +80,7 @@ impl Reported {
             );
             present.extend(unmatched.into_iter().map(|name| (guard.name.clone(), name)));
         }
-        for (guard, name) in present.difference(&self.guards).take(airlock_strings::MAX_LISTED) {
+        for (guard, name) in present.difference(&self.guards).take(MAX_LISTED) {
             let name = shown(name);
             warn!(%guard, name, "a guard names a client, a key or an environment that does not exist");
         }
@@ -96,7 +91,7 @@ impl Reported {
     pub(super) fn sinks(&mut self, unmatched: Vec<Problem>) {
         let unmatched = unmatched.into_iter().map(|problem| (problem.key, problem.message));
         let present: BTreeSet<_> = unmatched.collect();
-        for (key, reason) in present.difference(&self.sinks).take(airlock_strings::MAX_LISTED) {
+        for (key, reason) in present.difference(&self.sinks).take(MAX_LISTED) {
             let reason = shown(reason);
             warn!(%key, reason, "a rule of information flow has a name that nothing has");
         }
@@ -162,7 +157,7 @@ fn changed_keys(changed: &[ClientName], before: &Fingerprint, after: &Fingerprin
         let keys: Vec<_> = own.map(|key| key.path.as_str()).collect();
         format!("{client} ({})", keys.join(", "))
     });
-    cut(changed.collect::<Vec<_>>().join("; "), MAX_LISTED)
+    cut(changed.collect::<Vec<_>>().join("; "), MAX_LINE_BYTES)
 }
 
 /// Describes an entry without effect, without values that may be secrets.
@@ -181,12 +176,12 @@ fn described(entry: &LeftOut) -> (EntryKind, String, String) {
 }
 
 fn shown(text: &str) -> String {
-    cut(visible_line(text), MAX_LISTED)
+    cut(visible_line(text), MAX_LINE_BYTES)
 }
 
 fn names(clients: &[ClientName]) -> String {
     let names: Vec<_> = clients.iter().map(ClientName::as_str).collect();
-    cut(names.join(", "), MAX_LISTED)
+    cut(names.join(", "), MAX_LINE_BYTES)
 }
 
 fn listed(names: &[String]) -> String {

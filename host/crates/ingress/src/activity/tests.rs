@@ -107,6 +107,34 @@ async fn a_change_wakes_the_connection_only_if_its_end_is_due_earlier() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn responses_and_chunks_that_are_read_at_once_wake_the_connection_once() {
+    let activity = Activity::new();
+    let woken = Arc::new(Woken::default());
+    let waits = ConnectionTimeouts { write: Duration::from_secs(5), ..WAITS };
+    let waker = woken.clone().into();
+    let mut context = Context::from_waker(&waker);
+    let started = Instant::now();
+    drop(activity.begin().answer());
+    let mut ending = Box::pin(activity.end(&waits));
+    settle(ending.as_mut(), &mut context, &woken);
+    drop(activity.begin().answer());
+    assert_eq!(woken.taken(), 1, "it was due in 10 s, and for a moment in 5 s");
+    settle(ending.as_mut(), &mut context, &woken);
+    let mut running = activity.begin();
+    running.begin_answer();
+    for _ in 0..3 {
+        drop(activity.begin().answer());
+        drop(running.send_part_before_next());
+        assert_eq!(woken.taken(), 0);
+        settle(ending.as_mut(), &mut context, &woken);
+    }
+    tokio::time::advance(Duration::from_secs(4)).await;
+    let _unread = running.send_part();
+    assert_eq!(ending.await, CloseReason::Unread);
+    assert_eq!(started.elapsed().as_secs(), 9, "the wait at 5 s goes on");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_connection_is_evicted_unless_a_request_is_running() {
     let activity = Activity::new();
     let first = activity.begin();

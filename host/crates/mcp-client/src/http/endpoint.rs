@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use reqwest::{RequestBuilder, Response, Url};
+use reqwest::{Response, Url};
 
 use super::{
     super::{
@@ -16,8 +16,8 @@ use super::{
 };
 use airlock_core::{door::CallerHeaders, tool::Cause};
 use airlock_mcp_oauth::{
-    Authority, AuthorizationError, Authorizer, Bearer, Challenge, ExchangedToken, ExtraHeaders,
-    ServerClient,
+    Authority, AuthorizationError, Authorizer, Bearer, BrokenExchange, Challenge, ExchangedToken,
+    ExtraHeaders, ServerClient,
 };
 use airlock_wire::method;
 
@@ -105,7 +105,7 @@ impl Endpoint {
         body: Option<String>,
         inbox: &Inbox,
     ) -> Result<Response, SendError> {
-        let message = HttpMessage { method, url, body: body.map(Bytes::from) };
+        let message = HttpMessage { method, url, body: body.map(Bytes::from).unwrap_or_default() };
         match self.authority.as_deref() {
             None => self.exchange(&message, own, inbox).await,
             Some(Authority::Login(authorizer)) => {
@@ -145,7 +145,7 @@ impl Endpoint {
         for attempt in 1..=MAX_ATTEMPTS {
             let own = authorized(own.clone(), bearer.as_ref());
             let sent = self.exchange(message, own, inbox).await;
-            let response = if attempt == 1 { sent? } else { sent.map_err(after_refusal)? };
+            let response = if attempt == 1 { sent? } else { sent.map_err(once_received)? };
             if purpose == Purpose::Aside {
                 return Ok(response);
             }
@@ -172,8 +172,14 @@ impl Endpoint {
         own: HeaderMap,
         inbox: &Inbox,
     ) -> Result<Response, SendError> {
-        let request = self.client.request(message.method.clone(), message.url, own);
-        received(with_body(request, message.body.clone()), inbox).await
+        let HttpMessage { method, url, body } = message;
+        let sent = self.client.send(method.clone(), url, own, body.clone()).await;
+        let response = sent.map_err(|BrokenExchange { error, was_redirected }| {
+            let error = broken(error, inbox);
+            if was_redirected { once_received(error) } else { error }
+        })?;
+        inbox.touch();
+        Ok(response)
     }
 }
 
@@ -181,7 +187,8 @@ impl Endpoint {
 struct HttpMessage<'a> {
     method: Method,
     url: &'a Url,
-    body: Option<Bytes>,
+    /// Empty if there is none.
+    body: Bytes,
 }
 
 /// Returns whether the server refuses the credentials of a request.
@@ -193,19 +200,6 @@ fn is_refused(purpose: Purpose, response: &Response) -> bool {
 fn with_exchanged(mut headers: HeaderMap, token: &ExchangedToken) -> HeaderMap {
     headers.insert(header::AUTHORIZATION, token.header().clone());
     headers
-}
-
-fn with_body(request: RequestBuilder, body: Option<Bytes>) -> RequestBuilder {
-    match body {
-        Some(body) => request.body(body),
-        None => request,
-    }
-}
-
-async fn received(request: RequestBuilder, inbox: &Inbox) -> Result<Response, SendError> {
-    let response = request.send().await.map_err(|error| broken(error, inbox))?;
-    inbox.touch();
-    Ok(response)
 }
 
 /// Returns the headers of a request with its access token, which replaces any other credentials.
@@ -227,11 +221,11 @@ fn unauthorized(error: AuthorizationError) -> SendError {
 
 /// Returns the error of a message that the server has received, and whose credentials it has refused.
 fn declined(error: AuthorizationError) -> SendError {
-    after_refusal(unauthorized(error))
+    once_received(unauthorized(error))
 }
 
-/// Returns the error of a message that the server has received and refused before.
-fn after_refusal(error: SendError) -> SendError {
+/// Returns the error of a message that the server has received before and not executed: it has refused or redirected it.
+fn once_received(error: SendError) -> SendError {
     match error {
         SendError::NotSent(cause) => SendError::Declined(cause),
         error => error,

@@ -8,6 +8,11 @@ use std::sync::Arc;
 
 use airlock_test_http::{Answer, Server, ok, says};
 use serde_json::Value;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
+};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::*;
 use crate::{
@@ -221,6 +226,74 @@ async fn redirects_within_the_origin_are_followed_and_others_are_not() {
         assert!(answer.starts_with("error: HTTP 30"), "{answer}");
         assert!(connection.server.requests().len() <= 4);
     }
+}
+
+#[tokio::test]
+async fn a_redirect_keeps_body_and_credentials_and_leads_to_no_other_origin() {
+    let other = Server::start_by_request(|_| json(RESULT)).await;
+    let port = other.address.port();
+    for (to, is_followed) in [
+        ("other?a=1".to_owned(), true),
+        ("/mcp/../other?a=1".to_owned(), true),
+        (format!("http://127.0.0.1:{port}/other"), false),
+        (format!("http://127.0.0.1@127.0.0.1:{port}/other"), false),
+        (format!("//127.0.0.1:{port}/other"), false),
+        (format!("\\\\127.0.0.1:{port}/other"), false),
+        ("file:///other".to_owned(), false),
+    ] {
+        let shown = to.clone();
+        let server = Server::start_by_request(move |request| match request.split(' ').nth(1) {
+            Some("/mcp") => airlock_test_http::redirect(307, &to),
+            _ => json(RESULT),
+        })
+        .await;
+        let mut settings = HttpSettings::new(server.url("127.0.0.1", "/mcp"));
+        let token = airlock_core::secret::Secret::new("hunter2hunter2");
+        settings.headers.insert("x-token".into(), token);
+        let connection = Connection::with(server, &settings);
+        let answer = connection.answer("tools/call").await;
+        let requests = connection.server.requests();
+        if !is_followed {
+            assert!(answer.starts_with("error: HTTP 307") && requests.len() == 1, "{shown}");
+            continue;
+        }
+        let [first, second] = requests.as_slice() else { panic!("{shown}: {requests:?}") };
+        assert!(second.starts_with("POST /other?a=1 "), "{second}");
+        assert_eq!(header(second, "x-token"), Some("hunter2hunter2"));
+        let body = first.split_once("\r\n\r\n").map(|(_, body)| body);
+        assert!(body.is_some_and(|body| !body.is_empty() && second.ends_with(body)), "{second}");
+        assert_eq!(answer, RESULT);
+    }
+    assert!(other.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_server_that_redirects_and_refuses_the_next_connection_has_received_the_request() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}/mcp", listener.local_addr().expect("an address"));
+    let serving = AbortOnDropHandle::new(tokio::spawn(redirect_once(listener)));
+    let connection = Connection::to(|_| Answer::HangsUp).await;
+    let connection = Connection::with(connection.server, &HttpSettings::new(url));
+    let (sent, _waiting) = connection.ask("tools/call").await;
+    let received = serving.await.expect("it has redirected the request");
+    assert!(received.ends_with('}'), "with its body: {received}");
+    let error = sent.expect_err("nothing listens any more");
+    assert!(matches!(error, SendError::Declined(_)), "{error:?}");
+    assert_eq!((error.is_unsent(), error.is_undelivered()), (true, false), "{error:?}");
+}
+
+/// Redirects one request within the origin, where nothing listens by then. Returns the request.
+async fn redirect_once(listener: TcpListener) -> String {
+    let (mut stream, _) = listener.accept().await.expect("a connection");
+    drop(listener);
+    let mut received = Vec::new();
+    while !received.ends_with(b"}") {
+        let read = stream.read_buf(&mut received).await.expect("a request");
+        assert_ne!(read, 0, "the request ends early");
+    }
+    let response = "HTTP/1.1 307 Elsewhere\r\nlocation: /mcp/\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    stream.write_all(response.as_bytes()).await.expect("it is read");
+    String::from_utf8(received).expect("UTF-8")
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::limits::MAX_PAGES;
 use airlock_core::secret::Secret;
 
 impl ToolList {
@@ -8,9 +9,13 @@ impl ToolList {
     #[allow(clippy::needless_pass_by_value, reason = "the callers make the values on the spot")]
     fn add_page(&mut self, result: impl ToString) -> Option<String> {
         let text = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{}}}"#, result.to_string());
-        let page = ToolPage::read(text.as_bytes()).ok()?;
+        let page = read_page(text.as_bytes()).ok()?;
         self.add(&page, &Scrubber::default())
     }
+}
+
+fn read_page(text: &[u8]) -> Result<ListPage, AskError> {
+    ListPage::read(text, "tools", MAX_TOOLS_PER_CLIENT)
 }
 
 #[test]
@@ -105,7 +110,7 @@ fn secrets_in_a_tool_are_redacted() {
     let token = Secret::new("hunter2hunter2");
     let scrubber = Scrubber::new([("TOKEN", &token)]).expect("a good secret");
     let page = json!({"result": {"tools": [{"name": "t", "inputSchema": {}, "description": "hunter2hunter2"}]}});
-    let page = ToolPage::read(page.to_string().as_bytes()).expect("a page");
+    let page = read_page(page.to_string().as_bytes()).expect("a page");
     let mut list = ToolList::default();
     list.add(&page, &scrubber);
     assert_eq!(list.tools[0].description, "[secret TOKEN]");
@@ -123,12 +128,12 @@ fn cursors_count_as_bytes_of_the_list() {
 #[test]
 fn a_response_without_a_list_is_an_error_or_an_empty_page() {
     assert!(matches!(
-        ToolPage::read(br#"{"error":{"code":-32601,"message":"no"}}"#),
+        read_page(br#"{"error":{"code":-32601,"message":"no"}}"#),
         Err(AskError::Refused(error)) if error.code == -32_601
     ));
     for bad in ["", "{", "7", r#"{"result":7}"#, r#"{"result":null}"#, "\u{0}"] {
-        assert!(matches!(ToolPage::read(bad.as_bytes()), Err(AskError::Unreadable(_))), "{bad}");
+        assert!(matches!(read_page(bad.as_bytes()), Err(AskError::Unreadable(_))), "{bad}");
     }
-    let page = ToolPage::read(br#"{"result":{"tools":{},"ttlMs":1500}}"#).expect("a page");
-    assert_eq!((page.tools, page.ttl), (None, Some(Duration::from_millis(1_500))));
+    let page = read_page(br#"{"result":{"tools":{},"ttlMs":1500}}"#).expect("a page");
+    assert_eq!((page.items, page.ttl), (None, Some(Duration::from_millis(1_500))));
 }

@@ -25,7 +25,7 @@ use crate::{
     outbound::Outbound,
     secrets::Redactor,
     server::LoginServer,
-    server_client::ServerClient,
+    server_client::{BrokenExchange, ServerClient},
     settings::{Oauth, TokenAuthentication},
     token_endpoint::basic_pair,
     tokens::scopes,
@@ -267,13 +267,12 @@ impl Preparing<'_> {
         own.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         own.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method::TOOLS_LIST}).to_string();
-        let request = server.request(Method::POST, server.url(), own).body(body);
-        match request.send().await {
+        match server.send(Method::POST, server.url(), own, body).await {
             Ok(response) if response.status() == http::StatusCode::UNAUTHORIZED => {
                 Ok(response.headers().clone())
             }
             Ok(_) => Ok(HeaderMap::new()),
-            Err(error) => {
+            Err(BrokenExchange { error, .. }) => {
                 let reason = self.scrubber.line(&with_causes(&error.without_url()), 600);
                 Err(LoginError::Failed { step: "asking the server", reason })
             }

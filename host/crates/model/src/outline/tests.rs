@@ -3,10 +3,29 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    Document, MemoryBudget, Object,
-    document::{choices, finish_reason, index_of},
+    Object,
+    document::{OWN_MEMBER, choices, finish_reason, index_of},
+    work::counted,
 };
-use airlock_json::Caps;
+use airlock_conversation::{MAX_CHOICES, chat};
+use airlock_core::model_control::TokenUsage;
+use airlock_json::{self as json, Caps};
+
+/// Returns the outline of a chunk, whose text is JSON.
+pub(super) fn of_chunk(text: &str) -> Option<Outline> {
+    reader(text).into_chunk()
+}
+
+/// Returns the outline of a whole reply, whose text is JSON.
+fn of_whole(text: &str) -> Option<Outline> {
+    reader(text).into_whole()
+}
+
+fn reader(text: &str) -> OutlineReader {
+    let mut reader = OutlineReader::default();
+    json::check_with(text.as_bytes(), &Caps::memory(1 << 20), &mut reader).expect("it is JSON");
+    reader
+}
 
 fn chunk(choice: &Value) -> String {
     json!({"id": "a", "object": "chat.completion.chunk", "choices": [choice]}).to_string()
@@ -22,11 +41,11 @@ fn an_escape_hides_no_member() {
         r#"{"object":"err\u006fr","message":"x"}"#,
         r#"{"choices":[{"delta":{},"m\u0065ssage":{}}]}"#,
     ] {
-        assert!(Outline::of_chunk(text).is_none(), "{text}");
+        assert!(of_chunk(text).is_none(), "{text}");
     }
     let hidden =
         r#"{"choices":[{"d\u0065lta":{"tool\u005fcalls":[{}]},"finish_re\u0061son":"\u0073top"}]}"#;
-    let outline = Outline::of_chunk(hidden).expect("an outline");
+    let outline = of_chunk(hidden).expect("an outline");
     assert!(outline.has_calls() && outline.has_end());
 }
 
@@ -40,19 +59,19 @@ fn a_member_that_is_repeated_or_of_another_type_needs_a_tree() {
         json!({"delta": {"tool_calls": {}}}),
         json!([]),
     ] {
-        assert!(Outline::of_chunk(&chunk(&choice)).is_none(), "{choice}");
+        assert!(of_chunk(&chunk(&choice)).is_none(), "{choice}");
     }
-    assert!(Outline::of_chunk(r#"{"choices":[],"choices":[{}]}"#).is_none());
-    assert!(Outline::of_chunk(r#"{"choices":7}"#).is_none());
-    assert!(Outline::of_whole(r#"{"id":"a"}"#).is_none(), "there are no choices");
+    assert!(of_chunk(r#"{"choices":[],"choices":[{}]}"#).is_none());
+    assert!(of_chunk(r#"{"choices":7}"#).is_none());
+    assert!(of_whole(r#"{"id":"a"}"#).is_none(), "there are no choices");
 }
 
 #[test]
 fn more_choices_than_are_accepted_need_a_tree_which_is_charged() {
     for (choices, has_outline) in [(MAX_CHOICES, true), (MAX_CHOICES + 1, false)] {
         let text = json!({"choices": vec![json!({}); choices]}).to_string();
-        assert_eq!(Outline::of_chunk(&text).is_some(), has_outline, "{choices}");
-        assert_eq!(Outline::of_whole(&text).is_some(), has_outline, "{choices}");
+        assert_eq!(of_chunk(&text).is_some(), has_outline, "{choices}");
+        assert_eq!(of_whole(&text).is_some(), has_outline, "{choices}");
     }
 }
 
@@ -60,7 +79,7 @@ fn more_choices_than_are_accepted_need_a_tree_which_is_charged() {
 fn a_member_that_is_null_or_empty_says_nothing() {
     let choice =
         json!({"index": null, "finish_reason": "", "delta": {"tool_calls": []}, "message": null});
-    let outline = Outline::of_chunk(&chunk(&choice)).expect("an outline");
+    let outline = of_chunk(&chunk(&choice)).expect("an outline");
     assert!(!outline.has_calls() && !outline.has_end());
     assert_eq!(outline.choices[0].index, 0);
 }
@@ -69,7 +88,38 @@ fn a_member_that_is_null_or_empty_says_nothing() {
 fn a_call_in_a_whole_reply_is_found() {
     for (calls, has_calls) in [(json!([]), false), (json!([1]), true), (Value::Null, false)] {
         let text = chunk(&json!({"message": {"content": "airlock", "tool_calls": calls}}));
-        assert_eq!(Outline::of_whole(&text).map(|outline| outline.has_calls()), Some(has_calls));
+        assert_eq!(of_whole(&text).map(|outline| outline.has_calls()), Some(has_calls));
+    }
+}
+
+#[test]
+fn members_count_at_their_places_alone() {
+    let outline = of_whole(
+        r#"{"x": {"choices": [{"error": 1}], "airlock": 1}, "choices": [
+            {"x": [{"finish_reason": "stop"}], "message": {"content": [{"tool_calls": [1]}], "tool_calls": []}, "index": 3},
+            {"message": {"tool_calls": [[], {"index": 7}]}, "logprobs": {"index": 8}, "finish_reason": "tool_calls"},
+            {}
+        ], "usage": {"prompt_tokens_details": {"a": {"cached_tokens": 1}, "cached_tokens": 2}, "prompt_tokens": 7}}"#,
+    );
+    let Outline { choices, usage } = outline.expect("an outline");
+    let read: Vec<_> =
+        choices.iter().map(|choice| (choice.index, choice.has_ended, choice.has_calls)).collect();
+    assert_eq!(read, [(3, false, false), (1, true, true), (2, false, false)]);
+    let tokens = TokenUsage { input: 7, cached_input: 2, output: 0, reasoning: 0 };
+    assert_eq!(usage, UsageMember::Present(Some(tokens)));
+}
+
+#[test]
+fn of_two_details_the_last_one_counts() {
+    for (details, cached_input) in
+        [(r#"{"cached_tokens":3}"#, 3), ("{}", 0), ("null", 0), ("[2]", 0), ("2", 0)]
+    {
+        let tokens = TokenUsage { input: 7, cached_input, output: 0, reasoning: 0 };
+        let first = r#""prompt_tokens":7,"prompt_tokens_details":{"cached_tokens":2}"#;
+        let text =
+            format!(r#"{{"choices":[],"usage":{{{first},"prompt_tokens_details":{details}}}}}"#);
+        let usage = of_chunk(&text).expect("an outline").usage;
+        assert_eq!(usage, UsageMember::Present(Some(tokens)), "{details}");
     }
 }
 
@@ -108,21 +158,121 @@ fn json_values() -> impl Strategy<Value = Value> {
     })
 }
 
+/// JSON text of an object whose names are likely those of the API, with escapes, and may be repeated.
+fn object_texts() -> impl Strategy<Value = String> {
+    let leaf = prop::sample::select(vec![
+        "null",
+        r#""""#,
+        r#""err\u006fr""#,
+        r#""\u0073top""#,
+        r#""\\\"}]""#,
+        "true",
+        "0",
+        "-0",
+        "7",
+        "7.0",
+        "7e0",
+        "-7",
+        "18446744073709551615",
+        "18446744073709551616",
+        "[]",
+        "{}",
+    ]);
+    let value = leaf.prop_map(str::to_owned).prop_recursive(5, 48, 4, |inner| {
+        let list = prop::collection::vec(inner.clone(), 0..3);
+        prop_oneof![
+            list.prop_map(|values| format!("[ {} ]", values.join(" ,"))),
+            members(inner.clone(), 0..5),
+            choice_texts(inner),
+        ]
+    });
+    members(value, 0..6)
+}
+
+/// JSON text of an object with members of these values.
+fn members(
+    value: impl Strategy<Value = String>,
+    count: std::ops::Range<usize>,
+) -> impl Strategy<Value = String> {
+    let name = prop::sample::select(vec![
+        "choices",
+        "ch\\u006fices",
+        "Choices",
+        "index",
+        "delta",
+        "message",
+        "tool_calls",
+        "tool\\u005fcalls",
+        "finish_reason",
+        "error",
+        "object",
+        "airlock",
+        "\\u0061irlock",
+        "usage",
+        "prompt_tokens",
+        "completion_tokens",
+        "prompt_tokens_details",
+        "cached_tokens",
+        "content",
+        "",
+    ]);
+    prop::collection::vec((name, value), count).prop_map(|members| {
+        let members = members.iter().map(|(name, value)| format!("\"{name}\" :{value}"));
+        format!("{{ {}\n}}", members.collect::<Vec<_>>().join(", "))
+    })
+}
+
+/// JSON text of choices, as a reply has them, with this value in some places.
+fn choice_texts(value: impl Strategy<Value = String>) -> impl Strategy<Value = String> {
+    let form = prop::sample::select(vec![
+        r#"[{"delta":{"tool_calls":VALUE}}]"#,
+        r#"[{"d\u0065lta":{"content":VALUE},"finish_reason":"stop"}]"#,
+        r#"[{},{"index":3,"message":VALUE}]"#,
+        r#"[{"finish_reason":VALUE,"delta":{"tool_calls":[]}}]"#,
+    ]);
+    (form, value).prop_map(|(form, value)| form.replace("VALUE", &value))
+}
+
+/// Checks that an outline has what a tree has that is acted on.
+fn check_agrees(outline: &Outline, tree: &Object) {
+    assert!(tree.get("error").is_none_or(Value::is_null), "it would be relayed");
+    assert!(!tree.contains_key(OWN_MEMBER), "it would be relayed");
+    assert_ne!(tree.get("object"), Some(&json!("error")), "it would be relayed");
+    let expected = match tree.get("usage") {
+        None => UsageMember::Absent,
+        Some(Value::Null) => UsageMember::Null,
+        Some(usage) => {
+            let usage = usage.as_object().cloned().map(chat::read_usage);
+            UsageMember::Present(usage.and_then(|usage| counted(&usage)))
+        }
+    };
+    assert_eq!(outline.usage, expected);
+    let found: Vec<&Object> = choices(tree).collect();
+    assert_eq!(found.len(), outline.choices.len());
+    for (position, (tree, outline)) in found.into_iter().zip(&outline.choices).enumerate() {
+        assert_eq!(index_of(tree, position), outline.index);
+        assert_eq!(finish_reason(tree).is_some(), outline.has_ended);
+        let messages = ["delta", "message"].into_iter().filter_map(|name| tree.get(name));
+        let mut calls = messages.filter_map(|message| message.get("tool_calls")?.as_array());
+        assert_eq!(calls.any(|calls| !calls.is_empty()), outline.has_calls);
+    }
+}
+
 proptest! {
     #[test]
     fn an_outline_agrees_with_the_tree(list in prop::collection::vec(json_values(), 0..3), other in json_values()) {
         let text = json!({"choices": list, "x": other}).to_string();
-        let held = MemoryBudget::unlimited().charge();
-        let document = Document::read(text.clone(), &Caps::memory(1 << 20), &held).expect("an object");
-        for outline in [Outline::of_chunk(&text), Outline::of_whole(&text)].into_iter().flatten() {
-            let tree: Vec<&Object> = choices(document.object()).collect();
-            prop_assert_eq!(tree.len(), outline.choices.len());
-            for (position, (tree, outline)) in tree.into_iter().zip(&outline.choices).enumerate() {
-                prop_assert_eq!(index_of(tree, position), outline.index);
-                prop_assert_eq!(finish_reason(tree).is_some(), outline.has_ended);
-                let calls = ["delta", "message"].into_iter().filter_map(|name| tree.get(name)?.get("tool_calls")?.as_array());
-                prop_assert_eq!(calls.into_iter().any(|calls| !calls.is_empty()), outline.has_calls);
-            }
+        let tree: Object = serde_json::from_str(&text).expect("an object");
+        for outline in [of_chunk(&text), of_whole(&text)].into_iter().flatten() {
+            check_agrees(&outline, &tree);
+        }
+    }
+
+    #[test]
+    fn an_outline_of_text_with_escapes_and_repeated_names_agrees_with_the_tree(text in object_texts()) {
+        let tree: Object = serde_json::from_str(&text).expect("an object");
+        for outline in [of_chunk(&text), of_whole(&text)].into_iter().flatten() {
+            check_agrees(&outline, &tree);
         }
     }
 }

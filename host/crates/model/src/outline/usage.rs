@@ -1,14 +1,5 @@
-//! The tokens in the member `usage` of a chat completion. They are read in the pass over its outline, without a
-//! tree.
+//! The tokens in the member `usage` of a chat completion. They are read with its outline, without a tree.
 
-use std::fmt;
-
-use serde::{
-    Deserialize, Deserializer,
-    de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
-};
-
-use crate::work::counted;
 use airlock_conversation::Usage;
 use airlock_core::model_control::TokenUsage;
 
@@ -18,69 +9,24 @@ pub(crate) enum UsageMember {
     #[default]
     Absent,
     Null,
-    /// Its tokens, as [`counted`] returns them.
+    /// Its tokens, as [`counted`](crate::work::counted) returns them.
     Present(Option<TokenUsage>),
 }
 
-/// Numbers of tokens in an object: a `usage`, or the details in one. A number that is negative, fractional or
-/// beyond 64 bits is `None`, like one that is absent. Of two members of one name, the last one counts.
+/// Numbers of tokens in a `usage` and in its details. A number that is negative, fractional or beyond 64 bits is `None`,
+/// like one that is absent. Of two members of one name, the last one counts.
 #[derive(Default, Clone, Copy)]
-struct TokenCounts {
-    input: Option<u64>,
-    output: Option<u64>,
+pub(super) struct TokenCounts {
+    pub(super) input: Option<u64>,
+    pub(super) output: Option<u64>,
     /// Details of the input.
-    cached_input: Option<u64>,
+    pub(super) cached_input: Option<u64>,
     /// Details of the output.
-    reasoning_output: Option<u64>,
+    pub(super) reasoning_output: Option<u64>,
     /// Anthropic's name of the tokens from the cache.
-    native_reads: Option<u64>,
+    pub(super) native_reads: Option<u64>,
     /// `DeepSeek`'s name of them.
-    cache_hits: Option<u64>,
-    /// Of details: the tokens from the cache.
-    cached: Option<u64>,
-    /// Of details: the tokens of reasoning.
-    reasoning: Option<u64>,
-}
-
-/// A value in a `usage`: a number, an object with numbers, or neither.
-#[derive(Default, Clone, Copy)]
-struct UsageValue {
-    count: Option<u64>,
-    counts: Option<TokenCounts>,
-}
-
-/// Name of a member that is read.
-#[derive(Clone, Copy, Deserialize)]
-#[serde(field_identifier, rename_all = "snake_case")]
-enum UsageName {
-    PromptTokens,
-    CompletionTokens,
-    PromptTokensDetails,
-    CompletionTokensDetails,
-    CacheReadInputTokens,
-    PromptCacheHitTokens,
-    CachedTokens,
-    ReasoningTokens,
-    #[serde(other)]
-    Other,
-}
-
-impl TokenCounts {
-    fn set(&mut self, name: UsageName, value: UsageValue) {
-        let UsageValue { count, counts } = value;
-        let details = counts.unwrap_or_default();
-        match name {
-            UsageName::PromptTokens => self.input = count,
-            UsageName::CompletionTokens => self.output = count,
-            UsageName::PromptTokensDetails => self.cached_input = details.cached,
-            UsageName::CompletionTokensDetails => self.reasoning_output = details.reasoning,
-            UsageName::CacheReadInputTokens => self.native_reads = count,
-            UsageName::PromptCacheHitTokens => self.cache_hits = count,
-            UsageName::CachedTokens => self.cached = count,
-            UsageName::ReasoningTokens => self.reasoning = count,
-            UsageName::Other => {}
-        }
-    }
+    pub(super) cache_hits: Option<u64>,
 }
 
 impl From<TokenCounts> for Usage {
@@ -97,87 +43,19 @@ impl From<TokenCounts> for Usage {
     }
 }
 
-impl<'de> Deserialize<'de> for UsageMember {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Some(UsageValue { counts, .. }) = Option::deserialize(deserializer)? else {
-            return Ok(Self::Null);
-        };
-        Ok(Self::Present(counts.and_then(|counts| counted(&counts.into()))))
-    }
-}
-
-impl<'de> Deserialize<'de> for UsageValue {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(UsageVisitor)
-    }
-}
-
-/// Reads any value, because no value makes a response invalid.
-struct UsageVisitor;
-
-impl<'de> Visitor<'de> for UsageVisitor {
-    type Value = UsageValue;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a value")
-    }
-
-    fn visit_u64<E>(self, count: u64) -> Result<UsageValue, E> {
-        Ok(UsageValue { count: Some(count), counts: None })
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<UsageValue, A::Error> {
-        let mut counts = TokenCounts::default();
-        while let Some(name) = object.next_key()? {
-            match name {
-                UsageName::Other => {
-                    let IgnoredAny = object.next_value()?;
-                }
-                name => counts.set(name, object.next_value()?),
-            }
-        }
-        Ok(UsageValue { count: None, counts: Some(counts) })
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<UsageValue, A::Error> {
-        while let Some(IgnoredAny) = list.next_element()? {}
-        Ok(UsageValue::default())
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<UsageValue, E> {
-        Ok(UsageValue::default())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<UsageValue, E> {
-        Ok(UsageValue::default())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<UsageValue, E> {
-        Ok(UsageValue::default())
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<UsageValue, E> {
-        Ok(UsageValue::default())
-    }
-
-    fn visit_unit<E>(self) -> Result<UsageValue, E> {
-        Ok(UsageValue::default())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::outline::Outline;
+    use crate::{outline::tests::of_chunk, work::counted};
     use airlock_conversation::chat;
 
     /// Returns the `usage` of a chunk.
     fn read(usage: &str) -> UsageMember {
         let text = format!(r#"{{"choices":[],"usage":{usage}}}"#);
-        Outline::of_chunk(&text).expect("an outline").usage
+        of_chunk(&text).expect("an outline").usage
     }
 
     #[test]
@@ -203,7 +81,7 @@ mod tests {
             assert_eq!(read(usage), UsageMember::Present(expected), "{usage}");
         }
         assert_eq!(read("null"), UsageMember::Null);
-        let without = Outline::of_chunk(r#"{"choices":[]}"#).expect("an outline");
+        let without = of_chunk(r#"{"choices":[]}"#).expect("an outline");
         assert_eq!(without.usage, UsageMember::Absent);
     }
 

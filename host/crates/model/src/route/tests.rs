@@ -1,6 +1,6 @@
 use std::fs;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::{Kind, MemoryBudget, Settings, chat_replies, object};

@@ -199,7 +199,7 @@ fn check_payloads(desk: &Desk<'_>, approves: bool) -> Result<(), ApiError> {
     if !approves || desk.sees_payloads() {
         return Ok(());
     }
-    let message = "this operator does not see the arguments of calls, so it may deny a call and not approve one: `sees_payloads` is a right of its own";
+    let message = "this operator does not see the arguments of calls, so it may deny a call but not approve one: that needs `sees_payloads`; `airlock operator add NAME --role approver --sees-payloads` on the machine of the gateway adds an operator that has it";
     Err(ApiError::forbidden("payloads_hidden", message))
 }
 

@@ -29,7 +29,7 @@ pub(super) const DESCRIPTION: &str = "<WHAT IT DOES>";
 )]
 pub(crate) struct InstallArgs {
     /// The component: a file, `oci://HOST/NAME:TAG` or `oci://HOST/NAME@sha256:DIGEST` in a registry, or
-    /// an `https://` URL.
+    /// an `https://` URL, which may have the digest of the component at its end: `#sha256:DIGEST`.
     pub(super) file: PathBuf,
     #[command(flatten)]
     pub(super) config: ConfigFile,

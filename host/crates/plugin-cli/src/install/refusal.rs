@@ -6,12 +6,10 @@ use airlock_authoring::install::{
 };
 use airlock_core::tool::ClientName;
 use airlock_plugin::{Change, Drift};
-use airlock_strings::{cut, visible_line};
+use airlock_strings::{MAX_REASON_BYTES, cut, visible_line};
 
 /// Name in a proposed command that stands for one of the operator's choice. It is no valid name.
 const OTHER_NAME: &str = "<NAME>";
-/// Longest list of tools in a message, in bytes. `airlock tools` has the whole list.
-const MAX_LISTED: usize = 500;
 
 /// Explains why the plugin is not installed with these options.
 pub(super) fn explain(
@@ -89,7 +87,7 @@ fn known_tools(
     let is_new = texts.any(|text| known.iter().any(|tool| !text.contains(tool)));
     let option = args.config.option();
     Ok(is_new.then(|| {
-        let known = visible_line(&cut(known.join(", "), MAX_LISTED));
+        let known = visible_line(&cut(known.join(", "), MAX_REASON_BYTES));
         format!("tools of installed plugins: {known}\n`airlock tools{option}` lists those of MCP servers too")
     }))
 }

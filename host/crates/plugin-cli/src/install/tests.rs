@@ -42,6 +42,26 @@ fn a_component_whose_tools_nobody_described_is_refused_with_the_option_that_desc
 }
 
 #[test]
+fn the_call_to_try_is_of_a_described_tool_that_only_reads_if_there_is_one() {
+    let tools: Vec<ToolDefinition> = serde_json::from_value(json!([
+        {"name": "write", "inputSchema": {}, "annotations": {"readOnlyHint": false}},
+        {"name": "other", "inputSchema": {}},
+        {"name": "read", "inputSchema": {}, "annotations": {"readOnlyHint": true}},
+    ]))
+    .expect("definitions");
+    for (undescribed, expected) in [
+        (&["read"][..], Some("write")),
+        (&["read", "write"], Some("other")),
+        (&["read", "write", "other"], None),
+        (&[], Some("read")),
+    ] {
+        let undescribed: Vec<_> = undescribed.iter().map(|name| (*name).to_owned()).collect();
+        let tool = tool_to_try(&tools, &undescribed);
+        assert_eq!(tool.map(|tool| tool.name.as_str()), expected, "{undescribed:?}");
+    }
+}
+
+#[test]
 fn a_component_without_tools_is_refused_without_a_suggestion() {
     let refused = undescribed(&args("airlock.json", &[]), &station(), &[]);
     assert_eq!(refused, "station is not installed, and nothing was changed: it has no tools");

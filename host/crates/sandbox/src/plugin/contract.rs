@@ -7,7 +7,7 @@ mod known;
 mod version;
 
 use airlock_compile::check_resources;
-use airlock_strings::{MAX_WORD_BYTES, cut};
+use airlock_strings::{MAX_NAMED, MAX_WORD_BYTES, cut};
 use wasmtime::component::{Component, InstancePre, Linker};
 
 pub(crate) use self::version::{is_of, version_of};
@@ -16,8 +16,6 @@ use crate::{LoadError, contract::v0_1::plugin as v0_1, run::state::State};
 
 /// Name of the interface that a guard exports, before its version.
 const HOOKS: &str = "airlock:guard/hooks@";
-/// Versions that an error lists. A component may export 50,000.
-const MAX_LISTED: usize = 3;
 
 /// Opens a component of one version, whose imports are linked.
 type OpenPlugin = fn(InstancePre<State<PluginSide>>) -> wasmtime::Result<Box<dyn ToolGuest>>;
@@ -72,7 +70,7 @@ pub(crate) fn open(
     let Some((version, _)) = newest(&found) else {
         let shown: Vec<_> = found
             .iter()
-            .take(MAX_LISTED)
+            .take(MAX_NAMED)
             .map(|found| cut((*found).to_owned(), MAX_WORD_BYTES))
             .collect();
         return Err(LoadError::Version {

@@ -125,3 +125,21 @@ async fn a_gateway_that_drains_waits_for_running_requests_and_takes_no_further_o
     assert!(soon(gateway.live.drain(std::future::ready(()))).await, "nothing is left");
     gateway.stop().await;
 }
+
+#[tokio::test]
+async fn a_gateway_that_drains_twice_takes_the_time_to_drain_once() {
+    let mut gateway = Gateway::start(Settings { drain_timeout: SHORT, ..settings() }).await;
+    let mut service = service(&gateway);
+    let hanging = tokio::spawn(service.call(call("desk-hang", &[HOST])));
+    assert_eq!(gateway.next_event().await, "started");
+    tokio::time::pause();
+    let begun = tokio::time::Instant::now();
+    for _ in 0..2 {
+        assert!(!gateway.live.drain(std::future::ready(())).await, "the call hangs");
+    }
+    assert!(begun.elapsed() < 2 * SHORT);
+    tokio::time::resume();
+    hanging.abort();
+    assert_eq!(gateway.next_event().await, "dropped");
+    gateway.stop().await;
+}

@@ -174,19 +174,14 @@ impl Database {
         id: &LoginId,
         access_token: &str,
     ) -> Result<(), Unavailable> {
-        let key = self.login_key(id);
-        let access_token = access_token.to_owned();
-        self.write(key.subject(), move |sql| {
-            if key.has_version(sql, &access_token)? {
-                sql.overwrite_deleted()?;
-                key.set(sql, "access_token", Param::Bytes(b""))?;
-                key.set(sql, "refresh_token", Param::Null)?;
-                key.set(sql, "refreshing_until_ms", Param::Number(0))?;
-                sql.announce(ChangeKind::Logins)?;
-            }
-            Ok(())
-        })
-        .await
+        let voided = self.change_version(id, access_token, |key, sql| {
+            sql.overwrite_deleted()?;
+            key.set(sql, "access_token", Param::Bytes(b""))?;
+            key.set(sql, "refresh_token", Param::Null)?;
+            key.set(sql, "refreshing_until_ms", Param::Number(0))?;
+            sql.announce(ChangeKind::Logins)
+        });
+        voided.await.map(drop)
     }
 
     async fn delete(&self, logins: Vec<UserLogin>) -> Result<(), Unavailable> {

@@ -64,6 +64,36 @@ fn originals_are_hidden_as_words_and_the_longest_first() {
 }
 
 #[test]
+fn the_search_for_originals_is_built_once_after_each_new_one() {
+    let placeholders = Placeholders::default();
+    assert!(placeholders.0.lock().search().is_none());
+    replace(&placeholders, "ann@a.example", "ann@a.example", "email");
+    let search = placeholders.0.lock().search().expect("there is an original");
+    let mut texts = ["ann@a.example bob@a.example".to_owned()];
+    assert!(placeholders.hide(&mut texts));
+    replace(&placeholders, "ann@a.example", "ann@a.example", "email");
+    assert_eq!(placeholders.quoted("[EMAIL_1]").as_deref(), Some("[TEXT_2]"));
+    let same = placeholders.0.lock().search().expect("there is an original");
+    assert!(Arc::ptr_eq(&search, &same), "nothing that is searched has changed");
+    replace(&placeholders, "bob@a.example", "bob@a.example", "email");
+    assert!(placeholders.hide(&mut texts));
+    assert_eq!(texts[0], "[EMAIL_1] [EMAIL_3]");
+}
+
+#[test]
+fn a_search_that_takes_much_memory_is_used_and_not_kept() {
+    let placeholders = Placeholders::default();
+    for number in 0..800 {
+        let original = format!("{number:x<250}");
+        replace(&placeholders, &original, &original, "key");
+    }
+    let mut texts = [format!("{:x<250}", 7)];
+    assert!(placeholders.hide(&mut texts));
+    assert_eq!(texts[0], "[KEY_8]");
+    assert!(placeholders.0.lock().search.is_none());
+}
+
+#[test]
 fn a_short_original_is_hidden_as_a_word_alone() {
     let placeholders = Placeholders::default();
     for part in ["1.2.3.4", "10.2.3.4"] {

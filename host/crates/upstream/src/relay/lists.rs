@@ -1,14 +1,9 @@
 //! Reads the lists of resources, templates and prompts: all pages, within bounds, one item at a
 //! time.
 
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, HashSet},
-    time::Duration,
-};
+use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 
 use serde_json::Value;
-use tokio::time::{Instant, timeout_at};
 use tracing::warn;
 
 use crate::limits::{
@@ -20,11 +15,10 @@ use airlock_core::{
 };
 use airlock_json::{self as json, JsonText, RawObject, raw};
 use airlock_mcp_client::{
-    AskError, LIST_TIMEOUT, Link, MAX_MESSAGE_BYTES, MAX_PAGES, MAX_TREE_BYTES, Request,
-    read_response,
+    AskError, Link, ListPage, MAX_MESSAGE_BYTES, MAX_TREE_BYTES, ReadPages, read_pages,
 };
-use airlock_strings::stripped;
-use airlock_wire::{error::code, method};
+use airlock_strings::{MAX_EXCERPT_BYTES, cut, one_line, stripped};
+use airlock_wire::method;
 
 /// One of the lists of a server.
 #[derive(Debug, Clone, Copy)]
@@ -75,17 +69,15 @@ pub(super) struct ListedOffers {
     /// Time for which the server says that the list is valid.
     pub(super) ttl: Option<Duration>,
     /// Reason that the list is not complete, or that an item was left out.
-    flaw: Option<&'static str>,
-    cursors: HashSet<String>,
-    pages: usize,
-    bytes: usize,
+    flaw: Option<String>,
+    pages: ReadPages,
     tree_bytes: usize,
 }
 
 impl ListedOffers {
     /// Returns the items, sorted by their keys. Logs the reason if some are missing.
     pub(super) fn into_items(self, client: &ClientName, kind: OfferKind) -> Vec<Offer> {
-        if let Some(reason) = self.flaw {
+        if let Some(reason) = &self.flaw {
             let method = kind.method;
             let items = self.items.len();
             warn!(%client, method, reason, items, "upstream list is not complete");
@@ -95,112 +87,48 @@ impl ListedOffers {
 }
 
 /// Reads a whole list. Items that cannot be used are left out. Fails only if the first page cannot
-/// be read; the pages that were read before a later failure, or within [`LIST_TIMEOUT`], are kept.
-/// A server that does not know the method has an empty list.
+/// be read; the pages that were read before a later failure are kept.
 pub(super) async fn read(link: &Link, kind: OfferKind) -> Result<ListedOffers, AskError> {
-    let deadline = Instant::now() + LIST_TIMEOUT;
     let mut listed = ListedOffers::default();
-    let mut cursor = None;
-    loop {
-        match timeout_at(deadline, page(link, kind, cursor.take())).await {
-            Ok(Ok(page)) => cursor = listed.add(&page, kind, &link.inbox().scrubber()),
-            Ok(Err(AskError::Refused(error)))
-                if error.code == code::METHOD_NOT_FOUND && listed.pages == 0 => {}
-            Ok(Err(error)) if listed.pages == 0 => return Err(error),
-            Ok(Err(_)) => listed.flaw = Some("a further page could not be read"),
-            Err(_) if listed.pages == 0 => {
-                return Err(AskError::Unreadable("no page arrived in time"));
-            }
-            Err(_) => listed.flaw = Some("a further page did not arrive in time"),
-        }
-        if cursor.is_none() {
-            return Ok(listed);
-        }
+    let reading = read_pages(link, kind.method, kind.member, kind.limit, |page| {
+        listed.add(page, kind, &link.inbox().scrubber())
+    });
+    if let Some(unread) = reading.await? {
+        listed.set_flaw(&unread.to_string());
     }
-}
-
-async fn page(link: &Link, kind: OfferKind, cursor: Option<String>) -> Result<OfferPage, AskError> {
-    let mut request = Request::new(kind.method).in_pages();
-    if let Some(cursor) = cursor {
-        request = request.with("cursor", Value::from(cursor).to_string());
-    }
-    let text = link.ask(request).text().await?;
-    OfferPage::read(&text, kind)
-}
-
-/// One page, whose items are JSON text that may be invalid, each for itself.
-#[derive(Debug, Default)]
-struct OfferPage {
-    /// `None` if the member is no list.
-    items: Option<Vec<String>>,
-    cursor: Option<String>,
-    ttl: Option<Duration>,
-}
-
-impl OfferPage {
-    fn read(text: &[u8], kind: OfferKind) -> Result<Self, AskError> {
-        let Ok(text) = std::str::from_utf8(text) else {
-            return Err(AskError::Unreadable("it is not UTF-8"));
-        };
-        let members = raw::member(text, "result").and_then(raw::members);
-        let Some(members) = members else {
-            return match read_response(text.as_bytes()) {
-                Ok(Err(error)) => Err(AskError::Refused(error)),
-                Ok(Ok(_)) => Err(AskError::Unreadable("its result is no object")),
-                Err(reason) => Err(AskError::Unreadable(reason)),
-            };
-        };
-        let mut page = Self { items: Some(Vec::new()), ..Self::default() };
-        for (name, value) in members {
-            if name == kind.member {
-                // The bound on the list follows; this one bounds the memory of a page.
-                let items = raw::elements(value);
-                page.items = items.map(|all| all.take(kind.limit + 1).map(str::to_owned).collect());
-            } else if name == "nextCursor" {
-                page.cursor = raw::string(value).map(Into::into);
-            } else if name == "ttlMs" {
-                page.ttl = value.parse().ok().map(Duration::from_millis);
-            }
-        }
-        Ok(page)
-    }
+    Ok(listed)
 }
 
 impl ListedOffers {
     /// Adds a page. Returns the cursor of the next page; `None` if no further page is to be read.
-    fn add(&mut self, page: &OfferPage, kind: OfferKind, scrubber: &Scrubber) -> Option<String> {
-        self.pages += 1;
+    fn add(&mut self, page: &ListPage, kind: OfferKind, scrubber: &Scrubber) -> Option<String> {
         self.ttl = [self.ttl, page.ttl].into_iter().flatten().min();
         let Some(items) = &page.items else {
-            self.flaw = Some("a page has no list");
+            self.set_flaw("a page has no list");
             return None;
         };
         for item in items {
-            self.bytes += item.len();
-            if self.items.len() >= kind.limit || self.bytes > MAX_MESSAGE_BYTES {
-                self.flaw = Some("the list is larger than a list may be");
+            self.pages.bytes += item.len();
+            if self.items.len() >= kind.limit || self.pages.bytes > MAX_MESSAGE_BYTES {
+                self.set_flaw(&format!(
+                    "the list has more than {} items or {MAX_MESSAGE_BYTES} bytes",
+                    kind.limit
+                ));
                 return None;
             }
             match self.item(item, kind, scrubber) {
                 Ok(offer) => drop(self.items.entry(offer.key().to_owned()).or_insert(offer)),
-                Err(reason) => self.flaw = Some(reason),
+                Err(reason) => self.set_flaw(reason),
             }
         }
-        page.cursor.clone().and_then(|cursor| self.next(cursor))
+        self.pages.next(page).unwrap_or_else(|unread| {
+            self.set_flaw(&unread.to_string());
+            None
+        })
     }
 
-    fn next(&mut self, cursor: String) -> Option<String> {
-        // Cursors are kept too, so they count.
-        self.bytes += cursor.len();
-        if self.pages >= MAX_PAGES || self.bytes > MAX_MESSAGE_BYTES {
-            self.flaw = Some("the list has more pages than a list may have");
-            return None;
-        }
-        if !self.cursors.insert(cursor.clone()) {
-            self.flaw = Some("a page was announced twice");
-            return None;
-        }
-        Some(cursor)
+    fn set_flaw(&mut self, reason: &str) {
+        self.flaw = Some(cut(one_line(reason), MAX_EXCERPT_BYTES));
     }
 
     fn item(
@@ -296,10 +224,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use airlock_mcp_client::MAX_PAGES;
 
-    fn page(items: &Value, cursor: Option<&str>) -> OfferPage {
+    fn page(items: &Value, cursor: Option<&str>) -> ListPage {
         let text = json!({"result": {"resources": items, "nextCursor": cursor, "ttlMs": 5}});
-        OfferPage::read(text.to_string().as_bytes(), OfferKind::RESOURCES).expect("a page")
+        ListPage::read(text.to_string().as_bytes(), "resources", MAX_OFFERS).expect("a page")
     }
 
     fn add(listed: &mut ListedOffers, items: &Value, cursor: Option<&str>) -> Option<String> {

@@ -57,6 +57,25 @@ fn events_are_read_however_their_lines_are_written() {
 }
 
 #[test]
+fn every_line_end_is_found_at_every_place_of_a_long_stream_and_of_its_pieces() {
+    for length in 0..70 {
+        let name = "x".repeat(length);
+        for end in ["\n", "\r", "\r\n"] {
+            let text = format!("{name}: y{end}data: {name}{end}data:{end}{end}data: b{end}{end}");
+            let expected = [format!("{name}\n"), "b".to_owned()];
+            for dialect in DIALECTS {
+                assert_eq!(data(dialect, &text), expected, "{text:?}");
+                let whole = decode(dialect, LIMIT, [text.as_bytes()]);
+                for at in 0..=text.len() {
+                    let (first, second) = text.as_bytes().split_at(at);
+                    assert_eq!(decode(dialect, LIMIT, [first, second]), whole, "{text:?} {at}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn an_unfinished_event_and_a_field_error_are_events_of_a_model_only() {
     let text = "data: a\n\ndata: [DONE]";
     assert_eq!(data(Dialect::Mcp, text), ["a"]);

@@ -6,11 +6,12 @@ use allocative::Allocative;
 use starlark::eval::Evaluator;
 use starlark::values::list::ListRef;
 use starlark::values::{
-    AllocValue, Heap, NoSerialize, ProvidesStaticType, StarlarkPagablePanic, StarlarkValue, Trace,
-    Value, ValueLike as _, starlark_value,
+    Heap, NoSerialize, ProvidesStaticType, StarlarkPagablePanic, StarlarkValue, Trace, Value,
+    ValueLike as _, starlark_value,
 };
 
 use super::super::bound::bound;
+use super::super::macros::never_frozen;
 use super::super::text;
 use super::super::values::{Args, call_method, items, list, misuse, required, size};
 
@@ -47,11 +48,7 @@ impl fmt::Display for Deque<'_> {
     }
 }
 
-impl<'v> AllocValue<'v> for Deque<'v> {
-    fn alloc_value(self, heap: Heap<'v>) -> Value<'v> {
-        heap.alloc_complex_no_freeze(self)
-    }
-}
+never_frozen!(Deque);
 
 #[starlark_value(type = "deque")]
 impl<'v> StarlarkValue<'v> for Deque<'v> {

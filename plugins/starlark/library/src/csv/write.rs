@@ -1,15 +1,14 @@
 //! Rows as text.
 
-use std::fmt;
-
 use allocative::Allocative;
 use starlark::values::{
-    AllocValue, Heap, NoSerialize, ProvidesStaticType, StarlarkPagablePanic, StarlarkValue, Trace,
-    Value, ValueLike as _, starlark_value,
+    Heap, NoSerialize, ProvidesStaticType, StarlarkPagablePanic, StarlarkValue, Trace, Value,
+    ValueLike as _, starlark_value,
 };
 
 use super::super::bound::bound;
 use super::super::io::StringIo;
+use super::super::macros::{never_frozen, shown_as};
 use super::super::text;
 use super::super::values::{Args, as_dict, items, list, misuse, required};
 use super::Dialect;
@@ -142,17 +141,8 @@ impl<'v> CsvWriter<'v> {
     }
 }
 
-impl fmt::Display for CsvWriter<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("<_csv.writer object>")
-    }
-}
-
-impl<'v> AllocValue<'v> for CsvWriter<'v> {
-    fn alloc_value(self, heap: Heap<'v>) -> Value<'v> {
-        heap.alloc_complex_no_freeze(self)
-    }
-}
+shown_as!(CsvWriter<'_> => "<_csv.writer object>");
+never_frozen!(CsvWriter);
 
 #[starlark_value(type = "csv")]
 impl<'v> StarlarkValue<'v> for CsvWriter<'v> {

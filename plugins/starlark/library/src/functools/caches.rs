@@ -10,11 +10,12 @@ use starlark::values::dict::{AllocDict, DictMut, DictRef};
 use starlark::values::structs::AllocStruct;
 use starlark::values::tuple::AllocTuple;
 use starlark::values::{
-    AllocValue, Heap, NoSerialize, ProvidesStaticType, StarlarkPagablePanic, StarlarkValue, Trace,
-    Value, ValueLike as _, starlark_value,
+    Heap, NoSerialize, ProvidesStaticType, StarlarkPagablePanic, StarlarkValue, Trace, Value,
+    ValueLike as _, starlark_value,
 };
 
 use super::super::bound::bound;
+use super::super::macros::{never_frozen, shown_as};
 use super::super::numbers::count;
 use super::super::values::{Args, misuse, required};
 
@@ -52,11 +53,7 @@ struct Caching {
 }
 starlark_simple_value!(Caching);
 
-impl fmt::Display for Caching {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("<lru_cache>")
-    }
-}
+shown_as!(Caching => "<lru_cache>");
 
 #[starlark_value(type = "function")]
 impl<'v> StarlarkValue<'v> for Caching {
@@ -81,11 +78,7 @@ impl<'v> StarlarkValue<'v> for Caching {
 pub(super) struct Same;
 starlark_simple_value!(Same);
 
-impl fmt::Display for Same {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("<wraps>")
-    }
-}
+shown_as!(Same => "<wraps>");
 
 #[starlark_value(type = "function")]
 impl<'v> StarlarkValue<'v> for Same {
@@ -172,11 +165,7 @@ impl fmt::Display for Cached<'_> {
     }
 }
 
-impl<'v> AllocValue<'v> for Cached<'v> {
-    fn alloc_value(self, heap: Heap<'v>) -> Value<'v> {
-        heap.alloc_complex_no_freeze(self)
-    }
-}
+never_frozen!(Cached);
 
 #[starlark_value(type = "function")]
 impl<'v> StarlarkValue<'v> for Cached<'v> {

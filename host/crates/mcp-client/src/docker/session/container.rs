@@ -41,7 +41,7 @@ const CONFIG_LABEL: &str = "airlock.config";
 const NAME_DIGITS: usize = 12;
 /// Time limit for pulling an image.
 const PULL_TIMEOUT: Duration = Duration::from_mins(10);
-/// Interval at which a container is looked for that is being created.
+/// Interval of requests for a container that is being created.
 const CREATE_POLL: Duration = Duration::from_millis(20);
 /// Maximum sessions of a container that are looked at, each with a request to the daemon. With
 /// more of them, the container is left as it is.
@@ -298,9 +298,9 @@ async fn create(
     created(engine, name, TIMEOUT).await
 }
 
-/// Returns a container that this session or another one creates. Waits for it at most `limit`: the
-/// daemon refuses a name from the moment that a request for it arrives, and describes the container
-/// once it is created.
+/// Returns a container that this session or another one creates. Waits for at most `limit`: the
+/// daemon reserves a name when the request to create it arrives, and describes the container once it
+/// is created. Fails if there is none by then.
 async fn created(
     engine: &Engine,
     name: &str,

@@ -75,7 +75,8 @@ async fn busy_daemon(described: usize) -> (Server, Engine) {
 #[tokio::test]
 async fn a_container_that_another_session_is_creating_is_waited_for() {
     let (_server, engine) = busy_daemon(3).await;
-    let created = create(&engine, "airlock-c-1", ContainerCreateBody::default()).await;
+    let creating = create(&engine, "airlock-c-1", ContainerCreateBody::default());
+    let created = Box::pin(creating).await;
     assert_eq!(created.expect("it is there in the end").id.as_deref(), Some("17"));
 }
 

@@ -14,7 +14,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{Answer, Binding, Language, Request, Script, ToolError, Tools};
+use airlock_executor::{Answer, Binding, Language, Request, Script, ToolError, Tools};
 
 /// Time for one script, which takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -28,8 +28,12 @@ pub struct Corpus {
 }
 
 /// Runs a corpus and prints what differs; `None` without the corpora, or without Python.
+///
+/// # Panics
+///
+/// If the corpus is damaged, or `CPython` does not run one of its scripts.
 pub fn run<L: Language + 'static>(name: &str) -> Option<Corpus> {
-    let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpora");
+    let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora");
     let directory = all.join(name);
     // A corpus may have fixtures of its own.
     let own = directory.join("fixtures");

@@ -1,7 +1,7 @@
 //! Scripts of a program that gives them functions and inputs, and takes the value of the last expression.
 
 use super::Files;
-use crate::{Binding, Failure, FailureKind, Language, Script};
+use airlock_executor::{Binding, Failure, FailureKind, Language, Script};
 
 /// Inputs of the scripts here.
 const INPUTS: &str =
@@ -40,6 +40,10 @@ fn run_with<L: Language>(
 }
 
 /// Returns the value of a script that ends well.
+///
+/// # Panics
+///
+/// If the script fails.
 #[track_caller]
 pub fn result<L: Language>(source: &str) -> Option<String> {
     run::<L>(source, &Files::default())
@@ -47,6 +51,10 @@ pub fn result<L: Language>(source: &str) -> Option<String> {
 }
 
 /// Returns the failure of a script.
+///
+/// # Panics
+///
+/// If the script ends well.
 #[track_caller]
 pub fn fail<L: Language>(source: &str) -> Failure {
     match run::<L>(source, &Files::default()) {
@@ -56,6 +64,10 @@ pub fn fail<L: Language>(source: &str) -> Failure {
 }
 
 /// Returns how many calls a script makes at a time.
+///
+/// # Panics
+///
+/// If the script fails.
 #[track_caller]
 pub fn batches<L: Language>(source: &str) -> Vec<usize> {
     let files = Files::default();
@@ -64,6 +76,10 @@ pub fn batches<L: Language>(source: &str) -> Vec<usize> {
 }
 
 /// Checks that each of these scripts has this value, as JSON.
+///
+/// # Panics
+///
+/// If one has not.
 #[track_caller]
 pub fn check_results<L: Language>(scripts: &[(&str, &str)]) {
     for (source, json) in scripts {

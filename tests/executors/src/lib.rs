@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use crate::{
+use airlock_executor::{
     Answer, Binding, Bindings, Catalogue, Failure, FailureKind, Language, Request, Script,
     ToolError, Tools,
 };
@@ -87,6 +87,10 @@ pub fn run<L: Language>(
 }
 
 /// Returns the result of a script that ends well.
+///
+/// # Panics
+///
+/// If the script fails.
 #[track_caller]
 pub fn result<L: Language>(source: &str) -> Option<String> {
     run::<L>(source, &Files::default(), &|_| ())
@@ -94,6 +98,10 @@ pub fn result<L: Language>(source: &str) -> Option<String> {
 }
 
 /// Returns the failure of a script.
+///
+/// # Panics
+///
+/// If the script ends well.
 #[track_caller]
 pub fn fail<L: Language>(source: &str) -> Failure {
     match run::<L>(source, &Files::default(), &|_| ()) {
@@ -103,6 +111,10 @@ pub fn fail<L: Language>(source: &str) -> Failure {
 }
 
 /// Returns how many calls a script makes at a time.
+///
+/// # Panics
+///
+/// If the script fails.
 #[track_caller]
 pub fn batches<L: Language>(source: &str) -> Vec<usize> {
     let files = Files::default();
@@ -112,6 +124,10 @@ pub fn batches<L: Language>(source: &str) -> Vec<usize> {
 }
 
 /// Checks that each of these expressions has this value, as JSON.
+///
+/// # Panics
+///
+/// If one has not.
 #[track_caller]
 pub fn check_values<L: Language>(expressions: &[(&str, &str)]) {
     for (expression, json) in expressions {
@@ -121,6 +137,10 @@ pub fn check_values<L: Language>(expressions: &[(&str, &str)]) {
 }
 
 /// Checks that each of these scripts fails with a hint that contains this text.
+///
+/// # Panics
+///
+/// If one does not.
 #[track_caller]
 pub fn check_hints<L: Language>(scripts: &[(&str, &str)]) {
     for (source, hint) in scripts {
@@ -140,6 +160,10 @@ fn argument(request: &Request, name: &str) -> String {
 }
 
 /// Checks what scripts may expect of every executor.
+///
+/// # Panics
+///
+/// If a script gets anything else.
 pub fn check_language<L: Language>() {
     L::prepare();
     check_printing::<L>();

@@ -1,8 +1,11 @@
 //! Defaults and ranges are in the schema and are enforced.
 
-use airlock_guest::serde_json::{Value, json};
-use airlock_guest::testing::Host;
-use airlock_guest::{Tool, data, tool};
+use airlock_guest::{
+    Tool, data,
+    serde_json::{Value, json},
+    testing::Host,
+    tool,
+};
 
 const MAX: i64 = 9;
 
@@ -28,21 +31,27 @@ fn bounded(
     #[arg(default = "plain")] style: String,
     #[arg(default)] places: Vec<Place>,
 ) -> String {
-    format!("{limit} {} {to:?} {style} {places:?}", r#from)
+    format!("{limit} {from} {to:?} {style} {places:?}")
 }
 
 fn property(name: &str) -> Value {
-    bounded::descriptor().input_schema.get("properties").unwrap()[name].clone()
+    let schema = bounded::descriptor().input_schema;
+    schema.get("properties").expect("it has parameters")[name].clone()
 }
 
 fn refused(arguments: Value) -> String {
-    Host::new().call::<bounded>(arguments).unwrap_err().message().to_owned()
+    let called = Host::new().call::<bounded>(arguments);
+    called.expect_err("it is refused").message().to_owned()
 }
 
-fn main() {
+#[test]
+fn options_of_arguments_are_in_the_schema_and_are_enforced() {
     let schema = bounded::descriptor().input_schema;
     assert_eq!(schema.get("required").unwrap(), &json!(["from"]));
-    assert_eq!(property("limit"), json!({ "type": "integer", "minimum": 1, "maximum": 100, "default": 20 }));
+    assert_eq!(
+        property("limit"),
+        json!({ "type": "integer", "minimum": 1, "maximum": 100, "default": 20 })
+    );
     assert_eq!(property("from"), json!({ "type": "integer", "minimum": 0 }));
     assert_eq!(property("to"), json!({ "type": ["integer", "null"], "maximum": 9 }));
     assert_eq!(property("style"), json!({ "type": "string", "default": "plain" }));
@@ -56,9 +65,18 @@ fn main() {
     let output = Host::new().call::<bounded>(place).unwrap();
     assert!(output.first_text().unwrap().contains(r#"name: "here", tags: None"#));
 
-    assert_eq!(refused(json!({ "from": 0, "limit": 101 })), "argument `limit` must be an integer from 1 to 100, not 101");
-    assert_eq!(refused(json!({ "from": -1 })), "argument `from` must be an integer of 0 or more, not -1");
-    assert_eq!(refused(json!({ "from": 0, "to": 10 })), "argument `to` must be an integer of 9 or less, not 10");
+    assert_eq!(
+        refused(json!({ "from": 0, "limit": 101 })),
+        "argument `limit` must be an integer from 1 to 100, not 101"
+    );
+    assert_eq!(
+        refused(json!({ "from": -1 })),
+        "argument `from` must be an integer of 0 or more, not -1"
+    );
+    assert_eq!(
+        refused(json!({ "from": 0, "to": 10 })),
+        "argument `to` must be an integer of 9 or less, not 10"
+    );
     assert_eq!(
         refused(json!({ "from": 0, "places": [{ "latitude": 90.5 }] })),
         "argument `places[0].latitude` must be a number from -90.0 to 90.0, not 90.5"

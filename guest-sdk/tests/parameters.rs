@@ -1,9 +1,12 @@
 //! Everything that a parameter may be.
 #![forbid(unsafe_code)]
 
-use airlock_guest::serde_json::{Value, json};
-use airlock_guest::testing::Host;
-use airlock_guest::{Error, Context, Tool, data, plugin, tool};
+use airlock_guest::{
+    Context, Tool, data, plugin,
+    serde_json::{Value, json},
+    testing::Host,
+    tool,
+};
 
 /// How to shout.
 #[data]
@@ -37,7 +40,7 @@ fn everything(
 }
 
 mod nested {
-    use super::*;
+    use airlock_guest::{Error, tool};
 
     /// Takes nothing, gives nothing.
     #[tool(name = "nothing-at-all", title = "Nothing", read_only = true, destructive = false)]
@@ -66,24 +69,37 @@ mod nested {
 
 plugin!(everything, nested::nothing, nested::fails, nested::own_error,);
 
-fn main() {
+#[test]
+fn every_kind_of_parameter_result_and_modifier_is_accepted() {
     let arguments = json!({ "type": "a", "texts": ["b"], "pair": [1, 2.5], "fixed": [true, false], "volume": "high" });
     let output = Host::new().call::<everything>(arguments).unwrap();
     assert_eq!(output.first_text(), Some(r#"["b", "a"] (1, 2.5) [true, false] true None 2 test"#));
     let schema = everything::descriptor().input_schema;
     assert_eq!(schema.get("required").unwrap(), &json!(["type", "texts", "pair", "fixed"]));
     assert_eq!(schema.get("additionalProperties").unwrap(), &json!(false));
-    assert_eq!(schema.get("properties").unwrap()["times"], json!({
-        "description": "How often.", "type": "integer", "minimum": 0, "maximum": 5, "default": 2,
-    }));
+    assert_eq!(
+        schema.get("properties").unwrap()["times"],
+        json!({
+            "description": "How often.", "type": "integer", "minimum": 0, "maximum": 5, "default": 2,
+        })
+    );
 
     let nothing = nested::nothing::descriptor();
-    assert_eq!((nothing.name.as_str(), nothing.title.as_deref()), ("nothing-at-all", Some("Nothing")));
-    assert_eq!((nothing.annotations.read_only, nothing.annotations.destructive), (Some(true), Some(false)));
+    assert_eq!(
+        (nothing.name.as_str(), nothing.title.as_deref()),
+        ("nothing-at-all", Some("Nothing"))
+    );
+    assert_eq!(
+        (nothing.annotations.read_only, nothing.annotations.destructive),
+        (Some(true), Some(false))
+    );
     assert_eq!(nothing.annotations.open_world, None);
-    assert_eq!(nothing.input_schema.as_value(), &json!({
-        "type": "object", "properties": {}, "additionalProperties": false,
-    }));
+    assert_eq!(
+        nothing.input_schema.as_value(),
+        &json!({
+            "type": "object", "properties": {}, "additionalProperties": false,
+        })
+    );
 
     let error = Host::new().call::<nested::fails>(json!({})).unwrap_err();
     assert_eq!(error.kind(), airlock_guest::ErrorKind::NotFound);
