@@ -41,7 +41,7 @@ struct MemoryUse {
     by_caller: HashMap<Tenant, Arc<CallerUse>>,
 }
 
-/// What all charges of one caller take, which they share. It changes under the lock of [`Memory`] alone.
+/// Use of memory by one caller, shared by all its charges. It changes under the lock of [`Memory`] alone.
 #[derive(Default)]
 struct CallerUse {
     bytes: AtomicUsize,
@@ -196,7 +196,7 @@ pub struct RequestCharge(Arc<ChargedBytes>);
 struct ChargedBytes {
     memory: Arc<Memory>,
     tenant: Tenant,
-    /// What all charges of the tenant take.
+    /// Use of all charges of the tenant.
     mine: Arc<CallerUse>,
     bytes: Mutex<usize>,
     /// Access token of the request, which ends with it.

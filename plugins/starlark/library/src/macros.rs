@@ -1,4 +1,4 @@
-//! What the values of the library have in common.
+//! Macros for the parts that the values of the library share.
 
 /// Shows values of scripts as fixed texts.
 macro_rules! shown_as {
