@@ -14,6 +14,8 @@ PYTHON := python3
 BENCH_PYTHON :=
 # With the features that the tests build with, so that the engine is compiled once for both.
 BUILD := cargo build --workspace --bin airlock
+# Release profile of plugins: small code, because the gateway compiles a plugin to machine code before its first call.
+PLUGIN_PROFILE := CARGO_PROFILE_RELEASE_OPT_LEVEL=s CARGO_PROFILE_RELEASE_LTO=fat CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1
 # Unit tests of all crates but the command line's. `--exclude` leaves the features of all dependencies as they are in `make test`, where a
 # list of packages would compile the engine once more. `make test` runs those of the command line.
 UNIT_TESTS := --workspace --exclude airlock --lib
@@ -112,7 +114,7 @@ endif
 	@mkdir -p $(TARGET_DIR)/plugins
 	@# One target directory for all of them, and the toolchain that `make wasm` may have made.
 	@set -e; toolchain=$$(plugins/wasm-toolchain.sh --check); for plugin in $(PLUGINS); do \
-		env CARGO_TARGET_DIR="$(abspath $(TARGET_DIR))/guests" $${toolchain:+RUSTUP_TOOLCHAIN=$${toolchain#+}} \
+		env CARGO_TARGET_DIR="$(abspath $(TARGET_DIR))/guests" $(PLUGIN_PROFILE) $${toolchain:+RUSTUP_TOOLCHAIN=$${toolchain#+}} \
 			$(or $(PROGRAM),$(TARGET_DIR)/debug/airlock) plugin build plugins/$$plugin --output $(TARGET_DIR)/plugins/$$plugin.wasm; \
 	done
 

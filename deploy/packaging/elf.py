@@ -5,24 +5,35 @@ import struct
 import subprocess
 from pathlib import Path
 
-# Type of the program header that names the loader.
-INTERPRETER = 3
+# Types of the program headers that have the entries of the dynamic section, and that names the loader.
+DYNAMIC, INTERPRETER = 2, 3
+# Tag of an entry that names a library.
+NEEDED = 1
 # The Debian package of the C library of static programs.
 MUSL = "musl-dev"
 
 
 def is_static(program):
-    """Returns whether a program names no loader, so that it runs on a system without libraries."""
+    """Returns whether a program or a module names neither a loader nor a library, so that it runs on a system without any."""
     content = Path(program).read_bytes()
     if content[:6] != b"\x7fELF\x02\x01":
         raise SystemExit(f"{program} is no ELF program of 64 bits")
     (start,) = struct.unpack_from("<Q", content, 32)
     size, number = struct.unpack_from("<HH", content, 54)
-    return all(struct.unpack_from("<I", content, start + index * size) != (INTERPRETER,) for index in range(number))
+    return not any(names_loader_or_library(content, start + index * size) for index in range(number))
+
+
+def names_loader_or_library(content, header):
+    (kind,) = struct.unpack_from("<I", content, header)
+    if kind != DYNAMIC:
+        return kind == INTERPRETER
+    (offset,) = struct.unpack_from("<Q", content, header + 8)
+    (length,) = struct.unpack_from("<Q", content, header + 32)
+    return any(tag == NEEDED for tag, _ in struct.iter_unpack("<qQ", content[offset : offset + length]))
 
 
 def libraries(program):
-    """Returns the shared libraries that a program loads, with the loader. Empty for a static program."""
+    """Returns the shared libraries that a program or a module loads, with the loader. Empty for a static one."""
     if is_static(program):
         return []
     listed = subprocess.run(["ldd", program], capture_output=True, text=True)

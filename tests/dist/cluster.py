@@ -105,6 +105,8 @@ def compose(release):
     expect(gateway["read_only"] is True and gateway["cap_drop"] == ["ALL"], "the gateway is not confined")
     expect(all(port.startswith("127.0.0.1:") for port in gateway["ports"]), "other machines reach the gateway")
     for service in services.values():
+        _, _, tag = service["image"].rpartition(":")
+        expect(tag == "@VERSION@" or tag[:1].isdigit(), f"no version of an image: {service['image']}")
         expect(set(service.get("networks", [])) <= set(document["networks"]), "a network that is not there")
         named = {volume.partition(":")[0] for volume in service.get("volumes", []) if not volume.startswith(".")}
         expect(named <= set(document["volumes"]), f"volumes {named}")

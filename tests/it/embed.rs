@@ -22,9 +22,9 @@ use airlock_tests::{
     mcp::{Endpoint, McpSession},
     wait,
 };
-use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::{Map, Value, json};
-use tokio::{net::TcpListener, process::Command, time::timeout};
+use tokio::{net::TcpListener, process::Command, sync::Notify, time::timeout};
 
 /// Runs an example to its end, in a directory of its own, where its store is. Returns the lines that it prints.
 async fn example(name: &str) -> Vec<String> {
@@ -196,6 +196,80 @@ async fn a_clone_stops_the_gateway_which_serves_once() {
     let refused = request.tools().await.expect_err("it has stopped");
     assert!(matches!(refused, RequestError::Stopped), "{refused}");
     gateway.stop().await;
+}
+
+/// A tool whose calls end once they are released.
+#[derive(Default)]
+struct HeldCalls {
+    begun: Arc<Notify>,
+    released: Arc<Notify>,
+}
+
+impl HeldCalls {
+    fn tool(&self) -> NativeTool {
+        let begun = self.begun.clone();
+        let released = self.released.clone();
+        NativeTool::new("held", "Ends once it is released.", json!({}), move |_, _| {
+            let begun = begun.clone();
+            let released = released.clone();
+            async move {
+                begun.notify_one();
+                released.notified().await;
+                Ok(ToolOutput::text("released"))
+            }
+        })
+    }
+
+    /// Waits until a call has begun.
+    async fn begin(&self) {
+        timeout(wait::SOON, self.begun.notified()).await.expect("it is called");
+    }
+}
+
+#[tokio::test]
+async fn a_second_stop_waits_for_the_requests_in_flight_as_the_first_one_does() {
+    let held = HeldCalls::default();
+    let setup = Setup::new();
+    let config = Config::load(&setup.write()).expect("a configuration");
+    let builder = Gateway::builder(config).register_tool(held.tool()).expect("a tool");
+    let gateway = builder.start().await.expect("it starts");
+    let request = gateway.request().approving().open().expect("it takes requests");
+    let call = tokio::spawn(async move { request.call("internal-held", json!({})).await });
+    held.begin().await;
+    let other = gateway.clone();
+    let mut first = Box::pin(gateway.stop());
+    let mut second = Box::pin(other.stop());
+    assert!(first.as_mut().now_or_never().is_none(), "a request is in flight");
+    assert!(second.as_mut().now_or_never().is_none(), "it waits for the same");
+    held.released.notify_one();
+    let both = async { tokio::join!(first, second) };
+    timeout(wait::SOON, both).await.expect("both end");
+    let reply = call.await.expect("no panic").expect("it is not cut off");
+    assert_eq!(reply.into_output().expect("a result").to_text(), "released");
+    timeout(wait::SOON, gateway.stop()).await.expect("it has stopped");
+}
+
+#[tokio::test]
+async fn dropping_the_future_that_serves_ends_the_requests_on_its_sockets_at_once() {
+    let held = HeldCalls::default();
+    let setup = Setup::new();
+    let config = Config::load(&setup.write()).expect("a configuration");
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let builder = Gateway::builder(config).listener(listener);
+    let builder = builder.register_tool(held.tool()).expect("a tool");
+    let gateway = builder.start().await.expect("it starts");
+    let serving = tokio::spawn(gateway.serve());
+    let client = airlock::tls::client().no_proxy().build().expect("a client");
+    let body = json!({"function": {"name": "internal-held", "arguments": "{}"}});
+    let request = client.post(format!("http://{address}/v1/mcp/tool/execute"));
+    let request = request.header("Content-Type", "application/json").body(body.to_string());
+    let response = tokio::spawn(request.send());
+    held.begin().await;
+    serving.abort();
+    let ended = timeout(wait::SOON, response).await.expect("it does not wait for the call");
+    assert!(ended.expect("no panic").is_err(), "the connection is closed without a response");
+    timeout(wait::SOON, gateway.stop()).await.expect("it stops");
 }
 
 #[tokio::test]

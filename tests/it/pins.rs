@@ -225,3 +225,19 @@ async fn accept_shows_what_it_writes_and_names_what_it_accepted() {
     let same = pinned.upstream(&["accept", "up", "add", "--yes"]).await.failed();
     assert!(same.stderr.contains("\"add\" does not differ"), "{same}");
 }
+
+#[tokio::test]
+async fn accept_asks_about_no_more_than_it_shows() {
+    let pinned = Pinned::new(None, &json!([tool("add", "Adds."), tool("sub", &"a\n".repeat(401))]));
+    let refused = pinned.upstream(&["accept", "up"]).await.failed();
+    assert!(refused.stderr.contains("lines about up are not shown"), "{refused}");
+    let diff = pinned.upstream(&["diff", "up", "--json"]).await.stdout;
+    let diff: Value = serde_json::from_str(&diff).expect("a document");
+    let definition = &diff["clients"][0]["first_used"][1]["definition"];
+    assert_eq!(definition["description"].as_str().map(str::len), Some(802), "{diff}");
+    let digest = diff["clients"][0]["review"].as_str().expect("a digest").to_owned();
+    // Without a terminal it cannot ask.
+    let asked = pinned.upstream(&["accept", "up", "--expect", &digest]).await.failed();
+    assert!(asked.stderr.contains("--yes"), "{asked}");
+    let _ = pinned.upstream(&["accept", "up", "--expect", &digest, "--yes"]).await.ok();
+}

@@ -292,6 +292,9 @@ test('mistakes are told by their class', async () => {
   const gateway = await Gateway.start(config());
   const wrong = [{ language: 'ruby' }, { approval: 'never' }, { seconds: 0 }, { key: 'a', operator: true }, { client: 'a' }, { tools: 'a' }];
   for (const options of wrong) await refused(gateway.tools(options), airlock.AirlockError);
+  for (const [name, value] of [['seconds', 0], ['seconds', Infinity], ['operator', null], ['approving', 1]]) {
+    assert.match((await refused(gateway.tools({ [name]: value }), airlock.AirlockError)).message, new RegExp(`the option ${name} `));
+  }
   await refused(gateway.chat(endless(QUESTION[0]), { model: 'own/a' }), airlock.AirlockError);
   await refused(Gateway.start(config(), { tools: endless(price) }), airlock.BadTool);
   await refused(gateway.tools({ clients: ['a,b'] }), airlock.BadName);
@@ -316,6 +319,7 @@ test('the gateway serves in the background', () => within({ server: { listen: '1
   assert.equal((await response.json()).content, '3.5');
   const other = await Gateway.start(config({ server: { listen: address } }));
   assert.equal((await refused(other.serve(), airlock.StartFailed)).code, 'listen');
+  assert.equal((await refused(other.serve(), airlock.GatewayStopped)).code, 'gateway_stopping');
   await other.close();
 }));
 

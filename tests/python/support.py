@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -35,6 +36,15 @@ def start_program(source: str) -> subprocess.Popen[str]:
 def run_async(work: Coroutine[Any, Any, T]) -> T:
     """Runs a coroutine on an event loop of its own, for at most the time that a test waits."""
     return asyncio.run(asyncio.wait_for(work, WAIT_SECONDS))
+
+
+def is_refused(host: str, port: int) -> bool:
+    """Returns whether nothing listens at an address."""
+    try:
+        socket.create_connection((host, port), WAIT_SECONDS).close()
+    except ConnectionRefusedError:
+        return True
+    return False
 
 
 def wait_until(what: str, holds: Callable[[], bool]) -> None:

@@ -48,6 +48,12 @@ class TheTool(unittest.TestCase):
         self.assertIn("def query(table: str)", description)
         self.assertIn("def add(a: Any = None, b: list[Any])", description)
 
+    def test_the_description_has_which_parameters_are_given_by_name_alone(self) -> None:
+        def find(text: str, *, limit: int = 5, exact: bool) -> str:
+            return text
+
+        self.assertIn("def find(text: str, *, limit: int = 5, exact: bool) -> str", ScriptTool([find]).description)
+
     def test_the_result_is_text_for_a_model(self) -> None:
         tool = ScriptTool([add])
         self.assertEqual(tool.run("add(2, 3)"), "5")

@@ -96,8 +96,9 @@ class Decisions(unittest.TestCase):
     def test_an_unknown_call_is_refused(self) -> None:
         run = airlock.start_script("pay(1)", Shop().tools)
         for decide in run.approve, run.deny:
-            with self.assertRaises(KeyError):
-                decide(99)
+            for unknown in 99, -1, 2**32:
+                with self.assertRaises(KeyError):
+                    decide(unknown)
             with self.assertRaises(KeyError):
                 decide([1, 99])
             self.assertEqual(pending(run), [{"amount": 1}], "none of the calls is decided about")

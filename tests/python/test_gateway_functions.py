@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import unittest
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from support import run_async, run_program
+from support import WAIT_SECONDS, run_async, run_program
 from test_gateway import QUESTION, InDirectory
 
 import airlock
@@ -162,12 +164,78 @@ class Depths(InDirectory):
                     list(gateway.chat(QUESTION, model="own/any", stream=True))
                 self.assertEqual(len(made), DEPTH)
 
+    def test_a_script_of_a_function_is_within_the_script_around_its_request(self) -> None:
+        gateway: airlock.Gateway
+        limits = airlock.Limits(nesting=1)
+
+        def inner() -> Any:
+            try:
+                return airlock.run_script("1", limits=limits)
+            except airlock.LimitExceeded as error:
+                return error.limit
+
+        async def inner_async() -> Any:
+            try:
+                return await airlock.run_script_async("1", limits=limits)
+            except airlock.LimitExceeded as error:
+                return error.limit
+
+        def outer(name: str) -> str:
+            return gateway.call(name).text
+
+        with airlock.Gateway(self.config(), [inner, inner_async]) as gateway:
+            for name in "internal-inner", "internal-inner_async":
+                with self.subTest(name=name):
+                    self.assertEqual(gateway.call(name).text, "1")
+                    self.assertEqual(airlock.run_script("outer(name)", [outer], {"name": name}), "nesting")
+
     def test_functions_one_after_the_other_are_not_deep(self) -> None:
         def one() -> int:
             return 1
 
         with airlock.Gateway(self.config(mcp={"tool_manager_config": {"max_call_depth": 1}}), [one]) as gateway:
             self.assertEqual([gateway.call("internal-one").text for _ in range(3)], ["1"] * 3)
+
+
+class Places(InDirectory):
+    def test_functions_that_hold_all_threads_get_the_results_of_others(self) -> None:
+        gateway: airlock.Gateway
+        # As many as there are threads for functions that no other waits for.
+        count = 512
+        together = threading.Barrier(count, timeout=WAIT_SECONDS)
+
+        def inner() -> int:
+            return 1
+
+        def outer() -> str:
+            together.wait()
+            return gateway.call("internal-inner", timeout=30).text
+
+        async def main() -> list[str]:
+            calls = [gateway.call_async("internal-outer", timeout=60) for _ in range(count)]
+            return [result.text for result in await asyncio.gather(*calls)]
+
+        with airlock.Gateway(self.config(), [inner, outer]) as gateway:
+            self.assertEqual(run_async(main()), ["1"] * count)
+
+    def test_functions_that_need_threads_within_too_many_calls_fail(self) -> None:
+        gateway: airlock.Gateway
+        made: list[int] = []
+        mcp = {"tool_manager_config": {"max_call_depth": 16}}
+
+        def again() -> str:
+            made.append(1)
+            return str(airlock.run_script("go()", [go], limits=airlock.Limits(nesting=16)))
+
+        def go() -> str:
+            return gateway.call("internal-again").text
+
+        with airlock.Gateway(self.config(mcp=mcp), [again]) as gateway:
+            with self.assertRaises(airlock.CallFailed) as failed:
+                gateway.call("internal-again")
+        # Each is within a script and a call more than the one before: the ninth is within 16.
+        self.assertEqual(len(made), 8)
+        self.assertIn("within 16 other calls, of which each waits for the next; the limit is 15", str(failed.exception))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import dataclasses
 import decimal
 import functools
 import itertools
+import time
 import unittest
 from collections.abc import Iterator, Mapping
 from typing import Any, Optional, get_args
@@ -322,6 +323,21 @@ class Limits(unittest.TestCase):
         self.assertEqual(airlock.run_script(code, [call], limits=airlock.Limits(parallel_calls=3)), 1)
         self.assertLessEqual(most, 3)
 
+    def test_a_limit_of_time_that_passes_in_a_function_ends_the_run_when_the_function_returns(self) -> None:
+        calls: list[float] = []
+
+        def wait() -> None:
+            calls.append(time.monotonic())
+            while time.monotonic() < calls[0] + 0.3:
+                pass
+
+        for code in "wait()\nwait()", "wait()":
+            calls.clear()
+            with self.subTest(code=code):
+                with self.assertRaises(airlock.LimitExceeded) as caught:
+                    airlock.run_script(code, [wait], limits=airlock.Limits(seconds=0.1))
+                self.assertEqual((caught.exception.limit, len(calls)), ("seconds", 1))
+
     def test_a_limit_out_of_its_range_is_refused_by_its_name(self) -> None:
         for name, values in {
             "memory_mb": (0, -1, 1025, float("nan")),
@@ -334,6 +350,8 @@ class Limits(unittest.TestCase):
             for value in values:
                 with self.subTest(name=name, value=value), self.assertRaisesRegex(ValueError, name):
                     airlock.Limits(**{name: value})  # type: ignore[arg-type]
+            with self.subTest(name=name), self.assertRaisesRegex(TypeError, name):
+                airlock.Limits(**{name: "1"})  # type: ignore[arg-type]
 
 
 async def wait_a_turn() -> None:

@@ -306,6 +306,21 @@ class Forks(unittest.TestCase):
         """)
 
 
+class Beginnings(unittest.TestCase):
+    def test_a_first_script_imports_neither_an_event_loop_nor_a_log(self) -> None:
+        done = run_program("""
+            import sys
+            import airlock
+
+            def double(value: int) -> int:
+                return value * 2
+
+            assert airlock.run_script("double(2)", [double]) == 4
+            print(sorted({"asyncio", "logging"} & sys.modules.keys()))
+        """)
+        self.assertEqual((done.stdout, done.stderr), ("[]\n", ""))
+
+
 class Ends(unittest.TestCase):
     def check(self, source: str, output: str) -> None:
         done = run_program(source)

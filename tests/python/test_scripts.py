@@ -119,10 +119,15 @@ class Arguments(unittest.TestCase):
             ({"tools": airlock.tool(named)}, r"\[named\]"),
             ({"tools": None}, "NoneType"),
             ({"inputs": {"place": Path("order.txt")}}, "os.fspath"),
+            ({"language": None}, "language"),
+            ({"on_print": 7}, "on_print"),
         ]
         for arguments, needed in wrong:
             with self.subTest(arguments=arguments), self.assertRaisesRegex(TypeError, needed):
                 airlock.run_script("1", **arguments)
+        code: Any = b"1"
+        with self.assertRaisesRegex(TypeError, "code"):
+            airlock.run_script(code)
 
 
 def named() -> None:

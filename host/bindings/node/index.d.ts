@@ -198,16 +198,16 @@ export interface RequestOptions {
   /** Credential of the virtual key of the sender. Without one, it is a caller without a key. */
   key?: string | undefined;
   /** Clients that the request selects, by name; `*` stands for all. */
-  clients?: string[] | undefined;
+  clients?: readonly string[] | undefined;
   /** Tools that the request selects, as `client-tool`, or all of a client as `client-*`. */
-  tools?: string[] | undefined;
+  tools?: readonly string[] | undefined;
   /** Tools that the request takes away. */
-  excludeTools?: string[] | undefined;
+  excludeTools?: readonly string[] | undefined;
   /** Language of scripts. */
   language?: Language | undefined;
   /** Treatment of a model's calls that need an approval. */
   approval?: 'return' | 'omit' | 'wait' | undefined;
-  /** Bound on the time of each call and each chat. */
+  /** Bound on the time of each call and each chat, above 0. */
   seconds?: number | undefined;
   /** The program is the operator: it sees the clients of all owners, and decides about the calls of all callers. */
   operator?: boolean | undefined;
@@ -334,9 +334,11 @@ export interface PendingApproval {
 }
 
 /**
- * A gateway within this process. The event loop does not end before `close`.
+ * A gateway within this process. The event loop does not end before `close`. A worker thread that ends stops its gateways at once, also
+ * if they serve: requests in flight end without a response.
  *
- * Each method rejects with a `GatewayError`, and with an `AirlockError` for a mistake in the options.
+ * Each method rejects with a `GatewayError`, with an `AirlockError` for a mistake in the options, and with a `TypeError` for a value
+ * without a JSON form.
  */
 export class Gateway {
   private constructor();
@@ -362,7 +364,8 @@ export class Gateway {
   runScript(code: string, options?: RequestOptions): Promise<CallResult>;
   /**
    * Sends messages to a model, makes the calls that it asks for, and returns its last reply. Calls that need an approval are left in
-   * it, as `message.tool_calls` and `airlock.pending`. Rejects with `ChatFailed`.
+   * it, as `message.tool_calls` and `airlock.pending`. Rejects with `ChatFailed` if the model has no reply, and with
+   * `BadConversation` for messages that cannot be sent.
    */
   chat(messages: Iterable<ChatMessage>, options: ChatOptions): Promise<ChatReply>;
   /** Does the same, streamed. */
@@ -375,9 +378,15 @@ export class Gateway {
   deny(id: string, reason?: string, options?: RequestOptions): Promise<void>;
   /** Makes a call of the sender that has waited, or lets its script go on. Rejects as `call` does. */
   resume(id: string, options?: RequestOptions): Promise<CallResult>;
-  /** Begins to serve HTTP in the background, as `server` of the configuration says, and returns `ADDRESS:PORT`. */
+  /**
+   * Begins to serve HTTP in the background, as `server` of the configuration says, and returns `ADDRESS:PORT`. Rejects with
+   * `StartFailed` if the address cannot be used; the gateway has stopped then.
+   */
   serve(): Promise<string>;
-  /** Stops the gateway: takes no further requests, lets those in flight end for a while, and stops the MCP servers. */
+  /**
+   * Stops the gateway: takes no further requests, lets those in flight end for a while, and stops the MCP servers. Further calls wait
+   * for the same. Rejects with `StartFailed` if serving has failed since `serve` returned.
+   */
   close(): Promise<void>;
 }
 

@@ -26,6 +26,8 @@ use airlock_terminal::{
 const PATH: &str = "/v1/approvals";
 /// Most calls of a page. A page of large calls has fewer.
 const PAGE_CALLS: u32 = 1_000;
+/// The last second of the year 9999, since 1970.
+const LAST_TIME: Duration = Duration::from_secs(253_402_300_799);
 /// Digits of the identifier of a call.
 const ID_DIGITS: usize = 32;
 
@@ -162,17 +164,17 @@ impl<'a> WaitingCalls<'a> {
         }
     }
 
-    /// Returns the undecided calls whose identifier begins with a text. A whole identifier is not searched for
+    /// Returns the calls whose identifier begins with a text, decided or not. A whole identifier is not searched for
     /// in the list, however long that is.
-    async fn undecided(&self, first: ListedCalls, name: &str) -> anyhow::Result<Vec<Value>> {
+    async fn named(&self, first: ListedCalls, name: &str) -> anyhow::Result<Vec<Value>> {
         let mut found: Vec<Value> = Vec::new();
         if let Some(id) = whole_id(name) {
-            found.extend(self.call(&id).await?.filter(is_undecided));
+            found.extend(self.call(&id).await?);
             return Ok(found);
         }
         self.for_each(first, |call| {
             let is_known = found.iter().any(|known| known["id"] == call["id"]);
-            if !is_known && is_undecided(&call) && is_meant(text(&call["id"]), name) {
+            if !is_known && is_meant(text(&call["id"]), name) {
                 found.push(call);
             }
             Ok(())
@@ -239,7 +241,7 @@ async fn list(args: &ApprovalListArgs) -> anyhow::Result<CommandOutcome> {
                 Ok(())
             })
             .await?;
-        output::visible_document(&json!({"ok": true, "approvals": calls}))?;
+        output::document(&json!({"ok": true, "approvals": calls}))?;
         return Ok(CommandOutcome::Success);
     }
     if first.calls.is_empty() {
@@ -251,16 +253,14 @@ async fn list(args: &ApprovalListArgs) -> anyhow::Result<CommandOutcome> {
 
 async fn decide(args: &OneApprovalArgs, approves: bool) -> anyhow::Result<CommandOutcome> {
     let (place, first) = WaitingCalls::open(&args.gateway).await?;
-    let mut calls = place.undecided(first, &args.call).await?;
+    let named = place.named(first, &args.call).await?;
+    let (mut undecided, decided): (Vec<_>, Vec<_>) = named.into_iter().partition(is_undecided);
     let name = output::one_line(&args.call, 64);
-    let mut call = match &mut calls[..] {
+    let mut call = match &mut undecided[..] {
         [one] => one.take(),
         [] => {
             let option = args.gateway.config().option();
-            let message = format!(
-                "no call {name} waits at the gateway; `airlock approvals list{option}` shows those that do"
-            );
-            return Err(CodedFailure::new("approval_not_found", message).into());
+            return Err(not_waiting(&name, &decided, &option).into());
         }
         several => {
             let count = several.len();
@@ -275,11 +275,37 @@ async fn decide(args: &OneApprovalArgs, approves: bool) -> anyhow::Result<Comman
     }
     .to_owned();
     if args.json {
-        output::visible_document(&call)?;
+        output::document(&call)?;
     } else {
         output::line(&output::for_stdout(&format!("{word}:\n{}", shown(&call))))?;
     }
     Ok(CommandOutcome::Success)
+}
+
+/// Returns the reason that no call is decided about: the decision that the named one has already, or that none waits.
+fn not_waiting(name: &str, decided: &[Value], option: &str) -> CodedFailure {
+    let message = match decided {
+        [one] => decision(one),
+        _ => format!(
+            "no call {name} waits at the gateway; `airlock approvals list{option}` shows those that do"
+        ),
+    };
+    CodedFailure::new("approval_not_found", message)
+}
+
+/// Describes the decision about a call, as far as it is known: its time is not stored.
+fn decision(call: &Value) -> String {
+    let [id, state] = ["id", "state"].map(|member| visible_line(text(&call[member])));
+    let approved_by = call["approved_by"].as_array().into_iter().flatten().map(text);
+    let actors: Vec<_> = approved_by.chain(call["denied_by"].as_str()).collect();
+    let by = match visible_line(&actors.join(" and ")) {
+        actors if actors.is_empty() => actors,
+        actors => format!(" by {actors}"),
+    };
+    let end = time(&call["expires_at_ms"]);
+    format!(
+        "{id} was {state} already{by}; the decision is for one call with these arguments, until {end}"
+    )
 }
 
 /// Returns the refusal of an approval in the store of a call that two operators approve.
@@ -323,8 +349,7 @@ fn shown(call: &Value) -> String {
         "" => String::new(),
         client => format!(", client {}", visible_line(client)),
     };
-    let since = Duration::from_millis(call["created_at_ms"].as_u64().unwrap_or_default());
-    let asked = humantime::format_rfc3339_seconds(UNIX_EPOCH + since);
+    let asked = time(&call["created_at_ms"]);
     let [id, state, tool, key] =
         ["id", "state", "tool", "key"].map(|member| visible_line(text(&call[member])));
     let head = format!("{id}  {state}  {tool}  {asked}  {key}{client}");
@@ -350,6 +375,13 @@ fn shown(call: &Value) -> String {
     [head].into_iter().chain(about).chain(lines).collect::<Vec<_>>().join("\n")
 }
 
+/// Returns a time in milliseconds since 1970 as people read it. One after the year 9999 is not shown as it is: a
+/// gateway at a wrong address may send any number.
+fn time(milliseconds: &Value) -> String {
+    let since = Duration::from_millis(milliseconds.as_u64().unwrap_or_default()).min(LAST_TIME);
+    humantime::format_rfc3339_seconds(UNIX_EPOCH + since).to_string()
+}
+
 /// Returns the line of a guard that requires an approval; its reason may be hidden from this operator.
 fn asking(asked: &Value) -> String {
     let guard = visible_line(text(&asked["guard"]));
@@ -364,114 +396,4 @@ fn text(value: &Value) -> &str {
 }
 
 #[cfg(test)]
-mod tests {
-    use airlock_store::approvals::WaitingCall;
-
-    use super::*;
-
-    #[test]
-    fn a_call_is_shown_with_its_arguments_and_without_hidden_characters() {
-        let text = r#"{"tool":"fs-write","key":"key \"ann\"","client":"a\u200bgent","arguments":{"path":"/x","size":1.10}}"#;
-        let call = WaitingCall {
-            id: "call_1".into(),
-            asked_ms: 0,
-            expires_ms: 3_600_000,
-            approved: None,
-            decided_by: None,
-            reason: None,
-            text: text.into(),
-        };
-        let mut call = document(&call);
-        let all = shown(&call);
-        let first = "call_1  pending  fs-write  1970-01-01T00:00:00Z  key \"ann\", client a";
-        assert!(all.starts_with(first), "{all}");
-        assert!(!all.contains('\u{200b}') && all.contains("1.10"), "{all}");
-        call.as_object_mut().expect("an object").remove("arguments");
-        assert!(shown(&call).contains("sees no arguments"), "nothing is made up");
-        call["asked_by"] =
-            json!([{"guard": "mail", "reason": "to\u{200b} others"}, {"guard": "spend"}]);
-        let asked = "\n  (the guard \"mail\" asks: to\u{27e8}U+200B\u{27e9} others)\n  (the guard \"spend\" asks)\n";
-        assert!(shown(&call).contains(asked), "{}", shown(&call));
-        call["sources"] = json!(["crm\u{200b}", "web"]);
-        call["argument_sources"] = json!({"to": ["crm\u{200b}"]});
-        let read = "\n  (made after reading untrusted content from crm\u{27e8}U+200B\u{27e9}, web)\n  (the argument \"to\" may come from crm\u{27e8}U+200B\u{27e9})\n";
-        assert!(shown(&call).contains(read), "{}", shown(&call));
-    }
-
-    #[test]
-    fn no_argument_is_hidden_from_the_person_who_decides() {
-        let long = format!("{}rm -rf /{}", "a".repeat(30_000), "b".repeat(30_000));
-        let members: Vec<_> = (0..40).map(|n| format!(r#""k{n}":{n}"#)).collect();
-        let arguments = format!(r#"{{"long":"{long}",{}}}"#, members.join(","));
-        let all = shown(&json!({"id": "call_1", "arguments": arguments}));
-        assert!(all.contains(&long) && all.contains("  k39: 39"), "{}", all.len());
-    }
-
-    #[test]
-    fn a_whole_identifier_is_told_from_a_part_of_one() {
-        let digits = "0123456789abcdef0123456789abcdef";
-        let id = format!("call_{digits}");
-        assert_eq!(whole_id(&id).as_deref(), Some(&*id));
-        assert_eq!(whole_id(digits).as_deref(), Some(&*id));
-        for part in ["", "call_", &id[..36], "call_0123456789abcdef0123456789abcd/x"] {
-            assert_eq!(whole_id(part), None, "{part}");
-        }
-    }
-
-    #[tokio::test]
-    async fn a_command_on_the_store_is_none_of_two_operators() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let settings = airlock_store::Settings::new(directory.path().join("airlock.db"));
-        let database = Database::open(settings).await.expect("it is made");
-        for (number, required) in [(1_u8, 1), (2, 2)] {
-            let text =
-                format!(r#"{{"tool":"t","approvals_required":{required},"arguments":{{}}}}"#);
-            let id = format!("call_{number}");
-            let life = Duration::from_hours(1);
-            let asked = database.ask_approval([0; 32], [number; 32], id, text, life);
-            asked.await.expect("it waits");
-        }
-        let place = WaitingCalls::Stored(database.all_approvals());
-        let one = place.decide(&json!({"id": "call_1"}), true).await.expect("it is approved");
-        assert_eq!(one, "approved");
-        let two = json!({"id": "call_2"});
-        let refused = place.decide(&two, true).await.expect_err("it is that of no person");
-        assert!(refused.to_string().contains("two operators"), "{refused}");
-        let call = place.call("call_2").await.expect("read").expect("a call");
-        assert_eq!((&call["state"], &call["approved_by"]), (&json!("pending"), &json!([])));
-        assert_eq!(place.decide(&two, false).await.expect("it is denied"), "denied");
-    }
-
-    #[tokio::test]
-    async fn a_call_is_found_on_a_later_page_and_by_its_identifier() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let settings = airlock_store::Settings::new(directory.path().join("airlock.db"));
-        let database = Database::open(settings).await.expect("it is made");
-        let text = format!(r#"{{"tool":"t","arguments":{{"a":"{}"}}}}"#, "x".repeat(64_000));
-        for owner in 0..4 {
-            for call in 0..64 {
-                let id = format!("call_{owner:02x}{call:02x}{:028}", 0);
-                let life = Duration::from_hours(1);
-                let asked = database.ask_approval([owner; 32], [call; 32], id, text.clone(), life);
-                asked.await.expect("it waits");
-            }
-        }
-        let place = WaitingCalls::Stored(database.all_approvals());
-        let first = place.page(0).await.expect("a page");
-        assert!(first.has_more && first.calls.len() < 200);
-        let mut count = 0;
-        let counting = place.for_each(first, |_| {
-            count += 1;
-            Ok(())
-        });
-        counting.await.expect("all pages");
-        assert_eq!(count, 256);
-        let last = format!("033f{:028}", 0);
-        for name in ["033f", &last] {
-            let first = place.page(0).await.expect("a page");
-            let found = place.undecided(first, name).await.expect("read");
-            assert_eq!(found.len(), 1, "{name}");
-            assert_eq!(found[0]["id"], format!("call_{last}"));
-        }
-    }
-}
+mod tests;

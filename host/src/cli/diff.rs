@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::running::{ApiRequest, RunningGateway};
 use airlock_config::read_file;
+use airlock_strings::visible_line;
 use airlock_terminal::{outcome::CommandOutcome, output};
 
 /// Path of the comparison in the management API.
@@ -81,8 +82,9 @@ fn elements(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
 
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
+/// Returns a text of the preview on one line, without invisible characters: another operator may have chosen a name.
+fn text(value: &Value) -> String {
+    visible_line(value.as_str().unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -116,5 +118,7 @@ mod tests {
             ]
         );
         assert_eq!(lines(&json!({"same": true})), ["no difference"]);
+        let named = json!({"virtual_keys": {"added": ["a\u{9b}2J\n- client fs"]}});
+        assert_eq!(lines(&named), ["+ virtual key a⟨U+009B⟩2J⟨U+000A⟩- client fs"]);
     }
 }

@@ -76,7 +76,7 @@ pub(super) async fn run(args: &DoctorArgs) -> anyhow::Result<CommandOutcome> {
     if args.json {
         let file = args.config.path.display().to_string();
         let document = json!({"ok": is_good, "file": file, "findings": findings});
-        output::visible_document(&document)?;
+        output::document(&document)?;
     } else {
         for line in findings.iter().flat_map(lines) {
             output::line(&line)?;

@@ -55,7 +55,7 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<CommandOutcome> {
     write(&args.output, &format!("{:#}\n", imported.file))?;
     let is_valid = imported.lines.iter().all(|line| line.outcome != SettingOutcome::Invalid);
     if args.json {
-        output::visible_document(&json!({
+        output::document(&json!({
             "ok": is_valid,
             "program": imported.program,
             "file": name,
@@ -97,7 +97,7 @@ fn nothing(args: &ImportArgs, name: &str, imported: &Imported) -> anyhow::Result
         args.output.display()
     );
     if args.json {
-        output::visible_document(&json!({
+        output::document(&json!({
             "ok": false,
             "program": imported.program,
             "file": name,

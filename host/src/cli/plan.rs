@@ -53,7 +53,7 @@ pub(super) struct PlanArgs {
 pub(super) async fn run(args: &PlanArgs) -> anyhow::Result<CommandOutcome> {
     let plan = plan(args).await?;
     if args.json {
-        output::visible_document(&plan)?;
+        output::document(&plan)?;
     } else {
         show(&plan)?;
     }

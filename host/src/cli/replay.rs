@@ -48,7 +48,7 @@ pub(super) async fn run(args: &ReplayArgs) -> anyhow::Result<CommandOutcome> {
     let differences = ended.differences(&derived);
     let is_identical = differences.is_empty();
     if args.json {
-        output::visible_document(&json!({
+        output::document(&json!({
             "run": stored.id,
             "identical": is_identical,
             "differences": differences,

@@ -232,7 +232,7 @@ async fn cancel(args: &OneRunArgs) -> anyhow::Result<CommandOutcome> {
     } else if args.json {
         let mut document = document(&run);
         document["cancel_requested"] = true.into();
-        output::visible_document(&document)?;
+        output::document(&document)?;
     } else {
         output::line(&requested(id, runs.settings().bounds.lease))?;
     }
@@ -381,7 +381,7 @@ fn explain(error: &RunError, run: &StoredRun) -> anyhow::Error {
 
 fn show(run: &ShownRun, as_json: bool) -> anyhow::Result<()> {
     if as_json {
-        return output::visible_document(&document(run));
+        return output::document(&document(run));
     }
     output::line(&output::for_stdout(&text::run(run)))
 }

@@ -223,7 +223,7 @@ fn one(gateway: &Gateway, name: &str, args: &ToolsArgs) -> anyhow::Result<()> {
         let value = &tool[member];
         if !value.is_null() && *value != json!([]) && *value != json!({}) {
             output::line(&format!("\n{label}:"))?;
-            output::visible_document(value)?;
+            output::document(value)?;
         }
     }
     Ok(())

@@ -57,7 +57,7 @@ pub(super) struct TopArgs {
 pub(super) async fn run(args: &TopArgs) -> anyhow::Result<CommandOutcome> {
     if args.json {
         let sample = Sample::take(&args.gateway).await?;
-        output::visible_document(&sample)?;
+        output::document(&sample)?;
     } else if args.once || !io::stdout().is_terminal() {
         let sample = Sample::take(&args.gateway).await?;
         for line in frame::lines(&sample, PLAIN.0, PLAIN.1) {

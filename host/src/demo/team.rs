@@ -171,8 +171,7 @@ impl Member {
         let stopped = async {
             let _ = stopped.await;
         };
-        let gateway = Gateway::builder(config).listener(listener).shutdown(stopped);
-        let gateway = gateway.start().await?;
+        let gateway = Gateway::builder(config).listener(listener).shutdown(stopped).start().await?;
         Ok(Self { url, audit_log, stop, running: tokio::spawn(gateway.serve()) })
     }
 }

@@ -398,6 +398,10 @@ async fn a_call_without_a_decision_says_how_to_approve_it_and_runs_once_when_it_
     let approve = Airlock::new().arg("approvals").arg("approve").arg(&id);
     let approved = approve.arg("--config").arg(&config).run().await.ok().stdout;
     assert!(approved.starts_with(&format!("approved:\n{id}  approved  ")), "{approved}");
+    let again = airlock(&["approve", &id]).run().await.failed().json();
+    assert_eq!(again["error"]["code"], "airlock.approval_not_found", "{again:#}");
+    let told = again["error"]["message"].as_str().expect("a message");
+    assert!(told.starts_with(&format!("{id} was approved already by ")), "{told}");
     let _ = airlock(&["deny", other.as_str().expect("an identifier")]).run().await.ok();
     assert_eq!(noting.noted(), "", "nothing runs before it is repeated");
     // Lines of this level are written a little late.

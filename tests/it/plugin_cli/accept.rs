@@ -43,6 +43,40 @@ async fn a_build_that_cannot_be_loaded_is_not_accepted_and_the_proposed_installa
 }
 
 #[tokio::test]
+async fn what_is_granted_is_shown_where_it_differs_from_what_is_requested() {
+    let workspace = Workspace::new();
+    let request = json!({
+        "http": {"api": {"url": "https://api.example.com", "reason": "Reads."}},
+        "kv": {"notes": {"max_bytes": "1MiB", "reason": "Remembers."}},
+        "clocks": {"reason": "Dates.", "optional": true},
+    });
+    workspace.write_plugin("reader.wasm", "reader", &request);
+    let grants = json!({
+        "http": [{"url": "https://api.example.com", "paths": ["/v1/**"]}],
+        "kv": {"notes": {"max_bytes": "64KiB"}},
+    });
+    let client = json!({
+        "name": "reader", "connection_type": "wasm",
+        "wasm_config": {"component": "reader.wasm", "grants": grants},
+    });
+    let config = json!({"mcp": {"client_configs": [client]}});
+    workspace.write("airlock.json", config.to_string());
+    let differs = workspace.airlock(&["plugin", "diff", "--json"]).await.failed().json();
+    assert_eq!(differs["plugins"][0]["notes"].as_array().map(Vec::len), Some(3), "{differs:#}");
+    let accepted = workspace.airlock(&["plugin", "accept", "--all", "--yes"]).await.ok();
+    for note in [
+        "\n    +it requests http.api https://api.example.com GET,HEAD /**\n",
+        "\n  note: http.api is granted for https://api.example.com GET,HEAD /v1/**; the plugin requests https://api.example.com GET,HEAD /**\n",
+        "\n  note: kv.notes holds 64KiB; the plugin requests 1MiB\n",
+        "\n  note: clocks is not granted, and the plugin can do without\n",
+    ] {
+        assert!(accepted.stdout.contains(note), "{note}: {accepted}");
+    }
+    let again = workspace.airlock(&["plugin", "accept", "--all", "--yes"]).await.ok();
+    assert!(!again.stdout.contains("note: "), "nothing is accepted: {again}");
+}
+
+#[tokio::test]
 async fn a_wider_request_or_another_id_is_accepted_only_if_it_is_named() {
     let workspace = Workspace::new();
     write_sender(&workspace, "one.wasm", "sender", &json!({"url": "https://api.example.com"}));

@@ -192,9 +192,12 @@ function requestFields(options) {
   checkNames(options, REQUEST_OPTIONS, 'the options of a request');
   for (const name of TEXTS) if (options[name] !== undefined) checkText(options[name], `the option ${name}`);
   for (const name of LISTS) if (options[name] !== undefined) checkTexts(options[name], `the option ${name}`);
-  for (const name of FLAGS) checkFlag(options[name] ?? false, `the option ${name}`);
+  for (const name of FLAGS) if (options[name] !== undefined) checkFlag(options[name], `the option ${name}`);
   const { signal, seconds, operator = false, approving = false, ...fields } = options;
   if (seconds !== undefined && typeof seconds !== 'number') throw new AirlockError('the option seconds must be a number');
+  if (seconds !== undefined && !(seconds > 0 && seconds < 2 ** 64)) {
+    throw new AirlockError(`the option seconds is ${seconds}; it must be above 0 and below 2^64`);
+  }
   return { ...fields, seconds, operator, approving, depth: callDepth() };
 }
 

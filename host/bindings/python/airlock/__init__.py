@@ -15,7 +15,6 @@ A script has no files, no network, no clock and no modules of this process: it h
 from __future__ import annotations
 
 import atexit as _atexit
-import logging as _logging
 import os as _os
 
 from . import _airlock, _loop, _tools
@@ -116,9 +115,6 @@ __all__ = [
     "start_script_async",
     "tool",
 ]
-
-# As each library does: without it, warnings reach the terminal of a program that has set up no log.
-_logging.getLogger("airlock").addHandler(_logging.NullHandler())
 
 # A thread that enters the interpreter after its end would crash the process.
 _atexit.register(_airlock.close)

@@ -91,12 +91,14 @@ class Reply:
 
 # Code, inputs, language, limits, whether a finished run keeps its journal.
 _Script: TypeAlias = tuple[str, Mapping[str, Any] | None, str, CheckedLimits | None, bool]
-# The functions of the tools, a receiver of printed text, an event loop, the context of the caller, scripts in each other around it.
+# The functions of the tools, a receiver of printed text, an event loop, the context of the caller, scripts in each other around it,
+# depth of the call of a gateway around it.
 _Place: TypeAlias = tuple[
     tuple[Callable[..., Any], ...],
     Callable[[str], object] | None,
     asyncio.AbstractEventLoop | None,
     contextvars.Context,
+    int,
     int,
 ]
 
@@ -109,16 +111,27 @@ def forked() -> None: ...
 def load(dump: bytes, tools: ToolSet) -> NativeRun: ...
 def replay(dump: bytes) -> NativeRun: ...
 
-# Key, clients, tools, tools to take away, language, approval, seconds, is the operator, is approving, depth of the call around it.
+# Key, clients, tools, tools to take away, language, approval, seconds, is the operator, is approving, depth of the call around it,
+# scripts in each other around it.
 Options: TypeAlias = tuple[
-    str | None, Sequence[str] | None, Sequence[str] | None, Sequence[str] | None, str | None, str | None, float | None, bool, bool, int
+    str | None,
+    Sequence[str] | None,
+    Sequence[str] | None,
+    Sequence[str] | None,
+    str | None,
+    str | None,
+    float | None,
+    bool,
+    bool,
+    int,
+    int,
 ]
 # A path, or the content.
 Config: TypeAlias = tuple[str | None, Mapping[str, Any] | None]
-# The functions of the tools, what asks the model function, whether it is `async def`, an event loop, the context of the program.
+# The functions of the tools, the answers of the model function, whether it is `async def`, an event loop, the context of the program.
 _Program: TypeAlias = tuple[
     tuple[Callable[..., Any], ...],
-    Callable[[], Any] | None,
+    Any,
     bool,
     asyncio.AbstractEventLoop | None,
     contextvars.Context,

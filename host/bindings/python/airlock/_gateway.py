@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
+import numbers
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict, overload
 
-from . import _airlock, _loop, _model
+from . import _airlock, _depth, _loop, _model
 from ._errors import GatewayError, GatewayStopped
 from ._pending import PendingApproval
 from ._run import Tools
 from ._tools import listed, prepare
 
 if TYPE_CHECKING:
+    import asyncio
+
     from typing_extensions import Unpack
 
 Messages: TypeAlias = Iterable[Mapping[str, Any]]
-
-# Depth of the call of a gateway whose function runs in this context. The native module sets it.
-call_depth: contextvars.ContextVar[int] = contextvars.ContextVar("airlock_call_depth", default=0)
 
 
 class RequestOptions(TypedDict, total=False):
@@ -98,16 +97,18 @@ class ChatStream:
     `airlock`.
     """
 
-    __slots__ = ("_native",)
+    __slots__ = ("_loop", "_native")
 
-    def __init__(self, native: _airlock.NativeChat) -> None:
+    def __init__(self, native: _airlock.NativeChat, loop: asyncio.AbstractEventLoop | None) -> None:
         self._native = native
+        # That of the functions of the gateway.
+        self._loop = loop
 
     def __iter__(self) -> ChatStream:
         return self
 
     def __next__(self) -> dict[str, Any]:
-        chunk: dict[str, Any] | None = self._native.next().wait()
+        chunk: dict[str, Any] | None = _waited(self._native.next(), self._loop, "iterate with `async for`")
         if chunk is None:
             raise StopIteration
         return chunk
@@ -133,7 +134,8 @@ class Gateway:
             gateway.call("internal-price", {"item": "tea"}).text
 
     Each method has a variant for event loops whose name ends with `_async`. The interpreter's lock is not held while the gateway
-    works, and `KeyboardInterrupt` ends the waiting.
+    works, and `KeyboardInterrupt` ends the waiting. A gateway that the program no longer refers to stops at once, also if it serves:
+    requests in flight end without a response.
     """
 
     def __init__(self, config: str | os.PathLike[str] | Mapping[str, Any] | None = None, tools: Tools = (),
@@ -169,13 +171,13 @@ class Gateway:
 
     async def start_async(self) -> Gateway:
         """Starts the gateway like `start`. `async def` functions run on the running event loop."""
-        self._native = await _beside_loop(self._starting(asyncio.get_running_loop()))
+        self._native = await _beside_loop(self._starting(_loop.current()))
         return self
 
     def stop(self) -> None:
         """Stops the gateway: takes no further requests, lets those in flight end for a while, and stops the MCP servers.
 
-        Raises `StartFailed` if serving has failed before.
+        Further calls wait for the same. Raises `StartFailed` if serving has failed since `serve` returned.
         """
         if self._native is not None:
             self._wait(self._native.stop())
@@ -264,7 +266,7 @@ class Gateway:
         """
         body = _body(messages, model, settings)
         if stream:
-            return ChatStream(self._wait(self._running.chat_stream(_fields(options), body)))
+            return ChatStream(self._wait(self._running.chat_stream(_fields(options), body)), self._loop)
         return ChatReply(self._wait(self._running.chat(_fields(options), body)))
 
     @overload
@@ -280,7 +282,7 @@ class Gateway:
         """Sends messages to a model like `chat`."""
         body = _body(messages, model, settings)
         if stream:
-            return ChatStream(await _beside_loop(self._running.chat_stream(_fields(options), body)))
+            return ChatStream(await _beside_loop(self._running.chat_stream(_fields(options), body)), self._loop)
         return ChatReply(await _beside_loop(self._running.chat(_fields(options), body)))
 
     def pending(self, **options: Unpack[RequestOptions]) -> list[PendingApproval]:
@@ -326,8 +328,8 @@ class Gateway:
             raise GatewayError("the gateway was started before; make another one", "gateway_started")
         prepared = prepare(self._tools)
         on_model = self._on_model
-        answers = None if on_model is None else _model.answers(on_model)
-        is_model_async = on_model is not None and _model.is_async(on_model)
+        answers = None if on_model is None else _model.Answers(on_model)
+        is_model_async = answers is not None and answers.is_async
         if prepared.set.has_async or is_model_async:
             loop = self._loop = _loop.private_loop() if loop is None else loop
         place = (prepared.functions, answers, is_model_async, loop, contextvars.copy_context())
@@ -337,19 +339,20 @@ class Gateway:
 
     def _wait(self, work: _airlock.GatewayWork) -> Any:
         """Waits for work on this thread, unless it is that of the event loop that the functions need."""
-        if self._loop is not None:
-            try:
-                running = asyncio.get_running_loop()
-            except RuntimeError:
-                running = None
-            if running is self._loop:
-                raise RuntimeError("the event loop that runs the functions of the gateway would wait for itself; await the variant "
-                                   "of this method whose name ends with _async")
-        return work.wait()
+        return _waited(work, self._loop, "await the variant of this method whose name ends with _async")
+
+
+def _waited(work: _airlock.GatewayWork, loop: asyncio.AbstractEventLoop | None, remedy: str) -> Any:
+    """Waits for work on this thread. Raises `RuntimeError` if it is that of the event loop that runs the functions."""
+    if loop is not None and _loop.current() is loop:
+        raise RuntimeError(f"the event loop that runs the functions of the gateway would wait for itself; {remedy}")
+    return work.wait()
 
 
 async def _beside_loop(work: _airlock.GatewayWork) -> Any:
     """Waits for work beside the running event loop. Stops it if the caller is cancelled."""
+    import asyncio
+
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
     spawned = work.spawn(loop, future)
@@ -360,15 +363,18 @@ async def _beside_loop(work: _airlock.GatewayWork) -> Any:
 
 
 def _body(messages: Messages, model: str, settings: Mapping[str, Any] | None) -> dict[str, Any]:
+    if isinstance(messages, (str, Mapping)):
+        raise TypeError(f"the messages of a chat are a list, not a value of type {type(messages).__name__}")
     return {**(settings or {}), "model": model, "messages": list(messages)}
 
 
 def _fields(options: RequestOptions) -> _airlock.Options:
     given: dict[str, Any] = dict(options)
     fields = (
-        given.pop("key", None), _names(given.pop("clients", None)), _names(given.pop("tools", None)),
-        _names(given.pop("exclude_tools", None)), given.pop("language", None), given.pop("approval", None), given.pop("timeout", None),
-        _flag(given, "operator"), _flag(given, "approving"), call_depth.get(),
+        _option(given, "key", str, "a text"), _names(given, "clients"), _names(given, "tools"), _names(given, "exclude_tools"),
+        _option(given, "language", str, "a text"), _option(given, "approval", str, "a text"),
+        _option(given, "timeout", numbers.Real, "a number of seconds"), _flag(given, "operator"), _flag(given, "approving"),
+        _depth.call_depth.get(), _depth.nesting.get(),
     )
     if given:
         raise TypeError(f"a request has no option {min(given)!r}; it has {', '.join(sorted(RequestOptions.__annotations__))}")
@@ -383,7 +389,23 @@ def _flag(given: dict[str, Any], name: str) -> bool:
     return flag
 
 
-def _names(names: Sequence[str] | None) -> list[str] | None:
+def _option(given: dict[str, Any], name: str, kind: type, what: str) -> Any:
+    """Takes an option; `None` if it is absent."""
+    value = given.pop(name, None)
+    if value is not None and not isinstance(value, kind):
+        raise TypeError(f"the option {name} is {what}, not a value of type {type(value).__name__}")
+    return value
+
+
+def _names(given: dict[str, Any], name: str) -> list[str] | None:
+    """Takes a list of names; `None` if it is absent."""
+    names = given.pop(name, None)
+    if names is None:
+        return None
     if isinstance(names, str):
         raise TypeError(f"names of clients and tools are a list; write [{names!r}]")
-    return None if names is None else list(names)
+    listed_names = list(names)
+    for one in listed_names:
+        if not isinstance(one, str):
+            raise TypeError(f"the option {name} is a list of texts; one item is of type {type(one).__name__}")
+    return listed_names

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import numbers
+from dataclasses import dataclass, field, fields
 
 from ._airlock import CheckedLimits
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of one run. A field that is `None` has its default. Raises `ValueError` if a value is out of range.
+    """Limits of one run. A field that is `None` has its default. Raises `ValueError` if a value is out of range, and
+    `TypeError` if it is no number.
 
     Make the limits once and use them for many runs: they are checked when they are made.
     """
@@ -29,6 +31,10 @@ class Limits:
     _checked: CheckedLimits = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        for one in fields(self):
+            value = getattr(self, one.name) if one.init else None
+            if value is not None and (isinstance(value, bool) or not isinstance(value, numbers.Real)):
+                raise TypeError(f"the limit {one.name} is a number, not a value of type {type(value).__name__}")
         checked = CheckedLimits(self.memory_mb, self.cpu_seconds, self.seconds, self.calls, self.parallel_calls, self.nesting)
         object.__setattr__(self, "_checked", checked)
 

@@ -6,21 +6,36 @@ connections, works in the next run too.
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import contextvars
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._airlock import LineQueue, Reply
+
+if TYPE_CHECKING:
+    # Imported where it is used: it takes longer than all else that a first script needs.
+    import asyncio
 
 _lock = threading.Lock()
 _private: asyncio.AbstractEventLoop | None = None
 
 
+def current() -> asyncio.AbstractEventLoop | None:
+    """Returns the event loop that runs in this thread; `None` if there is none."""
+    import asyncio
+
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
 def private_loop() -> asyncio.AbstractEventLoop:
     """Returns the loop for tools of callers that have none. Raises `RuntimeError` if the caller runs on it."""
+    import asyncio
+
     global _private
     with _lock:
         if _private is None:
@@ -29,17 +44,15 @@ def private_loop() -> asyncio.AbstractEventLoop:
             thread.start()
             atexit.register(_stop, _private, thread)
         loop = _private
-    try:
-        running = asyncio.get_running_loop()
-    except RuntimeError:
-        return loop
-    if running is loop:
-        raise RuntimeError("run_script was called in an async tool and has async tools, which would wait for their own event loop; "
-                           "use `await run_script_async`")
+    if current() is loop:
+        raise RuntimeError("the event loop that runs async functions would wait for itself; await the variant of this function whose "
+                           "name ends with _async")
     return loop
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:
+    import asyncio
+
     asyncio.set_event_loop(loop)
     while True:
         try:
@@ -95,10 +108,13 @@ class Call:
             pass
 
     def _start(self) -> None:
+        function, arguments = self._function, self._arguments
+        # The native module keeps this object until it takes the end of the call, which may be never.
+        del self._function, self._arguments
         if self._is_cancelled:
             return
         try:
-            self._task = self._loop.create_task(self._function(**self._arguments))
+            self._task = self._loop.create_task(function(**arguments))
         except BaseException as error:
             self._reply.fail(error)
         else:
@@ -112,6 +128,7 @@ class Call:
             self._task.cancel()
 
     def _end(self, task: asyncio.Task[Any]) -> None:
+        self._task = None
         if task.cancelled():
             # CancelledError would end the run, as if its caller were cancelled.
             self._reply.fail(RuntimeError("the task of the tool was cancelled"))

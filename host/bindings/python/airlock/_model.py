@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
@@ -14,16 +15,35 @@ Reply: TypeAlias = "Piece | Iterator[Piece] | AsyncIterator[Piece]"
 ModelFunction: TypeAlias = "Callable[[dict[str, Any]], Reply | Awaitable[Reply]]"
 
 
-def is_async(on_model: ModelFunction) -> bool:
-    """Returns whether a model function runs on an event loop."""
-    return _is_async(on_model) or inspect.isasyncgenfunction(on_model)
+class Answers:
+    """The answers of a model function that have not ended.
 
+    The native module refers to an answer by its number, so that all references to the objects of the program are those of objects
+    that the garbage collector knows.
+    """
 
-def answers(on_model: ModelFunction) -> Callable[[], Answer | AsyncAnswer]:
-    """Returns what the native module calls for each request."""
-    if is_async(on_model):
-        return lambda: AsyncAnswer(on_model)
-    return lambda: Answer(on_model)
+    __slots__ = ("_numbers", "_on_model", "_open", "is_async")
+
+    def __init__(self, on_model: ModelFunction) -> None:
+        self._on_model = on_model
+        self._numbers = itertools.count()
+        self._open: dict[int, Answer | AsyncAnswer] = {}
+        self.is_async = _is_async(on_model) or inspect.isasyncgenfunction(on_model)
+        """True if the model function runs on an event loop."""
+
+    def begin(self) -> int:
+        """Begins the answer to a request, and returns its number."""
+        number = next(self._numbers)
+        self._open[number] = AsyncAnswer(self._on_model) if self.is_async else Answer(self._on_model)
+        return number
+
+    def get(self, number: int) -> Answer | AsyncAnswer:
+        """Returns the answer with this number."""
+        return self._open[number]
+
+    def end(self, number: int) -> None:
+        """Ends an answer, whose further pieces nothing asks for."""
+        self._open.pop(number, None)
 
 
 class Answer:

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import EllipsisType
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from . import _airlock, _loop
+from . import _airlock, _depth, _loop
 from ._errors import ApprovalNeeded
 from ._limits import Limits
 from ._tools import PreparedTools, prepare
+
+if TYPE_CHECKING:
+    import asyncio
 
 Language = Literal["python", "starlark"]
 OnPrint = Callable[[str], object]
 # Functions and what `tool` made of them: mypy finds no closer type for a list of functions with different signatures.
 Tools = Iterable[Any]
-_Place = tuple[tuple[Callable[..., Any], ...], OnPrint | None, asyncio.AbstractEventLoop | None, contextvars.Context, int]
-
-# Scripts in each other, up to the one whose tool runs in this context.
-_nesting: contextvars.ContextVar[int] = contextvars.ContextVar("airlock_nesting", default=0)
+_Script = tuple[str, Mapping[str, Any] | None, str, _airlock.CheckedLimits | None, bool]
+_Place: TypeAlias = (
+    "tuple[tuple[Callable[..., Any], ...], OnPrint | None, asyncio.AbstractEventLoop | None, contextvars.Context, int, int]"
+)
 
 
 class PendingCall(NamedTuple):
@@ -138,7 +140,7 @@ def run_script(code: str, tools: Tools = (), inputs: Mapping[str, Any] | None = 
         inputs: Global variables of the script.
         language: `python` or `starlark`.
         limits: Limits of the run.
-        on_print: Is called with each text that the script prints.
+        on_print: Is called with each line that the script prints.
 
     Raises:
         ScriptError: The script failed; `ScriptSyntaxError` if it does not parse, `ToolFailed` if a tool failed in it.
@@ -148,7 +150,7 @@ def run_script(code: str, tools: Tools = (), inputs: Mapping[str, Any] | None = 
         ValueError, TypeError: An input has no JSON form, or its name is not that of a variable.
     """
     prepared = prepare(tools)
-    script = (code, inputs, language, _checked(limits), False)
+    script = _script(code, inputs, language, limits, on_print, False)
     with _placed(prepared, on_print) as place:
         native = _airlock.run(prepared.set, script, place)
     if native.is_done():
@@ -173,7 +175,7 @@ def start_script(code: str, tools: Tools = (), inputs: Mapping[str, Any] | None 
     A finished run has a journal: `dump` returns it, and `replay` derives the value from it.
     """
     prepared = prepare(tools)
-    script = (code, inputs, language, _checked(limits), True)
+    script = _script(code, inputs, language, limits, on_print, True)
     with _placed(prepared, on_print) as place:
         return Run(_airlock.run(prepared.set, script, place), prepared, on_print)
 
@@ -206,18 +208,20 @@ def replay(dump: bytes) -> Run:
 async def _started_async(code: str, tools: Tools, inputs: Mapping[str, Any] | None, language: Language, limits: Limits | None,
                          on_print: OnPrint | None, has_journal: bool) -> Run:
     prepared = prepare(tools)
-    script = (code, inputs, language, _checked(limits), has_journal)
+    script = _script(code, inputs, language, limits, on_print, has_journal)
     return await _on_loop(prepared, on_print, lambda *place: _airlock.spawn_run(prepared.set, script, *place))
 
 
 async def _on_loop(tools: PreparedTools, on_print: OnPrint | None, spawn: Callable[..., _airlock.SpawnedRun]) -> Run:
     """Waits for a run that the native module spawns. Stops it if the caller is cancelled."""
+    import asyncio
+
     loop = asyncio.get_running_loop()
     future: asyncio.Future[_airlock.NativeRun] = loop.create_future()
     context = contextvars.copy_context()
-    nesting = _nesting.get()
-    context.run(_nesting.set, nesting + 1)
-    spawned = spawn((tools.functions, on_print, loop, context, nesting), future)
+    nesting = _depth.nesting.get()
+    context.run(_depth.nesting.set, nesting + 1)
+    spawned = spawn((tools.functions, on_print, loop, context, nesting, _depth.call_depth.get()), future)
     try:
         return Run(await future, tools, on_print)
     finally:
@@ -231,7 +235,22 @@ def _numbers(ids: int | Iterable[int] | EllipsisType) -> list[int] | None:
     numbers = [ids] if isinstance(ids, int) else list(ids)
     if any(isinstance(number, bool) or not isinstance(number, int) for number in numbers):
         raise TypeError("the ids of calls must be integers, as `run.pending` has them")
+    for number in numbers:
+        if not 0 <= number < 2**32:
+            raise KeyError(number)
     return numbers
+
+
+def _script(code: str, inputs: Mapping[str, Any] | None, language: Language, limits: Limits | None, on_print: OnPrint | None,
+            has_journal: bool) -> _Script:
+    """Returns a script as the native module takes it. Raises `TypeError` for an argument of a wrong type."""
+    if not isinstance(code, str):
+        raise TypeError(f"the code of a script is a text, not a value of type {type(code).__name__}")
+    if not isinstance(language, str):
+        raise TypeError(f"the language of a script is a text, not a value of type {type(language).__name__}")
+    if on_print is not None and not callable(on_print):
+        raise TypeError(f"on_print is a function, not a value of type {type(on_print).__name__}")
+    return code, inputs, language, _checked(limits), has_journal
 
 
 def _checked(limits: Limits | None) -> _airlock.CheckedLimits | None:
@@ -246,9 +265,9 @@ def _checked(limits: Limits | None) -> _airlock.CheckedLimits | None:
 def _placed(tools: PreparedTools, on_print: OnPrint | None) -> Iterator[_Place]:
     """Returns the parts of its caller that a run on this thread needs. Scripts that its tools run meanwhile are nested in it."""
     loop = _loop.private_loop() if tools.set.has_async else None
-    nesting = _nesting.get()
-    token = _nesting.set(nesting + 1)
+    nesting = _depth.nesting.get()
+    token = _depth.nesting.set(nesting + 1)
     try:
-        yield tools.functions, on_print, loop, contextvars.copy_context(), nesting
+        yield tools.functions, on_print, loop, contextvars.copy_context(), nesting, _depth.call_depth.get()
     finally:
-        _nesting.reset(token)
+        _depth.nesting.reset(token)

@@ -4,35 +4,42 @@ use std::{
     collections::VecDeque,
     sync::Arc,
     thread::{self, ThreadId},
+    time::{Duration, Instant},
 };
 
 use airlock_binding::{
-    CallId, CallTarget, FunctionCall, FunctionError, FunctionThreads, PrintedBatches, raised_error,
-    stopped_error,
+    CallId, CallTarget, FunctionCall, FunctionError, FunctionThreads, PrintedBatches, lost_error,
+    raised_error, stopped_error,
 };
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use pyo3::{intern, prelude::*, sync::PyOnceLock, types::PyTuple};
 use serde_json::{Map, Value};
+use tokio::time::sleep;
 
 use crate::{
     convert::to_json,
-    function::{CallForm, PreparedCall, attached, call_in_context, described, prepared},
+    function::{PreparedCall, attached, call_in_context, described, prepared},
     interrupt::{Interrupt, is_interrupt},
     reply::reply,
+    tools::ToolSet,
 };
 
 /// Exceptions that are kept until the end of the run. A script may catch thousands, and each has the
 /// variables of its frames. One that ends a script is among the last.
 const MAX_RAISED: usize = 64;
 
+/// Longest time for which a run whose time has passed waits for its timer, which may be late.
+const TIMER_WAIT: Duration = Duration::from_secs(1);
+
 /// The parts of its caller that a run needs: the functions of its tools, a receiver of printed text, an event loop,
-/// a context, and the number of scripts in each other around it.
-pub(crate) type CallerPlace = (Py<PyTuple>, Option<Py<PyAny>>, Option<Py<PyAny>>, Py<PyAny>, u32);
+/// a context, the number of scripts in each other around it, and the depth of the call of a gateway around it.
+pub(crate) type CallerPlace =
+    (Py<PyTuple>, Option<Py<PyAny>>, Option<Py<PyAny>>, Py<PyAny>, u32, u32);
 
 /// The caller of one run.
 pub(crate) struct ScriptCaller {
-    forms: Arc<[CallForm]>,
+    tools: Py<ToolSet>,
     functions: Py<PyTuple>,
     /// Runs plain functions that the caller's own thread does not.
     threads: FunctionThreads,
@@ -45,6 +52,8 @@ pub(crate) struct ScriptCaller {
     context: Py<PyAny>,
     /// Scripts in each other around the run.
     nesting: u32,
+    /// Depth of the call of a gateway around the run.
+    depth: u32,
     side: CallerSide,
     raised: Mutex<VecDeque<(CallId, PyErr)>>,
     interrupt: Arc<Interrupt>,
@@ -72,14 +81,14 @@ impl LineQueue {
 
 impl ScriptCaller {
     pub(crate) fn new(
-        forms: Arc<[CallForm]>,
+        tools: Py<ToolSet>,
         threads: FunctionThreads,
         place: CallerPlace,
         side: CallerSide,
     ) -> Arc<Self> {
-        let (functions, on_print, event_loop, context, nesting) = place;
+        let (functions, on_print, event_loop, context, nesting, depth) = place;
         Arc::new(Self {
-            forms,
+            tools,
             functions,
             threads,
             on_print,
@@ -87,6 +96,7 @@ impl ScriptCaller {
             event_loop,
             context,
             nesting,
+            depth,
             side,
             raised: Mutex::default(),
             interrupt: Arc::default(),
@@ -177,7 +187,7 @@ impl ScriptCaller {
         tool: usize,
         arguments: &Map<String, Value>,
     ) -> PyResult<PreparedCall<'py>> {
-        prepared(py, &self.forms, &self.functions, tool, arguments)
+        prepared(py, &self.tools.get().forms, &self.functions, tool, arguments)
     }
 
     /// Calls a plain function on this thread.
@@ -226,17 +236,24 @@ impl CallTarget for ScriptCaller {
             if self.interrupt.is_raised() {
                 return Err(stopped_error());
             }
-            if self.forms[tool].is_async {
+            if self.tools.get().forms[tool].is_async {
                 return reply(self, tool, call).await;
             }
             if self.is_on_own_thread() {
-                return attached(|py| self.call_plain(py, tool, &call, true));
+                let ended = attached(|py| self.call_plain(py, tool, &call, true));
+                if Instant::now() >= call.deadline() {
+                    // While the function has held this thread, no timer could end the run. It does so now.
+                    sleep(TIMER_WAIT).await;
+                }
+                return ended;
             }
             // It may block, and a worker of the runtime must not.
             let threads = self.threads.clone();
-            let called =
-                threads.call(move || attached(|py| self.call_plain(py, tool, &call, false)));
-            called.await.unwrap_or_else(|| Err(stopped_error()))
+            // Of each script and call around the run, a function may wait for this one.
+            let around = self.nesting.saturating_add(self.depth);
+            let called = threads
+                .call(around, move || attached(|py| self.call_plain(py, tool, &call, false)));
+            called.await.unwrap_or_else(|lost| Err(lost_error(lost)))
         })
     }
 }

@@ -77,7 +77,7 @@ fn poll_until_ended<T>(host: &HostRuntime, run: impl Future<Output = PyResult<T>
     loop {
         if host.is_closing() {
             let ending = BindingFailure::Cancelled("the program is at its end".into());
-            return Err(Python::attach(|py| raise(py, &ending, None)));
+            return Err(Python::attach(|py| raise(py, &ending)));
         }
         let polled = run.as_mut().poll(&mut context);
         if !host.is_this() {
@@ -86,7 +86,7 @@ fn poll_until_ended<T>(host: &HostRuntime, run: impl Future<Output = PyResult<T>
             mem::forget(run);
             let forked = "the process was forked meanwhile, and this is the child";
             let forked = BindingFailure::Cancelled(forked.into());
-            return Err(Python::attach(|py| raise(py, &forked, None)));
+            return Err(Python::attach(|py| raise(py, &forked)));
         }
         if let Poll::Ready(ended) = polled {
             return ended;

@@ -48,17 +48,18 @@ pub(crate) fn call_in_context<'py>(
     run.bind(py).call((function,), Some(arguments))
 }
 
-/// Returns a copy of a context for a call of a gateway, whose requests to the gateway are deeper than the call.
+/// Returns a copy of a context for a call of a gateway, whose requests to the gateway are deeper than the call, and whose
+/// scripts are within those around the call.
 pub(crate) fn context_at_depth(
     py: Python<'_>,
     context: &Py<PyAny>,
     depth: u32,
+    nesting: u32,
 ) -> PyResult<Py<PyAny>> {
-    static CALL_DEPTH: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let variable = CALL_DEPTH.import(py, "airlock._gateway", "call_depth")?;
+    static ENTER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let enter = ENTER.import(py, "airlock._depth", "enter")?;
     let context = context.call_method0(py, intern!(py, "copy"))?;
-    let set = variable.getattr(intern!(py, "set"))?;
-    context.call_method1(py, intern!(py, "run"), (set, depth))?;
+    context.call_method1(py, intern!(py, "run"), (enter, depth, nesting))?;
     Ok(context)
 }
 

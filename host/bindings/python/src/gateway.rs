@@ -7,19 +7,20 @@ use airlock_binding::{
     BindingChat, BindingFailure, BindingGateway, GatewayChoices, GatewayConfig, HostRuntime,
     RequestOptions,
 };
-use pyo3::{prelude::*, types::PyTuple};
+use pyo3::{PyTraverseError, PyVisit, prelude::*, types::PyTuple};
 
 use crate::{
     convert::to_object,
     interrupt::Interrupt,
-    program::ProgramFunctions,
+    program::{ProgramCaller, ProgramFunctions},
     raise::raise,
     tools::ToolSet,
     work::{GatewayWork, WorkResult},
 };
 
 /// Key, clients, tools, tools to take away, language, approval, seconds, whether the program is the operator, whether each
-/// call is its own approval, and the depth of the call whose function sends the request.
+/// call is its own approval, the depth of the call whose function sends the request, and the number of scripts in each other
+/// around it.
 type OptionFields = (
     Option<String>,
     Option<Vec<String>>,
@@ -31,18 +32,22 @@ type OptionFields = (
     bool,
     bool,
     u32,
+    u32,
 );
 
 /// A configuration: a file, or a mapping.
 type ConfigFields<'py> = (Option<PathBuf>, Option<Bound<'py, PyAny>>);
 
-/// The functions of the tools, what asks the model function, whether it is `async def`, an event loop, and the
+/// The functions of the tools, the answers of the model function, whether it is `async def`, an event loop, and the
 /// context of the program.
 type ProgramPlace = (Py<PyTuple>, Option<Py<PyAny>>, bool, Option<Py<PyAny>>, Py<PyAny>);
 
 /// A gateway.
 #[pyclass(frozen, module = "airlock._airlock", name = "NativeGateway")]
-pub(crate) struct GatewayHandle(pub(crate) Arc<BindingGateway>);
+pub(crate) struct GatewayHandle {
+    pub(crate) gateway: Arc<BindingGateway>,
+    pub(crate) program: Py<ProgramFunctions>,
+}
 
 /// A streamed chat.
 #[pyclass(frozen, module = "airlock._airlock", name = "NativeChat")]
@@ -50,6 +55,7 @@ pub(crate) struct ChatHandle {
     pub(crate) chat: Arc<BindingChat>,
     pub(crate) host: Arc<HostRuntime>,
     pub(crate) interrupt: Arc<Interrupt>,
+    pub(crate) program: Py<ProgramFunctions>,
 }
 
 /// Returns the work that starts a gateway.
@@ -61,26 +67,27 @@ pub(crate) fn start_gateway(
     is_code_mode: bool,
     place: ProgramPlace,
 ) -> PyResult<GatewayWork> {
-    let host = HostRuntime::current().map_err(|failure| raise(py, &failure, None))?;
+    let host = HostRuntime::current().map_err(|failure| raise(py, &failure))?;
     let config = match config {
         (Some(path), _) => GatewayConfig::File(path),
         (None, Some(members)) => GatewayConfig::Inline(to_object(&members)?),
         (None, None) => GatewayConfig::Inline(serde_json::Map::new()),
     };
-    let (functions, model, is_model_async, event_loop, context) = place;
+    let (functions, answers, is_model_async, event_loop, context) = place;
     let choices = GatewayChoices {
         config,
         tools: tools.get().pool.specs().to_vec(),
         is_code_mode,
-        has_model: model.is_some(),
+        has_model: answers.is_some(),
     };
-    let forms = tools.get().forms.clone();
-    let threads = host.function_threads().clone();
-    let program =
-        ProgramFunctions { forms, functions, threads, model, is_model_async, event_loop, context };
-    let starting = BindingGateway::start(host.clone(), choices, Arc::new(program));
+    let tools = tools.clone().unbind();
+    let answers = answers.unwrap_or_else(|| py.None());
+    let program = ProgramFunctions { tools, functions, answers, event_loop, context };
+    let program = Bound::new(py, program)?;
+    let caller = ProgramCaller::new(&program, host.function_threads().clone(), is_model_async)?;
+    let starting = BindingGateway::start(host.clone(), choices, Arc::new(caller));
     let starting = async move { starting.await.map(WorkResult::Gateway) };
-    Ok(GatewayWork::new(host, Arc::default(), starting))
+    Ok(GatewayWork::new(host, Arc::default(), program.unbind(), starting))
 }
 
 #[pymethods]
@@ -176,6 +183,10 @@ impl GatewayHandle {
     fn stop(&self, py: Python<'_>) -> PyResult<GatewayWork> {
         self.work(py, |gateway| async move { gateway.stop().await.map(|()| WorkResult::Nothing) })
     }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.program)
+    }
 }
 
 impl GatewayHandle {
@@ -188,8 +199,9 @@ impl GatewayHandle {
     where
         W: Future<Output = Result<WorkResult, BindingFailure>> + Send + 'static,
     {
-        let host = self.0.host().map_err(|failure| raise(py, &failure, None))?;
-        Ok(GatewayWork::new(host, Arc::default(), begin(self.0.clone())))
+        let host = self.gateway.host().map_err(|failure| raise(py, &failure))?;
+        let work = begin(self.gateway.clone());
+        Ok(GatewayWork::new(host, Arc::default(), self.program.clone_ref(py), work))
     }
 
     /// Returns work of the gateway that is a request. Fails as [`Self::work`].
@@ -202,22 +214,24 @@ impl GatewayHandle {
     where
         W: Future<Output = Result<WorkResult, BindingFailure>> + Send + 'static,
     {
-        let host = self.0.host().map_err(|failure| raise(py, &failure, None))?;
-        let interrupt = Arc::<Interrupt>::default();
-        let options = read(options, interrupt.clone());
-        Ok(GatewayWork::new(host, interrupt, begin(self.0.clone(), options)))
+        let host = self.gateway.host().map_err(|failure| raise(py, &failure))?;
+        let (options, interrupt) = read(options);
+        let work = begin(self.gateway.clone(), options);
+        Ok(GatewayWork::new(host, interrupt, self.program.clone_ref(py), work))
     }
 }
 
 #[pymethods]
 impl ChatHandle {
     /// Returns the work that waits for the next chunk; its result is `None` after the last one.
-    fn next(&self) -> GatewayWork {
+    fn next(&self, py: Python<'_>) -> GatewayWork {
         let chat = self.chat.clone();
-        GatewayWork::new(self.host.clone(), self.interrupt.clone(), async move {
+        let next = async move {
             let next = chat.next().await?;
-            Ok(next.map_or(WorkResult::Nothing, WorkResult::Json))
-        })
+            Ok::<_, BindingFailure>(next.map_or(WorkResult::Nothing, WorkResult::Json))
+        };
+        let program = self.program.clone_ref(py);
+        GatewayWork::new(self.host.clone(), self.interrupt.clone(), program, next)
     }
 
     /// Cancels the chat. Does nothing in the child of a fork: the chat is that of its parent.
@@ -226,6 +240,10 @@ impl ChatHandle {
             let _runtime = self.host.handle().enter();
             self.chat.close();
         }
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.program)
     }
 }
 
@@ -239,7 +257,8 @@ impl Drop for ChatHandle {
     }
 }
 
-fn read(options: OptionFields, interrupt: Arc<Interrupt>) -> RequestOptions {
+/// Returns the options of a request, and the place for the exception that ends it.
+fn read(options: OptionFields) -> (RequestOptions, Arc<Interrupt>) {
     let (
         key,
         clients,
@@ -251,8 +270,10 @@ fn read(options: OptionFields, interrupt: Arc<Interrupt>) -> RequestOptions {
         is_operator,
         is_approving,
         depth,
+        nesting,
     ) = options;
-    RequestOptions {
+    let interrupt = Arc::new(Interrupt::within(nesting));
+    let options = RequestOptions {
         key,
         clients,
         tools,
@@ -263,6 +284,7 @@ fn read(options: OptionFields, interrupt: Arc<Interrupt>) -> RequestOptions {
         is_operator,
         is_approving,
         depth,
-        context: Some(interrupt),
-    }
+        context: Some(interrupt.clone()),
+    };
+    (options, interrupt)
 }

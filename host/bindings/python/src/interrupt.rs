@@ -2,6 +2,8 @@
 //!
 //! A script does not receive them. A function may raise one on another thread than that of its caller, or a handler of a
 //! signal on the thread that polls, whatever code of Python runs there at this moment.
+//!
+//! The functions that a request to a gateway leads to have this place of their caller, and by it the scripts around the request.
 
 use std::{
     future::poll_fn,
@@ -19,7 +21,11 @@ tokio::task_local! {
 
 /// Place for the exception that ends a run, or work of a gateway.
 #[derive(Default)]
-pub(crate) struct Interrupt(Mutex<InterruptState>);
+pub(crate) struct Interrupt {
+    state: Mutex<InterruptState>,
+    /// Scripts in each other around the request to a gateway.
+    nesting: u32,
+}
 
 #[derive(Default)]
 struct InterruptState {
@@ -34,6 +40,16 @@ pub(crate) fn is_interrupt(py: Python<'_>, error: &PyErr) -> bool {
 }
 
 impl Interrupt {
+    /// Creates that of a request to a gateway, within so many scripts in each other.
+    pub(crate) fn within(nesting: u32) -> Self {
+        Self { nesting, ..Self::default() }
+    }
+
+    /// Returns the number of scripts in each other around the request to a gateway.
+    pub(crate) fn nesting(&self) -> u32 {
+        self.nesting
+    }
+
     /// Returns that of the caller whose work is polled in this task; `None` if there is none.
     pub(crate) fn of_task() -> Option<Arc<Self>> {
         WAITING.try_with(Clone::clone).ok()
@@ -41,7 +57,7 @@ impl Interrupt {
 
     /// Ends what the caller waits for.
     pub(crate) fn raise(&self, error: PyErr) {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         let earlier = state.raised.replace(error);
         let waker = state.waker.take();
         drop(state);
@@ -54,12 +70,12 @@ impl Interrupt {
 
     /// Returns whether an exception was raised that the caller has not received.
     pub(crate) fn is_raised(&self) -> bool {
-        self.0.lock().raised.is_some()
+        self.state.lock().raised.is_some()
     }
 
     /// Takes the exception.
     pub(crate) fn take(&self) -> Option<PyErr> {
-        self.0.lock().raised.take()
+        self.state.lock().raised.take()
     }
 
     /// Runs until the future or an exception ends it.
@@ -67,7 +83,7 @@ impl Interrupt {
         let mut run = pin!(WAITING.scope(self.clone(), run));
         poll_fn(|context| {
             let polled = run.as_mut().poll(context);
-            let mut state = self.0.lock();
+            let mut state = self.state.lock();
             if let Some(raised) = state.raised.take() {
                 return Poll::Ready(Err(raised));
             }

@@ -27,7 +27,7 @@ pub(crate) fn deliver(records: Vec<LogRecord>) {
 }
 
 fn logger(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-    py.import("logging")?.call_method1("getLogger", ("airlock",))
+    py.import("airlock._log")?.getattr("logger")
 }
 
 fn log(logger: &Bound<'_, PyAny>, level: u32, message: &str) -> PyResult<()> {

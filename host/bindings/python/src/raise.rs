@@ -1,6 +1,6 @@
 //! Failures as exceptions of the package, which `airlock/_errors.py` defines.
 
-use airlock_binding::{BindingFailure, FailedScript};
+use airlock_binding::{BindingFailure, CallId, FailedScript};
 use pyo3::{
     exceptions::{PyKeyError, PyValueError},
     prelude::*,
@@ -8,22 +8,30 @@ use pyo3::{
     types::PyDict,
 };
 
-use crate::{caller::ScriptCaller, convert::to_python};
+use crate::convert::to_python;
 
-/// Makes the exception of a failure. That of a tool has the exception of its function as its cause.
-pub(crate) fn raise(
-    py: Python<'_>,
-    failure: &BindingFailure,
-    caller: Option<&ScriptCaller>,
-) -> PyErr {
-    made(py, failure, caller).unwrap_or_else(|error| error)
+/// Makes the exception of a failure.
+pub(crate) fn raise(py: Python<'_>, failure: &BindingFailure) -> PyErr {
+    made(py, failure).unwrap_or_else(|error| error)
 }
 
-fn made(
+/// Makes the exception of a failure. That of a tool has as its cause what `take_raised` has for the call.
+pub(crate) fn raise_from(
     py: Python<'_>,
     failure: &BindingFailure,
-    caller: Option<&ScriptCaller>,
-) -> PyResult<PyErr> {
+    take_raised: impl FnOnce(CallId) -> Option<PyErr>,
+) -> PyErr {
+    let error = raise(py, failure);
+    if let BindingFailure::Script(script) = failure
+        && let Some(call) = script.tool.as_ref().and_then(|tool| tool.call)
+        && let Some(cause) = take_raised(call)
+    {
+        error.set_cause(py, Some(cause));
+    }
+    error
+}
+
+fn made(py: Python<'_>, failure: &BindingFailure) -> PyResult<PyErr> {
     static RAISED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let details = PyDict::new(py);
     match failure {
@@ -42,15 +50,7 @@ fn made(
     }
     let raised = RAISED.import(py, "airlock._errors", "raised")?;
     let error = raised.call1((failure.class_name(), failure.to_string(), details))?;
-    let error = PyErr::from_value(error);
-    if let BindingFailure::Script(script) = failure
-        && let Some(tool) = &script.tool
-        && let (Some(caller), Some(call)) = (caller, tool.call)
-        && let Some(cause) = caller.take_raised(call)
-    {
-        error.set_cause(py, Some(cause));
-    }
-    Ok(error)
+    Ok(PyErr::from_value(error))
 }
 
 fn describe(script: &FailedScript, details: &Bound<'_, PyDict>) -> PyResult<()> {

@@ -7,6 +7,7 @@ use airlock_binding::{
     flush_log, read_dump, script_language,
 };
 use pyo3::{
+    PyTraverseError, PyVisit,
     prelude::*,
     types::{PyBytes, PyDict},
 };
@@ -16,7 +17,7 @@ use crate::{
     convert::{to_dict, to_object, to_python},
     drive::drive,
     log::log_compiling,
-    raise::raise,
+    raise::{raise, raise_from},
     tools::{CheckedLimits, ToolSet},
 };
 
@@ -62,17 +63,21 @@ impl RunHandle {
 
     #[pyo3(signature = (ids))]
     fn approve(&self, py: Python<'_>, ids: Option<Vec<u32>>) -> PyResult<()> {
-        self.run.approve(ids).map_err(|failure| raise(py, &failure, None))
+        self.run.approve(ids).map_err(|failure| raise(py, &failure))
     }
 
     #[pyo3(signature = (ids, reason))]
     fn deny(&self, py: Python<'_>, ids: Option<Vec<u32>>, reason: &str) -> PyResult<()> {
-        self.run.deny(ids, reason).map_err(|failure| raise(py, &failure, None))
+        self.run.deny(ids, reason).map_err(|failure| raise(py, &failure))
     }
 
     fn dump<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let dump = self.run.dump().map_err(|failure| raise(py, &failure, None))?;
+        let dump = self.run.dump().map_err(|failure| raise(py, &failure))?;
         Ok(PyBytes::new(py, dump.as_bytes()))
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.tools)
     }
 }
 
@@ -83,7 +88,7 @@ impl RunHandle {
             let tools = self.tools.as_ref().ok_or_else(BindingFailure::used_up)?;
             Ok((waiting, tools.clone_ref(py)))
         });
-        waiting.map_err(|failure| raise(py, &failure, None))
+        waiting.map_err(|failure| raise(py, &failure))
     }
 }
 
@@ -96,7 +101,7 @@ pub(crate) fn run(
     place: CallerPlace,
 ) -> PyResult<RunHandle> {
     let process = process(py)?;
-    let caller = caller_on_this_thread(process.host(), tools.get(), place);
+    let caller = caller_on_this_thread(process.host(), tools.clone().unbind(), place);
     let request = request(py, script, &caller)?;
     let pool = tools.get().pool.clone();
     let running = BindingRun::start(process.clone(), pool, caller.clone(), request);
@@ -109,7 +114,7 @@ pub(crate) fn run(
 pub(crate) fn resume(py: Python<'_>, run: &RunHandle, place: CallerPlace) -> PyResult<RunHandle> {
     let process = process(py)?;
     let (waiting, tools) = run.take_waiting(py)?;
-    let caller = caller_on_this_thread(process.host(), tools.get(), place);
+    let caller = caller_on_this_thread(process.host(), tools.clone_ref(py), place);
     let waiting = called_by(waiting, &caller);
     let running = BindingRun::resume(process.clone(), waiting, caller.clone());
     let ended = drive(py, process.host(), caller.interrupt(), running)?;
@@ -138,7 +143,7 @@ pub(crate) fn load(py: Python<'_>, dump: &[u8], tools: &Bound<'_, ToolSet>) -> P
     let pool = tools.get().pool.clone();
     // A large dump takes a second.
     let loaded = py.detach(|| BindingRun::load(dump, &pool));
-    let run = loaded.map_err(|failure| raise(py, &failure, None))?;
+    let run = loaded.map_err(|failure| raise(py, &failure))?;
     Ok(RunHandle { run, tools: Some(tools.clone().unbind()) })
 }
 
@@ -146,16 +151,16 @@ pub(crate) fn load(py: Python<'_>, dump: &[u8], tools: &Bound<'_, ToolSet>) -> P
 #[pyfunction]
 pub(crate) fn replay(py: Python<'_>, dump: &[u8]) -> PyResult<RunHandle> {
     let process = process(py)?;
-    let dump = py.detach(|| read_dump(dump)).map_err(|failure| raise(py, &failure, None))?;
+    let dump = py.detach(|| read_dump(dump)).map_err(|failure| raise(py, &failure))?;
     let replaying = BindingRun::replay(process.clone(), dump);
     let ended = drive(py, process.host(), &Arc::default(), replaying)?;
-    let run = ended.map_err(|failure| raise(py, &failure, None))?;
+    let run = ended.map_err(|failure| raise(py, &failure))?;
     Ok(RunHandle { run, tools: None })
 }
 
 /// Returns the runtime and the sandbox of this process.
 pub(crate) fn process(py: Python<'_>) -> PyResult<Arc<HostProcess>> {
-    HostProcess::current(settings).map_err(|failure| raise(py, &failure, None))
+    HostProcess::current(settings).map_err(|failure| raise(py, &failure))
 }
 
 fn settings() -> RunnerSettings {
@@ -164,11 +169,11 @@ fn settings() -> RunnerSettings {
 
 fn caller_on_this_thread(
     host: &HostRuntime,
-    tools: &ToolSet,
+    tools: Py<ToolSet>,
     place: CallerPlace,
 ) -> Arc<ScriptCaller> {
     let side = CallerSide::Thread(thread::current().id());
-    ScriptCaller::new(tools.forms.clone(), host.function_threads().clone(), place, side)
+    ScriptCaller::new(tools, host.function_threads().clone(), place, side)
 }
 
 /// Converts a script to a request.
@@ -178,7 +183,7 @@ pub(crate) fn request(
     caller: &Arc<ScriptCaller>,
 ) -> PyResult<RunRequest> {
     let (code, inputs, language, limits, has_journal) = script;
-    let language = script_language(&language).map_err(|failure| raise(py, &failure, None))?;
+    let language = script_language(&language).map_err(|failure| raise(py, &failure))?;
     let mut request = RunRequest::new(language, code);
     if let Some(inputs) = inputs {
         request.inputs = to_object(inputs.bind(py))?;
@@ -214,6 +219,6 @@ pub(crate) fn ended_run(
             let tools = run.finished().is_none().then(|| tools.clone_ref(py));
             Ok(RunHandle { run, tools })
         }
-        Err(failure) => Err(raise(py, &failure, Some(caller))),
+        Err(failure) => Err(raise_from(py, &failure, |call| caller.take_raised(call))),
     }
 }

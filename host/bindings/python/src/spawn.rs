@@ -90,7 +90,7 @@ impl Delivery {
     ) -> Self {
         let side = CallerSide::EventLoop(future.clone_ref(py));
         let threads = host.function_threads().clone();
-        let caller = ScriptCaller::new(tools.get().forms.clone(), threads, place, side);
+        let caller = ScriptCaller::new(tools.clone_ref(py), threads, place, side);
         Self { tools, caller, future, is_running: false }
     }
 
@@ -144,7 +144,7 @@ impl Drop for Delivery {
     fn drop(&mut self) {
         if self.is_running {
             let stopped = BindingFailure::Cancelled("the run was stopped".into());
-            let _ = Python::try_attach(|py| self.deliver(py, Err(raise(py, &stopped, None))));
+            let _ = Python::try_attach(|py| self.deliver(py, Err(raise(py, &stopped))));
         }
     }
 }

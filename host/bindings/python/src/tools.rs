@@ -6,7 +6,7 @@ use airlock_binding::{
     BindingFailure, HostRuntime, LimitValues, NameStyle, RunLimits, ToolPool, ToolSpec,
     parsed_schema,
 };
-use pyo3::prelude::*;
+use pyo3::{PyTraverseError, PyVisit, prelude::*};
 
 use crate::{function::CallForm, raise::raise};
 
@@ -19,7 +19,8 @@ type ToolFields = (String, String, String, Vec<String>, bool, bool, bool, Option
 #[pyclass(frozen, module = "airlock._airlock")]
 pub(crate) struct ToolSet {
     pub(crate) pool: Arc<ToolPool>,
-    pub(crate) forms: Arc<[CallForm]>,
+    /// They belong to this object alone, whose references the garbage collector knows.
+    pub(crate) forms: Vec<CallForm>,
 }
 
 #[pymethods]
@@ -27,22 +28,26 @@ impl ToolSet {
     #[new]
     fn new(py: Python<'_>, tools: Vec<ToolFields>) -> PyResult<Self> {
         // Before a schema is compiled, which takes locks.
-        HostRuntime::check_fork().map_err(|failure| raise(py, &failure, None))?;
+        HostRuntime::check_fork().map_err(|failure| raise(py, &failure))?;
         let mut specs = Vec::with_capacity(tools.len());
         let mut forms = Vec::with_capacity(tools.len());
         for tool in tools {
-            let (spec, form) = described(tool).map_err(|failure| raise(py, &failure, None))?;
+            let (spec, form) = described(tool).map_err(|failure| raise(py, &failure))?;
             specs.push(spec);
             forms.push(form);
         }
-        let pool = ToolPool::new(specs).map_err(|failure| raise(py, &failure, None))?;
-        Ok(Self { pool: Arc::new(pool), forms: forms.into() })
+        let pool = ToolPool::new(specs).map_err(|failure| raise(py, &failure))?;
+        Ok(Self { pool: Arc::new(pool), forms })
     }
 
     /// Returns whether a tool is `async def`.
     #[getter]
     fn has_async(&self) -> bool {
         self.forms.iter().any(|form| form.is_async)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.forms.iter().try_for_each(|form| visit.call(&form.convert))
     }
 }
 
@@ -74,6 +79,6 @@ impl CheckedLimits {
         let values =
             LimitValues { memory_mb, cpu_seconds, seconds, calls, parallel_calls, nesting };
         let checked = values.checked(NameStyle::Snake);
-        checked.map(Self).map_err(|failure| raise(py, &failure, None))
+        checked.map(Self).map_err(|failure| raise(py, &failure))
     }
 }

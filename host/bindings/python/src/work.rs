@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc};
 use airlock_binding::{BindingChat, BindingFailure, BindingGateway, HostRuntime, RunningScript};
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
-use pyo3::{prelude::*, types::PyString};
+use pyo3::{PyTraverseError, PyVisit, prelude::*, types::PyString};
 use serde_json::Value;
 
 use crate::{
@@ -13,6 +13,7 @@ use crate::{
     drive::drive,
     gateway::{ChatHandle, GatewayHandle},
     interrupt::Interrupt,
+    program::ProgramFunctions,
     raise::raise,
     spawn::{SpawnedRun, deliver},
 };
@@ -34,6 +35,7 @@ pub(crate) struct GatewayWork {
     host: Arc<HostRuntime>,
     /// Receives what the functions raise that is for the caller.
     interrupt: Arc<Interrupt>,
+    program: Py<ProgramFunctions>,
     /// `None` once it was begun.
     future: Mutex<Option<WorkFuture>>,
 }
@@ -44,7 +46,7 @@ impl GatewayWork {
     fn wait(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let future = self.take(py)?;
         let ended = drive(py, &self.host, &self.interrupt, future)?;
-        self.converter().convert(py, ended)
+        self.converter(py).convert(py, ended)
     }
 
     /// Does the work as a task. Its result is delivered to the future, on its event loop.
@@ -55,9 +57,13 @@ impl GatewayWork {
         future: Py<PyAny>,
     ) -> PyResult<SpawnedRun> {
         let work = self.take(py)?;
-        let converter = self.converter();
+        let converter = self.converter(py);
         let delivery = WorkDelivery { converter, event_loop, future, is_running: true };
         Ok(SpawnedRun::new(self.host.handle().spawn(delivery.run(work)).abort_handle()))
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.program)
     }
 }
 
@@ -65,31 +71,34 @@ impl GatewayWork {
     pub(crate) fn new(
         host: Arc<HostRuntime>,
         interrupt: Arc<Interrupt>,
+        program: Py<ProgramFunctions>,
         future: impl Future<Output = Result<WorkResult, BindingFailure>> + Send + 'static,
     ) -> Self {
-        Self { host, interrupt, future: Mutex::new(Some(Box::pin(future))) }
+        Self { host, interrupt, program, future: Mutex::new(Some(Box::pin(future))) }
     }
 
-    fn converter(&self) -> WorkConverter {
-        WorkConverter { host: self.host.clone(), interrupt: self.interrupt.clone() }
+    fn converter(&self, py: Python<'_>) -> WorkConverter {
+        let program = self.program.clone_ref(py);
+        WorkConverter { host: self.host.clone(), interrupt: self.interrupt.clone(), program }
     }
 
     /// Takes the work. Fails if it was begun, or if its gateway belongs to the parent of a fork: its runtime has no threads
     /// here.
     fn take(&self, py: Python<'_>) -> PyResult<WorkFuture> {
-        self.host.check_process().map_err(|failure| raise(py, &failure, None))?;
+        self.host.check_process().map_err(|failure| raise(py, &failure))?;
         let future = self.future.lock().take();
         future.ok_or_else(|| {
             let done = BindingFailure::Invalid("the work was begun before".into());
-            raise(py, &done, None)
+            raise(py, &done)
         })
     }
 }
 
-/// Converts the result of work. A streamed chat has parts of the work that has begun it.
+/// Converts the result of work. A gateway and a streamed chat have parts of the work that has begun them.
 struct WorkConverter {
     host: Arc<HostRuntime>,
     interrupt: Arc<Interrupt>,
+    program: Py<ProgramFunctions>,
 }
 
 impl WorkConverter {
@@ -98,19 +107,21 @@ impl WorkConverter {
         py: Python<'_>,
         ended: Result<WorkResult, BindingFailure>,
     ) -> PyResult<Py<PyAny>> {
-        Ok(match ended.map_err(|failure| raise(py, &failure, None))? {
+        Ok(match ended.map_err(|failure| raise(py, &failure))? {
             WorkResult::Nothing => py.None(),
             WorkResult::Json(value) => to_python(py, &value)?.unbind(),
             WorkResult::Address(address) => {
                 PyString::new(py, &address.to_string()).into_any().unbind()
             }
             WorkResult::Gateway(gateway) => {
-                Py::new(py, GatewayHandle(Arc::new(gateway)))?.into_any()
+                let program = self.program.clone_ref(py);
+                Py::new(py, GatewayHandle { gateway: Arc::new(gateway), program })?.into_any()
             }
             WorkResult::Chat(chat) => {
                 let host = self.host.clone();
                 let interrupt = self.interrupt.clone();
-                let chat = ChatHandle { chat: Arc::new(chat), host, interrupt };
+                let program = self.program.clone_ref(py);
+                let chat = ChatHandle { chat: Arc::new(chat), host, interrupt, program };
                 Py::new(py, chat)?.into_any()
             }
         })
@@ -136,8 +147,9 @@ impl WorkDelivery {
             // Before the program learns of it, which may fork then.
             drop(running);
             self.is_running = false;
-            // Without an interpreter or with a closed event loop, nothing waits for it.
-            let _ = Python::try_attach(|py| {
+            // Without an interpreter or with a closed event loop, nothing waits for it. With one, all of this is dropped while
+            // it is attached: what is dropped elsewhere is freed when the native module is called next.
+            let _ = Python::try_attach(move |py| {
                 let ended = ended.and_then(|ended| self.converter.convert(py, ended));
                 deliver(py, &self.event_loop, &self.future, ended)
             });
@@ -150,7 +162,7 @@ impl Drop for WorkDelivery {
         if self.is_running {
             let stopped = BindingFailure::Cancelled("the work of the gateway was stopped".into());
             let _ = Python::try_attach(|py| {
-                deliver(py, &self.event_loop, &self.future, Err(raise(py, &stopped, None)))
+                deliver(py, &self.event_loop, &self.future, Err(raise(py, &stopped)))
             });
         }
     }

@@ -1,13 +1,14 @@
 //! Failures as data: the class of an exception, its message, and what programs read of it.
 
 use airlock_runner::{
-    BadDump, BadFunction, CallId, FailureKind, FunctionError, RunError, RunnerError, ScriptFailure,
+    BadDump, BadFunction, CallId, ErrorKind, FailureKind, FunctionError, RunError, RunnerError,
+    ScriptFailure,
 };
 use airlock_strings::{cut, with_causes};
 
-use crate::BadValue;
 #[cfg(feature = "gateway")]
 use crate::GatewayFailure;
+use crate::{BadValue, FunctionLost};
 
 /// Bytes of the message of an exception that a script or a model receives.
 const MAX_MESSAGE_BYTES: usize = 8 << 10;
@@ -130,6 +131,16 @@ pub fn raised_message(kind: &str, text: &str) -> String {
 /// Returns the failure of a call whose thread or event loop has gone.
 pub fn stopped_error() -> FunctionError {
     FunctionError::new("the thread or the event loop of the tool has stopped")
+}
+
+/// Returns the failure of a call whose function has no result of its thread.
+pub fn lost_error(lost: FunctionLost) -> FunctionError {
+    match lost {
+        FunctionLost::TooNested { .. } => {
+            FunctionError::new(lost.to_string()).with_kind(ErrorKind::LimitReached)
+        }
+        FunctionLost::Stopped => stopped_error(),
+    }
 }
 
 const SYNTAX: &str = "syntax";

@@ -16,7 +16,10 @@ use airlock::{
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
-use tokio::task::{JoinError, JoinHandle};
+use tokio::{
+    sync,
+    task::{JoinError, JoinHandle},
+};
 
 use crate::{
     BindingChat, BindingFailure, HostRuntime, ModelAnswer, RequestOptions, ToolSpec,
@@ -68,12 +71,14 @@ pub struct GatewayChoices {
     pub has_model: bool,
 }
 
-/// A gateway of the program. Dropping it stops it at once, also if it serves.
+/// A gateway of the program. Dropping it stops it at once, also if it serves: requests in flight end without a response.
 pub struct BindingGateway {
     host: Arc<HostRuntime>,
     /// `None` once it is stopped.
     gateway: Mutex<Option<Gateway>>,
     serving: Mutex<Option<ServingTask>>,
+    /// Held by the call that begins to serve: others wait for its address.
+    beginning: sync::Mutex<()>,
 }
 
 /// A task that serves HTTP.
@@ -105,7 +110,8 @@ impl BindingGateway {
         }
         let gateway = Box::pin(builder.start()).await?;
         gateway.watch_plugins();
-        Ok(Self { host, gateway: Mutex::new(Some(gateway)), serving: Mutex::new(None) })
+        let gateway = Mutex::new(Some(gateway));
+        Ok(Self { host, gateway, serving: Mutex::new(None), beginning: sync::Mutex::new(()) })
     }
 
     /// Returns the definitions of the tools that a request sees.
@@ -186,11 +192,14 @@ impl BindingGateway {
 
     /// Begins to serve HTTP as a task, and returns the address. The address again if it serves already.
     pub async fn serve(&self) -> Result<SocketAddr, BindingFailure> {
+        let _beginning = self.beginning.lock().await;
         let gateway = self.gateway()?;
         if let Some(address) = gateway.local_addr() {
             return Ok(address);
         }
-        let task = Some(self.host.handle().spawn(gateway.serve()));
+        // The task of a call that was cancelled before it had the address.
+        let begun = self.serving.lock().take();
+        let task = Some(begun.unwrap_or_else(|| self.host.handle().spawn(gateway.serve())));
         let mut beginning = BeginningTask { task, kept: &self.serving };
         let served = tokio::select! {
             biased;
@@ -198,16 +207,22 @@ impl BindingGateway {
             address = gateway.bound_addr() => return Ok(address),
         };
         match served {
+            Ok(Err(GatewayError::Served)) => {
+                Err(BindingFailure::stopped("the gateway has stopped, because it could not serve"))
+            }
             Ok(Err(error)) => Err(error.into()),
             Ok(Ok(())) | Err(_) => Err(BindingFailure::stopped("the gateway was stopped")),
         }
     }
 
-    /// Stops the gateway: lets requests in flight end, for a while. Fails if serving has failed before.
+    /// Stops the gateway: lets requests in flight end, for a while. Further calls wait for the same. Fails if serving
+    /// has failed before.
     pub async fn stop(&self) -> Result<(), BindingFailure> {
-        let gateway = self.gateway.lock().take();
+        let gateway = self.gateway.lock().clone();
         let Some(gateway) = gateway else { return Ok(()) };
         Box::pin(gateway.stop()).await;
+        // Not before: another call would return while requests are in flight.
+        *self.gateway.lock() = None;
         let serving = self.serving.lock().take();
         match serving {
             // A task that was lost has been reported.

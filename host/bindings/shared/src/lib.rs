@@ -36,14 +36,15 @@ pub use airlock_runner::{
 
 pub use self::{
     failure::{
-        BindingFailure, FailedScript, FailedTool, raised_error, raised_message, stopped_error,
+        BindingFailure, FailedScript, FailedTool, lost_error, raised_error, raised_message,
+        stopped_error,
     },
     limits::{LimitValues, NameStyle},
     log::{LogDelivery, LogRecord, flush_log, forward_log},
     printed::PrintedBatches,
     process::{HostProcess, HostRuntime, RunningScript},
     run::{BindingRun, WaitingRun, read_dump, script_language},
-    threads::FunctionThreads,
+    threads::{FunctionLost, FunctionThreads},
     tools::{CallTarget, ToolPool, ToolSpec, parsed_schema},
     value::{BadValue, MAX_VALUE_BYTES, ValueBudget, parse_value},
 };

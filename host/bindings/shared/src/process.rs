@@ -42,6 +42,8 @@ thread_local! {
 
 /// Plain functions of the program that run on threads of the runtime at the same time. Others wait.
 const MAX_FUNCTIONS: usize = 512;
+/// Further plain functions at each level of functions that others wait for.
+const MAX_NESTED_FUNCTIONS: usize = 8;
 /// Threads of the runtime for other work that blocks.
 const OTHER_THREADS: usize = 128;
 
@@ -117,9 +119,10 @@ impl HostRuntime {
 
     fn new() -> Result<Self, BindingFailure> {
         let threads = available_parallelism().map_or(2, |cores| cores.get().max(2));
+        let functions = FunctionThreads::total(MAX_FUNCTIONS, MAX_NESTED_FUNCTIONS);
         let runtime = Builder::new_multi_thread()
             .worker_threads(threads)
-            .max_blocking_threads(MAX_FUNCTIONS + OTHER_THREADS)
+            .max_blocking_threads(functions + OTHER_THREADS)
             .thread_name("airlock")
             .enable_all()
             .build()
@@ -129,7 +132,7 @@ impl HostRuntime {
         Ok(Self {
             id: process::id(),
             handle,
-            function_threads: FunctionThreads::new(MAX_FUNCTIONS),
+            function_threads: FunctionThreads::new(MAX_FUNCTIONS, MAX_NESTED_FUNCTIONS),
             is_closing,
             runtime: Mutex::new(Some(runtime)),
         })

@@ -8,7 +8,7 @@ globalThis.sessionStorage = {
   setItem: (name, value) => stored.set(name, value),
   removeItem: (name) => stored.delete(name),
 };
-const { get, getText, keepToken, send, session } = await import('../assets/lib/api.js');
+const { credential, get, getText, keepToken, noteInput, send, session } = await import('../assets/lib/api.js');
 
 /** The requests that were sent, and the responses that are still to come. */
 let sent;
@@ -66,6 +66,21 @@ test('the token is sent, and a session sends its token against forgery with chan
   assert.equal(sent[1].headers.authorization, undefined);
   await get('/api/x');
   assert.equal(sent[2].headers['x-airlock-csrf'], undefined);
+});
+
+test('what the page reads by itself, without an input for a minute, is no use of the session', async (context) => {
+  let now = Date.now();
+  context.mock.method(Date, 'now', () => now);
+  noteInput();
+  now += 60_000;
+  responses = [reply(200, {}), reply(200, {}), reply(200, {})];
+  await get('/v1/approvals?limit=1');
+  now += 1;
+  await get('/v1/approvals?limit=1');
+  assert.deepEqual(credential('POST'), {}, 'a change is of a person');
+  noteInput();
+  await get('/v1/approvals?limit=1');
+  assert.deepEqual(sent.map((request) => request.headers['x-airlock-background']), [undefined, 'true', undefined]);
 });
 
 test('after a login that was renewed, a request is sent once more with the new credential', async () => {

@@ -46,6 +46,7 @@ test('of members with one name, the last is the one that programs read', () => {
 });
 
 test('a string of megabytes is laid out', () => {
-  const text = JSON.stringify({ long: 'x\\"'.repeat(1_000_000) });
+  const text = JSON.stringify({ long: '\\"\n'.repeat(3_000_000) });
   assert.equal(layout(text).length, 5);
+  assert.equal(member(text, 'long').length, 18_000_002);
 });

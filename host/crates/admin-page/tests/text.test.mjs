@@ -12,16 +12,24 @@ test('characters that are not seen are shown by their numbers', () => {
     ['\u{E0041}\u3164\uFEFF\u2028', '⟨U+E0041⟩⟨U+3164⟩⟨U+FEFF⟩⟨U+2028⟩'],
     ['half \uD83D', 'half ⟨U+D83D⟩'],
     ['a\rb', 'a⟨U+000D⟩b'],
+    ['rm\u00A0-rf\u2003/\u3000\u2800\u{1D173}', 'rm⟨U+00A0⟩-rf⟨U+2003⟩/⟨U+3000⟩⟨U+2800⟩⟨U+1D173⟩'],
+    ['a\uFE0Fb 1\uFE0F', 'a⟨U+FE0F⟩b 1⟨U+FE0F⟩'],
+    [`e${'\u0301'.repeat(8)}`, `e${'⟨U+0301⟩'.repeat(8)}`],
   ]) {
     assert.equal(visible(text), shown);
   }
 });
 
-test('letters that look like Latin ones have their numbers, in words that have Latin letters too', () => {
+test('letters that look like Latin ones have their numbers where they can be taken for them', () => {
   for (const [text, shown] of [
     ['p\u0430ypal.com', 'p\u0430⟨U+0430⟩ypal.com'],
     ['\u0430\u0440\u0440le', '\u0430⟨U+0430⟩\u0440⟨U+0440⟩\u0440⟨U+0440⟩le'],
     ['\u03BFne, 2\u0421x', '\u03BF⟨U+03BF⟩ne, 2\u0421⟨U+0421⟩x'],
+    ['\u0441\u043E.com', '\u0441⟨U+0441⟩\u043E⟨U+043E⟩.com'],
+    ['a@\u0445', 'a@\u0445⟨U+0445⟩'],
+    ['{"to":"\u0441\u043E\u0440\u0443"}', '{"to":"\u0441⟨U+0441⟩\u043E⟨U+043E⟩\u0440⟨U+0440⟩\u0443⟨U+0443⟩"}'],
+    ['новый ресурс, он и а', 'новый ресурс, он и а'],
+    ['файл/отчёт.txt', 'файл/отчёт.txt'],
     ['Москва, paid', 'Москва, paid'],
     ['Δx, kΩ, αβγ', 'Δx, kΩ, αβγ'],
   ]) {
@@ -32,7 +40,7 @@ test('letters that look like Latin ones have their numbers, in words that have L
 });
 
 test('text that is seen stays as it is', () => {
-  for (const text of ['', 'plain', 'two\nlines\twith tab', 'naïve 日本語 עברית 😀', '<script>&amp;"\'']) {
+  for (const text of ['', 'plain', 'two\nlines\twith tab', 'naïve 日本語 עברית 😀 ❤\uFE0F 1\uFE0F\u20E3', 'a\u0301\u0323b', '<script>&amp;"\'']) {
     assert.equal(visible(text), text);
   }
   assert.equal(visible(undefined), '');

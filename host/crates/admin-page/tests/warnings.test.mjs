@@ -22,6 +22,8 @@ test('each risk of a call is a warning', () => {
     [{ arguments: '{"to":"p\u0430ypal"}' }, /look like others/],
     [{ arguments: '{"to":"a\u202Eb"}' }, /hidden characters/],
     [{ arguments: `{"text":"${'x'.repeat(2_000)}"}` }, /2,011 characters/],
+    [{ arguments: JSON.stringify({ path: 'a', text: `x${'\n'.repeat(300)}`, mode: 'rm' }) }, /305 lines/],
+    [{ arguments: JSON.stringify(Array(30).fill(0)) }, /32 lines/],
     [{ effects: null }, /does not state its effects/],
     [{ effects: { destructive: null } }, /does not state its effects/],
   ]) {

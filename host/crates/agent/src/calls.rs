@@ -10,6 +10,10 @@ use super::{
 };
 use airlock_conversation::{self as conversation, CallInput, Delta, Item, MAX_NAME_BYTES, Reply};
 
+/// Maximum bytes of the name of a call; a longer one is cut. No tool has one of more than 64 bytes, and the name is a part
+/// of each message about the call.
+const MAX_CALL_NAME: usize = 1_024;
+
 /// One call that a model asks for.
 #[derive(Debug, Clone)]
 pub(super) struct ToolCall {
@@ -30,12 +34,12 @@ pub(super) struct ToolCall {
     pub(super) item: conversation::ToolCall,
 }
 
-/// Repairs the identifiers of the calls that begin.
+/// Repairs the identifiers and the names of the calls that begin.
 ///
 /// Results are matched to calls by id only. A call without an id, or with an id that was used before, gets
 /// a new one, also in the response that the model and the caller receive. `ids` has the ids of earlier calls,
 /// and gets the new ones; `found` is the number of calls of the response so far. Returns whether an id was
-/// replaced. Fails if there are more than [`MAX_CALLS_READ`] calls.
+/// replaced or a name cut. Fails if there are more than [`MAX_CALLS_READ`] calls.
 pub(super) fn repair(
     deltas: &mut [Delta],
     ids: &mut BTreeSet<String>,
@@ -48,8 +52,13 @@ pub(super) fn repair(
         return Err(Failure::TooManyCalls { found: *found, limit });
     }
     for delta in deltas {
-        if let Delta::Call { id, .. } = delta {
+        if let Delta::Call { id, name, .. } = delta {
             is_repaired |= put_id_right(id, ids);
+            if name.len() > MAX_CALL_NAME {
+                name.truncate(name.floor_char_boundary(MAX_CALL_NAME));
+                name.shrink_to_fit();
+                is_repaired = true;
+            }
         }
     }
     Ok(is_repaired)
@@ -135,6 +144,17 @@ mod tests {
             let is_repaired = repair(&mut deltas, &mut ids, &mut 0).expect("few calls");
             assert_eq!((is_repaired, ids_of(&deltas)[0] == id), (!is_kept, is_kept), "{id}");
             assert!(ids.contains(ids_of(&deltas)[0]));
+        }
+    }
+
+    #[test]
+    fn a_name_of_excessive_length_is_cut() {
+        for (length, is_cut) in [(MAX_CALL_NAME, false), (MAX_CALL_NAME + 1, true)] {
+            let mut deltas = [call(0, "a", &"x".repeat(length), false)];
+            let is_repaired = repair(&mut deltas, &mut BTreeSet::new(), &mut 0).expect("few calls");
+            assert_eq!(is_repaired, is_cut, "{length}");
+            let [Delta::Call { name, .. }] = &deltas else { panic!("it is a call") };
+            assert_eq!(name.len(), MAX_CALL_NAME);
         }
     }
 

@@ -8,9 +8,11 @@ use airlock_core::{
     model_control::{
         ControlledModelRequest, ModelControl, ModelOutcome, ModelRequest, TokenUsage, ToolTokens,
     },
+    tenant::Tenant,
+    threads,
     tool::{GuardActs, HostCode},
 };
-use airlock_model::{ProviderWork, ReplyChunk, Route};
+use airlock_model::{Prompt, ProviderWork, ReplyChunk, Route};
 
 /// A request that runs under control. If it is dropped, because its caller has left, the control is notified that it was
 /// cancelled, with the provider that has responded, and with its usage until then if that is known.
@@ -46,12 +48,13 @@ impl ControlledRequest {
         let view = caller.view();
         let model = route.model();
         let fallbacks = route.fallbacks();
+        let bytes = request_bytes(&conversation.prompt, view.tenant()).await;
         let request = ModelRequest {
             tenant: view.tenant(),
             membership: view.membership(),
             model: &model,
             fallbacks: &fallbacks,
-            bytes: conversation.prompt.request_bytes(),
+            bytes,
             choices: conversation.prompt.choices(),
             max_output_tokens: conversation.prompt.max_output_tokens(),
             is_streamed,
@@ -132,8 +135,43 @@ impl ControlledRequest {
     }
 }
 
+/// Returns the length of a request, in which images are looked for: in a long one on a blocking thread.
+async fn request_bytes(prompt: &Prompt, tenant: &Tenant) -> usize {
+    if prompt.body.text_len() <= threads::INLINE_BYTES {
+        return prompt.request_bytes();
+    }
+    // Its texts are shared.
+    let prompt = prompt.clone();
+    threads::run(tenant, move || prompt.request_bytes()).await
+}
+
 impl Drop for ControlledRequest {
     fn drop(&mut self) {
         self.close(Some(HostCode::Cancelled.as_str()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+    use serde_json::json;
+
+    use super::*;
+    use airlock_json::{RawObject, object};
+
+    #[tokio::test]
+    async fn images_are_not_looked_for_in_a_long_request_on_a_worker() {
+        let tenant = Tenant::ANONYMOUS;
+        for (bytes, is_here) in [(10, true), (threads::INLINE_BYTES, false)] {
+            let body = json!({"model": "m", "messages": "x".repeat(bytes)});
+            let prompt = Prompt::new(RawObject::from(&object(body)));
+            let held = threads::occupy(&tenant).await;
+            let mut counting = Box::pin(request_bytes(&prompt, &tenant));
+            let at_once = counting.as_mut().now_or_never();
+            assert_eq!(at_once.is_some(), is_here, "{bytes}");
+            drop(held);
+            let counted = if let Some(counted) = at_once { counted } else { counting.await };
+            assert_eq!(counted, prompt.request_bytes());
+        }
     }
 }

@@ -7,6 +7,7 @@
 use std::{
     borrow::Cow,
     collections::{BTreeSet, HashMap},
+    sync::Arc,
 };
 
 use airlock_conversation::Wire;
@@ -35,7 +36,7 @@ struct Messages<'v> {
     /// Clients whose results have a source.
     clients: BTreeSet<ClientName>,
     /// Names of the called tools, by the identifiers of the calls.
-    called: HashMap<String, String>,
+    called: HashMap<String, Arc<str>>,
     sources: SourceSet,
 }
 
@@ -85,7 +86,7 @@ impl<'v> Messages<'v> {
     /// Notes a call, whose tool is named by `function`.
     fn note_call(&mut self, call: &str, id: &str, function: &str) {
         if let (Some(id), Some(name)) = (text(call, id), text(function, "name")) {
-            self.called.insert(id.into_owned(), name.into_owned());
+            self.called.insert(id.into_owned(), name.into());
         }
     }
 
@@ -144,8 +145,6 @@ fn elements<'t>(item: &'t str, name: &str) -> impl Iterator<Item = &'t str> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use airlock_catalog::{Catalog, SourceKind};
     use airlock_core::{
         door::{Filter, Provider},

@@ -394,7 +394,7 @@ impl<'a> AgentLoop<'a> {
         relay.response(chunks, ids, controlled, context).await
     }
 
-    /// Divides the calls of a response. Fails if they do not fit into the conversation.
+    /// Divides the calls of a response. Fails if they do not fit into the conversation, and at the deadline.
     async fn sort(
         &mut self,
         answer: Box<Answer>,
@@ -410,7 +410,9 @@ impl<'a> AgentLoop<'a> {
             }
         }
         let waits = self.approver.is_some();
-        let calls = round::sort(calls, self.caller, waits, &mut self.quota).await;
+        // Guards may be asked about each call, one after the other.
+        let sorting = round::sort(calls, self.caller, waits, &mut self.quota);
+        let calls = self.allowance.within(sorting).await?;
         if !is_last && !calls.batch.is_empty() {
             return Ok(LoopState::Running { answer, calls });
         }

@@ -122,8 +122,7 @@ impl<'s> Maker<'s> {
 
     fn array(&self, name: &str, schema: &'s Value, depth: u32) -> Value {
         let least = schema.get("minItems").and_then(Value::as_u64).unwrap_or(0).min(MAX_ITEMS);
-        let prefix = schema.get("prefixItems").and_then(Value::as_array);
-        let prefix = prefix.into_iter().flatten();
+        let prefix = schema.get("prefixItems").and_then(Value::as_array).into_iter().flatten();
         let rest = schema.get("items").unwrap_or(&Value::Null);
         let items = prefix.chain(std::iter::repeat(rest));
         let least = usize::try_from(least).unwrap_or(0);

@@ -15,13 +15,13 @@ mod message;
 
 use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use self::message::{ReasonContext, ToolNames};
 use super::{LeftOut, LeftOutCause, MAX_TOOLS_PER_CLIENT, Snapshot, SourceState, ToolSource};
 use airlock_core::{
     door::{ApprovalChoice, Filter, HidingRule, Origin, ToolApproval, ToolRules, View, VirtualKey},
-    tool::{Annotations, ClientName, Tool, ToolDefinition, ToolName},
+    tool::{ClientName, Tool, ToolDefinition, ToolName},
 };
 use airlock_strings::{cut, visible_line};
 
@@ -357,16 +357,7 @@ impl ExplainedTool<'_> {
     /// Returns the tool without a definition, for the rules that need its name; `None` if its name is
     /// not valid.
     fn without_definition(&self, original: &str) -> Option<Tool> {
-        let definition = ToolDefinition {
-            name: original.to_owned(),
-            title: None,
-            description: String::new(),
-            input_schema: json!({}).into(),
-            output_schema: None,
-            annotations: Annotations::default(),
-            meta: None,
-            extra: Map::new(),
-        };
+        let definition = ToolDefinition::new(original, "", json!({}));
         let mut tool = Tool::adopt(self.client.name(), definition).ok()?;
         tool.name = self.would_be_named(original);
         Some(tool)

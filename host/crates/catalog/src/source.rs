@@ -108,8 +108,7 @@ impl ToolSource {
             return Vec::new();
         }
         let Policy { execute, exclude, auto_execute, approve_twice, cache, .. } = &self.policy;
-        let listed = self.tools.iter().filter(|tool| execute.allows_tool(tool));
-        let mut listed = listed.peekable();
+        let mut listed = self.tools.iter().filter(|tool| execute.allows_tool(tool)).peekable();
         let is_any_listed = listed.peek().is_some();
         let is_any_offered = listed.any(|tool| !exclude.covers(tool));
         let none = (!is_any_offered && !self.tools.is_empty()).then(|| {

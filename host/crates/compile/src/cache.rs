@@ -15,7 +15,7 @@
 //! the version check in the code itself accepts other patch releases).
 //!
 //! The directory is bounded: when a file is stored, the least recently used ones are evicted
-//! ([`prune`]).
+//! ([`prune`]), also to make room on a full disk.
 
 mod file;
 mod key;
@@ -171,11 +171,19 @@ impl CodeCache {
     }
 
     /// Stores compiled code: writes a new file and then renames it, so that a reader sees all of it
-    /// or nothing. Other files are removed if the cache is above its size limit.
+    /// or nothing. Other files are removed if the cache is above its size limit, or if the disk is full.
     pub(crate) fn store(&self, name: &CodeName, native: &[u8]) -> io::Result<()> {
         let digest = self.key.digest(name, native)?;
         let path = self.path(name);
-        write_whole(&self.directory, &path, &[native, digest.as_bytes()], CODE_MODE)?;
+        let parts: [&[u8]; 2] = [native, digest.as_bytes()];
+        if let Err(error) = write_whole(&self.directory, &path, &parts, CODE_MODE) {
+            if !matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+                return Err(error);
+            }
+            let bytes = parts.iter().map(|part| part.len() as u64).sum();
+            prune::make_room(&self.directory, &path, bytes)?;
+            write_whole(&self.directory, &path, &parts, CODE_MODE)?;
+        }
         if let Err(error) = prune::prune(&self.directory, &path, self.max_bytes) {
             debug!(%error, "the cache of compiled code cannot be pruned");
         }

@@ -233,8 +233,7 @@ impl Config {
             model::Kind::Service(service) => service.identity.as_ref()?.key.file(),
             model::Kind::Scripted { .. } => None,
         });
-        let replicas = self.server.replica_tls.identity.as_ref();
-        let replicas = replicas.and_then(|own| own.key.file());
+        let replicas = self.server.replica_tls.identity.as_ref().and_then(|own| own.key.file());
         listener.into_iter().chain(servers).chain(providers).chain(replicas)
     }
 

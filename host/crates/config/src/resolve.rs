@@ -16,6 +16,7 @@ mod key;
 mod limits;
 mod management;
 mod mcp_server;
+mod name;
 mod named_set;
 mod plugin;
 mod process;

@@ -5,6 +5,7 @@ mod members;
 mod path;
 mod site;
 
+pub(crate) use self::error::Result;
 pub use self::{
     error::{Untranslatable, excerpt},
     members::Members,

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Object,
-    read::{Path, Untranslatable},
+    read::{Path, Result, Untranslatable},
 };
 
 /// A member without a counterpart, with the value that asks for nothing, as a predicate and as text for errors.
@@ -38,7 +38,7 @@ impl Target {
         &self,
         members: &mut Object,
         more: &[ForeignMember],
-    ) -> Result<(), Untranslatable> {
+    ) -> Result<()> {
         for (name, asks_for_nothing, default) in OF_OPENAI.iter().chain(more) {
             let value = members.shift_remove(*name);
             if let Some(value) = value.filter(|value| !asks_for_nothing(value)) {
@@ -58,7 +58,7 @@ impl Target {
         name: &str,
         value: Value,
         param: &str,
-    ) -> Result<(), Untranslatable> {
+    ) -> Result<()> {
         match target.insert(name.to_owned(), value) {
             None | Some(Value::Null) => Ok(()),
             Some(_) => {
@@ -70,10 +70,7 @@ impl Target {
 }
 
 /// Returns a member that is an object, and creates it if it is absent.
-pub(crate) fn member<'a>(
-    target: &'a mut Object,
-    name: &str,
-) -> Result<&'a mut Object, Untranslatable> {
+pub(crate) fn member<'a>(target: &'a mut Object, name: &str) -> Result<&'a mut Object> {
     match target.entry(name).or_insert_with(|| Object::new().into()) {
         Value::Object(member) => Ok(member),
         other => Err(Untranslatable::invalid_type(&Path::Root.member(name), "an object", other)),

@@ -4,12 +4,14 @@
 mod answer;
 mod escapes;
 mod forms;
+mod scrubbed;
 mod scrubber;
 mod source;
 
 use std::fmt;
 
 pub use self::{
+    scrubbed::scrubbed,
     scrubber::{BadSecret, LONG_BYTES, Scrubber},
     source::{BadSource, MAX_BYTES, MIN_BYTES, SecretSource, SourceError},
 };

@@ -58,7 +58,8 @@ pub use self::{
     pattern::{BadPattern, ToolPattern},
     policy::{Allowlist, BadList, Names, Policy, Prefix, UriList},
     question::{
-        ANSWER_TIMEOUT, Answers, InputRequired, OWN_ASKER, Question, QuestionKind, QuestionKinds,
+        ANSWER_TIMEOUT, Answers, InputRequired, MAX_ANSWER_BYTES, OWN_ASKER, Question,
+        QuestionKind, QuestionKinds,
     },
     readable::join,
     source_set::SourceSet,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::sql::{
-    Sql, SqlError, Subject,
+    Sql, SqlResult, Subject,
     postgres::{OPERATION, PgConnection},
     sqlite::SqliteConnection,
 };
@@ -46,17 +46,14 @@ impl Connection {
     pub fn read<T>(
         &mut self,
         is_snapshot: bool,
-        job: impl FnOnce(&Sql<'_>) -> Result<T, SqlError>,
-    ) -> Result<T, SqlError> {
+        job: impl FnOnce(&Sql<'_>) -> SqlResult<T>,
+    ) -> SqlResult<T> {
         self.read_within(OPERATION, is_snapshot, job)
     }
 
     /// Runs a read of the call log as [`Self::read`] with `is_snapshot`. An operator chooses what it reads, and it
     /// would keep the connection from others.
-    pub fn read_log<T>(
-        &mut self,
-        job: impl FnOnce(&Sql<'_>) -> Result<T, SqlError>,
-    ) -> Result<T, SqlError> {
+    pub fn read_log<T>(&mut self, job: impl FnOnce(&Sql<'_>) -> SqlResult<T>) -> SqlResult<T> {
         match self {
             Self::Sqlite(file) => file.read_within(LOG_READ, job),
             Self::Postgres(server) => server.read_within(LOG_READ, true, job),
@@ -67,8 +64,8 @@ impl Connection {
     pub fn write<T, E>(
         &mut self,
         subjects: &[Subject],
-        job: impl FnOnce(&Sql<'_>) -> Result<Result<T, E>, SqlError>,
-    ) -> Result<Result<T, E>, SqlError> {
+        job: impl FnOnce(&Sql<'_>) -> SqlResult<Result<T, E>>,
+    ) -> SqlResult<Result<T, E>> {
         self.write_within(OPERATION, subjects, job)
     }
 
@@ -78,19 +75,16 @@ impl Connection {
         &mut self,
         lock_wait: Duration,
         subjects: &[Subject],
-        job: impl FnOnce(&Sql<'_>) -> Result<Result<T, E>, SqlError>,
-    ) -> Result<Result<T, E>, SqlError> {
+        job: impl FnOnce(&Sql<'_>) -> SqlResult<Result<T, E>>,
+    ) -> SqlResult<Result<T, E>> {
         match self {
-            Self::Sqlite(file) => file.write(job),
+            Self::Sqlite(file) => file.write(is_decisive(subjects), job),
             Self::Postgres(server) => server.write_soon(lock_wait, subjects, job),
         }
     }
 
     /// Runs a read as [`Self::read`] with `is_snapshot`, which may take long.
-    pub fn copy_read<T>(
-        &mut self,
-        job: impl FnOnce(&Sql<'_>) -> Result<T, SqlError>,
-    ) -> Result<T, SqlError> {
+    pub fn copy_read<T>(&mut self, job: impl FnOnce(&Sql<'_>) -> SqlResult<T>) -> SqlResult<T> {
         self.read_within(COPY, true, job)
     }
 
@@ -98,8 +92,8 @@ impl Connection {
     pub fn copy_write<T, E>(
         &mut self,
         subjects: &[Subject],
-        job: impl FnOnce(&Sql<'_>) -> Result<Result<T, E>, SqlError>,
-    ) -> Result<Result<T, E>, SqlError> {
+        job: impl FnOnce(&Sql<'_>) -> SqlResult<Result<T, E>>,
+    ) -> SqlResult<Result<T, E>> {
         self.write_within(COPY, subjects, job)
     }
 
@@ -108,8 +102,8 @@ impl Connection {
         &mut self,
         time: Duration,
         is_snapshot: bool,
-        job: impl FnOnce(&Sql<'_>) -> Result<T, SqlError>,
-    ) -> Result<T, SqlError> {
+        job: impl FnOnce(&Sql<'_>) -> SqlResult<T>,
+    ) -> SqlResult<T> {
         match self {
             Self::Sqlite(file) => file.read(is_snapshot, job),
             Self::Postgres(server) => server.read_within(time, is_snapshot, job),
@@ -121,19 +115,24 @@ impl Connection {
         &mut self,
         time: Duration,
         subjects: &[Subject],
-        job: impl FnOnce(&Sql<'_>) -> Result<Result<T, E>, SqlError>,
-    ) -> Result<Result<T, E>, SqlError> {
+        job: impl FnOnce(&Sql<'_>) -> SqlResult<Result<T, E>>,
+    ) -> SqlResult<Result<T, E>> {
         match self {
-            Self::Sqlite(file) => file.write(job),
+            Self::Sqlite(file) => file.write(is_decisive(subjects), job),
             Self::Postgres(server) => server.write_within(time, subjects, job),
         }
     }
 
     /// Makes the traces of deleted rows leave the log of a file.
-    pub fn truncate_log(&self) -> Result<(), SqlError> {
+    pub fn truncate_log(&self) -> SqlResult<()> {
         match self {
             Self::Sqlite(file) => file.truncate_log(),
             Self::Postgres(_) => Ok(()),
         }
     }
+}
+
+/// Returns whether a change of `subjects` must not be lost in a power failure.
+fn is_decisive(subjects: &[Subject]) -> bool {
+    subjects.iter().any(|subject| subject.is_decisive())
 }

@@ -1,6 +1,6 @@
 //! Makes room in tables whose rows expire and belong to owners.
 
-use crate::sql::{Param, Sql, SqlError, first, params};
+use crate::sql::{Param, Sql, SqlResult, first, params};
 
 /// Maximum number of expired rows that one change removes, so that it stays quick.
 const PURGED_AT_ONCE: u32 = 100;
@@ -17,7 +17,7 @@ pub struct ExpiringTable {
 
 impl ExpiringTable {
     /// Removes rows that have expired, and of the owner's those beyond the number that is `kept`.
-    pub fn make_room(&self, sql: &Sql<'_>, owner: &[Param<'_>], kept: u32) -> Result<(), SqlError> {
+    pub fn make_room(&self, sql: &Sql<'_>, owner: &[Param<'_>], kept: u32) -> SqlResult<()> {
         let Self { name, of_owner, order } = self;
         let expired = format!(
             "DELETE FROM {name} WHERE id IN \
@@ -35,7 +35,7 @@ impl ExpiringTable {
     }
 
     /// Returns the number of rows that have to be removed for one more, if there may be `max`.
-    pub fn surplus(&self, sql: &Sql<'_>, max: u32) -> Result<u32, SqlError> {
+    pub fn surplus(&self, sql: &Sql<'_>, max: u32) -> SqlResult<u32> {
         let count: u32 = sql.one(&format!("SELECT count(*) FROM {}", self.name), &[], first)?;
         Ok((count + 1).saturating_sub(max))
     }

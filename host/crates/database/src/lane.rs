@@ -16,7 +16,7 @@ use crate::{
     error::Unavailable,
     location::Location,
     metrics::LaneMetrics,
-    sql::{FaultKind, SqlError},
+    sql::{FaultKind, SqlError, SqlResult},
 };
 
 /// Most operations that run or wait. One party has at most half of them, and each that waits may hold
@@ -130,7 +130,7 @@ impl Lane {
     pub async fn run<T, F>(&self, party: Party, job: F) -> Result<T, Unavailable>
     where
         T: Send + 'static,
-        F: FnOnce(&mut Connection) -> Result<T, SqlError> + Send + 'static,
+        F: FnOnce(&mut Connection) -> SqlResult<T> + Send + 'static,
     {
         let observed = self.metrics.begin();
         let done = self.run_in_turn(party, job).await;
@@ -141,7 +141,7 @@ impl Lane {
     async fn run_in_turn<T, F>(&self, party: Party, job: F) -> Result<T, Unavailable>
     where
         T: Send + 'static,
-        F: FnOnce(&mut Connection) -> Result<T, SqlError> + Send + 'static,
+        F: FnOnce(&mut Connection) -> SqlResult<T> + Send + 'static,
     {
         let place = self.place(party).ok_or(Unavailable::Busy)?;
         let turn = tokio::time::timeout(MAX_WAIT, place.turn()).await;
@@ -230,8 +230,8 @@ impl TakenConnection {
     /// Runs an operation; `None` if the database was deleted or replaced.
     fn run<T>(
         &mut self,
-        job: impl FnOnce(&mut Connection) -> Result<T, SqlError>,
-    ) -> Option<Result<T, SqlError>> {
+        job: impl FnOnce(&mut Connection) -> SqlResult<T>,
+    ) -> Option<SqlResult<T>> {
         let connection = self.connection.as_mut().filter(|connection| !connection.is_gone())?;
         Some(job(connection))
     }

@@ -30,7 +30,7 @@ use crate::{
     schema::{self, SchemaState},
     settings::Settings,
     sql::{
-        Sql, SqlError,
+        Sql, SqlResult,
         sqlite::{SqliteConnection, SqliteSession},
     },
 };
@@ -102,7 +102,7 @@ fn reader(path: &Path, settings: &Settings) -> Result<SqliteConnection, OpenErro
 /// too; 0 if it has none. Returns the default if there is no such file.
 pub fn read_file<T: Default>(
     path: &Path,
-    job: impl FnOnce(&Sql<'_>, i32) -> Result<T, SqlError>,
+    job: impl FnOnce(&Sql<'_>, i32) -> SqlResult<T>,
 ) -> Result<T, OpenError> {
     let Some((connection, version)) = look(path)? else { return Ok(T::default()) };
     let now = unix_milliseconds(SystemTime::now());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::sql::{Sql, SqlError, first, params};
+use crate::sql::{Sql, SqlResult, first, params};
 
 /// A kind of data whose changes are noticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,7 +49,7 @@ impl ChangeKind {
 impl Sql<'_> {
     /// Announces a change in its own transaction. Transactions that announce the same kind wait for
     /// each other from here to their ends, so this comes last. Not for what every call changes.
-    pub fn announce(&self, kind: ChangeKind) -> Result<(), SqlError> {
+    pub fn announce(&self, kind: ChangeKind) -> SqlResult<()> {
         let raise = "INSERT INTO airlock_revision (kind, revision) VALUES (?1, 1) \
                      ON CONFLICT (kind) DO UPDATE SET revision = airlock_revision.revision + 1 \
                      RETURNING revision";
@@ -59,7 +59,7 @@ impl Sql<'_> {
 }
 
 /// Reads the revisions. Kinds of newer versions are left out.
-pub fn read(sql: &Sql<'_>) -> Result<Revisions, SqlError> {
+pub fn read(sql: &Sql<'_>) -> SqlResult<Revisions> {
     let select = "SELECT kind, revision FROM airlock_revision";
     let found =
         sql.all(select, &[], |row| Ok((ChangeKind::find(row.get(0)?), row.get::<i64>(1)?)))?;

@@ -30,7 +30,7 @@ use std::ops::ControlFlow;
 pub(crate) use self::error::{FaultKind, SqlFault};
 pub use self::{
     column::{ColumnValue, FromColumn},
-    error::SqlError,
+    error::{SqlError, SqlResult},
     insert::InsertText,
     param::{Param, numbered, params},
     postgres::OPERATION,
@@ -71,7 +71,7 @@ impl<'t> Sql<'t> {
     }
 
     /// Executes a statement. Returns the number of rows that it changed.
-    pub fn run(&self, text: &str, params: &[Param<'_>]) -> Result<u64, SqlError> {
+    pub fn run(&self, text: &str, params: &[Param<'_>]) -> SqlResult<u64> {
         match self.engine {
             Engine::Sqlite(session) => session.run(text, params),
             Engine::Postgres(session) => session.run(text, params),
@@ -80,13 +80,13 @@ impl<'t> Sql<'t> {
 
     /// Executes a statement for each of these rows of parameters. Returns the number of rows that it
     /// changed.
-    pub fn run_all(&self, text: &str, rows: &[Vec<Param<'_>>]) -> Result<u64, SqlError> {
+    pub fn run_all(&self, text: &str, rows: &[Vec<Param<'_>>]) -> SqlResult<u64> {
         Ok(self.run_each(text, rows)?.into_iter().sum())
     }
 
     /// Executes a statement as [`Self::run_all`]. Returns the number of rows that it changed for each
     /// row of parameters.
-    pub fn run_each(&self, text: &str, rows: &[Vec<Param<'_>>]) -> Result<Vec<u64>, SqlError> {
+    pub fn run_each(&self, text: &str, rows: &[Vec<Param<'_>>]) -> SqlResult<Vec<u64>> {
         match self.engine {
             _ if rows.is_empty() => Ok(Vec::new()),
             Engine::Sqlite(session) => session.run_each(text, rows),
@@ -96,7 +96,7 @@ impl<'t> Sql<'t> {
 
     /// Inserts rows, whose values follow each other. No two of them may be the same row: `PostgreSQL` refuses to
     /// change a row twice in one statement.
-    pub fn insert(&self, insert: &InsertText, values: &[Param<'_>]) -> Result<(), SqlError> {
+    pub fn insert(&self, insert: &InsertText, values: &[Param<'_>]) -> SqlResult<()> {
         let parts = insert.parts(values);
         match self.engine {
             _ if parts.is_empty() => Ok(()),
@@ -106,7 +106,7 @@ impl<'t> Sql<'t> {
     }
 
     /// Makes the database count on from the greatest number in a column that it counts up.
-    pub fn resume_identity(&self, table: &str, column: &str) -> Result<(), SqlError> {
+    pub fn resume_identity(&self, table: &str, column: &str) -> SqlResult<()> {
         match self.engine {
             // It does so by itself.
             Engine::Sqlite(_) => Ok(()),
@@ -121,7 +121,7 @@ impl<'t> Sql<'t> {
     }
 
     /// Executes several statements without parameters.
-    pub fn script(&self, text: &str) -> Result<(), SqlError> {
+    pub fn script(&self, text: &str) -> SqlResult<()> {
         match self.engine {
             Engine::Sqlite(session) => session.script(text),
             Engine::Postgres(session) => session.script(text).map(drop),
@@ -134,8 +134,8 @@ impl<'t> Sql<'t> {
         &self,
         text: &str,
         params: &[Param<'_>],
-        read: impl FnMut(&Row<'_>) -> Result<ControlFlow<B>, SqlError>,
-    ) -> Result<Option<B>, SqlError> {
+        read: impl FnMut(&Row<'_>) -> SqlResult<ControlFlow<B>>,
+    ) -> SqlResult<Option<B>> {
         match self.engine {
             Engine::Sqlite(session) => session.each(text, params, read),
             Engine::Postgres(session) => session.each(text, params, read),
@@ -147,8 +147,8 @@ impl<'t> Sql<'t> {
         &self,
         text: &str,
         params: &[Param<'_>],
-        mut read: impl FnMut(&Row<'_>) -> Result<T, SqlError>,
-    ) -> Result<Vec<T>, SqlError> {
+        mut read: impl FnMut(&Row<'_>) -> SqlResult<T>,
+    ) -> SqlResult<Vec<T>> {
         let mut rows = Vec::new();
         self.each(text, params, |row| {
             rows.push(read(row)?);
@@ -162,8 +162,8 @@ impl<'t> Sql<'t> {
         &self,
         text: &str,
         params: &[Param<'_>],
-        read: impl FnOnce(&Row<'_>) -> Result<T, SqlError>,
-    ) -> Result<Option<T>, SqlError> {
+        read: impl FnOnce(&Row<'_>) -> SqlResult<T>,
+    ) -> SqlResult<Option<T>> {
         let mut read = Some(read);
         let found = self.each(text, params, |row| {
             Ok(ControlFlow::Break(read.take().map(|read| read(row)).transpose()?))
@@ -176,15 +176,15 @@ impl<'t> Sql<'t> {
         &self,
         text: &str,
         params: &[Param<'_>],
-        read: impl FnOnce(&Row<'_>) -> Result<T, SqlError>,
-    ) -> Result<T, SqlError> {
+        read: impl FnOnce(&Row<'_>) -> SqlResult<T>,
+    ) -> SqlResult<T> {
         self.find(text, params, read)?.ok_or_else(|| SqlError::new(SqlFault::NoRow))
     }
 
     /// Takes a further subject of this transaction if no other transaction has it, and returns
     /// whether it does. Never waits, so that two transactions with several subjects cannot wait for
     /// each other. On `SQLite`, one transaction changes everything at a time.
-    pub fn try_lock(&self, subject: Subject) -> Result<bool, SqlError> {
+    pub fn try_lock(&self, subject: Subject) -> SqlResult<bool> {
         match self.engine {
             Engine::Sqlite(_) => Ok(true),
             Engine::Postgres(session) => session.try_lock(subject),
@@ -192,7 +192,7 @@ impl<'t> Sql<'t> {
     }
 
     /// Takes a subject together with others that do the same, and waits for one that has it alone.
-    pub fn share_lock(&self, subject: Subject) -> Result<(), SqlError> {
+    pub fn share_lock(&self, subject: Subject) -> SqlResult<()> {
         match self.engine {
             Engine::Sqlite(_) => Ok(()),
             Engine::Postgres(session) => session.share_lock(subject),
@@ -201,7 +201,7 @@ impl<'t> Sql<'t> {
 
     /// Notifies other processes once the transaction is committed. Those that share a file look for
     /// themselves.
-    pub(crate) fn notify(&self, message: &str) -> Result<(), SqlError> {
+    pub(crate) fn notify(&self, message: &str) -> SqlResult<()> {
         match self.engine {
             Engine::Sqlite(_) => Ok(()),
             Engine::Postgres(session) => session.notify(message),
@@ -210,7 +210,7 @@ impl<'t> Sql<'t> {
 
     /// Makes this connection overwrite what it deletes, so that nothing of it stays in the file. A
     /// server keeps deleted rows until it is vacuumed, in files that it alone reads.
-    pub fn overwrite_deleted(&self) -> Result<(), SqlError> {
+    pub fn overwrite_deleted(&self) -> SqlResult<()> {
         match self.engine {
             Engine::Sqlite(session) => session.overwrite_deleted(),
             Engine::Postgres(_) => Ok(()),

@@ -21,7 +21,7 @@ use crate::{
     open::{self, RevisionSource},
     revision::{self, Revisions},
     settings::Settings,
-    sql::SqlError,
+    sql::SqlResult,
 };
 
 /// Interval at which the revisions are read.
@@ -29,9 +29,19 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Least time between two reads, however many notifications a server sends.
 const LEAST_INTERVAL: Duration = Duration::from_millis(50);
 
+/// The revisions, as they were last read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WatchedRevisions {
+    /// Revision of each kind that was ever changed.
+    pub revisions: Revisions,
+    /// Number of failures after which they could be read again. A database that was restored meanwhile, or replaced
+    /// by a standby, may have counted the same revisions for other changes.
+    pub outages: u64,
+}
+
 /// The thread, as its readers see it. It ends when the last of them is dropped.
 pub struct Watcher {
-    published: watch::Receiver<Revisions>,
+    published: watch::Receiver<WatchedRevisions>,
     state: Arc<WatchState>,
 }
 
@@ -44,7 +54,7 @@ struct WatchState {
 impl Watcher {
     /// Starts the thread.
     pub fn start(settings: Settings) -> Self {
-        let (publish, published) = watch::channel(Revisions::new());
+        let (publish, published) = watch::channel(WatchedRevisions::default());
         let state =
             Arc::new(WatchState { stop: Notify::new(), read_at: Mutex::new(Instant::now()) });
         let thread = WatchThread { settings, publish, state: state.clone() };
@@ -57,7 +67,7 @@ impl Watcher {
     }
 
     /// Returns the revisions as they were last read.
-    pub fn published(&self) -> watch::Receiver<Revisions> {
+    pub fn published(&self) -> watch::Receiver<WatchedRevisions> {
         self.published.clone()
     }
 
@@ -81,7 +91,7 @@ impl fmt::Debug for Watcher {
 
 struct WatchThread {
     settings: Settings,
-    publish: watch::Sender<Revisions>,
+    publish: watch::Sender<WatchedRevisions>,
     state: Arc<WatchState>,
 }
 
@@ -124,19 +134,27 @@ impl WatchThread {
     fn watch(&self, source: &mut RevisionSource, pauses: &Runtime) {
         let mut is_failing = false;
         while !source.is_gone() {
-            let found = source.read(revision::read);
-            self.note(&found, &mut is_failing);
-            if let Ok(Some(revisions)) = found {
-                self.publish.send_if_modified(|published| {
-                    let is_new = *published != revisions;
-                    *published = revisions;
-                    is_new
-                });
-            }
+            self.read(source, &mut is_failing);
             if self.wait(source, pauses) {
                 return;
             }
         }
+    }
+
+    /// Reads the revisions, and publishes them if they are new or if the last read has failed.
+    fn read(&self, source: &mut RevisionSource, is_failing: &mut bool) {
+        let has_failed = *is_failing;
+        let found = source.read(revision::read);
+        self.note(&found, is_failing);
+        let Ok(found) = found else { return };
+        self.publish.send_if_modified(|published| {
+            let is_new = found.as_ref().is_some_and(|found| *found != published.revisions);
+            if let Some(found) = found {
+                published.revisions = found;
+            }
+            published.outages += u64::from(has_failed);
+            is_new || has_failed
+        });
     }
 
     /// Waits until the revisions are to be read again. Returns whether the readers are gone instead.
@@ -157,7 +175,7 @@ impl WatchThread {
     }
 
     /// Logs the first of several failures, and keeps the time of a success.
-    fn note(&self, found: &Result<Option<Revisions>, SqlError>, is_failing: &mut bool) {
+    fn note(&self, found: &SqlResult<Option<Revisions>>, is_failing: &mut bool) {
         match found {
             Ok(_) => *self.state.read_at.lock() = Instant::now(),
             Err(error) if !*is_failing => {
@@ -187,7 +205,7 @@ mod tests {
         let Some(server) = TestDatabase::create() else { return };
         let settings = Settings::at(server.url().parse().expect("a URL"));
         open::open(&settings).expect("it is opened");
-        let (publish, _published) = watch::channel(Revisions::new());
+        let (publish, _published) = watch::channel(WatchedRevisions::default());
         let state =
             Arc::new(WatchState { stop: Notify::new(), read_at: Mutex::new(Instant::now()) });
         let thread = WatchThread { settings, publish, state: state.clone() };
@@ -205,12 +223,39 @@ mod tests {
     }
 
     #[test]
+    fn revisions_that_can_be_read_again_after_a_failure_are_published_also_if_they_are_the_same() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("airlock.db");
+        let settings = Settings::new(&path);
+        open::open(&settings).expect("it is made");
+        let (publish, mut published) = watch::channel(WatchedRevisions::default());
+        let state =
+            Arc::new(WatchState { stop: Notify::new(), read_at: Mutex::new(Instant::now()) });
+        let thread = WatchThread { settings, publish, state };
+        let pauses = pause_runtime().expect("a runtime");
+        let mut source = thread.open(&pauses).expect("it is opened");
+        let mut is_failing = false;
+        thread.read(&mut source, &mut is_failing);
+        assert_eq!((is_failing, published.borrow_and_update().outages), (false, 0));
+        let other = rusqlite::Connection::open(&path).expect("it is opened");
+        other.execute_batch("ALTER TABLE airlock_revision RENAME TO away").expect("renamed");
+        thread.read(&mut source, &mut is_failing);
+        assert!(is_failing && !published.has_changed().expect("the thread is there"));
+        other.execute_batch("ALTER TABLE away RENAME TO airlock_revision").expect("renamed");
+        thread.read(&mut source, &mut is_failing);
+        assert!(!is_failing && published.has_changed().expect("the thread is there"));
+        assert_eq!(published.borrow_and_update().outages, 1);
+        thread.read(&mut source, &mut is_failing);
+        assert!(!published.has_changed().expect("the thread is there"), "nothing is new");
+    }
+
+    #[test]
     fn a_server_whose_authorities_are_away_is_tried_again() {
         let directory = tempfile::tempdir().expect("a directory");
         let authorities = directory.path().join("ca.pem");
         let query = format!("sslmode=require&sslrootcert={}", authorities.display());
         let location = format!("postgres://airlock@127.0.0.1:1/x?{query}").parse().expect("a URL");
-        let (publish, _published) = watch::channel(Revisions::new());
+        let (publish, _published) = watch::channel(WatchedRevisions::default());
         let state =
             Arc::new(WatchState { stop: Notify::new(), read_at: Mutex::new(Instant::now()) });
         let settings = Settings::at(location);

@@ -1,10 +1,16 @@
-//! The two HTTP clients for outbound requests: one for the internet, one that also reaches private
-//! networks. They never share a connection.
+//! The HTTP clients for outbound requests. Each is one caller's, for one tenant, and reaches the internet
+//! or also private networks. They never share a connection: a server that ignores the body of a
+//! request, and reads it as the next request on the connection, would otherwise respond to another
+//! caller or tenant with what the body asks for.
 
-use std::{error::Error as _, io, sync::Arc, time::Duration};
+use std::{collections::HashMap, error::Error as _, io, sync::Arc, time::Duration};
 
+use airlock_core::tenant::Tenant;
 use airlock_strings::with_causes;
+use parking_lot::Mutex;
 use reqwest::{Client, redirect, retry};
+use rustls::ClientConfig;
+use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use super::{
@@ -17,53 +23,85 @@ use crate::tls;
 
 /// Time limit for a connection: resolving, all addresses of a name, and TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum number of idle connections that are kept for one host, half of those that one call may
-/// use at the same time.
+/// Maximum number of idle connections that a client keeps for one host, half of those that one call
+/// may use at the same time.
 const MAX_IDLE: usize = 4;
-/// Time that an idle connection is kept.
+/// Time that an idle connection is kept. A client that is not used for as long has none.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Both clients.
+/// The clients that have been used in the last [`IDLE_TIMEOUT`], and what the next one is made from.
 pub(super) struct HttpClients {
-    public: Client,
-    private: Client,
+    resolver: Arc<dyn Resolver>,
+    /// Made once, because reading the certificates of the operating system takes milliseconds.
+    tls: ClientConfig,
+    kept: Mutex<HashMap<ClientOwner, KeptClient>>,
+}
+
+/// The requests that may share connections.
+#[derive(PartialEq, Eq, Hash)]
+struct ClientOwner {
+    caller: Arc<str>,
+    tenant: Tenant,
+    is_private: bool,
+}
+
+struct KeptClient {
+    client: Client,
+    used: Instant,
 }
 
 impl HttpClients {
-    pub(super) fn new(resolver: &Arc<dyn Resolver>) -> reqwest::Result<Self> {
-        Ok(Self {
-            public: client(resolver, Reach::Public)?,
-            private: client(resolver, Reach::Private)?,
-        })
+    pub(super) fn new(resolver: &Arc<dyn Resolver>) -> Result<Self, rustls::Error> {
+        let tls = tls::client_config(Vec::new())?;
+        Ok(Self { resolver: resolver.clone(), tls, kept: Mutex::default() })
     }
 
-    /// Returns the client that reaches `farthest` and nothing stricter.
-    pub(super) fn reaching(&self, farthest: Reach) -> &Client {
-        if farthest == Reach::Private { &self.private } else { &self.public }
+    /// Returns the client of `caller` for `tenant` that reaches `farthest` and nothing stricter.
+    pub(super) fn reaching(
+        &self,
+        caller: &Arc<str>,
+        tenant: &Tenant,
+        farthest: Reach,
+    ) -> reqwest::Result<Client> {
+        let caller = caller.clone();
+        let tenant = tenant.clone();
+        let is_private = farthest == Reach::Private;
+        let owner = ClientOwner { caller, tenant, is_private };
+        let now = Instant::now();
+        let mut kept = self.kept.lock();
+        if let Some(found) = kept.get_mut(&owner) {
+            found.used = now;
+            return Ok(found.client.clone());
+        }
+        kept.retain(|_, kept| now.duration_since(kept.used) < IDLE_TIMEOUT);
+        let farthest = if is_private { Reach::Private } else { Reach::Public };
+        let client = self.build(farthest)?;
+        kept.insert(owner, KeptClient { client: client.clone(), used: now });
+        Ok(client)
     }
-}
 
-/// Builds a client that does nothing without a policy decision: no proxy from the environment, no
-/// redirects, no retries, no decompression (a small response could become a large one), no cookies
-/// (they are not compiled in).
-fn client(resolver: &Arc<dyn Resolver>, farthest: Reach) -> reqwest::Result<Client> {
-    tls::client()
-        .dns_resolver(CheckedResolver { resolver: resolver.clone(), farthest })
-        .user_agent(concat!("airlock/", env!("CARGO_PKG_VERSION")))
-        .no_proxy()
-        .redirect(redirect::Policy::none())
-        .retry(retry::never())
-        .referer(false)
-        .no_gzip()
-        .no_brotli()
-        .no_zstd()
-        .no_deflate()
-        .http1_only()
-        .connect_timeout(CONNECT_TIMEOUT)
-        .pool_max_idle_per_host(MAX_IDLE)
-        .pool_idle_timeout(IDLE_TIMEOUT)
-        .tcp_nodelay(true)
-        .build()
+    /// Builds a client that does nothing without a policy decision: no proxy from the environment, no
+    /// redirects, no retries, no decompression (a small response could become a large one), no cookies
+    /// (they are not compiled in).
+    fn build(&self, farthest: Reach) -> reqwest::Result<Client> {
+        tls::client_with(self.tls.clone())
+            .dns_resolver(CheckedResolver { resolver: self.resolver.clone(), farthest })
+            .user_agent(concat!("airlock/", env!("CARGO_PKG_VERSION")))
+            .no_proxy()
+            .redirect(redirect::Policy::none())
+            .retry(retry::never())
+            .referer(false)
+            .no_gzip()
+            .no_brotli()
+            .no_zstd()
+            .no_deflate()
+            .http1_only()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .pool_max_idle_per_host(MAX_IDLE)
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .tcp_nodelay(true)
+            .build()
+    }
 }
 
 /// Converts a failed request to the error for the guest, and logs the details that only the
@@ -137,4 +175,24 @@ fn find<E: std::error::Error + 'static>(error: &reqwest::Error) -> Option<&E> {
         source = error.source();
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resolve::SystemResolver;
+
+    #[tokio::test(start_paused = true)]
+    async fn clients_that_were_not_used_for_long_are_dropped() {
+        let resolver: Arc<dyn Resolver> = Arc::new(SystemResolver::new());
+        let clients = HttpClients::new(&resolver).expect("good settings");
+        let caller: Arc<str> = "plugin".into();
+        let ann = Tenant::of_key([1; 32], "ann");
+        for (tenant, kept) in [(&ann, 1), (&Tenant::ANONYMOUS, 2), (&ann, 2), (&Tenant::GATEWAY, 2)]
+        {
+            clients.reaching(&caller, tenant, Reach::Public).expect("a client");
+            assert_eq!(clients.kept.lock().len(), kept, "{tenant}");
+            tokio::time::advance(IDLE_TIMEOUT / 2).await;
+        }
+    }
 }

@@ -4,10 +4,12 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt, iter,
+    sync::Arc,
 };
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
-use airlock_core::secret::Secret;
+use airlock_core::{secret::Secret, tenant::Tenant, threads};
+use bytes::Bytes;
 use http::{HeaderMap, HeaderName, Method};
 use url::Url;
 
@@ -276,6 +278,16 @@ impl Credentials {
             || occur_behind_escapes(values, text, true)
     }
 
+    /// Does the same as [`Self::occur_in`] with a body, on a thread of `tenant` if it is long: the search
+    /// reads it nine times.
+    pub(super) async fn occur_in_body(self: &Arc<Self>, tenant: &Tenant, body: Bytes) -> bool {
+        if self.values.is_none() {
+            return false;
+        }
+        let this = self.clone();
+        threads::read(tenant, body.len(), move || this.occur_in(&body)).await
+    }
+
     /// Returns a text for the operator's log in which each byte of a value is replaced by `*`,
     /// whatever the length and case of the value.
     pub(super) fn blotted(&self, text: &str) -> String {
@@ -291,6 +303,19 @@ impl Credentials {
     /// reversed or compressed, bypasses it. The first is the audience.
     pub(super) fn blot(&self, bytes: &mut [u8]) {
         blot(self.spellings.as_ref(), bytes);
+    }
+
+    /// Does the same as [`Self::blot`] with a body, on a thread of `tenant` if it is long.
+    pub(super) async fn blot_body(self: &Arc<Self>, tenant: &Tenant, mut body: Vec<u8>) -> Vec<u8> {
+        if self.spellings.is_none() {
+            return body;
+        }
+        let this = self.clone();
+        let blotting = threads::read(tenant, body.len(), move || {
+            this.blot(&mut body);
+            body
+        });
+        blotting.await
     }
 }
 

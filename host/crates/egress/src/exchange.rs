@@ -77,7 +77,7 @@ impl<'a> SessionExchange<'a> {
                     "the server redirects to a location that is not text",
                 )
             })?;
-            hop = hop.redirected(status, location, credentials)?;
+            hop = hop.redirected(status, location, credentials, self.session.tenant()).await?;
             permit = self.decide(&hop)?;
             let target = &hop.target;
             let method = &hop.method;
@@ -181,16 +181,19 @@ impl<'a> SessionExchange<'a> {
         for credential in &hop.credentials {
             credential.attach(&mut url, &mut headers);
         }
-        if permit.any_host {
-            // Idle connections are bounded per host, but a pattern matches an unlimited number of
-            // hosts.
+        // Idle connections are bounded per host, but a pattern matches an unlimited number of hosts.
+        if permit.any_host || hop.ends_connection() {
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
+        let client = shared
+            .clients
+            .reaching(caller, self.session.tenant(), farthest)
+            .map_err(|error| client::explain(error, caller, credentials))?;
         let mut request = reqwest::Request::new(hop.method.clone(), url);
         *request.headers_mut() = headers;
         *request.body_mut() = hop.body.clone().map(Into::into);
         let sent_before = self.sent.swap(true, Ordering::Relaxed);
-        let response = shared.clients.reaching(farthest).execute(request).await;
+        let response = client.execute(request).await;
         response.map_err(|error| {
             let error = client::explain(error, caller, credentials);
             self.sent.store(sent_before || error.request_sent, Ordering::Relaxed);
@@ -221,8 +224,8 @@ impl<'a> SessionExchange<'a> {
             wanted.map_or(usize::MAX, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
         let mut memory = self.session.memory();
         let limit = wanted.min(bounds.response_bytes);
-        let mut body = read(&mut response, limit, &mut memory, caller, credentials).await?;
-        credentials.blot(&mut body);
+        let body = read(&mut response, limit, &mut memory, caller, credentials).await?;
+        let body = credentials.blot_body(self.session.tenant(), body).await;
         let headers = response.headers().iter().map(|(name, value)| {
             let mut value = shown(hop, name, value);
             credentials.blot(&mut value);

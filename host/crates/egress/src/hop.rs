@@ -1,5 +1,8 @@
 //! One request of an exchange, and its change by a redirect. No I/O.
 
+use std::sync::Arc;
+
+use airlock_core::tenant::Tenant;
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 
@@ -60,13 +63,21 @@ impl<'a> Hop<'a> {
         Ok(Self { method, target, headers, body, credentials: named })
     }
 
+    /// Returns whether the connection must end with the request: it has a body, and its method gives the body
+    /// no meaning, as `DELETE` (RFC 9110, section 9.3.5). A server that ignores the body may read it as the
+    /// next request on the connection, which may be that of another caller.
+    pub(super) fn ends_connection(&self) -> bool {
+        self.body.is_some() && !matches!(self.method, Method::POST | Method::PUT | Method::PATCH)
+    }
+
     /// Returns the request that follows a redirect, as browsers build it (the Fetch standard,
-    /// "HTTP-redirect fetch").
-    pub(super) fn redirected(
+    /// "HTTP-redirect fetch"). A long body is searched for `credentials` on a thread of `tenant`.
+    pub(super) async fn redirected(
         mut self,
         status: StatusCode,
         location: &str,
-        credentials: &Credentials,
+        credentials: &Arc<Credentials>,
+        tenant: &Tenant,
     ) -> Result<Self, Error> {
         let mut target = self.target.join(location).map_err(|_| {
             Error::new(
@@ -97,7 +108,7 @@ impl<'a> Hop<'a> {
             self.body = None;
             headers::leave_body(&mut self.headers);
         }
-        if leaves_origin && self.holds_any_of(credentials) {
+        if leaves_origin && self.holds_any_of(credentials, tenant).await {
             return Err(Error::denied());
         }
         Ok(self)
@@ -105,13 +116,16 @@ impl<'a> Hop<'a> {
 
     /// Returns whether the URL, the headers or the body contain the value of a credential that a
     /// server or the guest has written there.
-    fn holds_any_of(&self, credentials: &Credentials) -> bool {
-        credentials.occur_in(self.target.url().as_str().as_bytes())
+    async fn holds_any_of(&self, credentials: &Arc<Credentials>, tenant: &Tenant) -> bool {
+        let in_head = credentials.occur_in(self.target.url().as_str().as_bytes())
             || self.headers.iter().any(|(name, value)| {
                 credentials.occur_in(name.as_str().as_bytes())
                     || credentials.occur_in(value.as_bytes())
-            })
-            || self.body.as_ref().is_some_and(|body| credentials.occur_in(body))
+            });
+        match &self.body {
+            Some(body) if !in_head => credentials.occur_in_body(tenant, body.clone()).await,
+            _ => in_head,
+        }
     }
 }
 
@@ -123,6 +137,7 @@ pub(super) fn is_redirect(status: StatusCode) -> bool {
 #[cfg(test)]
 mod tests {
     use airlock_core::secret::Secret;
+    use futures_util::FutureExt as _;
 
     use super::*;
     use crate::Injection;
@@ -196,7 +211,7 @@ mod tests {
         let injection = Injection::header("x-key", "").unwrap();
         let token =
             Credential::new("token", Secret::new("s3cret-value"), injection, Vec::new()).unwrap();
-        let credentials = Credentials::new(vec![token]).unwrap();
+        let credentials = Arc::new(Credentials::new(vec![token]).unwrap());
         let headers = ["authorization", "cookie", "content-type", "accept", "x-api-key"];
         let body = matches!(method, "POST" | "PUT").then(|| Bytes::from_static(b"body"));
         let request = Request {
@@ -206,7 +221,7 @@ mod tests {
             ..request(method, from)
         };
         let hop = Hop::first(request, &Bounds::PLUGIN, &credentials).unwrap();
-        match hop.redirected(StatusCode::from_u16(status).unwrap(), location, &credentials) {
+        match follow(hop, status, location, &credentials) {
             Ok(hop) => {
                 let mut names: Vec<_> = hop.headers.keys().map(http::HeaderName::as_str).collect();
                 names.sort_unstable();
@@ -215,6 +230,36 @@ mod tests {
                 format!("{} {} {}{body}{credential}", hop.method, hop.target.url(), names.join(","))
             }
             Err(error) => format!("{:?}", error.kind),
+        }
+    }
+
+    /// Follows a redirect of a request whose body is short, so that it is searched here.
+    fn follow<'a>(
+        hop: Hop<'a>,
+        status: u16,
+        location: &str,
+        credentials: &Arc<Credentials>,
+    ) -> Result<Hop<'a>, Error> {
+        let status = StatusCode::from_u16(status).unwrap();
+        let following = hop.redirected(status, location, credentials, &Tenant::ANONYMOUS);
+        following.now_or_never().expect("it waits for no thread")
+    }
+
+    #[test]
+    fn a_body_ends_the_connection_unless_the_method_is_post_put_or_patch() {
+        for (method, ends) in [
+            ("POST", false),
+            ("PUT", false),
+            ("PATCH", false),
+            ("DELETE", true),
+            ("OPTIONS", true),
+            ("REPORT", true),
+        ] {
+            let none = Credentials::default();
+            let request = with_body(method, b"GET");
+            assert_eq!(Hop::first(request, &BOUNDS, &none).unwrap().ends_connection(), ends);
+            let request = with_body(method, b"");
+            assert!(!Hop::first(request, &BOUNDS, &none).unwrap().ends_connection(), "{method}");
         }
     }
 
@@ -302,7 +347,7 @@ mod tests {
             Vec::new(),
         )
         .unwrap();
-        let credentials = Credentials::new(vec![token]).unwrap();
+        let credentials = Arc::new(Credentials::new(vec![token]).unwrap());
         let accept = ("accept", "x");
         let elsewhere = "https://y.com/";
         assert_eq!(redirected(&credentials, accept, "fine", 307, elsewhere), Ok(true));
@@ -345,7 +390,7 @@ mod tests {
     }
 
     fn redirected(
-        credentials: &Credentials,
+        credentials: &Arc<Credentials>,
         header: (&str, &str),
         body: &'static str,
         status: u16,
@@ -357,7 +402,7 @@ mod tests {
             ..request("POST", "https://x.com/")
         };
         let hop = Hop::first(request, &Bounds::PLUGIN, credentials).unwrap();
-        let hop = hop.redirected(StatusCode::from_u16(status).unwrap(), location, credentials);
+        let hop = follow(hop, status, location, credentials);
         hop.map(|hop| hop.body.is_some()).map_err(|error| error.kind)
     }
 }

@@ -55,10 +55,10 @@ const MAX_IN_FLIGHT: usize = 256;
 #[derive(Clone)]
 pub struct Egress(Arc<EgressState>);
 
-/// Reason that no HTTP client can be built, for example unreadable system certificates.
+/// Reason that no HTTP client can be built: the settings of TLS cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("the HTTP client cannot be created")]
-pub struct HttpClientError(#[source] reqwest::Error);
+pub struct HttpClientError(#[source] rustls::Error);
 
 impl Egress {
     /// Builds the clients, which resolve names as the operating system does.

@@ -3,14 +3,16 @@
 //! checked again.
 
 use std::{
+    collections::HashMap,
     io,
     net::{IpAddr, SocketAddr, ToSocketAddrs as _},
-    sync::Arc,
+    sync::{Arc, Weak},
 };
 
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::address::{self, Reach};
 
@@ -20,6 +22,10 @@ const MAX_DIALLED: usize = 6;
 /// Maximum number of concurrent lookups of the operating system, a quarter of the blocking threads
 /// of the runtime. Each holds a thread, even if its request no longer waits for it.
 const MAX_LOOKUPS: usize = 128;
+/// Maximum number of them for the names of one domain: an eighth. A lookup lasts as long as its name
+/// server is silent, up to half a minute, and its request may give up after a millisecond. So a
+/// caller with a slow domain could otherwise take all of them.
+const MAX_OF_DOMAIN: usize = 16;
 
 /// Finds the addresses of a name. The HTTP client checks the result.
 pub trait Resolver: Send + Sync + 'static {
@@ -31,22 +37,56 @@ pub trait Resolver: Send + Sync + 'static {
 /// The operating system's resolver: hosts file, DNS and its other configured sources.
 pub(super) struct SystemResolver {
     lookups: Arc<Semaphore>,
+    /// Permits of each domain that has a lookup waiting or running.
+    of_domains: Mutex<HashMap<String, Weak<Semaphore>>>,
 }
 
 impl SystemResolver {
     pub(super) fn new() -> Self {
-        Self { lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)) }
+        Self { lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)), of_domains: Mutex::default() }
     }
+
+    /// Waits for the two permits of a lookup: first for that of the domain of `name`, so that lookups of a
+    /// slow domain do not wait in the queue of all.
+    fn turn(
+        &self,
+        name: &str,
+    ) -> impl Future<Output = io::Result<[OwnedSemaphorePermit; 2]>> + Send + 'static + use<> {
+        let of_domain = self.of_domain(domain(name));
+        let lookups = self.lookups.clone();
+        async move {
+            let of_domain = of_domain.acquire_owned().await.map_err(io::Error::other)?;
+            Ok([of_domain, lookups.acquire_owned().await.map_err(io::Error::other)?])
+        }
+    }
+
+    fn of_domain(&self, domain: &str) -> Arc<Semaphore> {
+        let mut of_domains = self.of_domains.lock();
+        if let Some(lookups) = of_domains.get(domain).and_then(Weak::upgrade) {
+            return lookups;
+        }
+        of_domains.retain(|_, lookups| lookups.strong_count() > 0);
+        let lookups = Arc::new(Semaphore::new(MAX_OF_DOMAIN));
+        of_domains.insert(domain.to_owned(), Arc::downgrade(&lookups));
+        lookups
+    }
+}
+
+/// Returns the last two labels of a name. Names below a public suffix of two labels, such as `co.uk`,
+/// share their lookups.
+fn domain(name: &str) -> &str {
+    let name = name.strip_suffix('.').unwrap_or(name);
+    name.rmatch_indices('.').nth(1).map_or(name, |(dot, _)| &name[dot + 1..])
 }
 
 impl Resolver for SystemResolver {
     fn resolve(&self, name: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
-        let lookups = self.lookups.clone();
+        let turn = self.turn(name);
         let name = name.to_owned();
         Box::pin(async move {
-            let turn = lookups.acquire_owned().await.map_err(io::Error::other)?;
+            let turn = turn.await?;
             let lookup = tokio::task::spawn_blocking(move || {
-                // The permit moves into the thread: a lookup cannot be stopped, and counts until it
+                // The permits move into the thread: a lookup cannot be stopped, and counts until it
                 // ends.
                 let _turn = turn;
                 Ok((name.as_str(), 0).to_socket_addrs()?.map(|address| address.ip()).collect())
@@ -119,6 +159,8 @@ impl Resolve for CheckedResolver {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
 
     fn checked(addresses: &[&str], farthest: Reach) -> Result<(), String> {
@@ -157,6 +199,35 @@ mod tests {
             checked.resolve("x.com".parse().unwrap()).await.ok().map(Iterator::count),
             Some(MAX_DIALLED)
         );
+    }
+
+    #[tokio::test]
+    async fn a_domain_whose_lookups_do_not_end_leaves_lookups_to_the_others() {
+        let resolver = SystemResolver::new();
+        let names = (0..).map(|number| format!("n{number}.slow.example.com"));
+        let mut held: Vec<_> =
+            names.map_while(|name| resolver.turn(&name).now_or_never()).take(MAX_LOOKUPS).collect();
+        assert_eq!(held.len(), MAX_OF_DOMAIN);
+        assert!(resolver.turn("example.com.").now_or_never().is_none());
+        assert!(resolver.turn("example.org").now_or_never().is_some());
+        held.pop();
+        assert!(resolver.turn("example.com").now_or_never().is_some());
+        drop(held);
+        drop(resolver.turn("localhost"));
+        assert_eq!(resolver.of_domains.lock().len(), 1, "those without a lookup are forgotten");
+    }
+
+    #[test]
+    fn the_domain_of_a_name_has_its_last_two_labels() {
+        for (name, expected) in [
+            ("a.b.example.com", "example.com"),
+            ("example.com", "example.com"),
+            ("example.com.", "example.com"),
+            ("localhost", "localhost"),
+            ("", ""),
+        ] {
+            assert_eq!(domain(name), expected, "{name}");
+        }
     }
 
     #[tokio::test]

@@ -211,6 +211,11 @@ impl SessionState {
         result.map_err(|error| error.having_sent(exchange.has_sent()))
     }
 
+    /// Returns the tenant of the call.
+    pub(super) fn tenant(&self) -> &Tenant {
+        &self.tenant
+    }
+
     /// Opens a reservation of no bytes for the body of one response.
     pub(super) fn memory(&self) -> Reservation {
         self.memory.reservation(self.tenant.clone())

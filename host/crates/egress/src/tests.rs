@@ -262,6 +262,46 @@ async fn the_addresses_of_a_name_are_checked_for_every_connection() {
 }
 
 #[tokio::test]
+async fn a_connection_is_not_reused_after_a_body_that_the_server_may_ignore() {
+    let server = Server::start(|_| ok("")).await;
+    let names = Names::new(&[("x.example.com", LOCAL)]);
+    let granted = ["http://x.example.com:PORT POST,DELETE /** private"];
+    let session = session_with(&names, &server, &granted, Bounds::PLUGIN);
+    let url = server.url("x.example.com", "/");
+    for (method, body, connections) in
+        [("POST", "GET /a", 1), ("DELETE", "", 1), ("DELETE", "GET /a", 1), ("POST", "GET /a", 2)]
+    {
+        let request = Request { method: method.to_owned(), ..post(&url, body) };
+        session.send(request).await.expect("it is granted");
+        assert_eq!(server.connections(), connections, "{method} {body}");
+    }
+}
+
+#[tokio::test]
+async fn callers_and_tenants_share_no_connection() {
+    let server = Server::start(|_| ok("")).await;
+    let egress = Egress::with_resolver(Names::new(&[("x.example.com", LOCAL)])).unwrap();
+    let url = server.url("x.example.com", "/");
+    let ann = Tenant::of_key([1; 32], "ann");
+    let bob = Tenant::of_key([2; 32], "bob");
+    for (caller, tenant, connections) in [
+        ("one", &ann, 1),
+        ("one", &ann, 1),
+        ("one", &bob, 2),
+        ("two", &ann, 3),
+        ("one", &ann, 3),
+        ("two", &ann, 3),
+    ] {
+        let granted = rules(&server, &["http://x.example.com:PORT POST /** private"]);
+        let policy = Policy::new(None, granted, Bounds::PLUGIN).unwrap();
+        let outlet = egress.outlet(caller, policy, Credentials::default());
+        let session = outlet.session(tenant, &memory(), Instant::now() + LONG);
+        session.send(post(&url, "GET /a")).await.expect("it is granted");
+        assert_eq!(server.connections(), connections, "{caller} {tenant}");
+    }
+}
+
+#[tokio::test]
 async fn a_connection_of_a_private_rule_is_not_reused_by_a_public_rule() {
     let server = Server::start(|_| ok("")).await;
     let names = Names::new(&[("x.example.com", LOCAL)]);

@@ -39,8 +39,10 @@ use airlock_server::LiveApp;
 pub(super) const MAX_TIME: Duration = Duration::from_hours(24 * 365);
 
 /// A gateway whose plugins are being loaded and whose MCP servers are connecting. Cheap to clone: clones are
-/// the same gateway. It stops in order with [`Gateway::stop`]; when the last clone is dropped, it stops at
-/// once.
+/// the same gateway. It stops in order with [`Gateway::stop`]. When the last clone is dropped, it stops at
+/// once: nothing is drained, and MCP servers are killed. A [`GatewayRequest`](super::GatewayRequest), a
+/// [`GatewayService`](airlock_server::GatewayService) and the future of [`Gateway::serve`] are clones too; dropping
+/// that future ends the requests on its sockets at once.
 ///
 /// ```no_run
 /// # async fn embed() -> Result<(), Box<dyn std::error::Error>> {

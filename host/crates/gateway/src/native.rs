@@ -103,16 +103,7 @@ impl NativeTool {
         F: Fn(Map<String, Value>, ToolContext) -> R + Send + Sync + 'static,
         R: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
     {
-        let definition = ToolDefinition {
-            name: name.to_owned(),
-            title: None,
-            description: description.to_owned(),
-            input_schema: input_schema.into(),
-            output_schema: None,
-            annotations: Annotations::default(),
-            meta: None,
-            extra: Map::new(),
-        };
+        let definition = ToolDefinition::new(name, description, input_schema);
         let body =
             Arc::new(move |arguments: Map<String, Value>, context: ToolContext| -> BodyFuture {
                 Box::pin(body(arguments, context))

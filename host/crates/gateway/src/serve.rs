@@ -104,8 +104,7 @@ impl Gateway {
 impl GatewayState {
     /// Serves, and then stops the gateway.
     async fn serve(&self) -> Result<(), GatewayError> {
-        let to_serve = self.to_serve.lock().take();
-        let to_serve = to_serve.ok_or(GatewayError::Served)?;
+        let to_serve = self.to_serve.lock().take().ok_or(GatewayError::Served)?;
         let _serving = self.serving.token();
         let served = self.serve_until_stopped(to_serve).await;
         self.close().await;

@@ -54,8 +54,7 @@ pub(super) fn read(
     let mut members = object(text)?;
     let content = content(&mut members, text.len())?;
     let Err(error) = before else {
-        let structured = members.shift_remove("structuredContent");
-        let structured = structured.filter(|value| !value.is_null());
+        let structured = members.shift_remove("structuredContent").filter(|value| !value.is_null());
         if structured.is_none() && tool.output_schema.is_some() {
             return Err(BadOutcome::Structured);
         }

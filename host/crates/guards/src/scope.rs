@@ -60,8 +60,7 @@ impl Scope {
         let patterns = self.tools.iter().flatten().filter_map(ToolPattern::client);
         let patterns =
             patterns.filter(|name| !clients.iter().any(|client| client.eq_ignore_ascii_case(name)));
-        let keys = self.keys.iter().flatten().map(String::as_str);
-        let keys = keys.filter(|name| !has_key(name));
+        let keys = self.keys.iter().flatten().map(String::as_str).filter(|name| !has_key(name));
         let environments = self.environments.iter().flatten().map(String::as_str);
         let environments = environments.filter(|name| !has_environment(name));
         names.chain(patterns).chain(keys).chain(environments).map(str::to_owned).collect()

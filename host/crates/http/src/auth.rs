@@ -20,6 +20,8 @@ const PREFIX: &str = "sk-bf-";
 pub const SETUP_TOKEN: [&str; 2] = ["x-airlock-setup-token", "x-bifrost-setup-token"];
 /// Header with the token of a session that a request needs to change something.
 pub const CSRF_HEADER: &str = "x-airlock-csrf";
+/// Header of a request of a page that no person has caused: it is no use of the session.
+pub const BACKGROUND_HEADER: &str = "x-airlock-background";
 /// Names of the cookie of a session: over TLS, where the prefix keeps other hosts from setting it, and over
 /// plain HTTP, which is for this machine alone and where browsers refuse the prefix.
 pub const SESSION_COOKIES: [&str; 2] = ["__Host-airlock", "airlock"];

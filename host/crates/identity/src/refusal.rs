@@ -93,6 +93,16 @@ impl TokenRefusal {
         }
     }
 
+    /// Returns whether anyone can cause it, without a token that the issuer has signed. The log of a gateway must not have a
+    /// line for each of these.
+    pub fn is_by_anyone(&self) -> bool {
+        match self {
+            Self::Scope { .. } | Self::View => false,
+            Self::Unavailable { .. } => true,
+            Self::Invalid(invalid) => invalid.precedes_signature(),
+        }
+    }
+
     /// Value of `Retry-After`, in seconds, at least 1. `None` if waiting would not help.
     pub fn retry_after_s(&self) -> Option<u64> {
         match self {
@@ -100,6 +110,54 @@ impl TokenRefusal {
                 Some(retry_after.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX).max(1))
             }
             _ => None,
+        }
+    }
+}
+
+impl InvalidToken {
+    /// Returns whether a token may be refused for this reason before its signature is verified.
+    fn precedes_signature(self) -> bool {
+        match self {
+            Self::TooLong
+            | Self::Malformed
+            | Self::Algorithm
+            | Self::Critical
+            | Self::Type
+            | Self::Key
+            | Self::Signature => true,
+            Self::Claim(_)
+            | Self::Issuer
+            | Self::Audience
+            | Self::Expired
+            | Self::Early
+            | Self::Bound => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_that_needs_no_token_of_the_issuer_is_by_anyone() {
+        let unavailable = TokenRefusal::Unavailable { retry_after: Duration::ZERO };
+        for refusal in [
+            unavailable,
+            InvalidToken::TooLong.into(),
+            InvalidToken::Malformed.into(),
+            InvalidToken::Key.into(),
+            InvalidToken::Signature.into(),
+        ] {
+            assert!(refusal.is_by_anyone(), "{refusal}");
+        }
+        for refusal in [
+            TokenRefusal::View,
+            TokenRefusal::Scope { required: Vec::new() },
+            InvalidToken::Expired.into(),
+            InvalidToken::Audience.into(),
+        ] {
+            assert!(!refusal.is_by_anyone(), "{refusal}");
         }
     }
 }

@@ -11,7 +11,8 @@
 //!
 //! | module | purpose |
 //! |---|---|
-//! | `listen` | accepts, serves and drains |
+//! | `listen` | serves and drains |
+//! | `accept` | accepts connections over TCP and through the Unix socket |
 //! | `connections` | the places: their number, the share of a peer and of a tenant, eviction |
 //! | `activity` | the requests and responses of one connection |
 //! | `closing` | the reasons for which the gateway closes a connection, and the time that is left then |
@@ -24,6 +25,7 @@
 //!
 //! This crate knows no API, no credential but that of the Unix socket, and no path.
 
+mod accept;
 mod activity;
 mod closing;
 mod connections;

@@ -1,16 +1,15 @@
-//! Sockets: accepts, bounds and drains connections.
+//! Sockets: bounds, serves and drains connections.
 
 use std::{
     convert::Infallible,
     fmt,
-    future::{Future, pending},
-    io,
+    future::Future,
     pin::{Pin, pin},
     sync::Arc,
     time::Duration,
 };
 
-use futures_util::StreamExt as _;
+use futures_util::{StreamExt as _, future::Either};
 use http::Request;
 use hyper::{
     body::Incoming,
@@ -24,18 +23,18 @@ use hyper_util::{
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::{TcpListener, TcpStream, UnixStream},
+    net::{TcpListener, TcpStream},
     time::sleep,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
 use super::{
+    accept::{AcceptedConnection, accept, accept_local, either},
     activity::{Activity, ConnectionTimeouts},
     closing::{self, Closing, goodbye},
     connections::{ConnectionSlot, Connections, SOCKET_CONNECTIONS},
     ingress::Ingress,
-    peer::Peer,
     request_body::RequestBody,
     response::{ChargedReply, send},
     socket::SocketListener,
@@ -51,8 +50,6 @@ const MAX_STREAMS: u32 = 64;
 /// errors before it closes the connection (CVE-2025-8671). Streams that the client resets before
 /// they are accepted are bounded by `h2`, to 20. As many errors are no accident.
 const MAX_LOCAL_RESETS: usize = 128;
-/// Pause after `accept` fails, which it usually does for lack of file descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Idle time of a connection while the gateway drains, and of one in a reserved place. An idle HTTP/2
 /// client that does not close its connection would delay the end for the whole `drain_timeout`.
@@ -136,14 +133,15 @@ pub async fn serve<S: HttpService>(
     };
     let mut shutdown = pin!(shutdown);
     loop {
+        let local = accept_local(socket.as_ref(), &server.socket_connections);
+        let remote = accept(&listener, || server.places());
         tokio::select! {
             biased;
             () = &mut shutdown => break,
-            // Before the other: a flood of connections must not delay an administrator.
-            accepted = accept_local(socket.as_ref(), &server.socket_connections) => {
-                server.begin(accepted);
-            }
-            accepted = accept(&listener, || server.places()) => server.begin_remote(accepted),
+            accepted = either(local, remote) => match accepted {
+                Either::Left(accepted) => server.begin(accepted),
+                Either::Right(accepted) => server.begin_remote(accepted),
+            },
         }
     }
     drop(listener);
@@ -367,71 +365,6 @@ fn waits(settings: &ConnectionSettings, slot: &ConnectionSlot) -> ConnectionTime
         first_head: settings.read_timeout,
         idle: if slot.is_reserved() { LAST_IDLE } else { settings.idle_timeout },
         write: settings.write_timeout,
-    }
-}
-
-/// A listener of one kind of sockets.
-trait Listener {
-    type Stream;
-
-    /// Waits for the next connection. Dropping the future loses none.
-    fn next(&self) -> impl Future<Output = io::Result<(Self::Stream, Ingress)>> + Send;
-}
-
-impl Listener for TcpListener {
-    type Stream = TcpStream;
-
-    async fn next(&self) -> io::Result<(TcpStream, Ingress)> {
-        let (stream, address) = self.accept().await?;
-        // Responses are written whole, so Nagle's algorithm only adds latency.
-        let _ = stream.set_nodelay(true);
-        Ok((stream, Ingress::Remote { address: Some(address.ip()), certificate: None }))
-    }
-}
-
-impl Listener for SocketListener {
-    type Stream = UnixStream;
-
-    async fn next(&self) -> io::Result<(UnixStream, Ingress)> {
-        Ok((self.accept().await?, Ingress::Socket(self.token())))
-    }
-}
-
-/// A connection that has a place.
-struct AcceptedConnection<S> {
-    stream: S,
-    ingress: Ingress,
-    slot: ConnectionSlot,
-}
-
-/// Waits for a connection that gets one of the places. Others are closed at once.
-async fn accept<'p, L: Listener>(
-    listener: &L,
-    places: impl Fn() -> &'p Arc<Connections>,
-) -> AcceptedConnection<L::Stream> {
-    loop {
-        let (stream, ingress) = match listener.next().await {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                warn!(%error, "a connection could not be accepted");
-                sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
-        };
-        if let Some(slot) = places().admit(Peer::new(ingress.address())) {
-            return AcceptedConnection { stream, ingress, slot };
-        }
-    }
-}
-
-/// Waits for a connection through the Unix socket, for ever if there is none.
-async fn accept_local(
-    socket: Option<&SocketListener>,
-    places: &Arc<Connections>,
-) -> AcceptedConnection<UnixStream> {
-    match socket {
-        Some(socket) => accept(socket, || places).await,
-        None => pending().await,
     }
 }
 

@@ -3,12 +3,11 @@
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::refusal::invalid;
-use airlock_operator_api::ManagementRefusal;
+use crate::refusal::{Result, invalid};
 
 /// Reads a body into its type. An absent one counts as `{}`. The message names the member and the
 /// valid ones.
-pub(crate) fn read<T: DeserializeOwned>(body: Option<Value>) -> Result<T, ManagementRefusal> {
+pub(crate) fn read<T: DeserializeOwned>(body: Option<Value>) -> Result<T> {
     let body = body.unwrap_or_else(|| Value::Object(Map::new()));
     if !body.is_object() {
         return Err(invalid("the body must be a JSON object"));
@@ -21,10 +20,7 @@ pub(crate) fn read<T: DeserializeOwned>(body: Option<Value>) -> Result<T, Manage
 
 /// Fails if a body has a part of Bifrost's bodies that is not supported. `owner` is the type of the
 /// element in the configuration file.
-pub(crate) fn supported(
-    body: Option<Value>,
-    owner: &str,
-) -> Result<Option<Value>, ManagementRefusal> {
+pub(crate) fn supported(body: Option<Value>, owner: &str) -> Result<Option<Value>> {
     let members = body.as_ref().and_then(Value::as_object);
     let mut members = members.into_iter().flatten().filter(|(_, value)| !value.is_null());
     let refused =
@@ -47,7 +43,7 @@ pub(crate) fn is_empty(value: &Value) -> bool {
 }
 
 /// Returns the members of a body.
-pub(crate) fn members(body: Option<Value>) -> Result<Map<String, Value>, ManagementRefusal> {
+pub(crate) fn members(body: Option<Value>) -> Result<Map<String, Value>> {
     match body {
         Some(Value::Object(members)) => Ok(members),
         Some(_) => Err(invalid("the body must be a JSON object")),

@@ -10,7 +10,7 @@ use tracing::{info, warn};
 
 use crate::{
     kind::word,
-    refusal::{conflict, invalid, refusal, unavailable},
+    refusal::{Result, conflict, invalid, not_found, refusal},
     service::Service,
 };
 use airlock_config::{
@@ -60,6 +60,16 @@ impl ConfigState {
         by_id.or_else(|| self.element(kind, text))
     }
 
+    /// Finds an element by its identifier or its name. Fails if there is none, with the title of its kind, or if
+    /// its entry cannot be opened here.
+    pub(crate) fn known(&self, kind: EntryKind, text: &str, title: &str) -> Result<&Element> {
+        let found = self.named(kind, text);
+        if found.is_none() {
+            self.check_readable(kind, text)?;
+        }
+        found.ok_or_else(|| not_found(format!("{title} not found")))
+    }
+
     /// Returns the elements of a kind, without those that are removed.
     pub(crate) fn elements(&self, kind: EntryKind) -> impl Iterator<Item = &Element> {
         let elements = self.merged.elements.iter();
@@ -73,11 +83,7 @@ impl ConfigState {
 
     /// Fails if the entry of the store with this kind and name cannot be opened: it is not to be mistaken
     /// for one that does not exist.
-    pub(crate) fn check_readable(
-        &self,
-        kind: EntryKind,
-        name: &str,
-    ) -> Result<(), ManagementRefusal> {
+    pub(crate) fn check_readable(&self, kind: EntryKind, name: &str) -> Result<()> {
         match self.unreadable(kind, name) {
             None => Ok(()),
             Some(entry) => Err(conflict(format!(
@@ -95,8 +101,8 @@ impl ConfigState {
         actor: &Operator,
         kind: EntryKind,
         name: &str,
-        found: Result<String, ManagementRefusal>,
-    ) -> Result<String, ManagementRefusal> {
+        found: Result<String>,
+    ) -> Result<String> {
         let is_unread = actor.role.has(Right::Administer) && self.unreadable(kind, name).is_some();
         found.or_else(|refused| if is_unread { Ok(name.to_owned()) } else { Err(refused) })
     }
@@ -165,7 +171,7 @@ pub(crate) enum StoredChange {
 
 impl Service {
     /// Reads the elements as they are.
-    pub(crate) async fn state(&self) -> Result<ConfigState, ManagementRefusal> {
+    pub(crate) async fn state(&self) -> Result<ConfigState> {
         let _place = self.place().await;
         self.read_state().await
     }
@@ -181,20 +187,17 @@ impl Service {
     pub(crate) async fn shown(
         &self,
         describe: impl FnOnce(&ConfigState) -> Value + Send + 'static,
-    ) -> Result<Value, ManagementRefusal> {
+    ) -> Result<Value> {
         let _place = self.place().await;
         let state = self.read_state().await?;
         Ok(threads::run(&Tenant::GATEWAY, move || describe(&state)).await)
     }
 
     /// Reads the elements as they are. The caller has a place.
-    async fn read_state(&self) -> Result<ConfigState, ManagementRefusal> {
-        let database = &self.settings.database;
-        let entries = if database.location().is_missing_file() {
-            Entries::default()
-        } else {
-            let entries = self.database().await?.entries().await;
-            entries.map_err(|error| unavailable(&error))?
+    async fn read_state(&self) -> Result<ConfigState> {
+        let entries = match self.settings.database.existing().await? {
+            Some(database) => database.entries().await?,
+            None => Entries::default(),
         };
         let merged = self.merged(entries.clone()).await?;
         Ok(ConfigState { entries, merged })
@@ -206,8 +209,8 @@ impl Service {
     pub(crate) async fn change(
         &self,
         actor: &Operator,
-        plan: impl Fn(&ConfigState) -> Result<Wanted, ManagementRefusal>,
-    ) -> Result<i64, ManagementRefusal> {
+        plan: impl Fn(&ConfigState) -> Result<Wanted>,
+    ) -> Result<i64> {
         match self.store_change(&actor.into(), plan).await? {
             StoredChange::Made { id, kind } => {
                 self.apply(id, kind).await;
@@ -222,8 +225,8 @@ impl Service {
     pub(crate) async fn store_change(
         &self,
         actor: &Actor,
-        plan: impl Fn(&ConfigState) -> Result<Wanted, ManagementRefusal>,
-    ) -> Result<StoredChange, ManagementRefusal> {
+        plan: impl Fn(&ConfigState) -> Result<Wanted>,
+    ) -> Result<StoredChange> {
         // The semaphore is never closed.
         let _turn = self.changing.acquire().await;
         for _ in 0..MAX_ATTEMPTS {
@@ -244,8 +247,7 @@ impl Service {
                 after,
                 revision: state.entries.revision,
             };
-            let changed = self.database().await?.change_entry(change).await;
-            match changed.map_err(|error| unavailable(&error))? {
+            match self.database().await?.change_entry(change).await? {
                 EntryChanged::Done(id) => {
                     info!(%actor, action = wanted.action, name, change = id, "settings changed");
                     self.forget_counts(removed_limits).await;
@@ -268,11 +270,7 @@ impl Service {
 
     /// Returns the entry that makes a wanted change. Fails if the configuration with it is not valid. The
     /// caller has a place.
-    async fn checked(
-        &self,
-        state: &ConfigState,
-        wanted: &Wanted,
-    ) -> Result<CheckedChange, ManagementRefusal> {
+    async fn checked(&self, state: &ConfigState, wanted: &Wanted) -> Result<CheckedChange> {
         if let Content::Reverted { change, .. } = wanted.content {
             self.check_latest(change, wanted).await?;
         }
@@ -295,10 +293,9 @@ impl Service {
     /// Fails unless a change is the latest one of the wanted entry. An entry that is as the change has left it
     /// may have had another credential meanwhile. The state was read before: a change that comes after this
     /// check makes it outdated.
-    async fn check_latest(&self, change: i64, wanted: &Wanted) -> Result<(), ManagementRefusal> {
+    async fn check_latest(&self, change: i64, wanted: &Wanted) -> Result<()> {
         let Wanted { kind, name, .. } = wanted;
-        let latest = self.database().await?.latest_change(*kind, name).await;
-        if latest.map_err(|error| unavailable(&error))? == Some(change) {
+        if self.database().await?.latest_change(*kind, name).await? == Some(change) {
             return Ok(());
         }
         Err(changed_after(name, change))
@@ -312,7 +309,7 @@ impl Service {
         kind: EntryKind,
         name: &str,
         after: Option<EntryValue>,
-    ) -> Result<Merged, ManagementRefusal> {
+    ) -> Result<Merged> {
         let mut all = state.entries.clone();
         let entries = &mut all.entries;
         entries.retain(|entry| entry.kind != kind || entry.name != name);
@@ -327,11 +324,7 @@ impl Service {
         self.merged(all).await
     }
 
-    fn entry_value(
-        &self,
-        state: &ConfigState,
-        wanted: &Wanted,
-    ) -> Result<Option<EntryValue>, ManagementRefusal> {
+    fn entry_value(&self, state: &ConfigState, wanted: &Wanted) -> Result<Option<EntryValue>> {
         let replaces = state.in_file(wanted.kind, &wanted.name);
         match &wanted.content {
             Content::Absent => {
@@ -355,7 +348,7 @@ impl Service {
     }
 
     /// Fails if the element has a secret in plain text and the store does not seal it.
-    fn check_secrets(&self, kind: EntryKind, element: &Value) -> Result<(), ManagementRefusal> {
+    fn check_secrets(&self, kind: EntryKind, element: &Value) -> Result<()> {
         if self.settings.seals_secrets {
             return Ok(());
         }
@@ -370,7 +363,7 @@ impl Service {
 
     /// Merges entries into the file; while the file is not valid, or is not read in time, into its last valid
     /// content. The caller has a place.
-    async fn merged(&self, entries: Entries) -> Result<Merged, ManagementRefusal> {
+    async fn merged(&self, entries: Entries) -> Result<Merged> {
         let source = self.source()?;
         let entries = Arc::new(entries);
         let file = source.clone();
@@ -386,7 +379,7 @@ impl Service {
         })
     }
 
-    fn source(&self) -> Result<Arc<ConfigSource>, ManagementRefusal> {
+    fn source(&self) -> Result<Arc<ConfigSource>> {
         self.settings.source.clone().ok_or_else(|| {
             let message = "this gateway was started without a configuration file, so its settings cannot be changed";
             refusal(StatusCode::SERVICE_UNAVAILABLE, "settings_fixed", message)
@@ -414,11 +407,7 @@ async fn merge_unread(
 }
 
 /// Fails if the wanted change would have no effect, or if another entry would lose its effect by it.
-fn check_left_out(
-    before: &[LeftOut],
-    after: &[LeftOut],
-    wanted: &Wanted,
-) -> Result<(), ManagementRefusal> {
+fn check_left_out(before: &[LeftOut], after: &[LeftOut], wanted: &Wanted) -> Result<()> {
     let before: BTreeSet<_> =
         before.iter().map(|left_out| (left_out.kind, &left_out.name)).collect();
     for left_out in after {

@@ -10,7 +10,7 @@ use crate::{
     body,
     change::{ConfigState, Content, StoredChange, Wanted},
     gateway::FirstConnection,
-    refusal::{conflict, forbidden, invalid, not_found, refusal},
+    refusal::{Result, conflict, forbidden, invalid, not_found, refusal},
     service::Service,
 };
 use airlock_config::{StoredComponents, restore};
@@ -62,11 +62,7 @@ const EXCLUDE: &str = "tools_to_exclude";
 impl Service {
     /// Adds a client, and waits until it is connected. One that does not connect is removed again, unless
     /// all that it needs is a login of the operator.
-    pub(crate) async fn add_client(
-        &self,
-        actor: &Operator,
-        body: Option<Value>,
-    ) -> Result<Value, ManagementRefusal> {
+    pub(crate) async fn add_client(&self, actor: &Operator, body: Option<Value>) -> Result<Value> {
         let element = Value::Object(body::members(body)?);
         let name = element["name"].as_str().unwrap_or_default().to_owned();
         if name.is_empty() {
@@ -102,18 +98,14 @@ impl Service {
         actor: &Operator,
         name: &str,
         body: Option<Value>,
-    ) -> Result<Value, ManagementRefusal> {
+    ) -> Result<Value> {
         let sent = body::members(body)?;
         self.change(actor, |state| plan_update(state, actor, name, &sent)).await?;
         Ok(success("MCP client edited successfully"))
     }
 
     /// Removes a client, also one of the configuration file.
-    pub(crate) async fn remove_client(
-        &self,
-        actor: &Operator,
-        name: &str,
-    ) -> Result<Value, ManagementRefusal> {
+    pub(crate) async fn remove_client(&self, actor: &Operator, name: &str) -> Result<Value> {
         let removing = self.change(actor, |state| {
             let found = known(state, name).and_then(|(name, element)| {
                 if StoredComponents::read(element).is_some() && !actor.role.has(Right::Administer) {
@@ -131,7 +123,7 @@ impl Service {
     }
 }
 
-fn plan_new(state: &ConfigState, name: &str, element: &Value) -> Result<Wanted, ManagementRefusal> {
+fn plan_new(state: &ConfigState, name: &str, element: &Value) -> Result<Wanted> {
     if state.element(EntryKind::Client, name).is_some() {
         return Err(name_taken(name));
     }
@@ -145,7 +137,7 @@ pub(crate) fn plan_update(
     actor: &Operator,
     name: &str,
     sent: &Map<String, Value>,
-) -> Result<Wanted, ManagementRefusal> {
+) -> Result<Wanted> {
     let (name, stored) = known(state, name)?;
     let mut element = stored.clone();
     for (member, value) in changed(stored, sent) {
@@ -214,10 +206,7 @@ fn changed(stored: &Value, sent: &Map<String, Value>) -> Map<String, Value> {
 }
 
 /// Returns the name and the element of a client, which the path names by its name or its identifier.
-pub(crate) fn known<'s>(
-    state: &'s ConfigState,
-    name: &str,
-) -> Result<(String, &'s Value), ManagementRefusal> {
+pub(crate) fn known<'s>(state: &'s ConfigState, name: &str) -> Result<(String, &'s Value)> {
     let by_name = state.element(EntryKind::Client, name);
     let found = by_name.or_else(|| state.named(EntryKind::Client, name));
     let found = found.and_then(|found| Some((found.name.clone(), found.value.as_ref()?)));

@@ -13,12 +13,11 @@ use crate::{
     body,
     change::{ConfigState, Content, Wanted},
     kind::LISTED,
-    refusal::{forbidden, invalid},
+    refusal::{Result, forbidden, invalid},
     service::Service,
 };
 use airlock_config::{Effect, SETTINGS, check_setting, effect, redacted};
 use airlock_core::operator::{Operator, Right};
-use airlock_operator_api::ManagementRefusal;
 use airlock_store::entries::EntryKind;
 
 /// Key of the switch of all tools.
@@ -46,7 +45,7 @@ const ELEMENTS: [(&str, &str); 3] = [
 
 impl Service {
     /// Shows the configuration as it has effect, without secrets.
-    pub(crate) async fn show_config(&self) -> Result<Value, ManagementRefusal> {
+    pub(crate) async fn show_config(&self) -> Result<Value> {
         let running = self.running.load_full();
         self.shown(move |state| document(&running, state)).await
     }
@@ -57,7 +56,7 @@ impl Service {
         &self,
         actor: &Operator,
         body: Option<Value>,
-    ) -> Result<Value, ManagementRefusal> {
+    ) -> Result<Value> {
         let sent = Value::Object(body::members(body)?);
         let wanted = wanted_settings(&self.show_config().await?, &sent)?;
         let switches_off = wanted.keys().eq([&SWITCH]) && wanted[SWITCH] == true;
@@ -111,10 +110,7 @@ fn elements(state: &ConfigState, kind: EntryKind) -> Value {
 
 /// Returns the settings that a request changes, with their values. Fails if a value is not valid, or if the
 /// request changes another member.
-fn wanted_settings(
-    shown: &Value,
-    sent: &Value,
-) -> Result<BTreeMap<&'static str, Value>, ManagementRefusal> {
+fn wanted_settings(shown: &Value, sent: &Value) -> Result<BTreeMap<&'static str, Value>> {
     let mut wanted = BTreeMap::new();
     let mut members = vec![(String::new(), shown, sent)];
     while let Some((path, shown, sent)) = members.pop() {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{
     operators::{describe, rights},
-    refusal::{forbidden, refusal},
+    refusal::{Result, forbidden, refusal},
     route::Act,
     service::Service,
 };
@@ -20,7 +20,7 @@ impl Service {
         &self,
         operator: Option<&Operator>,
         request: ManagementRequest,
-    ) -> Result<Value, ManagementRefusal> {
+    ) -> Result<Value> {
         let act = Act::find(&request.method, &request.path)?;
         let Some(right) = act.right() else { return self.set_up(request).await };
         let Some(actor) = operator else { return Err(no_operator(self.setup.is_active())) };
@@ -100,14 +100,11 @@ impl Management for Service {
         &'a self,
         operator: Option<&'a Operator>,
         request: ManagementRequest,
-    ) -> BoxFuture<'a, Result<Value, ManagementRefusal>> {
+    ) -> BoxFuture<'a, Result<Value>> {
         Box::pin(self.respond(operator, request))
     }
 
-    fn quota<'a>(
-        &'a self,
-        membership: &'a Membership,
-    ) -> BoxFuture<'a, Result<Value, ManagementRefusal>> {
+    fn quota<'a>(&'a self, membership: &'a Membership) -> BoxFuture<'a, Result<Value>> {
         Box::pin(self.show_quota(membership))
     }
 

@@ -11,14 +11,13 @@ use crate::{
     limit_members,
     page::Page,
     record::source,
-    refusal::{conflict, invalid, not_found},
+    refusal::{Result, conflict, invalid, not_found},
     route::{LimitOwner, MAX_NAME_BYTES},
     service::Service,
 };
 use airlock_config::{Element, redacted};
 use airlock_core::operator::Operator;
 use airlock_limits::price::PriceTable;
-use airlock_operator_api::ManagementRefusal;
 use airlock_store::entries::EntryKind;
 
 /// Member of a virtual MCP with the identifiers of keys, as Bifrost's bodies have it.
@@ -26,11 +25,7 @@ const KEY_IDS: &str = "virtual_key_ids";
 
 impl Service {
     /// Lists the elements of a kind.
-    pub(crate) async fn list_elements(
-        &self,
-        listed: &ListedKind,
-        query: &str,
-    ) -> Result<Value, ManagementRefusal> {
+    pub(crate) async fn list_elements(&self, listed: &ListedKind, query: &str) -> Result<Value> {
         let filters: &[&str] = if listed.kind == EntryKind::Team { &["customer_id"] } else { &[] };
         let page = Page::parse(query, filters)?;
         let ListedKind { kind, many, .. } = *listed;
@@ -46,13 +41,9 @@ impl Service {
     }
 
     /// Shows one element.
-    pub(crate) async fn show_element(
-        &self,
-        listed: &ListedKind,
-        id: &str,
-    ) -> Result<Value, ManagementRefusal> {
+    pub(crate) async fn show_element(&self, listed: &ListedKind, id: &str) -> Result<Value> {
         let state = self.state().await?;
-        Ok(json!({listed.one: describe(known(&state, listed, id)?)}))
+        Ok(json!({listed.one: describe(state.known(listed.kind, id, listed.title)?)}))
     }
 
     /// Makes an element.
@@ -61,7 +52,7 @@ impl Service {
         actor: &Operator,
         listed: &ListedKind,
         body: Option<Value>,
-    ) -> Result<Value, ManagementRefusal> {
+    ) -> Result<Value> {
         let mut members = body::members(body)?;
         // Programs send members that they do not use.
         members.retain(|name, value| {
@@ -102,7 +93,7 @@ impl Service {
         listed: &ListedKind,
         id: &str,
         body: Option<Value>,
-    ) -> Result<Value, ManagementRefusal> {
+    ) -> Result<Value> {
         let mut sent = body::members(body)?;
         let resets = limit_members::take_reset(&mut sent)?;
         let owner = LimitOwner::from_kind(listed.kind).filter(|_| resets);
@@ -118,7 +109,7 @@ impl Service {
             )));
         }
         let updating = self.change(actor, |state| {
-            let element = known(state, listed, id)?;
+            let element = state.known(listed.kind, id, listed.title)?;
             let mut sent = sent.clone();
             name_keys(state, listed, &mut sent)?;
             let members = updated(element, listed, &sent)?;
@@ -137,9 +128,10 @@ impl Service {
         actor: &Operator,
         listed: &ListedKind,
         id: &str,
-    ) -> Result<Value, ManagementRefusal> {
+    ) -> Result<Value> {
         let deleting = self.change(actor, |state| {
-            let found = known(state, listed, id).map(|element| element.name.clone());
+            let found =
+                state.known(listed.kind, id, listed.title).map(|element| element.name.clone());
             let name = state.name_to_remove(actor, listed.kind, id, found)?;
             let action = listed.acts[2];
             Ok(Wanted { action, kind: listed.kind, name, content: Content::Absent })
@@ -156,9 +148,9 @@ impl Service {
         id: &str,
         key: &str,
         is_attached: bool,
-    ) -> Result<Value, ManagementRefusal> {
+    ) -> Result<Value> {
         let updating = self.change(actor, |state| {
-            let element = known(state, listed, id)?;
+            let element = state.known(listed.kind, id, listed.title)?;
             let value = element.value.as_ref();
             let mut members = value.and_then(Value::as_object).cloned().unwrap_or_default();
             let keys = keys_with(state, &members, key, is_attached)?;
@@ -169,12 +161,7 @@ impl Service {
         self.respond_with(listed, id, "updated").await
     }
 
-    async fn respond_with(
-        &self,
-        listed: &ListedKind,
-        id: &str,
-        done: &str,
-    ) -> Result<Value, ManagementRefusal> {
+    async fn respond_with(&self, listed: &ListedKind, id: &str, done: &str) -> Result<Value> {
         let mut shown = self.show_element(listed, id).await?;
         shown["message"] = format!("{} {done} successfully", listed.title).into();
         Ok(shown)
@@ -187,7 +174,7 @@ fn wanted(
     action: &'static str,
     name: &str,
     mut members: Map<String, Value>,
-) -> Result<Wanted, ManagementRefusal> {
+) -> Result<Wanted> {
     if listed.kind == EntryKind::VirtualMcp {
         name_clients(state, &mut members)?;
     }
@@ -200,7 +187,7 @@ fn updated(
     element: &Element,
     listed: &ListedKind,
     sent: &Map<String, Value>,
-) -> Result<Map<String, Value>, ManagementRefusal> {
+) -> Result<Map<String, Value>> {
     let shown = describe(element);
     let Some(Value::Object(mut members)) = element.value.clone() else { return Ok(Map::new()) };
     let mut sent = sent.clone();
@@ -228,7 +215,7 @@ fn check_scope(
     state: &ConfigState,
     listed: &ListedKind,
     members: &Map<String, Value>,
-) -> Result<(), ManagementRefusal> {
+) -> Result<()> {
     let key = members.get("scope_id").and_then(Value::as_str).filter(|id| !id.is_empty());
     match key.filter(|_| listed.kind == EntryKind::ModelConfig) {
         Some(key) if state.named(EntryKind::VirtualKey, key).is_none() => {
@@ -247,7 +234,7 @@ fn name_keys(
     state: &ConfigState,
     listed: &ListedKind,
     sent: &mut Map<String, Value>,
-) -> Result<(), ManagementRefusal> {
+) -> Result<()> {
     if listed.kind != EntryKind::VirtualMcp {
         return Ok(());
     }
@@ -275,7 +262,7 @@ fn keys_with(
     group: &Map<String, Value>,
     key: &str,
     is_attached: bool,
-) -> Result<Value, ManagementRefusal> {
+) -> Result<Value> {
     let Some(mut keys) = group.get("virtual_keys").and_then(Value::as_array).cloned() else {
         return Err(conflict(
             "the virtual MCP exists for every caller; with PUT, set its `virtual_keys` to the names of the keys for which it is to exist",
@@ -301,10 +288,7 @@ fn keys_with(
 }
 
 /// Replaces the identifiers of clients in a virtual MCP, as Bifrost's bodies have them, by names.
-fn name_clients(
-    state: &ConfigState,
-    group: &mut Map<String, Value>,
-) -> Result<(), ManagementRefusal> {
+fn name_clients(state: &ConfigState, group: &mut Map<String, Value>) -> Result<()> {
     let tools = group.get_mut("tools").and_then(Value::as_array_mut);
     for tools in tools.into_iter().flatten().filter_map(Value::as_object_mut) {
         if let Some(id) = tools.remove("mcp_client_id") {
@@ -315,26 +299,13 @@ fn name_clients(
     Ok(())
 }
 
-fn name_of(state: &ConfigState, kind: EntryKind, id: &Value) -> Result<Value, ManagementRefusal> {
+fn name_of(state: &ConfigState, kind: EntryKind, id: &Value) -> Result<Value> {
     let found = id.as_str().and_then(|id| state.named(kind, id));
     let found = found.map(|element| element.name.clone().into());
     found.ok_or_else(|| {
         let kind = kind.name();
         invalid(format!("no {kind} has the identifier or the name {id}"))
     })
-}
-
-/// Finds an element by its identifier or its name.
-fn known<'s>(
-    state: &'s ConfigState,
-    listed: &ListedKind,
-    id: &str,
-) -> Result<&'s Element, ManagementRefusal> {
-    let found = state.named(listed.kind, id);
-    if found.is_none() {
-        state.check_readable(listed.kind, id)?;
-    }
-    found.ok_or_else(|| not_found(format!("{} not found", listed.title)))
 }
 
 /// Describes an element. One without an identifier has its name in the place of it.

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use self::{
-    bodies::{KeyUpdate, ManyRotations, NewKey, Rotation},
+    bodies::{KeyMembers, ManyRotations, Rotation},
     rotation::{rotated, valid_until},
 };
 use crate::{
@@ -22,7 +22,7 @@ use crate::{
     operators::no_randomness,
     page::Page,
     record::source,
-    refusal::{conflict, forbidden, invalid, not_found},
+    refusal::{Result, conflict, forbidden, invalid},
     route::LimitOwner,
     service::Service,
     timestamp::future,
@@ -33,7 +33,6 @@ use airlock_core::{
     operator::{Operator, Right},
     secret::Secret,
 };
-use airlock_operator_api::ManagementRefusal;
 use airlock_store::entries::EntryKind;
 use airlock_strings::hex;
 
@@ -67,19 +66,16 @@ const CERTIFICATES: &str = "client_certificate_sha256";
 
 impl Service {
     /// Makes a key. The response has its value, which is never shown again.
-    pub(crate) async fn create_key(
-        &self,
-        actor: &Operator,
-        body: Option<Value>,
-    ) -> Result<Value, ManagementRefusal> {
+    pub(crate) async fn create_key(&self, actor: &Operator, body: Option<Value>) -> Result<Value> {
         let body = body::supported(body, "VirtualKey")?.map(limit_members::with_budgets);
-        let new: NewKey = body::read(body)?;
-        let name = new.name.clone();
+        let members: KeyMembers = body::read(body)?;
+        let name = members.name.clone().unwrap_or_default();
         if name.trim().is_empty() {
             return Err(invalid("Virtual key name is required"));
         }
+        check_expiry(&members)?;
         let value = new_value()?;
-        let element = new_element(new, &value)?;
+        let element = updated(new_element(&name, &value), &members);
         let making = self.change(actor, |state| {
             if state.element(EntryKind::VirtualKey, &name).is_some() {
                 return Err(conflict("A virtual key with this name already exists"));
@@ -101,7 +97,7 @@ impl Service {
     }
 
     /// Lists the keys, without their values.
-    pub(crate) async fn list_keys(&self, query: &str) -> Result<Value, ManagementRefusal> {
+    pub(crate) async fn list_keys(&self, query: &str) -> Result<Value> {
         let page = Page::parse(query, &FILTERS)?;
         let listing = self.shown(move |state| {
             let keys = page.select(state, EntryKind::VirtualKey).map(describe_element);
@@ -111,7 +107,7 @@ impl Service {
     }
 
     /// Shows a key, without its value.
-    pub(crate) async fn show_key(&self, id: &str) -> Result<Value, ManagementRefusal> {
+    pub(crate) async fn show_key(&self, id: &str) -> Result<Value> {
         let state = self.state().await?;
         Ok(json!({"virtual_key": describe_element(known(&state, id)?)}))
     }
@@ -122,7 +118,7 @@ impl Service {
         actor: &Operator,
         id: &str,
         body: Option<Value>,
-    ) -> Result<Value, ManagementRefusal> {
+    ) -> Result<Value> {
         let mut body = body::supported(body, "VirtualKey")?.map(limit_members::with_budgets);
         let resets = match body.as_mut().and_then(Value::as_object_mut) {
             Some(sent) => limit_members::take_reset(sent)?,
@@ -131,9 +127,8 @@ impl Service {
         if resets {
             self.check_limiter()?;
         }
-        let update: KeyUpdate = body::read(body)?;
-        let expires = update.expires_at.as_deref().filter(|text| !text.is_empty());
-        expires.map(|text| future("expires_at", text)).transpose()?;
+        let update: KeyMembers = body::read(body)?;
+        check_expiry(&update)?;
         let updating = self.change(actor, |state| {
             let key = known(state, id)?;
             if update.name.as_ref().is_some_and(|name| *name != key.name) {
@@ -155,11 +150,7 @@ impl Service {
 
     /// Removes a key, also one of the configuration file. It is refused at once. Of a key that is not there
     /// any more, removes the credential that the gateway has made.
-    pub(crate) async fn delete_key(
-        &self,
-        actor: &Operator,
-        id: &str,
-    ) -> Result<Value, ManagementRefusal> {
+    pub(crate) async fn delete_key(&self, actor: &Operator, id: &str) -> Result<Value> {
         let deleting = self.change(actor, |state| {
             let name = name_to_delete(state, actor, id)?;
             let kind = EntryKind::VirtualKey;
@@ -191,7 +182,7 @@ impl Service {
         actor: &Operator,
         id: &str,
         body: Option<Value>,
-    ) -> Result<Value, ManagementRefusal> {
+    ) -> Result<Value> {
         let Rotation { cooldown } = body::read(body)?;
         let until = valid_until(cooldown.as_deref())?;
         let shown = self.rotate(actor, id, until).await?;
@@ -201,11 +192,7 @@ impl Service {
     /// Gives many keys new values, one after the other. Fails at the first one that cannot be rotated;
     /// those before it have new values, which the response to this request does not have, so the
     /// identifiers are checked first.
-    pub(crate) async fn rotate_keys(
-        &self,
-        actor: &Operator,
-        body: Option<Value>,
-    ) -> Result<Value, ManagementRefusal> {
+    pub(crate) async fn rotate_keys(&self, actor: &Operator, body: Option<Value>) -> Result<Value> {
         let ManyRotations { ids, cooldown } = body::read(body)?;
         if ids.is_empty() || ids.len() > MAX_ROTATED {
             return Err(invalid(format!("`ids` must have 1 to {MAX_ROTATED} elements")));
@@ -231,12 +218,7 @@ impl Service {
         }))
     }
 
-    async fn rotate(
-        &self,
-        actor: &Operator,
-        id: &str,
-        until: Option<SystemTime>,
-    ) -> Result<Value, ManagementRefusal> {
+    async fn rotate(&self, actor: &Operator, id: &str, until: Option<SystemTime>) -> Result<Value> {
         let value = new_value()?;
         let digest = token::digest(value.expose());
         let rotating = self.change(actor, |state| {
@@ -262,36 +244,24 @@ fn wanted(action: &'static str, name: &str, element: Value) -> Wanted {
     Wanted { action, kind: EntryKind::VirtualKey, name: name.to_owned(), content }
 }
 
-pub(crate) fn new_value() -> Result<Secret, ManagementRefusal> {
+pub(crate) fn new_value() -> Result<Secret> {
     token::generate(PREFIX).map_err(|error| no_randomness(&error))
 }
 
-fn new_element(new: NewKey, value: &Secret) -> Result<Value, ManagementRefusal> {
-    let mut element = json!({
+fn new_element(name: &str, value: &Secret) -> Value {
+    json!({
         "id": Uuid::new_v4().to_string(),
-        "name": new.name,
+        "name": name,
         "value_sha256": hex(&token::digest(value.expose())),
-        "is_active": new.is_active.unwrap_or(true),
-        "mcp_configs": new.mcp_configs,
-    });
-    if let Some(text) = new.expires_at.filter(|text| !text.is_empty()) {
-        future("expires_at", &text)?;
-        element["expires_at"] = text.into();
-    }
-    set(&mut element, "description", new.description);
-    set(&mut element, "approval", new.approval);
-    set(&mut element, "environment", new.environment);
-    set(&mut element, "team_id", new.team_id);
-    set(&mut element, "customer_id", new.customer_id);
-    if !new.roles.is_empty() {
-        element["roles"] = new.roles.into();
-    }
-    bind(&mut element, new.client_certificate_sha256.as_deref());
-    limit_members::set(&mut element, BUDGETS, new.budgets.as_ref());
-    limit_members::set(&mut element, RATE_LIMIT, new.rate_limit.as_ref());
-    let calendar_aligned = new.calendar_aligned.map(Value::from);
-    limit_members::set(&mut element, CALENDAR_ALIGNED, calendar_aligned.as_ref());
-    Ok(element)
+        "is_active": true,
+        "mcp_configs": [],
+    })
+}
+
+/// Fails if the key would have expired already.
+fn check_expiry(members: &KeyMembers) -> Result<()> {
+    let expires = members.expires_at.as_deref().filter(|text| !text.is_empty());
+    expires.map_or(Ok(()), |text| future("expires_at", text).map(drop))
 }
 
 /// Sets a member of an element. An empty text removes it, and `None` leaves it.
@@ -303,12 +273,12 @@ fn set(element: &mut Value, member: &str, text: Option<String>) {
     }
 }
 
-/// Binds an element to certificates. An empty list removes those that it has, and `None` leaves them.
-fn bind(element: &mut Value, certificates: Option<&[String]>) {
-    match certificates {
+/// Sets a member of an element. An empty list removes it, and `None` leaves it.
+fn set_list(element: &mut Value, member: &str, list: Option<&[String]>) {
+    match list {
         None => {}
-        Some([]) => drop(take_member(element, CERTIFICATES)),
-        Some(digests) => element[CERTIFICATES] = digests.into(),
+        Some([]) => drop(take_member(element, member)),
+        Some(list) => element[member] = list.into(),
     }
 }
 
@@ -316,14 +286,15 @@ fn take_member(element: &mut Value, member: &str) -> Option<Value> {
     element.as_object_mut()?.remove(member)
 }
 
-fn updated(mut element: Value, update: &KeyUpdate) -> Value {
+fn updated(mut element: Value, update: &KeyMembers) -> Value {
     set(&mut element, "description", update.description.clone());
     set(&mut element, "expires_at", update.expires_at.clone());
     set(&mut element, "approval", update.approval.clone());
     set(&mut element, "environment", update.environment.clone());
     set(&mut element, "team_id", update.team_id.clone());
     set(&mut element, "customer_id", update.customer_id.clone());
-    bind(&mut element, update.client_certificate_sha256.as_deref());
+    set_list(&mut element, CERTIFICATES, update.client_certificate_sha256.as_deref());
+    set_list(&mut element, "roles", update.roles.as_deref());
     limit_members::set(&mut element, BUDGETS, update.budgets.as_ref());
     limit_members::set(&mut element, RATE_LIMIT, update.rate_limit.as_ref());
     let calendar_aligned = update.calendar_aligned.map(Value::from);
@@ -334,15 +305,12 @@ fn updated(mut element: Value, update: &KeyUpdate) -> Value {
     if let Some(rows) = &update.mcp_configs {
         element["mcp_configs"] = rows.clone().into();
     }
-    if let Some(roles) = &update.roles {
-        element["roles"] = roles.clone().into();
-    }
     element
 }
 
 /// Returns the element of a key with the digest of its value in place of a value in plain text. One of
 /// the environment stays.
-fn without_value(key: &Element) -> Result<Value, ManagementRefusal> {
+fn without_value(key: &Element) -> Result<Value> {
     let mut element = key.value.clone().unwrap_or_default();
     let written = element["value"].as_str();
     let written = written.filter(|text| !text.starts_with("env.") && !is_vault_reference(text));
@@ -364,20 +332,12 @@ fn without_value(key: &Element) -> Result<Value, ManagementRefusal> {
 }
 
 /// Finds a key by its identifier or its name.
-fn known<'s>(state: &'s ConfigState, id: &str) -> Result<&'s Element, ManagementRefusal> {
-    let found = state.named(EntryKind::VirtualKey, id);
-    if found.is_none() {
-        state.check_readable(EntryKind::VirtualKey, id)?;
-    }
-    found.ok_or_else(|| not_found("Virtual key not found"))
+fn known<'s>(state: &'s ConfigState, id: &str) -> Result<&'s Element> {
+    state.known(EntryKind::VirtualKey, id, "Virtual key")
 }
 
 /// Returns the name of the key that a request deletes.
-fn name_to_delete(
-    state: &ConfigState,
-    actor: &Operator,
-    id: &str,
-) -> Result<String, ManagementRefusal> {
+fn name_to_delete(state: &ConfigState, actor: &Operator, id: &str) -> Result<String> {
     let found = known(state, id).map(|key| key.name.clone());
     state.name_to_remove(actor, EntryKind::VirtualKey, id, found)
 }
@@ -452,7 +412,7 @@ mod tests {
             "name": "ann", "description": "d", "expires_at": "x", "approval": "wait",
             "client_certificate_sha256": ["ab"],
         });
-        let update: KeyUpdate =
+        let update: KeyMembers =
             serde_json::from_value(json!({"expires_at": "", "is_active": false})).expect("valid");
         let expected = json!({
             "name": "ann", "description": "d", "approval": "wait", "is_active": false,
@@ -462,7 +422,7 @@ mod tests {
         assert_eq!(element, expected);
         for (sent, expected) in [(json!(["cd"]), json!(["cd"])), (json!([]), Value::Null)] {
             let update = json!({"client_certificate_sha256": sent});
-            let update: KeyUpdate = serde_json::from_value(update).expect("valid");
+            let update: KeyMembers = serde_json::from_value(update).expect("valid");
             assert_eq!(updated(element.clone(), &update)["client_certificate_sha256"], expected);
         }
     }

@@ -14,13 +14,12 @@ use uuid::Uuid;
 use crate::{
     change::{ConfigState, Content, StoredChange, Wanted, entry_content},
     key::new_value,
-    refusal::{invalid, not_found},
+    refusal::{Result, invalid, not_found},
     service::Service,
     token::{self, TokenDigest},
 };
 use airlock_config::Element;
 use airlock_core::{act::Actor, operator::Operator, secret::Secret};
-use airlock_operator_api::ManagementRefusal;
 use airlock_store::entries::EntryKind;
 use airlock_strings::hex;
 
@@ -39,10 +38,7 @@ impl Service {
     /// Makes a credential for each active key that has none, and hands those that this gateway has made to
     /// `show`, each as soon as it is stored. A key whose credential cannot be opened here is skipped. Fails if
     /// the store or the configuration file cannot be used, with the first reason, after all keys were tried.
-    pub async fn make_key_values(
-        &self,
-        show: impl Fn(&NewKeyValue),
-    ) -> Result<(), ManagementRefusal> {
+    pub async fn make_key_values(&self, show: impl Fn(&NewKeyValue)) -> Result<()> {
         let keys = keys_without_value(&self.state().await?);
         let mut last = None;
         let mut failure = None;
@@ -60,11 +56,7 @@ impl Service {
 
     /// Makes and shows the credential of one key. Returns the number of the change; `None` if another gateway
     /// has made one before.
-    async fn make_value(
-        &self,
-        key: &str,
-        show: &impl Fn(&NewKeyValue),
-    ) -> Result<Option<i64>, ManagementRefusal> {
+    async fn make_value(&self, key: &str, show: &impl Fn(&NewKeyValue)) -> Result<Option<i64>> {
         let value = new_value()?;
         let digest = hex(&token::digest(value.expose()));
         let document = json!({"id": Uuid::new_v4().to_string(), "value_sha256": digest});
@@ -83,11 +75,7 @@ impl Service {
     }
 
     /// Removes the credential of a key that was deleted. A key of this name gets another one.
-    pub(crate) async fn forget_value(
-        &self,
-        actor: &Operator,
-        key: &str,
-    ) -> Result<(), ManagementRefusal> {
+    pub(crate) async fn forget_value(&self, actor: &Operator, key: &str) -> Result<()> {
         let forgetting = self.change(actor, |_| {
             let content = Content::Earlier(None);
             Ok(Wanted { action: "key.value.delete", kind: KIND, name: key.to_owned(), content })
@@ -112,11 +100,7 @@ fn keys_without_value(state: &ConfigState) -> Vec<String> {
 }
 
 /// Returns the name of the credential that goes with a key that is deleted. Fails if the store has none.
-pub(crate) fn value_to_remove(
-    state: &ConfigState,
-    actor: &Operator,
-    key: &str,
-) -> Result<String, ManagementRefusal> {
+pub(crate) fn value_to_remove(state: &ConfigState, actor: &Operator, key: &str) -> Result<String> {
     let found = match state.entry(KIND, key) {
         Some(entry) => Ok(entry.name.clone()),
         None => state.check_readable(KIND, key).and(Err(not_found("Virtual key not found"))),
@@ -144,7 +128,7 @@ pub(crate) fn rotated(
     key: &str,
     digest: TokenDigest,
     until: Option<SystemTime>,
-) -> Result<Wanted, ManagementRefusal> {
+) -> Result<Wanted> {
     let stored = state.entry(KIND, key).and_then(|entry| entry.document.as_deref());
     // It was written by this program.
     let stored: Value = stored.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::refusal::invalid;
+use crate::refusal::{Result, invalid};
 use airlock_operator_api::ManagementRefusal;
 
 /// The limits on money.
@@ -57,7 +57,7 @@ pub(crate) fn replace_budget(element: &mut Map<String, Value>, sent: &Map<String
 }
 
 /// Takes the member of an update that forgets what was spent. Returns whether it is true.
-pub(crate) fn take_reset(sent: &mut Map<String, Value>) -> Result<bool, ManagementRefusal> {
+pub(crate) fn take_reset(sent: &mut Map<String, Value>) -> Result<bool> {
     match sent.remove(RESET) {
         None | Some(Value::Null) => Ok(false),
         Some(Value::Bool(resets)) => Ok(resets),

@@ -14,7 +14,7 @@ use crate::{
     body,
     change::ConfigState,
     page::Page,
-    refusal::{conflict, invalid, not_found, unavailable},
+    refusal::{Result, conflict, invalid, not_found},
     route::LimitOwner,
     service::Service,
 };
@@ -51,7 +51,7 @@ enum OverrideMode {
 
 impl Service {
     /// Lists the budgets with what is used of them.
-    pub(crate) async fn list_budgets(&self, query: &str) -> Result<Value, ManagementRefusal> {
+    pub(crate) async fn list_budgets(&self, query: &str) -> Result<Value> {
         let page = Page::parse(query, &[])?;
         let state = self.state().await?;
         let limits = state.merged.config.limits.iter();
@@ -64,7 +64,7 @@ impl Service {
 
     /// Lists the other limits with what is used of them, those of one owner on the same requests and calls
     /// together.
-    pub(crate) async fn list_rate_limits(&self, query: &str) -> Result<Value, ManagementRefusal> {
+    pub(crate) async fn list_rate_limits(&self, query: &str) -> Result<Value> {
         let page = Page::parse(query, &[])?;
         let state = self.state().await?;
         let limits = state.merged.config.limits.iter();
@@ -79,18 +79,15 @@ impl Service {
 
     /// Shows a key the limits of its own, and what is used of them. The limits are those in force, so that the
     /// request, which every key may send, reads no configuration.
-    pub(crate) async fn show_quota(
-        &self,
-        membership: &Membership,
-    ) -> Result<Value, ManagementRefusal> {
+    pub(crate) async fn show_quota(&self, membership: &Membership) -> Result<Value> {
         let Some(key) = &membership.key else {
             return Err(invalid("send the virtual key whose limits are wanted"));
         };
         let limiter = self.limiter()?;
         let set = limiter.limits();
         let limits: Vec<_> = set.of_key(key).collect();
-        let states = limiter.states_for(key, &ids(&limits)).await;
-        let states = in_order(&limits, states.map_err(|error| unavailable(&error))?);
+        let states = limiter.states_for(key, &ids(&limits)).await?;
+        let states = in_order(&limits, states);
         let budgets =
             limits.iter().zip(&states).filter(|(limit, _)| limit.measure == Measure::Cost);
         let budgets = budgets.map(|(limit, found)| budget(limit, found.as_ref()));
@@ -116,7 +113,7 @@ impl Service {
         id: &str,
         budget_id: &str,
         body: Option<Value>,
-    ) -> Result<Value, ManagementRefusal> {
+    ) -> Result<Value> {
         let new: NewOverride = body::read(body)?;
         let amount = amount(new.amount)?;
         let state = self.state().await?;
@@ -126,7 +123,7 @@ impl Service {
         let after = json!({"amount": new.amount, "cycles": windows});
         self.record_limit(actor, "limit.override", limit, Some(&after)).await?;
         let set = limiter.set_override(&limit.id, amount.millionths(), windows).await;
-        set.map_err(|error| not_changed(&error))?;
+        set.map_err(not_changed)?;
         self.show_budget(limit, "Budget override set successfully").await
     }
 
@@ -137,13 +134,12 @@ impl Service {
         owner: LimitOwner,
         id: &str,
         budget_id: &str,
-    ) -> Result<Value, ManagementRefusal> {
+    ) -> Result<Value> {
         let state = self.state().await?;
         let limit = owned_budget(&state, owner, id, budget_id)?;
         let limiter = self.limiter()?;
         self.record_limit(actor, "limit.override_removed", limit, None).await?;
-        let cleared = limiter.clear_override(&limit.id).await;
-        cleared.map_err(|error| not_changed(&error))?;
+        limiter.clear_override(&limit.id).await.map_err(not_changed)?;
         self.show_budget(limit, "Budget override removed successfully").await
     }
 
@@ -153,7 +149,7 @@ impl Service {
         actor: &Operator,
         owner: LimitOwner,
         id: &str,
-    ) -> Result<(), ManagementRefusal> {
+    ) -> Result<()> {
         let state = self.state().await?;
         let subject = LimitSubject::find(&state, owner, id)?;
         let limiter = self.limiter()?;
@@ -164,7 +160,7 @@ impl Service {
             self.record_limit(actor, "limit.reset", limit, None).await?;
         }
         let ids: Vec<_> = limits.iter().map(|limit| limit.id.as_str()).collect();
-        limiter.reset(&ids).await.map_err(|error| not_changed(&error))
+        limiter.reset(&ids).await.map_err(not_changed)
     }
 
     /// Forgets what removed limits have counted. A gateway that has not taken the change yet may count again,
@@ -182,7 +178,7 @@ impl Service {
         }
     }
 
-    async fn show_budget(&self, limit: &Limit, message: &str) -> Result<Value, ManagementRefusal> {
+    async fn show_budget(&self, limit: &Limit, message: &str) -> Result<Value> {
         let states = self.states(&[limit]).await?;
         let shown = budget(limit, states.first().and_then(Option::as_ref));
         let effective = shown["effective_max_limit"].clone();
@@ -196,35 +192,32 @@ impl Service {
         action: &str,
         limit: &Limit,
         after: Option<&Value>,
-    ) -> Result<(), ManagementRefusal> {
+    ) -> Result<()> {
         let change = LimitChange {
             actor: Actor::from(actor).to_string(),
             action: action.to_owned(),
             limit: limit.id.clone(),
             after: after.map(Value::to_string),
         };
-        let recorded = self.database().await?.record_limit_change(change).await;
-        recorded.map(drop).map_err(|error| unavailable(&error))
+        self.database().await?.record_limit_change(change).await?;
+        Ok(())
     }
 
     /// Returns the states of limits, in the same order; `None` for those that are not in force.
-    async fn states(
-        &self,
-        limits: &[&Limit],
-    ) -> Result<Vec<Option<LimitState>>, ManagementRefusal> {
+    async fn states(&self, limits: &[&Limit]) -> Result<Vec<Option<LimitState>>> {
         let Some(limiter) = self.gateway.as_ref().and_then(|gateway| gateway.limiter()) else {
             return Ok(vec![None; limits.len()]);
         };
-        let states = limiter.states(&ids(limits)).await.map_err(|error| unavailable(&error))?;
+        let states = limiter.states(&ids(limits)).await?;
         Ok(in_order(limits, states))
     }
 
     /// Fails if nothing counts limits here.
-    pub(crate) fn check_limiter(&self) -> Result<(), ManagementRefusal> {
+    pub(crate) fn check_limiter(&self) -> Result<()> {
         self.limiter().map(drop)
     }
 
-    fn limiter(&self) -> Result<&Limiter, ManagementRefusal> {
+    fn limiter(&self) -> Result<&Limiter> {
         let limiter = self.gateway.as_ref().and_then(|gateway| gateway.limiter());
         limiter.ok_or_else(|| conflict("no gateway runs here that counts limits"))
     }
@@ -242,9 +235,9 @@ fn in_order(limits: &[&Limit], states: Vec<LimitState>) -> Vec<Option<LimitState
 }
 
 /// Returns the refusal of a change of what a limit counts.
-fn not_changed(error: &LimitChangeError) -> ManagementRefusal {
+fn not_changed(error: LimitChangeError) -> ManagementRefusal {
     match error {
-        LimitChangeError::Unavailable(error) => unavailable(error),
+        LimitChangeError::Unavailable(error) => error.into(),
         LimitChangeError::Unknown(_) => {
             conflict("the gateway has not taken this limit yet; try again, or see its log")
         }
@@ -259,17 +252,9 @@ struct LimitSubject<'s> {
 }
 
 impl<'s> LimitSubject<'s> {
-    fn find(
-        state: &'s ConfigState,
-        owner: LimitOwner,
-        id: &str,
-    ) -> Result<Self, ManagementRefusal> {
+    fn find(state: &'s ConfigState, owner: LimitOwner, id: &str) -> Result<Self> {
         let kind = owner.kind();
-        let element = state.named(kind, id);
-        if element.is_none() {
-            state.check_readable(kind, id)?;
-        }
-        let element = element.ok_or_else(|| not_found(format!("{} not found", owner.title())))?;
+        let element = state.known(kind, id, owner.title())?;
         if owner != LimitOwner::Model {
             let owner = Some((kind, element.name.as_str()));
             return Ok(Self { owner, scope: Scope::All });
@@ -314,7 +299,7 @@ fn owned_budget<'s>(
     owner: LimitOwner,
     id: &str,
     budget_id: &str,
-) -> Result<&'s Limit, ManagementRefusal> {
+) -> Result<&'s Limit> {
     let subject = LimitSubject::find(state, owner, id)?;
     let mut limits = state.merged.config.limits.iter();
     let found = limits.find(|limit| {
@@ -337,7 +322,7 @@ fn grouped<'l>(
     groups.into_values().collect()
 }
 
-fn amount(amount: f64) -> Result<Money, ManagementRefusal> {
+fn amount(amount: f64) -> Result<Money> {
     Money::from_dollars(amount).filter(|_| amount > 0.0).ok_or_else(|| {
         let most = Money::MOST_DOLLARS;
         invalid(format!("`amount` must be above 0, and at most {most} US dollars; found {amount}"))
@@ -345,7 +330,7 @@ fn amount(amount: f64) -> Result<Money, ManagementRefusal> {
 }
 
 /// Returns the number of windows of an override; `None` if it stays until it is removed.
-fn windows(new: &NewOverride, window: Window) -> Result<Option<u32>, ManagementRefusal> {
+fn windows(new: &NewOverride, window: Window) -> Result<Option<u32>> {
     match (new.mode, new.cycles) {
         (OverrideMode::Cycles, _) if window == Window::Never => {
             Err(invalid("this budget has one window without end; use the `mode` \"forever\""))

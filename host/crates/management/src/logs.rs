@@ -21,7 +21,7 @@ use tracing::info;
 use self::{entry::dollars, histogram::LogHistogram, query::LogQuery};
 use crate::{
     body,
-    refusal::{busy, invalid, not_found, unavailable},
+    refusal::{Result, busy, invalid, not_found},
     service::Service,
 };
 use airlock_core::{
@@ -31,7 +31,7 @@ use airlock_core::{
 };
 use airlock_operator_api::ManagementRefusal;
 use airlock_store::{
-    Database, Unavailable,
+    Unavailable,
     call_log::{LogGrouping, LogKind, LogProperty, LogSums, LogValues, MAX_ERASED, MAX_SCANNED},
 };
 
@@ -104,7 +104,7 @@ impl Service {
         request: LogRequest,
         query: &str,
         body: Option<Value>,
-    ) -> Result<Value, ManagementRefusal> {
+    ) -> Result<Value> {
         match request {
             LogRequest::List => self.list_logs(kind, query).await,
             LogRequest::Stats => self.log_stats(kind, query).await,
@@ -117,9 +117,9 @@ impl Service {
         }
     }
 
-    async fn list_logs(&self, kind: LogKind, query: &str) -> Result<Value, ManagementRefusal> {
+    async fn list_logs(&self, kind: LogKind, query: &str) -> Result<Value> {
         let query = LogQuery::parse(kind, query, self.now_ms())?;
-        let Some(database) = self.log_database().await? else {
+        let Some(database) = self.settings.database.existing().await? else {
             return Ok(list(&query, &[], None, LogSums::default(), kind));
         };
         let sums = bounded(database.log_sums(kind, query.filter.clone())).await?;
@@ -140,18 +140,18 @@ impl Service {
         Ok(list(&query, &rows, last, sums, kind))
     }
 
-    async fn log_stats(&self, kind: LogKind, query: &str) -> Result<Value, ManagementRefusal> {
+    async fn log_stats(&self, kind: LogKind, query: &str) -> Result<Value> {
         let query = LogQuery::parse(kind, query, self.now_ms())?;
-        let sums = match self.log_database().await? {
+        let sums = match self.settings.database.existing().await? {
             Some(database) => bounded(database.log_sums(kind, query.filter)).await?,
             None => LogSums::default(),
         };
         Ok(entry::stats(kind, &sums))
     }
 
-    async fn log_values(&self, kind: LogKind, query: &str) -> Result<Value, ManagementRefusal> {
+    async fn log_values(&self, kind: LogKind, query: &str) -> Result<Value> {
         let query = LogQuery::parse(kind, query, self.now_ms())?;
-        let values = match self.log_database().await? {
+        let values = match self.settings.database.existing().await? {
             Some(database) => bounded(database.log_values(kind, query.filter)).await?,
             None => LogValues::default(),
         };
@@ -165,9 +165,11 @@ impl Service {
         })
     }
 
-    async fn top_tools(&self, query: &str) -> Result<Value, ManagementRefusal> {
+    async fn top_tools(&self, query: &str) -> Result<Value> {
         let query = LogQuery::parse(LogKind::Tools, query, self.now_ms())?;
-        let Some(database) = self.log_database().await? else { return Ok(json!({"tools": []})) };
+        let Some(database) = self.settings.database.existing().await? else {
+            return Ok(json!({"tools": []}));
+        };
         let most =
             LogGrouping { property: Some(LogProperty::Name), most: TOP, ..LogGrouping::default() };
         let top = bounded(database.log_groups(LogKind::Tools, query.filter, most)).await?;
@@ -182,13 +184,8 @@ impl Service {
     }
 
     /// Shows a row: with its contents and salts to who may see them.
-    async fn show_log(
-        &self,
-        actor: &Operator,
-        kind: LogKind,
-        id: &str,
-    ) -> Result<Value, ManagementRefusal> {
-        let database = self.log_database().await?.ok_or_else(unknown_row)?;
+    async fn show_log(&self, actor: &Operator, kind: LogKind, id: &str) -> Result<Value> {
+        let database = self.settings.database.existing().await?.ok_or_else(unknown_row)?;
         if kind == LogKind::Models {
             let call = bounded(database.logged_model_call(id)).await?.ok_or_else(unknown_row)?;
             return Ok(entry::model_call(&call));
@@ -207,7 +204,7 @@ impl Service {
         actor: &Operator,
         kind: LogKind,
         body: Option<Value>,
-    ) -> Result<Value, ManagementRefusal> {
+    ) -> Result<Value> {
         let Erasure { ids } = body::read(body)?;
         if ids.is_empty() {
             return Err(invalid("No log IDs provided"));
@@ -220,7 +217,7 @@ impl Service {
                 "an entry of `ids` has 1 to {MAX_ID_BYTES} letters, digits and hyphens"
             )));
         }
-        let erased = match self.log_database().await? {
+        let erased = match self.settings.database.existing().await? {
             Some(database) => {
                 self.record_erasure(actor, kind, &ids).await?;
                 bounded(database.erase_logged(kind, ids)).await?
@@ -232,12 +229,7 @@ impl Service {
 
     /// Records an erasure that is about to happen, with all identifiers. Fails if it must not happen, because it
     /// cannot be recorded.
-    async fn record_erasure(
-        &self,
-        actor: &Operator,
-        kind: LogKind,
-        ids: &[String],
-    ) -> Result<(), ManagementRefusal> {
+    async fn record_erasure(&self, actor: &Operator, kind: LogKind, ids: &[String]) -> Result<()> {
         let log = if kind == LogKind::Tools { "tools" } else { "models" };
         for ids in ids.chunks(RECORDED_IDS) {
             let act = Act::new(ActKind::LogErased, actor, log)
@@ -256,14 +248,6 @@ impl Service {
     fn now_ms(&self) -> i64 {
         unix_milliseconds(self.settings.database.now())
     }
-
-    /// Returns the database; `None` if it is a file that does not exist, which has no rows.
-    async fn log_database(&self) -> Result<Option<&Database>, ManagementRefusal> {
-        if self.settings.database.location().is_missing_file() {
-            return Ok(None);
-        }
-        self.database().await.map(Some)
-    }
 }
 
 fn is_id(text: &str) -> bool {
@@ -276,11 +260,9 @@ fn unknown_row() -> ManagementRefusal {
 }
 
 /// Waits for a query for a bounded time.
-async fn bounded<T>(
-    query: impl Future<Output = Result<T, Unavailable>>,
-) -> Result<T, ManagementRefusal> {
+async fn bounded<T>(query: impl Future<Output = Result<T, Unavailable>>) -> Result<T> {
     match timeout(QUERY, query).await {
-        Ok(done) => done.map_err(|error| unavailable(&error)),
+        Ok(done) => Ok(done?),
         Err(_) => Err(busy(
             "query_too_slow",
             "the query of the log takes too long; ask for a shorter period",

@@ -42,7 +42,7 @@ use airlock_identity::{IdClaims, LoginAttempt, LoginClient, LoginError, LoginRes
 use airlock_mcp_oauth::{Redirected, is_secret, new_secret};
 use airlock_operator_api::{
     BegunLogin, OidcRole, OidcSettings, OpenedSession, OperatorLoginRefusal, OperatorLogins,
-    OperatorSession,
+    OperatorSession, SessionLookup,
 };
 use airlock_store::{
     Database, LazyDatabase, Unavailable,
@@ -163,8 +163,7 @@ impl OidcParts {
             // Texts are always JSON.
             document: Secret::new(serde_json::to_string(&document).unwrap_or_default()),
         };
-        let stored = self.database().await?.begin_operator_login(login, LOGIN_LIFE).await;
-        stored.map_err(|error| unavailable(&error))?;
+        self.database().await?.begin_operator_login(login, LOGIN_LIFE).await?;
         Ok(BegunLogin { url: Secret::new(url), browser: Secret::new(browser) })
     }
 
@@ -189,8 +188,7 @@ impl OidcParts {
         let claims = claims.map_err(|error| refusal(&error))?;
         let name = name(&claims);
         let rules = self.rules.load_full();
-        let role = rules.role(&claims);
-        let role = role.ok_or_else(|| OperatorLoginRefusal::NoRole(name.clone()))?;
+        let role = rules.role(&claims).ok_or_else(|| OperatorLoginRefusal::NoRole(name.clone()))?;
         let credential = self.open(&rules, &claims, &name, role, previous).await?;
         info!(operator = name, role = role.role.name(), "an operator has logged in");
         self.acts.record(|| {
@@ -210,14 +208,11 @@ impl OidcParts {
         browser: &str,
         peer: &str,
     ) -> Result<LoginDocument, OperatorLoginRefusal> {
-        if self.database.location().is_missing_file() {
-            return Err(OperatorLoginRefusal::Gone);
-        }
-        let database = self.database().await?;
+        let database = self.database.existing().await?.ok_or(OperatorLoginRefusal::Gone)?;
         let peer = token::digest(peer);
         let taken =
             database.take_operator_login(token::digest(state), token::digest(browser), peer);
-        match taken.await.map_err(|error| unavailable(&error))? {
+        match taken.await? {
             OperatorLoginTaken::Done(document) => {
                 serde_json::from_str(document.expose()).map_err(|_| OperatorLoginRefusal::Gone)
             }
@@ -249,8 +244,7 @@ impl OidcParts {
         let previous = previous.map(token::digest);
         let database = self.database().await?;
         let life = rules.settings.session_max;
-        let opened = database.open_operator_session(session, life, previous);
-        opened.await.map_err(|error| unavailable(&error))?;
+        database.open_operator_session(session, life, previous).await?;
         Ok(credential)
     }
 
@@ -258,17 +252,18 @@ impl OidcParts {
         &self,
         credential: &str,
         peer: &str,
+        lookup: SessionLookup,
     ) -> Result<Option<OperatorSession>, Unavailable> {
-        if !is_secret(credential) || self.database.location().is_missing_file() {
+        if !is_secret(credential) {
             return Ok(None);
         }
-        let database = self.database.available().await?;
+        let Some(database) = self.database.existing().await? else { return Ok(None) };
         let digest = token::digest(credential);
         let rules = self.rules.load().sessions;
         let found = database.operator_session(digest, rules, peer).await?;
         let Some(FoundOperatorSession { session, is_use_due }) = found else { return Ok(None) };
         if is_use_due {
-            self.uses.record(database, digest);
+            self.uses.record(database, digest, lookup);
         }
         let Ok(role) = session.role.parse::<Role>() else { return Ok(None) };
         let operator = Operator { name: session.name, role, sees_payloads: session.sees_payloads };
@@ -277,7 +272,7 @@ impl OidcParts {
     }
 
     async fn database(&self) -> Result<&Database, OperatorLoginRefusal> {
-        self.database.available().await.map_err(|error| unavailable(&error))
+        Ok(self.database.available().await?)
     }
 }
 
@@ -321,9 +316,10 @@ impl OperatorLogins for OidcLogins {
         &'a self,
         credential: &'a str,
         peer: &'a str,
+        lookup: SessionLookup,
     ) -> BoxFuture<'a, Result<Option<OperatorSession>, String>> {
         Box::pin(async move {
-            self.0.session(credential, peer).await.map_err(|error| error.to_string())
+            self.0.session(credential, peer, lookup).await.map_err(|error| error.to_string())
         })
     }
 }
@@ -364,10 +360,6 @@ fn refusal(error: &LoginError) -> OperatorLoginRefusal {
         }
         _ => OperatorLoginRefusal::Failed(error.to_string()),
     }
-}
-
-fn unavailable(error: &Unavailable) -> OperatorLoginRefusal {
-    OperatorLoginRefusal::Unavailable(format!("the store cannot be used: {error}"))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use uuid::Uuid;
 pub(crate) use self::live::LiveOperators;
 use crate::{
     body,
-    refusal::{conflict, invalid, not_found, refusal, unavailable},
+    refusal::{Result, conflict, invalid, not_found, refusal},
     service::Service,
     timestamp::{future, rfc3339},
     token::{self, NoRandomness},
@@ -58,10 +58,7 @@ struct FirstOperator {
 
 impl Service {
     /// Makes the first operator, an administrator, for who has the setup token.
-    pub(crate) async fn set_up(
-        &self,
-        request: ManagementRequest,
-    ) -> Result<Value, ManagementRefusal> {
+    pub(crate) async fn set_up(&self, request: ManagementRequest) -> Result<Value> {
         let wanted: FirstOperator = body::read(request.body)?;
         let sent = request.setup_token.or_else(|| wanted.setup_token.map(Secret::new));
         if !self.setup.is_active() {
@@ -84,7 +81,7 @@ impl Service {
         &self,
         actor: &Operator,
         body: Option<Value>,
-    ) -> Result<Value, ManagementRefusal> {
+    ) -> Result<Value> {
         let wanted: NewOperator = body::read(body)?;
         if wanted.sees_payloads && !actor.sees_payloads {
             let message = "this operator does not see the arguments of calls, so it gives that right to nobody: `sees_payloads` is a right of its own";
@@ -98,13 +95,9 @@ impl Service {
     }
 
     /// Removes an operator of the store. Its token is refused at once.
-    pub(crate) async fn remove_operator(
-        &self,
-        actor: &Operator,
-        name: &str,
-    ) -> Result<Value, ManagementRefusal> {
+    pub(crate) async fn remove_operator(&self, actor: &Operator, name: &str) -> Result<Value> {
         // The file may have one with the same name, which was added to it later.
-        if !self.remove_stored(actor, name).await.map_err(|error| unavailable(&error))? {
+        if !self.remove_stored(actor, name).await? {
             return Err(if self.operators.in_file().iter().any(|own| own.name == name) {
                 conflict(format!(
                     "the operator {name:?} is one of the configuration file; remove it there"
@@ -114,23 +107,20 @@ impl Service {
             });
         }
         info!(actor = actor.name, operator = name, "an operator was removed");
-        self.refresh_operators().await.map_err(|error| unavailable(&error))?;
+        self.refresh_operators().await?;
         Ok(json!({"message": "Operator removed successfully"}))
     }
 
     /// Removes an operator of the store. Returns false if there is none. A store that does not exist is not
     /// made.
     async fn remove_stored(&self, actor: &Operator, name: &str) -> Result<bool, Unavailable> {
-        if self.settings.database.location().is_missing_file() {
-            return Ok(false);
-        }
-        let by = Actor::from(actor).to_string();
-        self.settings.database.available().await?.remove_operator(name, &by).await
+        let Some(database) = self.settings.database.existing().await? else { return Ok(false) };
+        database.remove_operator(name, &Actor::from(actor).to_string()).await
     }
 
     /// Lists the operators, without anything of their tokens.
-    pub(crate) async fn list_operators(&self) -> Result<Value, ManagementRefusal> {
-        let stored = self.stored_operators().await.map_err(|error| unavailable(&error))?;
+    pub(crate) async fn list_operators(&self) -> Result<Value> {
+        let stored = self.stored_operators().await?;
         let in_file = self.operators.in_file();
         let in_file = in_file.iter().map(|own| {
             let mut shown = describe(own);
@@ -158,7 +148,7 @@ impl Service {
         expires: Option<SystemTime>,
         first_only: bool,
         actor: &Actor,
-    ) -> Result<Value, ManagementRefusal> {
+    ) -> Result<Value> {
         check_name(&new.name)?;
         if self.operators.in_file().iter().any(|own| own.name == new.name) {
             return Err(name_taken(&new.name));
@@ -174,8 +164,7 @@ impl Service {
             expires_ms: expires.map(unix_milliseconds),
         };
         let database = self.database().await?;
-        let added = database.add_operator(stored, first_only, &actor.to_string()).await;
-        match added.map_err(|error| unavailable(&error))? {
+        match database.add_operator(stored, first_only, &actor.to_string()).await? {
             OperatorAdded::Done => {}
             OperatorAdded::NameTaken => return Err(name_taken(&new.name)),
             OperatorAdded::NotFirst => {
@@ -226,7 +215,7 @@ fn name_taken(name: &str) -> ManagementRefusal {
     conflict(format!("an operator is named {name:?} already"))
 }
 
-fn check_name(name: &str) -> Result<(), ManagementRefusal> {
+fn check_name(name: &str) -> Result<()> {
     let is_valid = !name.trim().is_empty()
         && name.len() <= MAX_NAME_BYTES
         && airlock_strings::visible_line(name) == name;

@@ -3,7 +3,10 @@
 use serde_json::{Map, Value, json};
 use url::form_urlencoded;
 
-use crate::{change::ConfigState, refusal::invalid};
+use crate::{
+    change::ConfigState,
+    refusal::{Result, invalid},
+};
 use airlock_config::Element;
 use airlock_operator_api::ManagementRefusal;
 use airlock_store::entries::EntryKind;
@@ -27,7 +30,7 @@ pub(crate) struct Page {
 impl Page {
     /// Reads a query, which may have these members as parameters. Fails if a number is invalid or a
     /// parameter is unknown.
-    pub(crate) fn parse(query: &str, members: &[&'static str]) -> Result<Self, ManagementRefusal> {
+    pub(crate) fn parse(query: &str, members: &[&'static str]) -> Result<Self> {
         let mut page = Self { limit: DEFAULT_LIMIT, ..Self::default() };
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             match &*name {
@@ -96,7 +99,7 @@ fn unknown(name: &str, members: &[&str]) -> ManagementRefusal {
     ))
 }
 
-fn number(name: &str, text: &str) -> Result<usize, ManagementRefusal> {
+fn number(name: &str, text: &str) -> Result<usize> {
     let number: i64 =
         text.parse().map_err(|_| invalid(format!("Invalid {name} parameter: must be a number")))?;
     usize::try_from(number)

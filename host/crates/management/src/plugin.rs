@@ -33,7 +33,7 @@ use crate::{
     client::{CONNECTING, known, plan_update},
     gateway::{Apply, NotApplied},
     page::Page,
-    refusal::{conflict, invalid, not_found, refusal, unavailable},
+    refusal::{Result, conflict, invalid, not_found, refusal},
     service::Service,
 };
 use airlock_config::StoredComponents;
@@ -67,7 +67,7 @@ struct Acceptance {
 
 impl Service {
     /// Lists the plugins of the file and of the store.
-    pub(crate) async fn list_plugins(&self, query: &str) -> Result<Value, ManagementRefusal> {
+    pub(crate) async fn list_plugins(&self, query: &str) -> Result<Value> {
         let page = Page::parse(query, &[])?;
         let gateway = self.gateway.clone();
         let listing = self.shown(move |state| {
@@ -81,7 +81,7 @@ impl Service {
     }
 
     /// Shows a plugin: its components, what they request and what is granted.
-    pub(crate) async fn show_plugin(&self, name: &str) -> Result<Value, ManagementRefusal> {
+    pub(crate) async fn show_plugin(&self, name: &str) -> Result<Value> {
         self.plugin_document(name, Purpose::Show).await
     }
 
@@ -91,7 +91,7 @@ impl Service {
         actor: &Operator,
         query: &str,
         component: Option<Vec<u8>>,
-    ) -> Result<Value, ManagementRefusal> {
+    ) -> Result<Value> {
         let chosen = chosen_name(query)?;
         let component = component.filter(|component| !component.is_empty());
         let component: Arc<[u8]> = component.ok_or_else(no_component)?.into();
@@ -102,8 +102,7 @@ impl Service {
             None => own_name(&inspected)?,
         };
         plan_install(&self.state().await?, &name, digest)?;
-        let put = self.database().await?.put_component(component).await;
-        match put.map_err(|error| unavailable(&error))? {
+        match self.database().await?.put_component(component).await? {
             ComponentPut::Done => {}
             ComponentPut::Full => return Err(components_full()),
         }
@@ -118,7 +117,7 @@ impl Service {
         actor: &Operator,
         name: &str,
         body: Option<Value>,
-    ) -> Result<Value, ManagementRefusal> {
+    ) -> Result<Value> {
         let mut members = body::members(body)?;
         let own = ["digest", "regrant", "change_id"];
         let own = own.into_iter().filter_map(|name| members.remove_entry(name));
@@ -183,7 +182,7 @@ impl Service {
         actor: &Operator,
         name: &str,
         body: Option<Value>,
-    ) -> Result<Value, ManagementRefusal> {
+    ) -> Result<Value> {
         let sent = body::members(body)?;
         if sent.contains_key("wasm_config") {
             let members = MEMBERS.join("`, `");
@@ -211,11 +210,7 @@ impl Service {
     }
 
     /// Removes a plugin, also one of the configuration file.
-    pub(crate) async fn remove_plugin(
-        &self,
-        actor: &Operator,
-        name: &str,
-    ) -> Result<Value, ManagementRefusal> {
+    pub(crate) async fn remove_plugin(&self, actor: &Operator, name: &str) -> Result<Value> {
         let removing = self.change(actor, |state| {
             let found = plugin(state, name).map(|(name, _)| name);
             let name = state.name_to_remove(actor, EntryKind::Client, name, found)?;
@@ -246,7 +241,7 @@ async fn loaded(
 }
 
 /// Fails if a plugin is not the one that was read before.
-fn check_same(state: &ConfigState, name: &str, before: &Value) -> Result<(), ManagementRefusal> {
+fn check_same(state: &ConfigState, name: &str, before: &Value) -> Result<()> {
     let (name, now) = plugin(state, name)?;
     if now == before { Ok(()) } else { Err(changed_meanwhile(&name)) }
 }
@@ -266,7 +261,7 @@ fn no_component() -> ManagementRefusal {
 }
 
 /// Returns the name that a query chooses.
-fn chosen_name(query: &str) -> Result<Option<ClientName>, ManagementRefusal> {
+fn chosen_name(query: &str) -> Result<Option<ClientName>> {
     let mut chosen = None;
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
         if name != "name" {
@@ -281,7 +276,7 @@ fn chosen_name(query: &str) -> Result<Option<ClientName>, ManagementRefusal> {
 
 /// Returns the name that a component gets unless the operator chooses one: its id, with `_` in place of
 /// `-` and `.`.
-fn own_name(inspected: &Inspected) -> Result<ClientName, ManagementRefusal> {
+fn own_name(inspected: &Inspected) -> Result<ClientName> {
     let id = inspected.metadata.id().unwrap_or_default().replace(['-', '.'], "_");
     ClientName::parse(&id).map_err(|_| {
         invalid(
@@ -291,10 +286,7 @@ fn own_name(inspected: &Inspected) -> Result<ClientName, ManagementRefusal> {
 }
 
 /// Returns the name and the element of a plugin.
-fn plugin<'s>(
-    state: &'s ConfigState,
-    name: &str,
-) -> Result<(String, &'s Value), ManagementRefusal> {
+fn plugin<'s>(state: &'s ConfigState, name: &str) -> Result<(String, &'s Value)> {
     let found = known(state, name).ok().filter(|(_, element)| is_plugin(element));
     if found.is_none() {
         state.check_readable(EntryKind::Client, name)?;
@@ -307,11 +299,7 @@ fn is_plugin(element: &Value) -> bool {
 }
 
 /// Plans that a component is offered under a name.
-fn plan_install(
-    state: &ConfigState,
-    name: &ClientName,
-    digest: ComponentDigest,
-) -> Result<Wanted, ManagementRefusal> {
+fn plan_install(state: &ConfigState, name: &ClientName, digest: ComponentDigest) -> Result<Wanted> {
     let kind = EntryKind::Client;
     state.check_readable(kind, name.as_str())?;
     let existing = state.element(kind, name.as_str()).and_then(|element| element.value.as_ref());
@@ -339,7 +327,7 @@ fn plan_install(
 }
 
 /// Returns the digest of the offered component. Fails if it is not the one that the operator has seen.
-fn offered(element: &Value, acceptance: &Acceptance) -> Result<ComponentDigest, ManagementRefusal> {
+fn offered(element: &Value, acceptance: &Acceptance) -> Result<ComponentDigest> {
     let seen: ComponentDigest =
         acceptance.digest.parse().map_err(|problem| invalid(format!("`digest`: {problem}")))?;
     match StoredComponents::read(element).and_then(|stored| stored.offered) {
@@ -354,7 +342,7 @@ fn offered(element: &Value, acceptance: &Acceptance) -> Result<ComponentDigest, 
 }
 
 /// Sets members of `wasm_config`; `null` removes one.
-fn set_members(element: &mut Value, members: Map<String, Value>) -> Result<(), ManagementRefusal> {
+fn set_members(element: &mut Value, members: Map<String, Value>) -> Result<()> {
     let Some(config) = element["wasm_config"].as_object_mut() else {
         return Err(conflict("the plugin has no `wasm_config`"));
     };
@@ -374,10 +362,7 @@ fn set_members(element: &mut Value, members: Map<String, Value>) -> Result<(), M
 
 /// Fails if a component would not be loaded, or if the operator does not consent to all that it would be
 /// granted without another word.
-fn check_consent(
-    decision: &ComponentDecision,
-    acceptance: Acceptance,
-) -> Result<(), ManagementRefusal> {
+fn check_consent(decision: &ComponentDecision, acceptance: Acceptance) -> Result<()> {
     if !decision.obstacles.is_empty() {
         let reasons = cut(decision.obstacles.join("; "), MAX_REASON_BYTES);
         return Err(refusal(StatusCode::CONFLICT, "plugin_not_permitted", reasons));

@@ -7,13 +7,12 @@ use serde_json::{Value, json};
 use crate::{
     body,
     gateway::NotApplied,
-    refusal::{conflict, refusal},
+    refusal::{Result, conflict, refusal},
     service::Service,
 };
-use airlock_operator_api::ManagementRefusal;
 
 impl Service {
-    pub(crate) async fn preview(&self, body: Option<Value>) -> Result<Value, ManagementRefusal> {
+    pub(crate) async fn preview(&self, body: Option<Value>) -> Result<Value> {
         let file = Value::Object(body::members(body)?);
         let Some(gateway) = &self.gateway else {
             return Err(conflict("no gateway runs, so there is nothing to compare the file with"));

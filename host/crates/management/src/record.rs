@@ -5,7 +5,7 @@ use url::form_urlencoded;
 
 use crate::{
     change::{ConfigState, Content, Wanted, changed_after, entry_content},
-    refusal::{conflict, forbidden, invalid, not_found, unavailable},
+    refusal::{Result, conflict, forbidden, invalid, not_found},
     service::Service,
     timestamp::rfc3339,
 };
@@ -15,7 +15,6 @@ use airlock_core::{
     tenant::Tenant,
     threads,
 };
-use airlock_operator_api::ManagementRefusal;
 use airlock_store::{
     SealError,
     entries::{EntryKind, EntryValue, RecordedChange},
@@ -32,14 +31,13 @@ const CREDENTIALS: [&str; 4] =
 impl Service {
     /// Lists recorded changes, the latest first, without secrets. `before` in the query is the number
     /// of a change; those before it follow.
-    pub(crate) async fn list_changes(&self, query: &str) -> Result<Value, ManagementRefusal> {
+    pub(crate) async fn list_changes(&self, query: &str) -> Result<Value> {
         let (before, limit) = page(query)?;
-        if self.settings.database.location().is_missing_file() {
+        let Some(database) = self.settings.database.existing().await? else {
             return Ok(json!({"changes": [], "count": 0}));
-        }
+        };
         let _place = self.place().await;
-        let changes = self.database().await?.recorded_changes(before, limit).await;
-        let changes = changes.map_err(|error| unavailable(&error))?;
+        let changes = database.recorded_changes(before, limit).await?;
         let describing = threads::run(&Tenant::GATEWAY, move || {
             changes.iter().map(describe).collect::<Vec<_>>()
         });
@@ -48,13 +46,8 @@ impl Service {
     }
 
     /// Reverts a change. Fails if the element was changed since, also if it is the same again.
-    pub(crate) async fn revert(
-        &self,
-        actor: &Operator,
-        id: i64,
-    ) -> Result<Value, ManagementRefusal> {
-        let recorded = self.database().await?.recorded_change(id).await;
-        let recorded = recorded.map_err(|error| unavailable(&error))?;
+    pub(crate) async fn revert(&self, actor: &Operator, id: i64) -> Result<Value> {
+        let recorded = self.database().await?.recorded_change(id).await?;
         let recorded =
             recorded.ok_or_else(|| not_found(format!("no change has the number {id}")))?;
         let is_of_limit = recorded.is_of_limit();
@@ -95,7 +88,7 @@ impl Service {
     }
 
     /// Lists where each setting comes from, and the entries of the store that have no effect.
-    pub(crate) async fn list_settings(&self) -> Result<Value, ManagementRefusal> {
+    pub(crate) async fn list_settings(&self) -> Result<Value> {
         self.shown(describe_settings).await
     }
 }
@@ -123,10 +116,7 @@ fn describe_settings(state: &ConfigState) -> Value {
 }
 
 /// Returns the entry before or after the change `id`. Fails if it cannot be opened.
-fn opened(
-    id: i64,
-    value: Result<Option<EntryValue>, SealError>,
-) -> Result<Option<EntryValue>, ManagementRefusal> {
+fn opened(id: i64, value: Result<Option<EntryValue>, SealError>) -> Result<Option<EntryValue>> {
     value.map_err(|reason| conflict(format!("the change {id} cannot be reverted: {reason}")))
 }
 
@@ -233,7 +223,7 @@ pub(crate) fn source(element: &Element) -> &'static str {
     }
 }
 
-fn page(query: &str) -> Result<(Option<i64>, u32), ManagementRefusal> {
+fn page(query: &str) -> Result<(Option<i64>, u32)> {
     let mut before = None;
     let mut limit = DEFAULT_LIMIT;
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -249,7 +239,7 @@ fn page(query: &str) -> Result<(Option<i64>, u32), ManagementRefusal> {
     Ok((before, limit))
 }
 
-fn number(name: &str, text: &str) -> Result<i64, ManagementRefusal> {
+fn number(name: &str, text: &str) -> Result<i64> {
     let number = text.parse().ok().filter(|number| *number >= 0);
     number.ok_or_else(|| invalid(format!("Invalid {name} parameter: must be a number from 0")))
 }

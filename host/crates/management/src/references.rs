@@ -7,10 +7,9 @@ use serde_json::Value;
 use crate::{
     change::ConfigState,
     kind::{REFERENCES, word},
-    refusal::conflict,
+    refusal::{Result, conflict},
 };
 use airlock_core::door::roles_of_view;
-use airlock_operator_api::ManagementRefusal;
 use airlock_store::entries::EntryKind;
 
 impl ConfigState {
@@ -24,11 +23,7 @@ impl ConfigState {
     }
 
     /// Fails if another element needs the one with this kind and name.
-    pub(crate) fn check_unused(
-        &self,
-        kind: EntryKind,
-        name: &str,
-    ) -> Result<(), ManagementRefusal> {
+    pub(crate) fn check_unused(&self, kind: EntryKind, name: &str) -> Result<()> {
         let names = self.synonyms(kind, name);
         for reference in REFERENCES.iter().filter(|reference| reference.to == kind) {
             let mut holders = self.elements(reference.from);

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use airlock_operator_api::ManagementRefusal;
-use airlock_store::Unavailable;
 use http::StatusCode;
 
 /// Time after which a request is worth another attempt if what it needs was in use.
 const RETRY: Duration = Duration::from_secs(10);
+
+/// Result of a request, or of a step of it.
+pub(crate) type Result<T, E = ManagementRefusal> = std::result::Result<T, E>;
 
 pub(crate) fn refusal(
     status: StatusCode,
@@ -41,10 +43,4 @@ pub(crate) fn conflict(message: impl Into<String>) -> ManagementRefusal {
 pub(crate) fn busy(code: &'static str, message: impl Into<String>) -> ManagementRefusal {
     let refusal = refusal(StatusCode::SERVICE_UNAVAILABLE, code, message);
     ManagementRefusal { retry_after: Some(RETRY), ..refusal }
-}
-
-/// Status 503: the store cannot be used.
-pub(crate) fn unavailable(error: &Unavailable) -> ManagementRefusal {
-    let message = format!("the store cannot be used: {error}");
-    refusal(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", message)
 }

@@ -6,7 +6,7 @@ use percent_encoding::percent_decode_str;
 use crate::{
     kind::ListedKind,
     logs::LogRequest,
-    refusal::{invalid, not_found, refusal},
+    refusal::{Result, invalid, not_found, refusal},
 };
 use airlock_core::operator::Right;
 use airlock_operator_api::ManagementRefusal;
@@ -120,13 +120,14 @@ impl LimitOwner {
 
 impl Act {
     /// Finds the act of a request. Fails if the path does not exist or does not take the method.
-    pub(crate) fn find(method: &Method, path: &str) -> Result<Self, ManagementRefusal> {
+    pub(crate) fn find(method: &Method, path: &str) -> Result<Self> {
         let segments: Vec<&str> = path.trim_start_matches('/').split('/').collect();
         let acts = acts(&segments).ok_or_else(|| not_found("no such path"))?;
         let method = if method == Method::HEAD { &Method::GET } else { method };
         let found = acts.iter().find(|(own, _)| own == method);
         let (_, act) = found.ok_or_else(|| wrong_method(&acts))?;
-        act.checked()
+        check_names(&segments)?;
+        Ok(act.clone())
     }
 
     /// Returns the right that the act needs; `None` if it needs no operator.
@@ -178,36 +179,15 @@ impl Act {
             | Self::RemoveOperator(_) => Right::Administer,
         })
     }
+}
 
-    fn checked(&self) -> Result<Self, ManagementRefusal> {
-        match self {
-            Self::RemoveOperator(name)
-            | Self::RevokeSession(name)
-            | Self::UpdateClient(name)
-            | Self::RemoveClient(name)
-            | Self::ShowPlugin(name)
-            | Self::UpdatePlugin(name)
-            | Self::RemovePlugin(name)
-            | Self::AcceptPlugin(name)
-            | Self::ShowKey(name)
-            | Self::UpdateKey(name)
-            | Self::DeleteKey(name)
-            | Self::RotateKey(name)
-            | Self::ShowElement(_, name)
-            | Self::UpdateElement(_, name)
-            | Self::DeleteElement(_, name)
-            | Self::AttachKey(_, _, name)
-            | Self::DetachKey(_, _, name)
-            | Self::SetOverride(_, name, _)
-            | Self::ClearOverride(_, name, _)
-            | Self::Logs(_, LogRequest::Show(name))
-                if name.is_empty() || name.len() > MAX_NAME_BYTES =>
-            {
-                Err(invalid(format!("a name in the path has 1 to {MAX_NAME_BYTES} bytes")))
-            }
-            _ => Ok(self.clone()),
-        }
+/// Fails if a name in the path is empty or too long.
+fn check_names(segments: &[&str]) -> Result<()> {
+    let mut lengths = segments.iter().map(|segment| percent_decode_str(segment).count());
+    if lengths.all(|length| (1..=MAX_NAME_BYTES).contains(&length)) {
+        return Ok(());
     }
+    Err(invalid(format!("a name in the path has 1 to {MAX_NAME_BYTES} bytes")))
 }
 
 fn wrong_method(acts: &[(Method, Act)]) -> ManagementRefusal {

@@ -13,13 +13,14 @@ use crate::{
     oidc::OidcLogins,
     operators::LiveOperators,
     plugin::Inspections,
+    refusal::Result,
     setup::{Setup, SetupToken},
     token::NoRandomness,
 };
 use airlock_config::{Config, ConfigSource, StoreKeyError};
 use airlock_core::act::Acts;
 use airlock_lock::FileReadings;
-use airlock_operator_api::{ConfiguredOperator, ManagementRefusal, ManagementSettings};
+use airlock_operator_api::{ConfiguredOperator, ManagementSettings};
 use airlock_store::{Database, LazyDatabase, Unavailable, operators::StoredOperator};
 
 /// Maximum requests that read the whole configuration at the same time. Each holds all entries, up to
@@ -176,14 +177,13 @@ impl Service {
     }
 
     pub(crate) async fn stored_operators(&self) -> Result<Vec<StoredOperator>, Unavailable> {
-        if self.settings.database.location().is_missing_file() {
-            return Ok(Vec::new());
+        match self.settings.database.existing().await? {
+            Some(database) => database.operators().await,
+            None => Ok(Vec::new()),
         }
-        self.settings.database.available().await?.operators().await
     }
 
-    pub(crate) async fn database(&self) -> Result<&Database, ManagementRefusal> {
-        let opened = self.settings.database.available().await;
-        opened.map_err(|error| crate::refusal::unavailable(&error))
+    pub(crate) async fn database(&self) -> Result<&Database> {
+        Ok(self.settings.database.available().await?)
     }
 }

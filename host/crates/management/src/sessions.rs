@@ -5,7 +5,7 @@ use tracing::info;
 
 use crate::{
     page::Page,
-    refusal::{conflict, not_found, unavailable},
+    refusal::{Result, conflict, not_found},
     service::Service,
     timestamp::rfc3339,
     token,
@@ -15,7 +15,6 @@ use airlock_core::{
     operator::Operator,
     secret::Secret,
 };
-use airlock_operator_api::ManagementRefusal;
 use airlock_store::operator_session::OperatorSession;
 
 impl Service {
@@ -24,41 +23,34 @@ impl Service {
         &self,
         actor: &Operator,
         session: Option<Secret>,
-    ) -> Result<Value, ManagementRefusal> {
+    ) -> Result<Value> {
         let Some(session) = session else {
             return Err(conflict("this request has a token and no session; a token has no end"));
         };
-        let ending = self.database().await?.end_operator_session(token::digest(session.expose()));
-        ending.await.map_err(|error| unavailable(&error))?;
+        self.database().await?.end_operator_session(token::digest(session.expose())).await?;
         let name = &actor.name;
         self.settings.acts.record(|| Act::new(ActKind::OperatorLoggedOut, actor, name));
         Ok(json!({"message": "Logout successful"}))
     }
 
     /// Lists the sessions of all operators, without their credentials.
-    pub(crate) async fn list_sessions(&self, query: &str) -> Result<Value, ManagementRefusal> {
+    pub(crate) async fn list_sessions(&self, query: &str) -> Result<Value> {
         let page = Page::parse(query, &[])?;
         let database = &self.settings.database;
         let oidc = self.settings.oidc.as_ref();
         let Some(oidc) = oidc.filter(|_| !database.location().is_missing_file()) else {
             return Ok(page.document("sessions", Vec::new()));
         };
-        let sessions = self.database().await?.operator_sessions(oidc.rules()).await;
-        let sessions = sessions.map_err(|error| unavailable(&error))?;
+        let sessions = self.database().await?.operator_sessions(oidc.rules()).await?;
         let found = sessions.iter().filter(|session| page.matches(&session.name));
         Ok(page.document("sessions", found.map(shown).collect()))
     }
 
     /// Ends a session, whose operator must log in again. It is refused at once, by every gateway of the
     /// store.
-    pub(crate) async fn revoke_session(
-        &self,
-        actor: &Operator,
-        id: &str,
-    ) -> Result<Value, ManagementRefusal> {
+    pub(crate) async fn revoke_session(&self, actor: &Operator, id: &str) -> Result<Value> {
         let by = Actor::from(actor).to_string();
-        let revoked = self.database().await?.revoke_operator_session(id, &by).await;
-        let Some(name) = revoked.map_err(|error| unavailable(&error))? else {
+        let Some(name) = self.database().await?.revoke_operator_session(id, &by).await? else {
             return Err(not_found(format!("no session has the identifier {id:?}")));
         };
         info!(actor = actor.name, operator = name, "a session of an operator was revoked");

@@ -2,11 +2,10 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::refusal::invalid;
-use airlock_operator_api::ManagementRefusal;
+use crate::refusal::{Result, invalid};
 
 /// Reads a time in the future, of the member `key`.
-pub(crate) fn future(key: &str, text: &str) -> Result<SystemTime, ManagementRefusal> {
+pub(crate) fn future(key: &str, text: &str) -> Result<SystemTime> {
     let time = humantime::parse_rfc3339(text).map_err(|_| {
         invalid(format!("`{key}` must be a time such as \"2027-01-31T00:00:00Z\" (RFC 3339)"))
     })?;

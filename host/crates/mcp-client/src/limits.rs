@@ -89,6 +89,9 @@ pub(super) const PING_RETRY: Duration = Duration::from_millis(200);
 /// Maximum abandoned calls whose cancellations wait to be sent. Beyond it, a cancellation is not
 /// sent: it is advice, and the server does not read.
 pub(super) const MAX_ABANDONED: usize = 256;
+/// Maximum cancellations of tasks that wait for the server. Further ones are not sent: they hold no permits of
+/// calls, and would take the places of requests.
+pub(super) const MAX_TASK_CANCELLATIONS: usize = 16;
 /// Time limit for sending a cancellation. A later one has no use.
 pub(super) const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 

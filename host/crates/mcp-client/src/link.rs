@@ -18,7 +18,11 @@ use std::{
 
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::{sync::mpsc, task::JoinSet, time::timeout};
+use tokio::{
+    sync::{Semaphore, mpsc},
+    task::JoinSet,
+    time::timeout,
+};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 pub use self::{
@@ -34,7 +38,7 @@ use super::{
     agreed::{Agreed, Capability},
     decode::{self, Reception},
     inbox::{AwaitedResponse, Inbox},
-    limits::{CANCEL_TIMEOUT, LOG_LEVEL_TIMEOUT, MAX_ABANDONED},
+    limits::{CANCEL_TIMEOUT, LOG_LEVEL_TIMEOUT, MAX_ABANDONED, MAX_TASK_CANCELLATIONS},
     transport::{Outgoing, OutgoingKind, ReceiveError, RequestHead, SendError, Transport},
 };
 use airlock_core::door::{LogLevel, Progress};
@@ -240,11 +244,21 @@ impl Link {
     /// Sends cancellations for abandoned work, as long as the connection exists.
     pub async fn cancel_abandoned(self: &Arc<Self>, mut abandoned: AbandonedRequests) {
         let mut sending = JoinSet::new();
+        let places = Arc::new(Semaphore::new(MAX_TASK_CANCELLATIONS));
         loop {
             tokio::select! {
                 Some(abandoned) = abandoned.recv() => {
+                    let is_task = matches!(abandoned, Abandoned::Task(_));
+                    // A request has the permits of its call.
+                    let place = if is_task { places.clone().try_acquire_owned().ok() } else { None };
+                    if is_task && place.is_none() {
+                        continue;
+                    }
                     let link = self.clone();
-                    sending.spawn(async move { timeout(CANCEL_TIMEOUT, link.cancel(abandoned)).await });
+                    sending.spawn(async move {
+                        let _ = timeout(CANCEL_TIMEOUT, link.cancel(abandoned)).await;
+                        drop(place);
+                    });
                 }
                 Some(_) = sending.join_next() => {}
                 else => return,

@@ -11,7 +11,9 @@ use crate::{
     inbox::ServerQuestion,
     limits::{MAX_QUESTION_BYTES, MAX_QUESTIONS},
 };
-use airlock_core::tool::{Answers, ClientName, Question, QuestionKind, QuestionKinds};
+use airlock_core::tool::{
+    Answers, ClientName, MAX_ANSWER_BYTES, Question, QuestionKind, QuestionKinds,
+};
 use airlock_mcp_oauth::MAX_URL_BYTES;
 use airlock_strings::stripped;
 use airlock_wire::error::RpcError;
@@ -159,9 +161,9 @@ impl Again {
 }
 
 /// Returns the result for a question, as JSON text on one line; an error if the caller refuses to
-/// answer.
+/// answer, or answers with more than [`MAX_ANSWER_BYTES`].
 pub fn question_response(kind: QuestionKind, given: Option<String>) -> Result<String, RpcError> {
-    match (given, kind) {
+    match (given.filter(|answer| answer.len() <= MAX_ANSWER_BYTES), kind) {
         (Some(result), _) => Ok(airlock_json::raw::on_one_line(&result)),
         (None, QuestionKind::Form | QuestionKind::Url) => Ok(CANCELLED.to_owned()),
         // The code that the specification uses for a user's refusal (2025-11-25, "Sampling").
@@ -461,6 +463,14 @@ mod tests {
         let requests = json!({"q": {"method": "elicitation/create", "params": params}});
         let asked = asks(json!({"inputRequests": requests})).expect("questions");
         asked.split(&client(), all(), 1).map(|(questions, _)| questions.len())
+    }
+
+    #[test]
+    fn an_answer_that_is_too_long_counts_as_refused() {
+        let long = "x".repeat(MAX_ANSWER_BYTES);
+        assert_eq!(question_response(QuestionKind::Form, Some(long.clone())).as_ref(), Ok(&long));
+        let refused = question_response(QuestionKind::Form, Some(long + "x"));
+        assert_eq!(refused.as_deref(), Ok(CANCELLED));
     }
 
     #[test]

@@ -135,9 +135,13 @@ impl ApprovalQuestion<'_> {
     /// Returns the bytes that the MAC of a state covers. No two questions have the same.
     fn bound_to(&self, head: &Head) -> Vec<u8> {
         let tool = self.entry.tool.name.as_str();
-        let mut bound = Vec::with_capacity(tool.len() + self.arguments.len() + 80);
+        // Of a fixed length. Between the question and its answer, the source may have changed the tool.
+        let definition = self.entry.tool.digest();
+        let fixed = head.len() + definition.len() + 64;
+        let mut bound = Vec::with_capacity(tool.len() + self.arguments.len() + fixed);
         bound.extend(head);
         bound.extend(self.tenant.scope());
+        bound.extend(definition.as_bytes());
         bound.extend(tool.len().to_be_bytes());
         bound.extend(tool.as_bytes());
         for source in self.sources.names() {

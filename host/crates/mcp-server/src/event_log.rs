@@ -5,6 +5,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 use airlock_core::memory::Charge;
 
@@ -18,6 +19,8 @@ pub struct EventLog {
     pub(crate) stream: u64,
     state: Mutex<LogState>,
     changed: Notify,
+    /// Cancelled when the session keeps the events no longer.
+    dropped: CancellationToken,
 }
 
 #[derive(Default)]
@@ -70,9 +73,15 @@ pub struct EventReader {
 }
 
 impl EventLog {
-    pub(crate) fn new(stream: u64) -> Self {
+    /// Creates the events of a stream. `dropped` is cancelled when its session keeps them no longer.
+    pub(crate) fn new(stream: u64, dropped: CancellationToken) -> Self {
         let state = LogState { next: 1, ..LogState::default() };
-        Self { stream, state: Mutex::new(state), changed: Notify::new() }
+        Self { stream, state: Mutex::new(state), changed: Notify::new(), dropped }
+    }
+
+    /// Token that is cancelled when the session keeps the events no longer.
+    pub(crate) fn dropped(&self) -> &CancellationToken {
+        &self.dropped
     }
 
     /// Begins to read after event number `read`. An earlier reader ends, so that a stream takes the
@@ -227,7 +236,7 @@ mod tests {
     use super::*;
 
     fn log() -> Arc<EventLog> {
-        Arc::new(EventLog::new(1))
+        Arc::new(EventLog::new(1, CancellationToken::new()))
     }
 
     fn next(number: u64, text: &str, is_last: bool) -> Next {
@@ -304,7 +313,7 @@ mod tests {
         drop(reader);
         drop(log.reader(0));
         assert!(log.is_streamed().await);
-        let log = Arc::new(EventLog::new(2));
+        let log = Arc::new(EventLog::new(2, CancellationToken::new()));
         drop(log.reader(0));
         assert!(!log.is_streamed().await);
     }

@@ -5,6 +5,7 @@
 
 use std::{
     collections::HashMap,
+    fmt,
     future::poll_fn,
     sync::{
         Arc,
@@ -20,7 +21,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{metrics::ObservedRequest, trace::RequestSpan};
 use crate::running::MAX_RUNNING;
-use airlock_core::door::SessionId;
+use airlock_core::{door::SessionId, tool::MAX_ANSWER_BYTES};
 use airlock_telemetry::TraceFuture as _;
 use airlock_wire::{
     error::RpcError,
@@ -165,8 +166,8 @@ pub(crate) struct Outlet {
 }
 
 impl Outlet {
-    /// Sends a notification, unless the client reads too slowly.
-    pub(crate) fn notify(&self, method: &str, params: &Value) {
+    /// Sends a notification, unless the client reads too slowly. `params` must be a tree or JSON text.
+    pub(crate) fn notify(&self, method: &str, params: &impl fmt::Display) {
         let _ = self.sender.try_send(Outgoing::Before(message::notification(method, params)));
     }
 
@@ -223,11 +224,13 @@ impl Asks {
         Some((Ask { asks: self.clone(), id }, receiver))
     }
 
-    /// Hands a response to the work that waits for it; false if none does.
+    /// Hands a response to the work that waits for it; false if none does. A result of more than
+    /// [`MAX_ANSWER_BYTES`] counts as an error: from here on, no charge covers the memory of the response.
     pub fn resolve(&self, response: &Response) -> bool {
         let Some(sender) = self.waiting().remove(&response.id) else { return false };
+        let result = response.result().filter(|result| result.len() <= MAX_ANSWER_BYTES);
         // The work may have ended at this moment.
-        let _ = sender.send(response.result().map(str::to_owned));
+        let _ = sender.send(result.map(str::to_owned));
         true
     }
 
@@ -295,10 +298,28 @@ mod tests {
     }
 
     fn respond(asks: &Asks, id: &str) -> bool {
-        let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"yes"}}"#);
-        match Message::read(text.into(), &Caps::memory(1 << 16)) {
+        respond_with(asks, id, "yes")
+    }
+
+    fn respond_with(asks: &Asks, id: &str, result: &str) -> bool {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"{result}"}}"#);
+        match Message::read(text.into(), &Caps::memory(1 << 22)) {
             Ok(Message::Response(response)) => asks.resolve(&response),
             other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_result_that_is_too_long_counts_as_an_error() {
+        for (bytes, is_taken) in [(MAX_ANSWER_BYTES, true), (MAX_ANSWER_BYTES + 1, false)] {
+            let asks = Arc::new(Asks::default());
+            let mut exchange = Exchange::new(id(), Some(asks.clone()), |outlet| async move {
+                Ok(outlet.ask("m", &json!({})).await.is_some().to_string())
+            });
+            exchange.next().await.expect("a request");
+            assert!(respond_with(&asks, "\"airlock-0\"", &"x".repeat(bytes - 2)));
+            let Some(Outgoing::Last(answer)) = exchange.next().await else { panic!("a response") };
+            assert!(answer.text.contains(&format!(r#""result":{is_taken}"#)), "{}", answer.text);
         }
     }
 

@@ -291,8 +291,7 @@ impl Relayed {
     /// Returns the text, in the era of the client. A modern result names the gateway, not its
     /// source.
     fn write(mut self, version: Version) -> String {
-        let meta = self.0.object("_meta").and_then(Result::ok);
-        let mut meta = meta.unwrap_or_default();
+        let mut meta = self.0.object("_meta").and_then(Result::ok).unwrap_or_default();
         meta.remove(SERVER_INFO);
         if version.is_modern() {
             self.0.set("resultType", "\"complete\"");

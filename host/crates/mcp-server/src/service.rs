@@ -34,6 +34,8 @@ pub const STOPPING: &str = "the gateway is stopping";
 pub struct Service {
     terms: ServiceTerms,
     parts: Arc<ServiceParts>,
+    /// Cancelled when the gateway begins to stop, and that of a connection also when its input has ended.
+    closing: CancellationToken,
 }
 
 /// Settings of a service.
@@ -55,7 +57,6 @@ struct ServiceParts {
     tasks: Arc<Tasks>,
     /// Time until which lists wait for sources that have never been listed.
     settles: Instant,
-    closing: CancellationToken,
     times: Arc<ServerTimes>,
 }
 
@@ -121,10 +122,9 @@ impl Service {
             approvals,
             tasks: Arc::default(),
             settles: Instant::now() + SETTLE,
-            closing: CancellationToken::new(),
             times: Arc::default(),
         };
-        Arc::new(Self { terms, parts: Arc::new(parts) })
+        Arc::new(Self { terms, parts: Arc::new(parts), closing: CancellationToken::new() })
     }
 
     /// Changes the settings. Returns the service of requests that begin from now on; those under way keep
@@ -133,14 +133,20 @@ impl Service {
     pub fn with_settings(&self, budget: Budget, settings: Settings) -> Arc<Self> {
         let terms = ServiceTerms { budget, settings };
         *self.parts.latest.write() = terms.clone();
-        Arc::new(Self { terms, parts: self.parts.clone() })
+        Arc::new(Self { terms, parts: self.parts.clone(), closing: self.closing.clone() })
+    }
+
+    /// Returns the service of one connection: the end of its input ends the subscriptions of its own client alone.
+    pub(super) fn of_connection(&self) -> Arc<Self> {
+        let terms = self.terms.clone();
+        Arc::new(Self { terms, parts: self.parts.clone(), closing: self.closing.child_token() })
     }
 
     /// Returns the service of a request that begins now, for a connection that lasts longer than its
     /// settings.
     pub(super) fn latest(&self) -> Arc<Self> {
         let terms = self.parts.latest.read().clone();
-        Arc::new(Self { terms, parts: self.parts.clone() })
+        Arc::new(Self { terms, parts: self.parts.clone(), closing: self.closing.clone() })
     }
 
     /// Returns the times of requests and sessions.
@@ -233,6 +239,18 @@ impl Service {
         Ok(EMPTY_RESULT.to_owned())
     }
 
+    /// Ends the subscriptions to resources that a selection may not read. They stay while all tools are
+    /// switched off, which hides all resources for a time.
+    pub fn restrict_subscriptions(&self, selection: &Selection, subscriptions: &Subscriptions) {
+        let toolboxes = &self.parts.toolboxes;
+        // The toolbox may have a view from before the last change of the switch.
+        let is_off = toolboxes.catalog().snapshot().is_switched_off();
+        let toolbox = toolboxes.open(selection);
+        if !is_off && !toolbox.view().is_switched_off() {
+            subscriptions.restrict(toolbox.offering());
+        }
+    }
+
     /// Waits for the sources that a selection may have and that have never been listed, during the
     /// first seconds after the start.
     pub async fn settled(&self, selection: &Selection) {
@@ -309,7 +327,7 @@ impl Service {
 
     /// Token that is cancelled when the gateway begins to stop: subscriptions and idle streams end.
     pub fn closing(&self) -> &CancellationToken {
-        &self.parts.closing
+        &self.closing
     }
 }
 
@@ -378,5 +396,17 @@ mod tests {
             assert_eq!(now.budget(), budget);
             assert!(Arc::ptr_eq(now.toolboxes(), opened.toolboxes()));
         }
+    }
+
+    #[test]
+    fn a_connection_that_closes_closes_no_other_and_the_gateway_closes_all() {
+        let gateway = Service::new(Catalog::new(), BUDGET, Settings::default(), None);
+        let first = gateway.of_connection();
+        let second = gateway.of_connection();
+        first.closing().cancel();
+        assert!(first.latest().closing().is_cancelled());
+        assert!(!gateway.closing().is_cancelled() && !second.closing().is_cancelled());
+        gateway.with_settings(BUDGET, Settings::default()).closing().cancel();
+        assert!(second.latest().closing().is_cancelled());
     }
 }

@@ -5,6 +5,7 @@
 //! are kept for a while. Everything that grows is bounded, per tenant and in all.
 
 mod set;
+mod table;
 
 use std::{
     collections::BTreeMap,
@@ -188,7 +189,7 @@ impl Session {
             let mut state = self.state();
             state.running.begin(&id, &cancel)?;
             let stream = self.next_stream.fetch_add(1, Ordering::Relaxed);
-            let log = Arc::new(EventLog::new(stream));
+            let log = Arc::new(EventLog::new(stream, self.closed.child_token()));
             state.logs.insert(stream, log.clone());
             log
         };
@@ -212,11 +213,12 @@ impl Session {
         tokio::spawn(async move {
             let (session, log) = work.await;
             let stream = log.stream;
-            let is_streamed = session.closed.run_until_cancelled(log.is_streamed()).await;
+            let dropped = log.dropped().clone();
+            let is_streamed = dropped.run_until_cancelled(log.is_streamed()).await;
             // While the events are kept, the session alone holds them.
             drop(log);
             if is_streamed == Some(true) {
-                wait_or_cancelled(KEPT_FOR, &session.closed).await;
+                wait_or_cancelled(KEPT_FOR, &dropped).await;
             }
             session.forget(stream);
         });
@@ -259,7 +261,11 @@ impl Session {
         let mut bytes: usize = kept.iter().map(|(_, bytes)| bytes).sum();
         while kept.len() >= KEPT_LOGS || (bytes > KEPT_BYTES && !kept.is_empty()) {
             let (oldest, freed) = kept.remove(0);
-            state.logs.remove(&oldest);
+            // Its task ends with it: a client that makes thousands of requests a second would have a task for each of
+            // the last minute.
+            if let Some(log) = state.logs.remove(&oldest) {
+                log.dropped().cancel();
+            }
             bytes -= freed;
         }
     }

@@ -90,7 +90,7 @@ pub async fn serve_connection(
     let stop = settings.stop.clone();
     let drain_timeout = settings.drain_timeout;
     let _session = ObservedSession::open(service.times().clone());
-    let mut connection = StdioClient::new(service, settings, output);
+    let mut connection = StdioClient::new(service.of_connection(), settings, output);
     loop {
         tokio::select! {
             () = stop.cancelled() => return,

@@ -26,12 +26,13 @@ const RELATED: &str = "io.modelcontextprotocol/related-task";
 /// Handles a call of a client that takes a task for a result. Fails as [`call::run`] does.
 pub(super) async fn call(incoming: Incoming) -> Result<String, RpcError> {
     let version = incoming.client.peer.version;
-    let arguments = incoming.request.params.get("arguments").map_or(0, str::len);
-    if arguments > MAX_INPUT_BYTES {
+    // A task keeps the request, and no charge covers its memory once the response is sent.
+    let bytes = incoming.request.params.message_bytes();
+    if bytes > MAX_INPUT_BYTES {
         // A legacy client asks for a task, and takes nothing else for the result.
         if !version.is_modern() {
             return Err(RpcError::invalid_params(format!(
-                "`arguments` have {arguments} bytes; the limit for a task is {MAX_INPUT_BYTES}"
+                "the request has {bytes} bytes; the limit for a task is {MAX_INPUT_BYTES}"
             )));
         }
         return call::run(incoming, None).await;
@@ -170,9 +171,61 @@ fn related(text: &str, id: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use serde_json::Value;
 
     use super::*;
+    use crate::{
+        meta::Peer,
+        service::{Requester, Service},
+        settings::Settings,
+        toolbox::{Selection, ToolboxScope},
+    };
+    use airlock_catalog::Catalog;
+    use airlock_core::{
+        door::{Budget, Filter},
+        tool::QuestionKinds,
+    };
+    use airlock_json::Caps;
+    use airlock_wire::message::{Message, Request};
+
+    /// Returns a call of a tool that does not exist, as a task, in a message of so many bytes.
+    fn request(bytes: usize) -> Request {
+        let before = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"none","task":{},"_meta":{"x":""#;
+        let after = r#""}}}"#;
+        let text = format!("{before}{}{after}", "x".repeat(bytes - before.len() - after.len()));
+        match Message::read(text.into(), &Caps::memory(1 << 20)) {
+            Ok(Message::Request(request)) => request,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_that_is_longer_than_a_task_keeps_becomes_none() {
+        let budget = Budget {
+            deadline: Duration::from_secs(1),
+            script: Duration::from_secs(1),
+            nested_calls: 1,
+            depth: 1,
+            in_flight: 1,
+        };
+        let service = Service::new(Catalog::new(), budget, Settings::default(), None);
+        for (bytes, is_refused) in [(MAX_INPUT_BYTES, false), (MAX_INPUT_BYTES + 1, true)] {
+            let selection =
+                Selection { key: None, filter: Filter::none(), scope: ToolboxScope::All };
+            let peer = Peer {
+                version: Version::V2025_11_25,
+                questions: QuestionKinds::NONE,
+                log_level: None,
+                takes_tasks: true,
+            };
+            let client = Requester::new(selection, peer, budget.deadline);
+            let answer = service.begin(request(bytes), client).response().await;
+            let text = answer.expect("a response").text;
+            assert_eq!(text.contains("the limit for a task is 65536"), is_refused, "{text:.200}");
+        }
+    }
 
     #[test]
     fn a_result_names_its_task_and_stays_as_it_was_written() {

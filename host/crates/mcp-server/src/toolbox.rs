@@ -249,8 +249,8 @@ pub struct Toolboxes {
 struct KeptLists {
     snapshot: Arc<Snapshot>,
     tenant: Tenant,
-    /// The virtual key, which may be changed while the catalog stays as it is. One tenant may come with
-    /// several.
+    /// The virtual key, which may be changed while the catalog stays as it is: its grants, and its groups, whose
+    /// limits and guards the calls of the view have. One tenant may come with several.
     key: Option<Arc<VirtualKey>>,
     scope: ToolboxScope,
     /// True for the operator's own requests, which see the clients of all owners.
@@ -268,10 +268,7 @@ impl KeptLists {
             && self.scope == selection.scope
             && self.is_of_operator == selection.filter.is_of_operator()
             && self.language == selection.filter.language()
-            && match (&self.key, &selection.key) {
-                (Some(own), Some(other)) => own.name == other.name && own.grants == other.grants,
-                (own, other) => own.is_none() && other.is_none(),
-            }
+            && self.key == selection.key
     }
 }
 

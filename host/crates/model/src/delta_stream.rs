@@ -1,11 +1,14 @@
 //! Replies of APIs other than chat completions, streamed and whole: they become deltas.
 
+use serde_json::Value;
+
 use super::{
     Charge, ModelError, Object,
     backend::ChunkSource,
     http::{DONE, ErrorOf, HttpClient, ServiceEvents, ServiceResponse},
     reply::ReplyChunk,
     translation::ResponseError,
+    weight,
 };
 use airlock_conversation::{Delta, ReplyError, gemini, messages, responses};
 
@@ -111,12 +114,19 @@ impl EventReader for messages::ReplyReader {
         messages::ReplyReader::has_ended(self)
     }
 
-    /// A block of thinking is kept until its signature has come.
+    /// A block of thinking is kept until its signature has come, the input of a call until its pieces come, and the
+    /// reason of the end until the message ends.
     fn kept_bytes(event: &Object) -> usize {
-        let parts = ["delta", "content_block"].iter().filter_map(|name| event.get(*name));
-        let texts =
-            parts.flat_map(|part| ["thinking", "signature", "data"].map(|name| &part[name]));
-        texts.filter_map(|text| text.as_str()).map(str::len).sum()
+        let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
+        let delta = event.get("delta");
+        match kind {
+            "content_block_start" => event.get("content_block").map_or(0, weight),
+            "message_delta" => delta.map_or(0, weight),
+            _ => {
+                let texts = ["thinking", "signature"].map(|name| delta?.get(name)?.as_str());
+                texts.into_iter().flatten().map(str::len).sum()
+            }
+        }
     }
 }
 

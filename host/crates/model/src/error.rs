@@ -228,8 +228,8 @@ pub enum TokenError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
-    /// The request names no model.
-    #[error("`model` must be a string, as in \"provider/model\"")]
+    /// The request names no model, or one of excessive length.
+    #[error("`model` must be a string of at most 4096 bytes, as in \"provider/model\"")]
     NoModel,
     /// No provider is configured.
     #[error(

@@ -35,7 +35,7 @@ use tracing::warn;
 
 use self::{
     base_url::without_query,
-    error_body::{SAID_BYTES, remove_list},
+    error_body::{SAID_BYTES, bounded_error, remove_list},
     headers::{headers, secrets},
 };
 pub(super) use self::{
@@ -50,7 +50,7 @@ use super::{
     BadProvider, Charge, Document, ModelError, Object, Refusal, Service, TransportError,
     document::BadDocument,
     object,
-    observer::{ExchangeObserver, Redaction, SentRequest, without_secrets},
+    observer::{ExchangeObserver, Redaction, SentRequest},
 };
 use airlock_core::{secret::Secret, threads};
 use airlock_egress::https::{HttpsClient, HttpsError};
@@ -156,9 +156,14 @@ impl HttpClient {
         });
     }
 
-    /// Redacts credentials in a text.
+    /// Returns the credentials that are redacted now.
+    pub(super) fn redaction(&self) -> Redaction {
+        Redaction { secrets: self.secrets.clone(), tokens: self.tokens.load_full() }
+    }
+
+    /// Redacts credentials in a short text.
     fn without_credentials(&self, text: String) -> String {
-        without_secrets(&self.tokens.load(), without_secrets(&self.secrets, text))
+        self.redaction().redact(text)
     }
 
     /// Creates the request that is sent. Memory for its text is held until it is dropped. Fails if
@@ -208,10 +213,7 @@ impl HttpClient {
                 url: self.without_credentials(without_query(uri)),
                 body,
                 // With the token that the request was signed in with.
-                redaction: Redaction {
-                    secrets: self.secrets.clone(),
-                    tokens: self.tokens.load_full(),
-                },
+                redaction: self.redaction(),
             });
             let response = self.begin(request, uri, self.bounds.answer).await?;
             Ok(response.observed_by(observer.clone()))
@@ -366,8 +368,7 @@ impl HttpClient {
     ) -> Result<Option<Document>, ModelError> {
         let caps = Caps::memory(reading.tree);
         let read = reading.read;
-        let secrets = self.secrets.clone();
-        let tokens = self.tokens.load_full();
+        let redaction = self.redaction();
         let length = body.text.len();
         // An account of its own, because a thread continues after the request is dropped.
         let own = held.beside();
@@ -375,19 +376,13 @@ impl HttpClient {
         let parsed = threads::read(&tenant, length, move || {
             let ResponseBody { text, _held } = body;
             let text = String::from_utf8(text).map_err(|_| BadDocument::NoObject)?;
-            let text = without_secrets(&tokens, without_secrets(&secrets, text));
-            read(text, &caps, &own)
+            read(redaction.redact(text), &caps, &own)
         });
         match parsed.await {
             Ok(document) => Ok(Some(document)),
             Err(BadDocument::NoObject) => Ok(None),
             Err(unread) => Err(self.unread(unread)),
         }
-    }
-
-    /// Redacts credentials in one event of a stream. One that is spread over events is not found.
-    pub(super) fn without_secrets_in(&self, data: String) -> String {
-        self.without_credentials(data)
     }
 
     /// Converts an error of the transport. Its address is in the cause alone, because callers must not
@@ -407,10 +402,11 @@ impl HttpClient {
         }
     }
 
-    /// Returns the failure of a request that the service has refused.
+    /// Returns the failure of a request that the service has refused. Its error is bounded: nothing charges it, and
+    /// it is copied until the caller has received it.
     pub(super) fn refused(&self, refusal: Refusal) -> ModelError {
         let provider = self.provider.clone();
-        let refusal = Box::new(refusal);
+        let refusal = Box::new(Refusal { error: bounded_error(refusal.error), ..refusal });
         if matches!(refusal.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
             ModelError::Credential { provider, refusal }
         } else {

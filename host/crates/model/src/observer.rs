@@ -47,10 +47,15 @@ pub struct Redaction {
 }
 
 impl Redaction {
+    /// Redacts the credentials in a text that is whole.
+    pub(super) fn redact(&self, text: String) -> String {
+        without_secrets(&self.tokens, without_secrets(&self.secrets, text))
+    }
+
     /// Redacts the credentials in a text. Its end is removed if a credential begins there, because the text
     /// may have been cut within it.
     pub fn apply(&self, text: String) -> String {
-        let mut text = without_secrets(&self.tokens, without_secrets(&self.secrets, text));
+        let mut text = self.redact(text);
         // A character may have been cut too.
         let whole = text.trim_end_matches(char::REPLACEMENT_CHARACTER);
         let secrets = self.secrets.iter().chain(self.tokens.iter()).map(Secret::expose);

@@ -1,6 +1,6 @@
 //! The providers of one request: the one that it names, and those that are asked if it fails.
 
-use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
 use tracing::warn;
 
@@ -24,6 +24,9 @@ static READ: [&str; 10] = [
     "stream",
     "stream_options",
 ];
+/// Maximum length of the name of a model, with that of its provider, in bytes: limits, records and guards have copies.
+/// AWS permits 2,048 for the ARN of a model.
+const MAX_NAME_BYTES: usize = 4 << 10;
 /// Maximum length of a value that an error repeats, in bytes.
 const SHOWN_BYTES: usize = 128;
 
@@ -47,11 +50,12 @@ struct ModelTarget<'a> {
 impl Models {
     /// Returns the providers for a request. Removes the name of the provider from `model`, and the
     /// member `fallbacks`. A `model` that does not start with the name of a provider goes unchanged
-    /// to the first provider, slashes included. Fails if there is no `model` or no provider, if
+    /// to the first provider, slashes included. Fails if there is no `model`, one of excessive length, or no provider, if
     /// `fallbacks` is invalid or names no provider, or if a provider may read a member as another one.
     pub fn route(&self, body: &mut RawObject) -> Result<Route<'_>, ModelError> {
         check_names(body)?;
-        let model = body.get("model").and_then(raw::string).filter(|model| !model.is_empty());
+        let model = body.get("model").and_then(raw::string);
+        let model = model.filter(|model| (1..=MAX_NAME_BYTES).contains(&model.len()));
         let model = model.ok_or(ModelError::NoModel)?;
         let named = self.target(&model);
         let is_unnamed = named.is_none() && model.contains('/');
@@ -280,9 +284,10 @@ fn fallbacks(text: &str) -> Result<Vec<String>, ModelError> {
             return Err(bad_fallback(FALLBACKS.to_owned(), &problem));
         }
         models.push(fallback(element).ok_or_else(|| {
-            let problem =
-                "must be \"NAME/model\", or an object with the strings `provider` and `model`";
-            bad_fallback(format!("{FALLBACKS}[{index}]"), problem)
+            let problem = format!(
+                "must be \"NAME/model\", or an object with the strings `provider` and `model`, with at most {MAX_NAME_BYTES} bytes"
+            );
+            bad_fallback(format!("{FALLBACKS}[{index}]"), &problem)
         })?);
     }
     Ok(models)
@@ -293,12 +298,14 @@ fn bad_fallback(field: String, problem: &str) -> ModelError {
 }
 
 fn fallback(element: &str) -> Option<String> {
-    if let Some(model) = raw::string(element) {
-        return Some(model.into_owned());
-    }
-    let provider: Cow<'_, str> = raw::member(element, "provider").and_then(raw::string)?;
-    let model: Cow<'_, str> = raw::member(element, "model").and_then(raw::string)?;
-    Some(format!("{provider}/{model}"))
+    let named = if let Some(model) = raw::string(element) {
+        model.into_owned()
+    } else {
+        let provider = raw::member(element, "provider").and_then(raw::string)?;
+        let model = raw::member(element, "model").and_then(raw::string)?;
+        format!("{provider}/{model}")
+    };
+    (named.len() <= MAX_NAME_BYTES).then_some(named)
 }
 
 #[cfg(test)]

@@ -23,7 +23,10 @@ use self::{
     describe::Describer,
     item::WaitingItem,
 };
-use super::{OperatorApi, operator};
+use super::{
+    OperatorApi,
+    operator::{self, RequestOperator},
+};
 use airlock_core::operator::{Operator, Right};
 use airlock_http::{
     listing::Page,
@@ -89,6 +92,8 @@ impl ApprovalTarget {
 struct Desk<'d> {
     api: &'d OperatorApi,
     sender: &'d Sender,
+    /// The operator with its credential; `None` for a caller.
+    actor: Option<&'d RequestOperator>,
     /// `None` for a caller, who sees only its own calls.
     operator: Option<&'d Operator>,
     database: &'d Database,
@@ -96,6 +101,14 @@ struct Desk<'d> {
 }
 
 impl Desk<'_> {
+    /// Fails if the credential of an operator was revoked while the body of the request arrived.
+    async fn confirm(&self) -> Result<(), ApiError> {
+        match self.actor {
+            Some(actor) => actor.confirm(self.api).await,
+            None => Ok(()),
+        }
+    }
+
     fn sees_payloads(&self) -> bool {
         self.operator.is_none_or(|operator| operator.sees_payloads)
     }
@@ -126,19 +139,20 @@ impl Desk<'_> {
 pub async fn run(
     api: &OperatorApi,
     sender: &Sender,
-    operator: Option<&Operator>,
+    actor: Option<&RequestOperator>,
     target: ApprovalTarget,
     id: &str,
     request: Request<RequestBody>,
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
+    let operator = actor.map(|actor| &*actor.operator);
     operator.map(|own| operator::check_right(own, Right::Approve, WORDS)).transpose()?;
     let database = api.hooks.approvals.database().await.map_err(|error| unavailable(&error))?;
     let calls = match operator {
         Some(_) => database.all_approvals(),
         None => database.approvals(sender.tenant().scope()),
     };
-    let desk = Desk { api, sender, operator, database, calls };
+    let desk = Desk { api, sender, actor, operator, database, calls };
     match target {
         ApprovalTarget::List => list(&desk, request, charge).await,
         ApprovalTarget::Show => show(&desk, id, charge).await,
@@ -192,8 +206,7 @@ async fn show(desk: &Desk<'_>, id: &str, charge: &RequestCharge) -> Result<Reply
     charge.grow(item.bytes().saturating_mul(LIST_COPIES))?;
     let mut document = Describer::new(desk).describe(&item);
     if let WaitingItem::Script(call) = &item {
-        let shown = desk.database.show_any_run(&call.run).await;
-        let shown = shown.map_err(|_| not_waiting(id))?;
+        let shown = desk.database.show_any_run(&call.run).await.map_err(|_| not_waiting(id))?;
         charge.grow(shown.bytes().saturating_mul(LIST_COPIES))?;
         describe::add_script(&mut document, call, &shown, desk.sees_payloads());
     }

@@ -11,7 +11,7 @@ use super::{
     operator_events, operator_runs, replays, reports, tries,
 };
 use airlock_http::respond::{self, ApiError, Reply};
-use airlock_ingress::{Ingress, RequestBody};
+use airlock_ingress::RequestBody;
 use airlock_requests::RequestCharge;
 
 /// Path of a run, before its identifier.
@@ -99,12 +99,11 @@ pub async fn run(
     api: &OperatorApi,
     actor: &RequestOperator,
     target: ConsoleTarget<'_>,
-    ingress: Ingress,
     request: Request<RequestBody>,
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     match target {
-        ConsoleTarget::Events => operator_events::open(api, actor, ingress, &request),
+        ConsoleTarget::Events => operator_events::open(api, actor, &request),
         ConsoleTarget::Calls => Ok(respond::json(&api.hooks.live_calls.describe())),
         ConsoleTarget::Runs => {
             let head = request.into_parts().0;

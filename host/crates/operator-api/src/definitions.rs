@@ -124,6 +124,7 @@ async fn accept(
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let body = body::object(request, api.settings.bodies, charge).await?;
+    actor.confirm(api).await?;
     let body = AcceptBody::deserialize(Value::from(body)).map_err(|error| {
         ApiError::bad_request("invalid_json", format!("Invalid request format: {error}"))
     })?;

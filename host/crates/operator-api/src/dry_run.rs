@@ -45,6 +45,7 @@ pub(super) async fn run(
 ) -> Result<Reply, ApiError> {
     let Some(dry_runs) = api.hooks.dry_runs.clone() else { return Err(ApiError::internal()) };
     let element = body::object(request, api.settings.bodies, charge).await?;
+    actor.confirm(api).await?;
     let Ok(_place) = PLACES.try_acquire() else { return Err(busy()) };
     let operator = &actor.operator.name;
     info!(operator, "a server that is not configured is connected for a moment");

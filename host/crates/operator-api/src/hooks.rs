@@ -9,7 +9,7 @@ use http::{Method, StatusCode};
 use serde_json::{Map, Value};
 
 pub use self::logins::{
-    BegunLogin, OpenedSession, OperatorLoginRefusal, OperatorLogins, OperatorSession,
+    BegunLogin, OpenedSession, OperatorLoginRefusal, OperatorLogins, OperatorSession, SessionLookup,
 };
 use super::{event_bus::EventBus, live_calls::LiveCalls};
 use airlock_agent::approvals::Approvals;
@@ -20,7 +20,7 @@ use airlock_core::{
 };
 use airlock_requests::{ChargeRefused, RequestCharge};
 use airlock_scripts::runs::RunOutcome;
-use airlock_store::runs::StoredRun;
+use airlock_store::{Unavailable, runs::StoredRun};
 
 /// Parts of the gateway that operators use, and that live as long as it.
 pub struct OperatorHooks {
@@ -288,4 +288,15 @@ pub struct ManagementRefusal {
     pub message: String,
     /// Time after which the request may succeed; `None` if that does not depend on time.
     pub retry_after: Option<Duration>,
+}
+
+impl From<Unavailable> for ManagementRefusal {
+    fn from(error: Unavailable) -> Self {
+        Self {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            code: "store_unavailable",
+            message: format!("the store cannot be used: {error}"),
+            retry_after: None,
+        }
+    }
 }

@@ -9,6 +9,7 @@
 //! | module | purpose |
 //! |---|---|
 //! | [`operator`], [`operator_login`] | who operates: tokens, sessions, logins at an identity provider |
+//! | `credential` | checks the credential of an operator again |
 //! | [`management`] | hands requests to the part of the gateway that changes its settings |
 //! | [`admin`], [`explain`] | clients and their tools; which rules hide tools from a request |
 //! | [`approvals`] | calls that wait for a decision |
@@ -24,6 +25,7 @@ pub mod admin_page;
 mod api;
 pub mod approvals;
 pub mod console;
+mod credential;
 mod definitions;
 mod dry_run;
 mod event_bus;
@@ -49,7 +51,7 @@ pub use self::{
         BegunLogin, DefinitionsToAccept, DryRunError, DryRuns, Management, ManagementRefusal,
         ManagementRequest, NotAccepted, NotDone, NotReloaded, NotReplayed, OpenedSession,
         OperatorHooks, OperatorLoginRefusal, OperatorLogins, OperatorSession, Reload, Replays,
-        Upstreams,
+        SessionLookup, Upstreams,
     },
     live_calls::LiveCalls,
     settings::{ConfiguredOperator, ManagementSettings, OidcRole, OidcSettings, OperatorSettings},

@@ -13,11 +13,15 @@ use http::{HeaderMap, Method, StatusCode, header};
 
 use super::{
     OperatorApi,
+    credential::OperatorCredential,
     operator_login::{self, BrowserSession},
 };
-use airlock_core::operator::{Operator, Right, Role, TOKEN_PREFIX};
+use airlock_core::{
+    operator::{Operator, Right, Role, TOKEN_PREFIX},
+    secret::Secret,
+};
 use airlock_http::{auth, browser, respond::ApiError};
-use airlock_ingress::{Ingress, Seat};
+use airlock_ingress::{Ingress, Peer, Seat};
 
 /// Headers that proxies add. Behind a proxy on this machine, every request comes from this machine.
 const PROXIED: [&str; 6] =
@@ -140,11 +144,28 @@ pub struct RequestOperator {
     pub operator: Arc<Operator>,
     /// The session that is its credential; `None` for a token.
     pub(super) session: Option<BrowserSession>,
+    pub(super) credential: OperatorCredential,
 }
 
-impl From<Arc<Operator>> for RequestOperator {
-    fn from(operator: Arc<Operator>) -> Self {
-        Self { operator, session: None }
+impl RequestOperator {
+    /// Fails if the credential is no longer that of the operator, because it was revoked or changed while the body of the
+    /// request arrived, or if the store cannot be asked. Call it before the request has an effect.
+    pub(super) async fn confirm(&self, api: &OperatorApi) -> Result<(), ApiError> {
+        match self.credential.is_of(&self.operator, &api.hooks).await {
+            Some(true) => Ok(()),
+            Some(false) => Err(ApiError::new(
+                StatusCode::UNAUTHORIZED,
+                "authentication_error",
+                "operator_unknown",
+                "the credential of this operator was revoked or changed while the request arrived",
+            )),
+            None => Err(ApiError::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "server_error",
+                "store_unavailable",
+                "the session of this operator cannot be checked again, because the store is not available; nothing was done",
+            )),
+        }
     }
 }
 
@@ -165,13 +186,19 @@ pub async fn identify(
         let session = operator_login::session(api, ingress, method, headers, seat).await?;
         return Ok(session.map(|session| RequestOperator {
             operator: session.session.operator.clone(),
+            credential: OperatorCredential::Session {
+                credential: session.credential.clone(),
+                peer: Peer::new(ingress.address()).to_string(),
+            },
             session: Some(session),
         }));
     };
     if let Ingress::Socket(own) = ingress
         && own.accepts(token)
     {
-        return Ok(Some(LOCAL.clone().into()));
+        let operator = LOCAL.clone();
+        let credential = OperatorCredential::Socket;
+        return Ok(Some(RequestOperator { operator, session: None, credential }));
     }
     let management = api.hooks.management.as_ref();
     let operator = management.and_then(|management| management.operator(token));
@@ -184,7 +211,10 @@ pub async fn identify(
             message,
         ));
     }
-    Ok(operator.map(RequestOperator::from))
+    Ok(operator.map(|operator| {
+        let credential = OperatorCredential::Token(Secret::new(token));
+        RequestOperator { operator, session: None, credential }
+    }))
 }
 
 /// Fails unless the operator of a request may do this.

@@ -18,20 +18,16 @@ use url::form_urlencoded;
 
 use super::{
     OperatorApi, OperatorHooks,
+    credential::OperatorCredential,
     event_bus::{EventBatch, EventBus, MAX_STREAMS, OperatorStream, StreamPosition, Topic},
     operator::{self, RequestOperator},
-    operator_login::BrowserSession,
 };
-use airlock_core::{
-    operator::{Operator, Right},
-    secret::Secret,
-};
+use airlock_core::operator::{Operator, Right};
 use airlock_http::{
-    auth,
     events::{self, Source},
     respond::{self, ApiError, Reply},
 };
-use airlock_ingress::{Ingress, Parking, Peer, RequestBody, Seat};
+use airlock_ingress::{Parking, RequestBody, Seat};
 use airlock_wire::headers::LAST_EVENT;
 
 /// Longest time of a stream.
@@ -47,7 +43,6 @@ const RETRY_MS: u32 = 1_000;
 pub(super) fn open(
     api: &OperatorApi,
     actor: &RequestOperator,
-    ingress: Ingress,
     request: &Request<RequestBody>,
 ) -> Result<Reply, ApiError> {
     let operator = &actor.operator;
@@ -60,7 +55,7 @@ pub(super) fn open(
     let position = StreamPosition::after(known.unwrap_or(latest));
     let is_complete = known.is_some() && !bus.has_lost(&position, &topics);
     let source = EventSource {
-        credential: OperatorCredential::new(actor, ingress, request.headers()),
+        credential: actor.credential.clone(),
         operator: operator.clone(),
         hooks: api.hooks.clone(),
         closing: api.closing.clone(),
@@ -127,48 +122,6 @@ fn checks() -> Interval {
     let mut checks = interval_at(Instant::now() + CHECK, CHECK);
     checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     checks
-}
-
-/// The credential with which a stream was opened.
-enum OperatorCredential {
-    /// That of the gateway's own user, which is valid as long as the gateway runs.
-    Socket,
-    Token(Secret),
-    Session {
-        credential: Secret,
-        peer: String,
-    },
-}
-
-impl OperatorCredential {
-    fn new(actor: &RequestOperator, ingress: Ingress, headers: &HeaderMap) -> Self {
-        if let Some(BrowserSession { credential, .. }) = &actor.session {
-            let peer = Peer::new(ingress.address()).to_string();
-            return Self::Session { credential: credential.clone(), peer };
-        }
-        let token = auth::token(headers).unwrap_or_default();
-        match ingress {
-            Ingress::Socket(own) if own.accepts(token) => Self::Socket,
-            _ => Self::Token(Secret::new(token)),
-        }
-    }
-
-    /// Returns whether the credential is still that of the operator; `None` if the store cannot be asked.
-    async fn is_of(&self, operator: &Operator, hooks: &OperatorHooks) -> Option<bool> {
-        let Some(management) = &hooks.management else { return Some(false) };
-        match self {
-            Self::Socket => Some(true),
-            Self::Token(token) => {
-                let found = management.operator(token.expose());
-                Some(found.is_some_and(|found| *found == *operator))
-            }
-            Self::Session { credential, peer } => {
-                let Some(logins) = management.logins() else { return Some(false) };
-                let found = logins.session(credential.expose(), peer).await.ok()?;
-                Some(found.is_some_and(|session| *session.operator == *operator))
-            }
-        }
-    }
 }
 
 /// Returns the reason that a stream ends after a check of its credential; `None` if it goes on. `unchecked` is the time

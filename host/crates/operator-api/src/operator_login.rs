@@ -23,11 +23,11 @@ use url::{Url, form_urlencoded};
 pub(super) use self::rate::LoginRate;
 use super::{
     OperatorApi,
-    hooks::{OperatorLoginRefusal, OperatorLogins, OperatorSession},
+    hooks::{OperatorLoginRefusal, OperatorLogins, OperatorSession, SessionLookup},
 };
 use airlock_core::{door::credential_digest, secret::Secret};
 use airlock_http::{
-    auth::{BROWSER_COOKIES, CSRF_HEADER, SESSION_COOKIES},
+    auth::{BACKGROUND_HEADER, BROWSER_COOKIES, CSRF_HEADER, SESSION_COOKIES},
     browser::{self, Page},
     respond::{ApiError, Reply},
 };
@@ -109,12 +109,17 @@ pub(super) async fn session(
     let Some(credential) = cookie(SESSION_COOKIES, url, headers) else { return Ok(None) };
     let peer = Peer::new(ingress.address()).to_string();
     let parked = seat.map(|seat| seat.park(Parking::Reading));
-    let session = logins.session(credential, &peer).await;
+    let session = logins.session(credential, &peer, lookup(headers)).await;
     drop(parked);
     let Some(session) = session.map_err(|reason| unavailable(&reason))? else { return Ok(None) };
     let session = BrowserSession { session, credential: Secret::new(credential) };
     session.check(method, headers)?;
     Ok(Some(session))
+}
+
+/// Returns the purpose for which a request looks its session up. The header can only end a session earlier.
+fn lookup(headers: &HeaderMap) -> SessionLookup {
+    if headers.contains_key(BACKGROUND_HEADER) { SessionLookup::Check } else { SessionLookup::Use }
 }
 
 /// Returns whether a request comes from a page of the gateway, or from none. Pages of `allowed_origins` may

@@ -54,8 +54,7 @@ pub(super) async fn show(
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     check_payloads(actor)?;
-    let shown = database(api).await?.show_any_run(id).await;
-    let shown = shown.map_err(|error| refusal(id, &error))?;
+    let shown = database(api).await?.show_any_run(id).await.map_err(|error| refusal(id, &error))?;
     charge.grow(shown.bytes().saturating_mul(COPIES))?;
     let made = work::on_tree(charge, move |_| Ok(runs::document_text(&shown)));
     Ok(respond::json_text(made.await?))

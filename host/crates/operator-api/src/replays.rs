@@ -31,8 +31,7 @@ pub(super) async fn run(
     let ended = ended(id, shown.outcome.as_deref())?;
     let bytes = usize::try_from(shown.bytes).unwrap_or(usize::MAX);
     charge.grow(bytes.saturating_mul(COPIES))?;
-    let stored = database.any_run(id).await;
-    let stored = stored.map_err(|error| operator_runs::refusal(id, &error))?;
+    let stored = database.any_run(id).await.map_err(|error| operator_runs::refusal(id, &error))?;
     info!(run = stored.id, operator = actor.operator.name, "a run is replayed");
     let derived = replays.replay(stored, api.parts.budget).await;
     let derived = derived.map_err(|error| not_replayed(&error))?;

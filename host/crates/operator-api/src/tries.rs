@@ -64,6 +64,7 @@ pub(super) async fn run(
         return Err(ApiError::forbidden("payloads_hidden", message));
     }
     let body = body::object(request, api.settings.bodies, charge).await?;
+    actor.confirm(api).await?;
     let body = TryBody::deserialize(Value::from(body)).map_err(|error| {
         ApiError::bad_request("invalid_json", format!("Invalid request format: {error}"))
     })?;

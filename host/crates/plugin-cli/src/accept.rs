@@ -18,8 +18,9 @@ use airlock_terminal::{
 
 /// Accept plugins as they are now
 ///
-/// Shows what has changed since they were accepted, asks, and pins them in `airlock.lock`. A running
-/// gateway loads them within seconds. If the file exists, a plugin that is not in it is not loaded.
+/// Shows what has changed since they were accepted, and what they are granted where that differs from what they
+/// request; asks, and pins them in `airlock.lock`. A running gateway loads them within seconds. If the file exists, a
+/// plugin that is not in it is not loaded.
 /// A granted request that has become wider must be named with `--regrant`, and another id needs
 /// `--change-id`; otherwise nothing is accepted. The same holds for a plugin that cannot be loaded, for
 /// example because it requires a request that is not granted.
@@ -58,9 +59,9 @@ pub(super) async fn run(args: &PluginAcceptArgs) -> anyhow::Result<CommandOutcom
     let count = selected.len();
     for plugin in selected {
         let compared = accepted.compare(&plugin, &config, &spinner::compiling).await?;
-        let ComparedPlugin { component, drift, obstacles, pin } = &compared;
+        let ComparedPlugin { component, drift, obstacles, notes, pin } = &compared;
         let Configured { client, settings, .. } = plugin;
-        let lines = difference::lines(&client, component, drift.as_ref(), obstacles);
+        let lines = difference::lines(&client, component, drift.as_ref(), obstacles, notes);
         output::line(&lines.join("\n"))?;
         let unknown = consent.unknown(component.metadata.manifest.as_ref(), &settings.grant);
         ensure!(unknown.is_empty(), "{}", unknown.join("\n  "));

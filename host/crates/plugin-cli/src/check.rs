@@ -29,7 +29,7 @@ pub(super) async fn run(args: &PluginCheckArgs) -> anyhow::Result<CommandOutcome
     let checks = airlock_authoring::check(&args.file, &spinner::compiling).await?;
     let ok = checks.iter().all(|check| check.outcome != CheckOutcome::Fail);
     if args.json {
-        output::visible_document(&json!({"ok": ok, "file": args.file, "checks": checks}))?;
+        output::document(&json!({"ok": ok, "file": args.file, "checks": checks}))?;
         return Ok(ok.into());
     }
     for check in &checks {

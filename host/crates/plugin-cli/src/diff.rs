@@ -13,8 +13,9 @@ use airlock_terminal::{outcome::CommandOutcome, output, session::ConfigFile, spi
 /// Show what has changed of plugins since they were accepted
 ///
 /// Compares the tools, requests and code of each component with `airlock.lock`, and shows what keeps
-/// a changed one from being loaded, such as a required request that is not granted. Invisible
-/// characters are shown as ⟨U+200B⟩. The exit code is 1 if anything differs.
+/// a changed one from being loaded, such as a required request that is not granted, and what is granted
+/// where that differs from what it requests. Invisible characters are shown as ⟨U+200B⟩. The exit code
+/// is 1 if anything differs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  airlock plugin diff\n  airlock plugin diff weather --json")]
 pub(super) struct PluginDiffArgs {
@@ -22,7 +23,8 @@ pub(super) struct PluginDiffArgs {
     client: Option<String>,
     #[command(flatten)]
     config: ConfigFile,
-    /// Print a JSON document: `{ok, plugins: [{client, changes: [{change, …}], obstacles: [text]}]}`.
+    /// Print a JSON document: `{ok, plugins: [{client, changes: [{change, …}], obstacles: [text],
+    /// notes: [text]}]}`.
     #[arg(long)]
     json: bool,
 }
@@ -35,16 +37,18 @@ pub(super) async fn run(args: &PluginDiffArgs) -> anyhow::Result<CommandOutcome>
     let mut is_same = true;
     for plugin in accepted.select(args.client.as_slice())? {
         let compared = accepted.compare(&plugin, &config, &spinner::compiling).await?;
-        let ComparedPlugin { component, drift, obstacles, .. } = compared;
+        let ComparedPlugin { component, drift, obstacles, notes, .. } = compared;
         let client = plugin.client;
         is_same &= drift.is_none();
         if args.json {
             let obstacles: Vec<_> = obstacles.iter().map(Obstacle::to_string).collect();
             let changes = drift.map(|drift| drift.changes).unwrap_or_default();
-            plugins.push(json!({"client": client, "changes": changes, "obstacles": obstacles}));
+            plugins.push(json!({
+                "client": client, "changes": changes, "obstacles": obstacles, "notes": notes,
+            }));
             continue;
         }
-        let lines = difference::lines(&client, &component, drift.as_ref(), &obstacles);
+        let lines = difference::lines(&client, &component, drift.as_ref(), &obstacles, &notes);
         output::line(&lines.join("\n"))?;
         let Some(drift) = drift else { continue };
         if obstacles.is_empty() {

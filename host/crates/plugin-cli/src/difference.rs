@@ -7,12 +7,14 @@ use airlock_strings::{visible, visible_line};
 
 /// Describes for people how a plugin differs: the lines of the lock file that were added and removed,
 /// those that would be granted first, and the other changes with the changed text below them. Changed
-/// imports of WASI are one line, because they follow from the language and grant nothing.
+/// imports of WASI are one line, because they follow from the language and grant nothing. The notes are about
+/// grants that differ from the requests.
 pub(super) fn lines(
     client: &ClientName,
     component: &Component,
     drift: Option<&Drift>,
     obstacles: &[Obstacle],
+    notes: &[String],
 ) -> Vec<String> {
     let obstacles = obstacles.iter().map(|obstacle| format!("  cannot be loaded: {obstacle}"));
     let Some(drift) = drift else {
@@ -20,6 +22,7 @@ pub(super) fn lines(
     };
     let mut lines = vec![format!("{client}:")];
     lines.extend(obstacles);
+    lines.extend(notes.iter().map(|note| format!("  note: {note}")));
     lines.extend(drift.widened().map(|widening| format!("  +{widening}")));
     lines.extend(wasi(drift));
     for change in drift.changes.iter().filter(|change| !is_of_wasi(change)) {
@@ -119,9 +122,12 @@ mod tests {
         };
         let text = "kv.cache is required and not granted".to_owned();
         let missing = Obstacle::NotGranted { request: "kv.cache".to_owned(), text };
-        insta::assert_snapshot!(lines(&client, &component, Some(&drift), &[missing]).join("\n"), @r"
+        let note = "kv.notes holds 1KiB; the plugin requests 1MiB".to_owned();
+        let lines = lines(&client, &component, Some(&drift), &[missing], &[note]);
+        insta::assert_snapshot!(lines.join("\n"), @r"
         notes:
           cannot be loaded: kv.cache is required and not granted
+          note: kv.notes holds 1KiB; the plugin requests 1MiB
           +kv.notes 1MiB (granted)
           wasi: 2 more and 1 fewer interfaces imported
           -kv.notes 1KiB

@@ -4,7 +4,9 @@
 //! plugin and decides nothing: an installation reads the component itself.
 
 use std::{
-    fs, io,
+    fs::{self, Permissions},
+    io::{self, Write as _},
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
@@ -27,7 +29,7 @@ const SCHEMA: &str = "airlock.index/1";
 /// Writes `index.json` into the directory: of each component in it (`*.wasm`) the id, version, description, digest,
 /// tools and requests, and whether it is a guard. Serve the directory as static files, and `airlock plugin search`
 /// finds its plugins by URL. Nothing is compiled or run, so only tools that the build of a component embedded are
-/// listed.
+/// listed. A symbolic link named `index.json` is replaced, and its target stays as it is.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock plugin index plugins")]
 pub(super) struct IndexArgs {
@@ -48,10 +50,23 @@ pub(super) async fn run(args: &IndexArgs) -> anyhow::Result<CommandOutcome> {
     let index = PluginIndex { schema: SCHEMA.to_owned(), plugins };
     let path = directory.join(INDEX_FILE);
     let json = serde_json::to_string_pretty(&index).context("the index is no JSON")?;
-    fs::write(&path, json + "\n")
+    replace(&path, &(json + "\n"))
         .with_context(|| format!("{} cannot be written", path.display()))?;
     output::line(&format!("wrote {} (plugins: {})", path.display(), index.plugins.len()))?;
     Ok(CommandOutcome::Success)
+}
+
+/// Replaces a file: a reader sees the old one or the new one. A symbolic link is replaced and not followed: others may
+/// write to the directory, and the link may name any file of the operator.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let directory = path.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(directory)?;
+    file.write_all(text.as_bytes())?;
+    // A server of static files reads it; a temporary file is for its owner alone.
+    file.as_file().set_permissions(Permissions::from_mode(0o644))?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
 }
 
 /// Returns the names of the components in a directory, sorted.
@@ -184,6 +199,24 @@ mod tests {
             })
             .collect();
         PluginIndex::parse(json!({"schema": SCHEMA, "plugins": plugins}).to_string().as_bytes())
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_the_index_is_replaced_and_its_target_stays_as_it_is() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let target = directory.path().join("target");
+        let path = directory.path().join(INDEX_FILE);
+        fs::write(&target, "own").expect("written");
+        std::os::unix::fs::symlink(&target, &path).expect("linked");
+        for text in ["one", "two"] {
+            replace(&path, text).expect("written");
+            let written = fs::symlink_metadata(&path).expect("it is there");
+            assert!(written.is_file(), "it is no link");
+            assert_eq!(written.permissions().mode() & 0o777, 0o644);
+            assert_eq!(fs::read_to_string(&path).expect("read"), text);
+        }
+        assert_eq!(fs::read_to_string(&target).expect("read"), "own");
+        assert_eq!(fs::read_dir(directory.path()).expect("read").count(), 2);
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub(super) async fn run(args: &InspectArgs) -> anyhow::Result<CommandOutcome> {
     let compiled = component.compile(&spinner::compiling).await?;
     component.learn(&compiled).await?;
     if args.json {
-        output::visible_document(&document(&component, &compiled)?)?;
+        output::document(&document(&component, &compiled)?)?;
     } else {
         output::line(&text(&component, &compiled)?)?;
     }

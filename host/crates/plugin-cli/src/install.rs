@@ -48,7 +48,8 @@ pub(super) async fn run(args: &InstallArgs) -> anyhow::Result<CommandOutcome> {
     let options = args.options();
     let plan = installation.plan(&options)?;
     if plan.drift.is_some() {
-        let lines = difference::lines(&name, &component, plan.drift.as_ref(), &[]);
+        // Its obstacles and notes come after the requests.
+        let lines = difference::lines(&name, &component, plan.drift.as_ref(), &[], &[]);
         output::line(&lines.join("\n"))?;
     }
     show_origin(&component.origin)?;

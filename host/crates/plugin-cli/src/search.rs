@@ -50,7 +50,7 @@ pub(super) async fn run(args: &SearchArgs) -> anyhow::Result<CommandOutcome> {
     let found = index.find(&args.words);
     if args.json {
         let plugins: Vec<_> = found.iter().map(|plugin| document(plugin, &place)).collect();
-        output::visible_document(&json!({"plugins": plugins}))?;
+        output::document(&json!({"plugins": plugins}))?;
         return Ok(CommandOutcome::Success);
     }
     if found.is_empty() {

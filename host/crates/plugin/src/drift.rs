@@ -143,7 +143,8 @@ impl Drift {
         changes.any(|change| matches!(change, Change::NotAccepted | Change::Component { .. }))
     }
 
-    /// Returns the differences on one line, without the commands that show and accept them.
+    /// Returns the differences on one line, without the commands that show and accept them. Names at most
+    /// [`MAX_LISTED`], and counts the others: the commands list all.
     pub fn summary(&self) -> String {
         if let Some(Change::NotAccepted) = self.changes.first() {
             return "it was never accepted".to_owned();

@@ -93,6 +93,24 @@ async fn a_child_starts_in_its_directory_and_a_missing_one_is_named() {
     assert!(error.ends_with("cannot be used; create it, or correct `cwd`"), "{error}");
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_child_inherits_no_open_file_that_the_gateway_was_started_with() {
+    use std::os::fd::AsRawFd as _;
+
+    use rustix::io::{FdFlags, fcntl_setfd};
+
+    let file = tempfile::NamedTempFile::new().expect("a temporary file");
+    fcntl_setfd(&file, FdFlags::empty()).expect("it stays open in programs");
+    let script = format!("readlink /proc/self/fd/{} || true", file.as_file().as_raw_fd());
+    let path = file.path().canonicalize().expect("it exists").to_string_lossy().into_owned();
+    let plain = std::process::Command::new("/bin/sh").args(["-c", &script]).output();
+    let plain = String::from_utf8(plain.expect("it starts").stdout).expect("a path");
+    assert_eq!(plain.trim(), path, "another child has it");
+    let out = output(shell(&script)).await;
+    assert!(!out.contains(&path), "{out}");
+}
+
 #[tokio::test]
 async fn no_child_gains_privileges() {
     let status = output(shell("cat /proc/self/status")).await;

@@ -3,7 +3,7 @@
 //! The other gateway authenticates the sender itself: the credential is in the request. The response is
 //! passed on as it arrives.
 
-use std::{sync::Arc, time::Duration};
+use std::{error::Error, io, iter, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::stream;
@@ -113,9 +113,9 @@ impl Elsewhere {
     }
 
     /// Sends a request to the other gateway, and returns its response. The body is charged, and given
-    /// back. `None` if there is no connection to it: it has ended, and what it had with it. If the
-    /// future or the response is dropped, the other gateway sees that the client has left. Fails if it does
-    /// not answer, or if there is no memory for the response.
+    /// back. `None` if its machine refuses the connection: the gateway has ended, and what it had with it. If the
+    /// future or the response is dropped, the other gateway sees that the client has left. Fails if it cannot be
+    /// reached or does not answer, or if there is no memory for the response.
     pub async fn send(
         self,
         head: ForwardedHead,
@@ -133,11 +133,7 @@ impl Elsewhere {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => {
                 warn!(error = with_causes(&error), %url, "a request was not forwarded to another gateway");
-                return match error {
-                    HttpsError::ConnectTimeout => Err(unreachable()),
-                    error if error.is_before_request() => Ok(None),
-                    _ => Err(unanswered()),
-                };
+                return without_response(&error).map_or(Ok(None), Err);
             }
             Err(_) => {
                 warn!(%url, "another gateway has not answered in time");
@@ -215,6 +211,20 @@ async fn next(body: &mut HttpsBody) -> Result<Option<Bytes>, ApiError> {
     }
 }
 
+/// Returns the error for a request that a failure has left without a response; `None` if the other gateway has ended.
+///
+/// One that cannot be reached, because the network or a certificate has failed, may still run: a client that is told
+/// that its call has expired makes the call again. It counts as ended once its announcement is old.
+fn without_response(error: &HttpsError) -> Option<ApiError> {
+    if !error.is_before_request() {
+        return Some(unanswered());
+    }
+    let causes = iter::successors(error.source(), |&cause| cause.source());
+    let mut causes = causes.filter_map(|cause| cause.downcast_ref::<io::Error>());
+    let is_refused = causes.any(|cause| cause.kind() == io::ErrorKind::ConnectionRefused);
+    (!is_refused).then(unreachable)
+}
+
 /// The request was sent, and there is no response.
 fn unanswered() -> ApiError {
     let message = "the gateway that has what the request refers to has not answered; the request may have run";
@@ -232,7 +242,10 @@ fn unreachable() -> ApiError {
 
 #[cfg(test)]
 mod tests {
+    use tokio::net::TcpListener;
+
     use super::*;
+    use crate::{ReplicaTls, trust::ReplicaClient};
 
     #[test]
     fn a_request_keeps_its_path_and_headers_but_for_those_of_its_connection() {
@@ -260,6 +273,36 @@ mod tests {
             ["host", "authorization", "mcp-session-id", "x-filter", FORWARDED.as_str()]
         );
         assert_eq!(sent.headers()[&FORWARDED], ReplicaId::current().to_string());
+    }
+
+    #[tokio::test]
+    async fn only_a_gateway_whose_machine_refuses_connections_has_ended() {
+        let closed = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = closed.local_addr().expect("an address");
+        drop(closed);
+        for scheme in ["http", "https"] {
+            let error = failure(&format!("{scheme}://{address}/mcp")).await;
+            assert!(without_response(&error).is_none(), "{error:?}");
+        }
+        // A server without TLS.
+        let plain = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = plain.local_addr().expect("an address");
+        let accept = tokio::spawn(async move { plain.accept().await.map(drop) });
+        let error = failure(&format!("https://{address}/mcp")).await;
+        let status = without_response(&error).map(|error| error.status());
+        assert_eq!(status, Some(StatusCode::SERVICE_UNAVAILABLE), "{error:?}");
+        accept.await.expect("it ends").expect("a connection");
+        let away = HttpsError::Connect(io::Error::from(io::ErrorKind::HostUnreachable).into());
+        assert!(without_response(&away).is_some(), "its machine may be cut off");
+    }
+
+    /// Returns the failure of a request.
+    async fn failure(url: &str) -> HttpsError {
+        let url: Uri = url.parse().expect("a URL");
+        let client = ReplicaClient::new(&ReplicaTls::default(), &url).expect("a client");
+        let mut request = Request::new(Bytes::new());
+        *request.uri_mut() = url;
+        client.current().send(request).await.expect_err("there is no gateway")
     }
 
     #[test]

@@ -20,8 +20,8 @@ use airlock_store::responses::{ReadError, ResponseList, Responses, StoredTurn, T
 /// Copies of a stored text while it is read: as the store returns it, and joined with the others. A
 /// tree of it is charged when it is built.
 const READ_COPIES: usize = 2;
-/// Maximum number of responses before a new one. All are read in one step, which keeps the store from
-/// others of the same owner.
+/// Maximum number of responses before a new one, and of lists of items that its input refers to. All are
+/// read in one step, which keeps the store from others of the same owner.
 const MAX_TURNS: usize = 4_096;
 /// Start of an identifier.
 const PREFIX: &str = "resp_";
@@ -57,14 +57,22 @@ pub async fn conversation(
 }
 
 /// Returns lists of items of stored Responses, each in the place of its Response in `wanted`; an empty
-/// one for a Response that the sender does not have. Fails if they are too large for one request, or
-/// if there is no memory for them.
+/// one for a Response that the sender does not have. Fails if they are too many or too large for one
+/// request, or if there is no memory for them.
 pub(super) async fn lists(
     stored: StoredResponses<'_>,
     wanted: Vec<(String, ResponseList)>,
     charge: &RequestCharge,
 ) -> Result<Vec<Vec<Value>>, ApiError> {
     let Some((first, _)) = wanted.first() else { return Ok(Vec::new()) };
+    // Each is looked up by itself, also one that does not exist.
+    if wanted.len() > MAX_TURNS {
+        let message = format!(
+            "the references of this request are to {} inputs and outputs of responses; the limit is {MAX_TURNS}",
+            wanted.len()
+        );
+        return Err(ApiError::bad_request("context_length_exceeded", message));
+    }
     let Some(opened) = open(stored, first).await? else { return Ok(Vec::new()) };
     let admit = admit(stored, charge);
     let lists = opened.lists(wanted, admit).await.map_err(unread)?;

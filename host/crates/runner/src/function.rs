@@ -8,7 +8,7 @@ use std::{
 
 use airlock_core::{
     door::CallId,
-    tool::{Annotations, ErrorKind, ToolDefinition, ToolError},
+    tool::{ErrorKind, ToolDefinition, ToolError},
 };
 use airlock_json::weight::weight;
 use futures_util::future::BoxFuture;
@@ -58,18 +58,8 @@ impl Function {
         F: Fn(FunctionCall) -> R + Send + Sync + 'static,
         R: Future<Output = Result<Value, FunctionError>> + Send + 'static,
     {
-        let definition = ToolDefinition {
-            name: name.to_owned(),
-            title: None,
-            description: description.to_owned(),
-            input_schema: input_schema.into(),
-            output_schema: None,
-            annotations: Annotations::default(),
-            meta: None,
-            extra: Map::new(),
-        };
         Self {
-            definition,
+            definition: ToolDefinition::new(name, description, input_schema),
             body: Box::new(move |call| Box::pin(body(call))),
             parameters: None,
             output_schema: None,

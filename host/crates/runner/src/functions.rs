@@ -17,15 +17,15 @@ use airlock_core::{
     door::{Admitted, Approved, Caller, Filter, Origin, Provider, View},
     script_names, threads,
     tool::{
-        Allowlist, Annotations, CallError, ClientName, Policy, SourceSet, Tool, ToolDefinition,
-        ToolName, ToolOutput, Trust,
+        Allowlist, CallError, ClientName, Policy, SourceSet, Tool, ToolDefinition, ToolName,
+        ToolOutput, Trust,
     },
 };
 use airlock_json::{MAX_DEPTH, raw, schema::CompiledSchema};
 use airlock_sandbox::{Bindings, GlobalFunction};
 use airlock_strings::hex;
 use futures_util::future::BoxFuture;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::{
@@ -310,21 +310,9 @@ fn view(
     debug_assert!(dropped.is_empty(), "each was checked: {dropped:?}");
     let client = ClientName::parse(SCRIPT_CLIENT).expect("a good name");
     catalog.add_client(&client, SourceKind::Internal, script);
-    catalog.blocking_publish(&client, vec![script_definition()], Arc::new(Bodies::default()));
+    let definition = ToolDefinition::new(SCRIPT_TOOL, "", json!({}));
+    catalog.blocking_publish(&client, vec![definition], Arc::new(Bodies::default()));
     Ok(catalog.snapshot().view(&Filter::none(), None))
-}
-
-fn script_definition() -> ToolDefinition {
-    ToolDefinition {
-        name: SCRIPT_TOOL.to_owned(),
-        title: None,
-        description: String::new(),
-        input_schema: json!({}).into(),
-        output_schema: None,
-        annotations: Annotations::default(),
-        meta: None,
-        extra: Map::new(),
-    }
 }
 
 /// Runs the functions, by their names.

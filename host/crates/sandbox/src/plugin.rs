@@ -31,7 +31,8 @@ use std::sync::Arc;
 use airlock_circuit::Circuit;
 use airlock_core::{
     door::{Admitted, Provider},
-    tool::{CallError, ClientName, ToolDefinition, ToolName, ToolOutput},
+    secret::{Scrubber, scrubbed},
+    tool::{CallError, ClientName, ToolDefinition, ToolName, ToolOutput, content_size},
 };
 use airlock_egress::Outlet;
 use airlock_store::Database;
@@ -59,7 +60,7 @@ use self::{
     rights::{Rights, ToolRights},
     schemas::Schemas,
     side::PluginSide,
-    tool_guest::ToolGuest,
+    tool_guest::{Returned, ToolGuest},
     uses::CallRecorder,
     wasi::{Mounts, Wasi},
 };
@@ -227,19 +228,28 @@ impl Plugin {
                 self.guest.invoke(store, &tool.original, arguments).await
             })
             .await?;
-        let mut returned = answered.map_err(|mut error| {
-            grants.scrubber.error(&mut error);
-            CallError::from(error)
-        })?;
-        if grants.scrubber.output(&mut returned.output) {
+        let tenant = chain.tenant();
+        let scrubber = &grants.scrubber;
+        let Returned { output, emitted } = match answered {
+            Ok(returned) => returned,
+            Err(error) => {
+                let bytes = content_size(&error.content);
+                let (error, _) = scrubbed(scrubber, tenant, bytes, error, Scrubber::error).await;
+                return Err(error.into());
+            }
+        };
+        let bytes = output.size();
+        let (mut output, is_changed) =
+            scrubbed(scrubber, tenant, bytes, output, Scrubber::output).await;
+        if is_changed {
             warn!(tool = %name, "a secret was redacted from a plugin's result");
         }
-        if returned.output.size() > self.limits.result_bytes {
+        let bytes = if is_changed { output.size() } else { bytes };
+        if bytes > self.limits.result_bytes {
             return Err(CallError::result_too_large(name.clone(), self.limits.result_bytes));
         }
-        let output = &mut returned.output;
-        self.schemas.check_result(&tool.original, name, chain.tenant(), output).await?;
-        Ok(returned.readable())
+        self.schemas.check_result(&tool.original, name, tenant, &mut output).await?;
+        Ok(Returned { output, emitted }.readable())
     }
 }
 

@@ -25,8 +25,9 @@ pub struct Settings {
     /// Time that a call may wait. While its tenant has less than its part of the instances and
     /// another tenant has more, the call waits on until its deadline.
     pub queue_wait: Duration,
-    /// Memory of all guests together, in bytes: linear memory, and HTTP responses and directory
-    /// listings that they have not read yet. One tenant gets at most seven eighths.
+    /// Memory of all guests together, in bytes: linear memory, and what the host holds for them, such as
+    /// HTTP requests, and responses and directory listings that they have not read yet. One tenant gets
+    /// at most seven eighths.
     pub process_memory_bytes: usize,
     /// Directory for compiled code; `None` keeps none.
     pub cache: Option<PathBuf>,

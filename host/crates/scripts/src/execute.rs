@@ -74,6 +74,8 @@ impl CodeMode {
         if head.script != code {
             return Err(not_waiting(call));
         }
+        // Before a decision: the run is then as it was.
+        let _memory = runs.hold(chain.tenant(), head.bytes).ok_or_else(CallError::busy)?;
         if let RunToken::Shown { epoch, .. } = token {
             // Nothing but the calls that were shown is decided about.
             let is_as_shown = head.lease.epoch == epoch && head.lease.phase == Phase::Suspended;

@@ -61,13 +61,23 @@ pub use self::{
     plan::{CallTreatment, DescribedAnswers, NotPlanned, PlanEnd, PlannedCall, ScriptPlan},
     resume::{RunToken, can_wait, decides_what_was_shown, resume},
 };
-use airlock_core::{act::Acts, tenant::Tenant, unix_time::unix_milliseconds};
+use airlock_core::{
+    act::Acts,
+    tenant::{Pool, Reservation, Tenant},
+    unix_time::unix_milliseconds,
+};
 use airlock_store::{self as store, Database, LazyDatabase, OwnerId, Unavailable, runs::RunBounds};
 
 /// Name of the tool that runs scripts.
 pub const EXECUTE: &str = "executeToolCode";
 /// Start of the identifier of a run.
 const PREFIX: &str = "run_";
+/// Maximum bytes of the stored runs that are resumed at the same time. All their calls and answers are in
+/// memory, for longer than the requests that resume them.
+const MAX_RESUMED_BYTES: usize = 256 << 20;
+/// Weight that divides them among tenants, see [`Shares`](airlock_core::tenant::Shares). The largest run, of about
+/// 33 MiB, finds room while four fifths are taken.
+const RESUMED_WEIGHT: usize = 3;
 
 /// Settings of runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,6 +120,8 @@ struct RunsState {
     /// Runs whose scripts run in this process, by their identifiers. The number is that of the epoch.
     live: Arc<Mutex<HashMap<String, (i64, CancellationToken)>>>,
     observer: Arc<OnceLock<RunObserver>>,
+    /// Memory of the runs that are resumed.
+    resumed: Pool,
 }
 
 /// Called with the identifier of a run whose script begins or stops to run in this process, and whether it runs now.
@@ -121,7 +133,9 @@ impl Runs {
     pub fn new(settings: RunSettings, database: LazyDatabase) -> Self {
         let acts = Acts::default();
         let live = Arc::default();
-        Self(Arc::new(RunsState { settings, database, acts, live, observer: Arc::default() }))
+        let observer = Arc::default();
+        let resumed = Pool::new(MAX_RESUMED_BYTES, RESUMED_WEIGHT);
+        Self(Arc::new(RunsState { settings, database, acts, live, observer, resumed }))
     }
 
     /// Returns the same runs with a record of the decisions about their calls.
@@ -186,6 +200,11 @@ impl Runs {
         }
     }
 
+    /// Takes memory for a stored run of `bytes` that is resumed; `None` while others take it.
+    pub(crate) fn hold(&self, tenant: &Tenant, bytes: u64) -> Option<Reservation> {
+        self.0.resumed.take(tenant, usize::try_from(bytes).ok()?)
+    }
+
     /// Returns the time of the store, in milliseconds since 1970.
     pub(crate) fn now_ms(&self) -> i64 {
         unix_milliseconds(self.0.database.now())
@@ -209,5 +228,42 @@ impl Drop for LiveRun {
         }
         drop(live);
         self.runs.tell(&self.id, false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memory_of_resumed_runs_is_bounded_and_one_caller_leaves_some_to_others() {
+        let minute = Duration::from_mins(1);
+        let bounds = RunBounds {
+            expire_after: minute,
+            owner_runs: 10,
+            owner_bytes: 1 << 30,
+            total_bytes: 1 << 30,
+            lease: minute,
+            approval: minute,
+        };
+        let settings = RunSettings {
+            journal: true,
+            bounds,
+            cpu_time: minute,
+            approves_whole_scripts: false,
+            clock: false,
+            approval: ScriptApproval::Calls,
+        };
+        let runs = Runs::new(settings, store::Settings::new("never-opened.db").into());
+        let own = Tenant::of_key([1; 32], "own");
+        let other = Tenant::of_key([2; 32], "other");
+        let run = 33 << 20;
+        let held: Vec<_> = std::iter::from_fn(|| runs.hold(&own, run)).collect();
+        assert_eq!(held.len(), 5);
+        assert!(runs.with_settings(settings).hold(&own, run).is_none(), "other settings share it");
+        assert!(runs.hold(&other, run).is_some());
+        drop(held);
+        assert!(runs.hold(&own, run).is_some());
+        assert!(runs.hold(&own, u64::MAX).is_none());
     }
 }

@@ -11,7 +11,7 @@ use std::{sync::Arc, time::SystemTime};
 
 use airlock_identity::{ResourcePart, TokenApis, TokenRefusal, Verifier};
 use http::{HeaderMap, HeaderValue, header};
-use tracing::info;
+use tracing::{debug, info};
 
 use super::{App, sender::sender_of};
 use airlock_core::{
@@ -141,14 +141,23 @@ pub(super) async fn sender(
     let principal = verifier.verify(token, rules.part().as_ref()).await;
     drop(parked);
     let principal = principal.map_err(|refusal| {
-        info!(%refusal, "an access token was refused");
+        if refusal.is_by_anyone() {
+            debug!(%refusal, "an access token was refused");
+        } else {
+            info!(%refusal, "an access token was refused");
+        }
         rules.refused(&refusal, verifier)
     })?;
     // The file was checked to have this key or these roles, which may have been removed since.
     let key = view_key(&app.keys, &principal.view, ingress.certificate(), SystemTime::now());
     let key = key.ok_or_else(|| rules.refused(&TokenRefusal::View, verifier))?;
     let user = User { issuer: principal.issuer, subject: principal.subject };
-    let key = key.on_behalf_of(user);
+    let mut key = key.on_behalf_of(user);
+    // Else a stream would have the rights of the token for as long as it is open.
+    let skew = verifier.settings().clock_skew;
+    if let Some(end) = principal.expires_at.checked_add(skew) {
+        key = key.expiring_by(end);
+    }
     // The token is for the gateway alone and must not be passed on with the headers.
     let sender = sender_of(Some(Arc::new(key)), &without_authorization(headers))?;
     Ok(sender.with_token(Secret::new(token)))

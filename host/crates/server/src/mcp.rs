@@ -7,6 +7,7 @@
 
 mod accept;
 mod headers;
+mod lease;
 mod pipes;
 mod reply;
 pub(super) mod sse;
@@ -21,6 +22,7 @@ use http::{HeaderMap, Method, Request, StatusCode};
 
 use self::{
     accept::Accept,
+    lease::StreamLease,
     reply::{accepted, answered, ended, failed, refused, with_session},
     stream::{LogSource, ModernSource, NoticeSource},
 };
@@ -233,12 +235,12 @@ impl McpCall<'_> {
             return Ok(failed(Some(&request.id), &error, StatusCode::BAD_REQUEST));
         }
         drop(toolbox);
-        let slot = if request.method == method::LISTEN {
+        let lease = if request.method == method::LISTEN {
             if !accept.streams {
                 return Ok(not_acceptable());
             }
-            match self.app.sessions.stream(self.selection.tenant()) {
-                Ok(slot) => Some(slot),
+            match StreamLease::take(self.app, &self.selection) {
+                Ok(lease) => Some(lease),
                 Err(error) => {
                     return Ok(failed(Some(&request.id), &error, StatusCode::TOO_MANY_REQUESTS));
                 }
@@ -263,7 +265,7 @@ impl McpCall<'_> {
         Ok(respond::events(events::parts(ModernSource::new(
             exchange,
             first,
-            slot,
+            lease,
             self.charge.clone(),
         ))))
     }
@@ -417,13 +419,15 @@ impl McpCall<'_> {
             let Some(reader) = lost else { return Ok(ended()) };
             return Ok(respond::events(events::parts(LogSource::new(reader, false))));
         }
-        let slot = match self.app.sessions.stream(self.selection.tenant()) {
-            Ok(slot) => slot,
+        let lease = match StreamLease::take(self.app, &self.selection) {
+            Ok(lease) => lease,
             Err(error) => return Ok(refused(StatusCode::TOO_MANY_REQUESTS, &error)),
         };
+        // The key may have had other rights when the subscriptions were made.
+        self.app.mcp.restrict_subscriptions(&self.selection, session.subscriptions());
         let toolboxes = self.app.mcp.toolboxes();
         let watch = ListWatch::new(toolboxes, self.selection.clone(), session.known());
-        let source = NoticeSource::new(self.app.mcp.clone(), session.listen(), watch, slot);
+        let source = NoticeSource::new(self.app.mcp.clone(), session.listen(), watch, lease);
         Ok(respond::events(events::parts(source)))
     }
 

@@ -283,7 +283,7 @@ impl App {
             }
             Route::Console(target) => {
                 let actor = actor.as_ref().ok_or_else(ApiError::internal)?;
-                console::run(&self.operators, actor, target, *ingress, request, charge).await
+                console::run(&self.operators, actor, target, request, charge).await
             }
             Route::Debug(id) => {
                 let operator = operator.ok_or_else(ApiError::internal)?;
@@ -311,7 +311,8 @@ impl App {
                 Box::pin(mcp::sse::post(self, sender, request, charge)).await
             }
             Route::Approvals(target, id) => {
-                approvals::run(&self.operators, sender, operator, target, id, request, charge).await
+                let actor = actor.as_ref();
+                approvals::run(&self.operators, sender, actor, target, id, request, charge).await
             }
             Route::Model(id) => {
                 drop(request);

@@ -4,6 +4,8 @@
 //! exist. `approve`, `deny` and `resolve` store decisions and resume the script at once; the
 //! response is the run as it is then. The rights are those of the request that resumes it.
 
+use std::collections::BTreeSet;
+
 use http::{Method, Request, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -247,6 +249,7 @@ async fn show(
 fn decisions(target: RunTarget, id: &str, body: Object) -> Result<Option<Decisions>, ApiError> {
     let body = Value::from(body);
     let mut decisions = Decisions::default();
+    let mut named = BTreeSet::new();
     let shown = if target == RunTarget::Resolve {
         let ResolvedCalls { calls, request_state } = parsed(body)?;
         if calls.iter().any(|call| call.action == ResolutionAction::Abort) {
@@ -264,7 +267,7 @@ fn decisions(target: RunTarget, id: &str, body: Object) -> Result<Option<Decisio
             );
         }
         for Resolution { position, action, value } in calls {
-            let position = parsed_position(&position)?;
+            let position = named_position(&position, &mut named)?;
             decisions = match action {
                 ResolutionAction::Skip => decisions.skip(position, value),
                 ResolutionAction::Approve => decisions.retry_approved(position),
@@ -276,7 +279,7 @@ fn decisions(target: RunTarget, id: &str, body: Object) -> Result<Option<Decisio
         let NamedCalls { calls, request_state, reason } = parsed(body)?;
         let reason = approvals::reason(reason, target != RunTarget::Deny)?;
         for position in calls {
-            let position = parsed_position(&position)?;
+            let position = named_position(&position, &mut named)?;
             decisions = match target {
                 RunTarget::Deny => decisions.deny(position, reason.as_deref()),
                 _ => decisions.approve(position),
@@ -302,12 +305,20 @@ fn parsed<T: for<'de> Deserialize<'de>>(body: Value) -> Result<T, ApiError> {
     })
 }
 
-fn parsed_position(text: &str) -> Result<Position, ApiError> {
-    text.parse().map_err(|cause: BadPosition| {
+/// Reads the position of a call. Fails if it is among those that are `named` already: each decision reads its call with all
+/// arguments, and all decisions of a request are made in one transaction.
+fn named_position(text: &str, named: &mut BTreeSet<Position>) -> Result<Position, ApiError> {
+    let position = text.parse::<Position>().map_err(|cause: BadPosition| {
         let found = respond::excerpt(text);
         let message = format!("{found:?} is no position of a call: {cause}");
         ApiError::bad_request("invalid_position", message).about("calls")
-    })
+    })?;
+    if !named.insert(position) {
+        let message =
+            format!("`calls` names the call {position} more than once; expected each call once");
+        return Err(ApiError::bad_request("invalid_value", message).about("calls"));
+    }
+    Ok(position)
 }
 
 fn refusal(error: &RunError) -> ApiError {
@@ -360,6 +371,32 @@ mod tests {
             let found = [false, true].map(|has_key| needs_approver(&decisions, has_key));
             assert_eq!(found, [without_key, with_key], "{decisions:?}");
         }
+    }
+
+    #[test]
+    fn a_request_decides_once_about_each_call() {
+        for (target, calls, is_read) in [
+            (RunTarget::Approve, json!(["2", "1.1", "1.2"]), true),
+            (RunTarget::Approve, json!(["2", "1", "2"]), false),
+            (RunTarget::Deny, json!(["1.1", "1.1"]), false),
+            (RunTarget::Resolve, json!([skipped("1"), skipped("2")]), true),
+            (RunTarget::Resolve, json!([skipped("1"), skipped("1")]), false),
+        ] {
+            let Value::Object(body) = json!({"calls": calls}) else { panic!("an object") };
+            match decisions(target, "run_1", body) {
+                Ok(read) => assert!(is_read && read.is_some(), "{calls}"),
+                Err(error) => {
+                    let body = error.into_body();
+                    assert!(!is_read, "{calls}");
+                    assert_eq!(body["error"]["code"], "invalid_value", "{calls}");
+                    assert_eq!(body["error"]["param"], "calls", "{calls}");
+                }
+            }
+        }
+    }
+
+    fn skipped(position: &str) -> Value {
+        json!({"position": position, "action": "skip"})
     }
 
     #[test]

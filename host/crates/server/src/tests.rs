@@ -8,6 +8,7 @@ pub(super) mod hooks;
 mod http2;
 mod https;
 mod limits;
+mod listeners;
 mod messages;
 mod model_control;
 mod native;
@@ -16,6 +17,7 @@ mod parity;
 mod reload;
 mod responses;
 mod service;
+mod sse;
 mod stream;
 mod through_socket;
 

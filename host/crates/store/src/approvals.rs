@@ -13,7 +13,7 @@ use crate::{
     error::Unavailable,
     owner::OwnerId,
     revision::ChangeKind,
-    sql::{Row, Sql, SqlError, Subject, first, params},
+    sql::{Row, Sql, SqlResult, Subject, first, params},
 };
 
 /// Maximum number of calls of one owner that wait or have an unused decision. A model that repeats
@@ -235,7 +235,7 @@ fn decide(
     scope: Option<&OwnerId>,
     id: &str,
     decision: &NewDecision,
-) -> Result<DecisionOutcome, SqlError> {
+) -> SqlResult<DecisionOutcome> {
     let NewDecision { approves, actor, reason, needs_two } = decision;
     let select = "SELECT decided_by FROM approval WHERE id = ?1 AND (scope = ?2 OR ?2 IS NULL) \
                   AND approved IS NULL AND expires > ?3";
@@ -268,7 +268,7 @@ struct NewCall {
     life: Duration,
 }
 
-fn ask(sql: &Sql<'_>, new: &NewCall) -> Result<AskedApproval, SqlError> {
+fn ask(sql: &Sql<'_>, new: &NewCall) -> SqlResult<AskedApproval> {
     let mut expired = purge(sql)?;
     // One that has expired counts no more, also if it is not among those just removed.
     let own = "DELETE FROM approval WHERE scope = ?1 AND expires <= ?2 \
@@ -277,7 +277,7 @@ fn ask(sql: &Sql<'_>, new: &NewCall) -> Result<AskedApproval, SqlError> {
     Ok(AskedApproval { verdict: ask_purged(sql, new)?, expired })
 }
 
-fn ask_purged(sql: &Sql<'_>, new: &NewCall) -> Result<CallVerdict, SqlError> {
+fn ask_purged(sql: &Sql<'_>, new: &NewCall) -> SqlResult<CallVerdict> {
     let NewCall { scope, call, id, text, life } = new;
     let now = sql.now();
     let expires = now.saturating_add(milliseconds(*life));
@@ -318,12 +318,7 @@ const PART: &str = "SELECT id, asked, octet_length(text) AS bytes, \
                     WHERE (scope = ?1 OR ?1 IS NULL) AND expires > ?2 \
                     ORDER BY turn, asked, id LIMIT ?3 OFFSET ?4";
 
-fn list(
-    sql: &Sql<'_>,
-    scope: Option<&OwnerId>,
-    limit: u32,
-    offset: u32,
-) -> Result<CallPage, SqlError> {
+fn list(sql: &Sql<'_>, scope: Option<&OwnerId>, limit: u32, offset: u32) -> SqlResult<CallPage> {
     let now = sql.now();
     // Reads the sizes first: a server would send all texts, also those that have no room.
     let mut count = 0;
@@ -346,7 +341,7 @@ fn list(
     Ok(CallPage { calls, has_more: more.is_some() })
 }
 
-fn waiting_call(row: &Row<'_>) -> Result<WaitingCall, SqlError> {
+fn waiting_call(row: &Row<'_>) -> SqlResult<WaitingCall> {
     Ok(WaitingCall {
         id: row.get(0)?,
         asked_ms: row.get(1)?,
@@ -359,7 +354,7 @@ fn waiting_call(row: &Row<'_>) -> Result<WaitingCall, SqlError> {
 }
 
 /// Removes calls that have expired, and returns them.
-fn purge(sql: &Sql<'_>) -> Result<Vec<WaitingCall>, SqlError> {
+fn purge(sql: &Sql<'_>) -> SqlResult<Vec<WaitingCall>> {
     let expired = "DELETE FROM approval WHERE id IN \
                    (SELECT id FROM approval WHERE expires <= ?1 LIMIT ?2) \
                    RETURNING id, asked, expires, approved, text, decided_by, reason";

@@ -5,22 +5,28 @@
 //! gateway reads the revisions every second. A server also notifies it when a change is committed. A
 //! notification that is lost, with its connection for example, costs a second: the revisions decide.
 //!
+//! After a failure to read them, everything counts as changed: of a server that was restored, or replaced by a standby
+//! that lacks the last changes, a revision may come back for another change.
+//!
 //! A file is read only if another connection has changed it since.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, mem, sync::Arc, time::Duration};
 
 use tokio::sync::watch;
 
 pub use crate::revision::ChangeKind;
 use crate::{
-    database::Database, error::Unavailable, revision::Revisions, sql::Subject, watcher::Watcher,
+    database::Database,
+    error::Unavailable,
+    sql::Subject,
+    watcher::{WatchedRevisions, Watcher},
 };
 
 /// The changes of a database, for one reader.
 #[derive(Debug)]
 pub struct Changes {
-    published: watch::Receiver<Revisions>,
-    seen: Revisions,
+    published: watch::Receiver<WatchedRevisions>,
+    seen: WatchedRevisions,
     watcher: Arc<Watcher>,
 }
 
@@ -32,7 +38,7 @@ impl Database {
     /// the database and of its changes.
     pub fn changes(&self) -> Changes {
         let watcher = self.watcher();
-        Changes { published: watcher.published(), seen: Revisions::new(), watcher }
+        Changes { published: watcher.published(), seen: WatchedRevisions::default(), watcher }
     }
 
     /// Announces a change of data that the store does not have.
@@ -43,18 +49,14 @@ impl Database {
 
 impl Changes {
     /// Waits until data has changed, and returns its kinds; `None` once the database was deleted or
-    /// replaced. Changes of one kind that follow each other quickly are returned once. If the future
-    /// is dropped, the next call returns them.
+    /// replaced. Changes of one kind that follow each other quickly are returned once. After an outage, all
+    /// kinds that were ever changed are returned. If the future is dropped, the next call returns them.
     pub async fn next(&mut self) -> Option<BTreeSet<ChangeKind>> {
         loop {
             let published = self.published.borrow_and_update().clone();
-            let changed: BTreeSet<_> = published
-                .iter()
-                .filter(|(kind, revision)| self.seen.get(kind) != Some(*revision))
-                .map(|(kind, _)| *kind)
-                .collect();
+            let seen = mem::replace(&mut self.seen, published);
+            let changed = changed(&seen, &self.seen);
             if !changed.is_empty() {
-                self.seen = published;
                 return Some(changed);
             }
             self.published.changed().await.ok()?;
@@ -66,6 +68,17 @@ impl Changes {
     pub fn age(&self) -> Duration {
         self.watcher.age()
     }
+}
+
+/// Returns the kinds that may have changed between two readings.
+fn changed(seen: &WatchedRevisions, read: &WatchedRevisions) -> BTreeSet<ChangeKind> {
+    let was_away = seen.outages != read.outages;
+    let kinds = ChangeKind::ALL.into_iter().filter(|kind| {
+        let revision = read.revisions.get(kind);
+        // A kind that was never changed in the backup that a database is restored from has none.
+        seen.revisions.get(kind) != revision || (was_away && revision.is_some())
+    });
+    kinds.collect()
 }
 
 #[cfg(test)]

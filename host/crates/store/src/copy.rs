@@ -14,7 +14,7 @@ use airlock_database::{
     error::OpenError,
     open,
     settings::Settings,
-    sql::{Param, Row, Sql, SqlError, Subject, first},
+    sql::{Param, Row, Sql, SqlError, SqlResult, Subject, first},
 };
 
 /// Rows, and bytes of their values, that are written at once.
@@ -82,7 +82,7 @@ fn first_of(connections: Vec<Connection>) -> Connection {
 }
 
 /// Returns a table that has rows.
-fn occupied(target: &Sql<'_>) -> Result<Option<&'static str>, SqlError> {
+fn occupied(target: &Sql<'_>) -> SqlResult<Option<&'static str>> {
     for table in &TABLES {
         let count: i64 = target.one(&format!("SELECT count(*) FROM {table}"), &[], first)?;
         if count > 0 {
@@ -94,7 +94,7 @@ fn occupied(target: &Sql<'_>) -> Result<Option<&'static str>, SqlError> {
 
 impl CopiedTable {
     /// Copies the rows. Returns their number.
-    fn copy(&self, source: &Sql<'_>, target: &Sql<'_>) -> Result<u64, SqlError> {
+    fn copy(&self, source: &Sql<'_>, target: &Sql<'_>) -> SqlResult<u64> {
         let insert = self.insert();
         let kinds = self.kinds();
         let mut batch = RowBatch::default();
@@ -136,7 +136,7 @@ enum CopiedValue {
 }
 
 impl RowBatch {
-    fn add(&mut self, kinds: &[CopiedKind], row: &Row<'_>) -> Result<(), SqlError> {
+    fn add(&mut self, kinds: &[CopiedKind], row: &Row<'_>) -> SqlResult<()> {
         let values = kinds.iter().enumerate();
         let values = values.map(|(index, kind)| kind.read(row, index));
         let values = values.collect::<Result<Vec<_>, _>>()?;
@@ -149,7 +149,7 @@ impl RowBatch {
         self.rows.len() >= ROWS_AT_ONCE || self.bytes >= BYTES_AT_ONCE
     }
 
-    fn write(&mut self, target: &Sql<'_>, insert: &str) -> Result<u64, SqlError> {
+    fn write(&mut self, target: &Sql<'_>, insert: &str) -> SqlResult<u64> {
         let rows = std::mem::take(self).rows;
         let rows = rows.iter().map(|row| row.iter().map(CopiedValue::param).collect());
         target.run_all(insert, &rows.collect::<Vec<Vec<Param<'_>>>>())

@@ -21,7 +21,7 @@ use crate::{
     schema::SchemaState,
     seal::Sealer,
     settings::Settings,
-    sql::{Sql, SqlError, Subject},
+    sql::{Sql, SqlResult, Subject},
     watcher::Watcher,
 };
 
@@ -120,7 +120,7 @@ impl Database {
     pub(crate) async fn read<T, F>(&self, job: F) -> Result<T, Unavailable>
     where
         T: Send + 'static,
-        F: FnOnce(&Sql<'_>) -> Result<T, SqlError> + Send + 'static,
+        F: FnOnce(&Sql<'_>) -> SqlResult<T> + Send + 'static,
     {
         self.shared.reader.run(self.party, move |connection| connection.read(false, job)).await
     }
@@ -129,7 +129,7 @@ impl Database {
     pub(crate) async fn read_snapshot<T, F>(&self, job: F) -> Result<T, Unavailable>
     where
         T: Send + 'static,
-        F: FnOnce(&Sql<'_>) -> Result<T, SqlError> + Send + 'static,
+        F: FnOnce(&Sql<'_>) -> SqlResult<T> + Send + 'static,
     {
         self.shared.reader.run(self.party, move |connection| connection.read(true, job)).await
     }
@@ -138,7 +138,7 @@ impl Database {
     pub(crate) async fn read_log<T, F>(&self, job: F) -> Result<T, Unavailable>
     where
         T: Send + 'static,
-        F: FnOnce(&Sql<'_>) -> Result<T, SqlError> + Send + 'static,
+        F: FnOnce(&Sql<'_>) -> SqlResult<T> + Send + 'static,
     {
         let lane = self.shared.log_reader.as_ref().unwrap_or(&self.shared.reader);
         let party = Party::new("readers of the call log");
@@ -150,7 +150,7 @@ impl Database {
     pub(crate) async fn write<T, F>(&self, subject: Subject, job: F) -> Result<T, Unavailable>
     where
         T: Send + 'static,
-        F: FnOnce(&Sql<'_>) -> Result<T, SqlError> + Send + 'static,
+        F: FnOnce(&Sql<'_>) -> SqlResult<T> + Send + 'static,
     {
         let done = self.attempt(vec![subject], |sql| job(sql).map(Ok::<T, Infallible>)).await?;
         Ok(match done {
@@ -162,7 +162,7 @@ impl Database {
     pub(crate) async fn write_log<T, F>(&self, subject: Subject, job: F) -> Result<T, Unavailable>
     where
         T: Send + 'static,
-        F: FnOnce(&Sql<'_>) -> Result<T, SqlError> + Send + 'static,
+        F: FnOnce(&Sql<'_>) -> SqlResult<T> + Send + 'static,
     {
         let lane = self.shared.log_writer.as_ref().unwrap_or(&self.shared.writer);
         let done = lane.run(self.party, move |connection| {
@@ -181,7 +181,7 @@ impl Database {
     where
         T: Send + 'static,
         E: Send + 'static,
-        F: FnOnce(&Sql<'_>) -> Result<Result<T, E>, SqlError> + Send + 'static,
+        F: FnOnce(&Sql<'_>) -> SqlResult<Result<T, E>> + Send + 'static,
     {
         let done =
             self.shared.writer.run(self.party, move |connection| connection.write(&subjects, job));
@@ -198,7 +198,7 @@ impl Database {
     where
         T: Send + 'static,
         E: Send + 'static,
-        F: FnOnce(&Sql<'_>) -> Result<Result<T, E>, SqlError> + Send + 'static,
+        F: FnOnce(&Sql<'_>) -> SqlResult<Result<T, E>> + Send + 'static,
     {
         let done = self
             .shared

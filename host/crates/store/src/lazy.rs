@@ -8,7 +8,11 @@ use std::{
 use airlock_strings::with_causes;
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
-use tokio::{sync::OnceCell, time::timeout};
+use tokio::{
+    sync::{self, OnceCell},
+    task::JoinHandle,
+    time::timeout,
+};
 use tracing::error;
 
 use crate::{
@@ -30,6 +34,9 @@ pub struct LazyDatabase(Arc<Opening>);
 struct Opening {
     settings: Settings,
     database: OnceCell<Database>,
+    /// The attempt to open it that runs. Those who leave while they wait for it leave it to the next ones: each attempt
+    /// of its own would have a thread and a connection for as long as another process migrates a server.
+    running: sync::Mutex<Option<JoinHandle<Result<Database, OpenError>>>>,
     /// Attempts to open the database that have failed. Only a server has pauses.
     outage: Mutex<Outage>,
     metrics: StoreMetrics,
@@ -40,7 +47,8 @@ impl LazyDatabase {
     pub fn new(settings: Settings) -> Self {
         let outage = Mutex::default();
         let metrics = StoreMetrics::default();
-        Self(Arc::new(Opening { settings, database: OnceCell::new(), outage, metrics }))
+        let running = sync::Mutex::default();
+        Self(Arc::new(Opening { settings, database: OnceCell::new(), running, outage, metrics }))
     }
 
     /// Place of the database.
@@ -60,7 +68,8 @@ impl LazyDatabase {
 
     /// Returns the open database. Opens it if it is not; fails if it cannot be opened, and the next
     /// call tries again. After a failure of a server, calls fail at once for a moment: those that have
-    /// waited for the attempt do not make one each. If the future is dropped, the next call opens it.
+    /// waited for the attempt do not make one each. If the future is dropped, the next call waits for the same
+    /// attempt.
     pub async fn open(&self) -> Result<&Database, OpenError> {
         self.0.database.get_or_try_init(|| self.0.attempt()).await
     }
@@ -82,15 +91,39 @@ impl LazyDatabase {
             }
         })
     }
+
+    /// Returns the open database, as [`Self::available`]; `None` if it is a file that does not exist, which has nothing
+    /// and is not made to be read.
+    pub async fn existing(&self) -> Result<Option<&Database>, Unavailable> {
+        if self.location().is_missing_file() {
+            return Ok(None);
+        }
+        self.available().await.map(Some)
+    }
 }
 
 impl Opening {
     async fn attempt(&self) -> Result<Database, OpenError> {
         let location = &self.settings.location;
-        if self.outage.lock().is_pausing(Instant::now()) {
+        let mut running = self.running.lock().await;
+        // Only a success of an attempt that ended while nothing waited for it is used: a failure may be old.
+        if let Some(ended) = running.take_if(|attempt| attempt.is_finished())
+            && let Ok(Ok(database)) = ended.await
+        {
+            self.metrics.note_opened(true);
+            return Ok(database);
+        }
+        if running.is_none() && self.outage.lock().is_pausing(Instant::now()) {
             return Err(OpenError::unusable(location, Paused));
         }
-        let opened = Database::open_measured(self.settings.clone(), self.metrics.clone()).await;
+        let attempt = running.get_or_insert_with(|| {
+            tokio::spawn(Database::open_measured(self.settings.clone(), self.metrics.clone()))
+        });
+        let opened = match attempt.await {
+            Ok(opened) => opened,
+            Err(lost) => Err(OpenError::unusable(location, lost)),
+        };
+        *running = None;
         self.metrics.note_opened(opened.is_ok());
         if matches!(location, Location::Server(_))
             && matches!(opened, Err(OpenError::Unusable { .. }))
@@ -118,7 +151,7 @@ impl From<Settings> for LazyDatabase {
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
+    use std::{iter, net::TcpListener, time::Duration};
 
     use futures_util::future::join_all;
 
@@ -135,5 +168,21 @@ mod tests {
         let errors: Vec<_> = errors.map(|error| with_causes(&error)).collect();
         let attempts = errors.iter().filter(|error| !error.contains("a moment ago")).count();
         assert_eq!(attempts, 1, "{errors:?}");
+    }
+
+    #[tokio::test]
+    async fn callers_that_leave_before_an_attempt_ends_leave_it_to_the_next_ones() {
+        let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = silent.local_addr().expect("an address").port();
+        let url = format!("postgres://u@127.0.0.1:{port}/d?connect_timeout=1");
+        let database = LazyDatabase::new(Settings::at(url.parse().expect("a URL")));
+        for _ in 0..8 {
+            let left = timeout(Duration::from_millis(5), database.open()).await;
+            assert!(left.is_err(), "the attempt still runs");
+        }
+        database.open().await.expect_err("there is no database");
+        silent.set_nonblocking(true).expect("a socket");
+        let connections = iter::from_fn(|| silent.accept().ok()).count();
+        assert_eq!(connections, 1);
     }
 }

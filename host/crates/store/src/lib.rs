@@ -3,7 +3,7 @@
 //! A file belongs to one user. Several processes of that user may share it, for example `airlock
 //! serve` and `airlock call`. It has a write-ahead log and `synchronous=NORMAL`: a finished change
 //! survives the end of the process. The last changes may be lost in a power failure, but never a
-//! part of one. A server is for several gateways, on several machines.
+//! part of one, and no decision: changes of settings, approvals, pins and logins wait for the disk. A server is for several gateways, on several machines.
 //!
 //! No operation on the database runs on a worker of the runtime: a lane moves each one to a
 //! blocking thread. Each subject has a module with its SQL: [`approvals`], [`call_log`], [`components`], [`entries`],

@@ -28,7 +28,7 @@ use crate::{
     database::Database,
     error::Unavailable,
     revision::ChangeKind,
-    sql::{Param, Sql, SqlError, Subject, params},
+    sql::{Param, Sql, SqlResult, Subject, params},
 };
 
 /// A login of one client at one MCP server.
@@ -185,7 +185,7 @@ impl Database {
         &self,
         id: &LoginId,
         access_token: &str,
-        change: impl FnOnce(&LoginKey, &Sql<'_>) -> Result<(), SqlError> + Send + 'static,
+        change: impl FnOnce(&LoginKey, &Sql<'_>) -> SqlResult<()> + Send + 'static,
     ) -> Result<bool, Unavailable> {
         let key = self.login_key(id);
         let access_token = access_token.to_owned();

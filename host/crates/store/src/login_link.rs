@@ -23,7 +23,7 @@ use crate::{
     login::{LoginId, owner},
     owner::OwnerId,
     seal::{Sealer, SecretPlace},
-    sql::{Row, Sql, SqlError, Subject, params},
+    sql::{Row, Sql, SqlResult, Subject, params},
 };
 use airlock_strings::hex;
 
@@ -164,7 +164,7 @@ fn update(
     sealer: &Sealer,
     digest: &str,
     change: impl FnOnce(&LoginLink) -> Option<String>,
-) -> Result<Option<LoginLink>, SqlError> {
+) -> SqlResult<Option<LoginLink>> {
     sql.overwrite_deleted()?;
     let select = format!("SELECT {COLUMNS} FROM login_link WHERE id = ?1 AND expires_ms > ?2");
     let present = sql.find(&select, params![digest, sql.now()], |row| link(row, sealer))?;
@@ -179,7 +179,7 @@ fn update(
 }
 
 /// Removes a link and all others for the same login. Returns false if there is no such link.
-pub(crate) fn use_up(sql: &Sql<'_>, digest: &LinkDigest) -> Result<bool, SqlError> {
+pub(crate) fn use_up(sql: &Sql<'_>, digest: &LinkDigest) -> SqlResult<bool> {
     sql.overwrite_deleted()?;
     let select = "SELECT client, server, holder FROM login_link WHERE id = ?1";
     let Some(LinkTarget { client, server, holder }) =
@@ -198,13 +198,13 @@ struct LinkTarget {
     holder: String,
 }
 
-fn target(row: &Row<'_>) -> Result<LinkTarget, SqlError> {
+fn target(row: &Row<'_>) -> SqlResult<LinkTarget> {
     Ok(LinkTarget { client: row.get(0)?, server: row.get(1)?, holder: row.get(2)? })
 }
 
 const COLUMNS: &str = "id, client, server, holder, expires_ms, document";
 
-fn link(row: &Row<'_>, sealer: &Sealer) -> Result<LoginLink, SqlError> {
+fn link(row: &Row<'_>, sealer: &Sealer) -> SqlResult<LoginLink> {
     let holder: Option<OwnerId> = owner(row.get(3)?);
     Ok(LoginLink {
         digest: owner(row.get(0)?).unwrap_or_default(),

@@ -21,7 +21,7 @@ use crate::{
     error::Unavailable,
     eviction::ExpiringTable,
     seal::SecretPlace,
-    sql::{Row, Sql, SqlError, Subject, first, params},
+    sql::{Row, Sql, SqlResult, Subject, first, params},
 };
 use airlock_core::secret::Secret;
 use airlock_strings::hex;
@@ -325,7 +325,7 @@ impl Database {
 const SELECT: &str = "SELECT id, issuer, subject, name, role, sees_payloads, created_ms, seen_ms, \
                       expires_ms FROM operator_session";
 
-fn session(row: &Row<'_>) -> Result<OperatorSession, SqlError> {
+fn session(row: &Row<'_>) -> SqlResult<OperatorSession> {
     Ok(OperatorSession {
         id: row.get(0)?,
         issuer: row.get(1)?,
@@ -339,7 +339,7 @@ fn session(row: &Row<'_>) -> Result<OperatorSession, SqlError> {
     })
 }
 
-fn end(sql: &Sql<'_>, digest: &SecretDigest) -> Result<bool, SqlError> {
+fn end(sql: &Sql<'_>, digest: &SecretDigest) -> SqlResult<bool> {
     Ok(sql.run("DELETE FROM operator_session WHERE digest = ?1", params![digest])? > 0)
 }
 
@@ -350,7 +350,7 @@ fn place(id: &str) -> SecretPlace {
 /// Removes logins that have expired, and the oldest ones of the peer if it has as many as it may. If there are
 /// as many of all peers as may be, removes those of the peer that has the most: one that begins many
 /// displaces its own.
-fn make_room_for_login(sql: &Sql<'_>, peer: &SecretDigest) -> Result<(), SqlError> {
+fn make_room_for_login(sql: &Sql<'_>, peer: &SecretDigest) -> SqlResult<()> {
     sql.overwrite_deleted()?;
     LOGINS.make_room(sql, params![peer], MAX_LOGINS_OF_PEER - 1)?;
     let surplus = LOGINS.surplus(sql, MAX_LOGINS)?;
@@ -366,7 +366,7 @@ fn make_room_for_login(sql: &Sql<'_>, peer: &SecretDigest) -> Result<(), SqlErro
 
 /// Removes sessions that have expired, and those that were unused for longest if their operator, or all
 /// together, have as many as they may.
-fn make_room_for_session(sql: &Sql<'_>, session: &NewOperatorSession) -> Result<(), SqlError> {
+fn make_room_for_session(sql: &Sql<'_>, session: &NewOperatorSession) -> SqlResult<()> {
     let NewOperatorSession { issuer, subject, .. } = session;
     SESSIONS.make_room(sql, params![subject, issuer], MAX_SESSIONS_OF_OPERATOR - 1)?;
     let surplus = SESSIONS.surplus(sql, MAX_SESSIONS)?;

@@ -12,7 +12,7 @@ use crate::{
     error::Unavailable,
     revision::ChangeKind,
     seal::Sealer,
-    sql::{Row, Sql, SqlError, Subject, first, params},
+    sql::{Row, Sql, SqlResult, Subject, first, params},
 };
 
 /// Maximum number of operators.
@@ -90,7 +90,7 @@ fn add(
     operator: &StoredOperator,
     first_only: bool,
     log: &OperatorLog,
-) -> Result<OperatorAdded, SqlError> {
+) -> SqlResult<OperatorAdded> {
     let count: u32 = sql.one("SELECT count(*) FROM operator", &[], first)?;
     if first_only && count > 0 {
         return Ok(OperatorAdded::NotFirst);
@@ -112,7 +112,7 @@ fn add(
     Ok(OperatorAdded::Done)
 }
 
-fn remove(sql: &Sql<'_>, name: &str, log: &OperatorLog) -> Result<bool, SqlError> {
+fn remove(sql: &Sql<'_>, name: &str, log: &OperatorLog) -> SqlResult<bool> {
     let delete = "DELETE FROM operator WHERE name = ?1 \
                   RETURNING id, name, role, sees_payloads, digest, created_ms, expires_ms";
     let Some(removed) = sql.find(delete, params![name], operator)? else { return Ok(false) };
@@ -120,7 +120,7 @@ fn remove(sql: &Sql<'_>, name: &str, log: &OperatorLog) -> Result<bool, SqlError
     Ok(true)
 }
 
-fn operator(row: &Row<'_>) -> Result<StoredOperator, SqlError> {
+fn operator(row: &Row<'_>) -> SqlResult<StoredOperator> {
     Ok(StoredOperator {
         id: row.get(0)?,
         name: row.get(1)?,
@@ -147,7 +147,7 @@ impl OperatorLog {
         name: &str,
         before: Option<&StoredOperator>,
         after: Option<&StoredOperator>,
-    ) -> Result<(), SqlError> {
+    ) -> SqlResult<()> {
         let before = before.map(recorded);
         let after = after.map(recorded);
         let change = NewChange {

@@ -11,7 +11,7 @@ use airlock_database::{
     error::{OpenError, Unavailable},
     seal::{Sealer, SecretPlace},
     settings::Settings,
-    sql::{ColumnValue, FromColumn, Param, Sql, SqlError, Subject, numbered},
+    sql::{ColumnValue, FromColumn, Param, Sql, SqlResult, Subject, numbered},
 };
 
 /// Rows of one change. Each has at most two documents of 1 MiB.
@@ -187,14 +187,14 @@ impl SecretTable {
         let done = database.attempt(subjects, move |sql| {
             sql.overwrite_deleted()?;
             let changed = page.iter().map(|key| self.rekey_row(sql, &sealer, key));
-            changed.sum::<Result<u64, SqlError>>().map(Ok::<u64, Infallible>)
+            changed.sum::<SqlResult<u64>>().map(Ok::<u64, Infallible>)
         });
         let Ok(changed) = done.await?;
         Ok(changed)
     }
 
     /// Reads the keys of the rows after `after`.
-    fn page(&self, sql: &Sql<'_>, after: Option<&RowKey>) -> Result<Vec<RowKey>, SqlError> {
+    fn page(&self, sql: &Sql<'_>, after: Option<&RowKey>) -> SqlResult<Vec<RowKey>> {
         let columns = self.key.join(", ");
         let mut values: Vec<_> = after.into_iter().flatten().map(KeyValue::param).collect();
         let condition = match values.len() {
@@ -210,7 +210,7 @@ impl SecretTable {
     }
 
     /// Seals the secrets of a row.
-    fn rekey_row(&self, sql: &Sql<'_>, sealer: &Sealer, key: &RowKey) -> Result<u64, SqlError> {
+    fn rekey_row(&self, sql: &Sql<'_>, sealer: &Sealer, key: &RowKey) -> SqlResult<u64> {
         let mut secrets = self.read(sql, key)?;
         let mut changed = 0;
         for (column, value) in self.secrets.iter().zip(&mut secrets) {
@@ -229,7 +229,7 @@ impl SecretTable {
     }
 
     /// Reads the stored secrets of a row; none if it was removed meanwhile.
-    fn read(&self, sql: &Sql<'_>, key: &RowKey) -> Result<Vec<Option<Vec<u8>>>, SqlError> {
+    fn read(&self, sql: &Sql<'_>, key: &RowKey) -> SqlResult<Vec<Option<Vec<u8>>>> {
         let secrets = self.secrets.join(", ");
         let condition = equal(self.key, 1, " AND ");
         let select = format!("SELECT {secrets} FROM {} WHERE {condition}", self.name);
@@ -240,12 +240,7 @@ impl SecretTable {
         Ok(found?.unwrap_or_default())
     }
 
-    fn write(
-        &self,
-        sql: &Sql<'_>,
-        key: &RowKey,
-        secrets: &[Option<Vec<u8>>],
-    ) -> Result<(), SqlError> {
+    fn write(&self, sql: &Sql<'_>, key: &RowKey, secrets: &[Option<Vec<u8>>]) -> SqlResult<()> {
         let assignments = equal(self.secrets, 1, ", ");
         let condition = equal(self.key, 1 + secrets.len(), " AND ");
         let update = format!("UPDATE {} SET {assignments} WHERE {condition}", self.name);

@@ -6,7 +6,7 @@ use crate::{
     database::Database,
     entries::MAX_LISTED,
     error::Unavailable,
-    sql::{Row, Sql, SqlError, Subject, params},
+    sql::{Row, Sql, SqlResult, Subject, params},
 };
 
 /// Time for which a gateway that was not noted again is kept. Longer than any outage of the store after
@@ -61,13 +61,13 @@ fn since(sql: &Sql<'_>, alive: Duration) -> i64 {
     sql.now().saturating_sub(i64::try_from(alive.as_millis()).unwrap_or(i64::MAX))
 }
 
-fn all(sql: &Sql<'_>, since: i64) -> Result<Vec<StoredReplica>, SqlError> {
+fn all(sql: &Sql<'_>, since: i64) -> SqlResult<Vec<StoredReplica>> {
     let select =
         "SELECT id, url FROM replica WHERE seen_ms >= ?1 ORDER BY seen_ms DESC, id LIMIT ?2";
     sql.all(select, params![since, MAX_LISTED], replica)
 }
 
-fn replica(row: &Row<'_>) -> Result<StoredReplica, SqlError> {
+fn replica(row: &Row<'_>) -> SqlResult<StoredReplica> {
     Ok(StoredReplica { id: row.get(0)?, url: row.get(1)? })
 }
 

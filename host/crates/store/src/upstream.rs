@@ -5,7 +5,7 @@ use crate::{
     database::Database,
     error::Unavailable,
     revision::ChangeKind,
-    sql::{Sql, SqlError, Subject, params},
+    sql::{Sql, SqlResult, Subject, params},
 };
 
 /// A pinned definition of one tool.
@@ -79,7 +79,7 @@ fn add(
     client: &str,
     tools: &[(String, String)],
     is_trusted: bool,
-) -> Result<u64, SqlError> {
+) -> SqlResult<u64> {
     let insert = "INSERT INTO upstream_pin (client, tool, trusted, definition) \
                   VALUES (?1, ?2, ?3, ?4) ON CONFLICT (client, tool) DO NOTHING";
     let rows = tools.iter();
@@ -88,7 +88,7 @@ fn add(
     sql.run_all(insert, &rows.collect::<Vec<_>>())
 }
 
-fn all(sql: &Sql<'_>, client: &str) -> Result<Vec<UpstreamPin>, SqlError> {
+fn all(sql: &Sql<'_>, client: &str) -> SqlResult<Vec<UpstreamPin>> {
     let select =
         "SELECT tool, trusted, definition FROM upstream_pin WHERE client = ?1 ORDER BY tool";
     sql.all(select, params![client], |row| {

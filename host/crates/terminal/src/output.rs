@@ -131,15 +131,15 @@ pub fn line(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Prints the one JSON document of a command.
+/// Prints the one JSON document of a command. Invisible characters, which texts from outside may have, are escaped:
+/// the values stay the same, and none of them acts on a terminal.
 pub fn document(document: &impl Serialize) -> anyhow::Result<()> {
-    line(&serde_json::to_string_pretty(document).context("the result cannot be written as JSON")?)
+    line(&document_text(document)?)
 }
 
-/// Prints the one JSON document of a command. Invisible characters of texts from outside are escaped.
-pub fn visible_document(document: &impl Serialize) -> anyhow::Result<()> {
+fn document_text(document: &impl Serialize) -> anyhow::Result<String> {
     let json = serde_json::to_string_pretty(document);
-    line(&visible_json(&json.context("the result cannot be written as JSON")?))
+    Ok(visible_json(&json.context("the result cannot be written as JSON")?))
 }
 
 /// Prints the response of the management API to a change: the document, or a line for people.
@@ -177,7 +177,7 @@ pub fn list(
     shown: fn(&Value) -> String,
 ) -> anyhow::Result<CommandOutcome> {
     if as_json {
-        visible_document(document)?;
+        self::document(document)?;
         return Ok(CommandOutcome::Success);
     }
     let elements = document[member].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -323,6 +323,14 @@ mod tests {
         assert_eq!(one_line("äöüäöü", 5), "äöüä…");
         assert_eq!(both_ends("äöüäöü", 5), "äö…öü");
         assert_eq!((both_ends("abc  d", 5).as_str(), both_ends("abc", 0).as_str()), ("abc d", "…"));
+    }
+
+    #[test]
+    fn a_document_has_no_character_that_acts_on_a_terminal() {
+        let document = json!({"text": "a\u{9b}2J\u{202e}\u{1b}b\u{7f}"});
+        let text = document_text(&document).expect("JSON");
+        assert_eq!(text, "{\n  \"text\": \"a\\u009b2J\\u202e\\u001bb\\u007f\"\n}");
+        assert_eq!(serde_json::from_str::<Value>(&text).expect("JSON"), document);
     }
 
     #[test]

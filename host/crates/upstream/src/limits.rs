@@ -107,6 +107,12 @@ pub(crate) const SUBSCRIPTION_PACE: Duration = Duration::from_millis(200);
 /// Time for which the request before stays open beside a new one, so that the server reports every
 /// change on one of them.
 pub(crate) const SUBSCRIPTION_OVERLAP: Duration = Duration::from_secs(1);
+/// Minimum time between two reports of changed resources to the subscribers of a server. It may report ten
+/// thousand changes a second, each of which thousands of sessions may have subscribed to.
+pub(crate) const UPDATE_PACE: Duration = Duration::from_millis(10);
+/// Maximum number of requests that subscribe or unsubscribe at one legacy server at the same time. Each tenant has
+/// one.
+pub(crate) const SUBSCRIBING: usize = 8;
 /// Time for a server to confirm a subscription. It is not waited for any longer.
 pub(crate) const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
 

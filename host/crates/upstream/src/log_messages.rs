@@ -6,6 +6,7 @@ use airlock_core::{
     door::{Log, LogLevel},
     tool::ClientName,
 };
+use airlock_json::raw;
 use airlock_mcp_client::{Link, LogMessages, Request};
 use airlock_strings::{MAX_EXCERPT_BYTES, cut, one_line};
 
@@ -25,17 +26,16 @@ pub(super) async fn with_level(link: &Link, request: Request, level: Option<LogL
 }
 
 /// Reads `notifications/message`, with the name of the client before that of the logger; `None` if
-/// the text is not a log message.
+/// the text, which must be valid JSON, is not a log message.
 pub(super) fn read(client: Option<&ClientName>, text: &[u8]) -> Option<Log> {
-    let mut message: Value = serde_json::from_slice(text).ok()?;
-    let params = message.get_mut("params")?;
-    let level = LogLevel::find(params.get("level")?.as_str()?)?;
+    let params = raw::member(std::str::from_utf8(text).ok()?, "params")?;
+    let level = LogLevel::find(&raw::member(params, "level").and_then(raw::string)?)?;
     let client = client.map(ClientName::as_str).unwrap_or_default();
-    let logger = match params.get("logger").and_then(Value::as_str) {
-        Some(logger) => format!("{client}/{}", cut(one_line(logger), MAX_EXCERPT_BYTES)),
+    let logger = match raw::member(params, "logger").and_then(raw::string) {
+        Some(logger) => format!("{client}/{}", cut(one_line(&logger), MAX_EXCERPT_BYTES)),
         None => client.to_owned(),
     };
-    let data = params.get_mut("data").map(Value::take).unwrap_or_default();
+    let data = raw::on_one_line(raw::member(params, "data").unwrap_or("null"));
     Some(Log { level, logger, data })
 }
 
@@ -45,15 +45,16 @@ mod tests {
 
     #[test]
     fn a_log_message_names_its_client_and_one_without_a_level_is_none() {
-        let log = logged(r#"{"level":"warning","logger":"a\nb","data":{"k":[1]}}"#);
+        let log =
+            logged("{\"level\":\"warning\",\"logger\":\"a\\nb\",\"data\":{\"k\":\r\n[1.10]}}");
         let expected = Log {
             level: LogLevel::Warning,
             logger: "up/a b".into(),
-            data: serde_json::json!({"k": [1]}),
+            data: r#"{"k":  [1.10]}"#.to_owned(),
         };
         assert_eq!(log, Some(expected));
         let plain = logged(r#"{"level":"info","data":"x"}"#).expect("a message");
-        assert_eq!(plain.logger, "up");
+        assert_eq!((plain.logger.as_str(), plain.data.as_str()), ("up", "\"x\""));
         assert!(logged(r#"{"level":"loud","data":1}"#).is_none() && logged("7").is_none());
     }
 

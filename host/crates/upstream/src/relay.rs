@@ -11,6 +11,7 @@
 
 mod follow;
 mod lists;
+mod turns;
 
 use std::sync::Arc;
 

@@ -112,6 +112,27 @@ impl Hub {
         self.0.state().by_uri.keys().cloned().collect()
     }
 
+    /// Returns whether a URI is subscribed to.
+    pub(crate) fn has(&self, uri: &str) -> bool {
+        self.0.state().by_uri.contains_key(uri)
+    }
+
+    /// Returns the subscribed URIs of each tenant, without those for which `is_left_out` holds.
+    pub(crate) fn by_tenant(
+        &self,
+        is_left_out: impl Fn(&str) -> bool,
+    ) -> HashMap<Tenant, BTreeSet<Arc<str>>> {
+        let mut by_tenant = HashMap::<_, BTreeSet<_>>::new();
+        for (uri, subscribers) in &self.0.state().by_uri {
+            if !is_left_out(uri) {
+                for Subscriber { tenant, .. } in subscribers.values() {
+                    by_tenant.entry(tenant.clone()).or_default().insert(uri.clone());
+                }
+            }
+        }
+        by_tenant
+    }
+
     /// Waits until the set of subscribed URIs has changed.
     pub(crate) async fn changed(&self) {
         self.0.changed.notified().await;

@@ -137,6 +137,9 @@ async fn follow(
             guard.disarm();
             return ended;
         }
+        // Before the wait: the state may take as much memory as any message, and the server decides for how long the call
+        // waits.
+        drop(std::mem::take(&mut state));
         sleep(task.poll).await;
         state = link.ask(request(method::TASKS_GET, &task.id, conditions)).result().await?;
         let next = Task::read(&state)?;

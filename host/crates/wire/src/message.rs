@@ -2,7 +2,7 @@
 //!
 //! Parameters stay text: no tree is built of what is passed on.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt};
 
 use serde_json::Value;
 
@@ -63,6 +63,7 @@ pub struct Notification {
 pub struct Params {
     members: RawObject,
     meta: RawObject,
+    message_bytes: usize,
 }
 
 impl Params {
@@ -81,9 +82,14 @@ impl Params {
         self.meta.get(name)
     }
 
-    /// Reads the parameters of a message. Fails if they are no object, or if they or `_meta` have
-    /// too many members, or one twice.
-    fn read(body: &RawObject) -> Result<Self, String> {
+    /// Returns the length of the message, in bytes: all of it is kept with the parameters. 0 if there are none.
+    pub fn message_bytes(&self) -> usize {
+        self.message_bytes
+    }
+
+    /// Reads the parameters of a message of so many bytes. Fails if they are no object, or if they or `_meta`
+    /// have too many members, or one twice.
+    fn read(body: &RawObject, message_bytes: usize) -> Result<Self, String> {
         let Some(text) = body.get("params") else { return Ok(Self::default()) };
         let members = body.object("params").filter(|_| text.starts_with('{'));
         let members = members.ok_or("`params` must be an object")?;
@@ -93,7 +99,7 @@ impl Params {
         if let Some(name) = members.repeated().or(meta.repeated()) {
             return Err(format!("`params`: the key {:?} occurs twice", shown(name)));
         }
-        Ok(Self { members, meta })
+        Ok(Self { members, meta, message_bytes })
     }
 }
 
@@ -119,6 +125,7 @@ impl Message {
     /// JSON-RPC 2.0. Batches are refused: MCP has none since 2025-06-18.
     pub fn read(text: Vec<u8>, caps: &Caps) -> Result<Self, BadMessage> {
         let is_batch = text.trim_ascii_start().starts_with(b"[");
+        let bytes = text.len();
         let body = match RawObject::parse(text, caps) {
             Ok((body, _)) => body,
             Err(_) if is_batch => {
@@ -138,7 +145,7 @@ impl Message {
         if body.get("jsonrpc").and_then(raw::string).as_deref() != Some("2.0") {
             return Err(bad(known, "`jsonrpc` must be \"2.0\""));
         }
-        let params = Params::read(&body).map_err(|message| bad(known.clone(), &message))?;
+        let params = Params::read(&body, bytes).map_err(|message| bad(known.clone(), &message))?;
         if body.get("id").is_some() && known.is_none() {
             return Err(bad(None, "`id` must be a string or an integer, of at most 256 bytes"));
         }
@@ -201,8 +208,8 @@ impl Response {
     }
 }
 
-/// Returns the text of a notification to the client.
-pub fn notification(method: &str, params: &Value) -> String {
+/// Returns the text of a notification to the client. `params` must be a tree or JSON text.
+pub fn notification(method: &str, params: &impl fmt::Display) -> String {
     format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#)
 }
 

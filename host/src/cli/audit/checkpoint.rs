@@ -59,7 +59,7 @@ pub(super) fn run(args: &CheckpointArgs) -> anyhow::Result<CommandOutcome> {
     })?;
     if args.json {
         let listed: Vec<_> = checkpoints.iter().map(to_json).collect();
-        output::visible_document(&json!({"checkpoints": listed}))?;
+        output::document(&json!({"checkpoints": listed}))?;
     } else {
         // As in a file: each ends with an empty line.
         checkpoints.iter().try_for_each(|checkpoint| output::line(&checkpoint.to_string()))?;
@@ -79,7 +79,7 @@ pub(super) fn keys(args: &PublicKeyArgs) -> anyhow::Result<CommandOutcome> {
     let report = verify(&args.log, &Evidence::default())?;
     let keys: Vec<_> = report.keys.iter().map(ToString::to_string).collect();
     if args.json {
-        output::visible_document(&json!({"origin": report.origin, "keys": keys}))?;
+        output::document(&json!({"origin": report.origin, "keys": keys}))?;
     } else {
         keys.iter().try_for_each(|key| output::line(&visible_line(key)))?;
     }

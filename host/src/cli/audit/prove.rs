@@ -41,7 +41,7 @@ pub(super) struct ProveArgs {
 }
 
 pub(super) fn run(args: &ProveArgs) -> anyhow::Result<CommandOutcome> {
-    output::visible_document(&proof(args)?)?;
+    output::document(&proof(args)?)?;
     Ok(CommandOutcome::Success)
 }
 

@@ -43,7 +43,7 @@ pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<CommandOutcome> {
     let report = verify(&args.log, &evidence)?;
     let is_valid = report.findings.is_empty();
     if args.json {
-        output::visible_document(&document(&report))?;
+        output::document(&document(&report))?;
         return Ok(is_valid.into());
     }
     for finding in &report.findings {

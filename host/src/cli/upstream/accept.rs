@@ -101,7 +101,7 @@ async fn accept(
     save(&path, &accepted)?;
     if args.json {
         let clients: Vec<_> = accepted.iter().map(document).collect();
-        output::visible_document(&json!({"ok": true, "lock": path, "clients": clients}))?;
+        output::document(&json!({"ok": true, "lock": path, "clients": clients}))?;
     } else {
         for server in &accepted {
             let what = if args.tools.is_empty() {
@@ -126,8 +126,15 @@ fn one(
     if !args.json {
         let mut meant = review.clone();
         meant.changes.retain(|change| is_meant(&change.tool, &named));
-        let written = [lines(&client, &meant), first_used(&review)].concat();
-        output::line(&written.join("\n"))?;
+        let changed = lines(&client, &meant);
+        let first_used = first_used(&review);
+        output::line(&[changed.lines, first_used.lines].concat().join("\n"))?;
+        let hidden = changed.hidden + first_used.hidden;
+        ensure!(
+            hidden == 0 || args.yes || args.expect.is_some(),
+            "{hidden} lines about {client} are not shown, so nothing was accepted: read them with \
+             `airlock upstream diff {client} --json`, and accept them with `--expect DIGEST`"
+        );
     }
     if let Some(problem) = &review.problem {
         bail!("{client} cannot be accepted: {problem}");

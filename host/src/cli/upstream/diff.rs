@@ -23,7 +23,7 @@ pub(super) struct UpstreamDiffArgs {
     #[command(flatten)]
     config: ConfigFile,
     /// Print a JSON document: `{ok, clients: [{client, review, changes: [{tool, kind, digest,
-    /// accepted_digest, accepted, pending, diff}], …}]}`.
+    /// accepted_digest, accepted, pending, diff}], first_used: [{tool, definition}], …}]}`.
     #[arg(long)]
     json: bool,
 }
@@ -43,13 +43,13 @@ pub(super) async fn run(args: &UpstreamDiffArgs) -> anyhow::Result<CommandOutcom
             });
             if args.json {
                 let clients: Vec<_> = reviewed.iter().map(document).collect();
-                output::visible_document(&json!({"ok": is_same, "clients": clients}))?;
+                output::document(&json!({"ok": is_same, "clients": clients}))?;
                 return Ok(is_same.into());
             }
             for server in &reviewed {
                 let client = &server.client;
                 match &server.review {
-                    Ok(review) => output::line(&lines(client, review).join("\n"))?,
+                    Ok(review) => output::line(&lines(client, review).lines.join("\n"))?,
                     Err(reason) => output::line(&format!("{client}: {reason}"))?,
                 }
                 if let Ok(review) = &server.review

@@ -126,7 +126,7 @@ fn report(args: &LoginArgs, logged_in: &LoggedIn) -> anyhow::Result<CommandOutco
     let LoggedIn { issuer, scopes, expires, is_refreshable } = logged_in;
     let expires = expires.map(|at| humantime::format_rfc3339_seconds(at).to_string());
     if args.json {
-        output::visible_document(&json!({
+        output::document(&json!({
             "client": args.name,
             "issuer": issuer,
             "scopes": scopes,

@@ -16,6 +16,12 @@ const NAME_WIDTH: usize = 200;
 /// Most lines about the changes of one server. A server must not scroll the changes of the others away.
 const MAX_LINES: usize = 2_000;
 
+/// Lines about the definitions of a server, with the number of those that have no room.
+pub(super) struct ReviewLines {
+    pub(super) lines: Vec<String>,
+    pub(super) hidden: usize,
+}
+
 /// One server: its list, or the reason that there is none.
 pub(super) struct Reviewed {
     pub(super) client: ClientName,
@@ -82,7 +88,7 @@ pub(super) fn differs(review: &Review) -> bool {
 }
 
 /// Describes a server for people: a line for each change, with its differences below it.
-pub(super) fn lines(client: &ClientName, review: &Review) -> Vec<String> {
+pub(super) fn lines(client: &ClientName, review: &Review) -> ReviewLines {
     let count = review.accepted.len();
     let state = match (&review.problem, review.is_locked, review.pinning) {
         (Some(problem), ..) => format!("the accepted definitions are unknown: {problem}"),
@@ -106,17 +112,17 @@ pub(super) fn lines(client: &ClientName, review: &Review) -> Vec<String> {
             "  {hidden} MORE LINES ARE NOT SHOWN; `airlock upstream diff {client} --json` has all"
         ));
     }
-    lines
+    ReviewLines { lines, hidden }
 }
 
 /// Describes the definitions that were pinned on first use and are not in the lock file: each as a
 /// whole, with a line before it. Empty if there are none.
-pub(super) fn first_used(review: &Review) -> Vec<String> {
-    if review.is_locked {
-        return Vec::new();
-    }
+pub(super) fn first_used(review: &Review) -> ReviewLines {
     let mut lines = Vec::new();
     let mut hidden = 0;
+    if review.is_locked {
+        return ReviewLines { lines, hidden };
+    }
     for (tool, definition) in &review.accepted {
         let change = Change {
             tool: tool.clone(),
@@ -132,7 +138,7 @@ pub(super) fn first_used(review: &Review) -> Vec<String> {
     if hidden > 0 {
         lines.push(format!("  {hidden} MORE LINES ARE NOT SHOWN"));
     }
-    lines
+    ReviewLines { lines, hidden }
 }
 
 /// Adds a heading and the differences below it, within the bound on lines. Returns the number of
@@ -176,6 +182,10 @@ pub(super) fn document(reviewed: &Reviewed) -> Value {
         document["diff"] = json!(pins::shown(change).lines);
         document
     });
+    // Those of a file were accepted already.
+    let first_used = review.accepted.iter().filter(|_| !review.is_locked);
+    let first_used = first_used
+        .map(|(tool, definition)| json!({"tool": tool, "definition": definition.value()}));
     json!({
         "client": client,
         "pin": review.pinning,
@@ -184,5 +194,6 @@ pub(super) fn document(reviewed: &Reviewed) -> Value {
         "review": review.digest(),
         "reason": review.problem,
         "changes": changes.collect::<Vec<_>>(),
+        "first_used": first_used.collect::<Vec<_>>(),
     })
 }

@@ -56,8 +56,7 @@ impl<'a> FlowAnalysis<'a, '_> {
             }
             Stmt::Raise(raised) => {
                 for part in [&raised.exc, &raised.cause].into_iter().flatten() {
-                    let value = self.expression(part);
-                    let value = value.with_origins(self.control());
+                    let value = self.expression(part).with_origins(self.control());
                     let exceptions = self.heap.site(SiteKey::Exceptions);
                     self.heap.write(exceptions, value);
                 }

@@ -119,8 +119,7 @@ fn card(random: &mut Random) -> String {
     };
     let length: usize = groups.iter().sum();
     let body = head.to_owned() + &random.text(DIGITS, length - head.len() - 1);
-    let digits = body.bytes().chain([b'0']).map(|digit| digit - b'0');
-    let digits: Vec<_> = digits.collect();
+    let digits: Vec<_> = body.bytes().chain([b'0']).map(|digit| digit - b'0').collect();
     let number = format!("{body}{}", (10 - luhn(&digits) % 10) % 10);
     let separator = random.one(&["", " ", "-"]);
     let mut parts = Vec::new();

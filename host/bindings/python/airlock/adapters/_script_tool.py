@@ -63,11 +63,13 @@ def signature(one: Tool[..., Any]) -> str:
     """Returns the signature of a tool with its description, as Python."""
     schema = one.input_schema
     required = set(schema.get("required", ()))
-    parts = []
+    parts: list[str] = []
     for name, parameter in schema.get("properties", {}).items():
         if parameter is False:
             # `functools.partial` has set it.
             continue
+        if name not in one.parameters and "*" not in parts:
+            parts.append("*")
         fallback = parameter.get("default") if isinstance(parameter, dict) else None
         default = "" if name in required else f" = {fallback!r}"
         parts.append(f"{name}: {_type(parameter, schema)}{default}")

@@ -4,6 +4,10 @@
 const TOKEN = 'airlock.token';
 /** Time after which a request is given up. */
 const TIMEOUT_MS = 90_000;
+/** Time after the last input of a person after which requests are of the page alone. */
+const ATTENDED_MS = 60_000;
+
+let lastInput = Date.now();
 
 /** A request that has failed: with status 0 if there was no response. */
 export class ApiError extends Error {
@@ -26,10 +30,19 @@ export function keepToken(value) {
   else sessionStorage.removeItem(TOKEN);
 }
 
-/** Returns the headers of the credential; a change in a session of the browser needs its token. */
+/** Notes that a person uses the page now. */
+export function noteInput() {
+  lastInput = Date.now();
+}
+
+/**
+ * Returns the headers of the credential. In a session of the browser, a change needs its token, and what the page reads without a
+ * person is no use of the session: it ends after its idle time although the page is open.
+ */
 export function credential(method, own = token()) {
   if (own) return { authorization: `Bearer ${own}` };
-  return method !== 'GET' && session.csrf ? { 'x-airlock-csrf': session.csrf } : {};
+  if (method !== 'GET') return session.csrf ? { 'x-airlock-csrf': session.csrf } : {};
+  return Date.now() - lastInput > ATTENDED_MS ? { 'x-airlock-background': 'true' } : {};
 }
 
 /** Returns the document of a path. */

@@ -1,7 +1,8 @@
 // JSON as it was written: texts of numbers, escapes, and members that occur twice stay as they are. Only spaces between
 // tokens are new, because what is shown here is what will be sent.
 
-const TOKEN = /\s+|"[^"\\]*(?:\\[^][^"\\]*)*"|[{}[\],:]|[^\s"{}[\],:]+/y;
+/** Spaces or a token, but no string: a browser has no room for the steps of an expression over a long one. */
+const TOKEN = /\s+|[{}[\],:]|[^\s"{}[\],:]+/y;
 /** Depth beyond which a document is shown as it came. */
 const MOST_DEPTH = 100;
 
@@ -13,12 +14,23 @@ export function tokens(text) {
     return undefined;
   }
   const found = [];
-  TOKEN.lastIndex = 0;
-  while (TOKEN.lastIndex < text.length) {
-    const [token] = TOKEN.exec(text);
-    if (!/^\s/.test(token)) found.push(token);
+  for (let at = 0, end; at < text.length; at = end) {
+    end = text[at] === '"' ? stringEnd(text, at) : tokenEnd(text, at);
+    if (!/\s/.test(text[at])) found.push(text.slice(at, end));
   }
   return found;
+}
+
+function stringEnd(text, start) {
+  let at = start + 1;
+  while (text[at] !== '"') at += text[at] === '\\' ? 2 : 1;
+  return at + 1;
+}
+
+function tokenEnd(text, start) {
+  TOKEN.lastIndex = start;
+  TOKEN.exec(text);
+  return TOKEN.lastIndex;
 }
 
 /**

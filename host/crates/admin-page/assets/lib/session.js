@@ -1,5 +1,5 @@
 // The operator of a page: who it is, when the login ends, and the frame of each page with both.
-import { get, keepToken, send, session as hooks } from './api.js';
+import { get, keepToken, noteInput, send, session as hooks } from './api.js';
 import { Fault, html, render, styled, Text, useEffect, useState } from './core.js';
 import { countWaiting } from './waiting.js';
 
@@ -8,6 +8,8 @@ const WARNING_MS = 120_000;
 /** Longest time of a timer. */
 const MOST_MS = 2_147_483_647;
 const LOGIN = '/admin/login';
+/** Events of a person who uses the page. */
+const INPUTS = ['click', 'input', 'keydown', 'pointerdown', 'wheel'];
 
 /** The operator of the page, with `rights` and, for a session of the browser, `expires_at`. */
 let operator;
@@ -60,6 +62,7 @@ export function renew() {
 /** Shows a page for the operator who is logged in. Without a login, the page of the login is opened. */
 export async function start(App) {
   const place = document.getElementById('app');
+  for (const input of INPUTS) addEventListener(input, noteInput, { capture: true, passive: true });
   try {
     await reload({ isLogin: true });
   } catch (error) {

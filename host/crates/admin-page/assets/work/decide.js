@@ -1,6 +1,6 @@
 // The dialogs in which a person decides: one approval, one denial, and several approvals of one tool.
 import { send } from '../lib/api.js';
-import { Badge, Block, Copy, Dialog, Fault, Field, html, Text, useId, useState } from '../lib/ui.js';
+import { Badge, Block, Copy, Dialog, Fault, Field, html, Text, useId, useMemo, useState } from '../lib/ui.js';
 import { curlLine } from '../parts/curl.js';
 import { Json } from './arguments.js';
 import { Effects } from './effects.js';
@@ -17,11 +17,11 @@ export function pathOfCall(id) {
   return `/v1/approvals/${id}`;
 }
 
-/** The calls that are approved together, before the script makes the first of them. */
+/** The calls that are approved together, before the script makes the first of them. It takes the first focus of the dialog, as arguments do: Enter alone approves nothing. */
 export function Manifest({ lines }) {
   return html`<h3>Calls that are approved together</h3>
     <p class="hint">The script has called nothing yet. A call that is not listed, or is made more often, waits for an approval of its own. An argument with … may have any value.</p>
-    <ol class="code" aria-label="Manifest">${lines.map((line) => html`<li><${Text} value=${line} /></li>`)}</ol>`;
+    <ol class="code manifest" tabindex="0" aria-label="Manifest">${lines.map((line) => html`<li><${Text} value=${line} /></li>`)}</ol>`;
 }
 
 /**
@@ -118,10 +118,11 @@ export function Several({ calls: current, close, done }) {
 
 function Choice({ call, isChosen, isFixed, result, change }) {
   const id = useId();
+  // Long texts are laid out once, and not each time that any call is chosen.
+  const shown = useMemo(() => html`<${Json} text=${call.arguments ?? ''} label=${`Arguments of ${call.id}`} isWhole isBare /><${Warnings} call=${call} />`, [call]);
   return html`<p class="check"><input id=${id} type="checkbox" checked=${isChosen} disabled=${isFixed} onChange=${change} />
       <label for=${id}><${Text} value=${callerWords(call)} /></label> <${Effects} effects=${call.effects} /> ${result && html`<${Result} result=${result} />`}</p>
-    <${Json} text=${call.arguments ?? ''} label=${`Arguments of ${call.id}`} isWhole isBare />
-    <${Warnings} call=${call} />
+    ${shown}
     <p class="hint code"><${Text} value=${call.id} /></p>`;
 }
 

@@ -1,4 +1,7 @@
 //! The texts of a response of a model. Guards see each text whole, however it was streamed, or in `windows`.
+//!
+//! The form in which a chat completion came is dropped: it has more than guards see, such as the first of two members of
+//! one name, the role, and padding.
 
 mod windows;
 
@@ -86,8 +89,12 @@ impl ModelReview<'_> {
         let deltas = kept.iter().flat_map(ReplyChunk::deltas).cloned().collect();
         let mut deltas = joined(deltas);
         let is_changed = allowance.within(self.deltas(&mut deltas, &allowance.held)).await??;
-        let chunks = if is_changed { vec![ReplyChunk::from(deltas)] } else { kept };
-        Ok(Response::Chunks(chunks.into()))
+        if is_changed {
+            return Ok(Response::Chunks(vec![ReplyChunk::from(deltas)].into()));
+        }
+        kept.iter_mut().for_each(ReplyChunk::drop_exact);
+        kept.retain(|chunk| !chunk.is_empty());
+        Ok(Response::Chunks(kept.into()))
     }
 
     async fn whole(
@@ -96,12 +103,8 @@ impl ModelReview<'_> {
         allowance: &Allowance,
     ) -> Result<Response<'static>, Failure> {
         let mut deltas = joined(whole.take_deltas());
-        // A response without choices is not read, so no guard would see what is in it.
-        if deltas.is_empty()
-            || allowance.within(self.deltas(&mut deltas, &allowance.held)).await??
-        {
-            whole.drop_exact();
-        }
+        allowance.within(self.deltas(&mut deltas, &allowance.held)).await??;
+        whole.drop_exact();
         whole.extend(deltas);
         Ok(Response::Whole(whole))
     }

@@ -45,10 +45,12 @@ const AUDIO: [&str; 2] = ["input_audio", "audio"];
 const ADDRESSES: [&str; 5] = ["url", "image_url", "audio_url", "video_url", "file_data"];
 /// Members with the input of a call. Its form is that of the tool.
 const INPUTS: [&str; 2] = ["input", "arguments"];
+/// Maximum bytes of a role; a longer one is cut. Each text of a message has a copy.
+const MAX_ROLE_BYTES: usize = 64;
 /// Copies of a text at the same time: for each model, for a guard, as JSON text, and as what it writes.
 const COPIES: usize = 5;
 /// Memory of all copies of a text beside the text itself, in bytes.
-const COPIES_BYTES: usize = COPIES * (size_of::<ReviewedText>() + 64);
+const COPIES_BYTES: usize = COPIES * (size_of::<ReviewedText>() + MAX_ROLE_BYTES);
 
 /// Receives texts, and may change them.
 pub(super) trait TextVisitor {
@@ -250,7 +252,7 @@ fn is_base64(text: &str) -> bool {
 /// Returns the role of an object; `None` if it is that of the message around it.
 fn own_role(members: &Object) -> Option<String> {
     if let Some(Value::String(role)) = members.get("role") {
-        return Some(role.clone());
+        return Some(role[..role.floor_char_boundary(MAX_ROLE_BYTES)].to_owned());
     }
     let kind = members.get("type")?.as_str()?;
     let role = match kind {
@@ -387,6 +389,14 @@ mod tests {
         visit_value(&mut json!("a".repeat(100)), "input", "user", &mut long);
         assert!(short.memory() > 100 * 2 * size_of::<ReviewedText>());
         assert!(long.memory() >= 500 && long.memory() < short.memory() / 10);
+    }
+
+    #[test]
+    fn a_role_of_excessive_length_is_not_copied_with_each_text() {
+        let role = "é".repeat(1_000);
+        let messages = json!([{"role": role, "content": vec!["a"; 100]}]);
+        let expected = (role[..MAX_ROLE_BYTES].to_owned(), "a".to_owned());
+        assert_eq!(read(&messages, "messages"), vec![expected; 100]);
     }
 
     #[test]

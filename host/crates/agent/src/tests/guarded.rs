@@ -5,6 +5,7 @@ use parking_lot::Mutex;
 
 use super::{
     controlled::providers,
+    received::ReceivedStream,
     streams::{seen, seen_by, streamed},
     *,
 };
@@ -16,6 +17,7 @@ use airlock_core::{
     tool::{CallError, GuardAct, GuardDecision, GuardHook, HostCode, ModelRefusal, ToolOutput},
 };
 use airlock_fakes::RecordingControl;
+use airlock_test_http::model::{self as service, FakeService};
 
 /// An address that is hidden in requests.
 pub(super) const ADDRESS: &str = "ann@a.example";
@@ -267,7 +269,7 @@ async fn a_text_that_is_streamed_in_pieces_is_replaced_as_a_whole() {
 }
 
 #[tokio::test]
-async fn a_stream_in_which_nothing_is_replaced_has_the_same_chunks() {
+async fn a_stream_in_which_nothing_is_replaced_has_the_same_pieces() {
     let guards = Reviewing::at(GuardHook::AfterModel);
     let turns = json!([
         {"when": {"role": "user"}, "answer": {
@@ -275,7 +277,44 @@ async fn a_stream_in_which_nothing_is_replaced_has_the_same_chunks() {
         {"answer": {"content": "it is {{last_tool_result}}"}},
     ]);
     let expected = seen(turns.clone(), streamed(), SETTINGS).await;
-    assert_eq!(seen_by(guards.caller(), turns, streamed(), SETTINGS).await, expected);
+    let lines = seen_by(guards.caller(), turns, streamed(), SETTINGS).await;
+    assert_eq!(contents(&lines), contents(&expected));
+    assert!(contents(&lines).len() > 4, "{lines:#?}");
+}
+
+#[tokio::test]
+async fn nothing_of_a_response_that_guards_have_not_seen_is_sent() {
+    let texts = r#""role":"forbidden","content":"forbidden","content":"hi""#;
+    let rest = r#""finish_reason":"stop"}],"obfuscation":"forbidden""#;
+    for (is_streamed, name) in [(true, "delta"), (false, "message")] {
+        let response = format!(r#"{{"choices":[{{"index":0,"{name}":{{{texts}}},{rest}}}"#);
+        let answer = if is_streamed {
+            service::events(&format!("data: {response}\n\ndata: [DONE]\n\n"))
+        } else {
+            service::json("200 OK", &response)
+        };
+        let service = FakeService::start(vec![answer]).await;
+        let provider = airlock_model::Settings {
+            name: "demo".into(),
+            kind: openai(&service.base_url),
+            fallbacks: Vec::new(),
+        };
+        let models = Models::new(&[provider]).expect("good settings");
+        let guards = Reviewing::at(GuardHook::AfterModel);
+        let asking = if is_streamed { streamed() } else { request() };
+        let mut stream = ReceivedStream::new(&asking);
+        let mut run = run(Arc::new(models), guards.caller(), asking, SETTINGS);
+        let mut sent = Vec::new();
+        while let Some(mut event) = run.next().await {
+            sent.extend(stream.chunks(&mut event));
+            if let Event::Done(completion) = event {
+                sent.extend(completion.answer.map(|answer| answer.into_chat(None).into_object()));
+            }
+        }
+        let sent = json!(sent).to_string();
+        assert!(sent.contains(r#""content":"hi""#), "{sent}");
+        assert!(!sent.contains("forbidden"), "{sent}");
+    }
 }
 
 #[tokio::test]

@@ -1,8 +1,13 @@
 //! Requests at their limits: rounds, calls, memory and time.
 
+use futures_util::future::BoxFuture;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::*;
+use airlock_core::{
+    door::{CallGuards, FinishedCall, GuardedCall, ProposedCall},
+    tool::{CallError, ToolOutput},
+};
 
 #[tokio::test]
 async fn reaching_the_depth_limit_is_reported() {
@@ -185,6 +190,54 @@ async fn a_request_past_its_deadline_fails_with_the_calls_made() {
         ["ok", "cancelled", "error"],
         "the second was running, the third had not begun"
     );
+}
+
+/// Decides about each call in a minute. It waits, and does not compute, because the clock of the test is paused.
+struct SlowGuards;
+
+impl CallGuards for SlowGuards {
+    fn before<'g>(
+        &'g self,
+        _: &'g ProposedCall<'g>,
+        _: std::time::Instant,
+    ) -> BoxFuture<'g, Result<GuardedCall, CallError>> {
+        Box::pin(async {
+            tokio::time::sleep(Duration::from_mins(1)).await;
+            Ok(GuardedCall::default())
+        })
+    }
+
+    fn looks_before(&self, _: &ProposedCall<'_>) -> bool {
+        true
+    }
+
+    fn looks_after(&self, _: &ProposedCall<'_>) -> bool {
+        false
+    }
+
+    fn after(
+        &self,
+        _: FinishedCall,
+        outcome: Result<ToolOutput, CallError>,
+    ) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+        Box::pin(async { outcome })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn guards_decide_about_the_calls_of_a_response_until_the_deadline() {
+    let (catalog, _) = fake::catalog();
+    catalog.set_guards(Arc::new(SlowGuards));
+    let view = catalog.snapshot().view(&Filter::none(), None);
+    let caller = Caller::new(view, Origin::Model, fake::BUDGET);
+    let turns = json!([{"answer": {"tool_calls": vec![json!({"name": "desk-write"}); 3]}}]);
+    let settings = Settings { timeout: Duration::from_secs(7), ..SETTINGS };
+    let started = tokio::time::Instant::now();
+    let models = Arc::new(fake::scripted(&turns));
+    let failed = run(models, caller, request(), settings).finish().await;
+    let failed = failed.expect_err("they are slow").error;
+    assert_eq!(started.elapsed().as_secs(), 7);
+    assert!(matches!(failed, Failure::Timeout { rounds: 0, .. }), "{failed:?}");
 }
 
 #[test]

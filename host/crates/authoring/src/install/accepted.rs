@@ -32,6 +32,8 @@ pub struct ComparedPlugin {
     /// Reasons that it would not be loaded. Without a drift nothing about it would be accepted, so that
     /// only a missing signature is one.
     pub obstacles: Vec<Obstacle>,
+    /// Notes about grants that differ from the requests, and values that the gateway will need; none without a drift.
+    pub notes: Vec<String>,
     /// The state to accept.
     pub pin: Pin,
 }
@@ -161,16 +163,16 @@ impl AcceptedPlugins {
             let is_other = drift.is_of_component();
             if is_other { drift.with_publisher(was, pin.publisher.as_deref()) } else { drift }
         });
-        let mut obstacles = if drift.is_some() {
-            LoadDecision::new(&component, client, config, &[], &WrittenKeys::default()).obstacles
+        let LoadDecision { mut obstacles, notes } = if drift.is_some() {
+            LoadDecision::new(&component, client, config, &[], &WrittenKeys::default())
         } else {
-            Vec::new()
+            LoadDecision::default()
         };
         // The accepted component needs no signature again: its digest is that of the signed one.
         let is_kept = drift.is_none() && config.publishers.check_pin(Some(&pin)).is_ok();
         let unsigned = signed.err().filter(|_| !is_kept);
         obstacles.extend(unsigned.map(|error| Obstacle::Invalid(error.to_string())));
-        Ok(ComparedPlugin { component, drift, obstacles, pin })
+        Ok(ComparedPlugin { component, drift, obstacles, notes, pin })
     }
 
     /// Returns the state to accept of a component. If it is the accepted one, it keeps its source and its publisher

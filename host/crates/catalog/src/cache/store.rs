@@ -4,8 +4,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, HashMap},
-    ops::RangeInclusive,
+    collections::{BTreeMap, BTreeSet, HashMap, hash_map},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -19,10 +18,8 @@ use airlock_core::tool::ToolOutput;
 
 /// Memory for the results of all clients together, in bytes.
 const MAX_BYTES: usize = 256 << 20;
-/// The rules of a client.
-const ALL_RULES: RangeInclusive<usize> = 0..=usize::MAX;
-/// Memory of one entry besides its result, in bytes: its keys in the two maps, its times, and the maps if it
-/// is the only one of its group.
+/// Memory of one entry besides its result, in bytes: its keys in the two maps, its times, and the maps and the
+/// ranks if it is the only one of its group.
 const ENTRY_BYTES: usize = 1024;
 
 /// A rule of one client, for one tenant.
@@ -69,9 +66,30 @@ pub(crate) struct ResultStore {
 #[derive(Default)]
 struct CachedResults {
     groups: BTreeMap<Group, GroupResults>,
+    /// All groups, in the order in which they lose results.
+    ranks: BTreeSet<Rank>,
+    /// By client and number of the rule.
+    rules: HashMap<(u64, usize), RuleResults>,
     bytes: usize,
     /// Number of the last use.
     uses: u64,
+}
+
+/// Place of a group among those that lose results; the greatest loses the next one. It is the group with
+/// most bytes, and of groups with as many, the one whose result was used least recently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    bytes: usize,
+    /// Number of the use of the result that the group used least recently.
+    oldest: Reverse<u64>,
+    group: Group,
+}
+
+/// The results of one rule, of all tenants.
+#[derive(Default)]
+struct RuleResults {
+    ranks: BTreeSet<Rank>,
+    bytes: usize,
 }
 
 struct CacheEntry {
@@ -129,12 +147,14 @@ impl ResultStore {
         let mut results = self.results.lock();
         results.remove(&key);
         let Group { client, rule, .. } = key.group;
-        while results.rule_bytes(client, rule) + bytes > max_bytes {
-            let Some(first) = first_to_drop(results.groups_of(client, rule..=rule)) else { break };
+        while let Some(own) = results.rules.get(&(client, rule))
+            && own.bytes + bytes > max_bytes
+        {
+            let Some(first) = results.first_to_drop(&own.ranks) else { break };
             results.remove(&first);
         }
         while results.bytes + bytes > self.max_bytes {
-            let Some(first) = first_to_drop(results.groups.iter()) else { break };
+            let Some(first) = results.first_to_drop(&results.ranks) else { break };
             results.remove(&first);
         }
         results.add(key, result, bytes);
@@ -150,7 +170,7 @@ impl ResultStore {
     /// Returns the number of results of a client, and their memory in bytes.
     pub(super) fn usage(&self, client: u64) -> (usize, usize) {
         let results = self.results.lock();
-        let groups = results.groups_of(client, ALL_RULES);
+        let groups = results.groups_of(client);
         groups.fold((0, 0), |(count, bytes), (_, group)| {
             (count + group.order.len(), bytes + group.bytes)
         })
@@ -158,69 +178,94 @@ impl ResultStore {
 }
 
 impl CachedResults {
-    fn groups_of(
-        &self,
-        client: u64,
-        rules: RangeInclusive<usize>,
-    ) -> impl Iterator<Item = (&Group, &GroupResults)> {
-        let first = Group { client, rule: *rules.start(), tenant: [0; 32] };
-        let last = Group { client, rule: *rules.end(), tenant: [u8::MAX; 32] };
+    fn groups_of(&self, client: u64) -> impl Iterator<Item = (&Group, &GroupResults)> {
+        let first = Group { client, rule: 0, tenant: [0; 32] };
+        let last = Group { client, rule: usize::MAX, tenant: [u8::MAX; 32] };
         self.groups.range(first..=last)
     }
 
-    fn rule_bytes(&self, client: u64, rule: usize) -> usize {
-        self.groups_of(client, rule..=rule).map(|(_, results)| results.bytes).sum()
+    /// Returns the result that is dropped first of the groups with these ranks.
+    fn first_to_drop(&self, ranks: &BTreeSet<Rank>) -> Option<ResultKey> {
+        let group = ranks.last()?.group;
+        let digest = *self.groups.get(&group)?.order.values().next()?;
+        Some(ResultKey { group, digest })
     }
 
     fn take_client(&mut self, client: u64) -> Vec<GroupResults> {
-        let groups: Vec<_> = self.groups_of(client, ALL_RULES).map(|(group, _)| *group).collect();
-        let taken: Vec<_> = groups.iter().filter_map(|group| self.groups.remove(group)).collect();
-        self.bytes -= taken.iter().map(|results| results.bytes).sum::<usize>();
-        taken
+        let groups: Vec<_> = self.groups_of(client).map(|(group, _)| *group).collect();
+        groups.iter().filter_map(|group| self.take(group)).collect()
+    }
+
+    /// Takes a group out, with its rank; `None` if there is none.
+    fn take(&mut self, group: &Group) -> Option<GroupResults> {
+        let taken = self.groups.remove(group)?;
+        self.bytes -= taken.bytes;
+        let Some(rank) = taken.rank(group) else { return Some(taken) };
+        self.ranks.remove(&rank);
+        if let hash_map::Entry::Occupied(mut rule) = self.rules.entry((group.client, group.rule)) {
+            rule.get_mut().ranks.remove(&rank);
+            rule.get_mut().bytes -= taken.bytes;
+            if rule.get().ranks.is_empty() {
+                rule.remove();
+            }
+        }
+        Some(taken)
+    }
+
+    /// Puts a group back, with its new rank. An empty one is dropped.
+    fn put(&mut self, group: Group, results: GroupResults) {
+        let Some(rank) = results.rank(&group) else { return };
+        self.bytes += results.bytes;
+        self.ranks.insert(rank);
+        let rule = self.rules.entry((group.client, group.rule)).or_default();
+        rule.ranks.insert(rank);
+        rule.bytes += results.bytes;
+        self.groups.insert(group, results);
     }
 
     fn add(&mut self, key: ResultKey, result: KeptResult, bytes: usize) {
         self.uses += 1;
         let used = self.uses;
-        let group = self.groups.entry(key.group).or_default();
+        let mut group = self.take(&key.group).unwrap_or_default();
         group.order.insert(used, key.digest);
         group.entries.insert(key.digest, CacheEntry { result, bytes, used });
         group.bytes += bytes;
-        self.bytes += bytes;
+        self.put(key.group, group);
     }
 
     fn touch(&mut self, key: &ResultKey) -> Option<KeptResult> {
         self.uses += 1;
-        let group = self.groups.get_mut(&key.group)?;
-        let entry = group.entries.get_mut(&key.digest)?;
-        let before = std::mem::replace(&mut entry.used, self.uses);
-        group.order.remove(&before);
-        group.order.insert(self.uses, key.digest);
-        Some(entry.result.clone())
+        let mut group = self.take(&key.group)?;
+        let found = group.touch(&key.digest, self.uses);
+        self.put(key.group, group);
+        found
     }
 
     fn remove(&mut self, key: &ResultKey) {
-        let Some(group) = self.groups.get_mut(&key.group) else { return };
-        let Some(entry) = group.entries.remove(&key.digest) else { return };
-        group.order.remove(&entry.used);
-        group.bytes -= entry.bytes;
-        self.bytes -= entry.bytes;
-        if group.entries.is_empty() {
-            self.groups.remove(&key.group);
+        let Some(mut group) = self.take(&key.group) else { return };
+        if let Some(entry) = group.entries.remove(&key.digest) {
+            group.order.remove(&entry.used);
+            group.bytes -= entry.bytes;
         }
+        self.put(key.group, group);
     }
 }
 
-/// Returns the result that is dropped first: of the group with most bytes, the one that was used least
-/// recently. Of groups with as many bytes, it is the one whose result was used before.
-fn first_to_drop<'g>(
-    groups: impl Iterator<Item = (&'g Group, &'g GroupResults)>,
-) -> Option<ResultKey> {
-    let (group, results) = groups.max_by_key(|(_, results)| {
-        (results.bytes, Reverse(results.order.keys().next().copied()))
-    })?;
-    let digest = *results.order.values().next()?;
-    Some(ResultKey { group: *group, digest })
+impl GroupResults {
+    /// Returns the place of the group; `None` if it is empty.
+    fn rank(&self, group: &Group) -> Option<Rank> {
+        let oldest = Reverse(*self.order.keys().next()?);
+        Some(Rank { bytes: self.bytes, oldest, group: *group })
+    }
+
+    /// Returns a result, and makes `used` the number of its last use.
+    fn touch(&mut self, digest: &[u8; 32], used: u64) -> Option<KeptResult> {
+        let entry = self.entries.get_mut(digest)?;
+        let before = std::mem::replace(&mut entry.used, used);
+        self.order.remove(&before);
+        self.order.insert(used, *digest);
+        Some(entry.result.clone())
+    }
 }
 
 #[cfg(test)]
@@ -299,6 +344,48 @@ mod tests {
         store.remove_client(1);
         let results = store.results.lock();
         assert!(results.groups.is_empty() && results.bytes == 0);
+    }
+
+    #[tokio::test]
+    async fn the_ranks_of_the_groups_follow_each_use_and_each_end_of_a_result() {
+        let store = ResultStore::new(40 * SIZE);
+        let tenants = (0..5).map(|number| Group { tenant: [number; 32], ..FIRST });
+        let groups: Vec<_> = tenants.chain([SECOND, OTHER]).collect();
+        for step in 0..200_usize {
+            let group = groups[step * 5 / 3 % groups.len()];
+            let number = u8::try_from(step * 7 % 13).expect("small");
+            if step % 3 == 0 {
+                store.get(&key(group, number), Instant::now());
+            } else {
+                insert(&store, group, number, 20 * SIZE);
+            }
+            if step % 61 == 60 {
+                store.remove_client(group.client);
+            }
+            check_ranks(&store);
+        }
+    }
+
+    /// Checks that the ranks and the sums are those of the groups.
+    fn check_ranks(store: &ResultStore) {
+        let results = store.results.lock();
+        let mut ranks = BTreeSet::new();
+        let mut rules = HashMap::<_, RuleResults>::new();
+        for (group, own) in &results.groups {
+            let rank = own.rank(group).expect("no group is empty");
+            assert_eq!(own.bytes, own.entries.values().map(|entry| entry.bytes).sum::<usize>());
+            ranks.insert(rank);
+            let rule = rules.entry((group.client, group.rule)).or_default();
+            rule.ranks.insert(rank);
+            rule.bytes += rank.bytes;
+        }
+        assert_eq!(results.ranks, ranks);
+        assert_eq!(results.bytes, ranks.iter().map(|rank| rank.bytes).sum::<usize>());
+        assert_eq!(results.rules.len(), rules.len());
+        for (rule, own) in &rules {
+            let kept = &results.rules[rule];
+            assert_eq!((&kept.ranks, kept.bytes), (&own.ranks, own.bytes));
+        }
     }
 
     #[tokio::test(start_paused = true)]

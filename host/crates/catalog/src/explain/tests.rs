@@ -1,6 +1,7 @@
 mod agreement;
 
 use futures_util::future::BoxFuture;
+use serde_json::Map;
 
 use super::*;
 use crate::{Catalog, EntryWriter, SourceKind, tests::client};

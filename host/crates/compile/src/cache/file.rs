@@ -8,7 +8,10 @@ use std::{
     path::Path,
 };
 
-use rustix::fs::{Mode, OFlags};
+use rustix::{
+    fs::{Mode, OFlags},
+    io::Errno,
+};
 use tracing::{debug, warn};
 
 /// Mode of every file of code: its owner may read it, nothing else is allowed.
@@ -33,10 +36,18 @@ pub(super) enum Distrust {
     Engine(wasmtime::Error),
 }
 
-/// Removes a file that is not loaded, and logs the reason. A file that is not there is no failure.
+/// Removes a file that is not loaded, and logs the reason. A file that is not there is no failure, and one
+/// that cannot be read because the process or the machine is short of something is kept.
 pub(super) fn discard(path: &Path, reason: &Distrust) {
-    if matches!(reason, Distrust::Read(error) if error.kind() == io::ErrorKind::NotFound) {
-        return;
+    if let Distrust::Read(error) = reason {
+        match Errno::from_io_error(error) {
+            Some(Errno::NOENT) => return,
+            Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::IO) => {
+                warn!(path = %path.display(), %error, "a file of compiled code cannot be read");
+                return;
+            }
+            _ => {}
+        }
     }
     warn!(path = %path.display(), %reason, "a file of compiled code is not trusted and is removed");
     if let Err(error) = fs::remove_file(path) {

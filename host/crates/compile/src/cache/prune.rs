@@ -43,6 +43,21 @@ pub(super) fn record_use(file: &File, metadata: &Metadata) {
 /// Removes files of code other than `kept` until all of them have at most `max_bytes`, and files that
 /// were never completed. Files that the cache did not write are not touched.
 pub(super) fn prune(directory: &Path, kept: &Path, max_bytes: u64) -> io::Result<()> {
+    evict(code_files(directory)?, kept, max_bytes);
+    Ok(())
+}
+
+/// Removes files of code other than `kept`, and files that were never completed, until the files of code have
+/// `bytes` less, or only `kept` is left: the disk may be smaller than the cache's own limit.
+pub(super) fn make_room(directory: &Path, kept: &Path, bytes: u64) -> io::Result<()> {
+    let files = code_files(directory)?;
+    let max_bytes = size(&files).saturating_sub(bytes);
+    evict(files, kept, max_bytes);
+    Ok(())
+}
+
+/// Lists the files of code. Removes files that were never completed.
+fn code_files(directory: &Path) -> io::Result<Vec<CodeFile>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
@@ -57,7 +72,12 @@ pub(super) fn prune(directory: &Path, kept: &Path, max_bytes: u64) -> io::Result
             remove(&entry.path());
         }
     }
-    let mut bytes: u64 = files.iter().map(|file| file.bytes).sum();
+    Ok(files)
+}
+
+/// Removes the least recently used files other than `kept` until all of them have at most `max_bytes`.
+fn evict(mut files: Vec<CodeFile>, kept: &Path, max_bytes: u64) {
+    let mut bytes = size(&files);
     files.sort_by_key(|file| file.used);
     for file in files.iter().filter(|file| file.path != kept) {
         if bytes <= max_bytes {
@@ -67,7 +87,10 @@ pub(super) fn prune(directory: &Path, kept: &Path, max_bytes: u64) -> io::Result
             bytes -= file.bytes;
         }
     }
-    Ok(())
+}
+
+fn size(files: &[CodeFile]) -> u64 {
+    files.iter().map(|file| file.bytes).sum()
 }
 
 /// Removes a file. Returns whether it is gone.

@@ -183,6 +183,15 @@ fn a_file_with_another_mode_or_owner_is_refused() {
 }
 
 #[test]
+fn a_file_that_cannot_be_read_for_lack_of_descriptors_is_kept() {
+    let kept = kept();
+    discard(&kept.path(), &Distrust::Read(rustix::io::Errno::MFILE.into()));
+    assert!(kept.loads(0));
+    discard(&kept.path(), &Distrust::Digest);
+    assert!(!kept.loads(0));
+}
+
+#[test]
 fn a_directory_that_other_users_can_write_to_is_refused() {
     let home = tempfile::tempdir().expect("a directory");
     fs::set_permissions(home.path(), fs::Permissions::from_mode(0o777)).expect("changed");
@@ -306,6 +315,20 @@ fn beyond_its_size_limit_the_least_recently_used_code_is_evicted() {
         assert!(!paths[0].exists());
         assert!(kept.cache.load(&kept.engine, &third).is_some());
     }
+}
+
+#[test]
+fn on_a_full_disk_the_least_recently_used_code_makes_room() {
+    let kept = kept();
+    let paths = [0, 1].map(|index| kept.cache.path(&kept.names[index]));
+    set_age(&paths[0], 50 * HOUR);
+    let new = kept.cache.path(&CodeName(hex(&[3; 32])));
+    prune::make_room(kept.cache.directory(), &new, 0).expect("pruned");
+    assert!(paths[0].exists() && paths[1].exists());
+    prune::make_room(kept.cache.directory(), &paths[0], 1).expect("pruned");
+    assert!(paths[0].exists() && !paths[1].exists(), "what is stored again is no room");
+    prune::make_room(kept.cache.directory(), &new, u64::MAX).expect("pruned");
+    assert!(!paths[0].exists());
 }
 
 fn size(path: &Path) -> u64 {

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{
     file_env::FileEnv,
+    name::is_plain,
     resolved::{Problems, Resolved},
     same_variants::{SameVariants as _, same_variants},
 };
@@ -29,7 +30,7 @@ pub(super) fn resolve(guards: Vec<file::Guard>, env: FileEnv<'_>) -> Resolved<Ve
     let count = guards.len();
     let resolved = Resolved::elements(guards, |problems, guard| {
         let file::Guard { name, component, on, hooks, settings, limits, stream_window } = guard;
-        if !is_name(&name) {
+        if !is_plain(&name, MAX_NAME_BYTES, "._-") {
             problems.refuse(
                 "name",
                 format_args!(
@@ -59,12 +60,8 @@ pub(super) fn resolve(guards: Vec<file::Guard>, env: FileEnv<'_>) -> Resolved<Ve
             stream_window: stream_window.map(|window| window.get().bytes()),
         })
     });
-    Resolved::new(|problems| {
-        if count > MAX_GUARDS {
-            problems.refuse_whole(format_args!("{count} guards; the limit is {MAX_GUARDS}"));
-        }
-        problems.merge(resolved)
-    })
+    let reason = format!("{count} guards; the limit is {MAX_GUARDS}");
+    resolved.refused_if(count > MAX_GUARDS, reason)
 }
 
 /// Returns the settings of a guard as JSON text.
@@ -79,11 +76,6 @@ fn written(settings: Map<String, Value>) -> Resolved<Arc<str>> {
         }
         text.into()
     })
-}
-
-fn is_name(name: &str) -> bool {
-    (1..=MAX_NAME_BYTES).contains(&name.len())
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
 }
 
 fn scope(on: file::GuardScope) -> Resolved<Scope> {
@@ -146,16 +138,8 @@ fn clients(names: Option<Vec<String>>) -> Resolved<Option<BTreeSet<ClientName>>>
 
 /// Notes a list without elements: its guard would be asked about no call.
 fn listed<T>(is_empty: bool, list: Resolved<Vec<T>>) -> Resolved<Vec<T>> {
-    Resolved::new(|problems| {
-        if is_empty {
-            refuse_empty(problems);
-        }
-        problems.merge(list)
-    })
-}
-
-fn refuse_empty(problems: &mut Problems) {
-    problems.refuse_whole("is empty, so that the guard is never asked; leave it out for all");
+    let reason = "is empty, so that the guard is never asked; leave it out for all";
+    list.refused_if(is_empty, reason)
 }
 
 fn checked(problems: &mut Problems, key: &'static str, list: Vec<String>) -> Vec<String> {

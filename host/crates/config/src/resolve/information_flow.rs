@@ -1,7 +1,7 @@
 //! `mcp.information_flow`.
 
 use super::{
-    resolved::{Problems, Resolved},
+    resolved::Resolved,
     same_variants::{SameVariants as _, same_variants},
 };
 use crate::{file, key_path::KeyPath};
@@ -16,6 +16,8 @@ const MAX_SINKS: usize = 256;
 const MAX_ARGUMENTS: usize = 32;
 /// Stands for all sources.
 const ALL: &str = "*";
+/// Reason that a list without elements is refused.
+const EMPTY: &str = "is empty, so that the rule is about no call";
 
 /// Resolves the rules about sinks. Problems have their whole keys.
 pub(super) fn resolve(flow: file::InformationFlow) -> Resolved<SinkRules> {
@@ -35,12 +37,8 @@ fn sinks(sinks: Vec<file::Sink>) -> Resolved<Vec<SinkRule>> {
             decision: decision.same(),
         })
     });
-    Resolved::new(|problems| {
-        if count > MAX_SINKS {
-            problems.refuse_whole(format_args!("{count} sinks; the limit is {MAX_SINKS}"));
-        }
-        problems.merge(resolved)
-    })
+    let reason = format!("{count} sinks; the limit is {MAX_SINKS}");
+    resolved.refused_if(count > MAX_SINKS, reason)
 }
 
 fn patterns(tools: Vec<String>) -> Resolved<Vec<ToolPattern>> {
@@ -48,10 +46,7 @@ fn patterns(tools: Vec<String>) -> Resolved<Vec<ToolPattern>> {
     let patterns = Resolved::elements(tools, |problems, text| {
         problems.accept_whole(ToolPattern::parse(&text))
     });
-    Resolved::new(|problems| {
-        refuse_if_empty(problems, is_empty);
-        problems.merge(patterns)
-    })
+    patterns.refused_if(is_empty, EMPTY)
 }
 
 fn paths(arguments: Vec<String>) -> Resolved<Vec<SinkArgument>> {
@@ -59,12 +54,8 @@ fn paths(arguments: Vec<String>) -> Resolved<Vec<SinkArgument>> {
     let paths = Resolved::elements(arguments, |problems, path| {
         problems.accept_whole(SinkArgument::parse(&path))
     });
-    Resolved::new(|problems| {
-        if count > MAX_ARGUMENTS {
-            problems.refuse_whole(format_args!("{count} arguments; the limit is {MAX_ARGUMENTS}"));
-        }
-        problems.merge(paths)
-    })
+    let reason = format!("{count} arguments; the limit is {MAX_ARGUMENTS}");
+    paths.refused_if(count > MAX_ARGUMENTS, reason)
 }
 
 fn sources(from: Vec<String>) -> Resolved<SourceSelection> {
@@ -73,20 +64,12 @@ fn sources(from: Vec<String>) -> Resolved<SourceSelection> {
     let names = Resolved::elements(from, |problems, source| {
         if source == ALL { None } else { problems.accept_whole(ClientName::parse(&source)) }
     });
-    Resolved::new(|problems| {
-        refuse_if_empty(problems, is_empty);
-        let names = problems.merge(names);
+    names.refused_if(is_empty, EMPTY).map(|names| {
         if is_all {
             return SourceSelection::All;
         }
         SourceSelection::Named(names.iter().map(ClientName::as_str).collect::<SourceSet>())
     })
-}
-
-fn refuse_if_empty(problems: &mut Problems, is_empty: bool) {
-    if is_empty {
-        problems.refuse_whole("is empty, so that the rule is about no call");
-    }
 }
 
 same_variants!(file::SinkDecision => SinkDecision { Deny, Ask });

@@ -7,6 +7,7 @@ use std::{
 };
 
 use super::{
+    name::is_plain,
     resolved::{Problems, Resolved},
     row,
 };
@@ -93,7 +94,7 @@ fn resolve_roles(
     let roles = Resolved::elements(roles, |problems, role| {
         problems.take("mcp_configs", check_rows(&role.mcp_configs));
         let grants = problems.take("mcp_configs", row::resolve(&role.mcp_configs, clients));
-        if !is_role_name(&role.name) {
+        if !is_plain(&role.name, MAX_ROLE_NAME, "._-") {
             problems.refuse(
                 "name",
                 format_args!(
@@ -118,12 +119,6 @@ fn check_rows(rows: &[file::KeyRow]) -> Resolved<()> {
         Some(())
     });
     rows.map(drop)
-}
-
-fn is_role_name(name: &str) -> bool {
-    let mut characters = name.chars();
-    (1..=MAX_ROLE_NAME).contains(&name.len())
-        && characters.all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
 }
 
 fn resolve_environments(

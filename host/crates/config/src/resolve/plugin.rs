@@ -8,6 +8,7 @@ use std::{
 
 use super::{
     file_env::FileEnv,
+    name::is_plain,
     resolved::{Problems, Resolved},
     same_variants::{SameVariants as _, same_variants},
 };
@@ -230,8 +231,7 @@ fn quota(bytes: Option<Size>, files: Option<u64>) -> PartialQuota {
 /// Checks the name of a store or a directory. A request may have the name `*`; a grant may not,
 /// because it names one directory.
 fn check_name(name: &str) -> Result<(), String> {
-    let is_fit = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
-    if (1..=64).contains(&name.len()) && is_fit {
+    if is_plain(name, 64, "_-") {
         return Ok(());
     }
     Err(format!("found the name {name:?}, expected 1 to 64 letters, digits, `_` or `-`"))

@@ -8,7 +8,7 @@ mod network;
 use std::collections::BTreeSet;
 
 use self::{hosting::HostedApi, known::KnownName};
-use super::{endpoint, file_env::FileEnv, resolved::Resolved, tls};
+use super::{endpoint, file_env::FileEnv, name::is_plain, resolved::Resolved, tls};
 use crate::{
     env_text::EnvText,
     file::{self, ProviderApi, ProviderKind},
@@ -41,9 +41,7 @@ fn provider(
     env: FileEnv<'_>,
 ) -> Resolved<Option<model::Settings>> {
     Resolved::new(|problems| {
-        let is_fit =
-            name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
-        if !(1..=64).contains(&name.len()) || !is_fit {
+        if !is_plain(&name, 64, "_-.") {
             problems.refuse_whole("a provider's name has 1 to 64 letters, digits, `_`, `-` or `.`");
         }
         let fallbacks = std::mem::take(&mut file.fallbacks);

@@ -1,6 +1,6 @@
 //! `plugins`.
 
-use super::{MAX_NAME_BYTES, resolved::Resolved};
+use super::{MAX_NAME_BYTES, name::is_plain, resolved::Resolved};
 use crate::file;
 use airlock_plugin::{PublisherKey, Publishers};
 
@@ -15,7 +15,7 @@ pub(super) fn resolve(plugins: file::Plugins) -> Resolved<Publishers> {
             );
         }
         let keys = Resolved::members(publishers, |problems, name, key| {
-            if !is_name(name) {
+            if !is_plain(name, MAX_NAME_BYTES, "._-") {
                 problems.refuse_whole(format_args!(
                     "expected a name of 1 to {MAX_NAME_BYTES} letters, digits, `.`, `_` or `-`"
                 ));
@@ -24,9 +24,4 @@ pub(super) fn resolve(plugins: file::Plugins) -> Resolved<Publishers> {
         });
         Publishers::new(problems.take("publishers", keys), require_signature)
     })
-}
-
-fn is_name(name: &str) -> bool {
-    (1..=MAX_NAME_BYTES).contains(&name.len())
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use url::Url;
 
-use super::{MAX_NAME_BYTES, file_env::FileEnv, resolved::Resolved, tls};
+use super::{MAX_NAME_BYTES, file_env::FileEnv, name::is_plain, resolved::Resolved, tls};
 use crate::{
     env_text::EnvText,
     file::{self, StoreKey},
@@ -54,7 +54,7 @@ pub(super) fn resolve(
 fn audit(file: file::Audit, env: FileEnv<'_>) -> Resolved<Option<AuditPlace>> {
     Resolved::new(|problems| {
         let name = file.name.unwrap_or_else(|| NAME.to_owned());
-        if !is_name(&name) {
+        if !is_plain(&name, MAX_NAME_BYTES, ".-_/") {
             problems.refuse(
                 "name",
                 format_args!(
@@ -93,11 +93,6 @@ fn checkpoint_place(text: EnvText, env: FileEnv<'_>) -> Result<CheckpointPlace, 
     let host = url.as_ref().and_then(Url::host_str).map(str::to_owned);
     let host = host.ok_or("expected a path, or a URL that begins with https://")?;
     Ok(CheckpointPlace::Url { url: text, host })
-}
-
-fn is_name(name: &str) -> bool {
-    (1..=MAX_NAME_BYTES).contains(&name.len())
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_/".contains(&byte))
 }
 
 fn audit_key(key: StoreKey, env: FileEnv<'_>) -> Resolved<Option<SigningKeySource>> {

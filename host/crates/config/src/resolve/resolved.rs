@@ -58,6 +58,16 @@ impl<T> Resolved<T> {
         Resolved { value: map(self.value), problems: self.problems }
     }
 
+    /// Refuses the part as a whole if `is_refused`. Its problem comes before those of what is within it.
+    pub(super) fn refused_if(self, is_refused: bool, reason: impl Into<InvalidValue>) -> Self {
+        Self::new(|problems| {
+            if is_refused {
+                problems.refuse_whole(reason);
+            }
+            problems.merge(self)
+        })
+    }
+
     /// Returns the value and the problems. For the whole file, whose keys are not relative.
     pub(super) fn into_parts(self) -> (T, Vec<RefusedValue>) {
         (self.value, self.problems.0)

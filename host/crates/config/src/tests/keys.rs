@@ -109,7 +109,8 @@ fn the_credential_before_a_rotation_is_valid_until_its_time() {
     });
     let file = ann(&previous);
     let found = find(&file, OLD, at(99)).expect("it is valid");
-    assert_eq!(Some(found), find(&file, SECRET, at(99)));
+    let current = find(&file, SECRET, at(99)).expect("the key");
+    assert_eq!(found, current.expiring_by(at(100)), "it ends with its credential");
     assert!(find(&file, OLD, at(100)).is_none());
     assert_snapshot!(error(&keys(json!([
         {"name": "a", "value_sha256": sha256("a"), "previous_value_sha256": sha256(OLD)},

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::members::CACHE_CONTROL;
 use crate::{
     NativeItem, Object, Wire,
-    read::{ItemSite, Path, Untranslatable, excerpt},
+    read::{ItemSite, Path, Result, Untranslatable, excerpt},
     thought_signature,
 };
 
@@ -117,7 +117,7 @@ impl ChatForm {
     }
 
     /// Returns a part of one API as it came. Fails if the provider does not know it.
-    pub(super) fn native(self, part: NativeItem) -> Result<Object, Untranslatable> {
+    pub(super) fn native(self, part: NativeItem) -> Result<Object> {
         match part.wire {
             Wire::Chat => Ok(part.object),
             Wire::Messages if self.has_anthropic_blocks() => Ok(part.object),
@@ -145,7 +145,7 @@ impl ChatForm {
     /// Fails if a request of the Messages API has an unknown member that another service than Anthropic's
     /// would receive: chat completions can have a member of the same name, such as one that lets the
     /// provider run tools.
-    pub(super) fn check_extra(self, extra: &Object) -> Result<(), Untranslatable> {
+    pub(super) fn check_extra(self, extra: &Object) -> Result<()> {
         match extra.keys().next() {
             Some(name) if self.merges() => Err(Untranslatable::unsupported_parameter(
                 &Path::Member(&Path::Root, &excerpt(name)),

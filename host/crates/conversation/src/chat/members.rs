@@ -4,7 +4,7 @@ use serde_json::{Number, Value};
 
 use crate::{
     Object,
-    read::{Members, Untranslatable},
+    read::{Members, Result, Untranslatable},
 };
 
 /// Member that marks the end of a cached prefix.
@@ -61,10 +61,7 @@ pub(super) fn restore_inner(inner: &mut Object, extra: &mut Object, name: &str) 
 }
 
 /// Takes a number. Fails if the member has another type.
-pub(crate) fn read_number(
-    request: &mut Members<'_>,
-    name: &str,
-) -> Result<Option<Number>, Untranslatable> {
+pub(crate) fn read_number(request: &mut Members<'_>, name: &str) -> Result<Option<Number>> {
     match request.take(name) {
         None => Ok(None),
         Some(Value::Number(number)) => Ok(Some(number)),
@@ -73,10 +70,7 @@ pub(crate) fn read_number(
 }
 
 /// Takes a boolean. Fails if the member has another type.
-pub(crate) fn read_boolean(
-    members: &mut Members<'_>,
-    name: &str,
-) -> Result<Option<bool>, Untranslatable> {
+pub(crate) fn read_boolean(members: &mut Members<'_>, name: &str) -> Result<Option<bool>> {
     match members.take(name) {
         None => Ok(None),
         Some(Value::Bool(value)) => Ok(Some(value)),

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     Content, Media, NativeItem, Object, Part, Wire, data_url, object_of,
-    read::{ItemSite, Members, Path, Untranslatable},
+    read::{ItemSite, Members, Path, Result, Untranslatable},
 };
 
 /// Scheme of URLs that hold their data.
@@ -18,7 +18,7 @@ const UNNAMED: &str = "document";
 const PDF: &str = "application/pdf";
 
 /// Reads the content of a message: a text, a list of parts, or nothing. An empty text is no part.
-pub(super) fn read(content: Option<Value>, path: &Path<'_>) -> Result<Vec<Part>, Untranslatable> {
+pub(super) fn read(content: Option<Value>, path: &Path<'_>) -> Result<Vec<Part>> {
     match content {
         None => Ok(Vec::new()),
         Some(Value::String(text)) if text.is_empty() => Ok(Vec::new()),
@@ -31,7 +31,7 @@ pub(super) fn read(content: Option<Value>, path: &Path<'_>) -> Result<Vec<Part>,
     }
 }
 
-fn read_part(part: Value, path: &Path<'_>) -> Result<Part, Untranslatable> {
+fn read_part(part: Value, path: &Path<'_>) -> Result<Part> {
     let mut part = Members::read(path, part)?;
     let cache_control = part.take(CACHE_CONTROL);
     let kind = part.required_text("type")?;
@@ -63,7 +63,7 @@ fn count_texts(part: &Members<'_>, name: &str, members: &[&str]) -> usize {
     texts.count()
 }
 
-fn read_image(part: &mut Members<'_>, extra: &mut Object) -> Result<Content, Untranslatable> {
+fn read_image(part: &mut Members<'_>, extra: &mut Object) -> Result<Content> {
     let path = part.path("image_url");
     let mut image = match part.required("image_url")? {
         // Mistral's form.
@@ -77,10 +77,7 @@ fn read_image(part: &mut Members<'_>, extra: &mut Object) -> Result<Content, Unt
 }
 
 /// Reads a sound. The provider judges one of another form.
-pub(crate) fn read_audio(
-    part: &mut Members<'_>,
-    extra: &mut Object,
-) -> Result<Content, Untranslatable> {
+pub(crate) fn read_audio(part: &mut Members<'_>, extra: &mut Object) -> Result<Content> {
     const KIND: &str = "input_audio";
     if count_texts(part, KIND, &["data", "format"]) != 2 {
         let members = part.take(KIND).map(|audio| (KIND, audio));
@@ -96,7 +93,7 @@ pub(crate) fn read_audio(
     Ok(Content::Audio(Media::Base64 { media_type, data }))
 }
 
-fn read_file(part: &mut Members<'_>, extra: &mut Object) -> Result<Content, Untranslatable> {
+fn read_file(part: &mut Members<'_>, extra: &mut Object) -> Result<Content> {
     let path = part.path("file");
     let mut file = Members::read(&path, part.required("file")?)?;
     let media = match (file.text("file_data")?, file.text("file_id")?) {
@@ -160,7 +157,7 @@ pub(super) fn write(
     parts: Vec<PlacedPart>,
     separator: Option<&str>,
     form: ChatForm,
-) -> Result<Value, Untranslatable> {
+) -> Result<Value> {
     let mut written = Vec::with_capacity(parts.len());
     for (site, part) in parts {
         written.push(write_part(part, form.at(site))?);
@@ -180,7 +177,7 @@ fn is_only_text(part: &Object) -> bool {
     part.len() == 2 && part.get("type").is_some_and(|kind| kind == "text")
 }
 
-fn write_part(part: Part, form: ChatForm) -> Result<Object, Untranslatable> {
+fn write_part(part: Part, form: ChatForm) -> Result<Object> {
     let Part { content, cache_control, extra } = part;
     let mut extra = form.extra(extra);
     let mut out = match content {
@@ -201,7 +198,7 @@ fn write_image(
     detail: Option<String>,
     extra: &mut Object,
     form: ChatForm,
-) -> Result<Object, Untranslatable> {
+) -> Result<Object> {
     let url = match media {
         Media::Url(url) => url,
         Media::Base64 { media_type, data } => data_url(&media_type, data),
@@ -219,7 +216,7 @@ fn write_image(
     Ok(object_of([("type", "image_url".into()), ("image_url", image.into())]))
 }
 
-fn write_audio(media: Media, extra: &mut Object, form: ChatForm) -> Result<Object, Untranslatable> {
+fn write_audio(media: Media, extra: &mut Object, form: ChatForm) -> Result<Object> {
     let Media::Base64 { media_type, data } = media else {
         return Err(form.refused("Chat completions take sounds as base64 alone."));
     };
@@ -239,7 +236,7 @@ fn write_file(
     name: Option<String>,
     extra: &mut Object,
     form: ChatForm,
-) -> Result<Object, Untranslatable> {
+) -> Result<Object> {
     let (member, value) = match media {
         Media::FileId(id) => ("file_id", id),
         Media::Base64 { media_type, data } if media_type.is_empty() => ("file_data", data),

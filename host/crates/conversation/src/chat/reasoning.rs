@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::members::{take_list, take_string};
-use crate::{Object, Reasoning, Seal, object_of};
+use crate::{Object, Reasoning, Seal, delta::MAX_NAME_BYTES, object_of};
 
 /// Members with the text of reasoning, the most common one first. A server that sends both sends the
 /// same text twice.
@@ -318,10 +318,11 @@ fn is_of_responses(detail: &Value) -> bool {
         && content.is_some_and(Value::is_string)
 }
 
-/// Appends the `reasoning_details` of a block, unless it has no encrypted form.
+/// Appends the `reasoning_details` of a block, unless it has no encrypted form. Each of them has a copy of the
+/// identifier, so one of more than [`MAX_NAME_BYTES`] is left out.
 pub(super) fn write_details(reasoning: Reasoning, details: &mut Vec<Value>, first_index: usize) {
     let Some(Seal::Encrypted(data)) = reasoning.seal else { return };
-    let id = reasoning.id;
+    let id = reasoning.id.filter(|id| id.len() <= MAX_NAME_BYTES);
     let summaries = reasoning.summary.into_iter().map(|text| (SUMMARY, "summary", text));
     for (kind, name, text) in summaries.chain([(ENCRYPTED, "data", data)]) {
         let detail = object_of([
@@ -405,6 +406,16 @@ mod tests {
             write_details(item, &mut written, 0);
         }
         assert_eq!(written, details);
+        let long = "x".repeat(MAX_NAME_BYTES + 1);
+        let items = read_details(vec![
+            detail(0, SUMMARY, "summary", &long),
+            detail(1, ENCRYPTED, "data", &long),
+        ]);
+        let mut written = Vec::new();
+        for item in items.expect("of the Responses API") {
+            write_details(item, &mut written, 0);
+        }
+        assert!(written.len() == 2 && written.iter().all(|detail| detail["id"].is_null()));
         for other in [json!({"type": "reasoning.text", "text": "a"}), json!("x")] {
             let mut mixed = details.clone();
             mixed.push(other);

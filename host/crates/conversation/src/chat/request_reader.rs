@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::members::{read_boolean, read_number, rest};
 use crate::{
     Conversation, Object, ReplyFormat, Settings, Wire,
-    read::{Members, Path, Untranslatable},
+    read::{Members, Path, Result, Untranslatable},
 };
 
 /// Members that do not change the reply.
@@ -53,10 +53,7 @@ pub fn read_request(body: Object) -> Result<Conversation, Untranslatable> {
     Ok(conversation)
 }
 
-fn read_settings(
-    request: &mut Members<'_>,
-    hints: &mut Object,
-) -> Result<Settings, Untranslatable> {
+fn read_settings(request: &mut Members<'_>, hints: &mut Object) -> Result<Settings> {
     Ok(Settings {
         stream: request.flag("stream", false)?,
         max_output_tokens: read_max_tokens(request, hints)?,
@@ -73,10 +70,7 @@ fn read_settings(
     })
 }
 
-fn read_max_tokens(
-    request: &mut Members<'_>,
-    hints: &mut Object,
-) -> Result<Option<u64>, Untranslatable> {
+fn read_max_tokens(request: &mut Members<'_>, hints: &mut Object) -> Result<Option<u64>> {
     let older = request.count(OUTPUT_TOKENS)?;
     let newer = request.count("max_completion_tokens")?;
     match (older, newer) {
@@ -100,7 +94,7 @@ pub(crate) fn read_top_k(request: &mut Members<'_>) -> Option<u64> {
     Some(count)
 }
 
-pub(crate) fn read_stop(request: &mut Members<'_>) -> Result<Vec<String>, Untranslatable> {
+pub(crate) fn read_stop(request: &mut Members<'_>) -> Result<Vec<String>> {
     let path = request.path("stop");
     let texts = match request.take("stop") {
         None => return Ok(Vec::new()),
@@ -118,7 +112,7 @@ pub(crate) fn read_stop(request: &mut Members<'_>) -> Result<Vec<String>, Untran
 }
 
 /// Takes `response_format`. One of an unknown type stays.
-fn read_format(request: &mut Members<'_>) -> Result<Option<ReplyFormat>, Untranslatable> {
+fn read_format(request: &mut Members<'_>) -> Result<Option<ReplyFormat>> {
     let format = request.get("response_format");
     let format = match format.and_then(|format| format.get("type")?.as_str()) {
         Some("text") => ReplyFormat::Text,
@@ -130,7 +124,7 @@ fn read_format(request: &mut Members<'_>) -> Result<Option<ReplyFormat>, Untrans
     Ok(Some(format))
 }
 
-fn read_schema(request: &mut Members<'_>) -> Result<ReplyFormat, Untranslatable> {
+fn read_schema(request: &mut Members<'_>) -> Result<ReplyFormat> {
     let path = request.path("response_format");
     let mut format = Members::read(&path, request.required("response_format")?)?;
     let path = format.path("json_schema");
@@ -144,10 +138,7 @@ fn read_schema(request: &mut Members<'_>) -> Result<ReplyFormat, Untranslatable>
 }
 
 /// Takes the identifier of the user. The newer member has precedence.
-pub(crate) fn read_user(
-    request: &mut Members<'_>,
-    hints: &mut Object,
-) -> Result<Option<String>, Untranslatable> {
+pub(crate) fn read_user(request: &mut Members<'_>, hints: &mut Object) -> Result<Option<String>> {
     let user = request.text(USER)?;
     if let Some(user) = &user {
         hints.insert(USER.to_owned(), user.as_str().into());

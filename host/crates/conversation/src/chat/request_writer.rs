@@ -13,7 +13,7 @@ use super::{
 use crate::{
     Conversation, FunctionTool, Item, Object, Part, ReplyFormat, Settings, ToolChoice,
     ToolDefinition, Wire, object_of,
-    read::{Path, Untranslatable},
+    read::{Path, Result, Untranslatable},
 };
 
 /// Maximum bytes of the identifier of a user that OpenAI's API accepts.
@@ -64,14 +64,14 @@ pub(super) fn write_messages(
     items: Vec<Item>,
     wire: Wire,
     dialect: ChatDialect,
-) -> Result<Vec<Value>, Untranslatable> {
+) -> Result<Vec<Value>> {
     let form = ChatForm::new(wire, dialect);
     let sites = vec![form.site; items.len()];
     messages::write(items, sites, form)
 }
 
 /// Writes content of a message. Its unknown members are those of chat completions.
-pub(super) fn write_content(parts: Vec<Part>) -> Result<Value, Untranslatable> {
+pub(super) fn write_content(parts: Vec<Part>) -> Result<Value> {
     let form = ChatForm::new(Wire::Chat, ChatDialect::OpenAi);
     parts::write(parts::placed(parts, form.site), None, form)
 }
@@ -147,7 +147,7 @@ fn write_format(format: ReplyFormat) -> Value {
     object_of([("type", "json_schema".into()), ("json_schema", inner.into())]).into()
 }
 
-fn write_tools(tools: Vec<ToolDefinition>, form: ChatForm) -> Result<Vec<Value>, Untranslatable> {
+fn write_tools(tools: Vec<ToolDefinition>, form: ChatForm) -> Result<Vec<Value>> {
     let path = Path::Member(&Path::Root, "tools");
     let tools = tools.into_iter().enumerate().map(|(index, tool)| match tool {
         ToolDefinition::Function(tool) => Ok(write_tool(tool, form).into()),
@@ -176,7 +176,7 @@ fn write_tool(tool: FunctionTool, form: ChatForm) -> Object {
 
 /// Returns the `tool_choice`; `None` if it is the default, which OpenAI's API refuses in a request
 /// without tools.
-fn write_choice(choice: ToolChoice, form: ChatForm) -> Result<Option<Value>, Untranslatable> {
+fn write_choice(choice: ToolChoice, form: ChatForm) -> Result<Option<Value>> {
     let choice = match choice {
         ToolChoice::Auto if !form.is_own() => return Ok(None),
         ToolChoice::Auto => "auto".into(),

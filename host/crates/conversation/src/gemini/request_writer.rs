@@ -33,7 +33,7 @@ mod tools;
 use self::{contents::ContentsWriter, tools::write_tools};
 use crate::{
     Conversation, Object,
-    read::{Path, Untranslatable},
+    read::{Path, Result, Untranslatable},
     target::Target,
 };
 
@@ -116,7 +116,7 @@ fn is_before_gemini_3(model: &str) -> bool {
 }
 
 /// Returns the members that pass through. Drops hints, and refuses what has no counterpart.
-fn read_extra(mut extra: Object) -> Result<Object, Untranslatable> {
+fn read_extra(mut extra: Object) -> Result<Object> {
     extra.retain(|name, value| !value.is_null() && !HINTS.contains(&name.as_str()));
     TARGET.remove_foreign(&mut extra, &[])?;
     for (name, advice) in REFUSED {
@@ -133,7 +133,7 @@ fn read_extra(mut extra: Object) -> Result<Object, Untranslatable> {
 }
 
 /// Writes the tier of service. `auto` leaves the choice to the provider.
-fn write_tier(tier: Option<&str>, extra: &mut Object) -> Result<(), Untranslatable> {
+fn write_tier(tier: Option<&str>, extra: &mut Object) -> Result<()> {
     let tier = match tier {
         None | Some("auto") => return Ok(()),
         Some("default") => "standard",

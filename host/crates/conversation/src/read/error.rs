@@ -18,6 +18,9 @@ pub struct Untranslatable {
     pub message: String,
 }
 
+/// Result of the translation of a request, or of a part of it.
+pub(crate) type Result<T, E = Untranslatable> = std::result::Result<T, E>;
+
 impl Untranslatable {
     fn new(code: &'static str, path: &Path<'_>, message: String) -> Self {
         Self { code, param: path.to_string(), message }

@@ -26,7 +26,7 @@ pub use self::{
 use super::object_of;
 use crate::{
     Conversation, ItemPlace, Object, Wire,
-    read::{Members, Path, Untranslatable},
+    read::{Members, Path, Result, Untranslatable},
 };
 
 /// Members of chat completions that have another name in the Responses API.
@@ -128,7 +128,7 @@ pub fn refuse_always(request: &mut Members<'_>) -> Result<(), Untranslatable> {
     settings::check_stream_options(request)
 }
 
-fn refuse(request: &mut Members<'_>) -> Result<(), Untranslatable> {
+fn refuse(request: &mut Members<'_>) -> Result<()> {
     for (name, advice) in REFUSED {
         request.refuse(name, advice)?;
     }
@@ -140,7 +140,7 @@ fn refuse(request: &mut Members<'_>) -> Result<(), Untranslatable> {
 }
 
 /// Checks `truncation`. `auto` permits that items are removed from the input, and does not require it.
-fn check_truncation(request: &mut Members<'_>) -> Result<(), Untranslatable> {
+fn check_truncation(request: &mut Members<'_>) -> Result<()> {
     match request.text("truncation")?.as_deref() {
         None | Some("auto" | "disabled") => Ok(()),
         Some(other) => {

@@ -35,7 +35,7 @@ use super::object_of;
 use crate::{
     Conversation, Item, Object, Part, ReplyFormat, Settings, Wire,
     chat::effort_of,
-    read::{ItemSite, Path, Untranslatable},
+    read::{ItemSite, Path, Result, Untranslatable},
 };
 
 type Predicate = fn(&Value) -> bool;
@@ -102,7 +102,7 @@ pub fn write_items(items: Vec<Item>) -> Result<Vec<Value>, Untranslatable> {
 }
 
 /// Returns the members that pass through. Refuses those without a counterpart.
-fn check_members(mut extra: Object, settings: &Settings) -> Result<Object, Untranslatable> {
+fn check_members(mut extra: Object, settings: &Settings) -> Result<Object> {
     for (name, asks_for_nothing, default) in WITHOUT_COUNTERPART {
         if let Some(value) = extra.shift_remove(name).filter(|value| !asks_for_nothing(value)) {
             return Err(without_counterpart(name, &value, default));
@@ -119,7 +119,7 @@ fn without_counterpart(name: &str, found: &Value, default: &str) -> Untranslatab
     Untranslatable::unsupported_value(&Path::Root.member(name), found, &advice)
 }
 
-fn write_settings(settings: Settings, body: &mut Object) -> Result<(), Untranslatable> {
+fn write_settings(settings: Settings, body: &mut Object) -> Result<()> {
     let members = [
         ("max_output_tokens", settings.max_output_tokens.map(Value::from)),
         ("temperature", settings.temperature.map(Value::from)),
@@ -173,7 +173,7 @@ fn write_format(format: ReplyFormat) -> Value {
     flat.into()
 }
 
-fn set_logprobs(body: &mut Object) -> Result<(), Untranslatable> {
+fn set_logprobs(body: &mut Object) -> Result<()> {
     match body.shift_remove("logprobs") {
         None | Some(Value::Bool(false)) => Ok(()),
         Some(Value::Bool(true)) => {
@@ -194,7 +194,7 @@ fn set_logprobs(body: &mut Object) -> Result<(), Untranslatable> {
 }
 
 /// Returns a member that is an object, and creates it if it is absent.
-fn member<'a>(body: &'a mut Object, name: &str) -> Result<&'a mut Object, Untranslatable> {
+fn member<'a>(body: &'a mut Object, name: &str) -> Result<&'a mut Object> {
     match body.entry(name).or_insert_with(|| Object::new().into()) {
         Value::Object(member) => Ok(member),
         other => Err(Untranslatable::invalid_type(&Path::Root.member(name), "an object", other)),

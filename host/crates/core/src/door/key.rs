@@ -9,7 +9,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
     sync::Arc,
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use sha2::{Digest, Sha256};
@@ -116,6 +116,13 @@ impl VirtualKey {
     #[must_use]
     pub fn with_expiry(self, expires_at: Option<SystemTime>) -> Self {
         Self { expires_at, ..self }
+    }
+
+    /// Makes the key expire at `end` at the latest, such as the end of the access token that selects it.
+    #[must_use]
+    pub fn expiring_by(self, end: SystemTime) -> Self {
+        let end = self.expires_at.map_or(end, |own| own.min(end));
+        self.with_expiry(Some(end))
     }
 
     /// Sets the digest of the credential before a rotation, which finds the key until `valid_until`.
@@ -235,7 +242,8 @@ impl Keys {
 
     /// Finds the key with a credential that is valid at the time `now`, on a connection on which the
     /// caller has shown `certificate`. A key that needs another certificate is not found, like one that
-    /// does not exist. Compares digests, so the time of the lookup does not leak the credential.
+    /// does not exist. One that is found by its credential before a rotation expires with that credential.
+    /// Compares digests, so the time of the lookup does not leak the credential.
     pub fn find(
         &self,
         credential: &str,
@@ -243,8 +251,37 @@ impl Keys {
         now: SystemTime,
     ) -> Option<Arc<VirtualKey>> {
         let digest = credential_digest(credential);
-        let key = self.by_digest.get(&digest).or_else(|| self.find_previous(&digest, now))?;
-        (key.permits(certificate) && !key.has_expired(now)).then(|| key.clone())
+        let key = self.with_digest(&digest, now)?;
+        if !key.permits(certificate) || key.has_expired(now) {
+            return None;
+        }
+        // A stream that begins with the credential before a rotation must end with it.
+        let previous = key.previous.filter(|previous| previous.digest == digest);
+        let end = previous.map(|previous| previous.valid_until);
+        Some(end.map_or_else(|| key.clone(), |end| Arc::new((**key).clone().expiring_by(end))))
+    }
+
+    /// Returns the time for which requests with the credential of `key` have the same rights from `now` on;
+    /// zero if they have none, or others.
+    fn time_left(&self, key: &VirtualKey, now: SystemTime) -> Duration {
+        let is_user = key.tenant.identity().is_some_and(|identity| identity.user.is_some());
+        let found = if is_user {
+            self.view(&key.name)
+        } else {
+            self.with_digest(&key.digest, now).filter(|own| own.tenant == key.tenant).cloned()
+        };
+        let same =
+            found.filter(|own| own.grants == key.grants && own.certificates == key.certificates);
+        let Some(found) = same else { return Duration::ZERO };
+        let previous = found.previous.filter(|previous| previous.digest == key.digest);
+        let previous = previous.map(|previous| previous.valid_until);
+        let ends = [key.expires_at, found.expires_at, previous];
+        let end = ends.into_iter().flatten().min();
+        end.map_or(Duration::MAX, |end| end.duration_since(now).unwrap_or_default())
+    }
+
+    fn with_digest(&self, digest: &[u8; 32], now: SystemTime) -> Option<&Arc<VirtualKey>> {
+        self.by_digest.get(digest).or_else(|| self.find_previous(digest, now))
     }
 
     fn find_previous(&self, digest: &[u8; 32], now: SystemTime) -> Option<&Arc<VirtualKey>> {

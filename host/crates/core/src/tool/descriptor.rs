@@ -34,6 +34,26 @@ pub struct ToolDefinition {
     pub extra: Map<String, Value>,
 }
 
+impl ToolDefinition {
+    /// Creates the definition of a tool without anything that is optional.
+    pub fn new(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        input_schema: impl Into<JsonText>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            title: None,
+            description: description.into(),
+            input_schema: input_schema.into(),
+            output_schema: None,
+            annotations: Annotations::default(),
+            meta: None,
+            extra: Map::new(),
+        }
+    }
+}
+
 /// Tool annotations of MCP. They are hints: no permission depends on them. They decide whether a call may be repeated, and
 /// whether its result may be cached.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

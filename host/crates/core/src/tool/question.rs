@@ -13,6 +13,10 @@ use super::ClientName;
 /// Time for a caller to answer the questions that a source asks at a time.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_mins(5);
 
+/// Maximum length of the answer to one question, in bytes: as much as arguments may have. A longer one counts as
+/// refused. Answers wait until their source reads them, which one that asks and reads nothing never does.
+pub const MAX_ANSWER_BYTES: usize = 1 << 20;
+
 /// Client under whose name the gateway itself asks: about the calls of a script.
 pub const OWN_ASKER: &str = "airlock";
 

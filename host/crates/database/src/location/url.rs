@@ -5,7 +5,7 @@ use std::{fmt, path::PathBuf, sync::Arc};
 use airlock_strings::percent_decoded;
 use tokio_postgres::{
     Config,
-    config::{Host, SslMode},
+    config::{Host, SslMode, TargetSessionAttrs},
 };
 
 use super::LocationError;
@@ -18,7 +18,8 @@ const APPLICATION_NAME: &str = "airlock";
 /// password.
 ///
 /// Without `sslmode`, connections to other machines are encrypted and the server's certificate is
-/// verified; those to this machine, by a loopback address or a Unix socket, are in plain text.
+/// verified; those to this machine, by a loopback address or a Unix socket, are in plain text. Of several hosts, the
+/// first that allows writes is used, unless `target_session_attrs` is `read-only`.
 #[derive(Clone)]
 pub struct ServerUrl {
     config: Arc<Config>,
@@ -47,6 +48,11 @@ impl ServerUrl {
         }
         if config.get_application_name().is_none() {
             config.application_name(APPLICATION_NAME);
+        }
+        let hosts = config.get_hosts().len().max(config.get_hostaddrs().len());
+        if hosts > 1 && config.get_target_session_attrs() == TargetSessionAttrs::Any {
+            // A standby refuses each change, and reads from it would lag behind: it may not know yet that a key is revoked.
+            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         }
         let tls = choose(parts.mode.as_deref(), parts.authorities, &config)?;
         config.ssl_mode(match tls {

@@ -10,7 +10,7 @@ use crate::{
     location::{Location, ServerUrl},
     settings::Settings,
     sql::{
-        Sql, SqlError,
+        Sql, SqlResult,
         postgres::{OPERATION, PgConnection},
         sqlite::SqliteConnection,
     },
@@ -76,10 +76,7 @@ impl RevisionSource {
     }
 
     /// Runs a read; `None` if nothing has changed in the file since the last one.
-    pub fn read<T>(
-        &mut self,
-        job: impl FnOnce(&Sql<'_>) -> Result<T, SqlError>,
-    ) -> Result<Option<T>, SqlError> {
+    pub fn read<T>(&mut self, job: impl FnOnce(&Sql<'_>) -> SqlResult<T>) -> SqlResult<Option<T>> {
         match self {
             Self::File { connection, version } => {
                 let found = connection.data_version()?;

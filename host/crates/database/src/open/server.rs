@@ -9,7 +9,7 @@ use crate::{
     schema,
     settings::Settings,
     sql::{
-        Sql, SqlError, first,
+        Sql, SqlResult, first,
         postgres::{PgConnection, Server},
     },
 };
@@ -75,7 +75,7 @@ pub(crate) fn inspect(
 pub fn read<T: Default>(
     url: &ServerUrl,
     settings: &Settings,
-    job: impl FnOnce(&Sql<'_>) -> Result<T, SqlError>,
+    job: impl FnOnce(&Sql<'_>) -> SqlResult<T>,
 ) -> Result<T, OpenError> {
     let mut connection = PgConnection::new(checked(url, settings)?);
     if schema::server::version(&mut connection, url)?.is_none() {

@@ -7,7 +7,7 @@
 use super::OwnerId;
 use crate::{
     columns::unsigned,
-    sql::{Param, Sql, SqlError, SqlFault, Subject, params},
+    sql::{Param, Sql, SqlError, SqlFault, SqlResult, Subject, params},
 };
 
 /// Owners of one kind of data.
@@ -21,7 +21,7 @@ pub struct OwnerTable {
     pub subject: fn(&[u8]) -> Subject,
     /// Removes what has expired, of any owner, and not too much at once. The second argument is the
     /// owner of the change.
-    pub purge: fn(&Sql<'_>, &OwnerId) -> Result<(), SqlError>,
+    pub purge: fn(&Sql<'_>, &OwnerId) -> SqlResult<()>,
 }
 
 /// The owner of a change, and the room that is taken.
@@ -49,7 +49,7 @@ pub struct FoundOwner {
 
 impl OwnerTable {
     /// Removes what has expired, of any owner. Returns the room of an owner after that.
-    pub fn purged(&self, sql: &Sql<'_>, own: &OwnerId) -> Result<OwnerRoom, SqlError> {
+    pub fn purged(&self, sql: &Sql<'_>, own: &OwnerId) -> SqlResult<OwnerRoom> {
         let mut owner = self.find_or_make(sql, own)?;
         if owner.has_expired {
             (self.purge)(sql, own)?;
@@ -59,12 +59,12 @@ impl OwnerTable {
     }
 
     /// Reads the room again, after something was removed.
-    pub fn read_again(&self, sql: &Sql<'_>, owner: &mut OwnerRoom) -> Result<(), SqlError> {
+    pub fn read_again(&self, sql: &Sql<'_>, owner: &mut OwnerRoom) -> SqlResult<()> {
         *owner = self.find_or_make(sql, &owner.scope)?;
         Ok(())
     }
 
-    fn find_or_make(&self, sql: &Sql<'_>, scope: &OwnerId) -> Result<OwnerRoom, SqlError> {
+    fn find_or_make(&self, sql: &Sql<'_>, scope: &OwnerId) -> SqlResult<OwnerRoom> {
         if let Some(owner) = self.find(sql, scope)? {
             return Ok(owner);
         }
@@ -72,7 +72,7 @@ impl OwnerTable {
         self.find(sql, scope)?.ok_or_else(|| SqlError::new(SqlFault::NoRow))
     }
 
-    fn find(&self, sql: &Sql<'_>, scope: &OwnerId) -> Result<Option<OwnerRoom>, SqlError> {
+    fn find(&self, sql: &Sql<'_>, scope: &OwnerId) -> SqlResult<Option<OwnerRoom>> {
         sql.find(self.select, params![scope, sql.now()], |row| {
             Ok(OwnerRoom {
                 id: row.get(0)?,
@@ -87,12 +87,7 @@ impl OwnerTable {
 
     /// Returns whether the change of `own` may touch what belongs to another owner: its own, or one
     /// that no other change has.
-    pub fn is_free(
-        &self,
-        sql: &Sql<'_>,
-        own: &OwnerId,
-        owner: &FoundOwner,
-    ) -> Result<bool, SqlError> {
+    pub fn is_free(&self, sql: &Sql<'_>, own: &OwnerId, owner: &FoundOwner) -> SqlResult<bool> {
         Ok(owner.scope == own || sql.try_lock((self.subject)(&owner.scope))?)
     }
 
@@ -103,7 +98,7 @@ impl OwnerTable {
         own: &OwnerId,
         select: &str,
         params: &[Param<'_>],
-    ) -> Result<Option<i64>, SqlError> {
+    ) -> SqlResult<Option<i64>> {
         for owner in owners(sql, select, params)? {
             if self.is_free(sql, own, &owner)? {
                 return Ok(Some(owner.id));
@@ -114,11 +109,7 @@ impl OwnerTable {
 }
 
 /// Returns the selected owners: their numbers and scopes.
-pub fn owners(
-    sql: &Sql<'_>,
-    select: &str,
-    params: &[Param<'_>],
-) -> Result<Vec<FoundOwner>, SqlError> {
+pub fn owners(sql: &Sql<'_>, select: &str, params: &[Param<'_>]) -> SqlResult<Vec<FoundOwner>> {
     sql.all(select, params, |row| Ok(FoundOwner { id: row.get(0)?, scope: row.get(1)? }))
 }
 

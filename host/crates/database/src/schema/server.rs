@@ -12,7 +12,7 @@ use crate::{
     error::OpenError,
     location::ServerUrl,
     sql::{
-        Sql, SqlError, Subject, first, params,
+        Sql, SqlResult, Subject, first, params,
         postgres::{MIGRATION, PgConnection},
     },
 };
@@ -26,7 +26,7 @@ struct ServerMigration {
 }
 
 /// Migrations, in the order of their versions. A released one is never changed; new ones are appended.
-const MIGRATIONS: [ServerMigration; 17] = [
+const MIGRATIONS: [ServerMigration; 18] = [
     migration(10, 10, include_str!("postgres/10_begin.sql")),
     // Adds tables only.
     migration(11, 10, include_str!("postgres/11_settings.sql")),
@@ -58,6 +58,8 @@ const MIGRATIONS: [ServerMigration; 17] = [
     migration(25, 10, include_str!("postgres/25_written_arguments.sql")),
     // Adds a column that may be left out.
     migration(26, 10, include_str!("postgres/26_model_guards.sql")),
+    // Adds an index only.
+    migration(27, 10, include_str!("postgres/27_pending_calls.sql")),
 ];
 
 const fn migration(version: i32, compatible_from: i32, text: &'static str) -> ServerMigration {
@@ -132,7 +134,7 @@ fn is_current(found: ServerSchema, url: &ServerUrl) -> Result<bool, OpenError> {
     }
 }
 
-fn apply(sql: &Sql<'_>, found: ServerSchema) -> Result<(), SqlError> {
+fn apply(sql: &Sql<'_>, found: ServerSchema) -> SqlResult<()> {
     let present = if let ServerSchema::Version { version, .. } = found {
         version
     } else {
@@ -153,7 +155,7 @@ fn apply(sql: &Sql<'_>, found: ServerSchema) -> Result<(), SqlError> {
 
 /// Reads the schema of a database. Tables of other programs are those in the schema that new tables
 /// are made in, which is `public` unless the server or the user has another one.
-pub(crate) fn read(sql: &Sql<'_>) -> Result<ServerSchema, SqlError> {
+pub(crate) fn read(sql: &Sql<'_>) -> SqlResult<ServerSchema> {
     let count = "SELECT count(*), coalesce(sum(CASE WHEN c.relname = 'airlock_schema' THEN 1 ELSE 0 END), 0) > 0 \
                  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
                  WHERE n.nspname = current_schema() AND c.relkind IN ('r', 'p', 'v', 'm', 'f')";

@@ -11,6 +11,9 @@ use crate::seal::SealError;
 #[derive(Debug)]
 pub struct SqlError(SqlFault);
 
+/// Result of a statement.
+pub type SqlResult<T> = Result<T, SqlError>;
+
 /// Kinds of failures that are handled in different ways.
 #[derive(Debug)]
 pub(crate) enum SqlFault {

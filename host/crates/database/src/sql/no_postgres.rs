@@ -3,7 +3,7 @@
 
 use std::{convert::Infallible, io, ops::ControlFlow, sync::Arc, time::Duration};
 
-use super::{ColumnValue, Param, Row, Sql, SqlError, Subject, insert::InsertPart};
+use super::{ColumnValue, Param, Row, Sql, SqlResult, Subject, insert::InsertPart};
 use crate::{location::ServerUrl, settings::Settings};
 
 /// Longest time of one operation.
@@ -15,7 +15,7 @@ pub(crate) const MIGRATION: Duration = Duration::ZERO;
 pub struct PgRow(Infallible);
 
 /// Reads a column.
-pub(super) fn value(row: &PgRow, _: usize) -> Result<ColumnValue<'_>, SqlError> {
+pub(super) fn value(row: &PgRow, _: usize) -> SqlResult<ColumnValue<'_>> {
     match row.0 {}
 }
 
@@ -23,19 +23,19 @@ pub(super) fn value(row: &PgRow, _: usize) -> Result<ColumnValue<'_>, SqlError> 
 pub(crate) struct PgSession(Infallible);
 
 impl PgSession {
-    pub(crate) fn script(&self, _: &str) -> Result<Option<i64>, SqlError> {
+    pub(crate) fn script(&self, _: &str) -> SqlResult<Option<i64>> {
         match self.0 {}
     }
 
-    pub(crate) fn run(&self, _: &str, _: &[Param<'_>]) -> Result<u64, SqlError> {
+    pub(crate) fn run(&self, _: &str, _: &[Param<'_>]) -> SqlResult<u64> {
         match self.0 {}
     }
 
-    pub(crate) fn run_each(&self, _: &str, _: &[Vec<Param<'_>>]) -> Result<Vec<u64>, SqlError> {
+    pub(crate) fn run_each(&self, _: &str, _: &[Vec<Param<'_>>]) -> SqlResult<Vec<u64>> {
         match self.0 {}
     }
 
-    pub(crate) fn insert(&self, _: &[InsertPart<'_, '_>]) -> Result<(), SqlError> {
+    pub(crate) fn insert(&self, _: &[InsertPart<'_, '_>]) -> SqlResult<()> {
         match self.0 {}
     }
 
@@ -43,20 +43,20 @@ impl PgSession {
         &self,
         _: &str,
         _: &[Param<'_>],
-        _: impl FnMut(&Row<'_>) -> Result<ControlFlow<B>, SqlError>,
-    ) -> Result<Option<B>, SqlError> {
+        _: impl FnMut(&Row<'_>) -> SqlResult<ControlFlow<B>>,
+    ) -> SqlResult<Option<B>> {
         match self.0 {}
     }
 
-    pub(crate) fn try_lock(&self, _: Subject) -> Result<bool, SqlError> {
+    pub(crate) fn try_lock(&self, _: Subject) -> SqlResult<bool> {
         match self.0 {}
     }
 
-    pub(crate) fn share_lock(&self, _: Subject) -> Result<(), SqlError> {
+    pub(crate) fn share_lock(&self, _: Subject) -> SqlResult<()> {
         match self.0 {}
     }
 
-    pub(crate) fn notify(&self, _: &str) -> Result<(), SqlError> {
+    pub(crate) fn notify(&self, _: &str) -> SqlResult<()> {
         match self.0 {}
     }
 
@@ -85,8 +85,8 @@ impl PgConnection {
     pub(crate) fn read<T>(
         &mut self,
         _: bool,
-        _: impl FnOnce(&Sql<'_>) -> Result<T, SqlError>,
-    ) -> Result<T, SqlError> {
+        _: impl FnOnce(&Sql<'_>) -> SqlResult<T>,
+    ) -> SqlResult<T> {
         match self.0.0 {}
     }
 
@@ -94,8 +94,8 @@ impl PgConnection {
         &mut self,
         _: Duration,
         _: bool,
-        _: impl FnOnce(&Sql<'_>) -> Result<T, SqlError>,
-    ) -> Result<T, SqlError> {
+        _: impl FnOnce(&Sql<'_>) -> SqlResult<T>,
+    ) -> SqlResult<T> {
         match self.0.0 {}
     }
 
@@ -103,8 +103,8 @@ impl PgConnection {
         &mut self,
         _: Duration,
         _: &[Subject],
-        _: impl FnOnce(&Sql<'_>) -> Result<Result<T, E>, SqlError>,
-    ) -> Result<Result<T, E>, SqlError> {
+        _: impl FnOnce(&Sql<'_>) -> SqlResult<Result<T, E>>,
+    ) -> SqlResult<Result<T, E>> {
         match self.0.0 {}
     }
 
@@ -112,12 +112,12 @@ impl PgConnection {
         &mut self,
         _: Duration,
         _: &[Subject],
-        _: impl FnOnce(&Sql<'_>) -> Result<Result<T, E>, SqlError>,
-    ) -> Result<Result<T, E>, SqlError> {
+        _: impl FnOnce(&Sql<'_>) -> SqlResult<Result<T, E>>,
+    ) -> SqlResult<Result<T, E>> {
         match self.0.0 {}
     }
 
-    pub(crate) fn listen(&mut self, _: Duration) -> Result<(), SqlError> {
+    pub(crate) fn listen(&mut self, _: Duration) -> SqlResult<()> {
         match self.0.0 {}
     }
 

@@ -25,7 +25,7 @@ use std::{
 
 pub(super) use self::value::{PgRow, value};
 pub(crate) use self::{server::Server, session::PgSession};
-use super::{Sql, error::SqlError, subject::Subject};
+use super::{Sql, error::SqlResult, subject::Subject};
 
 /// Longest time of one operation, from its turn to its end, connecting included.
 pub const OPERATION: Duration = Duration::from_secs(6);
@@ -49,8 +49,8 @@ impl PgConnection {
     pub(crate) fn read<T>(
         &mut self,
         is_snapshot: bool,
-        job: impl FnOnce(&Sql<'_>) -> Result<T, SqlError>,
-    ) -> Result<T, SqlError> {
+        job: impl FnOnce(&Sql<'_>) -> SqlResult<T>,
+    ) -> SqlResult<T> {
         self.read_within(OPERATION, is_snapshot, job)
     }
 
@@ -59,8 +59,8 @@ impl PgConnection {
         &mut self,
         time: Duration,
         is_snapshot: bool,
-        job: impl FnOnce(&Sql<'_>) -> Result<T, SqlError>,
-    ) -> Result<T, SqlError> {
+        job: impl FnOnce(&Sql<'_>) -> SqlResult<T>,
+    ) -> SqlResult<T> {
         let server = self.server.clone();
         self.with_session(time, |session| {
             let now = server.read_clock(session)?;
@@ -80,8 +80,8 @@ impl PgConnection {
         &mut self,
         time: Duration,
         subjects: &[Subject],
-        job: impl FnOnce(&Sql<'_>) -> Result<Result<T, E>, SqlError>,
-    ) -> Result<Result<T, E>, SqlError> {
+        job: impl FnOnce(&Sql<'_>) -> SqlResult<Result<T, E>>,
+    ) -> SqlResult<Result<T, E>> {
         self.change(time, None, subjects, job)
     }
 
@@ -91,8 +91,8 @@ impl PgConnection {
         &mut self,
         lock_wait: Duration,
         subjects: &[Subject],
-        job: impl FnOnce(&Sql<'_>) -> Result<Result<T, E>, SqlError>,
-    ) -> Result<Result<T, E>, SqlError> {
+        job: impl FnOnce(&Sql<'_>) -> SqlResult<Result<T, E>>,
+    ) -> SqlResult<Result<T, E>> {
         self.change(OPERATION, Some(lock_wait), subjects, job)
     }
 
@@ -101,8 +101,8 @@ impl PgConnection {
         time: Duration,
         lock_wait: Option<Duration>,
         subjects: &[Subject],
-        job: impl FnOnce(&Sql<'_>) -> Result<Result<T, E>, SqlError>,
-    ) -> Result<Result<T, E>, SqlError> {
+        job: impl FnOnce(&Sql<'_>) -> SqlResult<Result<T, E>>,
+    ) -> SqlResult<Result<T, E>> {
         let server = self.server.clone();
         self.with_session(time, |session| {
             let patience = (time > OPERATION).then_some(time);
@@ -124,7 +124,7 @@ impl PgConnection {
     }
 
     /// Makes the connection receive notifications, within `time`.
-    pub(crate) fn listen(&mut self, time: Duration) -> Result<(), SqlError> {
+    pub(crate) fn listen(&mut self, time: Duration) -> SqlResult<()> {
         self.with_session(time, PgSession::listen)
     }
 
@@ -146,8 +146,8 @@ impl PgConnection {
     fn with_session<T>(
         &mut self,
         time: Duration,
-        job: impl FnOnce(&PgSession) -> Result<T, SqlError>,
-    ) -> Result<T, SqlError> {
+        job: impl FnOnce(&PgSession) -> SqlResult<T>,
+    ) -> SqlResult<T> {
         let deadline = Instant::now() + time;
         // Taken out, so that a panic of `job` closes it, and the server rolls its transaction back.
         let kept = self.session.take().filter(PgSession::is_usable);

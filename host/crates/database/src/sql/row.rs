@@ -2,7 +2,7 @@
 
 use super::{
     column::FromColumn,
-    error::{SqlError, SqlFault},
+    error::{SqlError, SqlFault, SqlResult},
     postgres::PgRow,
 };
 
@@ -16,7 +16,7 @@ pub enum Row<'r> {
 
 impl Row<'_> {
     /// Reads a column, counted from 0. Fails if its value has another type.
-    pub fn get<'s, T: FromColumn<'s>>(&'s self, column: usize) -> Result<T, SqlError> {
+    pub fn get<'s, T: FromColumn<'s>>(&'s self, column: usize) -> SqlResult<T> {
         let value = match self {
             Self::Sqlite(row) => super::sqlite::value(row, column)?,
             Self::Postgres(row) => super::postgres::value(row, column)?,
@@ -26,6 +26,6 @@ impl Row<'_> {
 }
 
 /// Returns the first column of a row.
-pub fn first<T: for<'r> FromColumn<'r>>(row: &Row<'_>) -> Result<T, SqlError> {
+pub fn first<T: for<'r> FromColumn<'r>>(row: &Row<'_>) -> SqlResult<T> {
     row.get(0)
 }

@@ -12,7 +12,7 @@ use std::{
 use rusqlite::{Connection, Statement, TransactionBehavior};
 
 pub(super) use self::value::value;
-use super::{Sql, error::SqlError, insert::InsertPart, param::Param, row::Row};
+use super::{Sql, error::SqlResult, insert::InsertPart, param::Param, row::Row};
 use crate::{columns::milliseconds_since_1970, file_id::FileId, settings::Clock};
 
 /// Statements that a connection keeps prepared: more than there are texts.
@@ -27,12 +27,14 @@ pub struct SqliteConnection {
     /// Identity of the file when it was opened.
     file: Option<FileId>,
     clock: Clock,
+    /// True while commits wait until they survive a power failure: see [`Self::write`].
+    is_synced: bool,
 }
 
 impl SqliteConnection {
     pub(crate) fn new(connection: Connection, path: &Path, clock: Clock) -> Self {
         connection.set_prepared_statement_cache_capacity(PREPARED);
-        Self { connection, path: path.into(), file: FileId::at(path), clock }
+        Self { connection, path: path.into(), file: FileId::at(path), clock, is_synced: false }
     }
 
     /// Returns whether the file was deleted or replaced. `SQLite` would continue in the file without
@@ -46,8 +48,8 @@ impl SqliteConnection {
     pub(crate) fn read<T>(
         &self,
         is_snapshot: bool,
-        job: impl FnOnce(&Sql<'_>) -> Result<T, SqlError>,
-    ) -> Result<T, SqlError> {
+        job: impl FnOnce(&Sql<'_>) -> SqlResult<T>,
+    ) -> SqlResult<T> {
         // Reads only, so dropping it without a commit loses nothing.
         let _transaction =
             if is_snapshot { Some(self.connection.unchecked_transaction()?) } else { None };
@@ -58,8 +60,8 @@ impl SqliteConnection {
     pub(crate) fn read_within<T>(
         &mut self,
         time: Duration,
-        job: impl FnOnce(&Sql<'_>) -> Result<T, SqlError>,
-    ) -> Result<T, SqlError> {
+        job: impl FnOnce(&Sql<'_>) -> SqlResult<T>,
+    ) -> SqlResult<T> {
         let end = Instant::now() + time;
         self.connection.progress_handler(STEPS, Some(move || Instant::now() >= end))?;
         let done = self.read(true, job);
@@ -67,11 +69,18 @@ impl SqliteConnection {
         done
     }
 
-    /// Runs a change in one transaction, which an error or a refusal of `job` rolls back.
+    /// Runs a change in one transaction, which an error or a refusal of `job` rolls back. If it `is_decisive`,
+    /// it returns once the change, and all changes before it, survive a power failure.
     pub(crate) fn write<T, E>(
         &mut self,
-        job: impl FnOnce(&Sql<'_>) -> Result<Result<T, E>, SqlError>,
-    ) -> Result<Result<T, E>, SqlError> {
+        is_decisive: bool,
+        job: impl FnOnce(&Sql<'_>) -> SqlResult<Result<T, E>>,
+    ) -> SqlResult<Result<T, E>> {
+        if is_decisive != self.is_synced {
+            let synchronous = if is_decisive { "FULL" } else { "NORMAL" };
+            self.connection.pragma_update(None, "synchronous", synchronous)?;
+            self.is_synced = is_decisive;
+        }
         // Immediate, because a transaction that begins with a read could not wait for another
         // process before its first change.
         let transaction =
@@ -86,12 +95,12 @@ impl SqliteConnection {
     }
 
     /// Returns a number that differs from the last one if another connection has changed the file.
-    pub(crate) fn data_version(&self) -> Result<i64, SqlError> {
+    pub(crate) fn data_version(&self) -> SqlResult<i64> {
         Ok(self.connection.pragma_query_value(None, "data_version", |row| row.get(0))?)
     }
 
     /// Copies the write-ahead log into the file, and empties it. A reader may prevent that.
-    pub(crate) fn truncate_log(&self) -> Result<(), SqlError> {
+    pub(crate) fn truncate_log(&self) -> SqlResult<()> {
         Ok(self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?)
     }
 
@@ -109,18 +118,14 @@ impl<'c> SqliteSession<'c> {
         Self(connection)
     }
 
-    pub(super) fn run(self, text: &str, params: &[Param<'_>]) -> Result<u64, SqlError> {
+    pub(super) fn run(self, text: &str, params: &[Param<'_>]) -> SqlResult<u64> {
         let mut statement = self.0.prepare_cached(text)?;
         bind(&mut statement, params)?;
         Ok(statement.raw_execute()? as u64)
     }
 
     /// Executes a statement for each of these rows of parameters. Its text is looked up once, and not for each row.
-    pub(super) fn run_each(
-        self,
-        text: &str,
-        rows: &[Vec<Param<'_>>],
-    ) -> Result<Vec<u64>, SqlError> {
+    pub(super) fn run_each(self, text: &str, rows: &[Vec<Param<'_>>]) -> SqlResult<Vec<u64>> {
         let mut statement = self.0.prepare_cached(text)?;
         let mut changed = Vec::with_capacity(rows.len());
         for row in rows {
@@ -130,7 +135,7 @@ impl<'c> SqliteSession<'c> {
         Ok(changed)
     }
 
-    pub(super) fn insert(self, parts: &[InsertPart<'_, '_>]) -> Result<(), SqlError> {
+    pub(super) fn insert(self, parts: &[InsertPart<'_, '_>]) -> SqlResult<()> {
         for part in parts {
             let mut statement = self.0.prepare_cached(part.text)?;
             for values in part.executions() {
@@ -141,7 +146,7 @@ impl<'c> SqliteSession<'c> {
         Ok(())
     }
 
-    pub(super) fn script(self, text: &str) -> Result<(), SqlError> {
+    pub(super) fn script(self, text: &str) -> SqlResult<()> {
         Ok(self.0.execute_batch(text)?)
     }
 
@@ -149,8 +154,8 @@ impl<'c> SqliteSession<'c> {
         self,
         text: &str,
         params: &[Param<'_>],
-        mut read: impl FnMut(&Row<'_>) -> Result<ControlFlow<B>, SqlError>,
-    ) -> Result<Option<B>, SqlError> {
+        mut read: impl FnMut(&Row<'_>) -> SqlResult<ControlFlow<B>>,
+    ) -> SqlResult<Option<B>> {
         let mut statement = self.0.prepare_cached(text)?;
         bind(&mut statement, params)?;
         let mut rows = statement.raw_query();
@@ -162,7 +167,7 @@ impl<'c> SqliteSession<'c> {
         Ok(None)
     }
 
-    pub(super) fn overwrite_deleted(self) -> Result<(), SqlError> {
+    pub(super) fn overwrite_deleted(self) -> SqlResult<()> {
         Ok(self.0.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))?)
     }
 }
@@ -180,6 +185,20 @@ mod tests {
 
     use super::*;
     use crate::sql::first;
+
+    #[test]
+    fn only_commits_of_decisive_changes_wait_for_the_disk() {
+        let connection = Connection::open_in_memory().expect("it opens");
+        let clock: Clock = Arc::new(SystemTime::now);
+        let mut file = SqliteConnection::new(connection, Path::new("/nowhere"), clock);
+        for (is_decisive, expected) in [(true, 2), (true, 2), (false, 1), (false, 1), (true, 2)] {
+            let done = file
+                .write(is_decisive, |sql| sql.one("SELECT 7", &[], first::<i64>).map(Ok::<_, ()>));
+            assert_eq!(done.expect("committed"), Ok(7));
+            let level = file.connection.pragma_query_value(None, "synchronous", |row| row.get(0));
+            assert_eq!(level, Ok::<i64, _>(expected), "1 is NORMAL, 2 is FULL");
+        }
+    }
 
     #[test]
     fn a_read_that_takes_too_long_ends_and_the_next_one_works() {

@@ -82,6 +82,13 @@ impl Subject {
         Self::new(16, &[id.as_bytes()])
     }
 
+    /// Returns whether its changes are rare, and decide what may happen from then on: a used approval, a revoked key,
+    /// a renewed token. Those of a file then survive a power failure too.
+    pub(crate) fn is_decisive(self) -> bool {
+        // Approvals, logins, pins, settings, sessions of operators, links of logins.
+        [1, 7, 8, 10, 12, 13].map(class).contains(&self.class)
+    }
+
     fn new(number: u8, parts: &[&[u8]]) -> Self {
         Self { class: class(number), hash: hash(parts) }
     }
@@ -134,6 +141,29 @@ mod tests {
         for other in others {
             assert_ne!(store, other);
         }
+    }
+
+    #[test]
+    fn decisions_are_decisive_and_what_calls_change_is_not() {
+        let decisive = [
+            Subject::APPROVALS,
+            Subject::SETTINGS,
+            Subject::OPERATOR_SESSIONS,
+            Subject::LOGIN_LINKS,
+            Subject::login("c"),
+            Subject::pins("c"),
+        ];
+        assert!(decisive.into_iter().all(Subject::is_decisive));
+        let others = [
+            Subject::REPLICAS,
+            Subject::kv("p", "s", None),
+            Subject::responses(b"a"),
+            Subject::recall(b"a"),
+            Subject::runs(b"a"),
+            Subject::limit("l"),
+            Subject::call_log("w"),
+        ];
+        assert!(!others.into_iter().any(Subject::is_decisive));
     }
 
     #[test]

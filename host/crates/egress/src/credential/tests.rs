@@ -1,3 +1,5 @@
+use futures_util::FutureExt as _;
+
 use super::*;
 
 const VALUE: &str = "s3cret/&value";
@@ -217,4 +219,26 @@ fn values_are_found_in_every_spelling_and_at_every_length() {
         assert_eq!(credentials.occur_in(text.as_bytes()), found, "{text}");
     }
     assert!(!Credentials::default().occur_in(b"a +"));
+}
+
+#[tokio::test]
+async fn a_long_body_is_searched_on_a_thread_and_a_short_one_at_once() {
+    let ann = Tenant::of_key([1; 32], "ann");
+    let credentials = vec![credential(Injection::header("x-key", "").unwrap())];
+    let credentials = Arc::new(Credentials::new(credentials).unwrap());
+    let long = format!("{}{VALUE}", "x".repeat(threads::INLINE_BYTES));
+    let body = Bytes::from(long.clone());
+    let held = threads::occupy(&ann).await;
+    assert_eq!(credentials.occur_in_body(&ann, VALUE.into()).now_or_never(), Some(true));
+    let short = credentials.blot_body(&ann, VALUE.into()).now_or_never();
+    assert_eq!(short, Some(vec![b'*'; VALUE.len()]));
+    assert_eq!(credentials.occur_in_body(&ann, body.clone()).now_or_never(), None);
+    assert_eq!(credentials.blot_body(&ann, long.clone().into()).now_or_never(), None);
+    let none = Arc::new(Credentials::default());
+    assert_eq!(none.occur_in_body(&ann, body.clone()).now_or_never(), Some(false));
+    assert_eq!(none.blot_body(&ann, long.clone().into()).now_or_never(), Some(long.clone().into()));
+    drop(held);
+    assert!(credentials.occur_in_body(&ann, body).await);
+    let blotted = credentials.blot_body(&ann, long.clone().into()).await;
+    assert_eq!(blotted, long.replace(VALUE, &"*".repeat(VALUE.len())).into_bytes());
 }

@@ -7,12 +7,13 @@ use airlock_agent::approvals;
 use airlock_core::{
     door::log_failure,
     run::{Phase, Stage, denial_reason},
+    tenant::Tenant,
     tool::CallError,
 };
 use airlock_scripts::runs::{self, Decisions, EXECUTE, Runs};
 use airlock_store::{
     approvals::{Approvals, DecisionOutcome},
-    runs::ShownRun,
+    runs::{RunError, ShownRun},
 };
 
 use super::{CallReply, CallToApprove, GatewayRequest, Operation, PendingApproval, RequestError};
@@ -32,7 +33,7 @@ struct PersonDecision<'d> {
 
 impl GatewayRequest {
     /// Returns the calls that wait for an approval: those of the sender, and of all callers for the operator;
-    /// and the calls of the sender's scripts.
+    /// and the calls of the sender's scripts. Calls that are decided about meanwhile may be left out.
     pub async fn pending(&self) -> Result<Vec<PendingApproval>, RequestError> {
         let operation = self.begin()?;
         let mut pending = operation.waiting_calls().await?;
@@ -102,17 +103,10 @@ impl Operation {
     async fn waiting_scripts(&self) -> Result<Vec<PendingApproval>, RequestError> {
         let Some(runs) = &self.parts.runs else { return Ok(Vec::new()) };
         let tenant = self.tenant();
-        let own = runs.own(&tenant);
-        let mut pending = Vec::new();
-        for run in own.list().await? {
-            if run.lease.phase != Phase::Suspended || run.pending == 0 {
-                continue;
-            }
-            let shown = own.show(&run.id).await;
-            let shown = shown.map_err(|error| RequestError::of_run(&run.id, error))?;
-            pending.push(PendingApproval::of_run(&shown, tenant.to_string()));
-        }
-        Ok(pending)
+        let mut listed = runs.own(&tenant).list().await?;
+        listed.retain(|run| run.lease.phase == Phase::Suspended && run.pending > 0);
+        let ids: Vec<_> = listed.into_iter().map(|run| run.id).collect();
+        waiting_of(runs, &tenant, &ids).await
     }
 
     async fn decide(&self, id: &str, decision: PersonDecision<'_>) -> Result<(), RequestError> {
@@ -197,7 +191,96 @@ impl PendingApproval {
     }
 }
 
+/// Returns the calls that wait in these runs of a tenant. A run that was removed or decided about since it was listed
+/// is left out.
+async fn waiting_of(
+    runs: &Runs,
+    tenant: &Tenant,
+    listed: &[String],
+) -> Result<Vec<PendingApproval>, RequestError> {
+    let own = runs.own(tenant);
+    let mut waiting = Vec::new();
+    for id in listed {
+        match own.show(id).await {
+            Ok(shown) => waiting.push(PendingApproval::of_run(&shown, tenant.to_string())),
+            Err(RunError::Unknown) => {}
+            Err(error) => return Err(RequestError::of_run(id, error)),
+        }
+    }
+    waiting.retain(|run| !run.calls.is_empty());
+    Ok(waiting)
+}
+
 /// Returns the identifier of the run that `id` names, with or without the state in which it was shown.
 fn run_of(id: &str) -> &str {
     id.split_once('.').map_or(id, |(run, _)| run)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use airlock_core::run::{Called, Position};
+    use airlock_scripts::runs::{RunSettings, ScriptApproval};
+    use airlock_store::{
+        LazyDatabase, Settings,
+        runs::{NewRun, RunBounds, RunStep, ScriptTools},
+    };
+
+    const SETTINGS: RunSettings = RunSettings {
+        journal: true,
+        bounds: RunBounds {
+            expire_after: Duration::from_hours(1),
+            owner_runs: 10,
+            owner_bytes: 1 << 20,
+            total_bytes: 1 << 20,
+            lease: Duration::from_mins(1),
+            approval: Duration::from_mins(1),
+        },
+        cpu_time: Duration::from_secs(1),
+        approves_whole_scripts: false,
+        clock: false,
+        approval: ScriptApproval::Calls,
+    };
+
+    /// Returns the steps of a run that stops, at a call that needs an approval if it `asks`.
+    fn stopped(asks: bool) -> Vec<RunStep> {
+        let new = NewRun {
+            language: "starlark".to_owned(),
+            script: "s".to_owned(),
+            tools: ScriptTools::new(|| ("[]".to_owned(), [0; 32])),
+            clock_ms: None,
+            trace: None,
+            sources: None,
+        };
+        let called = Called {
+            tool: "fs-write".into(),
+            arguments: "{}".into(),
+            written: None,
+            definition: "d".into(),
+            is_repeatable: false,
+            sources: None,
+            asked_by: None,
+        };
+        let ask = asks.then_some(RunStep::Ask(Position { block: 1, branch: 0 }, called));
+        [RunStep::Begin(new)].into_iter().chain(ask).chain([RunStep::Suspend]).collect()
+    }
+
+    #[tokio::test]
+    async fn a_run_that_was_removed_or_decided_about_since_it_was_listed_is_left_out() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let store = Settings::new(directory.path().join("airlock.db"));
+        let runs = Runs::new(SETTINGS, LazyDatabase::new(store));
+        let tenant = Tenant::ANONYMOUS;
+        let database = runs.database().await.expect("it opens");
+        let stored = database.runs(tenant.scope(), SETTINGS.bounds);
+        stored.step("run_waits", 1, stopped(true)).await.expect("stored");
+        stored.step("run_decided", 1, stopped(false)).await.expect("stored");
+        let listed = ["run_removed", "run_decided", "run_waits"].map(str::to_owned);
+        let waiting = waiting_of(&runs, &tenant, &listed).await.expect("the others are read");
+        let [one] = &waiting[..] else { panic!("{waiting:?}") };
+        assert!(one.id.starts_with("run_waits."), "{}", one.id);
+        assert_eq!(one.calls[0].tool, "fs-write");
+    }
 }

@@ -13,7 +13,7 @@ use airlock_core::{
 };
 use airlock_json::{self as json, Caps};
 use airlock_sandbox::GuardVerdict;
-use airlock_strings::with_causes;
+use airlock_strings::{MAX_NAME_BYTES, with_causes};
 
 /// Limit on the memory of the texts that a guard writes, in bytes.
 const TEXT_CAPS: Caps = Caps::memory(256 << 20);
@@ -150,7 +150,8 @@ impl ConfiguredGuard {
         cause: &(dyn Error + 'static),
     ) -> ModelRefusal {
         let guard = &*self.settings.name;
-        let model = &*exchange.model;
+        // Callers choose the name, so the log has a part of a long one.
+        let model = &exchange.model[..exchange.model.floor_char_boundary(MAX_NAME_BYTES)];
         let cause = with_causes(cause);
         warn!(guard, model, cause, "a guard failed; the request or its response is refused");
         let act = self.act(exchange.hook, GuardDecision::Fail);

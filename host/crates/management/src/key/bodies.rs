@@ -3,34 +3,11 @@
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// A key that a request wants.
+/// Members of a key that a request makes or changes. One that is absent stays as it is.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NewKey {
-    pub(super) name: String,
-    pub(super) description: Option<String>,
-    pub(super) is_active: Option<bool>,
-    pub(super) expires_at: Option<String>,
-    pub(super) approval: Option<String>,
-    /// Empty for none.
-    pub(super) client_certificate_sha256: Option<Vec<String>>,
-    #[serde(default)]
-    pub(super) mcp_configs: Vec<Value>,
-    #[serde(default)]
-    pub(super) roles: Vec<String>,
-    pub(super) environment: Option<String>,
-    pub(super) team_id: Option<String>,
-    pub(super) customer_id: Option<String>,
-    pub(super) budgets: Option<Value>,
-    pub(super) rate_limit: Option<Value>,
-    pub(super) calendar_aligned: Option<bool>,
-}
-
-/// Changed members of a key. A member that is absent stays.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct KeyUpdate {
-    /// The name, unchanged: programs send the whole key.
+pub(super) struct KeyMembers {
+    /// The name of a new key, or that of the changed one: programs send the whole key.
     pub(super) name: Option<String>,
     pub(super) description: Option<String>,
     pub(super) is_active: Option<bool>,

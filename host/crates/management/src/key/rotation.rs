@@ -7,11 +7,10 @@ use serde_json::Value;
 use super::{take_member, without_value};
 use crate::{
     change::{ConfigState, take},
-    refusal::invalid,
+    refusal::{Result, invalid},
     token::TokenDigest,
 };
 use airlock_config::Element;
-use airlock_operator_api::ManagementRefusal;
 use airlock_strings::hex;
 
 /// Longest time that the value before a rotation stays valid (`cooldown`): a value that has leaked ends with it.
@@ -24,7 +23,7 @@ pub(super) fn rotated(
     key: &Element,
     digest: TokenDigest,
     until: Option<SystemTime>,
-) -> Result<Value, ManagementRefusal> {
+) -> Result<Value> {
     let mut element = without_value(key)?;
     let own = take(&mut element, "value_sha256");
     take_member(&mut element, "previous_value_sha256");
@@ -49,7 +48,7 @@ pub(super) fn rotated(
 }
 
 /// Returns the time until which the value before a rotation stays valid.
-pub(super) fn valid_until(cooldown: Option<&str>) -> Result<Option<SystemTime>, ManagementRefusal> {
+pub(super) fn valid_until(cooldown: Option<&str>) -> Result<Option<SystemTime>> {
     let Some(text) = cooldown else { return Ok(None) };
     let cooldown = humantime::parse_duration(text)
         .map_err(|_| invalid("`cooldown` must be a time such as \"90m\" or \"7d\""))?;

@@ -7,8 +7,7 @@ use super::{
     entry::{average, dollars, latency, success_rate},
     query::{Dimension, LogQuery},
 };
-use crate::{service::Service, timestamp::rfc3339};
-use airlock_operator_api::ManagementRefusal;
+use crate::{refusal::Result, service::Service, timestamp::rfc3339};
 use airlock_store::call_log::{GroupSums, LogFilter, LogGrouping, LogKind, LogProperty, LogSums};
 
 /// Values of a property in a ranking.
@@ -140,7 +139,7 @@ impl Service {
         kind: LogKind,
         histogram: LogHistogram,
         query: &str,
-    ) -> Result<Value, ManagementRefusal> {
+    ) -> Result<Value> {
         let query = LogQuery::parse_histogram(kind, query, self.now_ms())?;
         let LogHistogram { measure, groups } = histogram;
         let dimension = match groups {
@@ -161,7 +160,7 @@ impl Service {
             most: TOP,
             has_percentiles: measure == LogMeasure::Latency,
         };
-        let sums = match self.log_database().await? {
+        let sums = match self.settings.database.existing().await? {
             Some(database) => bounded(database.log_groups(kind, query.filter, grouping)).await?,
             None => Vec::new(),
         };
@@ -180,11 +179,7 @@ impl Service {
 
     /// Ranks models, or the values of a property, by their requests, and compares them with the period of the same
     /// length before.
-    pub(super) async fn rankings(
-        &self,
-        by_dimension: bool,
-        query: &str,
-    ) -> Result<Value, ManagementRefusal> {
+    pub(super) async fn rankings(&self, by_dimension: bool, query: &str) -> Result<Value> {
         let query = LogQuery::parse_histogram(LogKind::Models, query, self.now_ms())?;
         let dimension = if by_dimension { Some(query.dimension()?) } else { None };
         let property = dimension.as_ref().map_or(LogProperty::Name, |found| found.property);
@@ -192,7 +187,7 @@ impl Service {
             LogGrouping { property: Some(property), most: RANKED, ..LogGrouping::default() };
         let compared = LogGrouping { most: COMPARED, ..ranked };
         let mut rankings = Vec::new();
-        if let Some(database) = self.log_database().await? {
+        if let Some(database) = self.settings.database.existing().await? {
             let before = period_before(&query.filter);
             let now = database.log_groups(LogKind::Models, query.filter, ranked);
             let now = bounded(now).await?;

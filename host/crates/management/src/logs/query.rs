@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use url::form_urlencoded;
 
-use crate::{page::MAX_LIMIT, refusal::invalid};
+use crate::{
+    page::MAX_LIMIT,
+    refusal::{Result, invalid},
+};
 use airlock_core::unix_time::{milliseconds, unix_milliseconds};
 use airlock_operator_api::ManagementRefusal;
 use airlock_store::call_log::{
@@ -58,11 +61,7 @@ pub(super) struct LogQuery {
 
 impl LogQuery {
     /// Reads the parameters of a list. Fails if one is unknown or not valid.
-    pub(super) fn parse(
-        kind: LogKind,
-        query: &str,
-        now_ms: i64,
-    ) -> Result<Self, ManagementRefusal> {
+    pub(super) fn parse(kind: LogKind, query: &str, now_ms: i64) -> Result<Self> {
         let filter = LogFilter { until_ms: i64::MAX, ..LogFilter::default() };
         let page = LogPage { limit: DEFAULT_LIMIT, ..LogPage::default() };
         let mut parsed = Self { filter, page, bucket_ms: None, dimension: None };
@@ -92,11 +91,7 @@ impl LogQuery {
     }
 
     /// Reads the parameters of a histogram, which has a period with two ends.
-    pub(super) fn parse_histogram(
-        kind: LogKind,
-        query: &str,
-        now_ms: i64,
-    ) -> Result<Self, ManagementRefusal> {
+    pub(super) fn parse_histogram(kind: LogKind, query: &str, now_ms: i64) -> Result<Self> {
         let mut parsed = Self::parse(kind, query, now_ms)?;
         let filter = &mut parsed.filter;
         filter.until_ms = filter.until_ms.min(now_ms.saturating_add(1));
@@ -106,7 +101,7 @@ impl LogQuery {
         Ok(parsed)
     }
 
-    fn set(&mut self, kind: LogKind, name: &str, value: &str) -> Result<(), ManagementRefusal> {
+    fn set(&mut self, kind: LogKind, name: &str, value: &str) -> Result<()> {
         let Self { filter, page, bucket_ms, dimension } = self;
         match (name, kind) {
             ("limit", _) => {
@@ -174,7 +169,7 @@ impl LogQuery {
     }
 
     /// Returns the property by which the rows are grouped. Fails if the query has none.
-    pub(super) fn dimension(&self) -> Result<Dimension, ManagementRefusal> {
+    pub(super) fn dimension(&self) -> Result<Dimension> {
         self.dimension
             .clone()
             .ok_or_else(|| invalid(format!("`dimension` is missing; valid are {}", dimensions())))
@@ -193,14 +188,14 @@ pub(super) fn cursor(at_ms: i64, id: &str) -> String {
     format!("{at_ms}.{id}")
 }
 
-fn parse_cursor(text: &str) -> Result<LogCursor, ManagementRefusal> {
+fn parse_cursor(text: &str) -> Result<LogCursor> {
     let parts = text
         .split_once('.')
         .and_then(|(at, id)| Some(LogCursor { at_ms: at.parse().ok()?, id: id.to_owned() }));
     parts.ok_or_else(|| invalid("`cursor` is not one of an earlier page"))
 }
 
-fn parse_dimension(text: &str) -> Result<Dimension, ManagementRefusal> {
+fn parse_dimension(text: &str) -> Result<Dimension> {
     let name = text.strip_suffix("_id").unwrap_or(text);
     match DIMENSIONS.iter().find(|(own, _)| *own == name) {
         Some((_, property)) => Ok(Dimension { text: text.to_owned(), property: *property }),
@@ -226,7 +221,7 @@ fn unknown(kind: LogKind, name: &str) -> ManagementRefusal {
 }
 
 /// Reads a list of values, separated by commas.
-fn values(name: &str, text: &str) -> Result<Vec<String>, ManagementRefusal> {
+fn values(name: &str, text: &str) -> Result<Vec<String>> {
     let values: Vec<_> = text.split(',').map(|value| value.trim().to_owned()).collect();
     if values.len() > MAX_VALUES || values.iter().any(|value| value.len() > MAX_VALUE_BYTES) {
         return Err(invalid(format!(
@@ -241,7 +236,7 @@ fn recorded(text: &str) -> String {
     cut(text.to_owned(), MAX_VALUE_BYTES)
 }
 
-fn origins(text: &str) -> Result<Vec<String>, ManagementRefusal> {
+fn origins(text: &str) -> Result<Vec<String>> {
     let origins = values("origins", text)?;
     if origins.iter().all(|origin| ORIGINS.contains(&origin.as_str())) {
         Ok(origins)
@@ -250,7 +245,7 @@ fn origins(text: &str) -> Result<Vec<String>, ManagementRefusal> {
     }
 }
 
-fn statuses(text: &str) -> Result<Vec<CallStatus>, ManagementRefusal> {
+fn statuses(text: &str) -> Result<Vec<CallStatus>> {
     let mut statuses = Vec::new();
     for name in values("status", text)? {
         match (name.as_str(), CallStatus::from_name(&name)) {
@@ -268,7 +263,7 @@ fn statuses(text: &str) -> Result<Vec<CallStatus>, ManagementRefusal> {
     Ok(statuses)
 }
 
-fn sort(text: &str) -> Result<LogSort, ManagementRefusal> {
+fn sort(text: &str) -> Result<LogSort> {
     match text {
         "timestamp" => Ok(LogSort::Time),
         "latency" => Ok(LogSort::Latency),
@@ -277,7 +272,7 @@ fn sort(text: &str) -> Result<LogSort, ManagementRefusal> {
     }
 }
 
-fn order(text: &str) -> Result<LogOrder, ManagementRefusal> {
+fn order(text: &str) -> Result<LogOrder> {
     match text {
         "asc" => Ok(LogOrder::Ascending),
         "desc" => Ok(LogOrder::Descending),
@@ -285,12 +280,12 @@ fn order(text: &str) -> Result<LogOrder, ManagementRefusal> {
     }
 }
 
-fn number(name: &str, text: &str) -> Result<i64, ManagementRefusal> {
+fn number(name: &str, text: &str) -> Result<i64> {
     let number = text.parse().ok().filter(|number: &i64| *number >= 0);
     number.ok_or_else(|| invalid(format!("Invalid {name} parameter: must be a number from 0")))
 }
 
-fn time(name: &str, text: &str) -> Result<i64, ManagementRefusal> {
+fn time(name: &str, text: &str) -> Result<i64> {
     let time = humantime::parse_rfc3339_weak(text).ok();
     time.map(unix_milliseconds).ok_or_else(|| {
         invalid(format!("`{name}`: expected a time in UTC such as 2026-01-31T12:00:00Z"))
@@ -298,7 +293,7 @@ fn time(name: &str, text: &str) -> Result<i64, ManagementRefusal> {
 }
 
 /// Reads a length of time such as `24h`, in milliseconds.
-fn span(name: &str, text: &str) -> Result<i64, ManagementRefusal> {
+fn span(name: &str, text: &str) -> Result<i64> {
     let span = humantime::parse_duration(text).ok().filter(|span| *span > Duration::ZERO);
     span.map(milliseconds)
         .ok_or_else(|| invalid(format!("`{name}`: expected a time such as 24h or 7d")))

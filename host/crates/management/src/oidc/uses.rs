@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use tokio::task::{AbortHandle, JoinSet};
 use tracing::warn;
 
+use airlock_operator_api::SessionLookup;
 use airlock_store::{Database, operator_session::SecretDigest};
 
 /// The records under way, at most one for each session. They are cancelled when this is dropped.
@@ -19,8 +20,11 @@ struct Running {
 }
 
 impl SessionUses {
-    /// Begins to record that the session with this digest is used now, unless that is under way.
-    pub(super) fn record(&self, database: &Database, digest: SecretDigest) {
+    /// Begins to record that the session with this digest is used now, unless that is under way. A check is no use.
+    pub(super) fn record(&self, database: &Database, digest: SecretDigest, lookup: SessionLookup) {
+        if lookup == SessionLookup::Check {
+            return;
+        }
         let mut running = self.0.lock();
         let Running { tasks, by_digest } = &mut *running;
         while tasks.try_join_next().is_some() {}
@@ -68,15 +72,16 @@ mod tests {
         let uses = SessionUses::default();
         // The runtime has one thread, so nothing runs before this test waits.
         for _ in 0..3 {
-            uses.record(&database, [1; 32]);
+            uses.record(&database, [1; 32], SessionLookup::Use);
         }
-        uses.record(&database, [3; 32]);
-        assert_eq!(uses.0.lock().tasks.len(), 2);
+        uses.record(&database, [3; 32], SessionLookup::Use);
+        uses.record(&database, [4; 32], SessionLookup::Check);
+        assert_eq!(uses.0.lock().tasks.len(), 2, "a check is no use");
         let mut tasks = std::mem::take(&mut uses.0.lock().tasks);
         while let Some(done) = tasks.join_next().await {
             done.expect("recorded");
         }
-        uses.record(&database, [1; 32]);
+        uses.record(&database, [1; 32], SessionLookup::Use);
         assert_eq!(uses.0.lock().by_digest.len(), 1, "those that have ended are forgotten");
         let rules = SessionRules { policy: [2; 32], idle: hour };
         let found = database.operator_session([1; 32], rules, "peer").await.expect("read");

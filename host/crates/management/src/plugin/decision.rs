@@ -7,13 +7,12 @@ use serde_json::Value;
 
 use crate::{
     change::ConfigState,
-    refusal::{busy, unavailable},
+    refusal::{Result, busy},
     service::Service,
 };
 use airlock_config::{LeftOutReason, StoredComponents, environment};
 use airlock_core::tool::{ClientName, Policy};
 use airlock_lock::Lock;
-use airlock_operator_api::ManagementRefusal;
 use airlock_plugin::{Drift, Grant, Metadata, Rights};
 use airlock_store::entries::{EntryKind, EntryValue};
 use airlock_strings::visible_line;
@@ -42,7 +41,7 @@ impl Service {
         element: &Value,
         component: &Metadata,
         accepted: Option<&Metadata>,
-    ) -> Result<ComponentDecision, ManagementRefusal> {
+    ) -> Result<ComponentDecision> {
         let (grant, policy) = match self.granted(state, name, element, component).await? {
             Ok(granted) => granted,
             Err(obstacles) => {
@@ -84,16 +83,11 @@ impl Service {
     }
 
     /// Describes the entries in granted stores that a plugin with this name has left.
-    async fn earlier_entries(
-        &self,
-        name: &str,
-        grant: &Grant,
-    ) -> Result<Vec<String>, ManagementRefusal> {
+    async fn earlier_entries(&self, name: &str, grant: &Grant) -> Result<Vec<String>> {
         if grant.kv.is_empty() {
             return Ok(Vec::new());
         }
-        let usage = self.database().await?.kv_usage().await;
-        let usage = usage.map_err(|error| unavailable(&error))?;
+        let usage = self.database().await?.kv_usage().await?;
         let mut entries = BTreeMap::<&str, u64>::new();
         for usage in &usage {
             if usage.plugin == name && grant.kv.contains_key(&usage.name) {
@@ -118,7 +112,7 @@ impl Service {
         name: &str,
         element: &Value,
         component: &Metadata,
-    ) -> Result<Result<(Grant, Policy), Vec<String>>, ManagementRefusal> {
+    ) -> Result<Result<(Grant, Policy), Vec<String>>> {
         let mut element = element.clone();
         element["disabled"] = false.into();
         let accepted = component.digest.parse().ok();

@@ -10,9 +10,10 @@ use super::{
     inspected::{Inspected, Purpose},
     plugin,
 };
-use crate::{change::ConfigState, gateway::Apply, record::source, service::Service};
+use crate::{
+    change::ConfigState, gateway::Apply, record::source, refusal::Result, service::Service,
+};
 use airlock_config::{Element, StoredComponents, redacted};
-use airlock_operator_api::ManagementRefusal;
 use airlock_plugin::{RequestSummary, requested_limits};
 use airlock_store::{components::ComponentDigest, entries::EntryKind};
 use airlock_strings::{cut, visible, visible_line};
@@ -53,7 +54,7 @@ pub(super) fn summary(element: &Element, gateway: Option<&dyn Apply>) -> Value {
 }
 
 /// Components that were inspected, or the reasons that they cannot be.
-type InspectedComponents = BTreeMap<ComponentDigest, Result<Arc<Inspected>, ManagementRefusal>>;
+type InspectedComponents = BTreeMap<ComponentDigest, Result<Arc<Inspected>>>;
 
 impl Service {
     /// Returns a plugin without its components.
@@ -64,11 +65,7 @@ impl Service {
 
     /// Returns a plugin with its components, and the decision about each. One that cannot be read or used
     /// any more has the reason instead.
-    pub(super) async fn plugin_document(
-        &self,
-        name: &str,
-        purpose: Purpose,
-    ) -> Result<Value, ManagementRefusal> {
+    pub(super) async fn plugin_document(&self, name: &str, purpose: Purpose) -> Result<Value> {
         let mut found = InspectedComponents::new();
         for _ in 0..MAX_ATTEMPTS {
             let state = self.state().await?;
@@ -106,7 +103,7 @@ impl Service {
         name: &str,
         value: &Value,
         found: &InspectedComponents,
-    ) -> Result<Value, ManagementRefusal> {
+    ) -> Result<Value> {
         let mut document = self.plugin_summary(state, name);
         let StoredComponents { accepted, offered } =
             StoredComponents::read(value).unwrap_or_default();

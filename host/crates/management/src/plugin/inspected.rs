@@ -9,8 +9,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::refusal::busy;
-use airlock_operator_api::ManagementRefusal;
+use crate::refusal::{Result, busy};
 use airlock_plugin::Metadata;
 use airlock_store::components::ComponentDigest;
 
@@ -88,10 +87,7 @@ impl Inspections {
     }
 
     /// Waits until a component may be inspected. Fails if too many requests wait already.
-    pub(super) async fn turn(
-        &self,
-        purpose: Purpose,
-    ) -> Result<InspectionPermit<'_>, ManagementRefusal> {
+    pub(super) async fn turn(&self, purpose: Purpose) -> Result<InspectionPermit<'_>> {
         let place = match purpose {
             Purpose::Show => Some(self.waiting.try_acquire().map_err(|_| {
                 busy("inspections_busy", "too many requests wait for components to be inspected")

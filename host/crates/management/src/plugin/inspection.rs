@@ -10,17 +10,16 @@ use super::{
 };
 use crate::{
     gateway::{Apply, NotApplied},
-    refusal::{busy, conflict, invalid, refusal, unavailable},
+    refusal::{Result, busy, conflict, invalid, refusal},
     service::Service,
 };
-use airlock_operator_api::ManagementRefusal;
 use airlock_plugin::InspectError;
 use airlock_store::components::ComponentDigest;
 use airlock_strings::with_causes;
 
 impl Service {
     /// Returns the running gateway. Fails for a command that has only the store.
-    pub(super) fn running(&self) -> Result<&dyn Apply, ManagementRefusal> {
+    pub(super) fn running(&self) -> Result<&dyn Apply> {
         self.gateway.as_deref().ok_or_else(|| {
             let message =
                 "components are compiled and inspected by a running gateway, and none runs";
@@ -29,10 +28,7 @@ impl Service {
     }
 
     /// Inspects a component that was uploaded. Fails if no gateway could load it.
-    pub(super) async fn inspect_uploaded(
-        &self,
-        component: Arc<[u8]>,
-    ) -> Result<Arc<Inspected>, ManagementRefusal> {
+    pub(super) async fn inspect_uploaded(&self, component: Arc<[u8]>) -> Result<Arc<Inspected>> {
         let _turn = self.inspections.turn(Purpose::Change).await?;
         self.inspect(component).await
     }
@@ -43,7 +39,7 @@ impl Service {
         &self,
         digest: ComponentDigest,
         purpose: Purpose,
-    ) -> Result<Arc<Inspected>, ManagementRefusal> {
+    ) -> Result<Arc<Inspected>> {
         if let Some(inspected) = self.inspections.find(digest) {
             return Ok(inspected);
         }
@@ -52,8 +48,7 @@ impl Service {
         if let Some(inspected) = self.inspections.find(digest) {
             return Ok(inspected);
         }
-        let component = self.database().await?.component(digest).await;
-        let component = component.map_err(|error| unavailable(&error))?;
+        let component = self.database().await?.component(digest).await?;
         let component = component.ok_or_else(|| {
             conflict(format!("the store does not have the component {digest}: upload it again"))
         })?;
@@ -65,7 +60,7 @@ impl Service {
     pub(super) async fn inspect_accepted(
         &self,
         accepted: Option<ComponentDigest>,
-    ) -> Result<Option<Arc<Inspected>>, ManagementRefusal> {
+    ) -> Result<Option<Arc<Inspected>>> {
         let Some(digest) = accepted else { return Ok(None) };
         match self.inspect_stored(digest, Purpose::Change).await {
             Ok(inspected) => Ok(Some(inspected)),
@@ -75,7 +70,7 @@ impl Service {
     }
 
     /// Inspects a component. The caller has the turn.
-    async fn inspect(&self, component: Arc<[u8]>) -> Result<Arc<Inspected>, ManagementRefusal> {
+    async fn inspect(&self, component: Arc<[u8]>) -> Result<Arc<Inspected>> {
         let bytes = component.len();
         let inspected = self.running()?.inspect(component).await;
         let metadata = inspected.map_err(|error| match error {

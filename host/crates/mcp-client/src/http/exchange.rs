@@ -51,7 +51,7 @@ impl HttpSession {
             return Err(self.connection.expire());
         }
         match head {
-            Some(head) => self.answer(&head, had_session, response).await,
+            Some(head) => self.answer(&head, purpose, had_session, response).await,
             None => self.acknowledged(method, had_session, response).await,
         }
     }
@@ -108,6 +108,7 @@ impl HttpSession {
     async fn answer(
         &self,
         head: &RequestHead,
+        purpose: Purpose,
         had_session: bool,
         response: Response,
     ) -> Result<(), SendError> {
@@ -115,7 +116,13 @@ impl HttpSession {
         if !status.is_success() {
             let refusal = Refusal::read(response, &self.connection.inbox).await;
             if had_session && refusal.names_lost_session() {
-                return Err(self.connection.expire());
+                if purpose == Purpose::Own {
+                    return Err(self.connection.expire());
+                }
+                // The arguments of a caller may have caused the text. A check decides about the connection, which all
+                // callers share.
+                self.connection.inbox.request_check();
+                return Err(SendError::SessionExpired);
             }
             let is_probe = head.method == method::DISCOVER && !had_session;
             let is_handshake = head.method == method::INITIALIZE;

@@ -314,6 +314,27 @@ async fn an_abandoned_request_holds_its_permits_until_the_server_has_read_the_ca
 }
 
 #[tokio::test(start_paused = true)]
+async fn few_tasks_are_cancelled_at_a_time_at_a_server_that_does_not_answer() {
+    let (link, mut server, rest) = connect(1 << 16);
+    for number in 0..=MAX_TASK_CANCELLATIONS {
+        link.abandon_task(number.to_string());
+    }
+    let reading = async {
+        for _ in 0..MAX_TASK_CANCELLATIONS {
+            assert_eq!(server.read().await["method"], "tasks/cancel");
+        }
+        let next = timeout(2 * CANCEL_TIMEOUT, server.read()).await;
+        assert!(next.is_err(), "it is left out: {next:?}");
+        link.abandon_task("later".to_owned());
+        assert_eq!(server.read().await["params"]["taskId"], "later");
+    };
+    tokio::select! {
+        () = reading => {}
+        () = link.cancel_abandoned(rest.abandoned) => unreachable!("the queue is open"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_ping_that_finds_no_place_is_retried_until_its_time_limit() {
     let (link, mut server, _rest) = connect(64);
     let mut calls: Vec<_> = Vec::new();

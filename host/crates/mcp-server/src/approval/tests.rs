@@ -22,11 +22,17 @@ static UNASKED: GuardQuestions = GuardQuestions::new();
 const LEGACY: Peer = Peer { version: Version::V2025_11_25, ..MODERN };
 
 fn view() -> View {
+    view_with("Removes a file.")
+}
+
+/// Returns a view of two tools, of which `rm` has this description.
+fn view_with(description: &str) -> View {
     let catalog = Catalog::new();
     let name = client("fs");
     let policy = Policy { execute: Allowlist::All, ..Policy::default() };
     catalog.add_client(&name, airlock_catalog::SourceKind::Server("stdio"), policy);
-    let tools = json!([{"name": "rm", "inputSchema": {}}, {"name": "mv", "inputSchema": {}}]);
+    let remove = json!({"name": "rm", "description": description, "inputSchema": {}});
+    let tools = json!([remove, {"name": "mv", "inputSchema": {}}]);
     let tools = serde_json::from_value(tools).expect("definitions");
     catalog.blocking_publish(&name, tools, Arc::new(Unused));
     catalog.snapshot().view(&Filter::none(), None)
@@ -146,10 +152,12 @@ async fn an_answer_counts_only_for_the_call_that_was_asked_about() {
     let for_guards =
         ApprovalQuestion { asked_by: &asked_by, ..question(&view, "fs-rm", r#"{"a":1,"b":2}"#) };
     assert!(for_guards.message().ends_with("\n\nThe guard \"mail\" asks: to others"));
+    let changed = view_with("Removes all files.");
     let tampered = answered(&format!("{}A", state.as_str().expect("text")).into(), "accept");
     for (question, params, seal) in [
         (question(&view, "fs-mv", r#"{"a":1,"b":2}"#), &accept, &seal),
         (question(&view, "fs-rm", r#"{"a":1,"b":3}"#), &accept, &seal),
+        (question(&changed, "fs-rm", r#"{"a":1,"b":2}"#), &accept, &seal),
         (other_account, &accept, &seal),
         (after_reading, &accept, &seal),
         (for_guards, &accept, &seal),

@@ -60,14 +60,16 @@ impl ToolReports<'_> {
         params.insert("progress".to_owned(), number(progress.done));
         params.extend(progress.total.map(|total| ("total".to_owned(), number(total))));
         params.extend(progress.message.clone().map(|text| ("message".to_owned(), text.into())));
-        self.outlet.notify(method::PROGRESS, &params.into());
+        self.outlet.notify(method::PROGRESS, &Value::from(params));
     }
 
     /// Sends a log message of the source.
     fn log(&self, log: Log) {
         if self.peer.log_level.is_some_and(|level| level <= log.level) {
             let Log { level, logger, data } = log;
-            let params = json!({"level": level.as_str(), "logger": logger, "data": data});
+            let level = Value::from(level.as_str());
+            let logger = Value::from(logger);
+            let params = format!(r#"{{"level":{level},"logger":{logger},"data":{data}}}"#);
             self.outlet.notify(method::LOG_MESSAGE, &params);
         }
     }

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{Session, full, lock};
+use super::{Session, full, lock, table::SessionTable};
 use crate::{meta::Peer, metrics::ServerTimes, settings::SessionBounds, toolbox::ToolboxScope};
 use airlock_core::tenant::Tenant;
 use airlock_wire::error::RpcError;
@@ -21,7 +21,7 @@ const MOST_CLOSED: usize = 16;
 /// All sessions.
 pub struct Sessions {
     bounds: Mutex<SessionBounds>,
-    by_id: Mutex<HashMap<Arc<str>, Arc<Session>>>,
+    table: Mutex<SessionTable>,
     streams: Mutex<Streams>,
     /// Running requests.
     tasks: TaskTracker,
@@ -67,7 +67,7 @@ impl Sessions {
     pub fn new(bounds: SessionBounds, times: Arc<ServerTimes>) -> Arc<Self> {
         Arc::new(Self {
             bounds: Mutex::new(bounds),
-            by_id: Mutex::default(),
+            table: Mutex::default(),
             streams: Mutex::default(),
             tasks: TaskTracker::new(),
             times,
@@ -89,15 +89,14 @@ impl Sessions {
         peer: Peer,
     ) -> Result<Arc<Session>, RpcError> {
         let bounds = *lock(&self.bounds);
-        let mut by_id = lock(&self.by_id);
-        let now = Instant::now();
-        by_id.retain(|_, session| session.is_alive(now, bounds.idle));
-        let mut own = count(&by_id, &tenant);
+        let mut table = lock(&self.table);
+        table.expire(bounds.idle);
+        let mut own = table.count(&tenant);
         for _ in 0..MOST_CLOSED {
             if own < bounds.per_key {
                 break;
             }
-            if !close_idle(&mut by_id, &tenant) {
+            if !table.close_idle(&tenant) {
                 return Err(full(format!(
                     "this caller has {own} sessions in use, as many as it may; end one with DELETE"
                 )));
@@ -105,17 +104,17 @@ impl Sessions {
             own -= 1;
         }
         for _ in 0..MOST_CLOSED {
-            if by_id.len() < bounds.total {
+            if table.len() < bounds.total {
                 break;
             }
-            if !displace(&mut by_id, own) {
+            if !table.displace(own) {
                 return Err(full(format!("all {} sessions are in use", bounds.total)));
             }
-            own = count(&by_id, &tenant);
+            own = table.count(&tenant);
         }
         let session = Session::new(tenant, scope, peer, self.tasks.clone(), self.times.clone());
         let session = Arc::new(session);
-        by_id.insert(session.id.clone(), session.clone());
+        table.insert(session.clone(), Instant::now());
         Ok(session)
     }
 
@@ -123,29 +122,32 @@ impl Sessions {
     /// or if it is another tenant's or another path's.
     pub fn find(&self, id: &str, tenant: &Tenant, scope: &ToolboxScope) -> Option<Arc<Session>> {
         let idle = lock(&self.bounds).idle;
-        let mut by_id = lock(&self.by_id);
-        let session = by_id.get(id)?;
+        let mut table = lock(&self.table);
+        let session = table.get(id)?;
         let session = Some(session).filter(|own| own.tenant == *tenant && own.scope == *scope)?;
         let session = session.clone();
         let now = Instant::now();
         if session.is_alive(now, idle) {
             session.state().last_used = now;
+            // Expired sessions hold subscriptions, whose room this one may need.
+            table.expire(idle);
             return Some(session);
         }
-        by_id.remove(id);
+        table.remove(id);
         session.close();
         None
     }
 
     /// Closes a session: its requests are cancelled, its streams end.
     pub fn close(&self, session: &Session) {
-        lock(&self.by_id).remove(&session.id);
+        lock(&self.table).remove(&session.id);
         session.close();
     }
 
     /// Takes room for a stream that waits for notifications.
     pub fn stream(self: &Arc<Self>, tenant: Tenant) -> Result<StreamSlot, RpcError> {
         let bounds = *lock(&self.bounds);
+        lock(&self.table).expire(bounds.idle);
         let mut streams = lock(&self.streams);
         let own = streams.cut(&tenant, bounds.streams_per_key);
         if own >= bounds.streams_per_key {
@@ -175,54 +177,16 @@ impl Sessions {
 
     /// Closes all sessions.
     pub fn close_all(&self) {
-        for (_, session) in lock(&self.by_id).drain() {
+        let all = lock(&self.table).take_all();
+        for session in all {
             session.close();
         }
     }
 
     /// Returns the number of sessions, and that of streams that wait for notifications.
     pub fn usage(&self) -> (usize, usize) {
-        (lock(&self.by_id).len(), lock(&self.streams).count())
+        (lock(&self.table).len(), lock(&self.streams).count())
     }
-}
-
-fn count(by_id: &HashMap<Arc<str>, Arc<Session>>, tenant: &Tenant) -> usize {
-    by_id.values().filter(|session| session.tenant == *tenant).count()
-}
-
-/// Closes the session of a tenant that has been idle for longest; false if none is idle.
-fn close_idle(by_id: &mut HashMap<Arc<str>, Arc<Session>>, tenant: &Tenant) -> bool {
-    let own = by_id.values().filter(|session| session.tenant == *tenant);
-    let idle = own.filter_map(|session| Some((session.idle_since()?, session.id.clone())));
-    let oldest = idle.min().map(|(_, id)| id);
-    remove(by_id, oldest)
-}
-
-/// Closes a session; false if there is none.
-fn remove(by_id: &mut HashMap<Arc<str>, Arc<Session>>, id: Option<Arc<str>>) -> bool {
-    let session = id.and_then(|id| by_id.remove(&id));
-    session.inspect(|session| session.close()).is_some()
-}
-
-/// Closes a session of the tenant with the most: the one that is idle for longest, or else the one
-/// that was not used for longest, if that tenant has at least two more than a tenant with `own`.
-/// False if none could be closed.
-fn displace(by_id: &mut HashMap<Arc<str>, Arc<Session>>, own: usize) -> bool {
-    let mut counts: HashMap<&Tenant, usize> = HashMap::new();
-    for session in by_id.values() {
-        *counts.entry(&session.tenant).or_default() += 1;
-    }
-    let Some((largest, count)) = counts.into_iter().max_by_key(|(_, count)| *count) else {
-        return false;
-    };
-    let largest = largest.clone();
-    if close_idle(by_id, &largest) {
-        return true;
-    }
-    let busy = by_id.values().filter(|session| session.tenant == largest && count > own + 1);
-    let oldest = busy.min_by_key(|session| session.state().last_used);
-    let oldest = oldest.map(|session| session.id.clone());
-    remove(by_id, oldest)
 }
 
 /// Room for a stream that waits for notifications. Dropping it gives the room back.

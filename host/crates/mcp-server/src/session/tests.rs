@@ -120,6 +120,24 @@ async fn a_session_expires_unless_it_is_used_runs_a_request_or_listens() {
     assert_eq!(sessions.usage(), (0, 0));
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_expired_session_gives_back_what_it_holds_when_another_client_comes() {
+    let idle = BOUNDS.idle;
+    for by_stream in [false, true] {
+        let sessions = Sessions::new(BOUNDS, Arc::default());
+        let expired = sessions.open(account("ann"), ToolboxScope::All, PEER).expect("room");
+        advance(idle / 2).await;
+        let used = sessions.open(account("bob"), ToolboxScope::All, PEER).expect("room");
+        advance(idle / 2).await;
+        if by_stream {
+            drop(sessions.stream(account("bob")).expect("room"));
+        } else {
+            assert!(is_open(&sessions, &used, "bob"));
+        }
+        assert_eq!((sessions.usage().0, Arc::strong_count(&expired)), (1, 1));
+    }
+}
+
 /// Returns whether an account can use a session.
 fn is_open(sessions: &Sessions, session: &Session, name: &str) -> bool {
     sessions.find(session.id(), &account(name), &ToolboxScope::All).is_some()
@@ -313,6 +331,21 @@ async fn kept_events_are_bounded_in_number_and_in_bytes() {
     let second = streamed(&session, 101, "{}").await;
     assert!(session.log(first).is_none() && session.log(second).is_some());
     assert_eq!(kept(&session, &streams), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_whose_events_are_dropped_holds_its_session_no_longer() {
+    let sessions = Sessions::new(BOUNDS, Arc::default());
+    let session = sessions.open(account("ann"), ToolboxScope::All, PEER).expect("room");
+    let idle = Arc::strong_count(&session);
+    for id in 0..200 {
+        streamed(&session, id, "{}").await;
+    }
+    settle().await;
+    assert_eq!(Arc::strong_count(&session) - idle, KEPT_LOGS, "one for each that is kept");
+    sessions.close(&session);
+    settle().await;
+    assert_eq!(Arc::strong_count(&session), 1);
 }
 
 /// Runs a request whose response is streamed, and returns the number of the stream.

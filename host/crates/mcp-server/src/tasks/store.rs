@@ -14,7 +14,7 @@ use airlock_wire::{error::RpcError, message::Params};
 /// Time for which the end of a task can be read.
 const KEPT_FOR: Duration = Duration::from_mins(5);
 /// Maximum number of tasks of all tenants: sixteen tenants with as many as each may have. It bounds
-/// their arguments to 64 MiB.
+/// their requests to 64 MiB.
 const MAX_TASKS: usize = 1_024;
 /// Maximum length of the results of one tenant's tasks, in bytes: those of eight calls of the longest
 /// result of an upstream server, 1 MiB.

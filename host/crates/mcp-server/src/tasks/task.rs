@@ -30,7 +30,7 @@ use airlock_wire::{
 
 /// Interval at which a client should poll.
 const POLL: Duration = Duration::from_secs(1);
-/// Maximum length of the arguments of a call that becomes a task, and that of all answers to it which
+/// Maximum length of the request of a call that becomes a task, and that of all answers to it which
 /// are kept until it resumes, in bytes. Those of all tasks together take as much memory as all results.
 pub(crate) const MAX_INPUT_BYTES: usize = 64 << 10;
 

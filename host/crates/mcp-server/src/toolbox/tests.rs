@@ -9,7 +9,7 @@ use crate::{
     tests::{Unused, client},
 };
 use airlock_core::{
-    door::{CallerHeaders, ToolGroup},
+    door::{CallerHeaders, Membership, ToolGroup},
     tool::{Allowlist, Policy},
 };
 
@@ -171,6 +171,20 @@ fn a_toolbox_is_not_kept_for_a_key_that_was_changed() {
     let after = with_row("t0001");
     assert!(after.find("fs-t0001").is_some() && after.find("fs-t0000").is_none());
     assert!(Arc::ptr_eq(&after, &with_row("t0001")), "an equal key has the same tools");
+}
+
+#[test]
+fn calls_of_a_key_that_joins_a_team_are_those_of_the_team_at_once() {
+    let catalog = Catalog::new();
+    publish(&catalog, "fs", tools(0..1));
+    let boxes = Toolboxes::new(catalog);
+    for team in [None, Some("research"), None] {
+        let membership = Membership { team: team.map(str::to_owned), ..Membership::default() };
+        let key = account("sk-bf-ann").with_membership(membership);
+        let selection = Selection { key: Some(Arc::new(key)), ..everything(ToolboxScope::All) };
+        let view = boxes.open(&selection).view_for(&selection);
+        assert_eq!(view.membership().team.as_deref(), team);
+    }
 }
 
 #[test]

@@ -255,6 +255,36 @@ async fn thinking_that_is_kept_until_its_signature_comes_is_charged() {
 }
 
 #[tokio::test]
+async fn inputs_of_calls_and_reasons_of_ends_that_are_kept_are_charged() {
+    let long = "x".repeat(1_000);
+    let input = json!({"type": "tool_use", "id": "c", "name": "n", "input": {"a": long}});
+    let block = [
+        event(&json!({"type": "content_block_start", "index": 0, "content_block": input})),
+        event(&json!({"type": "content_block_stop", "index": 0})),
+    ];
+    let end = json!({"stop_reason": "end_turn", "stop_details": {"explanation": long}});
+    let end = event(&json!({"type": "message_delta", "delta": end}));
+    let start = event(&json!({"type": "message_start", "message": {"id": "msg_1", "model": "m"}}));
+    let stop = event(&json!({"type": "message_stop"}));
+    for kept in [block.concat(), end.clone()] {
+        let sse = [start.as_str(), &kept.repeat(50), &end, &stop].concat();
+        let memory = Limited::new(1 << 20);
+        let held = MemoryBudget::new(memory.clone()).charge();
+        let fake = FakeService::start(vec![fake::events(&sse)]).await;
+        let answered = respond(&settings(&fake.base_url), &request(json!({})), true, &held).await;
+        answered.expect("a stream");
+        assert!(memory.most() > 50_000, "{}", memory.most());
+        assert_eq!(memory.taken(), 0);
+        fake.requests().await;
+    }
+}
+
+/// Returns an event of a stream.
+fn event(data: &Value) -> String {
+    format!("data: {data}\n\n")
+}
+
+#[tokio::test]
 async fn the_chunks_of_one_event_are_charged_until_they_are_dropped() {
     let citations = vec![json!({}); 1_000];
     let block = json!({"type": "text", "text": "x", "citations": citations});

@@ -3,10 +3,15 @@
 use serde_json::Value;
 
 use crate::Object;
+use airlock_json::weight::object_weight;
 use airlock_strings::cut;
 
 /// Maximum bytes of the message of an error that is not in OpenAI's form.
 pub(super) const SAID_BYTES: usize = 1_024;
+/// Maximum memory of an error that callers receive as it came, in bytes. Errors about the schema of a tool repeat it.
+const ERROR_BYTES: usize = 256 << 10;
+/// Members of an error in OpenAI's form.
+const ERROR_MEMBERS: [&str; 4] = ["message", "type", "param", "code"];
 
 /// Returns the message in the body of an error, in the forms that services use: `error` as an object
 /// or a text, `message`, and `detail`, which may be a list. Cut to `SAID_BYTES`.
@@ -25,6 +30,28 @@ fn detail(body: &Object) -> Option<String> {
     Some(detail.as_str().map_or_else(|| detail.to_string(), str::to_owned))
 }
 
+/// Returns an error in OpenAI's form as it came, or, of one that takes more than [`ERROR_BYTES`], the members of the form
+/// with texts of at most [`SAID_BYTES`].
+pub(super) fn bounded_error(error: Object) -> Object {
+    if object_weight(&error) <= ERROR_BYTES {
+        return error;
+    }
+    let known = ERROR_MEMBERS.into_iter().filter_map(|name| Some((name, error.get(name)?)));
+    known.map(|(name, value)| (name.to_owned(), short(value))).collect()
+}
+
+/// Returns a member of an error: a text cut to [`SAID_BYTES`], and nothing of an array or object.
+fn short(value: &Value) -> Value {
+    match value {
+        // Slightly more than the limit, so that `cut` detects the overflow.
+        Value::String(text) => {
+            cut(text[..text.floor_char_boundary(SAID_BYTES + 4)].to_owned(), SAID_BYTES).into()
+        }
+        Value::Array(_) | Value::Object(_) => Value::Null,
+        scalar => scalar.clone(),
+    }
+}
+
 /// Removes the list around an error: Gemini can report one as a list with one element.
 pub(super) fn remove_list(text: &mut [u8]) {
     if let Some(first) = text.iter().position(|byte| !byte.is_ascii_whitespace())
@@ -38,7 +65,24 @@ pub(super) fn remove_list(text: &mut [u8]) {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::object;
+
+    #[test]
+    fn an_error_of_excessive_size_has_the_members_of_its_form_alone() {
+        let small = object(json!({"message": "x".repeat(10_000), "code": {"a": 1}, "more": [1]}));
+        assert_eq!(bounded_error(small.clone()), small);
+        for more in [json!("x".repeat(ERROR_BYTES)), json!(vec![json!([]); 100_000])] {
+            let error = json!({"message": "é".repeat(1_000), "type": "t", "code": 429, "param": more, "more": more});
+            let bounded = bounded_error(object(error));
+            assert!(object_weight(&bounded) < 8 * SAID_BYTES, "{}", object_weight(&bounded));
+            assert!(bounded["message"].as_str().is_some_and(|text| text.ends_with("é…")));
+            assert_eq!((&bounded["type"], &bounded["code"]), (&json!("t"), &json!(429)));
+            assert!(!bounded.contains_key("more"), "{bounded:?}");
+        }
+    }
 
     #[test]
     fn a_list_around_an_error_is_removed() {

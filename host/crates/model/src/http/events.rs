@@ -127,16 +127,18 @@ impl<'a> ServiceEvents<'a> {
         self.read(event, Document::read_chunk).await
     }
 
+    /// Reads the data of an event. A credential that is spread over events is not found.
     async fn read(&self, event: SseEvent, read: ReadDocument) -> Result<Document, ModelError> {
         let data = String::from_utf8(event.data);
         let data = data.map_err(|_| self.client.bad_answer("an event that is not UTF-8"))?;
-        let data = self.client.without_secrets_in(data);
+        let redaction = self.client.redaction();
         let caps = Caps::memory(self.client.bounds.answer_tree_bytes);
         // An account of its own, because a thread continues after the request is dropped.
         let own = self.held.beside();
         let length = data.len();
         let tenant = self.held.tenant();
-        let document = threads::read(&tenant, length, move || read(data, &caps, &own)).await;
+        let document =
+            threads::read(&tenant, length, move || read(redaction.redact(data), &caps, &own)).await;
         document.map_err(|error| self.client.unread(error))
     }
 

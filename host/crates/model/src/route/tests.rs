@@ -46,6 +46,17 @@ async fn answer(models: &Models, fallbacks: &Value) -> Result<[Value; 2], ModelE
     Ok([answer["choices"][0]["message"]["content"].clone(), answer["model"].clone()])
 }
 
+#[test]
+fn the_name_of_a_model_has_a_bounded_length() {
+    let models = models(&[("a", 200, &[])]);
+    for (length, is_good) in [(MAX_NAME_BYTES, true), (MAX_NAME_BYTES + 1, false)] {
+        let name = format!("a/{}", "x".repeat(length - 2));
+        let mut body = RawObject::from(&object(json!({"model": name, "messages": []})));
+        assert_eq!(models.route(&mut body).is_ok(), is_good, "{length}");
+        assert_eq!(models.route(&mut request(&json!([name]))).is_ok(), is_good, "{length}");
+    }
+}
+
 #[tokio::test]
 async fn a_provider_that_fails_is_replaced_by_the_first_fallback_that_responds() {
     let models = models(&[("a", 503, &[]), ("b", 429, &[]), ("c", 200, &[]), ("d", 200, &[])]);

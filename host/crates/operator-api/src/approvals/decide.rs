@@ -64,6 +64,7 @@ pub(super) async fn decide_one(
         parsed(body::object(request, desk.api.settings.bodies, charge).await?.into())?
     };
     let reason = reason(body.reason, approves)?;
+    desk.confirm().await?;
     let item = desk.find(id).await?;
     check_shown(&item, body.shown.as_deref(), approves && desk.operator.is_some())?;
     let decided = desk.decide(&item, approves, reason.as_deref()).await?;
@@ -78,6 +79,7 @@ pub(super) async fn decide_several(
 ) -> Result<Reply, ApiError> {
     check_payloads(desk, true)?;
     let body = body::object(request, desk.api.settings.bodies, charge).await?;
+    desk.confirm().await?;
     let SeveralBody { calls } = parsed(body.into())?;
     if !(1..=MAX_CALLS as usize).contains(&calls.len()) {
         let message = format!("`calls` has {} elements; expected 1 to {MAX_CALLS}", calls.len());

@@ -1,7 +1,6 @@
 //! The logins of operators with browsers, as the pages use them: the gateway makes them.
 
 use std::{
-    fmt,
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -10,6 +9,7 @@ use futures_util::future::BoxFuture;
 use url::Url;
 
 use airlock_core::{operator::Operator, secret::Secret};
+use airlock_store::Unavailable;
 
 /// Logins of operators with browsers, and their sessions. The server does not depend on the way they are
 /// made.
@@ -36,12 +36,23 @@ pub trait OperatorLogins: Send + Sync + 'static {
         peer: &'a str,
     ) -> BoxFuture<'a, Result<OpenedSession, OperatorLoginRefusal>>;
 
-    /// Finds the session with this credential. Fails with the reason if sessions cannot be read.
+    /// Finds the session with this credential, and records a use of it unless `lookup` is a check. Fails with the
+    /// reason if sessions cannot be read.
     fn session<'a>(
         &'a self,
         credential: &'a str,
         peer: &'a str,
+        lookup: SessionLookup,
     ) -> BoxFuture<'a, Result<Option<OperatorSession>, String>>;
+}
+
+/// Purpose for which a session is looked up. A session without a use ends after its idle time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionLookup {
+    /// A request uses it.
+    Use,
+    /// It is checked without a person's action, which is no use.
+    Check,
 }
 
 /// A login that has begun.
@@ -78,36 +89,35 @@ pub struct OperatorSession {
 }
 
 /// Reason that an operator is not logged in.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OperatorLoginRefusal {
     /// There is no such login: it has expired, was completed, or never was.
+    #[error("the login has expired or was completed")]
     Gone,
     /// The redirect comes to another browser than the one that began.
+    #[error("the redirect came to another browser")]
     OtherBrowser,
     /// Too many logins are being begun or completed.
+    #[error("too many logins are being begun or completed")]
     Busy,
     /// The provider refuses it, or its response is not valid. The reason is for the log.
+    #[error("{0}")]
     Failed(String),
     /// The redirect says that the login was refused, or has no code that the provider accepts: anyone can
     /// send such a redirect. The reason is for the log.
+    #[error("{0}")]
     Declined(String),
     /// No role is meant for the person, who is named for the log.
+    #[error("no row of `management.oidc.roles` matches {0}")]
     NoRole(String),
     /// The provider or the store is not available, with the reason for the log.
+    #[error("{0}")]
     Unavailable(String),
 }
 
-impl fmt::Display for OperatorLoginRefusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Gone => f.write_str("the login has expired or was completed"),
-            Self::OtherBrowser => f.write_str("the redirect came to another browser"),
-            Self::Busy => f.write_str("too many logins are being begun or completed"),
-            Self::NoRole(name) => write!(f, "no row of `management.oidc.roles` matches {name}"),
-            Self::Failed(reason) | Self::Declined(reason) | Self::Unavailable(reason) => {
-                f.write_str(reason)
-            }
-        }
+impl From<Unavailable> for OperatorLoginRefusal {
+    fn from(error: Unavailable) -> Self {
+        Self::Unavailable(format!("the store cannot be used: {error}"))
     }
 }
 

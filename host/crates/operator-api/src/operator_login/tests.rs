@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::*;
 use crate::{
     BegunLogin, Management, ManagementRefusal, ManagementRequest, OpenedSession,
+    credential::OperatorCredential,
     tests::{api, settings},
 };
 use airlock_core::{
@@ -81,8 +82,9 @@ impl OperatorLogins for OneLogin {
         &'a self,
         _: &'a str,
         peer: &'a str,
+        lookup: SessionLookup,
     ) -> BoxFuture<'a, Result<Option<OperatorSession>, String>> {
-        self.asked.lock().push(format!("session {peer}"));
+        self.asked.lock().push(format!("session {peer} {lookup:?}"));
         Box::pin(pending())
     }
 }
@@ -227,7 +229,30 @@ async fn a_connection_may_be_evicted_while_the_session_of_its_cookie_is_read() {
     let mut finding = std::pin::pin!(finding);
     assert!(finding.as_mut().now_or_never().is_none(), "the store does not respond");
     assert!(matches!(slot.activity.rank(), Some(EvictionRank::Reading(_))));
-    assert_eq!(*logins.asked.lock(), ["session 10.0.0.1"], "its peer has a queue of its own");
+    assert_eq!(*logins.asked.lock(), ["session 10.0.0.1 Use"], "its peer has a queue of its own");
+}
+
+#[tokio::test]
+async fn neither_the_check_of_a_stream_nor_a_request_in_the_background_uses_a_session() {
+    let logins = Arc::new(OneLogin::at("https://gw.example.com/"));
+    let (catalog, _) = fake::catalog();
+    let management: Arc<dyn Management> = Arc::new(LoginDesk(logins.clone()));
+    let api = api(catalog, LiveKeys::default(), Some(management), settings());
+    let address = Some([10, 0, 0, 1].into());
+    let ingress = Ingress::Remote { address, certificate: None };
+    let own = headers([("cookie", "__Host-airlock=x")]);
+    let background = headers([("cookie", "__Host-airlock=x"), ("x-airlock-background", "true")]);
+    for sent in [&own, &background] {
+        let finding = Box::pin(super::session(&api, ingress, &Method::GET, sent, None));
+        assert!(finding.now_or_never().is_none(), "the store does not respond");
+    }
+    let credential =
+        OperatorCredential::Session { credential: Secret::new("x"), peer: "stream".to_owned() };
+    let operator = Operator { name: "ann".to_owned(), role: Role::Admin, sees_payloads: false };
+    let checking = Box::pin(credential.is_of(&operator, &api.hooks));
+    assert!(checking.now_or_never().is_none(), "the store does not respond");
+    let expected = ["session 10.0.0.1 Use", "session 10.0.0.1 Check", "session stream Check"];
+    assert_eq!(*logins.asked.lock(), expected);
 }
 
 #[test]

@@ -27,7 +27,7 @@ impl Intersection<'_> {
         let requests = self.requests.into_iter().flat_map(|requests| &requests.http);
         for (name, request) in requests {
             // A rule that the profile does not permit is granted too, and reported above.
-            self.note_missing_http(name, request, &named);
+            self.note_http(name, request, &named);
         }
         if granted.is_empty() {
             return None;
@@ -80,7 +80,7 @@ impl Intersection<'_> {
         }
     }
 
-    fn note_missing_http(&mut self, name: &str, request: &HttpRequest, granted: &[Rule]) {
+    fn note_http(&mut self, name: &str, request: &HttpRequest, granted: &[Rule]) {
         let (is_granted, right, remedy) = match request.rule() {
             Ok(Some(rule)) => (
                 granted.iter().any(|granted| granted.shares_host(&rule)),
@@ -97,7 +97,20 @@ impl Intersection<'_> {
         };
         if !is_granted {
             self.missing(&right, Request::Http(name, request), &remedy);
+        } else if let Ok(Some(rule)) = request.rule() {
+            self.note_other_rules(name, &rule, granted);
         }
+    }
+
+    /// Notes both sides if no granted rule permits all that a request with a host is for.
+    fn note_other_rules(&mut self, name: &str, requested: &Rule, granted: &[Rule]) {
+        if granted.iter().any(|rule| rule.contains(requested)) {
+            return;
+        }
+        let own = granted.iter().filter(|rule| rule.shares_host(requested));
+        let granted = own.map(Rule::to_string).collect::<Vec<_>>().join(", ");
+        self.notes
+            .push(format!("http.{name} is granted for {granted}; the plugin requests {requested}"));
     }
 
     /// Returns the rule of a grant; `None` if it is refused.

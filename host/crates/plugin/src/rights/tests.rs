@@ -125,6 +125,22 @@ fn a_destination_is_granted_by_a_rule_for_the_same_host() {
 }
 
 #[test]
+fn a_rule_that_permits_less_than_the_request_is_noted_with_both() {
+    let all = "https://*.example.com GET,HEAD,POST /**";
+    for whole in [&[all][..], &["https://api.example.com GET /v1/**", all]] {
+        assert!(noted(whole).is_empty(), "{whole:?}");
+    }
+    let part = noted(&["https://api.example.com GET /v1/**", "https://other.example.org GET /**"]);
+    insta::assert_snapshot!(part.join("\n"), @"http.api is granted for https://api.example.com GET /v1/**; the plugin requests https://api.example.com GET,HEAD /**");
+}
+
+/// Returns the notes about these rules for a request of `https://api.example.com GET,HEAD /**`.
+fn noted(rules: &[&str]) -> Vec<String> {
+    let rules: Vec<_> = rules.iter().map(|text| HttpGrant::Rule(rule(text))).collect();
+    granted(&api(&json!({})), &http(&rules)).notes
+}
+
+#[test]
 fn private_networks_and_plain_http_need_a_trusted_plugin() {
     let private = api(&json!({"private": true}));
     insta::assert_snapshot!(

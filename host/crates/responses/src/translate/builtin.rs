@@ -6,11 +6,17 @@
 //! A built-in tool runs at the provider or in the client, where no decision of the gateway is made
 //! about it, and chat completions do not have it. What happens to it is a setting: [`BuiltinTools`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use serde_json::Value;
 
-use airlock_conversation::read::{Members, Path, Untranslatable, excerpt};
+use airlock_conversation::{
+    MAX_NAME_BYTES,
+    read::{Members, Path, Untranslatable, excerpt},
+};
 use airlock_core::tool::MAX_WIRE_NAME;
 use airlock_strings::{MAX_WORD_BYTES, cut, visible_line};
 
@@ -59,7 +65,7 @@ pub enum BuiltinTools {
 
 /// Names of the functions of groups, as the model sees them: group, and name in it.
 #[derive(Debug, Clone, Default)]
-pub struct Groups(BTreeMap<String, (String, String)>);
+pub struct Groups(BTreeMap<String, (Arc<str>, String)>);
 
 /// Reads the tools of one request.
 #[derive(Debug)]
@@ -75,7 +81,7 @@ pub(super) struct ClientTools<'p> {
 impl Groups {
     /// Returns the group of a function that the model called, and its name there; `None` if it is
     /// in no group.
-    pub(super) fn find(&self, name: &str) -> Option<&(String, String)> {
+    pub(super) fn find(&self, name: &str) -> Option<&(Arc<str>, String)> {
         self.0.get(name)
     }
 }
@@ -113,7 +119,12 @@ impl<'p> ClientTools<'p> {
         read: &mut Vec<Value>,
     ) -> Result<(), Untranslatable> {
         let mut group = Members::read(path, group)?;
-        let group_name = group.required_text("name")?;
+        let group_name: Arc<str> = group.required_text("name")?.into();
+        // Each call of one of its functions has a copy.
+        if group_name.len() > MAX_NAME_BYTES {
+            let rule = format!("the name of a group must have at most {MAX_NAME_BYTES} bytes.");
+            return Err(Untranslatable::invalid(&path.member("name"), &rule));
+        }
         let path = path.member("tools");
         for (index, mut tool) in group.list("tools")?.unwrap_or_default().into_iter().enumerate() {
             let path = path.element(index);

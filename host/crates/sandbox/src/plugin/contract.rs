@@ -53,8 +53,7 @@ pub(crate) fn open(
         return Err(LoadError::UnknownImports { names: unknown });
     }
     let exports = component.component_type();
-    let exports = exports.exports(component.engine()).map(|(name, _)| name);
-    let exports: Vec<_> = exports.collect();
+    let exports: Vec<_> = exports.exports(component.engine()).map(|(name, _)| name).collect();
     let found: Vec<_> = exports.iter().copied().filter_map(version_of).collect();
     if has_only_hooks(&exports) {
         return Err(LoadError::GuardAsPlugin);

@@ -23,11 +23,13 @@ mod shape;
 mod tests;
 mod unfold;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
-use airlock_core::tool::{
-    Annotations, CallError, ErrorKind, ToolDefinition, ToolError, ToolName, ToolOutput,
+use airlock_core::{
+    threads,
+    tool::{CallError, ErrorKind, ToolDefinition, ToolError, ToolName, ToolOutput},
 };
+use airlock_json::{Caps, check};
 use futures_util::future::BoxFuture;
 use tracing::warn;
 use wasmtime::{
@@ -36,6 +38,7 @@ use wasmtime::{
 };
 
 use self::{
+    arguments::UnpackedArguments,
     docs::Docs,
     error::BadComponent,
     exports::{Exports, Function, LeftOutExport},
@@ -50,7 +53,7 @@ use crate::run::state::State;
 /// A linked component whose functions are tools.
 pub(crate) struct Plain {
     pre: InstancePre<State<PluginSide>>,
-    tools: BTreeMap<String, PlainTool>,
+    tools: BTreeMap<String, Arc<PlainTool>>,
     left_out: Vec<LeftOutExport>,
 }
 
@@ -74,7 +77,7 @@ impl Plain {
             });
             Docs::default()
         });
-        let mut tools: BTreeMap<String, PlainTool> = BTreeMap::new();
+        let mut tools: BTreeMap<String, Arc<PlainTool>> = BTreeMap::new();
         for function in functions {
             let name = function.export.tool_name();
             let export = function.export.to_string();
@@ -82,7 +85,7 @@ impl Plain {
             let description = docs
                 .function(function.export.interface.as_deref(), &function.export.name)
                 .unwrap_or_default();
-            let tool = PlainTool { description: description.to_owned(), function };
+            let tool = Arc::new(PlainTool { description: description.to_owned(), function });
             if let Some(other) = tools.insert(name.clone(), tool) {
                 return Err(BadComponent::Collision {
                     one: other.function.export.to_string(),
@@ -102,15 +105,13 @@ impl Plain {
     fn definitions(&self) -> Vec<ToolDefinition> {
         self.tools
             .iter()
-            .map(|(name, tool)| ToolDefinition {
-                name: name.clone(),
-                title: None,
-                description: tool.description.clone(),
-                input_schema: schema::input(&tool.function.parameters).into(),
-                output_schema: schema::output(tool.function.result.as_ref()).map(Into::into),
-                annotations: Annotations::default(),
-                meta: None,
-                extra: serde_json::Map::new(),
+            .map(|(name, tool)| {
+                let input = schema::input(&tool.function.parameters);
+                let output = schema::output(tool.function.result.as_ref());
+                ToolDefinition {
+                    output_schema: output.map(Into::into),
+                    ..ToolDefinition::new(name, &*tool.description, input)
+                }
             })
             .collect()
     }
@@ -121,20 +122,14 @@ impl Plain {
         name: &str,
         arguments: &str,
     ) -> wasmtime::Result<Result<ToolOutput, ToolError>> {
-        let Some(PlainTool { function, .. }) = self.tools.get(name) else {
+        let Some(tool) = self.tools.get(name) else {
             return Ok(Err(ToolError::new(
                 ErrorKind::NotFound,
                 format!("there is no tool {name:?}"),
             )));
         };
-        let arguments = match arguments::read(&function.parameters, arguments) {
-            Ok(arguments) => arguments,
-            Err(bad) => {
-                let state = store.data_mut();
-                let error = CallError::bad_arguments(state.call.tool.as_str(), bad);
-                return Err(state.stop(error));
-            }
-        };
+        let arguments = read_arguments(store.data_mut(), tool, arguments).await?;
+        let function = &tool.function;
         let limits = store.data().call.limits;
         let copied_bytes = function.copied_bytes(limits.copied_bytes);
         store.set_hostcall_fuel(copied_bytes);
@@ -145,9 +140,19 @@ impl Plain {
             .ok_or_else(|| wasmtime::Error::msg("the export is gone"))?;
         let mut returned = vec![Val::Bool(false); usize::from(function.result.is_some())];
         export.call_async(&mut *store, &arguments, &mut returned).await?;
-        let scrubber = store.data().call.guest.grants.scrubber.clone();
-        let shape = function.result.as_ref();
-        match results::tool_result(shape, returned.pop(), limits.result_bytes, &scrubber) {
+        let returned = returned.pop();
+        let bytes = returned.as_ref().map_or(0, memory_bytes);
+        let state = store.data_mut();
+        // A long value waits for a thread, and is converted there.
+        state.hold_part(bytes)?;
+        let scrubber = state.call.guest.grants.scrubber.clone();
+        let tenant = state.call.tenant().clone();
+        let tool = tool.clone();
+        let converting = threads::read(&tenant, bytes, move || {
+            let shape = tool.function.result.as_ref();
+            results::tool_result(shape, returned, limits.result_bytes, &scrubber)
+        });
+        match converting.await {
             Ok(answer) => Ok(answer),
             Err(BadResult::TooLarge) => {
                 let tool = store.data().call.tool.clone();
@@ -188,6 +193,57 @@ impl ToolGuest for Plain {
     fn embeds_descriptors(&self) -> bool {
         false
     }
+}
+
+/// Reads the arguments of a call: within the memory of its tenant, which they take until the call ends,
+/// and on a blocking thread if they are long. Stops the guest if they do not fit the function.
+async fn read_arguments(
+    state: &mut State<PluginSide>,
+    tool: &Arc<PlainTool>,
+    json: &str,
+) -> wasmtime::Result<Vec<Val>> {
+    let tenant = state.call.tenant().clone();
+    let bytes = json.len();
+    let text = json.to_owned();
+    let counting = threads::read(&tenant, bytes, move || (tree_bytes(&text), text));
+    let (tree_bytes, text) = counting.await;
+    state.hold_part(tree_bytes)?;
+    let tool = tool.clone();
+    let reading =
+        threads::read(&tenant, bytes, move || arguments::read(&tool.function.parameters, &text));
+    match reading.await {
+        Ok(UnpackedArguments { vals, bytes }) => {
+            state.hold_part(bytes)?;
+            Ok(vals)
+        }
+        Err(bad) => {
+            let error = CallError::bad_arguments(state.call.tool.as_str(), bad);
+            Err(state.stop(error))
+        }
+    }
+}
+
+/// Returns the most memory that a JSON text takes as a tree, in bytes. Text that is not JSON takes none.
+fn tree_bytes(json: &str) -> usize {
+    check(json.as_bytes(), &Caps::memory(usize::MAX)).map_or(0, |cost| cost.tree_bytes)
+}
+
+/// Returns the host memory that a value takes, in bytes, without what allocations take in addition.
+fn memory_bytes(val: &Val) -> usize {
+    let content = match val {
+        Val::String(text) | Val::Enum(text) => text.len(),
+        Val::List(vals) | Val::Tuple(vals) => vals.iter().map(memory_bytes).sum(),
+        Val::Record(fields) => {
+            fields.iter().map(|(name, val)| name.len() + memory_bytes(val)).sum()
+        }
+        Val::Variant(name, payload) => name.len() + payload.as_deref().map_or(0, memory_bytes),
+        Val::Option(payload) | Val::Result(Ok(payload) | Err(payload)) => {
+            payload.as_deref().map_or(0, memory_bytes)
+        }
+        Val::Flags(names) => names.iter().map(|name| size_of::<String>() + name.len()).sum(),
+        _ => 0,
+    };
+    size_of::<Val>() + content
 }
 
 fn check_name(name: &str, export: &str) -> Result<(), BadComponent> {

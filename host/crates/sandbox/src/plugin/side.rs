@@ -82,8 +82,8 @@ pub(crate) struct RunningPlugin {
     pub(crate) emit_bytes_left: usize,
     /// Parts of the result that the guest has sent ahead of the rest.
     pub(crate) emitted: Vec<Content>,
-    /// Part of the process's budget that `emitted` takes.
-    pub(crate) emitted_memory: Reservation,
+    /// Part of the process's budget that the parts of the result take.
+    pub(crate) result_memory: Reservation,
     /// Effects that the guest tried to have and that its tool does not declare.
     pub(crate) refused: BTreeSet<DeclaredEffect>,
     /// True if the guest has sent a request or has changed a stored value; WASI counts apart.
@@ -107,10 +107,10 @@ impl GuestSide for PluginSide {
         let mut table = ResourceTable::new();
         table.set_max_capacity(limits.handles);
         RunningPlugin {
-            wasi_http: WasiHttp::new(session),
+            wasi_http: WasiHttp::new(session, tenant, memory),
             emit_bytes_left: limits.result_bytes,
             emitted: Vec::new(),
-            emitted_memory: memory.reservation(tenant.clone()),
+            result_memory: memory.reservation(tenant.clone()),
             refused: BTreeSet::new(),
             has_acted: false,
             table,

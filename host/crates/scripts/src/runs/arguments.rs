@@ -73,8 +73,7 @@ impl<'s> Declared<'s> {
         let properties = properties.and_then(raw::members).into_iter().flatten();
         let properties: BTreeMap<_, _> =
             properties.map(|(name, schema)| (name.into_owned(), schema)).collect();
-        let required = member(&members, "required");
-        let required = required.and_then(raw::elements).into_iter().flatten();
+        let required = member(&members, "required").and_then(raw::elements).into_iter().flatten();
         let required = required.filter_map(raw::string).map(Cow::into_owned).collect();
         let has_patterns = member(&members, "patternProperties").is_some();
         let is_composed = COMPOSED.iter().any(|keyword| member(&members, keyword).is_some());

@@ -1,7 +1,5 @@
 //! The logins themselves, as the pages and the list use them: the gateway makes them.
 
-use std::fmt;
-
 use futures_util::future::BoxFuture;
 
 use airlock_core::{act::Actor, secret::Secret};
@@ -98,31 +96,24 @@ pub struct LoginOffer {
 }
 
 /// Reason that a login goes no further.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoginRefusal {
     /// The link or the redirect is of no use: it has expired, was used, or never was.
+    #[error("the link has expired or was used")]
     Gone,
     /// The redirect comes from another browser than the one that confirmed.
+    #[error("the redirect came to another browser")]
     OtherBrowser,
     /// Too many logins at the server are being begun.
+    #[error("too many logins at this server are being begun")]
     Busy,
     /// The values of headers that were entered cannot be used, with the reason for the user.
+    #[error("{0}")]
     Invalid(String),
     /// The authorization server refuses it, or the login failed otherwise. The reason is for the operator.
+    #[error("{0}")]
     Failed(String),
     /// The store is not available, with the reason for the operator.
+    #[error("{0}")]
     Unavailable(String),
-}
-
-impl fmt::Display for LoginRefusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Gone => f.write_str("the link has expired or was used"),
-            Self::OtherBrowser => f.write_str("the redirect came to another browser"),
-            Self::Busy => f.write_str("too many logins at this server are being begun"),
-            Self::Invalid(reason) | Self::Failed(reason) | Self::Unavailable(reason) => {
-                f.write_str(reason)
-            }
-        }
-    }
 }

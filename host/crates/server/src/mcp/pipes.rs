@@ -5,11 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use airlock_core::{
-    door::{Grants, VirtualKey},
-    replica::ReplicaId,
-    tenant::Tenant,
-};
+use airlock_core::{door::VirtualKey, replica::ReplicaId, tenant::Tenant};
 use airlock_mcp_server::Input;
 
 /// Messages of one client that wait to be handled. A further one is refused.
@@ -22,8 +18,8 @@ pub(crate) struct Pipes(Mutex<HashMap<String, Pipe>>);
 /// The way to one client.
 struct Pipe {
     tenant: Tenant,
-    /// Grants of the virtual key that opened the stream; `None` without a key.
-    grants: Option<Arc<Grants>>,
+    /// The virtual key that opened the stream; `None` without one.
+    key: Option<VirtualKey>,
     input: mpsc::Sender<Input>,
 }
 
@@ -42,14 +38,15 @@ impl Pipes {
     ) -> (Registered, mpsc::Receiver<Input>) {
         let id = ReplicaId::handle().to_string();
         let (input, messages) = mpsc::channel(QUEUE);
-        let grants = key.map(|key| key.grants.clone());
-        self.0.lock().insert(id.clone(), Pipe { tenant, grants, input });
+        let key = key.cloned();
+        self.0.lock().insert(id.clone(), Pipe { tenant, key, input });
         (Registered { pipes: self.clone(), id }, messages)
     }
 
     /// Finds a client of a tenant, which comes with this virtual key; `None` if there is none, or if it is
-    /// another tenant's. A stream has the rights with which it was opened, so a client whose key has other
-    /// grants by now is not found any more, and its stream gets no further message.
+    /// another tenant's. A stream has the rights with which it was opened, and the limits and guards of the groups of
+    /// its key, so a client whose key has other grants or groups by now is not found any more: its input ends, and its
+    /// stream with it.
     pub(super) fn find(
         &self,
         id: &str,
@@ -58,11 +55,21 @@ impl Pipes {
     ) -> Option<mpsc::Sender<Input>> {
         let mut pipes = self.0.lock();
         let pipe = pipes.get(id).filter(|pipe| pipe.tenant == *tenant)?;
-        if pipe.grants.as_ref() != key.map(|key| &key.grants) {
+        if !have_same_rights(pipe.key.as_ref(), key) {
             pipes.remove(id);
             return None;
         }
         Some(pipe.input.clone())
+    }
+}
+
+/// Returns whether requests with these keys have the same tools, limits and guards. A key that is rotated keeps them.
+fn have_same_rights(opened: Option<&VirtualKey>, now: Option<&VirtualKey>) -> bool {
+    match (opened, now) {
+        (Some(opened), Some(now)) => {
+            opened.grants == now.grants && opened.membership() == now.membership()
+        }
+        (opened, now) => opened.is_none() && now.is_none(),
     }
 }
 
@@ -77,22 +84,25 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use airlock_core::door::Environment;
+    use airlock_core::door::{Environment, Membership};
 
     #[test]
-    fn a_client_whose_key_has_other_grants_by_now_is_not_found_any_more() {
-        let pipes = Arc::<Pipes>::default();
+    fn a_client_whose_key_has_other_grants_or_groups_by_now_is_not_found_any_more() {
         let wide = VirtualKey::new("ann", "sk-bf-ann", BTreeMap::new());
         let tenant = wide.tenant().clone();
         let mut narrow = wide.clone();
         Arc::make_mut(&mut narrow.grants).environment =
             Some(Arc::new(Environment { name: "none".to_owned(), clients: BTreeMap::new() }));
-        let (registered, mut messages) = pipes.register(tenant.clone(), Some(&wide));
-        let id = registered.id.clone();
-        assert!(pipes.find(&id, &tenant, Some(&wide)).is_some());
-        assert!(pipes.find(&id, &tenant, Some(&narrow)).is_none());
-        assert!(pipes.find(&id, &tenant, Some(&wide)).is_none(), "it is closed");
-        assert!(matches!(messages.try_recv(), Err(mpsc::error::TryRecvError::Disconnected)));
+        let team = Membership { team: Some("research".to_owned()), ..Membership::default() };
+        for changed in [narrow, wide.clone().with_membership(team)] {
+            let pipes = Arc::<Pipes>::default();
+            let (registered, mut messages) = pipes.register(tenant.clone(), Some(&wide));
+            let id = registered.id.clone();
+            assert!(pipes.find(&id, &tenant, Some(&wide)).is_some());
+            assert!(pipes.find(&id, &tenant, Some(&changed)).is_none());
+            assert!(pipes.find(&id, &tenant, Some(&wide)).is_none(), "it is closed");
+            assert!(matches!(messages.try_recv(), Err(mpsc::error::TryRecvError::Disconnected)));
+        }
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! A client opens a stream with GET. Its first event names the path to which the client posts its
 //! messages; all messages to the client are events of the stream. The client is served while the
 //! stream is polled: the end of the stream ends all that runs for the client. Calls are made for the sender
-//! of the GET, whose access token is not kept: none is exchanged for another one.
+//! of the GET, whose access token is not kept: none is exchanged for another one. When the rights of that
+//! sender change, the input of its client ends, and the stream after the calls that run.
 
 use std::{future::poll_fn, pin::Pin, sync::Arc};
 
@@ -16,6 +17,7 @@ use url::form_urlencoded;
 
 use super::{
     accept::Accept,
+    lease::StreamLease,
     not_acceptable,
     pipes::{QUEUE, Registered},
     reply::{accepted, failed, refused},
@@ -30,7 +32,7 @@ use airlock_http::{
 };
 use airlock_ingress::{ParkedRequest, Parking, RequestBody, Seat};
 use airlock_mcp_server::{
-    ConnectionRequests, ConnectionSettings, Input, Service, StreamSlot, serve_connection,
+    ConnectionRequests, ConnectionSettings, Input, Service, serve_connection,
 };
 use airlock_model::MemoryBudget;
 use airlock_requests::{RequestCharge, Sender};
@@ -82,8 +84,8 @@ pub(crate) fn open(
         return Ok(not_acceptable());
     }
     let selection = selection(app, sender, rest)?;
-    let slot = match app.sessions.stream(selection.tenant()) {
-        Ok(slot) => slot,
+    let lease = match StreamLease::take(app, &selection) {
+        Ok(lease) => lease,
         Err(error) => return Ok(refused(StatusCode::TOO_MANY_REQUESTS, &error)),
     };
     let (registered, messages) = app.pipes.register(selection.tenant(), selection.key.as_deref());
@@ -111,7 +113,7 @@ pub(crate) fn open(
         texts,
         registered: Some(registered),
         service: app.mcp.clone(),
-        slot,
+        lease,
     };
     Ok(respond::events(events::parts(source)))
 }
@@ -161,11 +163,10 @@ struct PipeSource {
     /// Path for the messages of the client, until it is sent.
     endpoint: Option<String>,
     texts: mpsc::Receiver<String>,
-    /// `None` once the gateway stops. The input ends only then: the end of the input of one client
-    /// ends the subscriptions of all.
+    /// `None` once the gateway stops or the rights of the client end, which ends the input.
     registered: Option<Registered>,
     service: Arc<Service>,
-    slot: StreamSlot,
+    lease: StreamLease,
 }
 
 impl Source for PipeSource {
@@ -180,7 +181,10 @@ impl Source for PipeSource {
                 text = self.texts.recv() => {
                     return text.map(|text| events::typed("message", &text));
                 }
-                () = self.slot.evicted() => return None,
+                () = self.lease.evicted() => return None,
+                () = self.lease.rights_ended(), if self.registered.is_some() => {
+                    self.registered = None;
+                }
                 () = self.service.closing().cancelled(), if self.registered.is_some() => {
                     self.registered = None;
                 }

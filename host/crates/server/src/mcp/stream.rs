@@ -5,10 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::HeaderMap;
 
+use super::lease::StreamLease;
 use airlock_http::events::{self, Source};
 use airlock_mcp_server::{
-    EventReader, Exchange, ListWatch, Listening, Outgoing, STOPPING, Service, StreamSlot,
-    list_changed, no_memory, resource_updated,
+    EventReader, Exchange, ListWatch, Listening, Outgoing, STOPPING, Service, list_changed,
+    no_memory, resource_updated,
 };
 use airlock_requests::RequestCharge;
 use airlock_wire::{headers::LAST_EVENT, message};
@@ -21,8 +22,8 @@ pub(super) struct ModernSource {
     exchange: Exchange,
     /// The message that was received before the stream began.
     first: Option<Outgoing>,
-    /// Room of a stream that waits for notifications.
-    slot: Option<StreamSlot>,
+    /// That of a stream that waits for notifications.
+    lease: Option<StreamLease>,
     charge: RequestCharge,
 }
 
@@ -30,10 +31,10 @@ impl ModernSource {
     pub(super) fn new(
         exchange: Exchange,
         first: Option<Outgoing>,
-        slot: Option<StreamSlot>,
+        lease: Option<StreamLease>,
         charge: RequestCharge,
     ) -> Self {
-        Self { exchange, first, slot, charge }
+        Self { exchange, first, lease, charge }
     }
 }
 
@@ -43,7 +44,7 @@ impl Source for ModernSource {
             first
         } else {
             tokio::select! {
-                () = evicted(self.slot.as_ref()) => return None,
+                () = ended(self.lease.as_ref()) => return None,
                 outgoing = self.exchange.next() => outgoing?,
             }
         };
@@ -59,10 +60,12 @@ impl Source for ModernSource {
     }
 }
 
-/// Waits until the room of a stream is needed for another one. Never completes without a slot.
-async fn evicted(slot: Option<&StreamSlot>) {
-    match slot {
-        Some(slot) => slot.evicted().await,
+/// Waits until a stream that waits for notifications has to end. Never completes for another one.
+async fn ended(lease: Option<&StreamLease>) {
+    match lease {
+        Some(lease) => {
+            lease.ended().await;
+        }
         None => std::future::pending().await,
     }
 }
@@ -112,7 +115,7 @@ pub(super) struct NoticeSource {
     watch: ListWatch,
     has_begun: bool,
     has_ended: bool,
-    slot: StreamSlot,
+    lease: StreamLease,
 }
 
 impl NoticeSource {
@@ -120,9 +123,9 @@ impl NoticeSource {
         service: Arc<Service>,
         listening: Listening,
         watch: ListWatch,
-        slot: StreamSlot,
+        lease: StreamLease,
     ) -> Self {
-        Self { service, listening, watch, has_begun: false, has_ended: false, slot }
+        Self { service, listening, watch, has_begun: false, has_ended: false, lease }
     }
 }
 
@@ -147,7 +150,7 @@ impl Source for NoticeSource {
             tokio::select! {
                 () = self.listening.session().closed().cancelled() => return Some(self.end("the session was closed")),
                 () = self.service.closing().cancelled() => return Some(self.end(STOPPING)),
-                () = self.slot.evicted() => return Some(self.end("another caller needs the room")),
+                reason = self.lease.ended() => return Some(self.end(reason)),
                 changed = self.watch.changed(self.service.toolboxes()) => {
                     if self.listening.is_current() {
                         self.listening.session().set_known(changed);

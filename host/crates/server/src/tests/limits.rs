@@ -373,3 +373,25 @@ async fn a_connection_beyond_the_cap_gets_the_state_of_the_gateway_and_nothing_e
     assert!(rest_of(models).await.starts_with("HTTP/1.1 200 "));
     gateway.stop().await;
 }
+
+#[tokio::test]
+async fn references_to_items_of_too_many_responses_are_not_looked_up() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = store::Settings::new(directory.path().join("airlock.db"));
+    let bounds = ResponseBounds {
+        expire_after: Duration::from_hours(1),
+        owner_bytes: 1 << 20,
+        total_bytes: 1 << 20,
+    };
+    let stored = Settings { max_body_bytes: 1 << 20, responses: Some(bounds), ..settings() };
+    let gateway = Gateway::with(stored, &turns(), Some(store)).await;
+    for (count, status, code) in
+        [(4_096, 404, "item_not_found"), (4_097, 400, "context_length_exceeded")]
+    {
+        let ids = (0..count).map(|number| format!("msg_{number:032x}0000"));
+        let input: Vec<_> = ids.map(|id| json!({"type": "item_reference", "id": id})).collect();
+        let (found, error) = gateway.respond(json!({"input": input})).await;
+        assert_eq!((found, &error["error"]["code"]), (status, &json!(code)), "{count}");
+    }
+    gateway.stop().await;
+}

@@ -143,12 +143,22 @@ async fn a_gateway_that_drains_is_alive_and_not_ready() {
 
 #[tokio::test]
 async fn a_token_that_is_revoked_while_the_body_arrives_is_refused() {
-    let gateway = Gateway::standard().await;
     let once = [("authorization", "Bearer alop_once")];
-    let body = r#"{"name": "x", "role": "admin"}"#;
-    let (status, body) = gateway.ask(Method::POST, "/api/operators", &once, body).await;
-    assert_eq!((status, &body["error"]["code"]), (401, &json!("operator_unknown")), "{body}");
-    gateway.stop().await;
+    for (path, body) in [
+        ("/api/operators", r#"{"name": "x", "role": "admin"}"#),
+        ("/api/mcp/try", r#"{"tool": "x"}"#),
+        ("/api/mcp/client/x/definitions/accept", r#"{"review": "x"}"#),
+        ("/v1/approvals/x/approve", r#"{"shown": "x"}"#),
+        ("/v1/approvals/approve", r#"{"calls": [{"id": "x", "shown": "x"}]}"#),
+    ] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let store = airlock_store::Settings::new(directory.path().join("airlock.db"));
+        let gateway = Gateway::with(settings(), &turns(), Some(store)).await;
+        let (status, body) = gateway.ask(Method::POST, path, &once, body).await;
+        let code = &body["error"]["code"];
+        assert_eq!((status, code), (401, &json!("operator_unknown")), "{path}: {body}");
+        gateway.stop().await;
+    }
 }
 
 /// Fake management API that has each request until it is released.

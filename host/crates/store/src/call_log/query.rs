@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use super::row::{CallStatus, LogKind};
-use crate::sql::{Param, Row, Sql, SqlError, numbered, params};
+use crate::sql::{Param, Row, Sql, SqlResult, numbered, params};
 
 /// Newest rows of a period that a query reads. With it, a query of a file takes some tenths of a second.
 pub const MAX_SCANNED: u32 = 250_000;
@@ -200,8 +200,8 @@ pub(super) fn page<T>(
     filter: &LogFilter,
     page: &LogPage,
     columns: &str,
-    read: impl FnMut(&Row<'_>) -> Result<T, SqlError>,
-) -> Result<Vec<T>, SqlError> {
+    read: impl FnMut(&Row<'_>) -> SqlResult<T>,
+) -> SqlResult<Vec<T>> {
     let filter = filter_of_page(filter, page);
     let mut selected = Selected::new(kind, &filter);
     let (direction, comparison) = match page.order {
@@ -235,8 +235,8 @@ pub(super) fn find<T>(
     kind: LogKind,
     id: &str,
     columns: &str,
-    read: impl FnOnce(&Row<'_>) -> Result<T, SqlError>,
-) -> Result<Option<T>, SqlError> {
+    read: impl FnOnce(&Row<'_>) -> SqlResult<T>,
+) -> SqlResult<Option<T>> {
     let select = format!("SELECT {columns} FROM {} WHERE id = ?1", kind.table());
     sql.find(&select, params![id], read)
 }

@@ -1,6 +1,6 @@
 //! The rows of both logs, and their columns.
 
-use crate::sql::{Row, SqlError};
+use crate::sql::{Row, SqlResult};
 
 /// State of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -239,7 +239,7 @@ pub(super) const MODEL_COLUMNS: &str = concat!(
      tool_tokens, guards"
 );
 
-pub(super) fn tool_call(row: &Row<'_>) -> Result<LoggedToolCall, SqlError> {
+pub(super) fn tool_call(row: &Row<'_>) -> SqlResult<LoggedToolCall> {
     Ok(LoggedToolCall {
         id: row.get(0)?,
         at_ms: row.get(1)?,
@@ -266,7 +266,7 @@ pub(super) fn tool_call(row: &Row<'_>) -> Result<LoggedToolCall, SqlError> {
     })
 }
 
-pub(super) fn model_call(row: &Row<'_>) -> Result<LoggedModelCall, SqlError> {
+pub(super) fn model_call(row: &Row<'_>) -> SqlResult<LoggedModelCall> {
     let input: Option<i64> = row.get(16)?;
     let tokens = match input {
         Some(input) => Some(LoggedTokens {
@@ -296,12 +296,12 @@ pub(super) fn model_call(row: &Row<'_>) -> Result<LoggedModelCall, SqlError> {
 }
 
 /// Reads the state. A later version may know others.
-fn status(row: &Row<'_>) -> Result<CallStatus, SqlError> {
+fn status(row: &Row<'_>) -> SqlResult<CallStatus> {
     Ok(CallStatus::from_name(row.get(2)?).unwrap_or(CallStatus::Error))
 }
 
 /// Reads the party from six columns.
-fn party(row: &Row<'_>, first: usize) -> Result<LoggedParty, SqlError> {
+fn party(row: &Row<'_>, first: usize) -> SqlResult<LoggedParty> {
     Ok(LoggedParty {
         key_id: row.get(first)?,
         key_name: row.get(first + 1)?,

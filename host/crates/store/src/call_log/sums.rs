@@ -6,7 +6,7 @@ use super::{
     query::{LogFilter, Selected},
     row::LogKind,
 };
-use crate::sql::{Param, Row, Sql, SqlError};
+use crate::sql::{Param, Row, Sql, SqlResult};
 
 /// Maximum parts of a period.
 pub const MAX_BUCKETS: i64 = 500;
@@ -159,7 +159,7 @@ fn sum(value: &str) -> String {
     format!("CAST(coalesce(sum({value}), 0) AS BIGINT)")
 }
 
-fn sums(row: &Row<'_>, first: usize) -> Result<LogSums, SqlError> {
+fn sums(row: &Row<'_>, first: usize) -> SqlResult<LogSums> {
     Ok(LogSums {
         count: row.get(first)?,
         successes: row.get(first + 1)?,
@@ -204,7 +204,7 @@ pub(super) fn groups(
     kind: LogKind,
     filter: &LogFilter,
     grouping: LogGrouping,
-) -> Result<Vec<GroupSums>, SqlError> {
+) -> SqlResult<Vec<GroupSums>> {
     let LogGrouping { histogram, property, most, has_percentiles } = grouping;
     let values = if histogram.is_some() && property.is_some() {
         most_frequent(sql, kind, filter, grouping)?
@@ -255,18 +255,14 @@ fn most_frequent(
     kind: LogKind,
     filter: &LogFilter,
     grouping: LogGrouping,
-) -> Result<Vec<String>, SqlError> {
+) -> SqlResult<Vec<String>> {
     let most = grouping.most.min(MAX_GROUPS);
     let whole = LogGrouping { histogram: None, most, has_percentiles: false, ..grouping };
     Ok(groups(sql, kind, filter, whole)?.into_iter().map(|group| group.value).collect())
 }
 
 /// Returns the values of rows.
-pub(super) fn values(
-    sql: &Sql<'_>,
-    kind: LogKind,
-    filter: &LogFilter,
-) -> Result<LogValues, SqlError> {
+pub(super) fn values(sql: &Sql<'_>, kind: LogKind, filter: &LogFilter) -> SqlResult<LogValues> {
     let Selected { from, values } = Selected::new(kind, filter);
     let keys = format!(
         "SELECT DISTINCT key_id, key_name FROM {from} AND key_id IS NOT NULL \
@@ -292,7 +288,7 @@ fn distinct(
     column: &str,
     from: &str,
     values: &[Param<'_>],
-) -> Result<Vec<String>, SqlError> {
+) -> SqlResult<Vec<String>> {
     let select = format!(
         "SELECT DISTINCT {column} FROM {from} AND {column} IS NOT NULL ORDER BY {column} \
          LIMIT {LISTED_VALUES}"

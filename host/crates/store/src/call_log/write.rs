@@ -13,7 +13,7 @@ use super::row::{
 use crate::{
     columns::milliseconds,
     seal::{Sealer, SecretPlace},
-    sql::{InsertText, Param, Sql, SqlError, first, numbered, params},
+    sql::{InsertText, Param, Sql, SqlResult, first, numbered, params},
 };
 
 /// Maximum rows that one change erases or removes, so that it stays quick.
@@ -49,7 +49,7 @@ pub struct Swept {
 }
 
 /// Inserts the rows of a batch.
-pub(super) fn insert(sql: &Sql<'_>, sealer: &Sealer, batch: &LogBatch) -> Result<(), SqlError> {
+pub(super) fn insert(sql: &Sql<'_>, sealer: &Sealer, batch: &LogBatch) -> SqlResult<()> {
     let mut tools = Vec::new();
     for call in each_once(&batch.tools) {
         add_tool(&mut tools, call);
@@ -89,7 +89,7 @@ fn insert_contents(
     sql: &Sql<'_>,
     sealer: &Sealer,
     contents: &[(String, CallContents)],
-) -> Result<(), SqlError> {
+) -> SqlResult<()> {
     if contents.is_empty() {
         return Ok(());
     }
@@ -107,10 +107,7 @@ fn insert_contents(
 }
 
 /// Returns the identifiers of those calls whose contents were not erased.
-fn unerased(
-    sql: &Sql<'_>,
-    contents: &[(String, CallContents)],
-) -> Result<HashSet<String>, SqlError> {
+fn unerased(sql: &Sql<'_>, contents: &[(String, CallContents)]) -> SqlResult<HashSet<String>> {
     let mut kept = HashSet::with_capacity(contents.len());
     let listed = numbered(1, IDS_AT_ONCE);
     let select = format!("SELECT id FROM tool_log WHERE id IN ({listed}) AND erased_ms IS NULL");
@@ -128,7 +125,7 @@ fn seal(
     id: &str,
     column: &str,
     content: Option<&str>,
-) -> Result<Option<Vec<u8>>, SqlError> {
+) -> SqlResult<Option<Vec<u8>>> {
     Ok(content.map(|content| sealer.seal(&place(id, column), content)).transpose()?)
 }
 
@@ -141,7 +138,7 @@ pub(super) fn contents(
     sql: &Sql<'_>,
     sealer: &Sealer,
     id: &str,
-) -> Result<Option<CallContents>, SqlError> {
+) -> SqlResult<Option<CallContents>> {
     let select = "SELECT arguments, result FROM tool_log_content WHERE id = ?1";
     sql.find(select, params![id], |row| {
         let arguments: Option<&[u8]> = row.get(0)?;
@@ -215,7 +212,7 @@ fn party_values(party: &LoggedParty) -> [Param<'_>; 6] {
 }
 
 /// Erases the contents and the salts of calls. Returns the number of calls that exist.
-pub(super) fn erase(sql: &Sql<'_>, ids: &[String]) -> Result<u64, SqlError> {
+pub(super) fn erase(sql: &Sql<'_>, ids: &[String]) -> SqlResult<u64> {
     sql.overwrite_deleted()?;
     let mut erased = 0;
     for ids in ids.iter().take(MAX_ERASED).collect::<Vec<_>>().chunks(IDS_AT_ONCE) {
@@ -234,7 +231,7 @@ pub(super) fn erase(sql: &Sql<'_>, ids: &[String]) -> Result<u64, SqlError> {
 }
 
 /// Removes requests to models. Returns the number of those that existed.
-pub(super) fn remove_models(sql: &Sql<'_>, ids: &[String]) -> Result<u64, SqlError> {
+pub(super) fn remove_models(sql: &Sql<'_>, ids: &[String]) -> SqlResult<u64> {
     let mut removed = 0;
     for ids in ids.iter().take(MAX_ERASED).collect::<Vec<_>>().chunks(IDS_AT_ONCE) {
         let values: Vec<_> = ids.iter().map(|id| Param::from(*id)).collect();
@@ -245,7 +242,7 @@ pub(super) fn remove_models(sql: &Sql<'_>, ids: &[String]) -> Result<u64, SqlErr
 }
 
 /// Removes the oldest rows before a time, and ends calls whose gateway has ended.
-pub(super) fn sweep(sql: &Sql<'_>, life: Duration) -> Result<Swept, SqlError> {
+pub(super) fn sweep(sql: &Sql<'_>, life: Duration) -> SqlResult<Swept> {
     sql.overwrite_deleted()?;
     let oldest = sql.now().saturating_sub(milliseconds(life));
     let most = i64::try_from(MAX_ERASED).unwrap_or(i64::MAX);

@@ -128,6 +128,17 @@ async fn a_change_is_noticed_after_the_connection_was_lost() {
     assert_eq!(next(&mut changes).await, [ChangeKind::Keys]);
 }
 
+#[test]
+fn all_kinds_count_as_changed_after_an_outage_and_one_whose_revision_is_gone_at_any_time() {
+    let both = [(ChangeKind::Config, 3), (ChangeKind::Keys, 7)];
+    let seen = WatchedRevisions { revisions: both.into(), outages: 0 };
+    assert_eq!(changed(&seen, &seen), BTreeSet::new());
+    let back = WatchedRevisions { outages: 1, ..seen.clone() };
+    assert_eq!(changed(&seen, &back), BTreeSet::from(both.map(|(kind, _)| kind)));
+    let restored = WatchedRevisions { revisions: [both[0]].into(), outages: 0 };
+    assert_eq!(changed(&seen, &restored), BTreeSet::from([ChangeKind::Keys]));
+}
+
 #[tokio::test]
 async fn changes_end_with_the_file() {
     let home = TestHome::sqlite();

@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, ops::ControlFlow};
 use super::{ComponentDigest, MAX_COMPONENT_BYTES, MAX_UNUSED_BYTES, MAX_USED_BYTES, PART_BYTES};
 use crate::{
     columns::{signed, unsigned},
-    sql::{Row, Sql, SqlError, first, params},
+    sql::{Row, Sql, SqlResult, first, params},
 };
 
 /// Maximum number of components that one change removes. It adds two at most.
@@ -26,7 +26,7 @@ pub(super) fn begin(
     bytes: usize,
     parts: usize,
     is_intact: bool,
-) -> Result<Vec<usize>, SqlError> {
+) -> SqlResult<Vec<usize>> {
     let upsert = "INSERT INTO component (digest, bytes, parts, touched_ms) VALUES (?1, ?2, ?3, ?4) \
                   ON CONFLICT (digest) DO UPDATE SET bytes = excluded.bytes, parts = excluded.parts, \
                   touched_ms = excluded.touched_ms";
@@ -51,7 +51,7 @@ pub(super) fn put_part(
     digest: ComponentDigest,
     number: usize,
     content: &[u8],
-) -> Result<bool, SqlError> {
+) -> SqlResult<bool> {
     if head(sql, digest)?.is_none() {
         return Ok(false);
     }
@@ -62,7 +62,7 @@ pub(super) fn put_part(
 }
 
 /// Reads the size of a component.
-pub(super) fn head(sql: &Sql<'_>, digest: ComponentDigest) -> Result<Option<Head>, SqlError> {
+pub(super) fn head(sql: &Sql<'_>, digest: ComponentDigest) -> SqlResult<Option<Head>> {
     let select = "SELECT bytes, parts FROM component WHERE digest = ?1";
     let found = sql.find(select, params![digest.bytes()], |row| {
         Ok((row.get::<i64>(0)?, row.get::<i64>(1)?))
@@ -80,7 +80,7 @@ pub(super) fn part(
     sql: &Sql<'_>,
     digest: ComponentDigest,
     number: usize,
-) -> Result<Option<Vec<u8>>, SqlError> {
+) -> SqlResult<Option<Vec<u8>>> {
     let select = "SELECT content FROM component_part WHERE digest = ?1 AND number = ?2";
     sql.find(select, params![digest.bytes(), signed(number as u64)], first)
 }
@@ -103,7 +103,7 @@ pub(crate) fn assign(
     kind: &str,
     name: &str,
     components: &[ComponentDigest],
-) -> Result<Assigned, SqlError> {
+) -> SqlResult<Assigned> {
     let components: BTreeSet<_> = components.iter().copied().collect();
     let select = "SELECT digest FROM component_use WHERE kind = ?1 AND name = ?2";
     let before = sql.all(select, params![kind, name], digest_of)?;
@@ -134,11 +134,11 @@ pub(crate) fn assign(
     Ok(Assigned::Done)
 }
 
-fn digest_of(row: &Row<'_>) -> Result<ComponentDigest, SqlError> {
+fn digest_of(row: &Row<'_>) -> SqlResult<ComponentDigest> {
     row.get(0).map(ComponentDigest)
 }
 
-fn is_complete(sql: &Sql<'_>, digest: ComponentDigest) -> Result<bool, SqlError> {
+fn is_complete(sql: &Sql<'_>, digest: ComponentDigest) -> SqlResult<bool> {
     let Some(Head { parts, .. }) = head(sql, digest)? else { return Ok(false) };
     let count = "SELECT count(*) FROM component_part WHERE digest = ?1";
     let present: i64 = sql.one(count, params![digest.bytes()], first)?;
@@ -146,7 +146,7 @@ fn is_complete(sql: &Sql<'_>, digest: ComponentDigest) -> Result<bool, SqlError>
 }
 
 /// Returns whether entries may name these components beside those that they name already.
-fn has_room(sql: &Sql<'_>, components: &BTreeSet<ComponentDigest>) -> Result<bool, SqlError> {
+fn has_room(sql: &Sql<'_>, components: &BTreeSet<ComponentDigest>) -> SqlResult<bool> {
     let select = "SELECT c.digest, c.bytes FROM component c \
                   WHERE EXISTS (SELECT 1 FROM component_use u WHERE u.digest = c.digest)";
     let used = sql.all(select, &[], |row| Ok((digest_of(row)?, row.get::<i64>(1)?)))?;
@@ -160,7 +160,7 @@ fn has_room(sql: &Sql<'_>, components: &BTreeSet<ComponentDigest>) -> Result<boo
 
 /// Removes components that no entry names until the rest of them have at most [`MAX_UNUSED_BYTES`], the
 /// last touched ones last, and `kept` not at all.
-fn remove_unused(sql: &Sql<'_>, kept: Option<ComponentDigest>) -> Result<(), SqlError> {
+fn remove_unused(sql: &Sql<'_>, kept: Option<ComponentDigest>) -> SqlResult<()> {
     let select = "SELECT c.digest, c.bytes FROM component c \
                   WHERE NOT EXISTS (SELECT 1 FROM component_use u WHERE u.digest = c.digest) \
                   ORDER BY c.touched_ms DESC, c.digest";

@@ -1,7 +1,7 @@
 //! The tables that are copied, those that others refer to first.
 
 use super::CopiedValue;
-use airlock_database::sql::{Row, SqlError};
+use airlock_database::sql::{Row, SqlResult};
 
 /// A table.
 pub(super) struct CopiedTable {
@@ -167,7 +167,7 @@ impl CopiedTable {
 
 impl CopiedKind {
     /// Reads the value of a row at `index`.
-    pub(super) fn read(self, row: &Row<'_>, index: usize) -> Result<CopiedValue, SqlError> {
+    pub(super) fn read(self, row: &Row<'_>, index: usize) -> SqlResult<CopiedValue> {
         let value = match self {
             Self::Number => row.get::<Option<i64>>(index)?.map(CopiedValue::Number),
             Self::Text => row.get::<Option<String>>(index)?.map(CopiedValue::Text),

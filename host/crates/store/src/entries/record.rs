@@ -6,7 +6,7 @@ use super::{EntryKind, EntryValue, LimitChange, MAX_RECORDED, RecordedChange};
 use crate::{
     SealError,
     seal::{Sealer, SecretPlace},
-    sql::{Row, Sql, SqlError, first, params},
+    sql::{Row, Sql, SqlResult, first, params},
 };
 
 /// Bytes of documents after which a list ends. The last change adds at most two documents.
@@ -28,14 +28,14 @@ pub(crate) struct NewChange<'c> {
 }
 
 /// Returns the number of the latest change of an entry; 0 if there was none.
-pub(super) fn revision(sql: &Sql<'_>) -> Result<i64, SqlError> {
+pub(super) fn revision(sql: &Sql<'_>) -> SqlResult<i64> {
     let latest = "SELECT id FROM setting_change WHERE kind IS NOT NULL ORDER BY id DESC LIMIT 1";
     Ok(sql.find(latest, &[], first)?.unwrap_or_default())
 }
 
 /// Records a change, and removes those that are too old. Returns its number. The caller has the lock of
 /// all changes, [`Subject::SETTINGS`](crate::sql::Subject::SETTINGS).
-pub(crate) fn add(sql: &Sql<'_>, sealer: &Sealer, change: &NewChange<'_>) -> Result<i64, SqlError> {
+pub(crate) fn add(sql: &Sql<'_>, sealer: &Sealer, change: &NewChange<'_>) -> SqlResult<i64> {
     let latest = "SELECT id FROM setting_change ORDER BY id DESC LIMIT 1";
     let id = sql.find::<i64>(latest, &[], first)?.unwrap_or_default() + 1;
     let before = seal(sealer, id, "before_document", change.before)?;
@@ -63,11 +63,7 @@ pub(crate) fn add(sql: &Sql<'_>, sealer: &Sealer, change: &NewChange<'_>) -> Res
 }
 
 /// Records a change of what a limit counts. The caller has the lock of all changes.
-pub(super) fn add_of_limit(
-    sql: &Sql<'_>,
-    sealer: &Sealer,
-    change: LimitChange,
-) -> Result<i64, SqlError> {
+pub(super) fn add_of_limit(sql: &Sql<'_>, sealer: &Sealer, change: LimitChange) -> SqlResult<i64> {
     let LimitChange { actor, action, limit, after } = change;
     let after = after.map(|document| EntryValue { replaces: None, document: Some(document) });
     let change = NewChange {
@@ -91,7 +87,7 @@ fn seal(
     id: i64,
     column: &str,
     value: Option<&EntryValue>,
-) -> Result<Option<Vec<u8>>, SqlError> {
+) -> SqlResult<Option<Vec<u8>>> {
     let document = value.and_then(|value| value.document.as_ref());
     Ok(document.map(|document| sealer.seal(&place(id, column), document)).transpose()?)
 }
@@ -103,7 +99,7 @@ fn place(id: i64, column: &str) -> SecretPlace {
 
 /// Removes what is too old once the change `id` is there. The latest change of an entry stays: its
 /// number is the revision.
-fn purge(sql: &Sql<'_>, id: i64) -> Result<(), SqlError> {
+fn purge(sql: &Sql<'_>, id: i64) -> SqlResult<()> {
     let oldest = id - i64::from(MAX_RECORDED);
     if oldest <= 0 {
         return Ok(());
@@ -123,7 +119,7 @@ pub(super) fn list(
     sealer: &Sealer,
     before: Option<i64>,
     limit: u32,
-) -> Result<Vec<RecordedChange>, SqlError> {
+) -> SqlResult<Vec<RecordedChange>> {
     let before = before.unwrap_or(i64::MAX);
     let Some(last) = last_listed(sql, before, limit)? else { return Ok(Vec::new()) };
     let select = format!("{SELECT} WHERE id < ?1 AND id >= ?2 ORDER BY id DESC");
@@ -132,7 +128,7 @@ pub(super) fn list(
 
 /// Returns the last change of a list; `None` if there is none. Reads the sizes of documents alone: a
 /// server would send all documents, also those that are not wanted any more.
-fn last_listed(sql: &Sql<'_>, before: i64, limit: u32) -> Result<Option<i64>, SqlError> {
+fn last_listed(sql: &Sql<'_>, before: i64, limit: u32) -> SqlResult<Option<i64>> {
     let select = "SELECT id, coalesce(octet_length(before_document), 0) \
                   + coalesce(octet_length(after_document), 0) \
                   FROM setting_change WHERE id < ?1 ORDER BY id DESC LIMIT ?2";
@@ -148,23 +144,19 @@ fn last_listed(sql: &Sql<'_>, before: i64, limit: u32) -> Result<Option<i64>, Sq
 }
 
 /// Returns the number of the latest change of an entry.
-pub(super) fn latest(sql: &Sql<'_>, kind: EntryKind, name: &str) -> Result<Option<i64>, SqlError> {
+pub(super) fn latest(sql: &Sql<'_>, kind: EntryKind, name: &str) -> SqlResult<Option<i64>> {
     let select =
         "SELECT id FROM setting_change WHERE kind = ?1 AND name = ?2 ORDER BY id DESC LIMIT 1";
     sql.find(select, params![kind.name(), name], first)
 }
 
 /// Reads one change.
-pub(super) fn find(
-    sql: &Sql<'_>,
-    sealer: &Sealer,
-    id: i64,
-) -> Result<Option<RecordedChange>, SqlError> {
+pub(super) fn find(sql: &Sql<'_>, sealer: &Sealer, id: i64) -> SqlResult<Option<RecordedChange>> {
     let select = format!("{SELECT} WHERE id = ?1");
     sql.find(&select, params![id], |row| recorded(row, sealer))
 }
 
-fn recorded(row: &Row<'_>, sealer: &Sealer) -> Result<RecordedChange, SqlError> {
+fn recorded(row: &Row<'_>, sealer: &Sealer) -> SqlResult<RecordedChange> {
     let id = row.get(0)?;
     let kind: Option<&str> = row.get(4)?;
     Ok(RecordedChange {
@@ -187,7 +179,7 @@ fn value(
     sealer: &Sealer,
     id: i64,
     column: &str,
-) -> Result<Result<Option<EntryValue>, SealError>, SqlError> {
+) -> SqlResult<Result<Option<EntryValue>, SealError>> {
     if !row.get::<bool>(index)? {
         return Ok(Ok(None));
     }

@@ -10,7 +10,7 @@ use crate::{
     components::sql::{Assigned, assign},
     revision::{self, ChangeKind},
     seal::{Sealer, SecretPlace},
-    sql::{Row, Sql, SqlError, params},
+    sql::{Row, Sql, SqlResult, params},
 };
 
 impl EntryKind {
@@ -43,7 +43,7 @@ fn place(kind: EntryKind, name: &str) -> SecretPlace {
 }
 
 /// Reads all entries. Those of kinds of newer versions are left out.
-pub(super) fn all(sql: &Sql<'_>, sealer: &Sealer) -> Result<Entries, SqlError> {
+pub(super) fn all(sql: &Sql<'_>, sealer: &Sealer) -> SqlResult<Entries> {
     let select = "SELECT kind, name, replaces, document, changed_ms FROM setting_entry \
                   ORDER BY kind, name";
     let mut all = Entries::default();
@@ -60,10 +60,7 @@ pub(super) fn all(sql: &Sql<'_>, sealer: &Sealer) -> Result<Entries, SqlError> {
 
 /// Reads an entry, or what is known of one whose document cannot be opened; `None` if its kind is one of a
 /// newer version. An entry without a document, which removes an element of the file, needs no key.
-fn entry(
-    row: &Row<'_>,
-    sealer: &Sealer,
-) -> Result<Option<Result<Entry, UnreadableEntry>>, SqlError> {
+fn entry(row: &Row<'_>, sealer: &Sealer) -> SqlResult<Option<Result<Entry, UnreadableEntry>>> {
     let Some(kind) = EntryKind::from_column(row.get(0)?) else { return Ok(None) };
     let name: String = row.get(1)?;
     let replaces = row.get(2)?;
@@ -81,7 +78,7 @@ pub(super) fn change(
     sql: &Sql<'_>,
     sealer: &Sealer,
     change: &EntryChange,
-) -> Result<EntryChanged, SqlError> {
+) -> SqlResult<EntryChanged> {
     if record::revision(sql)? != change.revision {
         return Ok(EntryChanged::Outdated);
     }
@@ -121,7 +118,7 @@ fn find(
     sealer: &Sealer,
     kind: EntryKind,
     name: &str,
-) -> Result<Option<EntryValue>, SqlError> {
+) -> SqlResult<Option<EntryValue>> {
     let select = "SELECT replaces, document FROM setting_entry WHERE kind = ?1 AND name = ?2";
     sql.find(select, params![kind.name(), name], |row| {
         let stored: Option<&[u8]> = row.get(1)?;
@@ -138,7 +135,7 @@ fn has_room(
     sql: &Sql<'_>,
     before: Option<&EntryValue>,
     after: Option<&EntryValue>,
-) -> Result<bool, SqlError> {
+) -> SqlResult<bool> {
     let Some(after) = after else { return Ok(true) };
     let grows_by = after.bytes() - before.map_or(0, EntryValue::bytes);
     if before.is_some() && grows_by <= 0 {
@@ -165,7 +162,7 @@ fn write(
     sealer: &Sealer,
     change: &EntryChange,
     after: &EntryValue,
-) -> Result<(), SqlError> {
+) -> SqlResult<()> {
     let EntryChange { kind, name, .. } = change;
     let document = after.document.as_ref();
     let document =
@@ -179,7 +176,7 @@ fn write(
     sql.run(upsert, values).map(drop)
 }
 
-fn remove(sql: &Sql<'_>, change: &EntryChange) -> Result<(), SqlError> {
+fn remove(sql: &Sql<'_>, change: &EntryChange) -> SqlResult<()> {
     let delete = "DELETE FROM setting_entry WHERE kind = ?1 AND name = ?2";
     sql.run(delete, params![change.kind.name(), &change.name]).map(drop)
 }

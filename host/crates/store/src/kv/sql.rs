@@ -8,7 +8,7 @@ pub(super) use self::read::{Range, get, get_many, keys, usage, usage_without_hol
 use super::{ENTRY_OVERHEAD_BYTES, Id, KvError, TransferError};
 use crate::{
     columns::{milliseconds, signed, unsigned},
-    sql::{Row, Sql, SqlError, first, params},
+    sql::{Row, Sql, SqlResult, first, params},
 };
 
 /// Most expired entries that one change removes. This is more than it can add, so that their number
@@ -35,7 +35,7 @@ struct FoundStore {
 
 /// Finds a store and the entry at a key; `None` if the store has no row yet. Purges expired entries, if
 /// there are some.
-fn find_entry(sql: &Sql<'_>, id: &Id, key: &[u8]) -> Result<Option<FoundStore>, SqlError> {
+fn find_entry(sql: &Sql<'_>, id: &Id, key: &[u8]) -> SqlResult<Option<FoundStore>> {
     let select = "SELECT s.id, s.bytes, e.version, e.cost, EXISTS \
                   (SELECT 1 FROM kv_entry x WHERE x.store = s.id AND x.expires <= ?5) \
                   FROM kv_store s LEFT JOIN kv_entry e ON e.store = s.id AND e.key = ?4 \
@@ -53,7 +53,7 @@ fn find_entry(sql: &Sql<'_>, id: &Id, key: &[u8]) -> Result<Option<FoundStore>, 
 }
 
 /// Reads a store, and whether it has entries that have expired.
-fn found_store(row: &Row<'_>) -> Result<(FoundStore, bool), SqlError> {
+fn found_store(row: &Row<'_>) -> SqlResult<(FoundStore, bool)> {
     let version: Option<i64> = row.get(2)?;
     let cost: Option<i64> = row.get(3)?;
     let store = FoundStore { id: row.get(0)?, bytes: row.get(1)?, entry: version.zip(cost) };
@@ -61,11 +61,7 @@ fn found_store(row: &Row<'_>) -> Result<(FoundStore, bool), SqlError> {
 }
 
 /// Writes an entry, or returns the reason for a refusal. Expired entries are purged in both cases.
-pub(super) fn set(
-    sql: &Sql<'_>,
-    id: &Id,
-    change: &SetEntry,
-) -> Result<Result<u64, KvError>, SqlError> {
+pub(super) fn set(sql: &Sql<'_>, id: &Id, change: &SetEntry) -> SqlResult<Result<u64, KvError>> {
     let store = match find_entry(sql, id, change.key.as_bytes())? {
         Some(store) => store,
         None => FoundStore { id: make(sql, id)?, bytes: 0, entry: None },
@@ -98,7 +94,7 @@ impl SetEntry {
         sql: &Sql<'_>,
         store: &FoundStore,
         grows_by: i64,
-    ) -> Result<Option<KvError>, SqlError> {
+    ) -> SqlResult<Option<KvError>> {
         if grows_by <= 0 {
             return Ok(None);
         }
@@ -106,11 +102,13 @@ impl SetEntry {
             let bytes = unsigned(self.cost());
             return Ok(Some(KvError::LargerThanQuota { bytes, quota: self.max_bytes }));
         }
-        let exceeds = used(sql, store, self)? + grows_by > signed(self.max_bytes);
+        let lacking = store.bytes.saturating_add(grows_by).saturating_sub(signed(self.max_bytes));
+        // Expired entries do not count, purged or not.
+        let exceeds = lacking > 0 && expired_bytes(sql, store.id, lacking)? < lacking;
         Ok(exceeds.then_some(KvError::QuotaExceeded))
     }
 
-    fn write(&self, sql: &Sql<'_>, store: i64, version: i64) -> Result<(), SqlError> {
+    fn write(&self, sql: &Sql<'_>, store: i64, version: i64) -> SqlResult<()> {
         let expires = self.ttl.map(|ttl| sql.now().saturating_add(milliseconds(ttl)));
         let upsert = "INSERT INTO kv_entry (store, key, version, cost, expires, value) VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
                       ON CONFLICT (store, key) DO UPDATE SET version = excluded.version, cost = excluded.cost, \
@@ -121,19 +119,19 @@ impl SetEntry {
 }
 
 /// Returns the id of a store; `None` if it has no row yet.
-fn find(sql: &Sql<'_>, id: &Id) -> Result<Option<i64>, SqlError> {
+fn find(sql: &Sql<'_>, id: &Id) -> SqlResult<Option<i64>> {
     let select = "SELECT id FROM kv_store WHERE plugin = ?1 AND name = ?2 AND holder = ?3";
     sql.find(select, params![&id.plugin, &id.name, id.holder.as_ref()], first)
 }
 
-fn make(sql: &Sql<'_>, id: &Id) -> Result<i64, SqlError> {
+fn make(sql: &Sql<'_>, id: &Id) -> SqlResult<i64> {
     let insert = "INSERT INTO kv_store (plugin, name, holder) VALUES (?1, ?2, ?3) RETURNING id";
     sql.one(insert, params![&id.plugin, &id.name, id.holder.as_ref()], first)
 }
 
 /// Removes the entry at `key` if it has expired, and up to [`PURGED_AT_ONCE`] other expired
 /// entries.
-fn purge(sql: &Sql<'_>, store: i64, key: &[u8]) -> Result<(), SqlError> {
+fn purge(sql: &Sql<'_>, store: i64, key: &[u8]) -> SqlResult<()> {
     let some = "DELETE FROM kv_entry WHERE id IN \
                 (SELECT id FROM kv_entry WHERE store = ?1 AND key = ?2 AND expires <= ?3) \
                 OR id IN (SELECT id FROM kv_entry WHERE store = ?1 AND key <> ?2 AND expires <= ?3 LIMIT ?4) \
@@ -143,7 +141,7 @@ fn purge(sql: &Sql<'_>, store: i64, key: &[u8]) -> Result<(), SqlError> {
 }
 
 /// Takes entries of these costs, which were removed, off the sums of a store.
-fn shrink(sql: &Sql<'_>, store: i64, removed: &[i64]) -> Result<(), SqlError> {
+fn shrink(sql: &Sql<'_>, store: i64, removed: &[i64]) -> SqlResult<()> {
     if removed.is_empty() {
         return Ok(());
     }
@@ -152,16 +150,13 @@ fn shrink(sql: &Sql<'_>, store: i64, removed: &[i64]) -> Result<(), SqlError> {
     sql.run(update, params![store, bytes, signed(removed.len() as u64)]).map(drop)
 }
 
-/// Returns the bytes that a store holds. Expired entries do not count, purged or not. They are
-/// summed up only if the change might exceed the quota otherwise.
-fn used(sql: &Sql<'_>, store: &FoundStore, change: &SetEntry) -> Result<i64, SqlError> {
-    if store.bytes.saturating_add(change.cost()) <= signed(change.max_bytes) {
-        return Ok(store.bytes);
-    }
-    let expired = "SELECT CAST(coalesce(sum(cost), 0) AS BIGINT) FROM kv_entry \
-                   WHERE store = ?1 AND expires <= ?2";
-    let expired: i64 = sql.one(expired, params![store.id, sql.now()], first)?;
-    Ok(store.bytes - expired)
+/// Returns the bytes that the expired entries of a store count. Of a store with millions of them, only as
+/// many are summed up as surely count `wanted` bytes: the sum delays the changes of all stores.
+pub(super) fn expired_bytes(sql: &Sql<'_>, store: i64, wanted: i64) -> SqlResult<i64> {
+    let sum = "SELECT CAST(coalesce(sum(cost), 0) AS BIGINT) FROM \
+               (SELECT cost FROM kv_entry WHERE store = ?1 AND expires <= ?2 LIMIT ?3) AS expired";
+    let most = wanted / signed(ENTRY_OVERHEAD_BYTES) + 1;
+    sql.one(sum, params![store, sql.now(), most], first)
 }
 
 /// Deletes an entry and returns whether there was one, or returns the reason for a refusal. Expired
@@ -171,7 +166,7 @@ pub(super) fn delete(
     id: &Id,
     key: &str,
     if_version: Option<u64>,
-) -> Result<Result<bool, KvError>, SqlError> {
+) -> SqlResult<Result<bool, KvError>> {
     let key = key.as_bytes();
     let Some(store) = find_entry(sql, id, key)? else {
         return Ok(if is_met(if_version, 0) { Ok(false) } else { Err(KvError::Conflict) });
@@ -198,7 +193,7 @@ pub(super) fn transfer(
     sql: &Sql<'_>,
     id: &Id,
     to: Option<&Id>,
-) -> Result<Result<bool, TransferError>, SqlError> {
+) -> SqlResult<Result<bool, TransferError>> {
     let select = "SELECT id FROM kv_store \
                   WHERE plugin = ?1 AND name = ?2 AND holder IS NOT DISTINCT FROM ?3";
     let key = params![&id.plugin, &id.name, id.holder.as_ref()];

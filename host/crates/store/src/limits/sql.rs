@@ -7,14 +7,14 @@ use super::{
 };
 use crate::{
     columns::{signed, unsigned},
-    sql::{Param, Row, Sql, SqlError, numbered, params},
+    sql::{Param, Row, Sql, SqlResult, numbered, params},
 };
 
 /// Maximum number of expired reservations that are forgotten at once.
 const FORGOTTEN_AT_ONCE: u32 = 1_000;
 
 /// Reads the rows of a change.
-pub(super) fn read(sql: &Sql<'_>, selection: &CountSelection) -> Result<Counts, SqlError> {
+pub(super) fn read(sql: &Sql<'_>, selection: &CountSelection) -> SqlResult<Counts> {
     let limits: Vec<_> = selection.limits.iter().map(String::as_str).collect();
     let requests: Vec<_> = selection.requests.iter().map(String::as_str).collect();
     Ok(Counts {
@@ -26,7 +26,7 @@ pub(super) fn read(sql: &Sql<'_>, selection: &CountSelection) -> Result<Counts, 
 }
 
 /// Writes the rows that a change has changed.
-pub(super) fn write(sql: &Sql<'_>, counts: &Counts) -> Result<(), SqlError> {
+pub(super) fn write(sql: &Sql<'_>, counts: &Counts) -> SqlResult<()> {
     put_counts(sql, counts)?;
     let delete = "DELETE FROM limit_reservation WHERE id = ?1 AND limit_id = ?2";
     let removed = counts.removed.iter().map(|key| params![&key.id, &key.limit].to_vec());
@@ -42,7 +42,7 @@ pub(super) fn write(sql: &Sql<'_>, counts: &Counts) -> Result<(), SqlError> {
     Ok(())
 }
 
-fn put_counts(sql: &Sql<'_>, counts: &Counts) -> Result<(), SqlError> {
+fn put_counts(sql: &Sql<'_>, counts: &Counts) -> SqlResult<()> {
     let upsert = "INSERT INTO limit_count \
                   (id, epoch_ms, seen_ms, buckets, extra, extra_until_ms) \
                   VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
@@ -62,10 +62,7 @@ fn put_counts(sql: &Sql<'_>, counts: &Counts) -> Result<(), SqlError> {
 }
 
 /// Reads the counts of limits.
-pub(super) fn counts(
-    sql: &Sql<'_>,
-    limits: &[&str],
-) -> Result<BTreeMap<String, StoredCount>, SqlError> {
+pub(super) fn counts(sql: &Sql<'_>, limits: &[&str]) -> SqlResult<BTreeMap<String, StoredCount>> {
     let Some(limits) = padded(limits) else { return Ok(BTreeMap::new()) };
     let select = format!(
         "SELECT id, epoch_ms, seen_ms, buckets, extra, extra_until_ms FROM limit_count \
@@ -75,7 +72,7 @@ pub(super) fn counts(
     Ok(sql.all(&select, &limits, count)?.into_iter().collect())
 }
 
-fn count(row: &Row<'_>) -> Result<(String, StoredCount), SqlError> {
+fn count(row: &Row<'_>) -> SqlResult<(String, StoredCount)> {
     let until_ms = row.get(5)?;
     let extra: Option<i64> = row.get(4)?;
     let count = StoredCount {
@@ -90,7 +87,7 @@ fn count(row: &Row<'_>) -> Result<(String, StoredCount), SqlError> {
 fn reservations(
     sql: &Sql<'_>,
     requests: &[&str],
-) -> Result<BTreeMap<ReservationKey, StoredReservation>, SqlError> {
+) -> SqlResult<BTreeMap<ReservationKey, StoredReservation>> {
     let Some(requests) = padded(requests) else { return Ok(BTreeMap::new()) };
     let select = format!(
         "SELECT id, limit_id, amount, bucket_ms, epoch_ms, expires_ms FROM limit_reservation \
@@ -100,7 +97,7 @@ fn reservations(
     Ok(sql.all(&select, &requests, reservation)?.into_iter().collect())
 }
 
-fn reservation(row: &Row<'_>) -> Result<(ReservationKey, StoredReservation), SqlError> {
+fn reservation(row: &Row<'_>) -> SqlResult<(ReservationKey, StoredReservation)> {
     let key = ReservationKey { id: row.get(0)?, limit: row.get(1)? };
     let reservation = StoredReservation {
         amount: unsigned(row.get(2)?),
@@ -112,7 +109,7 @@ fn reservation(row: &Row<'_>) -> Result<(ReservationKey, StoredReservation), Sql
 }
 
 /// Reads the sums of the reservations of limits, without those from before a reset.
-pub(super) fn reserved(sql: &Sql<'_>, limits: &[&str]) -> Result<BTreeMap<String, u64>, SqlError> {
+pub(super) fn reserved(sql: &Sql<'_>, limits: &[&str]) -> SqlResult<BTreeMap<String, u64>> {
     let Some(limits) = padded(limits) else { return Ok(BTreeMap::new()) };
     let select = format!(
         "SELECT r.limit_id, CAST(coalesce(sum(r.amount), 0) AS BIGINT) \
@@ -128,7 +125,7 @@ pub(super) fn reserved(sql: &Sql<'_>, limits: &[&str]) -> Result<BTreeMap<String
 }
 
 /// Forgets some expired reservations. Returns their number.
-pub(super) fn forget_expired(sql: &Sql<'_>) -> Result<u64, SqlError> {
+pub(super) fn forget_expired(sql: &Sql<'_>) -> SqlResult<u64> {
     let select = "SELECT id, limit_id FROM limit_reservation WHERE expires_ms <= ?1 \
                   ORDER BY id, limit_id LIMIT ?2";
     let expired = sql.all(select, params![sql.now(), FORGOTTEN_AT_ONCE], |row| {
@@ -140,7 +137,7 @@ pub(super) fn forget_expired(sql: &Sql<'_>) -> Result<u64, SqlError> {
 }
 
 /// Forgets the counts of limits, and what is reserved of them.
-pub(super) fn forget(sql: &Sql<'_>, limits: &[String]) -> Result<(), SqlError> {
+pub(super) fn forget(sql: &Sql<'_>, limits: &[String]) -> SqlResult<()> {
     let rows: Vec<_> = limits.iter().map(|limit| params![limit].to_vec()).collect();
     sql.run_all("DELETE FROM limit_count WHERE id = ?1", &rows)?;
     sql.run_all("DELETE FROM limit_reservation WHERE limit_id = ?1", &rows)?;

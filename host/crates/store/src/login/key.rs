@@ -5,7 +5,7 @@ use super::{LoginHolder, LoginId, UpstreamLogin};
 use crate::{
     revision::ChangeKind,
     seal::{SealError, Sealer, SecretPlace},
-    sql::{Param, Row, Sql, SqlError, Subject, numbered},
+    sql::{Param, Row, Sql, SqlResult, Subject, numbered},
 };
 use airlock_strings::hex;
 
@@ -48,7 +48,7 @@ impl LoginKey {
     }
 
     /// Returns the login and the end of the claim on it; `None` if it has no tokens.
-    pub(super) fn read(&self, sql: &Sql<'_>) -> Result<Option<(UpstreamLogin, i64)>, SqlError> {
+    pub(super) fn read(&self, sql: &Sql<'_>) -> SqlResult<Option<(UpstreamLogin, i64)>> {
         let mut columns = COLUMNS.to_vec();
         if self.holder.is_some() {
             columns.extend(HOLDER_COLUMNS);
@@ -60,7 +60,7 @@ impl LoginKey {
     }
 
     /// Reads a login, and the end of the claim on it.
-    fn login(&self, row: &Row<'_>) -> Result<(UpstreamLogin, i64), SqlError> {
+    fn login(&self, row: &Row<'_>) -> SqlResult<(UpstreamLogin, i64)> {
         let client_secret: Option<&[u8]> = row.get(2)?;
         let refresh_token: Option<&[u8]> = row.get(9)?;
         let login = UpstreamLogin {
@@ -86,7 +86,7 @@ impl LoginKey {
     }
 
     /// Returns whether the login has the version of `access_token`.
-    pub(super) fn has_version(&self, sql: &Sql<'_>, access_token: &str) -> Result<bool, SqlError> {
+    pub(super) fn has_version(&self, sql: &Sql<'_>, access_token: &str) -> SqlResult<bool> {
         let condition = self.condition(1);
         let select = format!("SELECT access_token FROM {} WHERE {condition}", self.table());
         let present =
@@ -95,7 +95,7 @@ impl LoginKey {
     }
 
     /// Writes a login in the place of an earlier one, and ends the claim on it.
-    pub(super) fn write(&self, sql: &Sql<'_>, login: &UpstreamLogin) -> Result<(), SqlError> {
+    pub(super) fn write(&self, sql: &Sql<'_>, login: &UpstreamLogin) -> SqlResult<()> {
         let client_secret = login.client_secret.as_ref();
         let client_secret =
             client_secret.map(|secret| self.seal("client_secret", secret)).transpose()?;
@@ -144,7 +144,7 @@ impl LoginKey {
         sql: &Sql<'_>,
         column: &'static str,
         value: Param<'_>,
-    ) -> Result<(), SqlError> {
+    ) -> SqlResult<()> {
         let condition = self.condition(2);
         let update = format!("UPDATE {} SET {column} = ?1 WHERE {condition}", self.table());
         let values: Vec<_> = [value].into_iter().chain(self.values()).collect();
@@ -187,7 +187,7 @@ impl LoginKey {
 }
 
 /// Reads the holder of a login from the columns from `first` on.
-pub(super) fn holder(row: &Row<'_>, first: usize) -> Result<LoginHolder, SqlError> {
+pub(super) fn holder(row: &Row<'_>, first: usize) -> SqlResult<LoginHolder> {
     Ok(LoginHolder {
         session: row.get(first)?,
         key_name: row.get(first + 1)?,

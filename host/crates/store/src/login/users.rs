@@ -8,7 +8,7 @@ use crate::{
     login_link::{LinkDigest, use_up},
     owner::OwnerId,
     revision::ChangeKind,
-    sql::{Param, Row, Sql, SqlError, Subject, params},
+    sql::{Param, Row, Sql, SqlResult, Subject, params},
 };
 use airlock_strings::hex;
 
@@ -206,14 +206,14 @@ const SELECT: &str = "SELECT client, server, holder, scopes, obtained_ms, expire
                       length(access_token) > 0, authentication, session, key_name, user_issuer, user_subject \
                       FROM user_login";
 
-fn list(sql: &Sql<'_>, holder: Option<&str>, offset: u32) -> Result<Vec<UserLogin>, SqlError> {
+fn list(sql: &Sql<'_>, holder: Option<&str>, offset: u32) -> SqlResult<Vec<UserLogin>> {
     let select = format!(
         "{SELECT} WHERE holder = ?1 OR ?1 IS NULL ORDER BY client, holder, server LIMIT ?2 OFFSET ?3"
     );
     sql.all(&select, params![holder, MAX_LISTED, offset], listed)
 }
 
-fn listed(row: &Row<'_>) -> Result<UserLogin, SqlError> {
+fn listed(row: &Row<'_>) -> SqlResult<UserLogin> {
     Ok(UserLogin {
         id: LoginId { client: row.get(0)?, server: row.get(1)?, holder: owner(row.get(2)?) },
         scopes: row.get(3)?,

@@ -11,7 +11,7 @@ use super::{Anchor, MAX_ANCHORS, NewRecord, OVERHEAD_BYTES, RecallBounds};
 use crate::{
     columns::{milliseconds, signed},
     owner::OwnerId,
-    sql::{Sql, SqlError, first, params},
+    sql::{Sql, SqlResult, first, params},
 };
 
 /// Arguments of `put`.
@@ -48,7 +48,7 @@ impl Put {
 }
 
 /// Stores a record, or makes room for it. Expired texts and records are removed.
-pub(super) fn put(sql: &Sql<'_>, scope: &OwnerId, put: &Put) -> Result<RecordProgress, SqlError> {
+pub(super) fn put(sql: &Sql<'_>, scope: &OwnerId, put: &Put) -> SqlResult<RecordProgress> {
     let owner = room::OWNERS.purged(sql, scope)?;
     let id = owner.id;
     if !room::make_room(sql, owner, put)? {
@@ -71,7 +71,7 @@ pub(super) fn put(sql: &Sql<'_>, scope: &OwnerId, put: &Put) -> Result<RecordPro
 }
 
 /// Adds to the sums of an owner.
-fn change_owner(sql: &Sql<'_>, owner: i64, bytes: i64, records: i64) -> Result<(), SqlError> {
+fn change_owner(sql: &Sql<'_>, owner: i64, bytes: i64, records: i64) -> SqlResult<()> {
     let update = "UPDATE recall_owner SET bytes = bytes + ?2, records = records + ?3 WHERE id = ?1";
     sql.run(update, params![owner, bytes, records]).map(drop)
 }

@@ -3,7 +3,10 @@
 use std::{convert::Infallible, time::Duration};
 
 use super::*;
-use crate::tests::home::{TestHome, on_both};
+use crate::{
+    sql::first,
+    tests::home::{TestHome, on_both},
+};
 
 const ANN: OwnerId = [1; 32];
 const BEN: OwnerId = [2; 32];
@@ -61,6 +64,7 @@ on_both! {
     a_record_is_found_by_its_owner_alone_and_once_for_all_its_anchors,
     an_anchor_belongs_to_the_last_record_that_has_it,
     a_text_expires_and_its_record_stays_as_long_again,
+    an_owner_whose_records_have_ended_is_forgotten_by_the_change_of_another,
     the_oldest_texts_of_an_owner_make_room_and_their_records_stay,
     the_owner_that_stores_most_makes_room_for_all,
     the_number_of_records_is_bounded_and_a_text_that_never_fits_is_not_stored,
@@ -99,6 +103,18 @@ async fn a_text_expires_and_its_record_stays_as_long_again(home: TestHome) {
     assert_eq!(bench.seen(ANN, &[1]).await, [Some(false)]);
     bench.home.clock.pass(30 * DAY);
     assert_eq!(bench.seen(ANN, &[1]).await, [None]);
+}
+
+async fn an_owner_whose_records_have_ended_is_forgotten_by_the_change_of_another(home: TestHome) {
+    let bench = RecallBench::new(home, bounds(9, 9)).await;
+    bench.put(ANN, 1).await;
+    bench.home.clock.pass(60 * DAY);
+    bench.put(BEN, 2).await;
+    let owners = bench.database.read(|sql| sql.all("SELECT scope FROM recall_owner", &[], first));
+    let owners: Vec<OwnerId> = owners.await.expect("read");
+    assert_eq!(owners, [BEN]);
+    bench.put(ANN, 3).await;
+    assert_eq!(bench.seen(ANN, &[1, 3]).await, [None, Some(true)]);
 }
 
 async fn the_oldest_texts_of_an_owner_make_room_and_their_records_stay(home: TestHome) {

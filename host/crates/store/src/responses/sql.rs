@@ -11,7 +11,7 @@ use super::{NewResponse, OVERHEAD_BYTES, PutError, ResponseBounds, Texts};
 use crate::{
     columns::{milliseconds, signed, unsigned},
     owner::OwnerId,
-    sql::{Sql, SqlError, first, params},
+    sql::{Sql, SqlResult, first, params},
 };
 
 /// No conversation has this number.
@@ -51,7 +51,7 @@ pub(super) fn put(
     sql: &Sql<'_>,
     scope: &OwnerId,
     put: &Put,
-) -> Result<Result<ResponseProgress, PutError>, SqlError> {
+) -> SqlResult<Result<ResponseProgress, PutError>> {
     let owner = room::OWNERS.purged(sql, scope)?;
     let continued = match &put.response.previous {
         None => None,
@@ -79,7 +79,7 @@ pub(super) fn put(
     Ok(Ok(ResponseProgress::Stored))
 }
 
-fn insert(sql: &Sql<'_>, owner: i64, conversation: i64, put: &Put) -> Result<(), SqlError> {
+fn insert(sql: &Sql<'_>, owner: i64, conversation: i64, put: &Put) -> SqlResult<()> {
     let NewResponse { id, previous, texts } = &put.response;
     let insert = "INSERT INTO response (id, conversation, previous, cost, input, output, body) \
                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
@@ -95,19 +95,19 @@ fn insert(sql: &Sql<'_>, owner: i64, conversation: i64, put: &Put) -> Result<(),
 }
 
 /// Adds bytes to the sum of an owner.
-fn grow_owner(sql: &Sql<'_>, owner: i64, bytes: i64) -> Result<(), SqlError> {
+fn grow_owner(sql: &Sql<'_>, owner: i64, bytes: i64) -> SqlResult<()> {
     let update = "UPDATE response_owner SET bytes = bytes + ?2 WHERE id = ?1";
     sql.run(update, params![owner, bytes]).map(drop)
 }
 
-fn make_conversation(sql: &Sql<'_>, owner: i64, expires: i64) -> Result<i64, SqlError> {
+fn make_conversation(sql: &Sql<'_>, owner: i64, expires: i64) -> SqlResult<i64> {
     let insert = "INSERT INTO response_conversation (owner, expires) VALUES (?1, ?2) RETURNING id";
     sql.one(insert, params![owner, expires], first)
 }
 
 /// Returns the conversation of a response, and its bytes; `None` if the owner has no such response
 /// or it has expired.
-fn find_conversation(sql: &Sql<'_>, owner: i64, id: &str) -> Result<Option<(i64, i64)>, SqlError> {
+fn find_conversation(sql: &Sql<'_>, owner: i64, id: &str) -> SqlResult<Option<(i64, i64)>> {
     let select = "SELECT c.id, c.bytes FROM response r \
                   JOIN response_conversation c ON c.id = r.conversation \
                   WHERE r.id = ?1 AND c.owner = ?2 AND c.expires > ?3";
@@ -115,7 +115,7 @@ fn find_conversation(sql: &Sql<'_>, owner: i64, id: &str) -> Result<Option<(i64,
 }
 
 /// Deletes a response, and its conversation if that has no other. Expired conversations are purged.
-pub(super) fn delete(sql: &Sql<'_>, scope: &OwnerId, id: &str) -> Result<bool, SqlError> {
+pub(super) fn delete(sql: &Sql<'_>, scope: &OwnerId, id: &str) -> SqlResult<bool> {
     let owner = room::OWNERS.purged(sql, scope)?.id;
     let delete = "DELETE FROM response WHERE id = ?1 AND conversation IN \
                   (SELECT id FROM response_conversation WHERE owner = ?2 AND expires > ?3) \

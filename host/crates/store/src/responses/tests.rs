@@ -88,6 +88,7 @@ on_both! {
     a_response_that_takes_the_identifier_of_a_deleted_one_makes_no_circle,
     the_reader_is_asked_about_the_size_before_a_text_is_copied,
     a_conversation_expires_as_a_whole_some_time_after_it_was_last_continued,
+    an_owner_whose_responses_have_expired_is_forgotten_by_the_change_of_another,
     a_full_owner_loses_the_conversation_that_was_not_continued_for_longest,
     many_conversations_make_room_for_a_large_one,
     if_the_store_is_full_the_owner_of_most_loses_a_conversation,
@@ -183,6 +184,19 @@ async fn a_conversation_expires_as_a_whole_some_time_after_it_was_last_continued
     assert_eq!(bench.ids(ANN, &["a", "b", "other"]).await, [""; 0]);
     assert!(matches!(ann.put(response("c", Some("b"))).await, Err(PutError::PreviousGone)));
     assert_eq!(bench.bytes().await, [0], "what has expired is purged");
+}
+
+async fn an_owner_whose_responses_have_expired_is_forgotten_by_the_change_of_another(
+    home: TestHome,
+) {
+    let bench = ResponseBench::new(home, 10, 10).await;
+    put(&bench.of(ANN), "a", None).await;
+    bench.home.clock.pass(30 * DAY);
+    put(&bench.of(BEN), "b", None).await;
+    assert_eq!(bench.bytes().await, [COST.cast_signed()]);
+    assert_eq!(bench.ids(BEN, &["a", "b"]).await, ["b"]);
+    put(&bench.of(ANN), "a", None).await;
+    assert_eq!(bench.bytes().await, [COST.cast_signed(); 2]);
 }
 
 async fn a_full_owner_loses_the_conversation_that_was_not_continued_for_longest(home: TestHome) {

@@ -8,7 +8,7 @@ use crate::{
     database::Database,
     error::Unavailable,
     owner::OwnerId,
-    sql::{Row, Sql, SqlError, first, params},
+    sql::{Row, Sql, SqlResult, first, params},
 };
 
 /// Maximum bytes of the arguments in a part of the list.
@@ -40,8 +40,10 @@ pub struct PendingRunCall {
 }
 
 impl Database {
-    /// Returns the calls of scripts that wait for an approval after the first `offset`, the oldest run first: at
-    /// most `limit`, and as many as have arguments of 8 MiB together; and whether the list goes on after them.
+    /// Returns the calls of scripts that wait for an approval after the first `offset`: at most `limit`, and as many as
+    /// have arguments of 8 MiB together; and whether the list goes on after them. The owners take turns, so that one
+    /// with many calls does not hide those of others: first the oldest call of each, then the second of each. Of each
+    /// turn, that of the oldest run is first.
     pub async fn pending_run_calls(
         &self,
         limit: u32,
@@ -52,9 +54,7 @@ impl Database {
 
     /// Returns the number of calls of scripts that wait for an approval.
     pub async fn pending_run_call_count(&self) -> Result<u32, Unavailable> {
-        let select = "SELECT count(*) FROM run JOIN run_call ON run_call.run = run.number \
-                      WHERE phase = 'suspended' AND stage = 'pending'";
-        self.read(move |sql| sql.one(select, params![], first)).await
+        self.read(move |sql| sql.one(COUNT, params![], first)).await
     }
 
     /// Returns the call of a run at a position, if it waits for an approval; `None` otherwise.
@@ -65,35 +65,55 @@ impl Database {
     ) -> Result<Option<PendingRunCall>, Unavailable> {
         let run = run.to_owned();
         let reading = self.read(move |sql| {
-            let select = format!("{SELECT} AND run.id = ?1 AND block = ?2 AND branch = ?3");
+            let select = format!(
+                "SELECT {COLUMNS} FROM run JOIN run_call ON run_call.run = run.number \
+                 WHERE phase = 'suspended' AND stage = 'pending' \
+                 AND run.id = ?1 AND block = ?2 AND branch = ?3"
+            );
             sql.find(&select, params![&run, position.block, position.branch], pending)
         });
         reading.await
     }
 }
 
-const SELECT: &str = "SELECT run.id, scope, epoch, changed_ms, block, branch, tool, definition, arguments, \
-                      run_call.sources, asked_by FROM run JOIN run_call ON run_call.run = run.number \
-                      WHERE phase = 'suspended' AND stage = 'pending'";
+/// Counts the calls that wait.
+pub(super) const COUNT: &str = "SELECT count(*) FROM run JOIN run_call ON run_call.run = run.number \
+                                WHERE phase = 'suspended' AND stage = 'pending'";
 
-fn list(sql: &Sql<'_>, limit: u32, offset: u32) -> Result<(Vec<PendingRunCall>, bool), SqlError> {
-    let select = format!("{SELECT} ORDER BY run.number, block, branch LIMIT ?1 OFFSET ?2");
-    let mut calls: Vec<PendingRunCall> = Vec::new();
+/// Columns of a call that waits.
+const COLUMNS: &str = "run.id, scope, epoch, changed_ms, block, branch, tool, definition, arguments, \
+                       run_call.sources, asked_by";
+
+/// Part of the list, without texts.
+const PART: &str = "SELECT run.number AS of_run, block AS of_block, branch AS of_branch, \
+                    octet_length(arguments) AS bytes, \
+                    row_number() OVER (PARTITION BY scope ORDER BY run.number, block, branch) AS turn \
+                    FROM run JOIN run_call ON run_call.run = run.number \
+                    WHERE phase = 'suspended' AND stage = 'pending' \
+                    ORDER BY turn, of_run, of_block, of_branch LIMIT ?1 OFFSET ?2";
+
+fn list(sql: &Sql<'_>, limit: u32, offset: u32) -> SqlResult<(Vec<PendingRunCall>, bool)> {
+    // Reads the sizes first: a server would send all arguments, also those that have no room.
+    let mut count = 0;
     let mut bytes = 0;
-    let most = usize::try_from(limit).unwrap_or(usize::MAX);
-    let more = sql.each(&select, params![limit.saturating_add(1), offset], |row| {
-        let call = pending(row)?;
-        bytes += call.arguments.len();
-        if calls.len() == most || (!calls.is_empty() && bytes > LISTED_BYTES) {
+    let more = sql.each(PART, params![limit.saturating_add(1), offset], |row| {
+        bytes += usize::try_from(row.get::<i64>(3)?).unwrap_or_default();
+        if count == limit || (count > 0 && bytes > LISTED_BYTES) {
             return Ok(ControlFlow::Break(()));
         }
-        calls.push(call);
+        count += 1;
         Ok(ControlFlow::Continue(()))
     })?;
+    let select = format!(
+        "SELECT {COLUMNS} FROM ({PART}) AS part JOIN run ON run.number = of_run \
+         JOIN run_call ON run_call.run = of_run AND block = of_block AND branch = of_branch \
+         ORDER BY turn, of_run, of_block, of_branch"
+    );
+    let calls = sql.all(&select, params![count, offset], pending)?;
     Ok((calls, more.is_some()))
 }
 
-fn pending(row: &Row<'_>) -> Result<PendingRunCall, SqlError> {
+fn pending(row: &Row<'_>) -> SqlResult<PendingRunCall> {
     Ok(PendingRunCall {
         run: row.get(0)?,
         owner: row.get(1)?,

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     columns::unsigned,
     owner::OwnerId,
-    sql::{Row, Sql, SqlError, first, params},
+    sql::{Row, Sql, SqlResult, first, params},
 };
 
 /// Longest answer that is shown, and longest arguments of a call that waits for no decision, in
@@ -80,7 +80,7 @@ pub(super) fn show_within<E>(
     scope: &OwnerId,
     id: &str,
     admit: impl FnOnce(u64) -> Result<(), E>,
-) -> Result<Option<Result<ShownRun, E>>, SqlError> {
+) -> SqlResult<Option<Result<ShownRun, E>>> {
     let Some(bytes) = size(sql, scope, id)? else { return Ok(None) };
     if let Err(refusal) = admit(bytes) {
         return Ok(Some(Err(refusal)));
@@ -89,7 +89,7 @@ pub(super) fn show_within<E>(
 }
 
 /// Returns the bytes of the texts that [`show`] reads, with [`CALL_BYTES`] for each call.
-fn size(sql: &Sql<'_>, scope: &OwnerId, id: &str) -> Result<Option<u64>, SqlError> {
+fn size(sql: &Sql<'_>, scope: &OwnerId, id: &str) -> SqlResult<Option<u64>> {
     let select = "SELECT CAST(octet_length(script) + coalesce(octet_length(outcome), 0) + (\
          SELECT coalesce(sum(?4 + \
          CASE WHEN octet_length(arguments) <= ?3 OR stage IN ('pending', 'in_doubt', 'sent') \
@@ -107,7 +107,7 @@ pub(super) fn show(
     sql: &Sql<'_>,
     scope: Option<&OwnerId>,
     id: &str,
-) -> Result<Option<ShownRun>, SqlError> {
+) -> SqlResult<Option<ShownRun>> {
     let Some((number, run)) = read::run(sql, scope, id)? else { return Ok(None) };
     let columns = call::COLUMNS;
     let select = format!(
@@ -123,7 +123,7 @@ pub(super) fn show(
     Ok(Some(ShownRun { run, calls }))
 }
 
-fn shown_call(row: &Row<'_>) -> Result<ShownCall, SqlError> {
+fn shown_call(row: &Row<'_>) -> SqlResult<ShownCall> {
     let answer = match (row.get::<Option<i64>>(12)?, row.get(14)?) {
         (None, _) => None,
         (Some(_), Some(whole)) => Some(ShownAnswer::Whole(whole)),

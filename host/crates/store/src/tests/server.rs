@@ -73,7 +73,7 @@ async fn a_schema_of_version_10_is_migrated_and_gateways_of_version_10_can_use_i
         "{login}; DROP TABLE operator, operator_login, operator_session, setting_entry, \
          setting_change, replica, user_login, login_link, component_use, component_part, component, \
          tool_log, tool_log_content, model_log, limit_count, limit_reservation; \
-         ALTER TABLE approval DROP COLUMN decided_by, DROP COLUMN reason; \
+         DROP INDEX run_call_pending; ALTER TABLE approval DROP COLUMN decided_by, DROP COLUMN reason; \
          ALTER TABLE run DROP COLUMN trace, DROP COLUMN sources; \
          ALTER TABLE run_call DROP COLUMN sources, DROP COLUMN written, DROP COLUMN asked_by; \
          DELETE FROM airlock_schema WHERE version > 10"
@@ -145,6 +145,21 @@ async fn a_connection_has_limits_and_a_name_that_the_server_lists() {
             .read(move |sql| sql.one("SELECT current_setting(?1)", params![name], first::<String>));
         assert_eq!(found.await.expect("read"), expected, "{name}");
     }
+}
+
+#[tokio::test]
+async fn a_connection_keeps_a_bounded_number_of_prepared_statements() {
+    let Some(home) = TestHome::postgres() else { return };
+    let database = open(&home).await.expect("it is opened");
+    let count = database.read(|sql| {
+        for number in 0..300 {
+            let select = format!("SELECT CAST({number} AS BIGINT)");
+            assert_eq!(sql.one(&select, &[], first::<i64>)?, number);
+        }
+        sql.one("SELECT count(*) FROM pg_prepared_statements", &[], first::<i64>)
+    });
+    let count = count.await.expect("read");
+    assert!((1..=256).contains(&count), "{count}");
 }
 
 fn wrong_clock() -> SystemTime {

@@ -2,18 +2,22 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use serde_json::{Value, json};
 use tokio::{
     sync::mpsc,
-    time::{Instant, sleep, timeout},
+    time::{Instant, sleep, sleep_until, timeout},
 };
 use tracing::{debug, info};
 
-use super::lists::{self, OfferKind};
+use super::{
+    lists::{self, OfferKind},
+    turns::Turns,
+};
 use crate::{
     limits::{
         LIST_CHANGE_DELAY, LIST_TTL, OFFERS_PATIENCE, QUICK_LIST_CHANGES, SUBSCRIBE_TIMEOUT,
-        SUBSCRIPTION_OVERLAP, SUBSCRIPTION_PACE, SUBSCRIPTION_RETRY,
+        SUBSCRIPTION_OVERLAP, SUBSCRIPTION_PACE, SUBSCRIPTION_RETRY, UPDATE_PACE,
     },
     server::{Instance, Server},
     subscriptions::Hub,
@@ -129,15 +133,30 @@ async fn read(
     }
 }
 
-/// Hands the notifications of an instance of a server on. Those of one that is held out are dropped. Never
-/// returns.
+/// Hands the notifications of an instance of a server on; those of changed resources at a pace, each resource
+/// once. Those of an instance that is held out are dropped. Never returns.
 pub(crate) async fn follow_events(
     server: &Server,
     instance: &Instance,
     mut events: mpsc::Receiver<ServerEvent>,
 ) {
     let relaying = server.relaying();
-    while let Some(ServerEvent { method, text }) = events.recv().await {
+    // Bounded by the subscriptions.
+    let mut changed = BTreeSet::<String>::new();
+    let mut next_report = Instant::now();
+    loop {
+        let event = tokio::select! {
+            biased;
+            () = reached(next_report), if !changed.is_empty() => {
+                for uri in std::mem::take(&mut changed) {
+                    relaying.hub.updated(&uri);
+                }
+                next_report = Instant::now() + UPDATE_PACE;
+                continue;
+            }
+            event = events.recv() => event,
+        };
+        let Some(ServerEvent { method, text }) = event else { break };
         if !instance.is_admitted() {
             continue;
         }
@@ -146,14 +165,19 @@ pub(crate) async fn follow_events(
                 relaying.lists_changed.notify_one();
             }
             method::RESOURCE_UPDATED => {
-                if let Some(uri) = updated(&text) {
-                    relaying.hub.updated(&uri);
-                }
+                changed.extend(updated(&text).filter(|uri| relaying.hub.has(uri)));
             }
             _ => {}
         }
     }
     std::future::pending::<()>().await;
+}
+
+/// Waits until a time; not at all if it has come, also before the first tick of a timer.
+async fn reached(time: Instant) {
+    if Instant::now() < time {
+        sleep_until(time).await;
+    }
 }
 
 fn updated(text: &[u8]) -> Option<String> {
@@ -181,7 +205,7 @@ pub(crate) async fn subscribe(server: &Server, link: &Link) {
         })
         .await;
     } else if link.agreed().is_some_and(|agreed| agreed.has(Capability::ResourceSubscriptions)) {
-        subscribe_one_by_one(server, link).await;
+        subscribe_one_by_one(&server.relaying().hub, link).await;
     }
     std::future::pending::<()>().await;
 }
@@ -248,26 +272,40 @@ fn filter(link: &Link, uris: &BTreeSet<Arc<str>>) -> Option<Value> {
     (filter != json!({})).then_some(filter)
 }
 
-/// Sends `resources/subscribe` and `resources/unsubscribe` to a legacy server. Many changes at once
-/// cost only the difference.
-async fn subscribe_one_by_one(server: &Server, link: &Link) {
-    let hub = &server.relaying().hub;
-    let mut known = BTreeSet::new();
+/// Sends `resources/subscribe` and `resources/unsubscribe` to a legacy server, in turns of the tenants: one
+/// whose subscriptions the server does not answer delays none of others for longer than one of its requests.
+async fn subscribe_one_by_one(hub: &Hub, link: &Link) {
     for uri in hub.uris() {
         // Changes while there was no connection were not reported.
         hub.updated(&uri);
     }
+    let mut turns = Turns::default();
+    let mut running = FuturesUnordered::new();
+    turns.read(hub);
+    let mut next_look = Instant::now();
     loop {
-        let wanted = hub.uris();
-        for uri in wanted.difference(&known) {
-            ask(link, method::RESOURCES_SUBSCRIBE, uri).await;
+        while let Some(change) = turns.begin(hub) {
+            running.push(async move {
+                ask(link, change.method(), &change.uri).await;
+                change
+            });
         }
-        for uri in known.difference(&wanted) {
-            ask(link, method::RESOURCES_UNSUBSCRIBE, uri).await;
+        tokio::select! {
+            // None while no request is running.
+            Some(change) = running.next() => turns.end(&change),
+            () = changed_from(hub, next_look) => {
+                turns.read(hub);
+                next_look = Instant::now() + SUBSCRIPTION_PACE;
+            }
         }
-        known = wanted;
-        hub.changed().await;
     }
+}
+
+/// Waits until the subscriptions have changed, at least until `next_look`: many changes at once cost one look at
+/// all of them.
+async fn changed_from(hub: &Hub, next_look: Instant) {
+    sleep_until(next_look).await;
+    hub.changed().await;
 }
 
 async fn ask(link: &Link, method: &'static str, uri: &str) {

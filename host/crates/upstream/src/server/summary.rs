@@ -37,8 +37,7 @@ fn summary(instances: &[Arc<Instance>]) -> Map<String, Value> {
         members.insert(name.to_owned(), states[best][name].clone());
     }
     for name in SUMS {
-        let numbers = states.iter().filter_map(|state| state.get(name)?.as_u64());
-        let numbers: Vec<_> = numbers.collect();
+        let numbers: Vec<_> = states.iter().filter_map(|state| state.get(name)?.as_u64()).collect();
         if !numbers.is_empty() {
             members.insert(name.to_owned(), numbers.iter().sum::<u64>().into());
         }

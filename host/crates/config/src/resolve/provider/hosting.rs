@@ -10,6 +10,7 @@ use crate::{
     resolve::{
         endpoint,
         file_env::FileEnv,
+        name::is_plain,
         resolved::{Problems, Resolved},
     },
 };
@@ -68,7 +69,8 @@ pub(super) fn resolve(
             ProviderKind::Anthropic => (Api::Anthropic, Hosting::Vendor),
             ProviderKind::Gemini => (Api::Gemini, Hosting::Vendor),
             ProviderKind::Azure => {
-                if api_version.as_deref().is_some_and(|version| !is_version(version)) {
+                let version = api_version.as_deref();
+                if version.is_some_and(|version| !is_plain(version, MAX_VERSION_BYTES, "-.")) {
                     problems.refuse("api_version", "expected a date, as in \"2024-10-21\"");
                 }
                 (Api::OpenAi, Hosting::Azure { api_version })
@@ -124,11 +126,6 @@ fn place(
         );
     }
     Some(place.to_owned())
-}
-
-fn is_version(version: &str) -> bool {
-    (1..=MAX_VERSION_BYTES).contains(&version.len())
-        && version.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.'))
 }
 
 /// Returns the endpoint of a cloud: the one that is written, without a path of an API, or else the

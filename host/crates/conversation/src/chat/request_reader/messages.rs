@@ -9,14 +9,11 @@ use super::super::{
 use crate::{
     CallInput, Content, Item, ItemPlace, Message, NativeItem, Object, Part, Reasoning, Role,
     ToolCall, ToolResult, Wire, object_of,
-    read::{Members, Path, Untranslatable},
+    read::{Members, Path, Result, Untranslatable},
 };
 
 /// Reads messages, as items with their places.
-pub(super) fn read(
-    messages: Vec<Value>,
-    path: &Path<'_>,
-) -> Result<(Vec<Item>, Vec<ItemPlace>), Untranslatable> {
+pub(super) fn read(messages: Vec<Value>, path: &Path<'_>) -> Result<(Vec<Item>, Vec<ItemPlace>)> {
     let mut items = Vec::with_capacity(messages.len());
     let mut places = Vec::with_capacity(messages.len());
     for (index, message) in messages.into_iter().enumerate() {
@@ -31,11 +28,7 @@ pub(super) fn read(
     Ok((items, places))
 }
 
-pub(crate) fn read_message(
-    message: Value,
-    path: &Path<'_>,
-    items: &mut Vec<Item>,
-) -> Result<(), Untranslatable> {
+pub(crate) fn read_message(message: Value, path: &Path<'_>, items: &mut Vec<Item>) -> Result<()> {
     let mut message = Members::read(path, message)?;
     let role = message.required_text("role")?;
     let role = match role.as_str() {
@@ -64,7 +57,7 @@ pub(crate) fn read_message(
 }
 
 /// Reads a message of the model.
-fn read_assistant(mut message: Members<'_>, items: &mut Vec<Item>) -> Result<(), Untranslatable> {
+fn read_assistant(mut message: Members<'_>, items: &mut Vec<Item>) -> Result<()> {
     let cache_control = message.take(CACHE_CONTROL);
     let mut parts = parts::read(message.take("content"), &message.path("content"))?;
     if let Some(refusal) = message.text("refusal")?.filter(|text| !text.is_empty()) {
@@ -84,7 +77,7 @@ fn read_assistant(mut message: Members<'_>, items: &mut Vec<Item>) -> Result<(),
     Ok(())
 }
 
-fn read_blocks(message: &mut Members<'_>) -> Result<Vec<Reasoning>, Untranslatable> {
+fn read_blocks(message: &mut Members<'_>) -> Result<Vec<Reasoning>> {
     message.elements(reasoning::BLOCKS, |block, path| {
         reasoning::read_block(block).map_err(|other| {
             let kind = other.get("type").and_then(Value::as_str).unwrap_or_default();
@@ -121,7 +114,7 @@ fn read_reasoning(mut blocks: Vec<Reasoning>, extra: &mut Object) -> Vec<Reasoni
     text.into_iter().chain(blocks).collect()
 }
 
-fn read_call(call: Value, path: &Path<'_>) -> Result<ToolCall, Untranslatable> {
+fn read_call(call: Value, path: &Path<'_>) -> Result<ToolCall> {
     let mut call = Members::read(path, call)?;
     let id = call.required_text("id")?;
     // Clients that collect a stream keep the position of each call.
@@ -146,7 +139,7 @@ fn read_body(
     kind: &'static str,
     input: &str,
     extra: &mut Object,
-) -> Result<(String, String), Untranslatable> {
+) -> Result<(String, String)> {
     let path = call.path(kind);
     let mut body = Members::read(&path, call.required(kind)?)?;
     let name = body.required_text("name")?;
@@ -155,7 +148,7 @@ fn read_body(
     Ok((name, text))
 }
 
-fn read_result(mut message: Members<'_>) -> Result<ToolResult, Untranslatable> {
+fn read_result(mut message: Members<'_>) -> Result<ToolResult> {
     let call_id = message.required_text("tool_call_id")?;
     let parts = parts::read(message.take("content"), &message.path("content"))?;
     let is_error = read_boolean(&mut message, "is_error")?;

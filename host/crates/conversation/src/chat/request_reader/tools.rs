@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::super::members::{CACHE_CONTROL, keep_inner, read_boolean, rest};
 use crate::{
     FunctionTool, NativeItem, Object, ToolChoice, ToolDefinition, Wire,
-    read::{Members, Path, Untranslatable},
+    read::{Members, Path, Result, Untranslatable},
 };
 
 /// Texts that are a choice.
@@ -14,13 +14,11 @@ const CHOICES: &[&str] = &["none", "auto", "required"];
 const ANY: &str = "any";
 
 /// Takes `tools`.
-pub(super) fn read_definitions(
-    request: &mut Members<'_>,
-) -> Result<Vec<ToolDefinition>, Untranslatable> {
+pub(super) fn read_definitions(request: &mut Members<'_>) -> Result<Vec<ToolDefinition>> {
     request.elements("tools", read_definition)
 }
 
-fn read_definition(tool: Value, path: &Path<'_>) -> Result<ToolDefinition, Untranslatable> {
+fn read_definition(tool: Value, path: &Path<'_>) -> Result<ToolDefinition> {
     let mut tool = Members::read(path, tool)?;
     let is_function = match tool.get("type") {
         Some(kind) => kind == "function",
@@ -51,7 +49,7 @@ fn read_definition(tool: Value, path: &Path<'_>) -> Result<ToolDefinition, Untra
 }
 
 /// Takes `tool_choice`.
-pub(super) fn read_choice(request: &mut Members<'_>) -> Result<Option<ToolChoice>, Untranslatable> {
+pub(super) fn read_choice(request: &mut Members<'_>) -> Result<Option<ToolChoice>> {
     if request.get("tool_choice").is_some_and(|choice| choice == ANY) {
         request.take("tool_choice");
         return Ok(Some(ToolChoice::Required));
@@ -62,8 +60,8 @@ pub(super) fn read_choice(request: &mut Members<'_>) -> Result<Option<ToolChoice
 /// Takes `tool_choice`: one of OpenAI's texts, or an object.
 pub(crate) fn read_choice_with(
     request: &mut Members<'_>,
-    read_object: impl FnOnce(Object, &Path<'_>) -> Result<ToolChoice, Untranslatable>,
-) -> Result<Option<ToolChoice>, Untranslatable> {
+    read_object: impl FnOnce(Object, &Path<'_>) -> Result<ToolChoice>,
+) -> Result<Option<ToolChoice>> {
     let path = request.path("tool_choice");
     let choice = match request.take("tool_choice") {
         None => return Ok(None),
@@ -81,7 +79,7 @@ pub(crate) fn read_choice_with(
     Ok(Some(choice))
 }
 
-fn read_object(choice: Object, path: &Path<'_>) -> Result<ToolChoice, Untranslatable> {
+fn read_object(choice: Object, path: &Path<'_>) -> Result<ToolChoice> {
     match choice.get("type").and_then(Value::as_str) {
         Some("function") => {
             let name = name_of(&choice).map(ToolChoice::Function);

@@ -16,7 +16,7 @@ use super::super::{
 use crate::{
     CallInput, Content, Item, Message, Object, Reasoning, Role, Seal, ToolCall, ToolResult, Wire,
     object_of,
-    read::{ItemSite, Untranslatable},
+    read::{ItemSite, Result},
 };
 
 /// Text between the texts of a message that is not of the model.
@@ -55,7 +55,7 @@ pub(super) fn write(
     mut items: Vec<Item>,
     sites: Vec<ItemSite>,
     form: ChatForm,
-) -> Result<Vec<Value>, Untranslatable> {
+) -> Result<Vec<Value>> {
     let mut writer = MessageWriter {
         form,
         messages: Vec::with_capacity(items.len()),
@@ -86,7 +86,7 @@ fn take_results(items: &mut [Item], sites: &[ItemSite]) -> CallResults {
 }
 
 impl MessageWriter {
-    fn add(&mut self, item: Item, site: ItemSite) -> Result<(), Untranslatable> {
+    fn add(&mut self, item: Item, site: ItemSite) -> Result<()> {
         match item {
             Item::Message(message) if message.role == Role::Assistant => {
                 self.end_turn_with_content()?;
@@ -116,7 +116,7 @@ impl MessageWriter {
     }
 
     /// Ends a turn that has content and no calls, unless the caller's API would join it with the next one.
-    fn end_turn_with_content(&mut self) -> Result<(), Untranslatable> {
+    fn end_turn_with_content(&mut self) -> Result<()> {
         let has_content = self.turn.message.is_some() && self.turn.calls.is_empty();
         if has_content && !self.form.merges() {
             return self.end_turn();
@@ -125,7 +125,7 @@ impl MessageWriter {
     }
 
     /// Writes the next result, unless a call before it took it.
-    fn add_unmatched(&mut self, call_id: &str) -> Result<(), Untranslatable> {
+    fn add_unmatched(&mut self, call_id: &str) -> Result<()> {
         let number = self.passed;
         self.passed += 1;
         let queue = self.results.get_mut(call_id);
@@ -136,7 +136,7 @@ impl MessageWriter {
         Ok(())
     }
 
-    fn add_result(&mut self, result: ToolResult, site: ItemSite) -> Result<(), Untranslatable> {
+    fn add_result(&mut self, result: ToolResult, site: ItemSite) -> Result<()> {
         let ToolResult { call_id, parts, is_error, cache_control, extra } = result;
         let parts = parts::placed(parts, site);
         let content = parts::write(parts, self.form.separator(BETWEEN_PARTS), self.form)?;
@@ -155,7 +155,7 @@ impl MessageWriter {
     }
 
     /// Returns a message that is not of the model.
-    fn plain(&self, message: Message, site: ItemSite) -> Result<Object, Untranslatable> {
+    fn plain(&self, message: Message, site: ItemSite) -> Result<Object> {
         let Message { role, parts, extra } = message;
         let (role, separator) = match role {
             Role::System => ("system", self.form.separator(BETWEEN_PARTS)),
@@ -170,7 +170,7 @@ impl MessageWriter {
 
     /// Writes the message of the model, and the results of its calls. Reasoning without content and calls
     /// is dropped, because services refuse a message of it alone.
-    fn end_turn(&mut self) -> Result<(), Untranslatable> {
+    fn end_turn(&mut self) -> Result<()> {
         let AssistantTurn { reasoning, message, calls } = mem::take(&mut self.turn);
         if message.is_none() && calls.is_empty() {
             return Ok(());
@@ -197,7 +197,7 @@ impl MessageWriter {
         mut parts: Vec<PlacedPart>,
         extra: Object,
         has_calls: bool,
-    ) -> Result<Object, Untranslatable> {
+    ) -> Result<Object> {
         let has_member = self.form.has_refusal_member();
         let refusal = has_member.then(|| take_refusal(&mut parts)).flatten();
         let content = if parts.is_empty() && (has_calls || refusal.is_some()) {

@@ -6,7 +6,7 @@ use super::TARGET;
 use crate::{
     Object, ReplyFormat, Settings,
     gemini::object_of,
-    read::{Path, Untranslatable},
+    read::{Path, Result, Untranslatable},
     target::member,
 };
 
@@ -24,11 +24,7 @@ const RENAMED: [(&str, &str, Option<f64>); 6] = [
 ];
 
 /// Writes `settings`, and the sampling in `extra`, into the `generationConfig` of `extra`.
-pub(super) fn write(
-    extra: &mut Object,
-    settings: Settings,
-    is_old: bool,
-) -> Result<(), Untranslatable> {
+pub(super) fn write(extra: &mut Object, settings: Settings, is_old: bool) -> Result<()> {
     let mut own: Vec<(&str, &str, Value)> = Vec::new();
     for (from, to, nothing) in RENAMED {
         let value = extra.shift_remove(from);
@@ -61,7 +57,7 @@ pub(super) fn write(
 
 /// Returns `thinkingConfig`; `None` for the model's default. A budget is more exact than an effort,
 /// and the API refuses both together.
-fn thinking(settings: &Settings, is_old: bool) -> Result<Option<Object>, Untranslatable> {
+fn thinking(settings: &Settings, is_old: bool) -> Result<Option<Object>> {
     let effort = settings.effort.as_deref();
     let (name, value): (_, Value) = match (settings.reasoning_tokens, effort) {
         (None, None) => return Ok(None),
@@ -100,7 +96,7 @@ fn bad_effort(found: &str) -> Untranslatable {
 
 /// Returns the members for the format of the text. The description of a schema, which tells the model
 /// the purpose of the format, becomes the one of the schema. Its name only labels it.
-fn response_format(format: ReplyFormat) -> Result<Vec<(&'static str, Value)>, Untranslatable> {
+fn response_format(format: ReplyFormat) -> Result<Vec<(&'static str, Value)>> {
     const JSON: (&str, &str) = ("responseMimeType", "application/json");
     let json = (JSON.0, JSON.1.into());
     match format {

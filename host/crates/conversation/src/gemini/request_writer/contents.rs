@@ -13,7 +13,7 @@ use crate::{
     CallInput, Content, Item, MAX_NAME_BYTES, Message, Object, Role, ToolCall, ToolResult, Wire,
     arguments_object,
     gemini::{THOUGHT_SIGNATURE, object_of},
-    read::{ItemSite, Untranslatable, excerpt},
+    read::{ItemSite, Result, Untranslatable, excerpt},
     thought_signature,
 };
 
@@ -71,7 +71,7 @@ impl ContentsWriter {
     }
 
     /// Adds an item. Reasoning is left out: the API reads the signatures of the calls after it.
-    pub(super) fn add(&mut self, item: Item, site: ItemSite) -> Result<(), Untranslatable> {
+    pub(super) fn add(&mut self, item: Item, site: ItemSite) -> Result<()> {
         match item {
             Item::Message(message) => self.add_message(message, site),
             Item::Reasoning(_) => Ok(()),
@@ -85,7 +85,7 @@ impl ContentsWriter {
     }
 
     /// Returns the parts of the instructions, and the contents. Fails if there are no contents.
-    pub(super) fn finish(mut self) -> Result<(Vec<Value>, Vec<Value>), Untranslatable> {
+    pub(super) fn finish(mut self) -> Result<(Vec<Value>, Vec<Value>)> {
         if self.turns.is_empty() {
             let rule = "There must be a user, assistant or tool message that is not empty.";
             return Err(self.list.invalid(rule));
@@ -96,7 +96,7 @@ impl ContentsWriter {
         Ok((self.system, self.turns.into_iter().map(ContentTurn::into_content).collect()))
     }
 
-    fn add_message(&mut self, message: Message, site: ItemSite) -> Result<(), Untranslatable> {
+    fn add_message(&mut self, message: Message, site: ItemSite) -> Result<()> {
         let Message { role, parts, mut extra } = message;
         for (name, advice) in WITHOUT_COUNTERPART {
             if extra.get(name).is_some_and(|value| !value.is_null()) {
@@ -135,7 +135,7 @@ impl ContentsWriter {
         Ok(())
     }
 
-    fn add_call(&mut self, call: ToolCall, site: ItemSite) -> Result<(), Untranslatable> {
+    fn add_call(&mut self, call: ToolCall, site: ItemSite) -> Result<()> {
         let ToolCall { id, name, input, mut extra, .. } = call;
         let CallInput::Arguments(arguments) = input else {
             return Err(site.invalid("A call of a custom tool has no counterpart in Gemini's API."));
@@ -160,7 +160,7 @@ impl ContentsWriter {
         Ok(())
     }
 
-    fn add_result(&mut self, result: ToolResult, site: ItemSite) -> Result<(), Untranslatable> {
+    fn add_result(&mut self, result: ToolResult, site: ItemSite) -> Result<()> {
         let ToolResult { call_id, parts, is_error, mut extra, .. } = result;
         let name = self.names.get(&call_id).cloned().map(Value::from);
         let name = name.or_else(|| extra.shift_remove("name").filter(Value::is_string));

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::{
     Content, Media, Object,
     gemini::object_of,
-    read::{ItemSite, Untranslatable, excerpt},
+    read::{ItemSite, Result, excerpt},
 };
 
 /// Member of a part that has its data.
@@ -31,7 +31,7 @@ const TYPES: [(&str, &str); 6] = [
 
 /// Returns the part for a content. `detail` of an image has no counterpart, and the name of a document
 /// only labels it.
-pub(super) fn part(content: Content, site: &ItemSite) -> Result<Object, Untranslatable> {
+pub(super) fn part(content: Content, site: &ItemSite) -> Result<Object> {
     match content {
         Content::Text(text) | Content::Refusal(text) => Ok(object_of([(TEXT, text.into())])),
         Content::Image { media, .. } | Content::Audio(media) | Content::File { media, .. } => {
@@ -44,7 +44,7 @@ pub(super) fn part(content: Content, site: &ItemSite) -> Result<Object, Untransl
     }
 }
 
-fn media_part(media: Media, site: &ItemSite) -> Result<Object, Untranslatable> {
+fn media_part(media: Media, site: &ItemSite) -> Result<Object> {
     match media {
         Media::Text(text) => Ok(object_of([(TEXT, text.into())])),
         // An uploaded file has an address too.

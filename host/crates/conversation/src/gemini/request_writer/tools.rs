@@ -8,7 +8,7 @@ use super::TARGET;
 use crate::{
     FunctionTool, Object, ToolChoice, ToolDefinition,
     gemini::object_of,
-    read::{Path, Untranslatable},
+    read::{Path, Result, Untranslatable},
     target::member,
 };
 
@@ -18,7 +18,7 @@ pub(super) fn write_tools(
     choice: Option<ToolChoice>,
     body: &mut Object,
     extra: &mut Object,
-) -> Result<(), Untranslatable> {
+) -> Result<()> {
     let mut declarations = declarations(tools)?;
     let choice = choice.map(|choice| function_calling(choice, &mut declarations)).transpose()?;
     // The API refuses a choice without tools, even one that asks for no call.
@@ -36,7 +36,7 @@ pub(super) fn write_tools(
     Ok(())
 }
 
-fn declarations(tools: Vec<ToolDefinition>) -> Result<Vec<Value>, Untranslatable> {
+fn declarations(tools: Vec<ToolDefinition>) -> Result<Vec<Value>> {
     let path = Path::Member(&Path::Root, "tools");
     let declarations = tools.into_iter().enumerate().map(|(index, tool)| match tool {
         ToolDefinition::Function(tool) => Ok(declaration(tool).into()),
@@ -72,10 +72,7 @@ fn declaration(tool: FunctionTool) -> Object {
 
 /// Returns `functionCallingConfig`. Gemini restricts forced calls alone (`allowedFunctionNames`), so
 /// of a choice among some tools, the others are not offered.
-fn function_calling(
-    choice: ToolChoice,
-    declarations: &mut Vec<Value>,
-) -> Result<Object, Untranslatable> {
+fn function_calling(choice: ToolChoice, declarations: &mut Vec<Value>) -> Result<Object> {
     let mode = match choice {
         ToolChoice::Auto => "AUTO",
         ToolChoice::None => "NONE",

@@ -9,14 +9,11 @@ use crate::{
     Content, Conversation, Item, ItemPlace, Media, Message, NativeItem, Object, Part, Reasoning,
     Role, Seal, ToolCall, ToolResult, Wire,
     arguments::INVALID_JSON,
-    read::{Members, Path, Untranslatable},
+    read::{Members, Path, Result, Untranslatable},
 };
 
 /// Reads `system` and `messages`.
-pub(super) fn read(
-    members: &mut Members<'_>,
-    conversation: &mut Conversation,
-) -> Result<(), Untranslatable> {
+pub(super) fn read(members: &mut Members<'_>, conversation: &mut Conversation) -> Result<()> {
     if let Some(system) = members.take("system") {
         let parts = parts(system, &members.path("system"))?;
         push_message(Role::System, parts, ItemPlace::Instructions, conversation);
@@ -35,7 +32,7 @@ fn read_message(
     path: &Path<'_>,
     index: usize,
     conversation: &mut Conversation,
-) -> Result<(), Untranslatable> {
+) -> Result<()> {
     let mut members = Members::read(path, value)?;
     let role = members.required_text("role")?;
     let content = members.required("content")?;
@@ -62,7 +59,7 @@ fn user(
     path: &Path<'_>,
     message: usize,
     conversation: &mut Conversation,
-) -> Result<(), Untranslatable> {
+) -> Result<()> {
     let blocks = blocks(content, path)?;
     if blocks.is_empty() {
         push_empty(Role::User, message, conversation);
@@ -93,7 +90,7 @@ fn assistant(
     path: &Path<'_>,
     message: usize,
     conversation: &mut Conversation,
-) -> Result<(), Untranslatable> {
+) -> Result<()> {
     let blocks = blocks(content, path)?;
     if blocks.is_empty() {
         push_empty(Role::Assistant, message, conversation);
@@ -147,7 +144,7 @@ fn push_message(role: Role, parts: Vec<Part>, place: ItemPlace, conversation: &m
 }
 
 /// Returns the blocks of content, which is a text or a list.
-fn blocks(content: Value, path: &Path<'_>) -> Result<Vec<Value>, Untranslatable> {
+fn blocks(content: Value, path: &Path<'_>) -> Result<Vec<Value>> {
     match content {
         Value::String(text) => {
             Ok(vec![object_of([("type", "text".into()), ("text", text.into())]).into()])
@@ -157,12 +154,12 @@ fn blocks(content: Value, path: &Path<'_>) -> Result<Vec<Value>, Untranslatable>
     }
 }
 
-fn parts(content: Value, path: &Path<'_>) -> Result<Vec<Part>, Untranslatable> {
+fn parts(content: Value, path: &Path<'_>) -> Result<Vec<Part>> {
     let blocks = blocks(content, path)?.into_iter().enumerate();
     blocks.map(|(index, block)| part(block, &path.element(index))).collect()
 }
 
-fn part(block: Value, path: &Path<'_>) -> Result<Part, Untranslatable> {
+fn part(block: Value, path: &Path<'_>) -> Result<Part> {
     match kind(&block) {
         "text" | "image" | "" => {}
         "document" if !is_native_document(&block) => {}
@@ -192,7 +189,7 @@ fn is_native_document(block: &Value) -> bool {
     has_citations || !block["context"].is_null() || kind(&block["source"]) == "content"
 }
 
-fn source(members: &mut Members<'_>) -> Result<Media, Untranslatable> {
+fn source(members: &mut Members<'_>) -> Result<Media> {
     let source = members.required("source")?;
     let path = members.path("source");
     let mut source = Members::read(&path, source)?;
@@ -211,7 +208,7 @@ fn source(members: &mut Members<'_>) -> Result<Media, Untranslatable> {
     })
 }
 
-fn tool_result(block: Value, path: &Path<'_>) -> Result<ToolResult, Untranslatable> {
+fn tool_result(block: Value, path: &Path<'_>) -> Result<ToolResult> {
     let mut members = Members::read(path, block)?;
     members.take("type");
     let call_id = members.required_text("tool_use_id")?;
@@ -234,7 +231,7 @@ fn call_signature(block: &Value) -> Option<(String, Object)> {
     seal::read_call(block.get("signature").filter(|_| is_empty)?.as_str()?)
 }
 
-fn thinking(block: Value, path: &Path<'_>) -> Result<Reasoning, Untranslatable> {
+fn thinking(block: Value, path: &Path<'_>) -> Result<Reasoning> {
     let mut members = Members::read(path, block)?;
     members.take("type");
     let text = members.required_text("thinking")?;
@@ -242,14 +239,14 @@ fn thinking(block: Value, path: &Path<'_>) -> Result<Reasoning, Untranslatable> 
     Ok(Reasoning { extra: rest(members), ..seal::reasoning(text, signature) })
 }
 
-fn redacted(block: Value, path: &Path<'_>) -> Result<Reasoning, Untranslatable> {
+fn redacted(block: Value, path: &Path<'_>) -> Result<Reasoning> {
     let mut members = Members::read(path, block)?;
     members.take("type");
     let data = members.required_text("data")?;
     Ok(Reasoning { seal: Some(Seal::Redacted(data)), extra: rest(members), ..Reasoning::default() })
 }
 
-fn tool_use(block: Value, path: &Path<'_>) -> Result<ToolCall, Untranslatable> {
+fn tool_use(block: Value, path: &Path<'_>) -> Result<ToolCall> {
     let mut members = Members::read(path, block)?;
     members.take("type");
     let id = members.required_text("id")?;
@@ -272,7 +269,7 @@ fn arguments(input: &Value) -> String {
     input.to_string()
 }
 
-fn native(block: Value, path: &Path<'_>) -> Result<NativeItem, Untranslatable> {
+fn native(block: Value, path: &Path<'_>) -> Result<NativeItem> {
     match block {
         Value::Object(block) => Ok(NativeItem::new(Wire::Messages, block)),
         other => Err(Untranslatable::invalid_type(path, "an object", &other)),

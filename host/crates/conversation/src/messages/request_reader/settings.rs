@@ -6,14 +6,11 @@ use super::content::kind;
 use crate::{
     Conversation, ReplyFormat,
     chat::read_number,
-    read::{Members, Untranslatable},
+    read::{Members, Result, Untranslatable},
 };
 
 /// Reads the settings. `max_tokens` is required, as in Anthropic's API.
-pub(super) fn read(
-    members: &mut Members<'_>,
-    conversation: &mut Conversation,
-) -> Result<(), Untranslatable> {
+pub(super) fn read(members: &mut Members<'_>, conversation: &mut Conversation) -> Result<()> {
     let settings = &mut conversation.settings;
     settings.stream = members.flag("stream", false)?;
     let most = members.count("max_tokens")?;
@@ -29,7 +26,7 @@ pub(super) fn read(
     output_config(members, conversation)
 }
 
-fn stop_sequences(members: &mut Members<'_>) -> Result<Vec<String>, Untranslatable> {
+fn stop_sequences(members: &mut Members<'_>) -> Result<Vec<String>> {
     let sequences = members.list("stop_sequences")?.unwrap_or_default();
     let path = members.path("stop_sequences");
     let texts = sequences.into_iter().enumerate().map(|(index, sequence)| match sequence {
@@ -39,7 +36,7 @@ fn stop_sequences(members: &mut Members<'_>) -> Result<Vec<String>, Untranslatab
     texts.collect()
 }
 
-fn user(members: &mut Members<'_>) -> Result<Option<String>, Untranslatable> {
+fn user(members: &mut Members<'_>) -> Result<Option<String>> {
     let Some(metadata) = members.take("metadata") else { return Ok(None) };
     let path = members.path("metadata");
     let mut metadata = Members::read(&path, metadata)?;
@@ -49,7 +46,7 @@ fn user(members: &mut Members<'_>) -> Result<Option<String>, Untranslatable> {
 }
 
 /// Reads the tier, in the words of OpenAI's API.
-fn service_tier(members: &mut Members<'_>) -> Result<Option<String>, Untranslatable> {
+fn service_tier(members: &mut Members<'_>) -> Result<Option<String>> {
     let tier = match members.text("service_tier")?.as_deref() {
         None => return Ok(None),
         Some("auto") => "auto",
@@ -63,7 +60,7 @@ fn service_tier(members: &mut Members<'_>) -> Result<Option<String>, Untranslata
 }
 
 /// Reads the budget of `thinking`. The member itself stays: it is a hint.
-fn thinking_budget(members: &Members<'_>) -> Result<Option<u64>, Untranslatable> {
+fn thinking_budget(members: &Members<'_>) -> Result<Option<u64>> {
     let Some(thinking) = members.get("thinking") else { return Ok(None) };
     let path = members.path("thinking");
     if !thinking.is_object() {
@@ -81,10 +78,7 @@ fn thinking_budget(members: &Members<'_>) -> Result<Option<u64>, Untranslatable>
     }
 }
 
-fn output_config(
-    members: &mut Members<'_>,
-    conversation: &mut Conversation,
-) -> Result<(), Untranslatable> {
+fn output_config(members: &mut Members<'_>, conversation: &mut Conversation) -> Result<()> {
     if let Some(config) = members.take("output_config") {
         let path = members.path("output_config");
         let mut config = Members::read(&path, config)?;
@@ -102,7 +96,7 @@ fn output_config(
     Ok(())
 }
 
-fn format(members: &mut Members<'_>, name: &str) -> Result<Option<ReplyFormat>, Untranslatable> {
+fn format(members: &mut Members<'_>, name: &str) -> Result<Option<ReplyFormat>> {
     let Some(format) = members.take(name) else { return Ok(None) };
     let path = members.path(name);
     let mut format = Members::read(&path, format)?;

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::content::kind;
 use crate::{
     Conversation, FunctionTool, NativeItem, ToolChoice, ToolDefinition, Wire,
-    read::{Members, Path, Untranslatable},
+    read::{Members, Path, Result, Untranslatable},
 };
 
 /// Member of a tool that a tool of the provider would load. Tools of the provider are not offered, so it is
@@ -13,10 +13,7 @@ use crate::{
 const DEFERRED: &str = "defer_loading";
 
 /// Reads `tools` and `tool_choice`.
-pub(super) fn read(
-    members: &mut Members<'_>,
-    conversation: &mut Conversation,
-) -> Result<(), Untranslatable> {
+pub(super) fn read(members: &mut Members<'_>, conversation: &mut Conversation) -> Result<()> {
     conversation.tools = members.elements("tools", definition)?;
     if let Some(choice) = members.take("tool_choice") {
         let path = members.path("tool_choice");
@@ -30,7 +27,7 @@ pub(super) fn read(
     Ok(())
 }
 
-fn definition(tool: Value, path: &Path<'_>) -> Result<ToolDefinition, Untranslatable> {
+fn definition(tool: Value, path: &Path<'_>) -> Result<ToolDefinition> {
     let is_own = matches!(kind(&tool), "" | "custom");
     let mut members = match tool {
         Value::Object(tool) if !is_own => {
@@ -64,7 +61,7 @@ fn definition(tool: Value, path: &Path<'_>) -> Result<ToolDefinition, Untranslat
     }))
 }
 
-fn tool_choice(choice: &mut Members<'_>) -> Result<ToolChoice, Untranslatable> {
+fn tool_choice(choice: &mut Members<'_>) -> Result<ToolChoice> {
     Ok(match choice.required_text("type")?.as_str() {
         "auto" => ToolChoice::Auto,
         "any" => ToolChoice::Required,

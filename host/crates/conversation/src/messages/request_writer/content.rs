@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{super::object_of, media};
 use crate::{
     Content, NativeItem, Object, Part, Wire,
-    read::{ItemSite, Untranslatable},
+    read::{ItemSite, Result},
 };
 
 /// Member that marks the end of a prefix to cache.
@@ -29,11 +29,7 @@ pub(super) enum ContentPlace {
 
 /// Returns the blocks of parts. Empty texts are left out, because the Messages API refuses them. The
 /// mark of such a text becomes the one of the block before it, which ends the same prefix.
-pub(super) fn blocks(
-    parts: Vec<Part>,
-    place: ContentPlace,
-    item: ItemSite,
-) -> Result<Vec<Value>, Untranslatable> {
+pub(super) fn blocks(parts: Vec<Part>, place: ContentPlace, item: ItemSite) -> Result<Vec<Value>> {
     let mut blocks: Vec<Value> = Vec::with_capacity(parts.len());
     for (index, part) in parts.into_iter().enumerate() {
         let Part { content, cache_control, extra } = part;
@@ -51,7 +47,7 @@ pub(super) fn blocks(
     Ok(blocks)
 }
 
-fn block(content: Content, place: ContentPlace, part: ItemSite) -> Result<Object, Untranslatable> {
+fn block(content: Content, place: ContentPlace, part: ItemSite) -> Result<Object> {
     let has_media = matches!(place, ContentPlace::User | ContentPlace::ToolResult);
     match content {
         Content::Text(text) => Ok(text_block(text)),

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::super::object_of;
 use crate::{
     Media, Object, Wire,
-    read::{ItemSite, Untranslatable, excerpt},
+    read::{ItemSite, Result, Untranslatable, excerpt},
 };
 
 /// Media types of images that the Messages API accepts.
@@ -21,7 +21,7 @@ const FORM: &str = "it must be of the form data:TYPE;base64,DATA.";
 
 /// Returns the block of an image. The API has no detail: it always uses the full resolution up to its
 /// maximum.
-pub(super) fn image(media: Media, part: ItemSite) -> Result<Object, Untranslatable> {
+pub(super) fn image(media: Media, part: ItemSite) -> Result<Object> {
     let source = match media {
         Media::FileId(id) => file(id),
         Media::Url(url) if is_web(&url) => web(url),
@@ -49,11 +49,7 @@ pub(super) fn image(media: Media, part: ItemSite) -> Result<Object, Untranslatab
 }
 
 /// Returns the block of a document.
-pub(super) fn document(
-    media: Media,
-    name: Option<String>,
-    part: ItemSite,
-) -> Result<Object, Untranslatable> {
+pub(super) fn document(media: Media, name: Option<String>, part: ItemSite) -> Result<Object> {
     let source = match media {
         Media::FileId(id) => file(id),
         Media::Text(text) => object_of([

@@ -6,7 +6,11 @@ use super::{
     super::object_of,
     target::{TARGET, invalid},
 };
-use crate::{Object, ReplyFormat, Settings, Wire, read::Untranslatable, target::member};
+use crate::{
+    Object, ReplyFormat, Settings, Wire,
+    read::{Result, Untranslatable},
+    target::member,
+};
 
 /// `max_tokens` of a request that has no limit. The Messages API requires the member, and chat
 /// clients expect no limit. All current models accept this many, and Anthropic's SDKs require a
@@ -17,11 +21,7 @@ const OUTPUT_CONFIG: &str = "output_config";
 const THINKING: &str = "thinking";
 
 /// Writes the settings into `body`, which has the members that pass through.
-pub(super) fn write(
-    settings: Settings,
-    wire: Wire,
-    body: &mut Object,
-) -> Result<(), Untranslatable> {
+pub(super) fn write(settings: Settings, wire: Wire, body: &mut Object) -> Result<()> {
     if !settings.stop.is_empty() {
         TARGET.set(body, "stop_sequences", settings.stop.into(), "stop")?;
     }
@@ -55,7 +55,7 @@ fn default_limit(body: &Object) -> u64 {
 }
 
 /// Writes the identifier of the user, unless the caller sent Anthropic's own.
-fn write_user(user: Option<String>, body: &mut Object) -> Result<(), Untranslatable> {
+fn write_user(user: Option<String>, body: &mut Object) -> Result<()> {
     if let Some(user) = user {
         member(body, "metadata")?.entry("user_id").or_insert(user.into());
     }
@@ -64,11 +64,7 @@ fn write_user(user: Option<String>, body: &mut Object) -> Result<(), Untranslata
 
 /// Writes the effort. `thinking` is not set: its valid types depend on the model, and the models that
 /// accept an effort either think by default or leave the choice to the caller.
-fn write_effort(
-    effort: Option<String>,
-    wire: Wire,
-    body: &mut Object,
-) -> Result<(), Untranslatable> {
+fn write_effort(effort: Option<String>, wire: Wire, body: &mut Object) -> Result<()> {
     const PARAM: &str = "reasoning_effort";
     let Some(effort) = effort else { return Ok(()) };
     let effort = match effort.as_str() {
@@ -87,7 +83,7 @@ fn write_effort(
 }
 
 /// Writes the format. One of an unknown type is still a member of `body`.
-fn write_format(format: Option<ReplyFormat>, body: &mut Object) -> Result<(), Untranslatable> {
+fn write_format(format: Option<ReplyFormat>, body: &mut Object) -> Result<()> {
     const PARAM: &str = "response_format";
     let rule = "it must be 'text' or 'json_schema' for Anthropic's models.";
     match format {
@@ -104,7 +100,7 @@ fn write_format(format: Option<ReplyFormat>, body: &mut Object) -> Result<(), Un
 
 /// Returns the schema of a format. Its description, which tells the model the purpose of the format,
 /// becomes the one of the schema. Its name only labels it.
-fn described(schema: Option<Value>, description: Option<String>) -> Result<Object, Untranslatable> {
+fn described(schema: Option<Value>, description: Option<String>) -> Result<Object> {
     let Some(Value::Object(mut schema)) = schema else {
         return Err(invalid("response_format.json_schema.schema", "it must be an object."));
     };
@@ -114,7 +110,7 @@ fn described(schema: Option<Value>, description: Option<String>) -> Result<Objec
     Ok(schema)
 }
 
-fn write_tier(tier: Option<&str>, body: &mut Object) -> Result<(), Untranslatable> {
+fn write_tier(tier: Option<&str>, body: &mut Object) -> Result<()> {
     let tier = match tier {
         None => return Ok(()),
         Some("auto") => "auto",
@@ -128,7 +124,7 @@ fn write_tier(tier: Option<&str>, body: &mut Object) -> Result<(), Untranslatabl
     Ok(())
 }
 
-fn check_temperature(temperature: Option<&Number>) -> Result<(), Untranslatable> {
+fn check_temperature(temperature: Option<&Number>) -> Result<()> {
     let temperature = temperature.map(|temperature| temperature.as_f64().unwrap_or(f64::NAN));
     if temperature.is_none_or(|temperature| (0.0..=1.0).contains(&temperature)) {
         return Ok(());

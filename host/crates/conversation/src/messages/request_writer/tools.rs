@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{super::object_of, content::CACHE_CONTROL};
 use crate::{
     FunctionTool, NativeItem, Object, ToolChoice, ToolDefinition,
-    read::{Path, Untranslatable},
+    read::{Path, Result, Untranslatable},
 };
 
 const TOOL_CHOICE: &str = "tool_choice";
@@ -21,7 +21,7 @@ pub(super) fn write(
     choice: Option<ToolChoice>,
     parallel: Option<bool>,
     body: &mut Object,
-) -> Result<(), Untranslatable> {
+) -> Result<()> {
     let mut tools = definitions(tools)?;
     let mut choice = choice.map(|choice| write_choice(choice, &mut tools)).transpose()?;
     if parallel == Some(false) {
@@ -40,7 +40,7 @@ pub(super) fn write(
     Ok(())
 }
 
-fn definitions(tools: Vec<ToolDefinition>) -> Result<Vec<Value>, Untranslatable> {
+fn definitions(tools: Vec<ToolDefinition>) -> Result<Vec<Value>> {
     let path = Path::Member(&Path::Root, "tools");
     let definitions = tools.into_iter().enumerate().map(|(index, tool)| match tool {
         ToolDefinition::Function(tool) => definition(tool, &path.element(index)).map(Value::Object),
@@ -56,7 +56,7 @@ fn definitions(tools: Vec<ToolDefinition>) -> Result<Vec<Value>, Untranslatable>
 
 /// Returns a definition. Members beside chat's `function`, such as `defer_loading`, are Anthropic's own
 /// and stay.
-fn definition(tool: FunctionTool, path: &Path<'_>) -> Result<Object, Untranslatable> {
+fn definition(tool: FunctionTool, path: &Path<'_>) -> Result<Object> {
     let FunctionTool { name, description, parameters, strict, cache_control, mut extra } = tool;
     extra.shift_remove("function");
     let mut definition = object_of([("name", name.into())]);
@@ -73,7 +73,7 @@ fn definition(tool: FunctionTool, path: &Path<'_>) -> Result<Object, Untranslata
 
 /// Returns the schema of a tool's input. OpenAI's API lets `parameters` be absent for a tool without
 /// any; the Messages API requires a schema of type `object`.
-fn schema(parameters: Option<Value>, path: &Path<'_>) -> Result<Value, Untranslatable> {
+fn schema(parameters: Option<Value>, path: &Path<'_>) -> Result<Value> {
     match parameters {
         None => Ok(json!({"type": "object", "properties": {}})),
         Some(Value::Object(mut schema)) => {
@@ -88,7 +88,7 @@ fn schema(parameters: Option<Value>, path: &Path<'_>) -> Result<Value, Untransla
 }
 
 /// Returns the choice. The Messages API has none among some tools, so the others are not offered.
-fn write_choice(choice: ToolChoice, tools: &mut Vec<Value>) -> Result<Object, Untranslatable> {
+fn write_choice(choice: ToolChoice, tools: &mut Vec<Value>) -> Result<Object> {
     let kind = match choice {
         ToolChoice::Auto => "auto",
         ToolChoice::None => "none",

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     CallInput, Item, Message, NativeItem, Object, Part, Role, ToolCall, ToolResult, Wire,
     arguments_object, chat,
-    read::{ItemSite, Untranslatable},
+    read::{ItemSite, Result},
     thought_signature::EXTRA_CONTENT,
 };
 
@@ -49,7 +49,7 @@ impl TurnWriter {
     }
 
     /// Adds an item.
-    pub(super) fn add(&mut self, item: Item, site: ItemSite) -> Result<(), Untranslatable> {
+    pub(super) fn add(&mut self, item: Item, site: ItemSite) -> Result<()> {
         self.site = site;
         match item {
             Item::Message(message) => self.add_message(message)?,
@@ -72,7 +72,7 @@ impl TurnWriter {
     }
 
     /// Writes `system` and `messages` into `body`. Fails if there are no messages.
-    pub(super) fn finish(self, body: &mut Object) -> Result<(), Untranslatable> {
+    pub(super) fn finish(self, body: &mut Object) -> Result<()> {
         if self.turns.is_empty() {
             let rule = "it must have a user, assistant or tool message that is not empty.";
             return Err(invalid("messages", rule));
@@ -84,7 +84,7 @@ impl TurnWriter {
         Ok(())
     }
 
-    fn add_message(&mut self, message: Message) -> Result<(), Untranslatable> {
+    fn add_message(&mut self, message: Message) -> Result<()> {
         let Message { role, parts, extra } = message;
         for (name, advice) in WITHOUT_COUNTERPART {
             if extra.contains_key(name) {
@@ -110,7 +110,7 @@ impl TurnWriter {
     }
 
     /// Adds a block of the model that only this API has. A message of chat is refused.
-    fn add_native(&mut self, native: NativeItem) -> Result<(), Untranslatable> {
+    fn add_native(&mut self, native: NativeItem) -> Result<()> {
         if native.wire == Wire::Messages {
             self.push("assistant", vec![native.object.into()]);
             return Ok(());
@@ -119,7 +119,7 @@ impl TurnWriter {
         Err(self.site.invalid_member("role", rule))
     }
 
-    fn tool_use(&self, call: ToolCall) -> Result<Object, Untranslatable> {
+    fn tool_use(&self, call: ToolCall) -> Result<Object> {
         let ToolCall { id, name, input, cache_control, mut extra } = call;
         let CallInput::Arguments(arguments) = input else {
             let rule = "it must be 'function' for Anthropic's models.";
@@ -137,7 +137,7 @@ impl TurnWriter {
         Ok(block)
     }
 
-    fn tool_result(&self, result: ToolResult) -> Result<Object, Untranslatable> {
+    fn tool_result(&self, result: ToolResult) -> Result<Object> {
         let ToolResult { call_id, parts, is_error, cache_control, extra } = result;
         let mut block =
             object_of([("type", "tool_result".into()), ("tool_use_id", call_id.into())]);
@@ -163,7 +163,7 @@ impl TurnWriter {
         self.site.wire() == Wire::Messages
     }
 
-    fn blocks(&self, parts: Vec<Part>, place: ContentPlace) -> Result<Vec<Value>, Untranslatable> {
+    fn blocks(&self, parts: Vec<Part>, place: ContentPlace) -> Result<Vec<Value>> {
         content::blocks(parts, place, self.site)
     }
 
@@ -192,7 +192,7 @@ impl MessageTurn {
 }
 
 /// Writes the instructions after the caller's own `system`.
-fn write_system(mut blocks: Vec<Value>, body: &mut Object) -> Result<(), Untranslatable> {
+fn write_system(mut blocks: Vec<Value>, body: &mut Object) -> Result<()> {
     if blocks.is_empty() {
         return Ok(());
     }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::object_of;
 use crate::{
     Content, Media, NativeItem, Object, Part, Wire, chat,
-    read::{Members, Path, Untranslatable},
+    read::{Members, Path, Result, Untranslatable},
 };
 
 /// Place of content, which decides the parts that it may have.
@@ -33,11 +33,7 @@ impl InputPlace {
 }
 
 /// Reads content: a text or a list of parts.
-pub(super) fn read(
-    content: Value,
-    place: InputPlace,
-    path: &Path<'_>,
-) -> Result<Vec<Part>, Untranslatable> {
+pub(super) fn read(content: Value, place: InputPlace, path: &Path<'_>) -> Result<Vec<Part>> {
     match content {
         Value::String(text) => Ok(vec![Part::text(text)]),
         Value::Array(parts) => {
@@ -48,7 +44,7 @@ pub(super) fn read(
     }
 }
 
-fn read_part(value: Value, place: InputPlace, path: &Path<'_>) -> Result<Part, Untranslatable> {
+fn read_part(value: Value, place: InputPlace, path: &Path<'_>) -> Result<Part> {
     let mut part = Members::read(path, value)?;
     let kind = part.required_text("type")?;
     if !place.parts().contains(&kind.as_str()) {
@@ -70,14 +66,14 @@ fn read_part(value: Value, place: InputPlace, path: &Path<'_>) -> Result<Part, U
     Ok(Part { content, cache_control, extra })
 }
 
-fn read_text(part: &mut Members<'_>) -> Result<Content, Untranslatable> {
+fn read_text(part: &mut Members<'_>) -> Result<Content> {
     // Both describe the model's output, and other APIs do not take them as input.
     part.take("annotations");
     part.take("logprobs");
     Ok(Content::Text(part.required_text("text")?))
 }
 
-fn read_image(part: &mut Members<'_>, extra: &mut Object) -> Result<Content, Untranslatable> {
+fn read_image(part: &mut Members<'_>, extra: &mut Object) -> Result<Content> {
     part.refuse("file_id", "Images of uploaded files are not available. Use 'image_url'.")?;
     let media = chat::from_url(part.required_text("image_url")?);
     let detail = match part.take("detail") {
@@ -93,7 +89,7 @@ fn read_image(part: &mut Members<'_>, extra: &mut Object) -> Result<Content, Unt
     Ok(Content::Image { media, detail })
 }
 
-fn read_file(part: &mut Members<'_>) -> Result<Content, Untranslatable> {
+fn read_file(part: &mut Members<'_>) -> Result<Content> {
     part.refuse("file_url", "Chat completions take no URLs of files. Use 'file_data'.")?;
     let advice = "Chat completions have no detail of files. Only 'auto' is supported.";
     part.refuse_unless("detail", &"auto".into(), advice)?;

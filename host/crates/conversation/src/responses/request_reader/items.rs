@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     CallInput, Conversation, Item, ItemPlace, Message, Part, Role, ToolCall, ToolResult, chat,
-    read::{Members, Path, Untranslatable, excerpt},
+    read::{Members, Path, Result, Untranslatable, excerpt},
 };
 
 /// Types of items that have a counterpart in chat completions.
@@ -35,7 +35,7 @@ pub(super) fn read(
     request: &mut Members<'_>,
     places: &[ItemPlace],
     conversation: &mut Conversation,
-) -> Result<(), Untranslatable> {
+) -> Result<()> {
     let input = read_input(request)?;
     if let Some(text) = request.text("instructions")? {
         let message = Message::new(Role::System, vec![Part::text(text)]);
@@ -65,7 +65,7 @@ fn read_item(
     path: &Path<'_>,
     place: ItemPlace,
     steps: &mut Vec<(Item, ItemPlace)>,
-) -> Result<(), Untranslatable> {
+) -> Result<()> {
     let mut item = Members::read(path, item)?;
     let kind = match item.text("type")? {
         Some(kind) => kind,
@@ -93,7 +93,7 @@ fn read_item(
     Ok(())
 }
 
-fn message(mut item: Members<'_>) -> Result<Message, Untranslatable> {
+fn message(mut item: Members<'_>) -> Result<Message> {
     let role = item.required_text("role")?;
     let (role, place) = match role.as_str() {
         "user" => (Role::User, InputPlace::User),
@@ -108,11 +108,7 @@ fn message(mut item: Members<'_>) -> Result<Message, Untranslatable> {
 }
 
 /// Reads a call. `member` has its input.
-fn call(
-    mut item: Members<'_>,
-    member: &str,
-    input: fn(String) -> CallInput,
-) -> Result<ToolCall, Untranslatable> {
+fn call(mut item: Members<'_>, member: &str, input: fn(String) -> CallInput) -> Result<ToolCall> {
     let id = item.required_text("call_id")?;
     check_call(&mut item)?;
     let name = item.required_text("name")?;
@@ -122,7 +118,7 @@ fn call(
     Ok(ToolCall { id, name, input, cache_control: None, extra: rest(item) })
 }
 
-fn output(mut item: Members<'_>) -> Result<ToolResult, Untranslatable> {
+fn output(mut item: Members<'_>) -> Result<ToolResult> {
     let call_id = item.required_text("call_id")?;
     check_call(&mut item)?;
     let output = item.required("output")?;
@@ -131,7 +127,7 @@ fn output(mut item: Members<'_>) -> Result<ToolResult, Untranslatable> {
 }
 
 /// Refuses calls of tools that cannot be declared.
-fn check_call(item: &mut Members<'_>) -> Result<(), Untranslatable> {
+fn check_call(item: &mut Members<'_>) -> Result<()> {
     let advice = "Only calls by the model itself are supported.";
     item.refuse_unless("caller", &json!({"type": "direct"}), advice)?;
     item.refuse_unless("async", &false.into(), "Calls cannot be asynchronous.")
@@ -171,7 +167,7 @@ struct TurnReader<'a> {
 
 impl TurnReader<'_> {
     /// Adds an item. Text and reasoning between a call and its output belong to the turn of the call.
-    fn add(&mut self, item: Item, place: ItemPlace) -> Result<(), Untranslatable> {
+    fn add(&mut self, item: Item, place: ItemPlace) -> Result<()> {
         match &item {
             Item::Message(message) if message.role != Role::Assistant => self.end_turn(),
             Item::ToolCall(call) => {
@@ -196,7 +192,7 @@ impl TurnReader<'_> {
         }
     }
 
-    fn finish(mut self) -> Result<(), Untranslatable> {
+    fn finish(mut self) -> Result<()> {
         self.end_turn();
         match self.outputs.iter().find(|(_, outputs)| !outputs.is_empty()) {
             None => Ok(()),

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::{
     Object, Reasoning, chat,
-    read::{Members, Untranslatable},
+    read::{Members, Result, Untranslatable},
 };
 
 /// Members of a message in chat completions, each a list, that the model needs back unchanged.
@@ -23,7 +23,7 @@ const CAPS: Caps = Caps::memory(32 << 20);
 const ID_DIGITS: usize = 36;
 
 /// Reads an item of reasoning. Fails if another service encrypted it.
-pub(super) fn read(mut item: Members<'_>) -> Result<Vec<Reasoning>, Untranslatable> {
+pub(super) fn read(mut item: Members<'_>) -> Result<Vec<Reasoning>> {
     let content = part_texts(&mut item, "content", "reasoning_text")?;
     let summary = part_texts(&mut item, "summary", "summary_text")?;
     let text = if content.is_empty() { summary } else { content };
@@ -39,7 +39,7 @@ pub(super) fn read(mut item: Members<'_>) -> Result<Vec<Reasoning>, Untranslatab
 }
 
 /// Returns the texts of the parts of a reasoning item, joined.
-fn part_texts(item: &mut Members<'_>, name: &str, kind: &str) -> Result<String, Untranslatable> {
+fn part_texts(item: &mut Members<'_>, name: &str, kind: &str) -> Result<String> {
     let mut text = String::new();
     let list = item.list(name)?.unwrap_or_default();
     let path = item.path(name);

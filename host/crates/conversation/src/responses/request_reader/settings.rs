@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     Conversation, Object, ReplyFormat, chat,
-    read::{Members, Untranslatable, excerpt},
+    read::{Members, Result, Untranslatable, excerpt},
 };
 
 /// Members that do not change the reply.
@@ -22,10 +22,7 @@ const MAX_METADATA_VALUE: usize = 512;
 
 /// Reads the settings. The gateway itself acts on `store`, `max_tool_calls`, `metadata` and
 /// `previous_response_id`, so these are only checked.
-pub(super) fn read(
-    request: &mut Members<'_>,
-    conversation: &mut Conversation,
-) -> Result<(), Untranslatable> {
+pub(super) fn read(request: &mut Members<'_>, conversation: &mut Conversation) -> Result<()> {
     let Conversation { settings, extra, hints, .. } = conversation;
     settings.stream = request.flag("stream", false)?;
     settings.temperature = chat::read_number(request, "temperature")?;
@@ -55,7 +52,7 @@ pub(super) fn read(
 ///
 /// `reasoning.encrypted_content` has no effect: reasoning items always have it if the model sent
 /// any. Neither has `message.input_image.image_url`: stored messages always have their images.
-fn read_logprobs(request: &mut Members<'_>, extra: &mut Object) -> Result<(), Untranslatable> {
+fn read_logprobs(request: &mut Members<'_>, extra: &mut Object) -> Result<()> {
     let top = request.count("top_logprobs")?;
     let mut wanted = top.is_some_and(|top| top > 0);
     let include = request.list("include")?.unwrap_or_default();
@@ -77,10 +74,7 @@ fn read_logprobs(request: &mut Members<'_>, extra: &mut Object) -> Result<(), Un
 }
 
 /// Reads `text`: the format of the response and its verbosity.
-fn read_text(
-    request: &mut Members<'_>,
-    extra: &mut Object,
-) -> Result<Option<ReplyFormat>, Untranslatable> {
+fn read_text(request: &mut Members<'_>, extra: &mut Object) -> Result<Option<ReplyFormat>> {
     let Some(text) = request.take("text") else { return Ok(None) };
     let path = request.path("text");
     let mut text = Members::read(&path, text)?;
@@ -96,7 +90,7 @@ fn read_text(
 }
 
 /// Returns the format; `None` for plain text, which is the default in all APIs.
-fn read_format(mut format: Members<'_>) -> Result<Option<ReplyFormat>, Untranslatable> {
+fn read_format(mut format: Members<'_>) -> Result<Option<ReplyFormat>> {
     let kind = format.required_text("type")?;
     let format = match kind.as_str() {
         "text" => return Ok(None),
@@ -116,7 +110,7 @@ fn read_format(mut format: Members<'_>) -> Result<Option<ReplyFormat>, Untransla
 }
 
 /// Reads `reasoning`. Returns the effort.
-fn read_effort(request: &mut Members<'_>) -> Result<Option<String>, Untranslatable> {
+fn read_effort(request: &mut Members<'_>) -> Result<Option<String>> {
     let Some(reasoning) = request.take("reasoning") else { return Ok(None) };
     let path = request.path("reasoning");
     let mut reasoning = Members::read(&path, reasoning)?;
@@ -135,7 +129,7 @@ fn read_effort(request: &mut Members<'_>) -> Result<Option<String>, Untranslatab
 }
 
 /// Checks `stream_options`. The options of other APIs are others.
-pub(super) fn check_stream_options(request: &mut Members<'_>) -> Result<(), Untranslatable> {
+pub(super) fn check_stream_options(request: &mut Members<'_>) -> Result<()> {
     let Some(options) = request.take("stream_options") else { return Ok(()) };
     let path = request.path("stream_options");
     let mut options = Members::read(&path, options)?;
@@ -146,7 +140,7 @@ pub(super) fn check_stream_options(request: &mut Members<'_>) -> Result<(), Untr
 
 /// Checks `metadata`. It belongs to the Response; OpenAI's chat completions accept it only with
 /// their own `store`.
-fn check_metadata(request: &mut Members<'_>) -> Result<(), Untranslatable> {
+fn check_metadata(request: &mut Members<'_>) -> Result<()> {
     let Some(metadata) = request.take("metadata") else { return Ok(()) };
     let path = request.path("metadata");
     let Value::Object(pairs) = &metadata else {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::object_of;
 use crate::{
     FunctionTool, NativeItem, Object, ToolChoice, ToolDefinition, Wire, chat,
-    read::{Members, Path, Untranslatable},
+    read::{Members, Path, Result, Untranslatable},
 };
 
 /// Types of tools that a client can define.
@@ -16,9 +16,7 @@ const TYPED_CHOICES: &[&str] = &["function", "custom", "mcp", "allowed_tools"];
 const ALLOWED: &str = "allowed_tools";
 
 /// Takes `tools`.
-pub(super) fn read_definitions(
-    request: &mut Members<'_>,
-) -> Result<Vec<ToolDefinition>, Untranslatable> {
+pub(super) fn read_definitions(request: &mut Members<'_>) -> Result<Vec<ToolDefinition>> {
     request.elements("tools", definition)
 }
 
@@ -31,7 +29,7 @@ pub fn check_definition(tool: &Value, path: &Path<'_>) -> Result<(), Untranslata
 ///
 /// `strict` is not added if it is absent. The Responses API is then strict where the schema permits
 /// it, but chat completions with `strict` refuse a schema that does not.
-fn definition(tool: Value, path: &Path<'_>) -> Result<ToolDefinition, Untranslatable> {
+fn definition(tool: Value, path: &Path<'_>) -> Result<ToolDefinition> {
     let mut tool = Members::read(path, tool)?;
     let kind = tool.required_text("type")?;
     if !DEFINABLE.contains(&kind.as_str()) {
@@ -64,7 +62,7 @@ fn custom(
     name: String,
     description: Option<String>,
     mut tool: Members<'_>,
-) -> Result<ToolDefinition, Untranslatable> {
+) -> Result<ToolDefinition> {
     let mut inner = object_of([("name", name.into())]);
     inner.extend(description.map(|text| ("description".to_owned(), text.into())));
     if let Some(format) = tool.take("format") {
@@ -89,7 +87,7 @@ pub fn unavailable_tool(path: &Path<'_>, kind: &str) -> Untranslatable {
 }
 
 /// Refuses the settings for tools that run asynchronously or are called by other tools.
-fn refuse_orchestration(tool: &mut Members<'_>) -> Result<(), Untranslatable> {
+fn refuse_orchestration(tool: &mut Members<'_>) -> Result<()> {
     let advice = "It has no counterpart in chat completions. Only the default is supported.";
     tool.refuse_unless("allowed_callers", &json!(["direct"]), advice)?;
     tool.refuse_unless("async", &false.into(), advice)?;
@@ -97,7 +95,7 @@ fn refuse_orchestration(tool: &mut Members<'_>) -> Result<(), Untranslatable> {
 }
 
 /// Reads the input format of a custom tool, in the form of chat completions.
-fn input_format(mut format: Members<'_>) -> Result<Value, Untranslatable> {
+fn input_format(mut format: Members<'_>) -> Result<Value> {
     let kind = format.required_text("type")?;
     match kind.as_str() {
         "text" => Ok(json!({"type": kind})),
@@ -113,11 +111,11 @@ fn input_format(mut format: Members<'_>) -> Result<Value, Untranslatable> {
 }
 
 /// Takes `tool_choice`.
-pub(super) fn read_choice(request: &mut Members<'_>) -> Result<Option<ToolChoice>, Untranslatable> {
+pub(super) fn read_choice(request: &mut Members<'_>) -> Result<Option<ToolChoice>> {
     chat::read_choice_with(request, |choice, path| typed(Members::new(path, choice)))
 }
 
-fn typed(mut choice: Members<'_>) -> Result<ToolChoice, Untranslatable> {
+fn typed(mut choice: Members<'_>) -> Result<ToolChoice> {
     if choice.get("type").is_none_or(|kind| kind != ALLOWED) {
         return Ok(match named(choice)? {
             NamedTool { is_custom: false, name } => ToolChoice::Function(name),
@@ -154,7 +152,7 @@ impl NamedTool {
 
 /// Reads the choice of one tool. A tool of the gateway, which Responses show as `mcp`, is a function for
 /// the model.
-fn named(mut choice: Members<'_>) -> Result<NamedTool, Untranslatable> {
+fn named(mut choice: Members<'_>) -> Result<NamedTool> {
     let kind = choice.required_text("type")?;
     let is_custom = match kind.as_str() {
         "function" | "mcp" => false,

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::super::object_of;
 use crate::{
     Content, Media, NativeItem, Object, Part, Wire, data_url,
-    read::{ItemSite, Untranslatable},
+    read::{ItemSite, Result, Untranslatable},
 };
 
 /// Place of content, which decides the types of its parts.
@@ -18,11 +18,7 @@ pub(super) enum ContentPlace {
 }
 
 /// Writes content: a text if it is only one, or a list of parts.
-pub(super) fn write(
-    mut parts: Vec<Part>,
-    place: ContentPlace,
-    site: ItemSite,
-) -> Result<Value, Untranslatable> {
+pub(super) fn write(mut parts: Vec<Part>, place: ContentPlace, site: ItemSite) -> Result<Value> {
     match parts.as_mut_slice() {
         [] => return Ok("".into()),
         [Part { content: Content::Text(text), .. }] => return Ok(std::mem::take(text).into()),
@@ -35,7 +31,7 @@ pub(super) fn write(
 
 /// Writes a part. `extra` has the unknown members of the object in which chat has an image, a sound or a
 /// document; other unknown members are left out.
-fn write_part(part: Part, place: ContentPlace, site: ItemSite) -> Result<Object, Untranslatable> {
+fn write_part(part: Part, place: ContentPlace, site: ItemSite) -> Result<Object> {
     let Part { content, mut extra, .. } = part;
     match (content, place) {
         (Content::Text(text), ContentPlace::Input) => {
@@ -90,7 +86,7 @@ fn write_part(part: Part, place: ContentPlace, site: ItemSite) -> Result<Object,
 }
 
 /// Writes a sound or a document of chat as it came. The provider judges it.
-fn write_native(native: NativeItem, site: ItemSite) -> Result<Object, Untranslatable> {
+fn write_native(native: NativeItem, site: ItemSite) -> Result<Object> {
     let NativeItem { kind, mut object, .. } = native;
     let inner = object.shift_remove(&kind).unwrap_or_default();
     match kind.as_str() {

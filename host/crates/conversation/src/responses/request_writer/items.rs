@@ -11,7 +11,7 @@ use super::{
 use crate::{
     CallInput, Item, Message, Object, Reasoning, Role, Seal, ToolCall, ToolResult, Wire,
     chat::take_mixed_details,
-    read::{ItemSite, Untranslatable},
+    read::{ItemSite, Result, Untranslatable},
 };
 
 /// Members of chat messages without a counterpart.
@@ -32,7 +32,7 @@ struct InputItems {
 }
 
 /// Writes items.
-pub(super) fn write(items: Vec<Item>, sites: Vec<ItemSite>) -> Result<Vec<Value>, Untranslatable> {
+pub(super) fn write(items: Vec<Item>, sites: Vec<ItemSite>) -> Result<Vec<Value>> {
     let mut input = InputItems::default();
     for (item, site) in items.into_iter().zip(sites) {
         input.add(item, site)?;
@@ -41,7 +41,7 @@ pub(super) fn write(items: Vec<Item>, sites: Vec<ItemSite>) -> Result<Vec<Value>
 }
 
 impl InputItems {
-    fn add(&mut self, item: Item, site: ItemSite) -> Result<(), Untranslatable> {
+    fn add(&mut self, item: Item, site: ItemSite) -> Result<()> {
         match item {
             Item::Message(message) => self.add_message(message, site)?,
             Item::Reasoning(mut block) => {
@@ -63,7 +63,7 @@ impl InputItems {
     }
 
     /// Adds a message. One of the model without content, beside its calls, is left out.
-    fn add_message(&mut self, message: Message, site: ItemSite) -> Result<(), Untranslatable> {
+    fn add_message(&mut self, message: Message, site: ItemSite) -> Result<()> {
         let Message { role, parts, extra } = message;
         check_members(&extra, site)?;
         let (role, place) = match role {
@@ -97,7 +97,7 @@ impl InputItems {
         ]);
     }
 
-    fn add_result(&mut self, result: ToolResult, site: ItemSite) -> Result<(), Untranslatable> {
+    fn add_result(&mut self, result: ToolResult, site: ItemSite) -> Result<()> {
         let ToolResult { call_id, parts, extra, .. } = result;
         check_members(&extra, site)?;
         let output = content::write(parts, ContentPlace::Input, site)?;
@@ -112,7 +112,7 @@ impl InputItems {
     }
 }
 
-fn check_members(extra: &Object, site: ItemSite) -> Result<(), Untranslatable> {
+fn check_members(extra: &Object, site: ItemSite) -> Result<()> {
     match WITHOUT_COUNTERPART.into_iter().find(|(name, _)| extra.contains_key(*name)) {
         None => Ok(()),
         Some((name, advice)) => Err(site.unsupported_member(name, advice)),

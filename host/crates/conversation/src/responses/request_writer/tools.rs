@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::super::object_of;
 use crate::{
     FunctionTool, Object, ToolChoice, ToolDefinition,
-    read::{Path, Untranslatable},
+    read::{Path, Result, Untranslatable},
 };
 
 /// Types of tools that a caller defines. The other types of the Responses API run at the provider,
@@ -15,7 +15,7 @@ const TYPES: &[&str] = &["function", "custom"];
 const ALLOWED: &str = "allowed_tools";
 
 /// Writes definitions of tools.
-pub(super) fn write_definitions(tools: Vec<ToolDefinition>) -> Result<Vec<Value>, Untranslatable> {
+pub(super) fn write_definitions(tools: Vec<ToolDefinition>) -> Result<Vec<Value>> {
     let path = Path::Member(&Path::Root, "tools");
     let tools = tools.into_iter().enumerate().map(|(index, tool)| match tool {
         ToolDefinition::Function(tool) => Ok(function(tool).into()),
@@ -52,7 +52,7 @@ fn function(tool: FunctionTool) -> Object {
 }
 
 /// Writes the choice.
-pub(super) fn write_choice(choice: ToolChoice) -> Result<Value, Untranslatable> {
+pub(super) fn write_choice(choice: ToolChoice) -> Result<Value> {
     Ok(match choice {
         ToolChoice::Auto => "auto".into(),
         ToolChoice::None => "none".into(),
@@ -77,7 +77,7 @@ fn named(name: String) -> Value {
 }
 
 /// Returns a choice among tools of which some are not functions.
-fn allowed(mut choice: Object) -> Result<Object, Untranslatable> {
+fn allowed(mut choice: Object) -> Result<Object> {
     let path = Path::Member(&Path::Root, "tool_choice");
     let path = path.member(ALLOWED);
     let Some(Value::Object(mut allowed)) = choice.shift_remove(ALLOWED) else {
@@ -98,7 +98,7 @@ fn allowed(mut choice: Object) -> Result<Object, Untranslatable> {
 }
 
 /// Moves the members of the object that is named after the type of a tool beside the type.
-fn flat(mut tool: Object, path: &Path<'_>) -> Result<Object, Untranslatable> {
+fn flat(mut tool: Object, path: &Path<'_>) -> Result<Object> {
     let kind = match tool.shift_remove("type") {
         Some(Value::String(kind)) => kind,
         _ => String::new(),

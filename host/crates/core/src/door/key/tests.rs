@@ -1,4 +1,6 @@
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
+
+use futures_util::FutureExt as _;
 
 use super::*;
 use crate::tool::Exclusions;
@@ -61,6 +63,65 @@ fn replaced_keys_are_seen_by_every_clone_and_a_snapshot_keeps_its_own() {
     assert!(live.find(OLD, None, at(0)).is_none() && live.find(NEW, None, at(0)).is_some());
     assert!(live.named("ann").is_some_and(|found| *found == key(NEW)));
     assert!(before.find(OLD, None, at(0)).is_some());
+}
+
+#[test]
+fn the_rights_of_a_request_last_until_its_key_is_removed_expires_or_has_others() {
+    let own = key(NEW);
+    let never = Duration::MAX;
+    let other = VirtualKey::from_digest("ann", credential_digest(NEW), grants("read", &[], "x:1"));
+    let bound = key(NEW).with_certificates([CertificateDigest::of(b"own")].into());
+    for (now, left) in [
+        (vec![own.clone()], never),
+        (vec![], Duration::ZERO),
+        (vec![other], Duration::ZERO),
+        (vec![bound], Duration::ZERO),
+        (vec![own.clone().with_id("7")], Duration::ZERO),
+        (vec![own.clone().with_expiry(Some(at(50)))], Duration::from_secs(40)),
+        (vec![own.clone().with_expiry(Some(at(10)))], Duration::ZERO),
+    ] {
+        assert_eq!(Keys::new(now.clone()).time_left(&own, at(10)), left, "{now:?}");
+    }
+    // The credential before a rotation, and a key that expires earlier than it does now.
+    let keys = Keys::new([rotated().with_id("7")]);
+    let before = key(OLD).with_id("7");
+    assert_eq!(keys.time_left(&before, at(10)), Duration::from_secs(90));
+    assert_eq!(keys.time_left(&before, at(100)), Duration::ZERO);
+    // The same credential, of a request after the rotation.
+    let after = keys.find(OLD, None, at(10)).expect("it is still valid");
+    assert_eq!(keys.time_left(&after, at(10)), Duration::from_secs(90));
+    let current = keys.find(NEW, None, at(10)).expect("the key");
+    assert_eq!(keys.time_left(&current, at(10)), never);
+    let token =
+        key(NEW).with_id("7").with_expiry(Some(at(70))).expiring_by(at(20)).expiring_by(at(60));
+    assert_eq!(keys.time_left(&token, at(10)), Duration::from_secs(10));
+}
+
+#[test]
+fn the_rights_of_a_user_last_as_long_as_those_of_the_view() {
+    let user = User { issuer: "i".to_owned(), subject: "s".to_owned() };
+    let keys = Keys::default().with_roles(role("x:1"));
+    let of_user = keys.view("roles:a").expect("it exists").on_behalf_of(user);
+    assert_eq!(keys.time_left(&of_user, at(0)), Duration::MAX);
+    let narrowed = keys.with_roles(role("x:2"));
+    assert_eq!(narrowed.time_left(&of_user, at(0)), Duration::ZERO);
+}
+
+fn role(resource: &str) -> BTreeMap<String, Grants> {
+    [("a".to_owned(), grants("read", &[], resource))].into()
+}
+
+#[tokio::test]
+async fn the_end_of_a_key_is_noticed_when_the_keys_are_replaced() {
+    let live = LiveKeys::new(Keys::new([key(NEW)]));
+    let own = key(NEW);
+    let mut ended = Box::pin(live.ended(&own));
+    assert!((&mut ended).now_or_never().is_none());
+    live.replace(Keys::new([key(NEW), key(OLD)]));
+    assert!((&mut ended).now_or_never().is_none(), "it is still there");
+    live.replace(Keys::new([key(OLD)]));
+    ended.await;
+    live.ended(&own).await;
 }
 
 #[test]

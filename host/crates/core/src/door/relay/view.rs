@@ -97,6 +97,11 @@ impl RelayView {
         owners.map(|(client, _)| client)
     }
 
+    /// Returns whether the caller may read a resource of a client, listed or not.
+    pub fn may_read(&self, client: &ClientName, uri: &str) -> bool {
+        self.clients.get(client).is_some_and(|granted| granted.may_read(uri))
+    }
+
     /// Returns the templates of all clients, to look for those that may expand to the URIs of other
     /// clients.
     pub fn claims(&self) -> Claims<'_> {

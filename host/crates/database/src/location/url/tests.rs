@@ -116,3 +116,16 @@ fn an_at_sign_in_the_query_hides_no_parameter() {
         assert_eq!(url.config.get_hosts(), [Host::Tcp("h".to_owned())]);
     }
 }
+
+#[test]
+fn of_several_hosts_one_that_allows_writes_is_chosen() {
+    for (url, expected) in [
+        ("postgres://u@a/d", TargetSessionAttrs::Any),
+        ("postgres://u@a,b/d", TargetSessionAttrs::ReadWrite),
+        ("postgres://u@a:1,b:2/d?target_session_attrs=any", TargetSessionAttrs::ReadWrite),
+        ("postgres://u@a,b/d?target_session_attrs=read-only", TargetSessionAttrs::ReadOnly),
+    ] {
+        let Location::Server(found) = url.parse().expect("valid") else { panic!("it is a URL") };
+        assert_eq!(found.config.get_target_session_attrs(), expected, "{url}");
+    }
+}

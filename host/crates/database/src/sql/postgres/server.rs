@@ -25,7 +25,7 @@ use crate::{
     location::ServerUrl,
     outage::Outage,
     settings::{Clock, Settings},
-    sql::error::{SqlError, SqlFault},
+    sql::error::{SqlError, SqlFault, SqlResult},
 };
 
 /// Longest time of one attempt to connect, unless the URL has `connect_timeout`.
@@ -83,7 +83,7 @@ impl Server {
     }
 
     /// Connects. Fails at once while the pause after a failure lasts.
-    pub(super) fn connect(&self, deadline: Instant) -> Result<PgSession, SqlError> {
+    pub(super) fn connect(&self, deadline: Instant) -> SqlResult<PgSession> {
         self.check_outage()?;
         let time = self.url.config().get_connect_timeout().copied().unwrap_or(CONNECT);
         let connected = self.try_connect(deadline.min(Instant::now() + time));
@@ -92,7 +92,7 @@ impl Server {
         connected.map_err(|error| SqlError::new(SqlFault::Disconnected(error.to_string())))
     }
 
-    fn check_outage(&self) -> Result<(), SqlError> {
+    fn check_outage(&self) -> SqlResult<()> {
         if !self.outage.lock().is_pausing(Instant::now()) {
             return Ok(());
         }
@@ -100,7 +100,7 @@ impl Server {
         Err(SqlError::new(SqlFault::Disconnected(reason.to_owned())))
     }
 
-    fn note(&self, connected: &Result<PgSession, SqlError>) {
+    fn note(&self, connected: &SqlResult<PgSession>) {
         let mut outage = self.outage.lock();
         match connected {
             Ok(_) if outage.end() => {
@@ -117,7 +117,7 @@ impl Server {
         }
     }
 
-    fn try_connect(&self, deadline: Instant) -> Result<PgSession, SqlError> {
+    fn try_connect(&self, deadline: Instant) -> SqlResult<PgSession> {
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -166,7 +166,7 @@ impl Server {
     }
 
     /// Returns the time of a read, in milliseconds since 1970.
-    pub(super) fn read_clock(&self, session: &PgSession) -> Result<i64, SqlError> {
+    pub(super) fn read_clock(&self, session: &PgSession) -> SqlResult<i64> {
         if let Some(clock) = &self.clock {
             return Ok(milliseconds_since_1970(clock));
         }
@@ -203,7 +203,7 @@ fn run_until<T>(
     deadline: Instant,
     runtime: Runtime,
     work: impl Future<Output = Result<T, tokio_postgres::Error>>,
-) -> Result<(Runtime, T), SqlError> {
+) -> SqlResult<(Runtime, T)> {
     let done = match runtime.block_on(async { timeout_at(deadline.into(), work).await }) {
         Ok(done) => done.map_err(SqlError::from),
         Err(_) => Err(SqlError::new(SqlFault::Late)),

@@ -23,10 +23,13 @@ use tokio_postgres::{
 
 use crate::sql::{
     Param, Row, Subject,
-    error::{SqlError, SqlFault},
+    error::{SqlError, SqlFault, SqlResult},
     insert::InsertPart,
 };
 
+/// Most statements that a connection keeps prepared: more than gateways use. The texts of queries of the call log are
+/// many, since they depend on the filters that an operator chooses, and each takes memory of the server.
+const PREPARED: usize = 256;
 /// Channel of the notifications of a server.
 const CHANNEL: &str = "airlock";
 
@@ -112,7 +115,7 @@ impl PgSession {
         subjects: &[Subject],
         patience: Option<Duration>,
         lock_wait: Option<Duration>,
-    ) -> Result<Option<i64>, SqlError> {
+    ) -> SqlResult<Option<i64>> {
         // In this isolation level, a statement sees what was committed before it began: after the
         // locks are held. In a higher one, all would see the state before the wait for the locks.
         let mut statements =
@@ -137,7 +140,7 @@ impl PgSession {
 
     /// Begins a transaction that reads, and sees one state of the database; with `patience`, one whose
     /// statements take so long.
-    pub(super) fn begin_snapshot(&self, patience: Option<Duration>) -> Result<(), SqlError> {
+    pub(super) fn begin_snapshot(&self, patience: Option<Duration>) -> SqlResult<()> {
         self.state.set(SessionState::Open);
         let limits = patience.map(limits).unwrap_or_default();
         let preamble = &self.preamble;
@@ -147,7 +150,7 @@ impl PgSession {
 
     /// Ends the transaction: commits it, or rolls it back. Fails if a statement of a transaction
     /// that is committed has failed.
-    pub(super) fn finish(&self, commits: bool) -> Result<(), SqlError> {
+    pub(super) fn finish(&self, commits: bool) -> SqlResult<()> {
         let state = self.state.get();
         if state == SessionState::Broken {
             return if commits { Err(SqlError::new(SqlFault::Aborted)) } else { Ok(()) };
@@ -167,7 +170,7 @@ impl PgSession {
     }
 
     /// Executes statements without parameters. Returns the number in the last row, if there is one.
-    pub(crate) fn script(&self, text: &str) -> Result<Option<i64>, SqlError> {
+    pub(crate) fn script(&self, text: &str) -> SqlResult<Option<i64>> {
         self.count();
         let messages = self.wait(self.client.simple_query(text))?;
         let last = messages.iter().rev().find_map(|message| match message {
@@ -177,7 +180,7 @@ impl PgSession {
         Ok(last.and_then(|number| number.parse().ok()))
     }
 
-    pub(crate) fn run(&self, text: &str, params: &[Param<'_>]) -> Result<u64, SqlError> {
+    pub(crate) fn run(&self, text: &str, params: &[Param<'_>]) -> SqlResult<u64> {
         let Some(statement) = self.prepare(text)? else {
             self.count();
             return self.wait(self.client.execute_typed(&numbered(text), &typed_values(params)));
@@ -187,11 +190,7 @@ impl PgSession {
     }
 
     /// Executes a statement for each of these rows of parameters, without waiting between them.
-    pub(crate) fn run_each(
-        &self,
-        text: &str,
-        rows: &[Vec<Param<'_>>],
-    ) -> Result<Vec<u64>, SqlError> {
+    pub(crate) fn run_each(&self, text: &str, rows: &[Vec<Param<'_>>]) -> SqlResult<Vec<u64>> {
         let Some(statement) = self.prepare(text)? else {
             self.count();
             let text = numbered(text);
@@ -205,7 +204,7 @@ impl PgSession {
     }
 
     /// Executes the statements of an insertion, without waiting between them.
-    pub(crate) fn insert(&self, parts: &[InsertPart<'_, '_>]) -> Result<(), SqlError> {
+    pub(crate) fn insert(&self, parts: &[InsertPart<'_, '_>]) -> SqlResult<()> {
         let statements = parts.iter().map(|part| self.prepare(part.text));
         let statements = statements.collect::<Result<Vec<_>, _>>()?;
         self.count();
@@ -229,8 +228,8 @@ impl PgSession {
         &self,
         text: &str,
         params: &[Param<'_>],
-        mut read: impl FnMut(&Row<'_>) -> Result<ControlFlow<B>, SqlError>,
-    ) -> Result<Option<B>, SqlError> {
+        mut read: impl FnMut(&Row<'_>) -> SqlResult<ControlFlow<B>>,
+    ) -> SqlResult<Option<B>> {
         let statement = self.prepare(text)?;
         self.count();
         let rows = if let Some(statement) = &statement {
@@ -248,7 +247,7 @@ impl PgSession {
         Ok(None)
     }
 
-    pub(crate) fn try_lock(&self, subject: Subject) -> Result<bool, SqlError> {
+    pub(crate) fn try_lock(&self, subject: Subject) -> SqlResult<bool> {
         let (class, hash) = subject.numbers();
         let text = "SELECT pg_try_advisory_xact_lock(CAST(?1 AS INTEGER), CAST(?2 AS INTEGER))";
         let locked = self.each(text, &[class.into(), hash.into()], |row| {
@@ -257,14 +256,14 @@ impl PgSession {
         Ok(locked.unwrap_or_default())
     }
 
-    pub(crate) fn share_lock(&self, subject: Subject) -> Result<(), SqlError> {
+    pub(crate) fn share_lock(&self, subject: Subject) -> SqlResult<()> {
         let (class, hash) = subject.numbers();
         let text = "SELECT pg_advisory_xact_lock_shared(CAST(?1 AS INTEGER), CAST(?2 AS INTEGER))";
         self.run(text, &[class.into(), hash.into()]).map(drop)
     }
 
     /// Makes the server send notifications on this connection.
-    pub(super) fn listen(&self) -> Result<(), SqlError> {
+    pub(super) fn listen(&self) -> SqlResult<()> {
         if !self.is_listening.get() {
             self.script(&format!("LISTEN {CHANNEL}"))?;
             self.is_listening.set(true);
@@ -273,7 +272,7 @@ impl PgSession {
     }
 
     /// Notifies those that listen, once the transaction is committed.
-    pub(crate) fn notify(&self, message: &str) -> Result<(), SqlError> {
+    pub(crate) fn notify(&self, message: &str) -> SqlResult<()> {
         self.run("SELECT pg_notify(?1, ?2)", &[CHANNEL.into(), message.into()]).map(drop)
     }
 
@@ -292,14 +291,19 @@ impl PgSession {
 
     /// Returns the prepared statement of a text; `None` behind a pooler, where a statement is parsed,
     /// bound and executed in one request.
-    fn prepare(&self, text: &str) -> Result<Option<Statement>, SqlError> {
+    fn prepare(&self, text: &str) -> SqlResult<Option<Statement>> {
         let Some(statements) = &self.statements else { return Ok(None) };
         if let Some(statement) = statements.borrow().get(text) {
             return Ok(Some(statement.clone()));
         }
         self.count();
         let statement = self.wait(self.client.prepare(&numbered(text)))?;
-        statements.borrow_mut().insert(text.to_owned(), statement.clone());
+        let mut statements = statements.borrow_mut();
+        if statements.len() >= PREPARED {
+            // Closes those that no operation uses.
+            statements.clear();
+        }
+        statements.insert(text.to_owned(), statement.clone());
         Ok(Some(statement))
     }
 
@@ -307,7 +311,7 @@ impl PgSession {
     fn wait<T>(
         &self,
         work: impl Future<Output = Result<T, tokio_postgres::Error>>,
-    ) -> Result<T, SqlError> {
+    ) -> SqlResult<T> {
         let Some(runtime) = &self.runtime else { return Err(SqlError::new(SqlFault::Late)) };
         let deadline = self.deadline.get().into();
         let done = match runtime.block_on(async { timeout_at(deadline, work).await }) {

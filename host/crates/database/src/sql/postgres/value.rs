@@ -9,7 +9,7 @@ use super::fault::UnfitParam;
 use crate::sql::{
     Param,
     column::ColumnValue,
-    error::{SqlError, SqlFault},
+    error::{SqlError, SqlFault, SqlResult},
 };
 pub(crate) use tokio_postgres::Row as PgRow;
 
@@ -72,6 +72,6 @@ impl<'r> FromSql<'r> for ColumnValue<'r> {
 }
 
 /// Reads a column.
-pub(crate) fn value(row: &PgRow, column: usize) -> Result<ColumnValue<'_>, SqlError> {
+pub(crate) fn value(row: &PgRow, column: usize) -> SqlResult<ColumnValue<'_>> {
     row.try_get(column).map_err(|_| SqlError::new(SqlFault::Column(column)))
 }

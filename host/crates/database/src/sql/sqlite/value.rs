@@ -5,7 +5,7 @@ use rusqlite::{
     types::{ToSqlOutput, ValueRef},
 };
 
-use crate::sql::{Param, column::ColumnValue, error::SqlError};
+use crate::sql::{Param, column::ColumnValue, error::SqlResult};
 
 impl ToSql for Param<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
@@ -19,10 +19,7 @@ impl ToSql for Param<'_> {
 }
 
 /// Reads a column. There are no columns of other types: a number with a fraction reads as `NULL`.
-pub(crate) fn value<'r>(
-    row: &'r rusqlite::Row<'_>,
-    column: usize,
-) -> Result<ColumnValue<'r>, SqlError> {
+pub(crate) fn value<'r>(row: &'r rusqlite::Row<'_>, column: usize) -> SqlResult<ColumnValue<'r>> {
     Ok(match row.get_ref(column)? {
         ValueRef::Null | ValueRef::Real(_) => ColumnValue::Null,
         ValueRef::Integer(number) => ColumnValue::Number(number),

@@ -75,6 +75,11 @@ impl DockerError {
         self.has_status(409)
     }
 
+    /// Returns whether the daemon has refused a request, which it then has not carried out.
+    pub(super) fn is_refusal(&self) -> bool {
+        matches!(self, Self::Api { cause: ApiError::DockerResponseServerError { .. }, .. })
+    }
+
     /// Returns whether the container may have been removed while a session in it was started.
     pub(super) fn is_of_removal(&self) -> bool {
         match self {

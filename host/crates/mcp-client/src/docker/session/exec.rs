@@ -58,11 +58,19 @@ struct Exec {
     user: Option<String>,
 }
 
-/// A running session. Dropping it closes the streams, kills the processes and releases the container.
-struct ExecSession {
+/// The processes of a session, from when the daemon may start them. Dropping it kills them and releases
+/// the container.
+struct ExecProcesses {
     /// `None` once the session is being ended.
     lease: Option<ContainerLease>,
     exec: Exec,
+    /// True once the daemon has reported that the server is started.
+    is_started: bool,
+}
+
+/// A running session. Dropping it closes the streams, kills the processes and releases the container.
+struct ExecSession {
+    processes: ExecProcesses,
     tail: Arc<StderrTail>,
     input: JoinHandle<()>,
     output: JoinHandle<()>,
@@ -74,7 +82,7 @@ type ContainerInput = Pin<Box<dyn AsyncWrite + Send>>;
 /// Starts a server in a container.
 pub(super) async fn start(
     settings: &Docker,
-    mut lease: ContainerLease,
+    lease: ContainerLease,
     scrubber: Arc<Scrubber>,
 ) -> Result<Channel, DockerError> {
     let engine = lease.engine().clone();
@@ -102,19 +110,14 @@ pub(super) async fn start(
         }
         Err(error) => return Err(error),
     };
-    let options = StartExecOptions { detach: false, tty: false, output_capacity: Some(PIPE_BYTES) };
-    let started = ask("start a session", engine.api().start_exec(&id, Some(options))).await?;
-    let StartExecResults::Attached { output, input } = started else {
-        let cause = ApiError::from(std::io::Error::other("the session is detached"));
-        return Err(DockerError::Api { step: "start a session", cause });
-    };
-    lease.started();
+    let exec = Exec { engine, id, mark, user: settings.user.clone() };
+    let mut processes = ExecProcesses { lease: Some(lease), exec, is_started: false };
+    let (output, input) = processes.start().await?;
     let tail = StderrTail::new(scrubber);
     let (write, stdin) = duplex(PIPE_BYTES);
     let (stdout, read) = duplex(PIPE_BYTES);
     let session = ExecSession {
-        lease: Some(lease),
-        exec: Exec { engine, id, mark, user: settings.user.clone() },
+        processes,
         input: tokio::spawn(forward(stdin, input)),
         output: tokio::spawn(separate(output, stdout, tail.clone())),
         tail,
@@ -164,6 +167,19 @@ impl Exec {
             }
             sleep(POLL).await;
         }
+    }
+
+    /// Waits until the daemon has started the server, for at most `limit`.
+    async fn started_within(&self, limit: Duration) {
+        let started = async {
+            while let Some(state) = self.state().await
+                && state.running != Some(true)
+                && state.exit_code.is_none()
+            {
+                sleep(POLL).await;
+            }
+        };
+        let _ = timeout(limit, started).await;
     }
 
     async fn state(&self) -> Option<ExecInspectResponse> {
@@ -223,20 +239,69 @@ impl Exec {
     }
 }
 
+impl ExecProcesses {
+    /// Starts the server, and returns its streams.
+    async fn start(&mut self) -> Result<(ContainerOutput, ContainerInput), DockerError> {
+        let step = "start a session";
+        let options =
+            StartExecOptions { detach: false, tty: false, output_capacity: Some(PIPE_BYTES) };
+        let Exec { engine, id, .. } = &self.exec;
+        let starting = ask(step, engine.api().start_exec(id, Some(options)));
+        let started = starting.await.inspect_err(|error| {
+            if error.is_refusal() {
+                // There is nothing to kill.
+                self.lease = None;
+            }
+        });
+        match started? {
+            StartExecResults::Attached { output, input } => {
+                self.is_started = true;
+                if let Some(lease) = &mut self.lease {
+                    lease.started();
+                }
+                Ok((output, input))
+            }
+            StartExecResults::Detached => {
+                let cause = ApiError::from(std::io::Error::other("the session is detached"));
+                Err(DockerError::Api { step, cause })
+            }
+        }
+    }
+}
+
+impl Drop for ExecProcesses {
+    fn drop(&mut self) {
+        if let Some(lease) = self.lease.take()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            let exec = self.exec.clone();
+            let is_started = self.is_started;
+            // It ends within the time limits of its requests.
+            runtime.spawn(async move {
+                if !is_started {
+                    // A request that was sent is carried out, although its response is not awaited.
+                    exec.started_within(EXIT_TIMEOUT).await;
+                }
+                exec.kill(lease).await;
+            });
+        }
+    }
+}
+
 impl ExecSession {
     /// Ends the server and releases the container. Returns the last state, and whether the server
     /// ended before it was sent a signal.
     async fn end(&mut self) -> (Option<ExecInspectResponse>, bool) {
-        let exec = &self.exec;
+        let ExecProcesses { lease, exec, .. } = &mut self.processes;
         let mut state = exec.ended_within(EXIT_TIMEOUT).await;
         let before_signal = state.is_some();
-        if let Some(lease) = &self.lease
+        if let Some(lease) = &*lease
             && state.is_none()
         {
             exec.signal(lease, "TERM").await;
             state = exec.ended_within(EXIT_TIMEOUT).await;
         }
-        if let Some(lease) = self.lease.take() {
+        if let Some(lease) = lease.take() {
             exec.kill(lease).await;
         }
         if state.is_none() {
@@ -269,12 +334,8 @@ impl Drop for ExecSession {
     fn drop(&mut self) {
         self.input.abort();
         self.output.abort();
-        if let Some(lease) = self.lease.take()
-            && let Ok(runtime) = Handle::try_current()
-        {
-            let exec = self.exec.clone();
-            // It ends within the time limits of its requests.
-            runtime.spawn(async move { exec.kill(lease).await });
-        }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,7 @@
 //! Sessions of the legacy era, headers of the modern one, and the end of a connection.
 
+use futures_util::FutureExt as _;
+
 use super::*;
 use crate::transport::ReceiveError;
 
@@ -52,12 +54,9 @@ async fn closing_does_not_wait_for_a_server_and_pending_requests_fail() {
 
 #[tokio::test]
 async fn a_forgotten_session_ends_the_connection_and_nothing_is_sent_again() {
-    let lost = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}"#;
-    for (status, body) in
-        [("404 Not Found", ""), ("404 Not Found", RESULT), ("400 Bad Request", lost)]
-    {
+    for body in ["", RESULT] {
         let connection = Connection::to(move |request| match method(request).as_str() {
-            "tools/call" => says(status, "content-type: application/json\r\n", body),
+            "tools/call" => says("404 Not Found", "content-type: application/json\r\n", body),
             _ => legacy(request),
         })
         .await;
@@ -71,6 +70,26 @@ async fn a_forgotten_session_ends_the_connection_and_nothing_is_sent_again() {
         assert_eq!(requests.iter().filter(|request| method(request) == "tools/call").count(), 1);
         assert!(!requests.iter().any(|request| request.starts_with("DELETE")), "{requests:?}");
     }
+}
+
+#[tokio::test]
+async fn a_call_that_is_refused_with_the_text_of_a_lost_session_has_the_connection_checked() {
+    let lost = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}"#;
+    let connection = Connection::to(move |request| match method(request).as_str() {
+        "tools/call" | "ping" => {
+            says("400 Bad Request", "content-type: application/json\r\n", lost)
+        }
+        _ => legacy(request),
+    })
+    .await;
+    connection.initialize().await;
+    let refused = "error: the server has ended the session";
+    assert_eq!(connection.answer("tools/call").await, refused);
+    connection.inbox.check_requested().await;
+    assert!(connection.transport.receive().now_or_never().is_none(), "others may still call");
+    let (ended, answer) = tokio::join!(connection.transport.receive(), connection.answer("ping"));
+    assert_eq!(answer, refused);
+    assert!(matches!(ended, ReceiveError::Lost(_)), "{ended:?}");
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! Items of tool calls: those that the client runs, and those that the gateway runs.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::{
@@ -62,7 +64,7 @@ pub(super) struct ClientCall {
     call_id: String,
     name: String,
     /// Name of the group of the tool; `None` if it is in no group.
-    group: Option<String>,
+    group: Option<Arc<str>>,
     kind: CallKind,
     text: String,
     rest: Object,

@@ -1,6 +1,7 @@
 //! Requests: what the gateway takes and changes.
 
 use super::*;
+use airlock_conversation::MAX_NAME_BYTES;
 
 #[test]
 fn an_executed_call_becomes_a_call_and_its_result() {
@@ -84,6 +85,19 @@ fn two_functions_of_groups_with_one_name_are_refused() {
     let groups = ["a", "a__"].map(|name| json!({"type": "namespace", "name": name, "tools": [{"type": "function", "name": "f"}]}));
     let error = refusal(request(json!({"tools": groups})));
     assert_eq!(error.param, "tools[1].tools[0].name");
+}
+
+#[test]
+fn a_group_with_a_name_of_excessive_length_is_refused() {
+    for (length, is_good) in [(MAX_NAME_BYTES, true), (MAX_NAME_BYTES + 1, false)] {
+        let group =
+            json!({"type": "namespace", "name": "x".repeat(length), "tools": [function("f")]});
+        let request = object(request(json!({"tools": [group]})));
+        let read = prepare(request, Vec::new(), false, &BuiltinTools::Drop);
+        assert_eq!(read.is_ok(), is_good, "{length}");
+    }
+    let group = json!({"type": "namespace", "name": "x".repeat(MAX_NAME_BYTES + 1)});
+    assert_eq!(refusal(request(json!({"tools": [group]}))).param, "tools[0].name");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod bindings;
 mod convert;
 mod link;
+mod results;
 
 use airlock_core::tool::{ToolDefinition, ToolError};
 use futures_util::future::BoxFuture;
@@ -11,8 +12,11 @@ use wasmtime::{
     component::{InstancePre, Resource},
 };
 
-use self::bindings::ToolPluginPre;
 pub(crate) use self::link::link;
+use self::{
+    bindings::ToolPluginPre,
+    results::{read_error, read_output},
+};
 use crate::{
     plugin::{
         descriptors,
@@ -75,19 +79,14 @@ impl ToolGuest for Guest {
             let state = store.data_mut();
             Ok(match answer {
                 Ok(output) => {
-                    // Checked before parsing: a parsed document takes many times the memory of its
-                    // text.
-                    state.check_result_bytes(convert::least_bytes(&output))?;
-                    let mut output = convert::output_from_guest(output)?;
+                    let mut output = read_output(state, output).await?;
                     let emitted = std::mem::take(&mut state.running.emitted);
                     let count = emitted.len();
                     output.content.splice(..0, emitted);
                     Ok(Returned { output, emitted: count })
                 }
                 Err(error) => {
-                    let scrubber = &state.call.guest.grants.scrubber;
-                    let mut error =
-                        convert::error_from_guest(error, scrubber, state.running.emit_bytes_left);
+                    let mut error = read_error(state, error).await?;
                     error.content.splice(..0, std::mem::take(&mut state.running.emitted));
                     Err(error)
                 }

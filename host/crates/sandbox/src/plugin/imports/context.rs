@@ -4,6 +4,8 @@ use std::time::Instant;
 
 use airlock_core::{
     door::Progress,
+    secret::{Scrubber, scrubbed},
+    threads,
     tool::{CallError, Content},
 };
 
@@ -55,23 +57,25 @@ pub(crate) fn progress(
 
 /// Keeps one part of the result, and sends it ahead of the rest. `json_bytes` is the length of the JSON in it,
 /// which `convert` parses: a parsed document takes many times the memory of its text, so the limit
-/// is checked before.
-pub(crate) fn emit(
+/// is checked before. A long part is parsed and redacted on blocking threads.
+pub(crate) async fn emit(
     store: &mut Store<'_, PluginSide>,
     json_bytes: usize,
-    convert: impl FnOnce() -> wasmtime::Result<Content>,
+    convert: impl FnOnce() -> wasmtime::Result<Content> + Send + 'static,
 ) -> wasmtime::Result<()> {
     charge_call(store, BASE_FUEL, json_bytes)?;
     store.data_mut().room_for_part(json_bytes)?;
     // Until the result is complete, the part is in the memory of the host.
     store.data_mut().hold_part(json_bytes.saturating_mul(TREE_BYTES))?;
-    let mut part = convert()?;
+    let tenant = store.data().call.tenant().clone();
+    let part = threads::read(&tenant, json_bytes, convert).await?;
     let cost = part.cost().max(json_bytes);
     charge(store, cost as u64)?;
     let state = store.data_mut();
     state.running.emit_bytes_left = state.room_for_part(cost)?;
     state.hold_part(cost)?;
-    state.call.guest.grants.scrubber.content(&mut part);
+    let scrubber = &state.call.guest.grants.scrubber;
+    let (part, _) = scrubbed(scrubber, &tenant, cost, part, Scrubber::content).await;
     if let Some(chain) = &state.call.chain {
         chain.reporter().preview(&part);
     }
@@ -80,9 +84,10 @@ pub(crate) fn emit(
 }
 
 impl State<PluginSide> {
-    /// Takes memory of the process for a part. Ends the guest if there is none.
-    fn hold_part(&mut self, bytes: usize) -> wasmtime::Result<()> {
-        if self.running.emitted_memory.grow(bytes) {
+    /// Takes memory of the process for a part of the result, until the call ends. Ends the guest if there
+    /// is none.
+    pub(crate) fn hold_part(&mut self, bytes: usize) -> wasmtime::Result<()> {
+        if self.running.result_memory.grow(bytes) {
             Ok(())
         } else {
             Err(self.stop(CallError::busy()))

@@ -160,7 +160,8 @@ pub(crate) async fn keys(
     cursor: Option<String>,
     limit: u32,
 ) -> KvResult<kv::Page> {
-    let open = begin(&mut store, &handle, prefix.len())?;
+    let bytes = prefix.len() + cursor.as_ref().map_or(0, String::len);
+    let open = begin(&mut store, &handle, bytes)?;
     let page = open.keys(&prefix, cursor.as_deref(), limit).await;
     if let Ok(page) = &page {
         charge(&mut store, page.keys.iter().map(String::len).sum::<usize>() as u64)?;

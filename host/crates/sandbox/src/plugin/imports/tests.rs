@@ -3,7 +3,10 @@
 mod tools;
 mod uses;
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use airlock_compile::pooled_engine;
 use airlock_core::{
@@ -266,7 +269,7 @@ async fn emitted_parts_are_kept_in_order_and_take_from_the_room_of_the_result() 
     let limit = Limits::PLUGIN.result_bytes;
     let kept = with(Grants::default(), None, None, async |mut store| {
         for text in ["one", "two"] {
-            context::emit(&mut store, 0, || Ok(Content::text(text)))?;
+            context::emit(&mut store, 0, move || Ok(Content::text(text))).await?;
         }
         let state = store.data_mut();
         let costs: usize = state.running.emitted.iter().map(Content::cost).sum();
@@ -303,15 +306,15 @@ fn kib(count: usize) -> usize {
 async fn emitted(memory: &Pool, parts: &[usize]) -> Result<usize, CallError> {
     let emitted = with_memory(memory, Grants::default(), None, None, async |mut store| {
         for bytes in parts {
-            emit_text(&mut store, *bytes)?;
+            emit_text(&mut store, *bytes).await?;
         }
-        Ok(store.data().running.emitted_memory.amount())
+        Ok(store.data().running.result_memory.amount())
     });
     emitted.await
 }
 
-fn emit_text(store: &mut Store<'_, PluginSide>, bytes: usize) -> wasmtime::Result<()> {
-    context::emit(store, 0, || Ok(Content::text("x".repeat(bytes))))
+async fn emit_text(store: &mut Store<'_, PluginSide>, bytes: usize) -> wasmtime::Result<()> {
+    context::emit(store, 0, move || Ok(Content::text("x".repeat(bytes)))).await
 }
 
 #[tokio::test]
@@ -323,14 +326,16 @@ async fn json_in_an_emitted_part_is_parsed_only_if_there_is_memory_for_its_tree(
 async fn emitted_json(json_bytes: usize) -> (bool, bool, bool) {
     let memory = memory::budget(64 << 10);
     let emitted = with_memory(&memory, Grants::default(), None, None, async |mut store| {
-        let mut is_parsed = false;
-        let sent = context::emit(&mut store, json_bytes, || {
-            is_parsed = true;
+        let is_parsed = Arc::new(AtomicBool::new(false));
+        let parsed = is_parsed.clone();
+        let sent = context::emit(&mut store, json_bytes, move || {
+            parsed.store(true, Ordering::Relaxed);
             Ok(Content::text("parsed"))
         });
+        let sent = sent.await;
         let stopped = store.data_mut().stopped.take();
         let is_busy = stopped.is_some_and(|error| error.code() == HostCode::Busy);
-        Ok((sent.is_ok(), is_parsed, is_busy))
+        Ok((sent.is_ok(), is_parsed.load(Ordering::Relaxed), is_busy))
     });
     emitted.await.expect("it ends well")
 }

@@ -10,11 +10,11 @@ mod link;
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-use airlock_core::tenant::Reservation;
+use airlock_core::tenant::{Pool, Reservation, Tenant};
 use airlock_egress::{self, ErrorKind, Redirects, Request, RequestSlot, Session};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{HeaderName, header};
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt as _, Full};
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi_http::{
     Error as HttpError, ForbiddenHeaderFilter, RequestOptions, WasiBody, WasiHttpCtx,
@@ -29,13 +29,15 @@ use crate::plugin::late_fuel::LateFuel;
 /// accepts in a request. The engine checks it at each header, before any limit of the egress
 /// applies.
 const MAX_FIELD_BYTES: usize = 32 << 10;
-/// Bytes that a guest may write to a body at once; they wait there until they are collected.
+/// Bytes that a guest may write to a body at once. Two such chunks wait there until they are collected.
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// State of one store for `wasi:http`.
 pub(crate) struct WasiHttp {
     context: WasiHttpCtx,
     hooks: OutgoingHooks,
+    /// Guest memory that the messages take which the guest has a handle of.
+    messages: Reservation,
 }
 
 struct OutgoingHooks {
@@ -45,14 +47,18 @@ struct OutgoingHooks {
     has_sent: bool,
     /// Fuel for requests and responses, which are sent on separate tasks.
     late_fuel: LateFuel,
+    /// Memory for the bodies of requests, and its tenant.
+    memory: Pool,
+    tenant: Tenant,
 }
 
 type Io = Box<dyn Future<Output = Result<(), HttpError>> + Send>;
 type Sent = Result<(http::Response<WasiBody>, Io), HttpError>;
 
 impl WasiHttp {
-    /// Creates the state. Without a session every request is denied.
-    pub(crate) fn new(session: Option<Session>) -> Self {
+    /// Creates the state of a call of `tenant`. Without a session every request is denied. What the host
+    /// holds for the guest takes its part of `memory`.
+    pub(crate) fn new(session: Option<Session>, tenant: &Tenant, memory: &Pool) -> Self {
         let mut context = WasiHttpCtx::new();
         context.set_field_size_limit(MAX_FIELD_BYTES);
         Self {
@@ -62,8 +68,19 @@ impl WasiHttp {
                 was_denied: false,
                 has_sent: false,
                 late_fuel: LateFuel::default(),
+                memory: memory.clone(),
+                tenant: tenant.clone(),
             },
+            messages: memory.reservation(tenant.clone()),
         }
+    }
+
+    /// Sets the guest memory that messages take, in bytes. Returns false, and changes nothing, if there
+    /// is not as much for the tenant.
+    fn hold(&mut self, bytes: usize) -> bool {
+        let held = self.messages.amount();
+        self.messages.shrink(held.saturating_sub(bytes));
+        self.messages.grow(bytes.saturating_sub(held))
     }
 
     /// Returns the state as wasmtime's implementation takes it, with the `table` of its store.
@@ -120,8 +137,10 @@ impl WasiHttpHooks for OutgoingHooks {
         self.has_sent |= self.session.is_some();
         let session = self.session.clone();
         let late_fuel = self.late_fuel.clone();
+        let memory = self.memory.reservation(self.tenant.clone());
         Box::new(async move {
-            send(session.ok_or(HttpError::HttpRequestDenied)?, request, options, &late_fuel).await
+            let session = session.ok_or(HttpError::HttpRequestDenied)?;
+            send(session, request, options, memory, &late_fuel).await
         })
     }
 }
@@ -130,13 +149,14 @@ async fn send(
     session: Session,
     request: http::Request<WasiBody>,
     options: Option<RequestOptions>,
+    mut memory: Reservation,
     late_fuel: &LateFuel,
 ) -> Sent {
     // Reservation from the first byte of the request's body to the last of the response's, because both
     // are held in memory.
     let mut slot = session.reserve().map_err(for_guest)?;
     let (head, body) = request.into_parts();
-    let body = collect(body, session.bounds().request_bytes).await?;
+    let body = collect(body, session.bounds().request_bytes, &mut memory).await?;
     let own = head.headers.iter().filter(|(name, _)| *name != header::CONTENT_LENGTH);
     let request = Request {
         method: head.method.as_str().to_owned(),
@@ -157,21 +177,32 @@ async fn send(
 }
 
 /// Collects a guest's body, which the guest may still be writing. The end of the call cancels this.
-async fn collect(body: WasiBody, limit: usize) -> Result<Bytes, HttpError> {
-    let collected = Limited::new(body, limit).collect().await.map_err(|error| {
-        match error.downcast::<HttpError>() {
-            Ok(error) => *error,
-            Err(error) if error.is::<LengthLimitError>() => {
-                HttpError::HttpRequestBodySize(Some(limit as u64))
+/// `memory` grows before a chunk is kept; fails if the tenant has no memory left.
+async fn collect(
+    mut body: WasiBody,
+    limit: usize,
+    memory: &mut Reservation,
+) -> Result<Bytes, HttpError> {
+    let mut collected = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        match frame?.into_data() {
+            Ok(data) if data.len() > limit - collected.len() => {
+                return Err(HttpError::HttpRequestBodySize(Some(limit as u64)));
             }
-            Err(_) => HttpError::HttpProtocolError,
+            Ok(data) => {
+                if !memory.grow(data.len()) {
+                    return Err(HttpError::ConnectionLimitReached);
+                }
+                collected.extend_from_slice(&data);
+            }
+            // Leaving the trailers out would change the guest's message.
+            Err(rest) if rest.trailers_ref().is_some_and(|trailers| !trailers.is_empty()) => {
+                return Err(HttpError::HttpRequestTrailerSectionSize(Some(0)));
+            }
+            Err(_) => {}
         }
-    })?;
-    if collected.trailers().is_some_and(|trailers| !trailers.is_empty()) {
-        // Leaving the trailers out would change the guest's message.
-        return Err(HttpError::HttpRequestTrailerSectionSize(Some(0)));
     }
-    Ok(collected.to_bytes())
+    Ok(collected.freeze())
 }
 
 /// Returns the time limit for a response; `None` without a first-byte timeout. A response arrives

@@ -41,16 +41,22 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 #[error("{0}")]
 pub(super) struct BadArguments(String);
 
+/// The arguments of a call.
+pub(super) struct UnpackedArguments {
+    /// A value for each parameter.
+    pub(super) vals: Vec<Val>,
+    /// Host memory that they take, in bytes.
+    pub(super) bytes: usize,
+}
+
 /// Reads the arguments of a function: a JSON object with one member for each parameter.
-pub(super) fn read(parameters: &[Field], json: &str) -> Result<Vec<Val>, BadArguments> {
+pub(super) fn read(parameters: &[Field], json: &str) -> Result<UnpackedArguments, BadArguments> {
     let value = serde_json::from_str(json)
         .map_err(|error| BadArguments(format!("the arguments are not JSON: {error}")))?;
     let mut reader = ArgumentReader { bytes_left: MAX_BYTES };
-    Ok(reader
-        .fields(value, parameters, &ArgumentPath::Root)?
-        .into_iter()
-        .map(|(_, val)| val)
-        .collect())
+    let fields = reader.fields(value, parameters, &ArgumentPath::Root)?;
+    let vals = fields.into_iter().map(|(_, val)| val).collect();
+    Ok(UnpackedArguments { vals, bytes: MAX_BYTES - reader.bytes_left })
 }
 
 struct ArgumentReader {

@@ -105,9 +105,18 @@ async fn run<T>(
     limits: Limits,
     body: impl AsyncFnOnce(&mut Store<State<PluginSide>>) -> wasmtime::Result<T>,
 ) -> Result<T, CallError> {
+    run_in(1 << 30, limits, body).await
+}
+
+/// Runs `body` like [`run`], with `memory_bytes` of guest memory for the process.
+async fn run_in<T>(
+    memory_bytes: usize,
+    limits: Limits,
+    body: impl AsyncFnOnce(&mut Store<State<PluginSide>>) -> wasmtime::Result<T>,
+) -> Result<T, CallError> {
     let client = ClientName::parse("plain").expect("a name");
     let call = PluginSide::denied(client, Arc::default()).call(ToolName::own("plain"), limits);
-    instance::run(&ENGINE, &memory::budget(1 << 30), call, body).await
+    instance::run(&ENGINE, &memory::budget(memory_bytes), call, body).await
 }
 
 /// Calls a function within limits. The function's failure is returned as an error of the tool.

@@ -5,7 +5,7 @@ use std::{collections::HashMap, ops::ControlFlow};
 use crate::{
     columns::unsigned,
     kv::{Entry, Holder, Id, KvError, Page, Usage},
-    sql::{Param, Row, Sql, SqlError, params},
+    sql::{Param, Row, Sql, SqlResult, params},
 };
 
 /// Most entries that one page examines. So a reader does not scan a whole store in which every
@@ -39,7 +39,7 @@ fn after(key: &[u8]) -> Vec<u8> {
     [key, b"\0"].concat()
 }
 
-pub(in crate::kv) fn get(sql: &Sql<'_>, id: &Id, key: &str) -> Result<Option<Entry>, SqlError> {
+pub(in crate::kv) fn get(sql: &Sql<'_>, id: &Id, key: &str) -> SqlResult<Option<Entry>> {
     let select = "SELECT value, version FROM kv_entry \
                   WHERE store = (SELECT id FROM kv_store WHERE plugin = ?1 AND name = ?2 AND holder = ?3) \
                   AND key = ?4 AND (expires IS NULL OR expires > ?5)";
@@ -54,7 +54,7 @@ pub(in crate::kv) fn get_many(
     id: &Id,
     keys: &[String],
     max_bytes: usize,
-) -> Result<Result<Vec<Option<Entry>>, KvError>, SqlError> {
+) -> SqlResult<Result<Vec<Option<Entry>>, KvError>> {
     let mut wanted = KeysToRead { entries: vec![None; keys.len()], left: max_bytes };
     for (chunk, start) in keys.chunks(KEYS_AT_ONCE).zip((0..).step_by(KEYS_AT_ONCE)) {
         if !wanted.read(sql, id, chunk, start)? {
@@ -73,13 +73,7 @@ struct KeysToRead {
 impl KeysToRead {
     /// Reads some of the keys, of which the first one is at `start`. Returns false if their values have
     /// too many bytes.
-    fn read(
-        &mut self,
-        sql: &Sql<'_>,
-        id: &Id,
-        keys: &[String],
-        start: usize,
-    ) -> Result<bool, SqlError> {
+    fn read(&mut self, sql: &Sql<'_>, id: &Id, keys: &[String], start: usize) -> SqlResult<bool> {
         let mut positions: HashMap<&[u8], Vec<usize>> = HashMap::new();
         for (key, position) in keys.iter().zip(start..) {
             positions.entry(key.as_bytes()).or_default().push(position);
@@ -111,12 +105,7 @@ impl KeysToRead {
 
 /// Reads a page of keys. A few rows are read at a time, because a server sends all rows of a
 /// statement, and most pages have few entries that have expired.
-pub(in crate::kv) fn keys(
-    sql: &Sql<'_>,
-    id: &Id,
-    mut range: Range,
-    limit: u32,
-) -> Result<Page, SqlError> {
+pub(in crate::kv) fn keys(sql: &Sql<'_>, id: &Id, mut range: Range, limit: u32) -> SqlResult<Page> {
     let limit = limit as usize;
     let mut page = Page::default();
     let mut looked_at = 0;
@@ -148,7 +137,7 @@ fn key_rows(
     id: &Id,
     range: &Range,
     limit: usize,
-) -> Result<Vec<(Vec<u8>, bool)>, SqlError> {
+) -> SqlResult<Vec<(Vec<u8>, bool)>> {
     let select = "SELECT key, expires IS NULL OR expires > ?6 FROM kv_entry \
                   WHERE store = (SELECT id FROM kv_store WHERE plugin = ?1 AND name = ?2 AND holder = ?3) \
                   AND key >= ?4 AND key < ?5 ORDER BY key LIMIT ?7";
@@ -158,7 +147,7 @@ fn key_rows(
     sql.all(select, values, |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
-pub(in crate::kv) fn usage(sql: &Sql<'_>) -> Result<Vec<Usage>, SqlError> {
+pub(in crate::kv) fn usage(sql: &Sql<'_>) -> SqlResult<Vec<Usage>> {
     // A store without a holder is the first of its name: in PostgreSQL, NULL sorts last.
     let select = "SELECT s.plugin, s.name, s.holder, s.bytes - CAST(coalesce(sum(e.cost), 0) AS BIGINT), \
                   s.entries - count(e.cost) \
@@ -168,18 +157,17 @@ pub(in crate::kv) fn usage(sql: &Sql<'_>) -> Result<Vec<Usage>, SqlError> {
 }
 
 /// Reads the usage of stores from before version 8, in which all tenants had one store.
-pub(in crate::kv) fn usage_without_holders(sql: &Sql<'_>) -> Result<Vec<Usage>, SqlError> {
+pub(in crate::kv) fn usage_without_holders(sql: &Sql<'_>) -> SqlResult<Vec<Usage>> {
     let select = "SELECT s.plugin, s.name, NULL, s.bytes - coalesce(sum(e.cost), 0), s.entries - count(e.cost) \
                   FROM kv_store s LEFT JOIN kv_entry e ON e.store = s.id AND e.expires <= ?1 \
                   GROUP BY s.id ORDER BY s.plugin, s.name";
     sql.all(select, params![sql.now()], usage_of_row)
 }
 
-fn usage_of_row(row: &Row<'_>) -> Result<Usage, SqlError> {
+fn usage_of_row(row: &Row<'_>) -> SqlResult<Usage> {
     let bytes = unsigned(row.get(3)?);
     let entries = unsigned(row.get(4)?);
-    let holder = row.get::<Option<&[u8]>>(2)?;
-    let holder = holder.map_or(Holder::Unassigned, Holder::from_column);
+    let holder = row.get::<Option<&[u8]>>(2)?.map_or(Holder::Unassigned, Holder::from_column);
     Ok(Usage { plugin: row.get(0)?, name: row.get(1)?, holder, bytes, entries })
 }
 

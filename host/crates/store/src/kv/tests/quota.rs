@@ -9,6 +9,7 @@ on_both! {
     a_store_over_a_lowered_quota_accepts_changes_that_do_not_grow_it,
     expired_entries_free_their_quota_at_once_and_are_purged_in_batches,
     an_expired_entry_is_absent_and_counts_nothing_before_it_is_purged,
+    no_more_expired_entries_are_summed_up_than_a_change_needs,
 }
 
 async fn an_entry_expires_exactly_at_the_end_of_its_ttl(home: TestHome) {
@@ -130,4 +131,24 @@ async fn an_expired_entry_is_absent_and_counts_nothing_before_it_is_purged(home:
         .expect("it is absent, though a hundred others are purged first");
     assert_eq!(bench.usage().await, (entry, 1));
     assert_eq!(bench.rows().await, 50);
+}
+
+async fn no_more_expired_entries_are_summed_up_than_a_change_needs(home: TestHome) {
+    let bench = KvBench::new(home).await;
+    let id = Id::new("plugin", "store", Holder::Tenant(ANN));
+    let fill = bench.database.write(id.subject(), |sql| {
+        let make = "INSERT INTO kv_store (id, plugin, name, holder) VALUES (1, ?1, ?2, ?3)";
+        sql.run(make, params!["plugin", "store", &ANN])?;
+        let insert = "INSERT INTO kv_entry (store, key, version, cost, expires, value) \
+                      VALUES (1, ?1, 1, 70, 1, ?2)";
+        for number in 0..1_000 {
+            sql.run(insert, params![format!("{number:06}").as_bytes(), b""])?;
+        }
+        Ok(())
+    });
+    fill.await.expect("filled");
+    for (wanted, summed) in [(1, 70), (63, 70), (64, 140), (6_400, 7_070), (i64::MAX, 70_000)] {
+        let sum = bench.database.read(move |sql| sql::expired_bytes(sql, 1, wanted));
+        assert_eq!(sum.await.expect("summed up"), summed, "{wanted}");
+    }
 }

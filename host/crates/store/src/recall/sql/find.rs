@@ -6,7 +6,7 @@ use crate::{
     columns::unsigned,
     owner::OwnerId,
     recall::{Anchor, StoredRecord},
-    sql::{Param, Sql, SqlError, numbered, params},
+    sql::{Param, Sql, SqlResult, numbered, params},
 };
 
 /// Anchors of one statement. Its rows have no texts.
@@ -30,7 +30,7 @@ pub(crate) fn find<E>(
     scope: &OwnerId,
     anchors: &[Anchor],
     mut admit: impl FnMut(u64) -> Result<(), E>,
-) -> Result<Result<Vec<StoredRecord>, E>, SqlError> {
+) -> SqlResult<Result<Vec<StoredRecord>, E>> {
     let mut found = Vec::new();
     let mut seen = BTreeSet::new();
     // Of each record with a text, its place in `found`.
@@ -60,7 +60,7 @@ fn heads(
     sql: &Sql<'_>,
     scope: &OwnerId,
     anchors: &[Anchor],
-) -> Result<BTreeMap<Vec<u8>, RecordHead>, SqlError> {
+) -> SqlResult<BTreeMap<Vec<u8>, RecordHead>> {
     let list = numbered(3, ANCHORS_AT_ONCE);
     let select = format!(
         "SELECT a.anchor, r.id, r.cost, r.expires > ?2 AND r.text IS NOT NULL FROM recall_anchor a \
@@ -83,7 +83,7 @@ fn read_texts(
     sql: &Sql<'_>,
     places: &BTreeMap<i64, usize>,
     found: &mut [StoredRecord],
-) -> Result<(), SqlError> {
+) -> SqlResult<()> {
     let list = numbered(1, TEXTS_AT_ONCE);
     let select = format!("SELECT id, text FROM recall_record WHERE id IN ({list})");
     let records: Vec<i64> = places.keys().copied().collect();

@@ -8,7 +8,7 @@ use crate::{
     columns::unsigned,
     owner::OwnerId,
     responses::{OVERHEAD_BYTES, ReadError, ResponseList, StoredTurn, Texts},
-    sql::{Param, Sql, SqlError, numbered, params},
+    sql::{Param, Sql, SqlResult, numbered, params},
 };
 
 const SELECT: &str = "SELECT r.cost, r.input, r.output, r.body FROM response r \
@@ -44,7 +44,7 @@ pub(crate) fn get<E>(
     scope: &OwnerId,
     id: &str,
     admit: impl FnOnce(u64) -> Result<(), E>,
-) -> Result<Result<Texts, ReadError<E>>, SqlError> {
+) -> SqlResult<Result<Texts, ReadError<E>>> {
     let found = sql.find(SELECT, params![id, scope, sql.now()], |row| {
         if let Err(refusal) = admit(unsigned(row.get(0)?)) {
             return Ok(Err(ReadError::Refused(refusal)));
@@ -61,7 +61,7 @@ pub(crate) fn conversation<E>(
     scope: &OwnerId,
     id: &str,
     mut admit: impl FnMut(u64) -> Result<(), E>,
-) -> Result<Result<Vec<StoredTurn>, ReadError<E>>, SqlError> {
+) -> SqlResult<Result<Vec<StoredTurn>, ReadError<E>>> {
     let mut numbers = Vec::new();
     let mut previous = Some(id.to_owned());
     let refused = sql.each(CHAIN, params![id, scope, sql.now()], |row| {
@@ -84,7 +84,7 @@ pub(crate) fn conversation<E>(
 }
 
 /// Reads turns with these numbers, which are sorted.
-fn turns(sql: &Sql<'_>, numbers: &[i64]) -> Result<Vec<StoredTurn>, SqlError> {
+fn turns(sql: &Sql<'_>, numbers: &[i64]) -> SqlResult<Vec<StoredTurn>> {
     let list = numbered(1, TURNS_AT_ONCE);
     let select =
         format!("SELECT input, output FROM response WHERE number IN ({list}) ORDER BY number");
@@ -105,7 +105,7 @@ pub(crate) fn lists<E>(
     scope: &OwnerId,
     wanted: &[(String, ResponseList)],
     mut admit: impl FnMut(u64) -> Result<(), E>,
-) -> Result<Result<Vec<Option<String>>, ReadError<E>>, SqlError> {
+) -> SqlResult<Result<Vec<Option<String>>, ReadError<E>>> {
     let mut lists = Vec::with_capacity(wanted.len());
     for (id, list) in wanted {
         let column = match list {

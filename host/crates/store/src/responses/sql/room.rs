@@ -9,7 +9,7 @@ use crate::{
         OwnerId,
         room::{OwnerRoom, OwnerTable, exceeds, owners},
     },
-    sql::{Sql, SqlError, Subject, first, params},
+    sql::{Sql, SqlResult, Subject, first, params},
 };
 
 /// Maximum number of expired conversations that one change removes, so that the change stays quick.
@@ -30,8 +30,8 @@ pub(super) static OWNERS: OwnerTable = OwnerTable {
     purge,
 };
 
-/// Removes expired conversations of any owner: at most [`PURGED_AT_ONCE`].
-fn purge(sql: &Sql<'_>, own: &OwnerId) -> Result<(), SqlError> {
+/// Removes expired conversations of any owner: at most [`PURGED_AT_ONCE`]; and other owners that have none left.
+fn purge(sql: &Sql<'_>, own: &OwnerId) -> SqlResult<()> {
     let select = "SELECT id, scope FROM response_owner WHERE id IN \
                   (SELECT owner FROM response_conversation WHERE expires <= ?1 ORDER BY expires LIMIT ?2)";
     let now = sql.now();
@@ -45,6 +45,10 @@ fn purge(sql: &Sql<'_>, own: &OwnerId) -> Result<(), SqlError> {
                     RETURNING bytes";
         let removed: Vec<i64> = sql.all(some, params![owner.id, now, left], first)?;
         grow_owner(sql, owner.id, -removed.iter().sum::<i64>())?;
+        // Each change adds the bytes of all owners up, also of those that never come back.
+        let empty = "DELETE FROM response_owner WHERE id = ?1 AND scope <> ?2 AND NOT EXISTS \
+                     (SELECT 1 FROM response_conversation WHERE owner = ?1)";
+        sql.run(empty, params![owner.id, own])?;
         left -= signed(removed.len() as u64);
     }
     Ok(())
@@ -58,7 +62,7 @@ pub(super) fn make_room(
     mut owner: OwnerRoom,
     kept: i64,
     put: &Put,
-) -> Result<bool, SqlError> {
+) -> SqlResult<bool> {
     for _ in 0..EVICTED_AT_ONCE {
         let is_evicted =
             exceeds(put.cost(), owner.bytes, put.bounds.owner_bytes) && evict(sql, owner.id, kept)?;
@@ -76,7 +80,7 @@ pub(super) fn make_room(
 
 /// Returns the owner with the most bytes that has a conversation besides `kept`; in `PostgreSQL`, one
 /// of those with the most.
-fn largest(sql: &Sql<'_>, own: &OwnerId, kept: i64) -> Result<Option<i64>, SqlError> {
+fn largest(sql: &Sql<'_>, own: &OwnerId, kept: i64) -> SqlResult<Option<i64>> {
     let select = "SELECT o.id, o.scope FROM response_owner o WHERE EXISTS \
                   (SELECT 1 FROM response_conversation c WHERE c.owner = o.id AND c.id <> ?1) \
                   ORDER BY o.bytes DESC, o.id LIMIT ?2";
@@ -85,7 +89,7 @@ fn largest(sql: &Sql<'_>, own: &OwnerId, kept: i64) -> Result<Option<i64>, SqlEr
 
 /// Evicts the conversation of an owner that expires first. Returns false if there is none besides
 /// `kept`.
-fn evict(sql: &Sql<'_>, owner: i64, kept: i64) -> Result<bool, SqlError> {
+fn evict(sql: &Sql<'_>, owner: i64, kept: i64) -> SqlResult<bool> {
     let delete = "DELETE FROM response_conversation WHERE id = \
                   (SELECT id FROM response_conversation WHERE owner = ?1 AND id <> ?2 \
                   ORDER BY expires, id LIMIT 1) RETURNING bytes";

@@ -8,7 +8,7 @@ use super::tx::{Done, Tx, about};
 use crate::{
     columns::size,
     runs::stored::{RunError, StoredCall},
-    sql::{Param, Row, Sql, SqlError, params},
+    sql::{Param, Row, Sql, SqlResult, params},
 };
 
 /// Bytes that are counted for a call besides its texts: roughly its overhead on disk.
@@ -70,7 +70,7 @@ fn head(answer: &str) -> &str {
 
 impl Tx<'_> {
     /// Reads a call.
-    pub(super) fn call(&self, run: i64, position: Position) -> Result<Option<Call>, SqlError> {
+    pub(super) fn call(&self, run: i64, position: Position) -> SqlResult<Option<Call>> {
         let select = format!(
             "SELECT {COLUMNS}, arguments \
              FROM run_call WHERE run = ?1 AND block = ?2 AND branch = ?3"
@@ -87,7 +87,7 @@ impl Tx<'_> {
         position: Position,
         call: &Call,
         present: Option<&Call>,
-    ) -> Result<(), SqlError> {
+    ) -> SqlResult<()> {
         let before = present.map_or(0, |present| bytes(&present.called, None));
         self.grow(bytes(&call.called, None) - before);
         if present.is_none() {
@@ -111,7 +111,7 @@ impl Tx<'_> {
         position: Position,
         stage: Stage,
         others: [(&'static str, Param<'_>); N],
-    ) -> Result<(), SqlError> {
+    ) -> SqlResult<()> {
         let (stage, attempts, until_ms) = stage_columns(stage);
         let mut update = "UPDATE run_call SET stage = ?4, attempts = ?5, until_ms = ?6".to_owned();
         let mut values =
@@ -153,7 +153,7 @@ impl Tx<'_> {
         &self,
         run: i64,
         records: &BTreeMap<Position, (Call, Arc<str>)>,
-    ) -> Result<(), SqlError> {
+    ) -> SqlResult<()> {
         let rows = records.iter().map(|(position, (call, answer))| {
             insert_values(run, *position, call, Some(answer)).to_vec()
         });
@@ -192,7 +192,7 @@ impl Tx<'_> {
         position: Position,
         stage: Stage,
         answer: Option<&str>,
-    ) -> Result<(), SqlError> {
+    ) -> SqlResult<()> {
         self.grow(answer.map_or(0, size));
         let head = ("answer_head", answer.map(head).into());
         self.set_stage(run, position, stage, [head, ("answer", answer.into())])
@@ -200,7 +200,7 @@ impl Tx<'_> {
 
     /// Marks the calls that are in doubt for the process that takes the run over, as
     /// [`Call::claimed`] has it, without reading them.
-    pub(super) fn doubt(&self, run: i64) -> Result<(), SqlError> {
+    pub(super) fn doubt(&self, run: i64) -> SqlResult<()> {
         let update = "UPDATE run_call SET stage = 'in_doubt' \
                       WHERE run = ?1 AND stage = 'sent' AND repeatable = 0";
         self.sql.run(update, params![run]).map(drop)
@@ -208,7 +208,7 @@ impl Tx<'_> {
 }
 
 /// Reads the calls of a run.
-pub(super) fn all(sql: &Sql<'_>, run: i64) -> Result<Vec<StoredCall>, SqlError> {
+pub(super) fn all(sql: &Sql<'_>, run: i64) -> SqlResult<Vec<StoredCall>> {
     let select = format!(
         "SELECT {COLUMNS}, arguments, block, branch, answer \
          FROM run_call WHERE run = ?1 ORDER BY block, branch"
@@ -227,7 +227,7 @@ pub(crate) const COLUMNS: &str =
     "stage, attempts, until_ms, repeatable, tool, definition, sources, written, asked_by";
 
 /// Reads a call with these arguments from [`COLUMNS`].
-pub(crate) fn read(row: &Row<'_>, arguments: String) -> Result<Call, SqlError> {
+pub(crate) fn read(row: &Row<'_>, arguments: String) -> SqlResult<Call> {
     let attempts: u32 = row.get(1)?;
     let until_ms = row.get::<Option<i64>>(2)?.unwrap_or_default();
     let stage = match row.get::<&str>(0)? {

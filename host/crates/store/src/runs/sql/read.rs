@@ -5,7 +5,7 @@ use crate::{
     columns::unsigned,
     owner::OwnerId,
     runs::stored::StoredRun,
-    sql::{Row, Sql, SqlError, params},
+    sql::{Row, Sql, SqlResult, params},
 };
 
 /// Columns of a run, without its texts.
@@ -19,7 +19,7 @@ pub(crate) fn get(
     sql: &Sql<'_>,
     scope: Option<&OwnerId>,
     id: &str,
-) -> Result<Option<StoredRun>, SqlError> {
+) -> SqlResult<Option<StoredRun>> {
     let select = format!(
         "SELECT {COLUMNS}, outcome, script, clock_ms, trace, sources, \
          (SELECT bindings FROM run_tools WHERE id = tools) {OF_OWNER}"
@@ -39,7 +39,7 @@ pub(crate) fn run(
     sql: &Sql<'_>,
     scope: Option<&OwnerId>,
     id: &str,
-) -> Result<Option<(i64, StoredRun)>, SqlError> {
+) -> SqlResult<Option<(i64, StoredRun)>> {
     let select = format!("SELECT {COLUMNS}, outcome, script, clock_ms, trace, sources {OF_OWNER}");
     sql.find(&select, params![id, scope], |row| with_script(row, sql.now()))
 }
@@ -49,7 +49,7 @@ pub(crate) fn head(
     sql: &Sql<'_>,
     scope: Option<&OwnerId>,
     id: &str,
-) -> Result<Option<StoredRun>, SqlError> {
+) -> SqlResult<Option<StoredRun>> {
     let select = format!("SELECT {COLUMNS}, NULL, script, clock_ms, trace, sources {OF_OWNER}");
     let read = sql.find(&select, params![id, scope], |row| with_script(row, sql.now()))?;
     Ok(read.map(|(_, run)| run))
@@ -60,7 +60,7 @@ pub(crate) fn list(
     sql: &Sql<'_>,
     scope: Option<&OwnerId>,
     limit: u32,
-) -> Result<Vec<StoredRun>, SqlError> {
+) -> SqlResult<Vec<StoredRun>> {
     let select = format!("SELECT {COLUMNS}, outcome IS NOT NULL, status FROM run");
     if let Some(scope) = scope {
         let select = format!("{select} WHERE scope = ?2 ORDER BY number DESC LIMIT ?1");
@@ -71,7 +71,7 @@ pub(crate) fn list(
 }
 
 /// Reads a run from [`COLUMNS`], and its status as the outcome.
-fn listed(row: &Row<'_>, now: i64) -> Result<StoredRun, SqlError> {
+fn listed(row: &Row<'_>, now: i64) -> SqlResult<StoredRun> {
     let (_, run) = summary(row, now)?;
     let status: Option<&str> = row.get(12)?;
     let has_ended: bool = row.get(11)?;
@@ -80,7 +80,7 @@ fn listed(row: &Row<'_>, now: i64) -> Result<StoredRun, SqlError> {
 }
 
 /// Reads a run from [`COLUMNS`], its outcome, its script, its time, its trace and its sources.
-fn with_script(row: &Row<'_>, now: i64) -> Result<(i64, StoredRun), SqlError> {
+fn with_script(row: &Row<'_>, now: i64) -> SqlResult<(i64, StoredRun)> {
     let (number, run) = summary(row, now)?;
     let outcome = row.get(11)?;
     let script = row.get(12)?;
@@ -90,7 +90,7 @@ fn with_script(row: &Row<'_>, now: i64) -> Result<(i64, StoredRun), SqlError> {
     Ok((number, StoredRun { outcome, script, clock_ms, trace, sources, ..run }))
 }
 
-fn summary(row: &Row<'_>, now: i64) -> Result<(i64, StoredRun), SqlError> {
+fn summary(row: &Row<'_>, now: i64) -> SqlResult<(i64, StoredRun)> {
     let lease = row::lease(row, 4)?;
     let run = StoredRun {
         id: row.get(1)?,

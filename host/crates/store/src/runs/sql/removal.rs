@@ -4,7 +4,7 @@
 //! counts them: of the same owner if there is one. The tools go with their last run.
 
 use super::tx::Tx;
-use crate::sql::{Param, SqlError, Subject, first, params};
+use crate::sql::{Param, SqlResult, Subject, first, params};
 
 /// Runs of other owners among which one is looked for that counts the tools. If changes of all their
 /// owners are running, no run counts them.
@@ -22,11 +22,7 @@ pub(super) struct RemovedRun {
 
 impl Tx<'_> {
     /// Removes the runs whose numbers `select` returns. Their owners are free.
-    pub(super) fn remove(
-        &self,
-        select: &str,
-        params: &[Param<'_>],
-    ) -> Result<Vec<RemovedRun>, SqlError> {
+    pub(super) fn remove(&self, select: &str, params: &[Param<'_>]) -> SqlResult<Vec<RemovedRun>> {
         let delete = format!(
             "DELETE FROM run WHERE number IN ({select}) RETURNING scope, bytes, tools, tools_bytes"
         );
@@ -47,7 +43,7 @@ impl Tx<'_> {
         Ok(removed)
     }
 
-    fn take_from_owner(&self, run: &RemovedRun) -> Result<(), SqlError> {
+    fn take_from_owner(&self, run: &RemovedRun) -> SqlResult<()> {
         let update = "UPDATE run_owner SET runs = runs - 1, bytes = bytes - ?2 WHERE scope = ?1";
         self.sql.run(update, params![&run.scope, run.bytes])?;
         let delete = "DELETE FROM run_owner WHERE scope = ?1 AND runs <= 0";
@@ -56,7 +52,7 @@ impl Tx<'_> {
 
     /// Makes another run count the tools of a removed one, if that did. Returns false if no run has
     /// the tools.
-    fn pass_on(&self, run: &RemovedRun) -> Result<bool, SqlError> {
+    fn pass_on(&self, run: &RemovedRun) -> SqlResult<bool> {
         let select = "SELECT number, scope FROM run WHERE tools = ?1 \
                       ORDER BY CASE WHEN scope = ?2 THEN 0 ELSE 1 END, number DESC LIMIT ?3";
         let heirs = self.sql.all(select, params![run.tools, &run.scope, HEIRS], |row| {
@@ -80,7 +76,7 @@ impl Tx<'_> {
     }
 
     /// Removes tools that no run has any more, unless a run with them begins at the same time.
-    fn remove_tools(&self, tools: i64) -> Result<(), SqlError> {
+    fn remove_tools(&self, tools: i64) -> SqlResult<()> {
         let select = "SELECT digest FROM run_tools WHERE id = ?1";
         let Some(digest) = self.sql.find::<Vec<u8>>(select, params![tools], first)? else {
             return Ok(());
@@ -95,7 +91,7 @@ impl Tx<'_> {
 
     /// Removes tools whose last runs were removed by changes at the same time, of which each saw the
     /// run of the other.
-    pub(super) fn remove_unused_tools(&self) -> Result<(), SqlError> {
+    pub(super) fn remove_unused_tools(&self) -> SqlResult<()> {
         let select = "SELECT id FROM run_tools WHERE NOT EXISTS \
                       (SELECT 1 FROM run WHERE tools = run_tools.id) LIMIT ?1";
         for tools in self.sql.all(select, params![TOOLS_AT_ONCE], first)? {

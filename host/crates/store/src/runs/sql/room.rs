@@ -8,7 +8,7 @@
 use super::tx::Tx;
 use crate::{
     columns::{milliseconds, signed},
-    sql::{Row, SqlError, Subject, first, params},
+    sql::{Row, SqlResult, Subject, first, params},
 };
 
 /// Most runs that one change removes, so that the change stays quick.
@@ -25,7 +25,7 @@ struct OwnerRoom {
 }
 
 impl OwnerRoom {
-    fn read(row: &Row<'_>) -> Result<Self, SqlError> {
+    fn read(row: &Row<'_>) -> SqlResult<Self> {
         Ok(Self { runs: row.get(0)?, bytes: row.get(1)?, has_expired: row.get(2)? })
     }
 }
@@ -33,7 +33,7 @@ impl OwnerRoom {
 impl Tx<'_> {
     /// Makes room after the run `changed` has stopped; beyond the bound of all owners only if it
     /// `sweeps`.
-    pub(super) fn make_room(&self, changed: i64, sweeps: bool) -> Result<(), SqlError> {
+    pub(super) fn make_room(&self, changed: i64, sweeps: bool) -> SqlResult<()> {
         let select = "SELECT runs, bytes, EXISTS (SELECT 1 FROM run WHERE changed_ms < ?2 \
                       AND number <> ?3 AND (phase <> 'running' OR until_ms < ?4)) \
                       FROM run_owner WHERE scope = ?1";
@@ -56,7 +56,7 @@ impl Tx<'_> {
     }
 
     /// Returns whether this change may remove runs of an owner.
-    pub(super) fn may_remove(&self, scope: &[u8]) -> Result<bool, SqlError> {
+    pub(super) fn may_remove(&self, scope: &[u8]) -> SqlResult<bool> {
         Ok(scope == self.scope || self.sql.try_lock(Subject::runs(scope))?)
     }
 
@@ -65,7 +65,7 @@ impl Tx<'_> {
         self.now.saturating_sub(milliseconds(self.bounds.expire_after))
     }
 
-    fn remove_expired(&self, changed: i64) -> Result<(), SqlError> {
+    fn remove_expired(&self, changed: i64) -> SqlResult<()> {
         let before = self.expired_before();
         let select = "SELECT DISTINCT scope FROM (SELECT scope FROM run WHERE changed_ms < ?1 \
                       AND number <> ?2 AND (phase <> 'running' OR until_ms < ?3) \
@@ -87,7 +87,7 @@ impl Tx<'_> {
     }
 
     /// Removes the oldest runs of the owner beyond its bounds, those that have ended first.
-    fn remove_beyond_owner(&self, changed: i64) -> Result<(), SqlError> {
+    fn remove_beyond_owner(&self, changed: i64) -> SqlResult<()> {
         let beyond = "SELECT number FROM (SELECT number, phase, until_ms, \
                       count(*) OVER kept AS runs, CAST(sum(bytes) OVER kept AS BIGINT) AS bytes \
                       FROM run WHERE scope = ?1 \
@@ -107,7 +107,7 @@ impl Tx<'_> {
 
     /// Removes runs until all owners together are within their bound: each time the oldest run of the
     /// owner with the most bytes, or one that has ended.
-    fn remove_beyond_all(&self, changed: i64) -> Result<(), SqlError> {
+    fn remove_beyond_all(&self, changed: i64) -> SqlResult<()> {
         let sum = "SELECT CAST(coalesce(sum(bytes), 0) AS BIGINT) FROM run_owner";
         let mut total: i64 = self.sql.one(sum, &[], first)?;
         if total <= signed(self.bounds.total_bytes) {
@@ -133,13 +133,13 @@ impl Tx<'_> {
         Ok(())
     }
 
-    fn largest_owners(&self) -> Result<Vec<(Vec<u8>, i64)>, SqlError> {
+    fn largest_owners(&self) -> SqlResult<Vec<(Vec<u8>, i64)>> {
         let select = "SELECT scope, bytes FROM run_owner ORDER BY bytes DESC, scope LIMIT ?1";
         self.sql.all(select, params![OWNERS_AT_ONCE], |row| Ok((row.get(0)?, row.get(1)?)))
     }
 
     /// Removes the oldest run of an owner, or the oldest one that has ended. Returns its bytes.
-    fn remove_oldest(&self, scope: &[u8], changed: i64) -> Result<Option<i64>, SqlError> {
+    fn remove_oldest(&self, scope: &[u8], changed: i64) -> SqlResult<Option<i64>> {
         if !self.may_remove(scope)? {
             return Ok(None);
         }

@@ -7,7 +7,7 @@ use super::tx::{Done, Tx};
 use crate::{
     columns::{milliseconds, size},
     runs::stored::{NewRun, RunError},
-    sql::{Row, SqlError, Subject, first, params},
+    sql::{Row, SqlResult, Subject, first, params},
 };
 
 /// Bytes that are counted for a run besides its texts: roughly its overhead on disk.
@@ -30,7 +30,7 @@ impl Tx<'_> {
         lease: Lease,
         outcome: Option<&str>,
         calls_bytes: i64,
-    ) -> Result<FoundRun, SqlError> {
+    ) -> SqlResult<FoundRun> {
         let (tools, tools_bytes) = self.tools(new)?;
         let texts = size(&new.script) + outcome.map_or(0, size) + calls_bytes;
         let bytes = OVERHEAD_BYTES + texts + tools_bytes;
@@ -65,7 +65,7 @@ impl Tx<'_> {
     }
 
     /// Counts a run that begins in the sums of its owner.
-    fn add_to_owner(&self, bytes: i64) -> Result<(), SqlError> {
+    fn add_to_owner(&self, bytes: i64) -> SqlResult<()> {
         let upsert = "INSERT INTO run_owner (scope, runs, bytes) VALUES (?1, 1, ?2) \
                       ON CONFLICT (scope) DO UPDATE SET runs = run_owner.runs + 1, \
                       bytes = run_owner.bytes + excluded.bytes";
@@ -74,7 +74,7 @@ impl Tx<'_> {
 
     /// Returns the tools of a run, and the bytes that the run counts for them: none if an older run has
     /// the same. Their text is written once.
-    fn tools(&self, new: &NewRun) -> Result<(i64, i64), SqlError> {
+    fn tools(&self, new: &NewRun) -> SqlResult<(i64, i64)> {
         // Keeps a change of another owner from removing the tools before this run is there.
         self.sql.share_lock(Subject::tools(new.tools.digest()))?;
         let select = "SELECT id FROM run_tools WHERE digest = ?1";
@@ -103,7 +103,7 @@ impl Tx<'_> {
 
     /// Writes the lease of a run, the time of this change, and the bytes by which the run has grown.
     /// Every change of a run that is not new ends with it.
-    pub(super) fn set_lease(&self, found: &FoundRun) -> Result<(), SqlError> {
+    pub(super) fn set_lease(&self, found: &FoundRun) -> SqlResult<()> {
         let Lease { epoch, phase, is_cancelled } = found.lease;
         let (phase, until_ms) = written(phase);
         let grown = self.grown.take();
@@ -119,7 +119,7 @@ impl Tx<'_> {
     }
 
     /// Writes the outcome of a run, which had none.
-    pub(super) fn set_outcome(&self, run: i64, outcome: &str) -> Result<(), SqlError> {
+    pub(super) fn set_outcome(&self, run: i64, outcome: &str) -> SqlResult<()> {
         self.grow(size(outcome));
         let update = "UPDATE run SET outcome = ?1, status = ?2 WHERE number = ?3";
         let status = status(outcome);
@@ -142,7 +142,7 @@ fn status(outcome: &str) -> Option<String> {
 }
 
 /// Reads the lease from four columns.
-pub(super) fn lease(row: &Row<'_>, first: usize) -> Result<Lease, SqlError> {
+pub(super) fn lease(row: &Row<'_>, first: usize) -> SqlResult<Lease> {
     let until_ms: Option<i64> = row.get(first + 2)?;
     let phase = match row.get::<&str>(first + 1)? {
         "running" => Phase::Running { until_ms: until_ms.unwrap_or_default() },

@@ -1,7 +1,10 @@
 //! Reading a run to show it.
 
 use super::*;
-use crate::runs::show::MAX_SHOWN;
+use crate::{
+    runs::{pending::COUNT, show::MAX_SHOWN},
+    sql::params,
+};
 
 const MAX: usize = MAX_SHOWN as usize;
 
@@ -12,6 +15,50 @@ on_both! {
     arguments_of_calls_to_decide_about_are_whole_and_others_are_cut,
     a_run_and_its_calls_keep_the_sources_that_were_read_before,
     a_call_that_is_asked_about_again_has_what_guards_leave_of_it_now,
+    calls_that_wait_are_listed_in_turns_of_their_owners,
+}
+
+#[tokio::test]
+async fn calls_that_wait_are_counted_by_an_index() {
+    let home = TestHome::sqlite();
+    let database = home.open().await;
+    let planned = database.read(|sql| {
+        // The fourth column is the text of a step.
+        sql.all(&format!("EXPLAIN QUERY PLAN {COUNT}"), params![], |row| row.get::<String>(3))
+    });
+    let plan = planned.await.expect("planned").join("; ");
+    assert!(plan.contains("INDEX run_call_pending"), "{plan}");
+}
+
+async fn calls_that_wait_are_listed_in_turns_of_their_owners(home: TestHome) {
+    home.clock.set(BEGIN);
+    let ann = open(&home, ANN, BOUNDS).await;
+    let bob = open(&home, BOB, BOUNDS).await;
+    for (runs, id, calls) in [(&ann, "a1", 2), (&ann, "a2", 1), (&bob, "b1", 2)] {
+        let asked = (1..=calls).map(|n| RunStep::Ask(at(n), called("1")));
+        let steps = [begin("s")].into_iter().chain(asked).chain([RunStep::Suspend]).collect();
+        runs.step(id, 1, steps).await.expect("stored");
+    }
+    let all = ["a1 1", "b1 1", "a1 2", "b1 2", "a2 1"];
+    let (listed, has_more) = waiting(&ann, 9, 0).await;
+    assert_eq!(listed, all);
+    assert!(!has_more);
+    for (offset, expected, goes_on) in
+        [(0, &all[..2], true), (2, &all[2..4], true), (4, &all[4..], false), (5, &all[5..], false)]
+    {
+        let (listed, has_more) = waiting(&ann, 2, offset).await;
+        assert_eq!(listed, expected, "{offset}");
+        assert_eq!(has_more, goes_on, "{offset}");
+    }
+    let (listed, has_more) = waiting(&ann, 0, 0).await;
+    assert!(listed.is_empty() && has_more);
+}
+
+/// Returns the runs and the blocks of the calls of all owners that wait, and whether the list goes on.
+async fn waiting(runs: &Runs, limit: u32, offset: u32) -> (Vec<String>, bool) {
+    let (calls, has_more) = runs.database.pending_run_calls(limit, offset).await.expect("read");
+    let names = calls.iter().map(|call| format!("{} {}", call.run, call.position));
+    (names.collect(), has_more)
 }
 
 /// Returns a call of a script that has read these sources.

@@ -103,3 +103,33 @@ async fn the_notifications_of_an_instance_that_is_held_out_are_dropped() {
         assert_eq!(mailbox.next().now_or_never().is_some(), is_admitted);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_changes_of_a_resource_are_reported_at_a_pace() {
+    let name = ClientName::parse("up").expect("a good name");
+    let settings = Settings::new(name, Process::default());
+    let server = Server::new(&settings, Handle::current(), None, None);
+    let instance = &server.instances()[0];
+    instance.set_admitted(true);
+    let mailbox = Arc::new(Mailbox::default());
+    let hub = &server.relaying().hub;
+    let _held = hub.subscribe("a:", &Tenant::ANONYMOUS, &mailbox, "x").expect("room");
+    let (sender, events) = mpsc::channel(1);
+    let mut following = Box::pin(follow_events(&server, instance, events));
+    for _ in 0..3 {
+        let began = Instant::now();
+        for is_first in [true, false] {
+            let method = method::RESOURCE_UPDATED.to_owned();
+            let text = br#"{"params":{"uri":"a:"}}"#.to_vec();
+            sender.try_send(ServerEvent { method, text }).expect("it is read at once");
+            assert!((&mut following).now_or_never().is_none(), "it never ends");
+            assert_eq!(mailbox.next().now_or_never().is_some(), is_first, "{:?}", began.elapsed());
+        }
+        tokio::select! {
+            () = &mut following => panic!("it never ends"),
+            uri = mailbox.next() => assert_eq!(&*uri, "x"),
+        }
+        assert!((UPDATE_PACE..2 * UPDATE_PACE).contains(&began.elapsed()));
+        tokio::time::advance(UPDATE_PACE).await;
+    }
+}

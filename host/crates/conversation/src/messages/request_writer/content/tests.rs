@@ -6,7 +6,7 @@ const PNG: &str = "data:image/png;base64,iVBORw0KGgo=";
 const EPHEMERAL: &str = r#"{"type":"ephemeral","ttl":"1h"}"#;
 
 /// Returns the blocks of content of chat.
-fn blocks(content: &Value, place: ContentPlace) -> Result<Value, Untranslatable> {
+fn blocks(content: &Value, place: ContentPlace) -> Result<Value> {
     let (role, result) = match place {
         ContentPlace::System => ("system", "/system"),
         ContentPlace::User => ("user", "/messages/0/content"),
@@ -20,7 +20,7 @@ fn blocks(content: &Value, place: ContentPlace) -> Result<Value, Untranslatable>
     Ok(body.pointer_mut(result).map(Value::take).unwrap_or_default())
 }
 
-fn translate(part: &Value, place: ContentPlace) -> Result<Value, Untranslatable> {
+fn translate(part: &Value, place: ContentPlace) -> Result<Value> {
     blocks(&json!([part]), place)
 }
 

@@ -1,7 +1,7 @@
 use super::{super::tests, *};
 
 /// Returns `tools` and `tool_choice` of the request for these members of chat; null for one that is absent.
-fn translate(members: Value) -> Result<(Value, Value), Untranslatable> {
+fn translate(members: Value) -> Result<(Value, Value)> {
     let mut body = tests::translate(members)?;
     let tools = body.get_mut("tools").map(Value::take).unwrap_or_default();
     Ok((tools, body.get_mut(TOOL_CHOICE).map(Value::take).unwrap_or_default()))
@@ -12,7 +12,7 @@ fn function(name: &str) -> Value {
 }
 
 /// Returns the names of the offered tools and the choice.
-fn choose(choice: Value, parallel: Option<bool>) -> Result<(Vec<String>, Value), Untranslatable> {
+fn choose(choice: Value, parallel: Option<bool>) -> Result<(Vec<String>, Value)> {
     let members = object_of([
         ("tools", json!([function("a"), function("b")])),
         (TOOL_CHOICE, choice),

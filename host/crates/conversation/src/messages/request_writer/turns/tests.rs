@@ -3,7 +3,7 @@ use serde_json::json;
 use super::{super::tests, *};
 
 /// Returns `messages` of the request for messages of chat.
-fn translate(messages: Value) -> Result<Value, Untranslatable> {
+fn translate(messages: Value) -> Result<Value> {
     let body = tests::translate(object_of([("messages", messages)]).into());
     body.map(|mut body| body["messages"].take())
 }

@@ -7,14 +7,15 @@ mod error;
 mod json;
 
 use airlock_core::tool::{ToolOutput, result_extra};
+use airlock_json::{Caps, check};
 
 pub(super) use self::{
     content::{content_from_guest, content_json_bytes},
     definition::{definition_from_guest, descriptor_for_guest, schema_bytes},
-    error::error_from_guest,
+    error::{error_bytes, error_from_guest, error_tree_bytes},
 };
 use self::{
-    content::{contents_from_guest, least_size},
+    content::{content_json, contents_from_guest, least_size},
     json::{NotJson, lengths, optional_object, parse},
 };
 use crate::contract::v0_1::bindings::types as wit;
@@ -24,6 +25,19 @@ use crate::contract::v0_1::bindings::types as wit;
 /// text.
 pub(super) fn least_bytes(output: &wit::ToolOutput) -> usize {
     least_size(&output.content) + lengths([&output.structured_content, &output.meta, &output.extra])
+}
+
+/// Returns the most memory that the JSON in a result takes as trees, in bytes. Text that is not JSON,
+/// which conversion refuses, takes none.
+pub(super) fn tree_bytes(output: &wit::ToolOutput) -> usize {
+    let members = [&output.structured_content, &output.meta, &output.extra].into_iter().flatten();
+    trees_bytes(output.content.iter().flat_map(content_json).chain(members))
+}
+
+/// Returns the most memory that JSON texts take as trees, in bytes.
+fn trees_bytes<'t>(texts: impl Iterator<Item = &'t String>) -> usize {
+    let costs = texts.filter_map(|text| check(text.as_bytes(), &Caps::memory(usize::MAX)).ok());
+    costs.map(|cost| cost.tree_bytes).fold(0, usize::saturating_add)
 }
 
 pub(super) fn output_from_guest(output: wit::ToolOutput) -> Result<ToolOutput, NotJson> {
@@ -203,6 +217,42 @@ mod tests {
             let error = output_from_guest(output_of(content)).expect_err("malformed");
             assert_eq!(error.to_string(), expected);
         }
+    }
+
+    #[test]
+    fn every_json_in_a_result_counts_as_the_tree_that_it_becomes() {
+        let json = format!("[{}0]", "[0],".repeat(1_000));
+        let resource = wit::EmbeddedResource {
+            uri: String::new(),
+            mime_type: None,
+            contents: wit::ResourceContents::Text(String::new()),
+            meta: Some(json.clone()),
+            extra: Some(json.clone()),
+        };
+        let of_resource = wit::Content {
+            annotations: Some(json.clone()),
+            meta: Some(json.clone()),
+            extra: Some(json.clone()),
+            ..part(wit::ContentBlock::EmbeddedResource(resource))
+        };
+        let other = part(wit::ContentBlock::Other(json.clone()));
+        let output = wit::ToolOutput {
+            content: vec![of_resource, other],
+            structured_content: Some(json.clone()),
+            meta: Some(json.clone()),
+            extra: Some(json.clone()),
+        };
+        let one = check(json.as_bytes(), &Caps::memory(usize::MAX)).expect("JSON").tree_bytes;
+        assert_eq!(tree_bytes(&output), 9 * one);
+        assert!(one > 20 * json.len(), "{one}");
+        let malformed = wit::Content { extra: Some("[".to_owned()), ..text_part() };
+        let none = wit::ToolOutput {
+            content: vec![malformed],
+            structured_content: None,
+            meta: None,
+            extra: None,
+        };
+        assert_eq!(tree_bytes(&none), 0);
     }
 
     fn text_part() -> wit::Content {

@@ -77,11 +77,13 @@ fn link_context(linker: &mut Linker<State<PluginSide>>) -> wasmtime::Result<()> 
             context::progress(&mut store, done, total, message)
         },
     )?;
-    interface.func_wrap(
+    interface.func_wrap_async(
         "[method]call-context.emit",
         |mut store: Store<'_, PluginSide>, (_, part): (Context, Content)| {
-            context::emit(&mut store, convert::content_json_bytes(&part), || {
-                Ok(convert::content_from_guest(part)?)
+            Box::new(async move {
+                let bytes = convert::content_json_bytes(&part);
+                context::emit(&mut store, bytes, move || Ok(convert::content_from_guest(part)?))
+                    .await
             })
         },
     )

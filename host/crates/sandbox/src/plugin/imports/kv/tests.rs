@@ -63,7 +63,7 @@ async fn filled() -> (Database, tempfile::TempDir) {
     (database, directory)
 }
 
-fn keys(names: &str) -> Vec<String> {
+fn named(names: &str) -> Vec<String> {
     names.split_whitespace().map(str::to_owned).collect()
 }
 
@@ -80,7 +80,7 @@ async fn a_read_of_several_entries_is_one_host_call_and_costs_by_keys_and_bytes(
         let mut costs = Vec::new();
         for names in ["absent", "absent absent", "a b"] {
             let before = store.data().meter.debt();
-            let read = get_many(store.as_context_mut(), borrowed(open), keys(names)).await?;
+            let read = get_many(store.as_context_mut(), borrowed(open), named(names)).await?;
             read.expect("it is small");
             costs.push(store.data().meter.debt() - before);
         }
@@ -93,10 +93,28 @@ async fn a_read_of_several_entries_is_one_host_call_and_costs_by_keys_and_bytes(
     );
     let limits = Limits { host_calls: 1, ..Limits::PLUGIN };
     let stopped = run(&database, limits, async |store, open| {
-        Ok(get_many(store.as_context_mut(), borrowed(open), keys("a")).await?.is_ok())
+        Ok(get_many(store.as_context_mut(), borrowed(open), named("a")).await?.is_ok())
     });
     let stopped = stopped.await.expect_err("it is one too many");
     assert_eq!(stopped.limit(), Some(ReachedLimit::Budget { what: "host calls", most: 1 }));
+}
+
+#[tokio::test]
+async fn a_listing_costs_by_its_prefix_its_cursor_and_the_keys() {
+    let (database, _directory) = filled().await;
+    let costs = run(&database, Limits::PLUGIN, async |store, open| {
+        let mut costs = Vec::new();
+        for cursor in [None, Some("a".to_owned()), Some("x".repeat(1 << 20))] {
+            let before = store.data().meter.debt();
+            let prefix = String::new();
+            let listed = keys(store.as_context_mut(), borrowed(open), prefix, cursor, 10).await?;
+            costs.push((store.data().meter.debt() - before, listed.is_ok()));
+        }
+        Ok(costs)
+    });
+    let call = BASE_FUEL + KV_FUEL;
+    let costs = costs.await.expect("it returns");
+    assert_eq!(costs, [(call + 2, true), (call + 2, true), (call + (1 << 20), false)]);
 }
 
 #[tokio::test]
@@ -105,8 +123,8 @@ async fn a_read_beyond_the_bytes_copied_at_once_is_too_large_and_does_not_end_th
     for (copied_bytes, fits) in [(1_000, true), (999, false)] {
         let limits = Limits { copied_bytes, ..Limits::PLUGIN };
         let read = run(&database, limits, async |store, open| {
-            let both = get_many(store.as_context_mut(), borrowed(open), keys("a b")).await?;
-            let one = get_many(store.as_context_mut(), borrowed(open), keys("b none")).await?;
+            let both = get_many(store.as_context_mut(), borrowed(open), named("a b")).await?;
+            let one = get_many(store.as_context_mut(), borrowed(open), named("b none")).await?;
             Ok((both, one))
         });
         let (both, one) = read.await.expect("the guest goes on");

@@ -1,5 +1,6 @@
 //! Calls of the functions that are linked for a guest, in the order in which a guest makes them.
 
+use airlock_core::tool::{CallError, HostCode};
 use airlock_egress::Bounds;
 use airlock_test_http::{Answer, Server, ok, redirect, says};
 use wasmtime::{
@@ -285,6 +286,22 @@ async fn unread_responses_count_as_guest_memory() {
     .expect("it returns");
 }
 
+#[tokio::test]
+async fn bodies_of_requests_count_as_guest_memory() {
+    let server = Server::start(|_| ok("")).await;
+    run_with(3_500, Some(outlet(&server, Bounds::PLUGIN)), Limits::PLUGIN, async |_, store| {
+        let short = vec![b'x'; 1_000];
+        exchange(store, &server, "/", &[], &[&short]).await?.expect("there is memory");
+        let long = vec![b'x'; 4_000];
+        let error = exchange(store, &server, "/", &[], &[&long]).await?.expect_err("there is none");
+        assert!(matches!(error, ErrorCode::ConnectionLimitReached), "{error:?}");
+        Ok(())
+    })
+    .await
+    .expect("it returns");
+    assert_eq!(server.requests().len(), 1);
+}
+
 fn memory_is_short(store: Guest<'_>) -> bool {
     !store.data_mut().limiter.memory_growing(0, 600, None).expect("answers")
 }
@@ -322,4 +339,161 @@ async fn a_component_that_imports_wasi_http_links() {
         plugin::linker(engine)?.instantiate_pre(&component).map(drop)
     });
     linked.await.expect("it links");
+}
+
+/// Component that sets a method, an authority and a path of `length` bytes. Returns a bit for each
+/// that is refused.
+const TEXTS: &str = r#"
+    (component
+      (import "wasi:http/types@0.2.0" (instance $types
+        (export "fields" (type $fields (sub resource)))
+        (export "outgoing-request" (type $request (sub resource)))
+        (type $m (variant (case "get") (case "head") (case "post") (case "put") (case "delete") (case "connect")
+          (case "options") (case "trace") (case "patch") (case "other" string)))
+        (export "method" (type $method (eq $m)))
+        (export "[constructor]fields" (func (result (own $fields))))
+        (export "[constructor]outgoing-request" (func (param "headers" (own $fields)) (result (own $request))))
+        (export "[method]outgoing-request.set-method"
+          (func (param "self" (borrow $request)) (param "method" $method) (result (result))))
+        (export "[method]outgoing-request.set-authority"
+          (func (param "self" (borrow $request)) (param "authority" (option string)) (result (result))))
+        (export "[method]outgoing-request.set-path-with-query"
+          (func (param "self" (borrow $request)) (param "path-with-query" (option string)) (result (result))))))
+      (core module $memory (memory (export "memory") 1))
+      (core instance $m (instantiate $memory))
+      (core func $fields (canon lower (func $types "[constructor]fields")))
+      (core func $request (canon lower (func $types "[constructor]outgoing-request")))
+      (core func $method (canon lower (func $types "[method]outgoing-request.set-method") (memory (core memory $m "memory"))))
+      (core func $authority
+        (canon lower (func $types "[method]outgoing-request.set-authority") (memory (core memory $m "memory"))))
+      (core func $path
+        (canon lower (func $types "[method]outgoing-request.set-path-with-query") (memory (core memory $m "memory"))))
+      (core module $set
+        (import "" "memory" (memory 1))
+        (import "" "fields" (func $fields (result i32)))
+        (import "" "request" (func $request (param i32) (result i32)))
+        (import "" "method" (func $method (param i32 i32 i32 i32) (result i32)))
+        (import "" "authority" (func $authority (param i32 i32 i32 i32) (result i32)))
+        (import "" "path" (func $path (param i32 i32 i32 i32) (result i32)))
+        (func (export "set") (param $length i32) (result i32)
+          (local $made i32)
+          (memory.fill (i32.const 1) (i32.const 97) (i32.const 65535))
+          (i32.store8 (i32.const 0) (i32.const 47))
+          (local.set $made (call $request (call $fields)))
+          (i32.or
+            (call $method (local.get $made) (i32.const 9) (i32.const 1) (local.get $length))
+            (i32.or
+              (i32.shl
+                (call $authority (local.get $made) (i32.const 1) (i32.const 1) (local.get $length))
+                (i32.const 1))
+              (i32.shl
+                (call $path (local.get $made) (i32.const 1) (i32.const 0) (local.get $length))
+                (i32.const 2))))))
+      (core instance $s (instantiate $set (with "" (instance
+        (export "memory" (memory $m "memory"))
+        (export "fields" (func $fields))
+        (export "request" (func $request))
+        (export "method" (func $method))
+        (export "authority" (func $authority))
+        (export "path" (func $path))))))
+      (func (export "set") (param "length" u32) (result u32) (canon lift (core func $s "set"))))"#;
+
+#[tokio::test]
+async fn the_texts_of_a_request_that_the_host_holds_are_bounded() {
+    let refused = run(None, Limits::PLUGIN, async |engine, store| {
+        let component = Component::new(engine, wat::parse_str(TEXTS).expect("a component"))?;
+        let linker = plugin::linker(engine)?;
+        let instance = linker.instantiate_async(&mut *store, &component).await?;
+        let set = instance.get_typed_func::<(u32,), (u32,)>(&mut *store, "set")?;
+        let mut refused = Vec::new();
+        for length in [8 << 10, (8 << 10) + 1] {
+            refused.push(set.call_async(&mut *store, (length,)).await?.0);
+        }
+        Ok(refused)
+    });
+    assert_eq!(refused.await.expect("it returns"), [0, 0b111]);
+}
+
+/// Component that makes headers, or requests of them, as many times as its argument. Only `dropped` drops them.
+const MESSAGES: &str = r#"
+    (component
+      (import "wasi:http/types@0.2.0" (instance $types
+        (export "fields" (type $fields (sub resource)))
+        (export "outgoing-request" (type $request (sub resource)))
+        (type $e (variant (case "invalid-syntax") (case "forbidden") (case "immutable")))
+        (export "header-error" (type $error (eq $e)))
+        (export "[constructor]fields" (func (result (own $fields))))
+        (export "[static]fields.from-list"
+          (func (param "entries" (list (tuple string (list u8)))) (result (result (own $fields) (error $error)))))
+        (export "[method]fields.clone" (func (param "self" (borrow $fields)) (result (own $fields))))
+        (export "[constructor]outgoing-request" (func (param "headers" (own $fields)) (result (own $request))))))
+      (alias export $types "fields" (type $fields))
+      (core module $memory (memory (export "memory") 1))
+      (core instance $m (instantiate $memory))
+      (core func $new (canon lower (func $types "[constructor]fields")))
+      (core func $list
+        (canon lower (func $types "[static]fields.from-list") (memory (core memory $m "memory"))))
+      (core func $clone (canon lower (func $types "[method]fields.clone")))
+      (core func $request (canon lower (func $types "[constructor]outgoing-request")))
+      (core func $drop (canon resource.drop $fields))
+      (core module $make
+        (import "" "new" (func $new (result i32)))
+        (import "" "list" (func $list (param i32 i32 i32)))
+        (import "" "clone" (func $clone (param i32) (result i32)))
+        (import "" "request" (func $request (param i32) (result i32)))
+        (import "" "drop" (func $drop (param i32)))
+        (func (export "new") (param $times i32)
+          (loop $again
+            (drop (call $new))
+            (br_if $again (local.tee $times (i32.sub (local.get $times) (i32.const 1))))))
+        (func (export "list") (param $times i32)
+          (loop $again
+            (call $list (i32.const 0) (i32.const 0) (i32.const 16))
+            (br_if $again (local.tee $times (i32.sub (local.get $times) (i32.const 1))))))
+        (func (export "clone") (param $times i32)
+          (local $made i32)
+          (local.set $made (call $new))
+          (loop $again
+            (drop (call $clone (local.get $made)))
+            (br_if $again (local.tee $times (i32.sub (local.get $times) (i32.const 1))))))
+        (func (export "request") (param $times i32)
+          (loop $again
+            (drop (call $request (call $new)))
+            (br_if $again (local.tee $times (i32.sub (local.get $times) (i32.const 1))))))
+        (func (export "dropped") (param $times i32)
+          (loop $again
+            (call $drop (call $new))
+            (br_if $again (local.tee $times (i32.sub (local.get $times) (i32.const 1)))))))
+      (core instance $i (instantiate $make (with "" (instance
+        (export "new" (func $new))
+        (export "list" (func $list))
+        (export "clone" (func $clone))
+        (export "request" (func $request))
+        (export "drop" (func $drop))))))
+      (func (export "new") (param "times" u32) (canon lift (core func $i "new")))
+      (func (export "list") (param "times" u32) (canon lift (core func $i "list")))
+      (func (export "clone") (param "times" u32) (canon lift (core func $i "clone")))
+      (func (export "request") (param "times" u32) (canon lift (core func $i "request")))
+      (func (export "dropped") (param "times" u32) (canon lift (core func $i "dropped"))))"#;
+
+#[tokio::test]
+async fn messages_that_a_guest_keeps_count_as_guest_memory() {
+    // A tenant gets seven eighths of the memory, and a request takes four times that of its headers.
+    for (what, fits) in [("new", 12), ("list", 12), ("clone", 11), ("request", 2)] {
+        make(what, fits).await.expect(what);
+        let error = make(what, 15).await.expect_err(what);
+        assert_eq!(error.code(), HostCode::Busy, "{what}");
+    }
+    make("dropped", 1_000).await.expect("they are gone");
+}
+
+/// Makes messages, with the memory of sixteen headers for the process.
+async fn make(what: &str, times: u32) -> Result<(), CallError> {
+    run_with(16 * link::FIELDS_BYTES, None, Limits::PLUGIN, async |engine, store| {
+        let component = Component::new(engine, wat::parse_str(MESSAGES).expect("a component"))?;
+        let instance = plugin::linker(engine)?.instantiate_async(&mut *store, &component).await?;
+        let make = instance.get_typed_func::<(u32,), ()>(&mut *store, what)?;
+        make.call_async(&mut *store, (times,)).await
+    })
+    .await
 }

@@ -2,7 +2,12 @@
 
 use std::fmt::Write as _;
 
-use airlock_core::tool::{HostCode, ReachedLimit};
+use airlock_core::{
+    tenant::Tenant,
+    threads::{self, INLINE_BYTES},
+    tool::{HostCode, ReachedLimit},
+};
+use futures_util::FutureExt as _;
 use wasmtime::component::Val;
 
 use super::*;
@@ -258,18 +263,63 @@ async fn a_list_beyond_the_result_limit_is_refused() {
 
 #[test]
 fn arguments_that_unpack_beyond_the_memory_limit_are_refused() {
+    let plain = records();
+    let parameters = &plain.tools["echo"].function.parameters;
+    let read = crate::plugin::plain::arguments::read(parameters, &empty_records(500));
+    assert_eq!(read.map(|read| read.vals.len()), Ok(2));
+    let refused = crate::plugin::plain::arguments::read(parameters, &empty_records(1_000));
+    assert_eq!(
+        refused.map(|read| read.vals.len()).expect_err("refused").to_string(),
+        "the arguments take more than 67108864 bytes, unpacked"
+    );
+}
+
+/// Returns a component whose function takes a list of records of a thousand options.
+fn records() -> Plain {
     let fields: Vec<_> =
         (0..1_000).map(|number| format!(r#"(field "f{number}" (option u8))"#)).collect();
     let plain = load(&echo(&named("r", &format!("(record {})", fields.concat())), "(list $r)"));
-    let plain = plain.expect("a usable component");
-    let parameters = &plain.tools["echo"].function.parameters;
-    let read = crate::plugin::plain::arguments::read(parameters, &empty_records(500));
-    assert_eq!(read.map(|vals| vals.len()), Ok(2));
-    let refused = crate::plugin::plain::arguments::read(parameters, &empty_records(1_000));
-    assert_eq!(
-        refused.map(|vals| vals.len()).expect_err("refused").to_string(),
-        "the arguments take more than 67108864 bytes, unpacked"
+    plain.expect("a usable component")
+}
+
+#[tokio::test]
+async fn unpacked_arguments_take_guest_memory() {
+    let plain = records();
+    for (memory_bytes, fits) in [(4 << 20, false), (256 << 20, true)] {
+        let arguments = empty_records(100);
+        let called = run_in(memory_bytes, Limits::PLUGIN, async |store| {
+            plain.invoke(store, "echo", &arguments).await
+        });
+        let code = called.await.err().map(|error| error.code());
+        assert_eq!(code == Some(HostCode::Busy), !fits, "{code:?}");
+    }
+}
+
+#[tokio::test]
+async fn long_arguments_and_long_results_are_converted_on_a_thread() {
+    let long = core(
+        r#"(func (export "long") (result i32)
+            (i32.store (i32.const 8) (i32.const 1024))
+            (i32.store (i32.const 12) (i32.const 40000))
+            (i32.const 8))"#,
     );
+    let lift = lift("long");
+    let long = format!(r#"(component {long} (func (export "long") (result string) {lift}))"#);
+    let text = json!({"value": "x".repeat(INLINE_BYTES), "padding": vec![0; 16]}).to_string();
+    for (wat, tool, arguments) in [(echo("", "string"), "echo", &*text), (long, "long", "{}")] {
+        let plain = load(&wat).expect("a usable component");
+        let called = run(Limits::PLUGIN, async |store| {
+            // Without a chain, the gateway itself calls.
+            let held = threads::occupy(&Tenant::GATEWAY).await;
+            let mut calling = plain.invoke(store, tool, arguments);
+            for _ in 0..100 {
+                assert!(calling.as_mut().now_or_never().is_none(), "{tool}");
+            }
+            drop(held);
+            calling.await
+        });
+        assert!(called.await.expect("it returns").is_ok(), "{tool}");
+    }
 }
 
 fn empty_records(count: usize) -> String {

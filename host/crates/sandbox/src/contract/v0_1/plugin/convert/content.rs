@@ -6,7 +6,7 @@ use airlock_core::tool::{
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::Value;
 
-use super::json::{NotJson, lengths, optional_object, parse_object};
+use super::json::{NotJson, optional_object, parse_object};
 use crate::contract::v0_1::bindings::types as wit;
 
 /// Bytes of a media type; a longer one is replaced by `application/octet-stream`. The contract
@@ -22,12 +22,20 @@ pub(crate) fn least_size(content: &[wit::Content]) -> usize {
 
 /// Returns the bytes of JSON text in one part of a result.
 pub(crate) fn content_json_bytes(part: &wit::Content) -> usize {
-    let block = match &part.block {
-        wit::ContentBlock::Other(json) => json.len(),
-        wit::ContentBlock::EmbeddedResource(resource) => lengths([&resource.meta, &resource.extra]),
-        _ => 0,
+    content_json(part).map(String::len).sum()
+}
+
+/// Returns the JSON texts in one part of a result.
+pub(super) fn content_json(part: &wit::Content) -> impl Iterator<Item = &String> {
+    let of_block = match &part.block {
+        wit::ContentBlock::Other(json) => [Some(json), None],
+        wit::ContentBlock::EmbeddedResource(resource) => {
+            [resource.meta.as_ref(), resource.extra.as_ref()]
+        }
+        _ => [None, None],
     };
-    block + lengths([&part.annotations, &part.meta, &part.extra])
+    let members = [&part.annotations, &part.meta, &part.extra].map(Option::as_ref);
+    of_block.into_iter().chain(members).flatten()
 }
 
 pub(super) fn contents_from_guest(content: Vec<wit::Content>) -> Result<Vec<Content>, NotJson> {

@@ -6,7 +6,11 @@ use airlock_core::{
 };
 use serde_json::{Map, Value};
 
-use super::content::{contents_from_guest, least_size};
+use super::{
+    content::{content_json, contents_from_guest, least_size},
+    json::lengths,
+    trees_bytes,
+};
 use crate::{
     contract::v0_1::bindings::types as wit,
     plugin::tool_guest::{MAX_CODE_BYTES, MAX_DETAILS_BYTES, MAX_ERROR_BYTES},
@@ -15,6 +19,21 @@ use crate::{
 /// Text in place of an error's content that is malformed or larger than the limit.
 const CONTENT_LEFT_OUT: &str =
     "[The content of this error is left out: it is malformed or too large.]";
+
+/// Returns the bytes of the texts that the conversion of an error reads.
+pub(crate) fn error_bytes(error: &wit::ToolError) -> usize {
+    let members = lengths([&error.code, &error.details, &error.meta, &error.extra]);
+    error.message.len() + least_size(&error.content) + members
+}
+
+/// Returns the most memory that the JSON in an error takes as trees, in bytes. What is too long to be
+/// kept, `limit` bytes for the content, is not read.
+pub(crate) fn error_tree_bytes(error: &wit::ToolError, limit: usize) -> usize {
+    let content = if least_size(&error.content) <= limit { &error.content[..] } else { &[] };
+    let members = [&error.details, &error.meta, &error.extra].into_iter().flatten();
+    let members = members.filter(|text| text.len() <= MAX_DETAILS_BYTES);
+    trees_bytes(content.iter().flat_map(content_json).chain(members))
+}
 
 /// Converts a guest's error. Secrets are redacted before the texts are cut, because half a secret
 /// would no longer be found. `limit` is the most bytes of its content.
