@@ -98,6 +98,7 @@ docs-links: wasm
 # PostgreSQL and Docker. The second package keeps the features of other crates as they are, or the engine would be checked once more.
 lint-library: wasm
 	cargo clippy --package airlock --package airlock-test-features --lib --no-default-features -- -D warnings
+	cargo clippy --package airlock-runner --package airlock-test-features --lib -- -D warnings
 
 lint: lint-gateway lint-library docs-links ## checks format and lints; a warning is an error
 	@set -e; for manifest in $(WORKSPACES); do \

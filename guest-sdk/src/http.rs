@@ -313,28 +313,16 @@ pub enum HttpErrorKind {
     Other,
 }
 
-impl HttpError {
-    fn from_host(error: wit::HttpError) -> Self {
-        use wit::HttpErrorKind as Kind;
-        let kind = match error.kind {
-            Kind::Denied => HttpErrorKind::Denied,
-            Kind::InvalidRequest => HttpErrorKind::InvalidRequest,
-            Kind::Dns => HttpErrorKind::Dns,
-            Kind::Connect => HttpErrorKind::Connect,
-            Kind::Tls => HttpErrorKind::Tls,
-            Kind::Timeout => HttpErrorKind::Timeout,
-            Kind::TooLarge => HttpErrorKind::TooLarge,
-            Kind::TooManyRedirects => HttpErrorKind::TooManyRedirects,
-            Kind::Protocol => HttpErrorKind::Protocol,
-            Kind::Unavailable => HttpErrorKind::Unavailable,
-            Kind::LimitReached => HttpErrorKind::LimitReached,
-            Kind::Other => HttpErrorKind::Other,
-        };
-        Self { kind, message: error.message, request_sent: error.request_sent }
-    }
-}
+same_variants!(HttpErrorKind = wit::HttpErrorKind {
+    Denied InvalidRequest Dns Connect Tls Timeout TooLarge TooManyRedirects Protocol Unavailable LimitReached Other
+});
 
 impl HttpError {
+    fn from_host(error: wit::HttpError) -> Self {
+        let wit::HttpError { kind, message, request_sent } = error;
+        Self { kind: kind.into(), message, request_sent }
+    }
+
     /// Creates a failure of a request that was not sent, for [`testing`](crate::testing).
     pub fn new(kind: HttpErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), request_sent: false }
@@ -349,22 +337,8 @@ impl HttpError {
 
     #[cfg(not(target_family = "wasm"))]
     pub(crate) fn into_host(self) -> wit::HttpError {
-        use wit::HttpErrorKind as Kind;
-        let kind = match self.kind {
-            HttpErrorKind::Denied => Kind::Denied,
-            HttpErrorKind::InvalidRequest => Kind::InvalidRequest,
-            HttpErrorKind::Dns => Kind::Dns,
-            HttpErrorKind::Connect => Kind::Connect,
-            HttpErrorKind::Tls => Kind::Tls,
-            HttpErrorKind::Timeout => Kind::Timeout,
-            HttpErrorKind::TooLarge => Kind::TooLarge,
-            HttpErrorKind::TooManyRedirects => Kind::TooManyRedirects,
-            HttpErrorKind::Protocol => Kind::Protocol,
-            HttpErrorKind::Unavailable => Kind::Unavailable,
-            HttpErrorKind::LimitReached => Kind::LimitReached,
-            HttpErrorKind::Other => Kind::Other,
-        };
-        wit::HttpError { kind, message: self.message, request_sent: self.request_sent }
+        let Self { kind, message, request_sent } = self;
+        wit::HttpError { kind: kind.into(), message, request_sent }
     }
 }
 

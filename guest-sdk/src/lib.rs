@@ -80,6 +80,8 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 #[macro_use]
+mod same_variants;
+#[macro_use]
 mod setters;
 
 mod arguments;

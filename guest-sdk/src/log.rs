@@ -55,7 +55,7 @@ pub use crate::{
 pub fn write(level: Level, message: impl Display, fields: &[(&str, &dyn Display)]) {
     let fields: Vec<(String, String)> =
         fields.iter().map(|(name, value)| ((*name).to_owned(), value.to_string())).collect();
-    host::write(level.to_host(), &message.to_string(), &fields);
+    host::write(level.into(), &message.to_string(), &fields);
 }
 
 /// Writes the text and the location of a panic.

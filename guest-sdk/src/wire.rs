@@ -163,7 +163,7 @@ pub(crate) fn error_to_host(error: Error) -> wit::ToolError {
     let Parts { kind, code, message, retry_after, content, details, meta, extra } =
         error.into_parts();
     wit::ToolError {
-        kind: kind_to_host(kind),
+        kind: kind.into(),
         code,
         message,
         retry_after_ms: retry_after.map(milliseconds),
@@ -178,7 +178,7 @@ pub(crate) fn error_to_host(error: Error) -> wit::ToolError {
 /// itself is always reported.
 pub(crate) fn error_from_host(error: wit::ToolError) -> Error {
     Error::from(Parts {
-        kind: kind_from_host(error.kind),
+        kind: error.kind.into(),
         code: error.code,
         message: error.message,
         retry_after: error.retry_after_ms.map(Duration::from_millis),
@@ -210,31 +210,10 @@ fn json(text: &str) -> Result<Value, Error> {
         .map_err(|error| Error::internal(format!("the host sent invalid JSON: {error}")))
 }
 
-/// Defines the conversions between the kinds of errors of this crate and those of the contract, which
-/// have the same names.
-macro_rules! kinds {
-    ($($kind:ident)+) => {
-        fn kind_to_host(kind: ErrorKind) -> wit::ErrorKind {
-            match kind {
-                $(ErrorKind::$kind => wit::ErrorKind::$kind,)+
-            }
-        }
-
-        fn kind_from_host(kind: wit::ErrorKind) -> ErrorKind {
-            match kind {
-                $(wit::ErrorKind::$kind => ErrorKind::$kind,)+
-            }
-        }
-
-        #[cfg(test)]
-        const KINDS: &[ErrorKind] = &[$(ErrorKind::$kind,)+];
-    };
-}
-
-kinds! {
+same_variants!(ErrorKind = wit::ErrorKind {
     InvalidInput NotFound Conflict Denied AuthRequired RateLimited LimitReached
     Unavailable Unsupported Timeout Cancelled TooLarge Internal Other
-}
+});
 
 #[cfg(test)]
 mod tests {
@@ -280,7 +259,22 @@ mod tests {
 
     #[test]
     fn an_error_of_every_kind_is_unchanged_after_a_round_trip() {
-        for &kind in KINDS {
+        for kind in [
+            ErrorKind::InvalidInput,
+            ErrorKind::NotFound,
+            ErrorKind::Conflict,
+            ErrorKind::Denied,
+            ErrorKind::AuthRequired,
+            ErrorKind::RateLimited,
+            ErrorKind::LimitReached,
+            ErrorKind::Unavailable,
+            ErrorKind::Unsupported,
+            ErrorKind::Timeout,
+            ErrorKind::Cancelled,
+            ErrorKind::TooLarge,
+            ErrorKind::Internal,
+            ErrorKind::Other,
+        ] {
             let error = Error::new(kind, "slowly")
                 .with_code("quota")
                 .with_retry_after(Duration::from_millis(1500))

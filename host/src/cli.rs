@@ -31,6 +31,7 @@ mod runs;
 mod schema;
 mod serve;
 mod store;
+mod tips;
 mod tools;
 mod top;
 mod upstream;
@@ -129,7 +130,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 /// Parses the command line. Returns whether it asks for JSON too.
 fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<(Cli, bool), clap::Error> {
-    let matches = Cli::command().try_get_matches_from(arguments)?;
+    let arguments: Vec<_> = arguments.into_iter().collect();
+    let parsed = Cli::command().try_get_matches_from(&arguments);
+    let matches = parsed.map_err(|error| tips::with_tip(error, &arguments))?;
     let cli = Cli::from_arg_matches(&matches)?;
     let mut command = &matches;
     while let Some((_, subcommand)) = command.subcommand() {

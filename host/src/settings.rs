@@ -90,7 +90,7 @@ pub mod limits {
     pub use airlock_limits::{
         Alignment, BadLength,
         limit::{Limit, Measure, Owner, Period, Scope, Window},
-        price::{LongPrice, ModelPrice, PriceOverride, PriceTable},
+        price::{LongPrice, ModelPrice, PriceOverride, PriceTable, TierPrice},
     };
 }
 

@@ -14,8 +14,8 @@ use std::io::{self, IsTerminal as _};
 use anyhow::Context as _;
 use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
-use self::text::UncolouredText;
 pub(crate) use self::{export::Export, lines::LogLines};
+use self::{lines::LineForm, text::UncolouredText};
 
 /// Environment variable with the log filter, in the syntax of `tracing`: `airlock=debug,rmcp=info`.
 pub(crate) const FILTER_VARIABLE: &str = "AIRLOCK_LOG";
@@ -54,8 +54,13 @@ pub(crate) fn init(
     let filter = EnvFilter::try_new(filter)
         .with_context(|| format!("{FILTER_VARIABLE} is not a valid log filter"))?;
     let filter = filter.add_directive(NO_CODES.parse().context("a filter of the gateway's own")?);
-    let lines = LogLines::to_stderr().context("logging cannot be started")?;
     let has_colours = io::stderr().is_terminal();
+    let form = match format {
+        LogFormat::Json => LineForm::Json,
+        LogFormat::Text if has_colours => LineForm::Coloured,
+        LogFormat::Text => LineForm::Plain,
+    };
+    let lines = LogLines::to_stderr(form).context("logging cannot be started")?;
     let format_of = fmt().with_env_filter(filter).with_writer(lines.clone()).with_ansi(has_colours);
     let started = match format {
         LogFormat::Text if has_colours => format_of.finish().with(export::log_layer()).try_init(),

@@ -7,7 +7,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 # Time for a step that takes seconds, also in a debug build on a busy machine.
@@ -30,8 +30,9 @@ class Release:
     program: Path
     plugins: Path
     packages: Path
+    # For one part of the test alone.
     scratch: Path
-    measured: dict = field(default_factory=dict)
+    measured: dict
 
     def package(self, pattern):
         found = list(self.packages.glob(pattern))

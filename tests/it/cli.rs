@@ -86,6 +86,8 @@ async fn a_call_of_a_tool_that_is_not_permitted_names_its_client_and_no_other_so
     let run = setup.airlock("call").arg("server-fail").run().await.failed();
     assert!(run.stderr.contains("the client server has no tool of this name"), "{run}");
     assert!(!run.stderr.contains("(stdio)") && !run.stderr.contains("caused by"), "{run}");
+    let run = setup.airlock("call").arg("server-ecoh").run().await.failed();
+    assert!(run.stderr.contains(r#"did you mean "server-echo"?"#), "{run}");
 }
 
 #[tokio::test]

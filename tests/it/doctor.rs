@@ -294,7 +294,9 @@ async fn a_provider_is_reached_without_a_key() {
     assert!(!requests[0].to_lowercase().contains("sk-test"), "{requests:?}");
     let setup = setup.openai("gone", &closed_url());
     let document = errors(&setup).await;
-    assert_eq!(one(&document, "provider_unreachable")["subject"], "gone");
+    let finding = one(&document, "provider_unreachable");
+    assert_eq!(finding["subject"], "gone");
+    assert!(text(finding, "fix").starts_with("start the service"), "{finding:#}");
 }
 
 #[tokio::test]

@@ -8,10 +8,12 @@
 //! | `sources` | the modules of the crates, as they are written; follows paths to items |
 //! | `listing` | the items that can be named from outside, under the first name that each has |
 //! | `lines` | one item as lines |
+//! | `macros` | the items that macros define |
 //! | `text` | tokens as text |
 
 mod lines;
 mod listing;
+mod macros;
 mod sources;
 mod text;
 

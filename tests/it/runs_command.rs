@@ -116,7 +116,7 @@ async fn a_run_is_found_by_a_prefix_and_an_unknown_one_has_a_code() {
         (Some(1), &json!("airlock.run_not_found"))
     );
     let none = command(&setup, ["runs", "approve", "run_x"]).run().await;
-    assert!(none.stderr.contains("no run run_x; `airlock runs list` shows"), "{none}");
+    assert!(none.stderr.contains("no run run_x; `airlock runs list --config "), "{none}");
     let listed = |words: [&'static str; 2]| {
         let list = command(&setup, ["runs", "list", "--json"]);
         words.into_iter().fold(list, Airlock::arg)

@@ -121,3 +121,10 @@ async fn a_server_that_is_away_is_named_without_its_password() {
         assert!(!failed.to_string().contains("hunter2"), "{failed}");
     }
 }
+
+#[tokio::test]
+async fn secrets_are_sealed_anew_only_with_a_key_of_the_configuration() {
+    let setup = Setup::new();
+    let failed = setup.airlock("store").arg("rekey").run().await.failed();
+    assert!(failed.stderr.contains("has no `store_key`"), "{failed}");
+}

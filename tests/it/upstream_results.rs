@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use airlock_tests::{
-    Gateway, Setup, misbehaving, peers,
+    Gateway, Setup, guests, misbehaving, peers,
     service::{self, Service},
 };
 use serde_json::{Value, json};
@@ -349,4 +349,37 @@ async fn a_model_reads_a_resource_that_a_result_links_to_as_far_as_the_lists_per
         let (is_read, text) = read(uri, headers).await;
         assert!(!is_read && !text.contains("Resource 2"), "{what}: {text}");
     }
+}
+
+#[tokio::test]
+async fn guards_and_sinks_decide_about_reading_a_resource_as_about_a_tool_of_its_server() {
+    let read = ("readResource", json!({"uri": "demo://resource/dynamic/text/2"}));
+    let service = Service::saying([
+        service::asking_for(&[("every-echo", json!({"message": "page"}))]),
+        service::asking_for(std::slice::from_ref(&read)),
+        service::text("done"),
+    ])
+    .await;
+    let sink = json!({"tools": ["every-readResource"], "from": ["every"], "decision": "deny"});
+    let rule = json!({"name": "no-blobs", "tools": ["every-readResource"], "if": "arguments.uri.contains('/blob/')", "then": "deny"});
+    let guard =
+        json!({"name": "policy", "component": guests::POLICY, "settings": {"rules": [rule]}});
+    let everything = peers::everything("every").auto(&["*"]);
+    let gateway = Setup::new()
+        .openai("fake", service.base_url())
+        .client(everything.set("/resources_to_read", json!(["*"])))
+        .set("/mcp/information_flow/sinks", json!([sink]))
+        .set("/guards", json!([guard]))
+        .serve_connected()
+        .await;
+    let _ = gateway.chat("fake/model", "go").await.ok();
+    let told = results(&service).pop().expect("a result of the second call");
+    assert!(told.contains("is not called after untrusted content was read"), "{told}");
+    // A request that names one call has read nothing.
+    let (name, arguments) = read;
+    let text = gateway.execute(name, &arguments).await.text;
+    assert!(text.contains("Resource 2"), "{text}");
+    let blob = json!({"uri": "demo://resource/dynamic/blob/1"});
+    let denied = gateway.execute(name, &blob).await;
+    assert_eq!(denied.code(), "guard_denied", "{}", denied.text);
 }

@@ -222,6 +222,18 @@ test('a model that fails fails the chat', async () => {
   });
 });
 
+test('seconds and a status that are no numbers are refused', async () => {
+  await within({}, {}, async (gateway) => {
+    for (const seconds of [true, '1', 1n, null, []]) {
+      const error = await refused(gateway.tools({ seconds }), airlock.AirlockError);
+      assert.match(error.message, /seconds must be a number/);
+    }
+  });
+  for (const details of [{ status: true }, { status: '429' }, { status: null }, { retryAfter: true }, { retryAfter: null }]) {
+    assert.throws(() => new ModelError('later', details), { name: 'AirlockError', message: /must be a number, not a value of type/ });
+  }
+});
+
 test('a signal cancels the request and the call of the function', async () => {
   const begun = deferred();
   const ended = deferred();

@@ -35,7 +35,13 @@ def start_program(source: str) -> subprocess.Popen[str]:
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
     """Runs a coroutine on an event loop of its own, for at most the time that a test waits."""
-    return asyncio.run(asyncio.wait_for(work, WAIT_SECONDS))
+    return asyncio.run(_bounded(work))
+
+
+async def _bounded(work: Coroutine[Any, Any, T]) -> T:
+    # With `-X dev`, a loop logs each step that is slow, as all are on a busy machine.
+    asyncio.get_running_loop().slow_callback_duration = WAIT_SECONDS
+    return await asyncio.wait_for(work, WAIT_SECONDS)
 
 
 def is_refused(host: str, port: int) -> bool:

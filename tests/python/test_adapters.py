@@ -93,7 +93,8 @@ class PydanticAi(unittest.TestCase):
             return ModelResponse([ToolCallPart("run_script", {"code": BAD})])
 
         agent = Agent(FunctionModel(respond), toolsets=[script_toolset([add])])
-        self.assertEqual(agent.run_sync("go").output, "printed:\nadding\nresult: 5")
+        # `run_sync` would leave its event loop open.
+        self.assertEqual(run_async(agent.run("go")).output, "printed:\nadding\nresult: 5")
         self.assertIn("def add(", seen[0])
         self.assertIn("ZeroDivisionError", seen[1])
 
@@ -147,7 +148,7 @@ class OpenAiAgents(unittest.TestCase):
 
 class SmolAgents(unittest.TestCase):
     def test_an_agent_runs_its_code_in_the_sandbox(self) -> None:
-        from smolagents import CodeAgent, Tool
+        from smolagents import CodeAgent, LogLevel, Tool
         from smolagents.models import ChatMessage, MessageRole, Model
 
         from airlock.adapters.smolagents import INSTRUCTIONS, ScriptExecutor
@@ -169,7 +170,8 @@ class SmolAgents(unittest.TestCase):
                 return ChatMessage(role=MessageRole.ASSISTANT, content=f"Thought: go\n<code>\n{self.blocks.pop(0)}\n</code>")
 
         seen: list[str] = []
-        agent = CodeAgent(tools=[Add()], model=Scripted(), executor=ScriptExecutor(), instructions=INSTRUCTIONS, verbosity_level=0)
+        agent = CodeAgent(tools=[Add()], model=Scripted(), executor=ScriptExecutor(), instructions=INSTRUCTIONS,
+                          verbosity_level=LogLevel.OFF)
         self.assertEqual(agent.run("Add 2 and 3."), {"sum": 5})
         self.assertIn("a run has no files", seen[1])
         self.assertIn("5", seen[2])

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
+from typing import Any
 
 from support import WAIT_SECONDS
+
+import airlock
 
 EXAMPLES = Path(os.environ["AIRLOCK_PYTHON_EXAMPLES"])
 PAGE = Path(os.environ["AIRLOCK_PYTHON_PAGE"])
@@ -34,6 +40,21 @@ class Examples(unittest.TestCase):
                 docstring, _, body = (EXAMPLES / f"{name}.py").read_text().partition("\n\n")
                 self.assertTrue(docstring.startswith('"""'))
                 self.assertEqual(program, body)
+
+    def test_the_parts_of_programs_on_the_page_run(self) -> None:
+        blocks = [block.partition("```")[0] for block in PAGE.read_text().split("```python\n")[1:]]
+        program, *others = blocks
+        names: dict[str, Any] = {}
+        parts = [block for block in others if not block.startswith("import ")]
+        with contextlib.redirect_stdout(io.StringIO()):
+            for part in [program, *parts]:
+                exec(part, names)
+        self.assertEqual([tool.name for tool in names["tools"]], ["pay", "search"])
+        self.assertIsInstance(names["limits"], airlock.Limits)
+        with tempfile.TemporaryDirectory() as directory:
+            # Neither the server nor the plugin is there, which is no mistake of the configuration.
+            with airlock.Gateway({**names["config"], "store": str(Path(directory, "airlock.db"))}) as gateway:
+                self.assertEqual(gateway.tools(), [])
 
 
 if __name__ == "__main__":

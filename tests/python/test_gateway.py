@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import pickle
+import shutil
 import tempfile
 import threading
 import unittest
@@ -14,7 +15,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-from support import WAIT_SECONDS, run_async, run_program
+from support import WAIT_SECONDS, run_async, run_program, wait_until
 
 import airlock
 
@@ -45,9 +46,13 @@ def ask_once(request: dict[str, Any]) -> str | dict[str, Any]:
 
 class InDirectory(unittest.TestCase):
     def setUp(self) -> None:
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.directory = Path(directory.name)
+        self.directory = Path(tempfile.mkdtemp())
+        self.addCleanup(wait_until, "the removal of the directory", self.is_removed)
+
+    def is_removed(self) -> bool:
+        # A gateway that was collected may still write how its calls ended.
+        shutil.rmtree(self.directory, ignore_errors=True)
+        return not self.directory.exists()
 
     def config(self, **keys: Any) -> dict[str, Any]:
         return {"store": str(self.directory / "airlock.db"), **keys}
@@ -253,6 +258,12 @@ class Chats(InDirectory):
                 gateway.chat(QUESTION, model="own/shop", stream=True)
         self.assertEqual((raised.exception.status, raised.exception.code), (502, "ValueError"))
         self.assertIn("no weights", str(raised.exception))
+
+    def test_a_status_and_a_wait_that_are_no_numbers_are_refused(self) -> None:
+        wrong: list[dict[str, Any]] = [{"status": True}, {"status": 4.5}, {"status": None}, {"retry_after": True}, {"retry_after": "1"}]
+        for details in wrong:
+            with self.subTest(details=details), self.assertRaisesRegex(TypeError, next(iter(details))):
+                airlock.ModelError("later", **details)
 
     def test_messages_that_are_none_are_refused(self) -> None:
         with airlock.Gateway(self.config(), on_model=ask_once) as gateway:

@@ -22,12 +22,14 @@ class Requests(InDirectory):
         run_async(main())
 
     def test_options_of_another_type_are_refused_by_their_names(self) -> None:
-        wrong: list[tuple[str, Any]] = [("key", 1), ("timeout", "1"), ("tools", [1]), ("clients", [None]), ("approval", True)]
+        wrong: list[tuple[str, Any]] = [("key", 1), ("timeout", "1"), ("timeout", True), ("tools", [1]), ("clients", [None]), ("approval", True)]
         with airlock.Gateway(self.config()) as gateway:
             for name, value in wrong:
                 options: dict[str, Any] = {name: value}
                 with self.subTest(name=name), self.assertRaisesRegex(TypeError, name):
                     gateway.tools(**options)
+            with self.assertRaisesRegex(TypeError, "the option timeout is a number of seconds, not a value of type bool"):
+                gateway.call("internal-any", timeout=True)
             messages: list[Any] = ["hello", QUESTION[0]]
             for message in messages:
                 with self.assertRaisesRegex(TypeError, "messages"):

@@ -46,17 +46,7 @@ fn settled(decided: Result<Verdict, Error>) -> wit::Verdict {
     }
 }
 
-impl From<Hook> for wit::Hook {
-    fn from(hook: Hook) -> Self {
-        match hook {
-            Hook::Before => Self::Before,
-            Hook::After => Self::After,
-            Hook::Definition => Self::Definition,
-            Hook::BeforeModel => Self::BeforeModel,
-            Hook::AfterModel => Self::AfterModel,
-        }
-    }
-}
+same_variants!(Hook = wit::Hook { Before After Definition BeforeModel AfterModel });
 
 impl From<wit::ListedTool> for ListedTool {
     fn from(listed: wit::ListedTool) -> Self {

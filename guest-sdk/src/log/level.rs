@@ -18,25 +18,4 @@ pub enum Level {
     Error,
 }
 
-impl Level {
-    pub(crate) fn to_host(self) -> host::Level {
-        match self {
-            Self::Trace => host::Level::Trace,
-            Self::Debug => host::Level::Debug,
-            Self::Info => host::Level::Info,
-            Self::Warn => host::Level::Warn,
-            Self::Error => host::Level::Error,
-        }
-    }
-
-    #[cfg(not(target_family = "wasm"))]
-    pub(crate) fn from_host(level: host::Level) -> Self {
-        match level {
-            host::Level::Trace => Self::Trace,
-            host::Level::Debug => Self::Debug,
-            host::Level::Info => Self::Info,
-            host::Level::Warn => Self::Warn,
-            host::Level::Error => Self::Error,
-        }
-    }
-}
+same_variants!(Level = host::Level { Trace Debug Info Warn Error });

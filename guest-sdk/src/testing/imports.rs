@@ -7,8 +7,8 @@ pub(crate) mod log {
     pub(crate) use crate::bindings::airlock::host::log::Level;
 
     pub(crate) fn write(level: Level, message: &str, fields: &[(String, String)]) {
-        let level = crate::log::Level::from_host(level);
-        let line = Line { level, message: message.to_owned(), fields: fields.to_vec() };
+        let line =
+            Line { level: level.into(), message: message.to_owned(), fields: fields.to_vec() };
         if let Some(state) = current() {
             state.lines.borrow_mut().push(line);
         } else {

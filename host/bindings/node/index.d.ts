@@ -537,7 +537,10 @@ export class ChatFailed extends GatewayError {
   readonly retryAfter: number | undefined;
 }
 
-/** Is thrown by a model function that has no reply. A fallback is asked after the status 429, and from 500. */
+/**
+ * Is thrown by a model function that has no reply. A fallback is asked after the status 429, and from 500. A `status` or a `retryAfter`
+ * that is no number is an `AirlockError`.
+ */
 export class ModelError extends Error {
   constructor(message: string, details?: { status?: number; code?: string; retryAfter?: number; cause?: unknown });
   readonly status: number;

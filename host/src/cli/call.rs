@@ -12,6 +12,7 @@ use airlock_core::{
 };
 use airlock_gateway::Gateway;
 use airlock_scripts::runs::EXECUTE;
+use airlock_strings::nearest;
 use airlock_terminal::{
     outcome::CommandOutcome,
     output::{self, Failure},
@@ -165,17 +166,25 @@ async fn explain(args: &CallArgs, config: &Config, gateway: &Gateway) {
         may_take_part(config, client, &args.name)
     }));
     if reasons.is_empty() {
-        reasons.push(match named(config, &args.name) {
-            Some(client) => format!(
-                "the client {} has no tool of this name that may be called; `airlock tools{}` lists those that may",
-                client.name,
-                args.config.option()
-            ),
-            None => format!("`airlock tools{}` lists the tools that may be called", args.config.option()),
-        });
+        let caller = gateway.caller(Origin::Caller);
+        let near = nearest(&args.name, caller.list().map(|entry| entry.tool.name.as_str()));
+        let client = named(config, &args.name).map(|client| client.name.as_str());
+        reasons.push(unknown(client, near, &args.config.option()));
     }
     for reason in reasons {
         output::hint(&reason);
+    }
+}
+
+/// Explains that no tool has a name. `client` is the client that the name begins with, `near` a similar name, and
+/// `option` names the configuration.
+fn unknown(client: Option<&str>, near: Option<&str>, option: &str) -> String {
+    let meant = near.map(|near| format!("did you mean {near:?}? ")).unwrap_or_default();
+    match client {
+        Some(client) => format!(
+            "the client {client} has no tool of this name that may be called; {meant}`airlock tools{option}` lists those that may"
+        ),
+        None => format!("{meant}`airlock tools{option}` lists the tools that may be called"),
     }
 }
 
@@ -184,6 +193,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn an_unknown_name_is_explained_with_a_similar_one() {
+        let shown = unknown(Some("fs"), Some("fs-read"), " --config a.json");
+        insta::assert_snapshot!(shown, @r#"the client fs has no tool of this name that may be called; did you mean "fs-read"? `airlock tools --config a.json` lists those that may"#);
+        insta::assert_snapshot!(unknown(None, None, ""), @"`airlock tools` lists the tools that may be called");
+    }
 
     #[test]
     fn the_clients_that_may_have_a_tool_take_part_whatever_its_prefix() {

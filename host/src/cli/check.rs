@@ -18,8 +18,9 @@ use airlock_terminal::{outcome::CommandOutcome, output, session::ConfigFile};
 /// directories that it names exist, and that the definitions of MCP servers in `airlock.lock` can be
 /// used. Reports every plugin that the gateway would not load: one whose grants do not
 /// suffice, one with a secret without a value, and one that is not the component that `airlock.lock`
-/// pins. No plugin is run. Guards are asked whether they accept their settings. Warns of commands of MCP servers that are not in PATH, of clients of which
-/// no tool is offered, of names in rules of information flow that nothing has, and of plugins that are not
+/// pins. No plugin is run. Guards are asked whether they accept their settings. Warns of commands of MCP servers that are
+/// not in PATH, of clients of which no tool is offered, of names in `tools_to_execute` that a plugin
+/// does not have, of names in rules of information flow that nothing has, and of plugins that are not
 /// pinned because there is no `airlock.lock`. A warning is no error: the gateway may have another PATH. For servers without a network, it prints what this
 /// machine can keep from them.
 #[derive(Debug, clap::Args)]

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     input,
-    running::{ApiRequest, RunningGateway, segment},
+    running::{ApiRequest, NamedElement, RunningGateway, segment},
 };
 use airlock_terminal::{outcome::CommandOutcome, output, session::ConfigOfGroup};
 
@@ -99,13 +99,24 @@ async fn add(args: &AddArgs) -> anyhow::Result<CommandOutcome> {
         None => element(args)?,
     };
     let name = element["name"].as_str().unwrap_or_default().to_owned();
+    let is_closed = permits_none(&element);
     let request = ApiRequest { body: Some(element), ..ApiRequest::post(PATH) };
     let added = args.gateway.manage(request).await?;
     let line = format!("{} is added", output::one_line(&name, 64));
     if added["status"] == "pending_oauth" && !args.json {
         output::hint(&output::one_line(added["message"].as_str().unwrap_or_default(), usize::MAX));
     }
+    if is_closed {
+        output::hint(
+            "none of its tools can be called; remove it, and add it with --tools NAME or --tools '*'",
+        );
+    }
     output::response(&added, args.json, &line)
+}
+
+/// Returns whether a client permits no tool.
+fn permits_none(element: &Value) -> bool {
+    element["tools_to_execute"].as_array().is_none_or(Vec::is_empty)
 }
 
 /// Returns the element of the options.
@@ -135,8 +146,8 @@ fn element(args: &AddArgs) -> anyhow::Result<Value> {
 async fn set_disabled(args: &OneArgs, is_disabled: bool) -> anyhow::Result<CommandOutcome> {
     let path = format!("{PATH}/{}", segment(&args.name));
     let body = Some(json!({"disabled": is_disabled}));
-    let changed =
-        args.gateway.manage(ApiRequest { method: Method::PUT, path: &path, body }).await?;
+    let request = ApiRequest { method: Method::PUT, path: &path, body };
+    let changed = args.gateway.manage_named(request, named(&args.name)).await?;
     let state = if is_disabled { "disabled" } else { "enabled" };
     output::response(
         &changed,
@@ -148,10 +159,30 @@ async fn set_disabled(args: &OneArgs, is_disabled: bool) -> anyhow::Result<Comma
 async fn remove(args: &OneArgs) -> anyhow::Result<CommandOutcome> {
     let path = format!("{PATH}/{}", segment(&args.name));
     let request = ApiRequest { method: Method::DELETE, path: &path, body: None };
-    let removed = args.gateway.manage(request).await?;
+    let removed = args.gateway.manage_named(request, named(&args.name)).await?;
     output::response(
         &removed,
         args.json,
         &format!("{} is removed", output::one_line(&args.name, 64)),
     )
+}
+
+fn named(name: &str) -> NamedElement<'_> {
+    NamedElement { kind: "client", name, list: "airlock upstream list" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_without_tools_that_may_be_called_permits_none() {
+        for (element, expected) in [
+            (json!({"tools_to_execute": ["*"]}), false),
+            (json!({"tools_to_execute": []}), true),
+            (json!({}), true),
+        ] {
+            assert_eq!(permits_none(&element), expected, "{element}");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use self::limits::LimitArgs;
-use super::running::{ApiRequest, RunningGateway, segment};
+use super::running::{ApiRequest, NamedElement, RunningGateway, segment};
 use airlock_terminal::{outcome::CommandOutcome, output, session::ConfigOfGroup};
 
 /// Path of the keys in the management API.
@@ -137,6 +137,9 @@ async fn new(args: &NewArgs) -> anyhow::Result<CommandOutcome> {
     body.extend(args.limits.members()?);
     let request = ApiRequest { body: Some(body.into()), ..ApiRequest::post(PATH) };
     let made = args.gateway.manage(request).await?;
+    for warning in made["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        output::warning(&output::one_line(warning, usize::MAX));
+    }
     if args.tools.is_empty() && args.roles.is_empty() {
         output::hint(
             "the key opens only clients with `allow_on_all_virtual_keys`; --tools CLIENT or --role NAME opens others",
@@ -176,7 +179,8 @@ fn shown(key: &Value) -> String {
 async fn rotate(args: &RotateArgs) -> anyhow::Result<CommandOutcome> {
     let path = format!("{PATH}/{}/rotate", segment(&args.key));
     let body = args.cooldown.as_ref().map(|time| json!({"cooldown": time}));
-    let rotated = args.gateway.manage(ApiRequest { body, ..ApiRequest::post(&path) }).await?;
+    let request = ApiRequest { body, ..ApiRequest::post(&path) };
+    let rotated = args.gateway.manage_named(request, named(&args.key)).await?;
     show_value(&rotated, args.json)
 }
 
@@ -188,9 +192,13 @@ fn show_value(shown: &Value, as_json: bool) -> anyhow::Result<CommandOutcome> {
 async fn revoke(args: &RevokeArgs) -> anyhow::Result<CommandOutcome> {
     let path = format!("{PATH}/{}", segment(&args.key));
     let request = ApiRequest { method: Method::DELETE, path: &path, body: None };
-    let revoked = args.gateway.manage(request).await?;
+    let revoked = args.gateway.manage_named(request, named(&args.key)).await?;
     let line = format!("{} is revoked", output::one_line(&args.key, 128));
     output::response(&revoked, args.json, &line)
+}
+
+fn named(name: &str) -> NamedElement<'_> {
+    NamedElement { kind: "virtual key", name, list: "airlock key list" }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::running::{ApiRequest, RunningGateway, segment};
+use super::running::{ApiRequest, NamedElement, RunningGateway, segment};
 use airlock_core::operator::Role;
 use airlock_terminal::{outcome::CommandOutcome, output, session::ConfigOfGroup};
 
@@ -129,7 +129,8 @@ fn shown(operator: &Value) -> String {
 async fn revoke(args: &RevokeArgs) -> anyhow::Result<CommandOutcome> {
     let path = format!("/api/operators/{}", segment(&args.name));
     let request = ApiRequest { method: Method::DELETE, path: &path, body: None };
-    let revoked = args.gateway.manage(request).await?;
+    let named = NamedElement { kind: "operator", name: &args.name, list: "airlock operator list" };
+    let revoked = args.gateway.manage_named(request, named).await?;
     let line = format!("{} is not an operator any more", output::one_line(&args.name, 128));
     output::response(&revoked, args.json, &line)
 }

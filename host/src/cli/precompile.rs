@@ -1,6 +1,6 @@
 //! `airlock precompile`: compiles what a gateway would compile at its first start.
 
-use std::{path::PathBuf, sync::Arc};
+use std::path::PathBuf;
 
 use anyhow::Context as _;
 
@@ -9,7 +9,7 @@ use airlock_compile::{CodeCache, CompileHook, Compiling, compiling};
 use airlock_config::{Config, environment};
 use airlock_core::door::ScriptLanguage;
 use airlock_executors::EmbeddedExecutor;
-use airlock_sandbox::{self as sandbox, Limits, Sandbox};
+use airlock_sandbox::{self as sandbox, Limits, LoadError, Sandbox};
 use airlock_strings::visible_line;
 use airlock_terminal::{outcome::CommandOutcome, output, spinner};
 
@@ -18,7 +18,7 @@ use airlock_terminal::{outcome::CommandOutcome, output, spinner};
 /// A gateway compiles them at its first start, and keeps the code in `$AIRLOCK_CACHE_DIR`, or else in the user's cache
 /// directory. This command does it before, for example while a package is installed or an image is built. Run it as the
 /// user of the gateway and with its environment: code that another user has compiled is not loaded. What is in the cache
-/// already is not compiled again.
+/// already is not compiled again, and its line says so.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  AIRLOCK_CACHE_DIR=/var/cache/airlock airlock precompile /usr/lib/airlock/plugins/*.wasm"
@@ -44,22 +44,15 @@ pub(super) async fn run(args: &PrecompileArgs) -> anyhow::Result<CommandOutcome>
     for path in &args.components {
         let component = Component::read(path).await?;
         let name = visible_line(&path.display().to_string());
-        if sandbox::is_guard(&component.bytes)? {
-            guard(&sandbox, &name, component.bytes).await?;
+        let is_new = if sandbox::is_guard(&component.bytes)? {
+            let load = sandbox.guard(component.bytes.clone(), Limits::PLUGIN, "{}".into());
+            load_counted(&sandbox, &name, &component.bytes, load).await?
         } else {
-            component.compile(&spinner::compiling).await?;
-        }
-        output::line(&format!("compiled {name}"))?;
+            component.compile(&spinner::compiling).await?.took.is_some()
+        };
+        output::line(&line(&name, is_new))?;
     }
     Ok(CommandOutcome::Success)
-}
-
-/// Compiles a guard.
-async fn guard(sandbox: &Sandbox, name: &str, wasm: Arc<[u8]>) -> anyhow::Result<()> {
-    let load = sandbox.guard(wasm.clone(), Limits::PLUGIN, "{}".into());
-    let on_compile: &CompileHook = &spinner::compiling;
-    compiling(Some(on_compile), name, &wasm, load).await?;
-    Ok(())
 }
 
 /// Compiles the executor of a language, if it is part of this build.
@@ -67,8 +60,35 @@ async fn executor(sandbox: &Sandbox, language: ScriptLanguage) -> anyhow::Result
     let embedded = airlock_executors::executor(language);
     let Some(EmbeddedExecutor { wasm, sha256 }) = embedded else { return Ok(()) };
     let name = format!("the executor of {}", language.name());
-    let load = sandbox.executor(wasm, sha256);
+    let is_new = load_counted(sandbox, &name, wasm, sandbox.executor(wasm, sha256)).await?;
+    output::line(&line(&name, is_new))
+}
+
+/// Awaits `load`, which compiles `wasm` if it is not in the cache. Returns whether it was compiled.
+async fn load_counted<T>(
+    sandbox: &Sandbox,
+    name: &str,
+    wasm: &[u8],
+    load: impl Future<Output = Result<T, LoadError>>,
+) -> anyhow::Result<bool> {
+    let before = sandbox.compile_totals().compiled;
     let on_compile: &CompileHook = &spinner::compiling;
-    compiling(Some(on_compile), &name, wasm, load).await?;
-    output::line(&format!("compiled {name}"))
+    compiling(Some(on_compile), name, wasm, load).await?;
+    Ok(sandbox.compile_totals().compiled > before)
+}
+
+/// Returns the line about a component.
+fn line(name: &str, is_new: bool) -> String {
+    if is_new { format!("compiled {name}") } else { format!("in the cache already: {name}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_of_a_component_tells_whether_it_was_compiled() {
+        assert_eq!(line("a.wasm", true), "compiled a.wasm");
+        assert_eq!(line("a.wasm", false), "in the cache already: a.wasm");
+    }
 }

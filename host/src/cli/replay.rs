@@ -34,7 +34,7 @@ pub(super) struct ReplayArgs {
 pub(super) async fn run(args: &ReplayArgs) -> anyhow::Result<CommandOutcome> {
     let config = args.config.load()?;
     let runs = kept(&config)?;
-    let id = find(&runs, &args.run).await?.run.id;
+    let id = find(&runs, &args.run, &args.config.option()).await?.run.id;
     let stored = runs.database().await?.any_run(&id).await?;
     let ended = stored.outcome.as_deref().and_then(RunOutcome::read);
     let ended = ended

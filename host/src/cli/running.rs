@@ -26,6 +26,7 @@ use airlock_operator_api::{Management as _, ManagementRequest};
 use airlock_server::Settings;
 use airlock_terminal::{
     connection::{self, GatewayTrust},
+    output,
     session::ConfigFile,
 };
 
@@ -62,6 +63,30 @@ impl GatewayRefusal {
     /// A token that is none is a mistake of its sender.
     fn is_hidden(&self) -> bool {
         matches!(self.status, 401 | 403 | 404 | 405) && self.code != "operator_unknown"
+    }
+
+    /// Returns whether the gateway has no element of the name in the request.
+    fn is_unknown(&self) -> bool {
+        self.status == 404 && self.code == "not_found"
+    }
+}
+
+/// An element of the settings that a command names.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NamedElement<'n> {
+    /// Kind of the element, such as `virtual key`.
+    pub(super) kind: &'static str,
+    /// Name, as the user has written it.
+    pub(super) name: &'n str,
+    /// Command that lists the elements of the kind.
+    pub(super) list: &'static str,
+}
+
+impl NamedElement<'_> {
+    /// Explains that there is none of this name. `option` names the gateway, with a space before it.
+    fn unknown(&self, option: &str) -> String {
+        let Self { kind, name, list } = self;
+        format!("no {kind} is named {name:?}; `{list}{option}` shows those that exist")
     }
 }
 
@@ -193,6 +218,30 @@ impl RunningGateway {
         }
     }
 
+    /// Does the same as [`Self::manage`] with a request about one element. If there is none of this name, the error has the
+    /// command that lists them.
+    pub(super) async fn manage_named(
+        &self,
+        request: ApiRequest<'_>,
+        named: NamedElement<'_>,
+    ) -> anyhow::Result<Value> {
+        let managed = self.manage(request).await;
+        managed.map_err(|error| {
+            let refusal = error.downcast_ref::<GatewayRefusal>();
+            if refusal.is_some_and(GatewayRefusal::is_unknown) {
+                error.context(named.unknown(&self.option()))
+            } else {
+                error
+            }
+        })
+    }
+
+    /// Returns the option that names this gateway, with a space before it; empty if that is the default.
+    fn option(&self) -> String {
+        let url = self.url.as_ref().map(|url| format!(" --url {}", output::quoted(url.as_str())));
+        url.unwrap_or_else(|| self.config.option())
+    }
+
     /// Shows a list of the management API as [`Self::manage`] does, with all pages as one. `member` has the
     /// elements.
     pub(super) async fn manage_list(&self, path: &str, member: &str) -> anyhow::Result<Value> {
@@ -311,18 +360,25 @@ async fn over_http(
         Ok(body) => return Ok(body),
         Err(refused) => refused,
     };
+    if refused.status == StatusCode::UNAUTHORIZED.as_u16() && refused.code == "operator_required" {
+        return Err(anyhow::Error::from(refused).context(token_advice(is_operator)));
+    }
     if refused.status != StatusCode::UNAUTHORIZED.as_u16() || is_operator {
         return Err(refused.into());
-    }
-    if refused.code == "operator_required" {
-        return Err(anyhow::Error::from(refused).context(format!(
-            "set the environment variable {OPERATOR_VARIABLE} to the token of an operator"
-        )));
     }
     match authorization(base)? {
         Some(key) => Ok(send(&http, base, request, Some(key)).await??),
         None => Err(anyhow::Error::from(refused)
             .context(format!("set the environment variable {KEY_VARIABLE} to a virtual key"))),
+    }
+}
+
+/// Returns the advice to a sender that is no operator. `has_token` is true if it has sent the token of the environment.
+fn token_advice(has_token: bool) -> String {
+    if has_token {
+        format!("{OPERATOR_VARIABLE} has no token of an operator of this gateway")
+    } else {
+        format!("set the environment variable {OPERATOR_VARIABLE} to the token of an operator")
     }
 }
 

@@ -138,7 +138,7 @@ pub(super) async fn run(args: &RunsArgs) -> anyhow::Result<CommandOutcome> {
         RunsCommand::List(args) => list(args).await,
         RunsCommand::Show(args) => {
             let runs = kept(&args.config.load_of_gateway()?)?;
-            show(&find(&runs, &args.run).await?, args.json)?;
+            show(&find(&runs, &args.run, &args.config.option()).await?, args.json)?;
             Ok(CommandOutcome::Success)
         }
         RunsCommand::Cancel(args) => Box::pin(cancel(args)).await,
@@ -158,8 +158,9 @@ pub(super) fn kept(config: &Config) -> anyhow::Result<Runs> {
     Ok(Runs::new(config.runs, config.store_settings()?.into()))
 }
 
-/// Returns the run of an identifier, or of a prefix of one. Fails if there is no such run, or several.
-pub(super) async fn find(runs: &Runs, name: &str) -> anyhow::Result<ShownRun> {
+/// Returns the run of an identifier, or of a prefix of one. Fails if there is no such run, or several. `option` names the
+/// configuration.
+pub(super) async fn find(runs: &Runs, name: &str, option: &str) -> anyhow::Result<ShownRun> {
     let database = runs.database().await?;
     match database.show_any_run(name).await {
         Err(RunError::Unknown) => {}
@@ -177,7 +178,7 @@ pub(super) async fn find(runs: &Runs, name: &str) -> anyhow::Result<ShownRun> {
         [one] => Ok(database.show_any_run(one).await?),
         [] => Err(CodedFailure::new(
             "run_not_found",
-            format!("there is no run {name}; `airlock runs list` shows the runs"),
+            format!("there is no run {name}; `airlock runs list{option}` shows the runs"),
         )
         .into()),
         _ => Err(CodedFailure::new(
@@ -221,7 +222,7 @@ fn has_state(summary: &Value, state: Option<&str>) -> bool {
 
 async fn cancel(args: &OneRunArgs) -> anyhow::Result<CommandOutcome> {
     let runs = kept(&args.config.load_of_gateway()?)?;
-    let run = find(&runs, &args.run).await?;
+    let run = find(&runs, &args.run, &args.config.option()).await?;
     let own = runs.own(&Tenant::ANONYMOUS);
     let id = &run.run.id;
     let cancelled = own.cancel(id).await.map_err(|error| explain(&error, &run.run))?;
@@ -249,7 +250,7 @@ fn requested(run: &str, lease: Duration) -> String {
 async fn decide(args: &DecideArgs, approves: bool) -> anyhow::Result<CommandOutcome> {
     let OneRunArgs { config, run, .. } = &args.one;
     let runs = kept(&config.load_of_gateway()?)?;
-    let stored = find(&runs, run).await?;
+    let stored = find(&runs, run, &config.option()).await?;
     let run = &stored.run.id;
     let pending: Vec<_> = stored
         .calls
@@ -262,7 +263,8 @@ async fn decide(args: &DecideArgs, approves: bool) -> anyhow::Result<CommandOutc
         positions = pending.iter().map(|call| call.position).collect();
         ensure!(
             !positions.is_empty(),
-            "no call of {run} is pending; `airlock runs show {run}` shows its state"
+            "no call of {run} is pending; `airlock runs show {run}{}` shows its state",
+            config.option()
         );
     }
     let mut decisions = Decisions::default();
@@ -283,7 +285,8 @@ async fn decide(args: &DecideArgs, approves: bool) -> anyhow::Result<CommandOutc
 
 async fn resolve(args: &ResolveArgs) -> anyhow::Result<CommandOutcome> {
     let OneRunArgs { config, run, .. } = &args.one;
-    let stored = find(&kept(&config.load_of_gateway()?)?, run).await?.run;
+    let runs = kept(&config.load_of_gateway()?)?;
+    let stored = find(&runs, run, &config.option()).await?.run;
     // As it is now: a command that is repeated finds another state.
     let state = RunToken::Shown { run: stored.id.clone(), epoch: stored.lease.epoch }.to_string();
     let decisions = match args.action {
@@ -292,7 +295,7 @@ async fn resolve(args: &ResolveArgs) -> anyhow::Result<CommandOutcome> {
         Action::Skip => {
             let value = serde_json::from_str(&args.value)
                 .with_context(|| format!("--value is not JSON: {}", args.value))?;
-            Decisions::default().skip(args.call, value)
+            Decisions::default().skip(args.call, value).context("--value is too large")?
         }
     };
     let decisions = decisions.shown_in(&stored.id, &state).context("the run has a state")?;
@@ -308,7 +311,7 @@ async fn resume(
     let OneRunArgs { config, run, json } = args;
     let loaded = config.load_of_gateway()?;
     let runs = kept(&loaded)?;
-    let stored = find(&runs, run).await?;
+    let stored = find(&runs, run, &config.option()).await?;
     let run = &stored.run.id;
     let ended = with_gateway(
         loaded,

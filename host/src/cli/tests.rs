@@ -165,6 +165,31 @@ fn invalid_arguments_exit_with_2_and_help_with_0() {
 }
 
 #[test]
+fn a_file_without_its_option_and_a_list_of_another_command_have_a_tip() {
+    for (line, tip) in [
+        ("airlock check gateway.json", "--config gateway.json"),
+        ("airlock plugin diff weather gateway.json", "--config gateway.json"),
+        ("airlock client list", "`airlock upstream list`"),
+        ("airlock client --config gateway.json list", "`airlock upstream list`"),
+        ("airlock plugin list", "`airlock plugin diff`"),
+    ] {
+        let error = parse(line).err().expect("it is refused");
+        let text = error.to_string();
+        assert!(text.contains("tip: ") && text.contains(tip), "{line}: {text}");
+        assert_eq!(error.exit_code(), 2, "{line}");
+    }
+    for line in [
+        "airlock check gateway.toml",
+        "airlock check --gateway.json",
+        "airlock schema a.json",
+        "airlock list",
+    ] {
+        let text = parse(line).err().expect("it is refused").to_string();
+        assert!(!text.contains("of an option") && !text.contains("`airlock"), "{line}: {text}");
+    }
+}
+
+#[test]
 fn every_public_command_has_help_and_an_example() {
     for command in Cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {
         assert!(

@@ -7,6 +7,8 @@
 //! before a crash: it is written at once, and its thread waits until it is, for a bounded time. If standard
 //! error is not read, only the first such thread waits: further ones go on until a write ends.
 
+mod form;
+
 use std::{
     io::{self, Write},
     mem,
@@ -18,6 +20,8 @@ use std::{
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use tracing::{Level, Metadata};
 use tracing_subscriber::fmt::MakeWriter;
+
+pub(crate) use self::form::LineForm;
 
 /// Time for which lines come together before they are written.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -41,6 +45,7 @@ struct Lines {
     drained: Condvar,
     /// Longest time for which a thread waits until its warning is written.
     urgent_wait: Duration,
+    form: LineForm,
 }
 
 #[derive(Default)]
@@ -65,14 +70,18 @@ pub(crate) struct Line<'a> {
 }
 
 impl LogLines {
-    /// Starts the thread that writes lines to standard error. Fails if it cannot be started.
-    pub(crate) fn to_stderr() -> io::Result<Self> {
-        Self::to(io::stderr(), URGENT_WAIT)
+    /// Starts the thread that writes lines of this form to standard error. Fails if it cannot be started.
+    pub(crate) fn to_stderr(form: LineForm) -> io::Result<Self> {
+        Self::to(io::stderr(), URGENT_WAIT, form)
     }
 
     /// Starts the thread that writes lines to `out`. A warning waits for it at most `urgent_wait`.
-    fn to(out: impl Write + Send + 'static, urgent_wait: Duration) -> io::Result<Self> {
-        let lines = Arc::new(Lines { urgent_wait, ..Lines::default() });
+    fn to(
+        out: impl Write + Send + 'static,
+        urgent_wait: Duration,
+        form: LineForm,
+    ) -> io::Result<Self> {
+        let lines = Arc::new(Lines { urgent_wait, form, ..Lines::default() });
         let writer = lines.clone();
         thread::Builder::new()
             .name("airlock-log".to_owned())
@@ -99,8 +108,9 @@ impl<'a> MakeWriter<'a> for LogLines {
 }
 
 impl Write for Line<'_> {
+    /// Adds a whole line, as the format of `tracing_subscriber` writes it.
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        self.lines.add(text, self.is_urgent);
+        self.lines.add(&self.lines.form.visible(text), self.is_urgent);
         Ok(text.len())
     }
 
@@ -212,7 +222,8 @@ mod tests {
     fn lines(urgent_wait: Duration) -> (LogLines, Receiver<String>, Sender<()>) {
         let (sender, written) = channel();
         let (ends, end) = channel();
-        let lines = LogLines::to(Gated { written: sender, end }, urgent_wait);
+        let gated = Gated { written: sender, end };
+        let lines = LogLines::to(gated, urgent_wait, LineForm::Plain);
         (lines.expect("a thread starts"), written, ends)
     }
 
@@ -238,6 +249,15 @@ mod tests {
         log(&lines, false, "two\n");
         log(&lines, true, "warning\n");
         assert_eq!(written.try_iter().collect::<String>(), "one\ntwo\nwarning\n");
+    }
+
+    #[test]
+    fn a_value_that_is_displayed_begins_no_line_of_its_own() {
+        let (lines, written, ends) = lines(PATIENCE);
+        drop(ends);
+        log(&lines, true, "failed cause=no\n2026-01-01T00:00:00Z  INFO forged\n");
+        let text = receive(&written, "forged\n");
+        assert_eq!(text.lines().count(), 1, "{text}");
     }
 
     #[test]

@@ -25,6 +25,33 @@ walk('a stream that was cut is resumed, and the page says that it was', async (v
   }
 });
 
+walk('a list is shown although it changes faster than it loads', async (visit) => {
+  const key = await stage.gateway.key('fast');
+  const visitor = await visit('ann');
+  const { page } = visitor;
+  // Each answer arrives after the next request.
+  let release;
+  await page.route(/\/v1\/approvals\?.*offset=0$/, async (route) => {
+    release?.();
+    await new Promise((resolve) => {
+      release = resolve;
+    });
+    await route.continue();
+  });
+  await page.goto('/admin/approvals');
+  const list = page.getByRole('region', { name: 'Calls that wait' });
+  for (let change = 0; change < 10 && !(await list.isVisible()); change += 1) {
+    const asked = page.waitForRequest(/\/v1\/approvals\?.*offset=0$/);
+    await stage.gateway.wait(key, { text: `change ${change}` });
+    await asked;
+    await list.waitFor({ timeout: 1_000 }).catch(() => {});
+  }
+  await list.waitFor({ timeout: 1_000 });
+  await page.unrouteAll({ behavior: 'ignoreErrors' });
+  release();
+  visitor.check();
+});
+
 walk('a login that ends is renewed in place, and what was typed is still there', async (visit) => {
   const token = await stage.gateway.operator('leaving', 'admin');
   const id = await stage.gateway.wait(stage.key, { text: 'during the end of a login' });

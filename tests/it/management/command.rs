@@ -40,6 +40,21 @@ async fn keys_and_operators_are_made_on_the_store_before_a_gateway_runs() {
 }
 
 #[tokio::test]
+async fn a_key_for_a_tool_that_a_plugin_does_not_have_is_made_with_a_warning() {
+    let store = &SharedStore::all()[0];
+    let setup = setup(store);
+    let _ = setup.airlock("plugin").arg("accept").arg("--all").arg("--yes").run().await.ok();
+    for (name, tools, is_warned) in
+        [("ann", "text=word_count", false), ("bob", "text=word_cuont", true)]
+    {
+        let made = setup.airlock("key").arg("new").arg(name).arg("--tools").arg(tools);
+        let made = made.run().await.ok();
+        assert!(made.stdout.starts_with("sk-bf-"), "{made}");
+        assert_eq!(made.stderr.contains(r#"has no tool "word_cuont""#), is_warned, "{made}");
+    }
+}
+
+#[tokio::test]
 async fn a_running_gateway_is_managed_through_its_socket_and_over_http() {
     let store = &SharedStore::all()[0];
     let gateway = setup(store).serve_connected().await;
@@ -58,6 +73,14 @@ async fn a_running_gateway_is_managed_through_its_socket_and_over_http() {
     let revoked = revoke.env("AIRLOCK_OPERATOR_TOKEN", OPERATOR).run().await.ok();
     assert_eq!(line(&revoked.stdout), "ann is revoked");
     assert_eq!(status_with(&gateway, &key).await, 401);
+    for (token, advice) in [
+        (OPERATOR, format!("airlock key list --url {}", gateway.address())),
+        ("no-token", "AIRLOCK_OPERATOR_TOKEN has no token of an operator".to_owned()),
+    ] {
+        let revoke = command(&["key", "revoke", "ann", "--url", gateway.address()]);
+        let refused = revoke.env("AIRLOCK_OPERATOR_TOKEN", token).run().await.failed();
+        assert!(refused.stderr.contains(&advice), "{refused}");
+    }
 }
 
 #[tokio::test]
@@ -73,6 +96,8 @@ async fn a_client_is_added_disabled_and_removed_by_commands() {
     assert_eq!(gateway.client("fresh").await.expect("it is shown")["phase"], "disabled");
     let _ = client(&config, &["remove", "fresh"]).run().await.ok();
     assert_eq!(gateway.client("fresh").await, None::<Value>);
+    let closed = client(&config, &["add", "closed"]).arg("--").arg(&server).run().await.ok();
+    assert!(closed.stderr.contains("none of its tools can be called"), "{closed}");
 }
 
 #[tokio::test]

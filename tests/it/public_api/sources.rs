@@ -9,7 +9,7 @@ use std::{
 use airlock_tests::root;
 use syn::{Attribute, Ident, Item, Meta, UseTree, Visibility};
 
-use super::text::compact;
+use super::{macros::expanded, text::compact};
 
 /// Start of the names of the crates below `host/crates`.
 const OURS: &str = "airlock_";
@@ -78,7 +78,7 @@ impl Module {
     fn new(parsed: Vec<Item>, below: &Path) -> Self {
         let mut items = Vec::new();
         let mut modules = BTreeMap::new();
-        for mut item in parsed {
+        for mut item in parsed.into_iter().flat_map(expanded) {
             if is_left_out(attributes(&item)) {
                 continue;
             }

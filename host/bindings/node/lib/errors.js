@@ -119,9 +119,11 @@ class ChatFailed extends GatewayError {
   }
 }
 
-/** Is thrown by a model function that has no reply. */
+/** Is thrown by a model function that has no reply. Fails with an `AirlockError` if `status` or `retryAfter` is no number. */
 class ModelError extends Error {
   constructor(message, { status = 502, code, retryAfter, cause } = {}) {
+    checkNumber(status, 'the status of a ModelError');
+    if (retryAfter !== undefined) checkNumber(retryAfter, 'retryAfter of a ModelError');
     super(message, cause === undefined ? undefined : { cause });
     this.status = status;
     this.code = code;
@@ -147,6 +149,11 @@ function errorFrom(description, kept) {
   const { class: name, message, call, pending, ...details } = decode(description);
   if (pending !== undefined) details.pending = pendingFrom(pending);
   return new CLASSES[name](message, { ...details, cause: kept?.get(call) });
+}
+
+/** Fails with an `AirlockError` if a value is not a number. */
+function checkNumber(value, what) {
+  if (typeof value !== 'number') throw new AirlockError(`${what} must be a number, not a value of type ${value === null ? null : typeof value}`);
 }
 
 /** Calls the native module, whose failures become errors of this package. */
@@ -211,5 +218,5 @@ function listed(items, most, what, Made = AirlockError) {
 }
 
 module.exports = {
-  ...CLASSES, GATEWAY_CLASSES, KeptErrors, ModelError, checkNames, checkSignal, errorFrom, guarded, listed, thrownParts,
+  ...CLASSES, GATEWAY_CLASSES, KeptErrors, ModelError, checkNames, checkNumber, checkSignal, errorFrom, guarded, listed, thrownParts,
 };

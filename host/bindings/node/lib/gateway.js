@@ -1,7 +1,7 @@
 'use strict';
 /** A gateway within this process, with functions as tools and as a model. */
 
-const { AirlockError, GatewayStopped, checkNames, listed } = require('./errors.js');
+const { AirlockError, GatewayStopped, checkNames, checkNumber, listed } = require('./errors.js');
 const { ProgramLine, callDepth } = require('./line.js');
 const { pendingFrom } = require('./pending.js');
 const { prepare } = require('./tools.js');
@@ -194,7 +194,7 @@ function requestFields(options) {
   for (const name of LISTS) if (options[name] !== undefined) checkTexts(options[name], `the option ${name}`);
   for (const name of FLAGS) if (options[name] !== undefined) checkFlag(options[name], `the option ${name}`);
   const { signal, seconds, operator = false, approving = false, ...fields } = options;
-  if (seconds !== undefined && typeof seconds !== 'number') throw new AirlockError('the option seconds must be a number');
+  if (seconds !== undefined) checkNumber(seconds, 'the option seconds');
   if (seconds !== undefined && !(seconds > 0 && seconds < 2 ** 64)) {
     throw new AirlockError(`the option seconds is ${seconds}; it must be above 0 and below 2^64`);
   }

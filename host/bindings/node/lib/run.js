@@ -1,7 +1,7 @@
 'use strict';
 /** Runs of scripts. */
 
-const { AirlockError, ApprovalNeeded, BadDump, checkNames, guarded } = require('./errors.js');
+const { AirlockError, ApprovalNeeded, BadDump, checkNames, checkNumber, guarded } = require('./errors.js');
 const native = require('./native.js');
 const { ActiveRun } = require('./active.js');
 const { prepare } = require('./tools.js');
@@ -128,8 +128,7 @@ function checkPrinter(onPrint) {
 
 function checkLimits(limits) {
   checkNames(limits, LIMITS, 'the limits of a script');
-  const wrong = LIMITS.find((name) => limits[name] !== undefined && typeof limits[name] !== 'number');
-  if (wrong !== undefined) throw new AirlockError(`the limit ${wrong} must be a number`);
+  for (const name of LIMITS) if (limits[name] !== undefined) checkNumber(limits[name], `the limit ${name}`);
 }
 
 function numbers(given) {

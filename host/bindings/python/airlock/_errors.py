@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ._numbers import check_number
 from ._pending import PendingApproval
 
 if TYPE_CHECKING:
@@ -217,10 +218,14 @@ class ChatFailed(GatewayError):
 class ModelError(Exception):
     """Is raised by a model function that has no reply. The caller of the chat receives it as `ChatFailed`.
 
-    A fallback is asked after the status 429, and from 500.
+    A fallback is asked after the status 429, and from 500. Raises `TypeError` if the status is no integer, or if `retry_after` is
+    no number of seconds.
     """
 
     def __init__(self, message: str, status: int = 502, code: str | None = None, retry_after: float | None = None) -> None:
+        check_number(status, "the status of a ModelError is an integer", int)
+        if retry_after is not None:
+            check_number(retry_after, "retry_after of a ModelError is a number of seconds")
         super().__init__(message, status, code, retry_after)
         self.message = message
         self.status = status

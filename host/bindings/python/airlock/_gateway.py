@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextvars
-import numbers
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict
 
 from . import _airlock, _depth, _loop, _model
 from ._errors import GatewayError, GatewayStopped
+from ._numbers import check_number
 from ._pending import PendingApproval
 from ._run import Tools
 from ._tools import listed, prepare
@@ -371,9 +371,9 @@ def _body(messages: Messages, model: str, settings: Mapping[str, Any] | None) ->
 def _fields(options: RequestOptions) -> _airlock.Options:
     given: dict[str, Any] = dict(options)
     fields = (
-        _option(given, "key", str, "a text"), _names(given, "clients"), _names(given, "tools"), _names(given, "exclude_tools"),
-        _option(given, "language", str, "a text"), _option(given, "approval", str, "a text"),
-        _option(given, "timeout", numbers.Real, "a number of seconds"), _flag(given, "operator"), _flag(given, "approving"),
+        _text(given, "key"), _names(given, "clients"), _names(given, "tools"), _names(given, "exclude_tools"),
+        _text(given, "language"), _text(given, "approval"), _seconds(given, "timeout"), _flag(given, "operator"),
+        _flag(given, "approving"),
         _depth.call_depth.get(), _depth.nesting.get(),
     )
     if given:
@@ -389,12 +389,20 @@ def _flag(given: dict[str, Any], name: str) -> bool:
     return flag
 
 
-def _option(given: dict[str, Any], name: str, kind: type, what: str) -> Any:
-    """Takes an option; `None` if it is absent."""
-    value = given.pop(name, None)
-    if value is not None and not isinstance(value, kind):
-        raise TypeError(f"the option {name} is {what}, not a value of type {type(value).__name__}")
-    return value
+def _text(given: dict[str, Any], name: str) -> str | None:
+    """Takes a text; `None` if it is absent."""
+    text = given.pop(name, None)
+    if text is not None and not isinstance(text, str):
+        raise TypeError(f"the option {name} is a text, not a value of type {type(text).__name__}")
+    return text
+
+
+def _seconds(given: dict[str, Any], name: str) -> float | None:
+    """Takes a number of seconds; `None` if it is absent."""
+    seconds: float | None = given.pop(name, None)
+    if seconds is not None:
+        check_number(seconds, f"the option {name} is a number of seconds")
+    return seconds
 
 
 def _names(given: dict[str, Any], name: str) -> list[str] | None:

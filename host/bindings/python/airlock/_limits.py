@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numbers
 from dataclasses import dataclass, field, fields
 
 from ._airlock import CheckedLimits
+from ._numbers import check_number
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Limits:
     def __post_init__(self) -> None:
         for one in fields(self):
             value = getattr(self, one.name) if one.init else None
-            if value is not None and (isinstance(value, bool) or not isinstance(value, numbers.Real)):
-                raise TypeError(f"the limit {one.name} is a number, not a value of type {type(value).__name__}")
+            if value is not None:
+                check_number(value, f"the limit {one.name} is a number")
         checked = CheckedLimits(self.memory_mb, self.cpu_seconds, self.seconds, self.calls, self.parallel_calls, self.nesting)
         object.__setattr__(self, "_checked", checked)
 

@@ -85,7 +85,7 @@ function Past({ open, fresh, shown }) {
       ${fresh > 0 && html`<button type="button" class="small primary" onClick=${newest}>${count(fresh)} new</button>`}</div>
     <${Fault} error=${error} retry=${reload} />
     <div aria-busy=${isBusy}>${data?.logs.length > 0 && html`<${Table} label="Past calls" plain=${FEW} columns=${COLUMNS.slice(0, open ? FEW : undefined)} rows=${data.logs.map((call) => row(call, open))} />`}
-      ${data?.logs.length === 0 && html`<${Empty}>${isFiltered ? 'No call matches these filters.' : data.has_logs ? 'There is no call any more.' : 'No call has been made yet, or the call log is off: see records.call_log in the configuration.'}<//>`}</div>
+      ${data?.logs.length === 0 && html`<${Empty}>${isFiltered ? 'No call matches these filters.' : data.is_call_log_on ? 'No call is recorded.' : 'The call log is off: set records.call_log.enabled in the configuration, and restart the gateway.'}<//>`}</div>
     <div class="actions">${cursors.length > 1 && html`<button type="button" onClick=${() => turn(cursors.slice(0, -1))}>Newer</button>`}
       ${data?.pagination.next_cursor && data.logs.length === ROWS && html`<button type="button" onClick=${() => turn([...cursors, data.pagination.next_cursor])}>Older</button>`}</div>`;
 }

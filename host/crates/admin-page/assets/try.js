@@ -1,4 +1,6 @@
 // Try: calls a tool through the door, with the tools and limits of a key.
+import { getText } from './lib/api.js';
+import { exact } from './lib/json.js';
 import { pathOf, useLoad } from './lib/list.js';
 import { start } from './lib/session.js';
 import { Empty, Fault, Field, html, lazy, useState, visible } from './lib/ui.js';
@@ -25,8 +27,13 @@ function Try() {
     ${tool && html`<${Chosen} key=${`${key}/${name}`} ...${{ tool, keyName: key }} />`}`;
 }
 
+/** Loads a document with the digits of its numbers: those of a schema are in the arguments. */
+async function load(path) {
+  return exact(await getText(path));
+}
+
 function Chosen({ tool, keyName }) {
-  const { data, error, isBusy } = useLoad(pathOf('/api/mcp/clients', { search: tool.client, tools_limit: MOST }));
+  const { data, error, isBusy } = useLoad(pathOf('/api/mcp/clients', { search: tool.client, tools_limit: MOST }), load);
   const client = data?.clients.find((each) => each.config.name === tool.client);
   const definition = client?.tools.find((each) => each.wire_name === tool.name);
   return html`<${Fault} error=${error} /><div aria-busy=${isBusy}>${data && html`<${Call} ...${{ tool, definition, keyName }} />`}</div>`;

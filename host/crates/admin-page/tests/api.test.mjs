@@ -41,6 +41,13 @@ test('an error has the status, the code and the message of the API', async () =>
   await assert.rejects(get('/api/x'), { status: 429, code: 'too_many_streams', message: 'later', param: 'topics', retryAfter: 7 });
 });
 
+test('the text of a response is read by the reader that is given', async () => {
+  responses = [reply(200, '{"id":9007199254740993}'), reply(200, ''), reply(200, '{"a":1}')];
+  assert.equal(await send('POST', '/api/x', {}, { read: String }), '{"id":9007199254740993}');
+  assert.equal(await send('POST', '/api/x', {}, { read: String }), 'null');
+  assert.deepEqual(await send('POST', '/api/x', {}), { a: 1 });
+});
+
 test('a response that is not one of the gateway has its status', async () => {
   for (const body of ['<html>', '', '{"error":"text"}', '{"error":{"message":{},"code":3}}', 'null']) {
     responses = [reply(502, body)];

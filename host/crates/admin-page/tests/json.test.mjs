@@ -1,7 +1,7 @@
 // JSON as it was written.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { layout, member, parts, pretty, tokens } from '../assets/lib/json.js';
+import { exact, jsonText, layout, LongNumber, member, parts, pretty, tokens } from '../assets/lib/json.js';
 
 test('only spaces between tokens change', () => {
   const text = '{"big":12345678901234567890,"exact":1.10,"exp":1E+2,"minus":-0.0,"esc":"\\u0041\\n\\"","same":1,"same":2,"list":[1, {} ,[]],"t":true}';
@@ -49,4 +49,19 @@ test('a string of megabytes is laid out', () => {
   const text = JSON.stringify({ long: '\\"\n'.repeat(3_000_000) });
   assert.equal(layout(text).length, 5);
   assert.equal(member(text, 'long').length, 18_000_002);
+});
+
+test('a number that would be rounded keeps its digits, and all else is what JSON.parse returns', () => {
+  const text = '{"id":9007199254740993,"list":[1,-12345678901234567890,1.5,0.12345678901234567,1e400],"in":{"a":"]","b":[],"c":{}},"t":true,"n":null}';
+  const read = exact(text);
+  assert.ok(read.id instanceof LongNumber);
+  assert.equal(`${read.id}`, '9007199254740993');
+  assert.ok(new LongNumber('1234567890123456') > 200);
+  assert.deepEqual([read.list[0], read.list[2], read.t, read.n], [1, 1.5, true, null]);
+  assert.equal(jsonText(read), text);
+  for (const same of ['7', '-0.5e3', '"9007199254740993"', '{"1234567890123456789":2}', '[[],{},""," , "]', '{"__proto__":{"a":1}}']) {
+    assert.deepEqual(exact(same), JSON.parse(same));
+  }
+  assert.equal(jsonText(undefined), undefined);
+  assert.throws(() => exact('{"a":'), SyntaxError);
 });

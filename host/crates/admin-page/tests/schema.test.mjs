@@ -1,6 +1,7 @@
 // The form of a tool from its schema, which may be hostile.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { exact } from '../assets/lib/json.js';
 import { formOf, initialOf, written } from '../assets/parts/schema.js';
 
 function object(properties, required = []) {
@@ -56,6 +57,18 @@ test('numbers keep their digits, and what is none is a fault', () => {
   }
   assert.equal(member({ type: 'integer' }, '1.5').faults.length, 1);
   assert.equal(member({}, '{').faults.length, 1);
+});
+
+test('numbers of the schema keep their digits', () => {
+  const schema = exact(
+    '{"type":"object","properties":{"id":{"enum":[9007199254740993,[9007199254740995]],"default":9007199254740993},"n":{"type":"integer","minimum":-9223372036854775807,"default":9007199254740993},"odd":9007199254740993}}',
+  );
+  const form = formOf(schema);
+  assert.deepEqual(form.fields[0].options, ['9007199254740993', '[9007199254740995]']);
+  assert.equal(form.fields[1].range, 'from -9223372036854775807');
+  assert.equal(form.fields[2].kind, 'json');
+  assert.equal(written(form, initialOf(form)).text, '{"id":9007199254740993,"n":9007199254740993}');
+  assert.equal(formOf(exact('{"type":"object","properties":9007199254740993}')).fields.length, 0);
 });
 
 test('a default and a choice are there from the start', () => {

@@ -155,9 +155,16 @@ impl Approvals {
         }
     }
 
+    fn record_asked(&self, call: &Call<'_>, id: &str) {
+        let tool = call.entry.tool.full_name.as_str();
+        let tenant = call.tenant;
+        info!(tool, %tenant, call = id, "a call waits for an approval");
+        self.acts.record(|| Act::new(ActKind::ApprovalAsked, tenant, id).with("tool", tool));
+    }
+
     /// Records that a decision is used, which may have been made by another process, and returns it.
     fn used(&self, call: &Call<'_>, used: &UsedDecision, is_approved: bool) -> ApprovalVerdict {
-        let tool = call.entry.tool.name.as_str();
+        let tool = call.entry.tool.full_name.as_str();
         let tenant = call.tenant;
         info!(tool, %tenant, is_approved, "the decision about a call that waited is used");
         let decided_by = used.decided_by.as_ref().map(|actors| actors.replace('\n', ", "));
@@ -242,12 +249,11 @@ impl Approvals {
                     return Ok(ApprovalVerdict::Refused(reason));
                 }
             };
+            // A caller may send a call that waits again and again.
+            if id == new {
+                self.record_asked(call, &id);
+            }
             if is_first {
-                let tool = call.entry.tool.name.as_str();
-                let tenant = call.tenant;
-                info!(tool, %tenant, call = id, "a call waits for an approval");
-                self.acts
-                    .record(|| Act::new(ActKind::ApprovalAsked, tenant, &id).with("tool", tool));
                 on_wait();
                 is_first = false;
             }
@@ -297,7 +303,7 @@ impl Call<'_> {
         let tool = &self.entry.tool;
         let client = self.client.unwrap_or_default();
         let definition = tool.digest();
-        for part in [tool.name.as_str(), definition.as_str(), self.arguments, self.origin, client] {
+        for part in [tool.full_name.as_str(), &*definition, self.arguments, self.origin, client] {
             hasher.update(&part.len().to_be_bytes()).update(part.as_bytes());
         }
         // With other sources, the same call is another one.
@@ -316,12 +322,12 @@ impl Call<'_> {
         hasher.finalize().into()
     }
 
-    /// Returns the text that the list has of the call. Arguments stay as they were sent: a number
-    /// that was read would not be exact.
+    /// Returns the text that the list has of the call. The tool has its full name, which tells its client. Arguments stay
+    /// as they were sent: a number that was read would not be exact.
     fn text(&self) -> String {
         let tool = &self.entry.tool;
         let mut known = json!({
-            "tool": tool.name.as_str(),
+            "tool": tool.full_name.as_str(),
             "key": self.tenant.to_string(),
             "client": self.client,
             "origin": self.origin,
@@ -415,7 +421,7 @@ pub fn effects(tool: &Tool) -> Value {
     })
 }
 
-/// Returns the name of a tool in the text of a call.
+/// Returns the full name of the tool in the text of a call.
 pub fn tool_of(call: &WaitingCall) -> String {
     raw::member(&call.text, "tool").and_then(raw::string).unwrap_or_default().into_owned()
 }

@@ -6,7 +6,8 @@ use super::{Failure, conversation::Conversation};
 use airlock_core::{
     door::Caller,
     model_control::{
-        ControlledModelRequest, ModelControl, ModelOutcome, ModelRequest, TokenUsage, ToolTokens,
+        ControlledModelRequest, ModelControl, ModelOutcome, ModelRequest, ServiceTier, TokenUsage,
+        ToolTokens,
     },
     tenant::Tenant,
     threads,
@@ -30,6 +31,8 @@ pub(super) struct ControlledRequest {
     /// True if the last part of the response had the usage. Some providers send it at the end alone, others with
     /// every part, and one that sent it at the beginning has not counted the rest.
     is_usage_current: bool,
+    /// Tier of service that the provider names, or for which the request counts if it names none.
+    tier: ServiceTier,
     /// Decisions of guards about the request and its response.
     acts: Arc<GuardActs>,
 }
@@ -57,9 +60,13 @@ impl ControlledRequest {
             bytes,
             choices: conversation.prompt.choices(),
             max_output_tokens: conversation.prompt.max_output_tokens(),
+            tier: conversation.prompt.tier(),
             is_streamed,
             tool_tokens,
         };
+        // One that is cheaper counts only if the provider names it: some ignore the member.
+        let is_priority = request.tier == ServiceTier::Priority;
+        let tier = if is_priority { ServiceTier::Priority } else { ServiceTier::Standard };
         let controlled = control.begin(request).await.map_err(Failure::Refused)?;
         if !controlled.needs_outcome() {
             return Ok(None);
@@ -72,6 +79,7 @@ impl ControlledRequest {
             named: None,
             usage: None,
             is_usage_current: false,
+            tier,
             acts: Arc::default(),
         })))
     }
@@ -105,6 +113,7 @@ impl ControlledRequest {
         let usage = chunk.tokens();
         self.is_usage_current = usage.is_some();
         self.usage = usage.or(self.usage);
+        self.tier = chunk.tier().unwrap_or(self.tier);
     }
 
     /// Ends the request, with the reason if it failed. Returns its cost in millionths of a US dollar; `None` if no
@@ -124,6 +133,7 @@ impl ControlledRequest {
             asked,
             has_others: self.work.has_others(),
             usage: self.usage.filter(|_| error.is_none() || self.is_usage_current),
+            tier: self.tier,
             cost: None,
             error,
             has_not_begun: error.is_some() && !self.work.has_begun(),

@@ -16,6 +16,7 @@ use airlock_conversation::{
 };
 use airlock_core::{
     door::{Caller, Placeholders},
+    tenant::Tenant,
     threads,
 };
 use airlock_json::raw;
@@ -143,18 +144,7 @@ impl Conversation {
 
     /// Returns whether the caller asked for JSON.
     pub(super) fn wants_json(&self) -> bool {
-        let body = &self.prompt.body;
-        let format = match self.prompt.wire {
-            Wire::Responses => body.get("text").and_then(|text| raw::member(text, "format")),
-            Wire::Messages => {
-                let config = body.get("output_config");
-                let format = config.and_then(|config| raw::member(config, "format"));
-                format.or_else(|| body.get("output_format"))
-            }
-            _ => body.get("response_format"),
-        };
-        let kind = format.and_then(|format| raw::member(format, "type")).and_then(raw::string);
-        kind.is_some_and(|kind| kind != "text")
+        wants_json(&self.prompt)
     }
 
     /// Returns the items of the rounds so far, as they are kept.
@@ -179,10 +169,39 @@ impl Conversation {
     }
 }
 
-/// Returns the rounds so far, which have these items, with the last message of a choice and the results of its calls that
+/// Returns whether the caller of a request asked for JSON. A long format is not read: only a schema is long.
+fn wants_json(prompt: &Prompt) -> bool {
+    let members: &[&str] = match prompt.wire {
+        Wire::Responses => &["text"],
+        Wire::Messages => &["output_config", "output_format"],
+        Wire::Chat | Wire::Gemini => &["response_format"],
+    };
+    let members = members.iter().filter_map(|name| Some((*name, prompt.body.get(name)?)));
+    let mut formats = members.filter_map(|(name, text)| match name {
+        _ if text.len() > threads::INLINE_BYTES => Some(text),
+        "text" | "output_config" => raw::member(text, "format"),
+        _ => Some(text),
+    });
+    let format = formats.next();
+    format.is_some_and(|text| text.len() > threads::INLINE_BYTES || is_structured(text))
+}
+
+/// Returns whether a format is another one than text.
+fn is_structured(format: &str) -> bool {
+    let kind = raw::member(format, "type").and_then(raw::string);
+    kind.is_some_and(|kind| kind != "text")
+}
+
+/// Returns items as the JSON texts of messages: of long ones, written on a blocking thread.
+pub(super) async fn texts(items: Vec<Item>, tenant: &Tenant) -> Vec<String> {
+    let bytes = items.iter().map(Item::bytes).fold(0, usize::saturating_add);
+    threads::read(tenant, bytes, move || to_texts(items)).await
+}
+
+/// Returns the rounds so far, which have these messages, with the last message of a choice and the results of its calls that
 /// ran; `None` if the choice has no pending calls.
 pub(super) fn rounds(
-    before: Vec<Item>,
+    before: &[String],
     choice: u64,
     reply: &Reply,
     pending: &[PendingCall],
@@ -192,8 +211,8 @@ pub(super) fn rounds(
     let message = chat::write_message(reply.choices.get(&choice)?.clone());
     let message = Value::from(message).to_string();
     let ran = ended.iter().filter(|ended| ended.call.choice == choice && !ended.is_waiting());
-    let results = texts(ran.map(result).collect());
-    Some(Rounds { before: texts(before), message, results })
+    let results = to_texts(ran.map(result).collect());
+    Some(Rounds { before: before.to_vec(), message, results })
 }
 
 /// Returns the turns of the model that have calls, each followed by the results of its calls.
@@ -238,7 +257,7 @@ fn result(ended: &CallOutcome) -> Item {
 }
 
 /// Returns items as the JSON texts of messages.
-fn texts(items: Vec<Item>) -> Vec<String> {
+fn to_texts(items: Vec<Item>) -> Vec<String> {
     let messages = chat::write_messages(items).unwrap_or_default();
     messages.iter().map(Value::to_string).collect()
 }
@@ -256,4 +275,39 @@ fn as_in_message<'a>(
         item.object.insert("name".to_owned(), call.name.as_str().into());
     }
     item
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use airlock_json::RawObject;
+    use airlock_model::object;
+
+    #[test]
+    fn json_is_asked_for_in_each_api_and_a_long_format_is_a_schema() {
+        let long = "x".repeat(threads::INLINE_BYTES);
+        let schema = json!({"type": "json_schema"});
+        let text = json!({"type": "text"});
+        for (wire, body, expected) in [
+            (Wire::Chat, json!({}), false),
+            (Wire::Chat, json!({"response_format": null}), false),
+            (Wire::Chat, json!({"response_format": text}), false),
+            (Wire::Chat, json!({"response_format": schema}), true),
+            (Wire::Chat, json!({"response_format": {"schema": long, "type": "json_schema"}}), true),
+            (Wire::Chat, json!({"text": {"format": schema}}), false),
+            (Wire::Responses, json!({"text": {"format": schema}}), true),
+            (Wire::Responses, json!({"text": {"verbosity": "low"}}), false),
+            (Wire::Responses, json!({"text": {"format": {"schema": long}}}), true),
+            (Wire::Messages, json!({"output_format": schema}), true),
+            (Wire::Messages, json!({"output_config": {}, "output_format": schema}), true),
+            (Wire::Messages, json!({"output_config": {"format": text}}), false),
+        ] {
+            let mut prompt = Prompt::new(RawObject::from(&object(body.clone())));
+            prompt.wire = wire;
+            let body = body.to_string();
+            assert_eq!(wants_json(&prompt), expected, "{wire:?}, {}", &body[..body.len().min(99)]);
+        }
+    }
 }

@@ -249,11 +249,7 @@ impl std::fmt::Debug for Recall {
     }
 }
 
-impl std::fmt::Debug for Keeper {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Keeper").field("tenant", &self.tenant).finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(Keeper { tenant });
 
 #[cfg(test)]
 mod tests;

@@ -42,10 +42,13 @@ use super::{
     names::CallableNames,
 };
 use airlock_conversation::Delta;
+use airlock_core::threads::{self, INLINE_BYTES};
 use airlock_model::{Charge, Chunks, ReplyChunk};
 
 /// Bytes of a response that are charged at a time.
 const CHARGE_BYTES: usize = 4 << 10;
+/// Memory of a chunk, in bytes, up to which its pieces are copied on a worker.
+const INLINE_CHUNK_BYTES: usize = 8 * INLINE_BYTES;
 /// Text between the texts of two rounds.
 const BETWEEN_ROUNDS: &str = "\n\n";
 
@@ -162,7 +165,7 @@ impl Relay {
             }
             let is_late = chunk.has_end() || chunk.is_usage();
             if self.style.holds {
-                collected.add(&chunk)?;
+                let chunk = collected.add(chunk).await?;
                 // Boxed: the future of the stream would have room for it also while it waits for the next chunk.
                 Box::pin(self.relay_chunk(chunk, &context)).await?;
             } else {
@@ -265,24 +268,71 @@ impl<'a> CollectedAnswer<'a> {
         Self { answer: Box::default(), held, bytes: 0, charged_bytes: 0 }
     }
 
-    /// Adds the pieces of a chunk, and charges the growth, [`CHARGE_BYTES`] or more at a time. Fails if there is
-    /// no memory.
-    fn add(&mut self, chunk: &ReplyChunk) -> Result<(), Failure> {
-        // Unknown members of chunks are part of no message.
-        for delta in chunk.deltas().iter().filter(|delta| !is_chunk_member(delta)) {
-            self.bytes += kept_bytes(delta);
-            self.answer.add(delta.clone());
+    /// Adds copies of the pieces of a chunk: here if it is small, else on a blocking thread. Charges the growth,
+    /// [`CHARGE_BYTES`] or more at a time. Returns the chunk. Fails if there is no memory.
+    async fn add(&mut self, mut chunk: ReplyChunk) -> Result<ReplyChunk, Failure> {
+        if chunk.bytes() <= INLINE_CHUNK_BYTES {
+            self.bytes += add_pieces(&mut self.answer, &chunk);
+        } else {
+            let mut answer = mem::take(&mut self.answer);
+            let tenant = self.held.tenant();
+            let adding = threads::run(&tenant, move || {
+                let bytes = add_pieces(&mut answer, &chunk);
+                (answer, chunk, bytes)
+            });
+            // Boxed: most chunks are small.
+            let (answer, added, bytes) = Box::pin(adding).await;
+            self.answer = answer;
+            self.bytes += bytes;
+            chunk = added;
         }
         let growth = self.bytes - self.charged_bytes;
         if growth < CHARGE_BYTES {
-            return Ok(());
+            return Ok(chunk);
         }
         self.charged_bytes = self.bytes;
-        if self.held.grow(growth) { Ok(()) } else { Err(Failure::NoMemory) }
+        if self.held.grow(growth) { Ok(chunk) } else { Err(Failure::NoMemory) }
     }
+}
+
+/// Adds copies of the pieces of a chunk to an answer. Returns the memory that they take, in bytes.
+fn add_pieces(answer: &mut Answer, chunk: &ReplyChunk) -> usize {
+    let mut bytes = 0;
+    // Unknown members of chunks are part of no message.
+    for delta in chunk.deltas().iter().filter(|delta| !is_chunk_member(delta)) {
+        bytes += kept_bytes(delta);
+        answer.add(delta.clone());
+    }
+    bytes
 }
 
 /// Returns whether a chunk has an end or the usage in the form in which it came.
 fn has_tail(chunk: &ReplyChunk) -> bool {
     chunk.exact().is_some() && (chunk.has_end() || chunk.is_usage())
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+    use airlock_model::MemoryBudget;
+
+    #[tokio::test]
+    async fn the_pieces_of_a_long_chunk_are_not_copied_on_a_worker() {
+        let held = MemoryBudget::unlimited().charge();
+        for (bytes, is_here) in [(10, true), (INLINE_CHUNK_BYTES, false)] {
+            let mut collected = CollectedAnswer::new(&held);
+            let text = Delta::Text { choice: 0, text: "x".repeat(bytes) };
+            let occupied = threads::occupy(&held.tenant()).await;
+            let mut adding = Box::pin(collected.add(vec![text].into()));
+            let at_once = adding.as_mut().now_or_never();
+            assert_eq!(at_once.is_some(), is_here, "{bytes}");
+            drop(occupied);
+            let added = if let Some(added) = at_once { added } else { adding.as_mut().await };
+            drop(adding);
+            assert!(added.is_ok_and(|chunk| chunk.deltas().len() == 1));
+            assert!(collected.answer.bytes() >= bytes && collected.bytes >= bytes);
+        }
+    }
 }

@@ -49,7 +49,7 @@ impl Results {
     /// Returns the tool that reads resources of MCP servers, for
     /// `Catalog::set_resource_reader`.
     pub fn resource_tools(&self) -> OwnTools {
-        let provider = Arc::new(ResourceReader(self.clone()));
-        OwnTools { tools: vec![ResourceReader::tool()], provider }
+        let reader = ResourceReader::new(self.clone());
+        OwnTools { tools: vec![reader.tool().clone()], provider: Arc::new(reader) }
     }
 }

@@ -85,7 +85,7 @@ async fn work(
     agent.span = traced.own().clone();
     let last = match route {
         Ok(route) => agent.run(route).in_span(traced.under()).await,
-        Err(error) => Err(agent.failure(error.into())),
+        Err(error) => Err(Box::pin(agent.failure(error.into())).await),
     };
     traced.end(last.as_ref().err().map(|failed| &failed.error));
     if let Some(observer) = observer {
@@ -260,15 +260,16 @@ impl<'a> AgentLoop<'a> {
             };
             state = match next {
                 Ok(state) => state,
-                Err(error) => return Err(self.failure(error)),
+                Err(error) => return Err(Box::pin(self.failure(error)).await),
             };
         }
     }
 
     /// Returns the error of the request, with the calls that were made.
-    fn failure(&self, error: Failure) -> AgentError {
+    async fn failure(&self, error: Failure) -> AgentError {
         let error = if self.caller.is_for_program() { error.for_program() } else { error };
-        AgentError { error, airlock: self.trace.extension(self.allowance.rounds, &[]) }
+        let airlock = self.trace.extension(self.allowance.rounds, &[]).await;
+        AgentError { error, airlock }
     }
 
     /// Asks the model. If the caller receives chunks, they are sent meanwhile. After the last round no

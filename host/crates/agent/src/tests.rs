@@ -10,6 +10,7 @@ use airlock_core::{
     door::{Caller, Filter, Origin},
     memory::Limited,
     threads::INLINE_BYTES,
+    tool::{Allowlist, ClientName, Policy, Prefix},
 };
 use airlock_fakes as fake;
 use airlock_json::RawObject;
@@ -26,6 +27,7 @@ mod placeholders;
 mod received;
 mod stories;
 mod streams;
+mod tiers;
 mod tokens;
 mod unknown;
 mod unseen;
@@ -210,6 +212,25 @@ async fn calls_that_need_approval_are_returned_in_the_unchanged_response() {
         {"tool_call_id": "c2", "name": "mine", "reason": "not_offered"},
     ]});
     assert_eq!(masked(&answer), expected);
+}
+
+#[tokio::test]
+async fn a_pending_call_has_the_full_name_of_its_tool_if_the_model_used_another_one() {
+    let (catalog, _) = fake::catalog();
+    let policy = Policy { execute: Allowlist::All, prefix: Prefix::Off, ..Policy::default() };
+    catalog.set_policy(&ClientName::parse("desk").expect("a good name"), policy);
+    let view = catalog.snapshot().view(&Filter::none(), None);
+    let calls = json!([{"id": "c1", "name": "write"}]);
+    let turns = json!([{"answer": {"content": "let me see", "tool_calls": calls}}]);
+    let caller = Caller::new(view, Origin::Model, fake::BUDGET);
+    let run = run(Arc::new(fake::scripted(&turns)), caller, request(), SETTINGS);
+    let answer =
+        Value::from(run.finish().await.map(whole).map_err(|error| *error).expect("an answer"));
+    let pending = json!({"tool_call_id": "c1", "name": "write", "full_name": "desk-write", "reason": "needs_approval"});
+    assert_eq!(answer["airlock"]["pending"], json!([pending]));
+    // Its message is as the model wrote it.
+    let name = &answer["choices"][0]["message"]["tool_calls"][0]["function"]["name"];
+    assert_eq!(name, "write");
 }
 
 #[tokio::test]

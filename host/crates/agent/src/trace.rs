@@ -17,7 +17,7 @@
 //! the model asked for them. Each is followed by the calls that it made in turn, which name it as
 //! their `parent`. `status` is `ok`, `error` or `cancelled`. A call that was refused before it ran
 //! has the `id` null. `reason` is `needs_approval`, `input_required`, `not_offered` or
-//! `depth_limit`; `asked_by` has the guards that require an approval, with their reasons; `needs` names the call inside a script that waits for approval, and
+//! `depth_limit`; `full_name` is that of the tool, if the model has called it by another one; `asked_by` has the guards that require an approval, with their reasons; `needs` names the call inside a script that waits for approval, and
 //! `input_required` has the questions of a tool. `run` describes the run of a script that has
 //! stopped: its id, the calls that were made, and those that wait for a decision. The `airlock`
 //! object has the first such run too. `cost` is that of all requests to models, if a price of each is known. `tokens`
@@ -35,17 +35,22 @@ use super::{
     tokens::{TOKENS, TokenReport},
 };
 use airlock_core::{
-    door::{CallId, Caller},
+    door::{CallId, CallRecord, Caller, Origin, View},
     model_control::ToolTokens,
-    tool::InputRequired,
+    threads,
+    tool::{InputRequired, ToolName},
 };
-use airlock_model::{Object, object};
+use airlock_model::Object;
 use airlock_strings::cut;
 
 /// Maximum length of a result in the `airlock` object, and of the arguments of a refused call, in
 /// bytes. Longer text is cut there; the model receives all of it. The records of calls keep as much
 /// of the arguments.
 pub const MAX_TEXT_BYTES: usize = 64 << 10;
+
+/// Maximum number of calls, nested ones included, that are described on a worker. Each takes a few microseconds, and a
+/// request may make 20,000.
+const INLINE_CALLS: usize = 256;
 
 /// Member with the questions of a tool that waits for answers.
 pub const INPUT_REQUIRED: &str = "input_required";
@@ -67,8 +72,8 @@ pub(super) struct Trace<'a> {
     caller: &'a Caller,
     /// Members of the `airlock` object that do not depend on the calls.
     notes: Object,
-    /// Calls of all rounds.
-    tops: Vec<TopCall>,
+    /// Calls of all rounds. Shared with a thread that describes many of them.
+    tops: Arc<Vec<TopCall>>,
     cost: RequestsCost,
     /// `None` if the tokens of tools are not counted.
     tokens: Option<TokenReport>,
@@ -84,6 +89,7 @@ struct RequestsCost {
 }
 
 /// A call that the model itself asked for.
+#[derive(Clone)]
 struct TopCall {
     name: String,
     tool_call_id: String,
@@ -98,7 +104,8 @@ struct TopCall {
 
 impl<'a> Trace<'a> {
     pub(super) fn new(caller: &'a Caller, notes: Object) -> Self {
-        Self { caller, notes, tops: Vec::new(), cost: RequestsCost::default(), tokens: None }
+        let tops = Arc::default();
+        Self { caller, notes, tops, cost: RequestsCost::default(), tokens: None }
     }
 
     /// Counts the tokens of tools from now on, if the conversation offers tools. With `is_shown`, the `airlock`
@@ -129,7 +136,7 @@ impl<'a> Trace<'a> {
 
     /// Records a round.
     pub(super) fn record(&mut self, round: &[CallOutcome]) {
-        self.tops.extend(round.iter().map(TopCall::new));
+        Arc::make_mut(&mut self.tops).extend(round.iter().map(TopCall::new));
         if let Some(tokens) = &mut self.tokens {
             tokens.add(round, self.caller);
         }
@@ -158,11 +165,16 @@ impl<'a> Trace<'a> {
     }
 
     /// Returns the `airlock` object; `None` if there were no calls and there is nothing else to describe.
-    pub(super) fn extension(&self, rounds: u32, pending: &[PendingCall]) -> Option<Object> {
+    pub(super) async fn extension(&self, rounds: u32, pending: &[PendingCall]) -> Option<Object> {
         if self.tops.is_empty() && pending.is_empty() {
             return Some(self.facts()).filter(|facts| !facts.is_empty());
         }
-        let mut extension = object(json!({"calls": self.calls(), "rounds": rounds}));
+        let calls = self.calls().await;
+        // Not by `json!`, which would copy them.
+        let mut extension = Object::from_iter([
+            ("calls".to_owned(), calls.into()),
+            ("rounds".to_owned(), rounds.into()),
+        ]);
         extension.extend(self.facts());
         if let Some(cost) = self.cost() {
             extension.insert("cost".to_owned(), json!({"usd_micros": cost}));
@@ -175,7 +187,8 @@ impl<'a> Trace<'a> {
             _ => None,
         });
         if !pending.is_empty() {
-            let pending: Vec<Value> = pending.iter().map(PendingCall::to_json).collect();
+            let view = self.caller.view();
+            let pending: Vec<_> = pending.iter().map(|call| call.to_json(view)).collect();
             extension.insert("pending".to_owned(), pending.into());
         }
         if let Some(run) = run {
@@ -184,27 +197,40 @@ impl<'a> Trace<'a> {
         Some(extension)
     }
 
-    fn calls(&self) -> Vec<Value> {
+    /// Describes all calls: here if they are few, else on a blocking thread.
+    async fn calls(&self) -> Vec<Value> {
         let records = self.caller.ledger().records();
-        let index = RecordIndex::new(&records);
-        let mut calls = Vec::new();
-        for top in &self.tops {
-            let record = top.id.and_then(|id| index.find(id));
-            let mut call = match record {
-                Some(record) => record::to_json(record, Some(&top.tool_call_id)),
-                None => top.refused.clone(),
-            };
-            if let Some(result) = &top.result {
-                call["result"] = shortened(result).into();
-            }
-            if let Some(raw) = &top.raw {
-                call["raw_result"] = raw.as_str().into();
-            }
-            calls.push(call);
-            calls.extend(record.into_iter().flat_map(|record| index.describe_below(record.id)));
+        if records.len() <= INLINE_CALLS {
+            return described(&self.tops, &records);
         }
-        calls
+        let tops = self.tops.clone();
+        let describing =
+            threads::run(self.caller.view().tenant(), move || described(&tops, &records));
+        // Boxed: most requests make few calls.
+        Box::pin(describing).await
     }
+}
+
+/// Describes the calls of a model, each followed by those that it made in turn.
+fn described(tops: &[TopCall], records: &[CallRecord]) -> Vec<Value> {
+    let index = RecordIndex::new(records);
+    let mut calls = Vec::new();
+    for top in tops {
+        let record = top.id.and_then(|id| index.find(id));
+        let mut call = match record {
+            Some(record) => record::to_json(record, Some(&top.tool_call_id)),
+            None => top.refused.clone(),
+        };
+        if let Some(result) = &top.result {
+            call["result"] = shortened(result).into();
+        }
+        if let Some(raw) = &top.raw {
+            call["raw_result"] = raw.as_str().into();
+        }
+        calls.push(call);
+        calls.extend(record.into_iter().flat_map(|record| index.describe_below(record.id)));
+    }
+    calls
 }
 
 impl TopCall {
@@ -239,7 +265,16 @@ fn shortened(text: &str) -> String {
 }
 
 impl PendingCall {
-    fn to_json(&self) -> Value {
+    /// Returns the full name of the tool; `None` if the model has called it by this name, or if it is the caller's own.
+    fn full_name<'v>(&self, view: &'v View) -> Option<&'v ToolName> {
+        if matches!(self.reason, PendingReason::NotOffered) {
+            return None;
+        }
+        let entry = view.find(&Origin::Caller, &self.call.name)?;
+        Some(&entry.tool.full_name).filter(|name| name.as_str() != self.call.name)
+    }
+
+    fn to_json(&self, view: &View) -> Value {
         let (reason, needs) = match &self.reason {
             PendingReason::NeedsApproval => ("needs_approval", None),
             PendingReason::Stopped { tool, arguments } => {
@@ -257,6 +292,9 @@ impl PendingCall {
         };
         let mut out =
             json!({"tool_call_id": self.call.id, "name": self.call.name, "reason": reason});
+        if let Some(name) = self.full_name(view) {
+            out["full_name"] = json!(name);
+        }
         if !self.sources.is_empty() {
             out["sources"] = json!(self.sources);
         }
@@ -273,5 +311,32 @@ impl PendingCall {
             out["needs"] = json!({"name": tool, "arguments": record::parsed(arguments)});
         }
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+    use airlock_core::door::Filter;
+    use airlock_fakes as fake;
+
+    #[tokio::test]
+    async fn many_calls_are_not_described_on_a_worker() {
+        let (catalog, _) = fake::catalog();
+        let view = catalog.snapshot().view(&Filter::none(), None);
+        let caller = Caller::new(view, Origin::Model, fake::BUDGET);
+        let trace = Trace::new(&caller, Object::new());
+        for (calls, is_here) in [(INLINE_CALLS, true), (1, false)] {
+            for _ in 0..calls {
+                let call = caller.admit("desk-echo", "{}").expect("it is listed");
+                drop(call.run().await);
+            }
+            let held = threads::occupy(caller.view().tenant()).await;
+            let mut describing = Box::pin(trace.calls());
+            assert_eq!(describing.as_mut().now_or_never().is_some(), is_here, "{calls}");
+            drop(held);
+        }
     }
 }

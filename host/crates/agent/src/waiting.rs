@@ -87,11 +87,7 @@ impl Approver {
     }
 }
 
-impl std::fmt::Debug for Approver {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Approver").field("limit", &self.limit).finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(Approver { limit });
 
 /// Returns the reason of a call that a person has denied, with the person's own reason.
 pub fn denied(reason: Option<&str>) -> String {

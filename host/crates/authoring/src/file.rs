@@ -4,24 +4,49 @@ use std::{
     fs::{self, Permissions},
     io::{self, Write as _},
     os::unix::fs::PermissionsExt as _,
-    path::Path,
+    path::{Path, PathBuf},
 };
+
+use tempfile::NamedTempFile;
 
 /// Mode of a file that did not exist: others may read it, and only its owner may change it, because a
 /// configuration decides which programs run.
 const NEW_MODE: u32 = 0o644;
 
-/// Replaces a file: a reader sees the old one or the new one. A symbolic link is kept, and its target is
-/// replaced. The mode stays too; until all of it is written, only its owner can read the new one.
+/// New content of a file, complete on the disk and not in its place yet. It is removed if it is not put there.
+pub(crate) struct StagedFile {
+    file: NamedTempFile,
+    target: PathBuf,
+}
+
+impl StagedFile {
+    /// Writes the content beside the file. A symbolic link is kept, and its target will be replaced. The mode stays too;
+    /// until all of it is written, only its owner can read the new one.
+    pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<Self> {
+        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let mode = fs::metadata(&target).map(|old| old.permissions());
+        let mut file = NamedTempFile::new_in(directory_of(&target))?;
+        file.write_all(bytes)?;
+        file.as_file().set_permissions(mode.unwrap_or(Permissions::from_mode(NEW_MODE)))?;
+        file.as_file().sync_all()?;
+        Ok(Self { file, target })
+    }
+
+    /// Returns the file that it will replace.
+    pub(crate) fn target(&self) -> &Path {
+        &self.target
+    }
+
+    /// Replaces the file: a reader sees the old one or the new one.
+    pub(crate) fn put(self) -> io::Result<()> {
+        self.file.persist(&self.target)?;
+        Ok(())
+    }
+}
+
+/// Replaces a file as [`StagedFile`] does.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let mode = fs::metadata(&target).map(|old| old.permissions());
-    let mut file = tempfile::NamedTempFile::new_in(directory_of(&target))?;
-    file.write_all(bytes)?;
-    file.as_file().set_permissions(mode.unwrap_or(Permissions::from_mode(NEW_MODE)))?;
-    file.as_file().sync_all()?;
-    file.persist(&target)?;
-    Ok(())
+    StagedFile::write(path, bytes)?.put()
 }
 
 /// Returns the directory of a file, which is the working directory for a bare name.

@@ -187,7 +187,8 @@ impl<'a> Installation<'a> {
     }
 
     /// Copies the component to `plugins/` beside the configuration, pins it, and writes the planned
-    /// configuration. Fails without a change if the plan has an obstacle or no tool is described.
+    /// configuration. Fails without a change if the plan has an obstacle, no tool is described, or the configuration or
+    /// the lock file has changed since it was read.
     pub async fn install(
         mut self,
         plan: &InstallPlan,
@@ -201,17 +202,21 @@ impl<'a> Installation<'a> {
         if plan.undescribed.len() == self.component.metadata.tools.len() {
             return Err(InstallError::Undescribed { name, tools: plan.undescribed.clone() });
         }
+        let (pinned, unpinned) = self.pin(on_compile).await?;
         let file = self.accepted.path.with_file_name("plugins").join(format!("{name}.wasm"));
-        document::write(&file, &self.component.bytes)?;
+        let component = document::stage(&file, &self.component.bytes)?;
+        let config = plan.document.stage()?;
+        // The last step that fails because of another writer, and the first one that changes something.
+        self.accepted.save()?;
+        document::put(component)?;
         // So that `airlock plugin accept` finds it.
         write_signature(&file, self.component.origin.signature.as_deref())?;
-        let (pinned, unpinned) = self.pin(on_compile).await?;
-        plan.document.save()?;
+        document::put(config)?;
         Ok(Installed { file, pinned, unpinned, twin: self.twin() })
     }
 
-    /// Records the component as accepted, and the other plugins too if this creates the lock. Returns
-    /// those, and those that cannot be read.
+    /// Adds the component to the accepted ones, and the other plugins too if this creates the lock. Returns
+    /// those, and those that cannot be read. Writes nothing.
     async fn pin(
         &mut self,
         on_compile: &CompileHook,
@@ -235,7 +240,6 @@ impl<'a> Installation<'a> {
                 Err(error) => unpinned.push((client, error.to_string())),
             }
         }
-        accepted.save()?;
         Ok((pinned, unpinned))
     }
 }
@@ -333,6 +337,27 @@ mod tests {
             let error = installed.map(|_| ()).expect_err("refused").to_string();
             assert!(error.contains(refused), "{error}");
             assert!(!config.exists() && !home.path().join("plugins").exists());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_that_has_changed_since_it_was_read_stays_and_nothing_is_installed() {
+        let component = component("Returns the date.");
+        let options =
+            InstallOptions { grants: vec![GrantOption::Clocks], ..InstallOptions::default() };
+        for (changed, text) in [("airlock.json", "{}"), ("airlock.lock", "version = 1\n")] {
+            let home = tempfile::tempdir().expect("a directory");
+            let installation = opened(&component, &home.path().join("airlock.json")).await;
+            let plan = installation.plan(&options).expect("a valid configuration");
+            assert!(plan.obstacles.is_empty(), "{:?}", plan.obstacles);
+            fs::write(home.path().join(changed), text).expect("written");
+            let installed = installation.install(&plan, &|_| panic!("no other plugin")).await;
+            let refused = installed.map(|_| ()).expect_err("refused").to_string();
+            assert!(refused.contains(&format!("{changed} has changed meanwhile")), "{refused}");
+            assert_eq!(fs::read_to_string(home.path().join(changed)).expect("read"), text);
+            let left = ["airlock.json", "airlock.lock", "plugins/date_er.wasm"];
+            let left = left.map(|file| home.path().join(file).exists());
+            assert_eq!(left, [changed == "airlock.json", changed == "airlock.lock", false]);
         }
     }
 

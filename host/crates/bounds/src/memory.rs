@@ -10,12 +10,9 @@
 //! keep data that a model or a tool sent. A bounded resource that tenants share, such as the memory
 //! of all guests, is a [`Pool`](crate::tenant::Pool) instead.
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
 };
 
 use crate::tenant::Tenant;
@@ -62,17 +59,9 @@ impl MemoryBudget {
     }
 }
 
-impl fmt::Debug for MemoryBudget {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryBudget").finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(MemoryBudget {});
 
-impl fmt::Debug for Charge {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Charge").field("bytes", &self.bytes).finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(Charge { bytes });
 
 impl Charge {
     /// Charges `bytes` more. Returns false if there is no room for them, and then changes nothing.

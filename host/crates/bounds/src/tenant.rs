@@ -199,14 +199,7 @@ impl Drop for Reservation {
     }
 }
 
-impl fmt::Debug for Reservation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reservation")
-            .field("tenant", &self.tenant)
-            .field("amount", &self.amount)
-            .finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(Reservation { tenant, amount });
 
 #[cfg(test)]
 mod tests {

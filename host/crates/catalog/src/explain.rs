@@ -40,25 +40,16 @@ pub struct Explanation<'s> {
     approval: ApprovalChoice,
 }
 
-/// Origins that see a tool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Visibility {
-    /// Models, and clients of the MCP endpoint.
-    Models,
-    /// Scripts, in code mode.
-    Scripts,
-    /// None of them.
-    Hidden,
-}
-
-impl Visibility {
-    /// Returns its stable code.
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::Models => "models",
-            Self::Scripts => "scripts",
-            Self::Hidden => "no",
-        }
+airlock_strings::named_enum! {
+    /// Origins that see a tool.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Visibility as code {
+        /// Models, and clients of the MCP endpoint.
+        Models = "models",
+        /// Scripts, in code mode.
+        Scripts = "scripts",
+        /// None of them.
+        Hidden = "no",
     }
 }
 

@@ -37,34 +37,22 @@ pub struct ModeChoice {
     pub break_even_tokens: u64,
 }
 
-/// Reason for the way in which tools are offered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ModeReason {
-    /// It was asked for.
-    Asked,
-    /// There are no tools for scripts.
-    NoScriptTools,
-    /// The view has no meta-tools, so no script can run.
-    NoCodeMode,
-    /// The definitions take few tokens.
-    UpToBreakEven,
-    /// There are more tools than `code_mode_search_threshold`.
-    ManyTools,
-    /// The definitions take many tokens, and there are few enough tools for a list of files.
-    AboveBreakEven,
-}
-
-impl ModeReason {
-    /// Name in responses.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Asked => "asked",
-            Self::NoScriptTools => "no_script_tools",
-            Self::NoCodeMode => "no_code_mode",
-            Self::UpToBreakEven => "up_to_break_even",
-            Self::ManyTools => "many_tools",
-            Self::AboveBreakEven => "above_break_even",
-        }
+airlock_strings::named_enum! {
+    /// Reason for the way in which tools are offered. The names are those in responses.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum ModeReason {
+        /// It was asked for.
+        Asked = "asked",
+        /// There are no tools for scripts.
+        NoScriptTools = "no_script_tools",
+        /// The view has no meta-tools, so no script can run.
+        NoCodeMode = "no_code_mode",
+        /// The definitions take few tokens.
+        UpToBreakEven = "up_to_break_even",
+        /// There are more tools than `code_mode_search_threshold`.
+        ManyTools = "many_tools",
+        /// The definitions take many tokens, and there are few enough tools for a list of files.
+        AboveBreakEven = "above_break_even",
     }
 }
 

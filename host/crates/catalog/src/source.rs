@@ -1,6 +1,6 @@
 //! A source of tools in its current state.
 
-use std::{collections::BTreeSet, fmt, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
 use serde::Serialize;
 
@@ -121,16 +121,16 @@ impl ToolSource {
             };
             format!("{} tools listed, 0 offered: {reason}", self.tools.len())
         });
-        let lists = [
-            ("tools_to_execute", execute),
-            ("tools_to_auto_execute", auto_execute),
-            ("tools_to_approve_twice", approve_twice),
-        ];
+        let lists = [("tools_to_execute", execute), ("tools_to_auto_execute", auto_execute)];
+        let narrowing = [("tools_to_exclude", exclude), ("tools_to_approve_twice", approve_twice)];
+        let unknown_in_narrowing = narrowing
+            .into_iter()
+            .flat_map(|(key, list)| list.unknown(&self.tools).map(move |name| (key, name)));
         let unknown = lists
             .into_iter()
             .chain(cache.iter().map(|rule| ("tool_cache", &rule.tools)))
             .flat_map(|(key, list)| list.unknown(&self.tools).map(move |name| (key, name)))
-            .chain(exclude.unknown(&self.tools).map(|name| ("tools_to_exclude", name)))
+            .chain(unknown_in_narrowing)
             .map(|(key, name)| {
                 let known = self.tools.iter().map(|tool| tool.original.as_str());
                 let near = nearest(name, known).map(|near| format!("; did you mean {near:?}?"));
@@ -193,11 +193,4 @@ impl ToolSource {
     }
 }
 
-impl fmt::Debug for ToolSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ToolSource")
-            .field("name", &self.name)
-            .field("state", &self.state)
-            .finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(ToolSource { name, state });

@@ -80,7 +80,9 @@ impl fmt::Display for Problem {
 fn unreadable(file: &str, source: &io::Error) -> String {
     match source.kind() {
         io::ErrorKind::NotFound => {
-            format!("there is no file {file}; `--config FILE` names the configuration")
+            format!(
+                "there is no configuration file {file}; give the path of another one, on the command line with `--config FILE`"
+            )
         }
         _ => format!("{file} cannot be read"),
     }

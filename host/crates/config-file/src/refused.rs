@@ -28,29 +28,31 @@ pub enum Referent {
     ElementOf(NamedPart),
 }
 
-/// A part of the file to whose elements other parts refer by name.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum NamedPart {
-    /// `mcp.client_configs`.
-    Clients,
-    /// `providers`.
-    Providers,
-    /// `governance.virtual_keys`.
-    VirtualKeys,
-    /// `governance.roles`.
-    Roles,
-    /// `governance.environments`.
-    Environments,
-    /// `governance.teams`.
-    Teams,
-    /// `governance.customers`.
-    Customers,
-    /// `mcp.virtual_mcps`.
-    VirtualMcps,
-    /// `governance.model_configs`.
-    ModelConfigs,
-    /// `governance.pricing_overrides`.
-    PricingOverrides,
+airlock_strings::named_enum! {
+    /// A part of the file to whose elements other parts refer by name. The names are the keys of the parts.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    pub enum NamedPart {
+        /// `mcp.client_configs`.
+        Clients = "mcp.client_configs",
+        /// `providers`.
+        Providers = "providers",
+        /// `governance.virtual_keys`.
+        VirtualKeys = "governance.virtual_keys",
+        /// `governance.roles`.
+        Roles = "governance.roles",
+        /// `governance.environments`.
+        Environments = "governance.environments",
+        /// `governance.teams`.
+        Teams = "governance.teams",
+        /// `governance.customers`.
+        Customers = "governance.customers",
+        /// `mcp.virtual_mcps`.
+        VirtualMcps = "mcp.virtual_mcps",
+        /// `governance.model_configs`.
+        ModelConfigs = "governance.model_configs",
+        /// `governance.pricing_overrides`.
+        PricingOverrides = "governance.pricing_overrides",
+    }
 }
 
 impl NamedPart {
@@ -63,35 +65,13 @@ impl NamedPart {
     }
 
     /// Returns the key of the part as a JSON Pointer.
-    pub fn pointer(self) -> &'static str {
-        match self {
-            Self::Clients => "/mcp/client_configs",
-            Self::Providers => "/providers",
-            Self::VirtualKeys => "/governance/virtual_keys",
-            Self::Roles => "/governance/roles",
-            Self::Environments => "/governance/environments",
-            Self::Teams => "/governance/teams",
-            Self::Customers => "/governance/customers",
-            Self::VirtualMcps => "/mcp/virtual_mcps",
-            Self::ModelConfigs => "/governance/model_configs",
-            Self::PricingOverrides => "/governance/pricing_overrides",
-        }
+    pub fn pointer(self) -> String {
+        format!("/{}", self.name().replace('.', "/"))
     }
 
     /// Returns the key of the part.
     pub fn key(self) -> KeyPath {
-        KeyPath::parse(match self {
-            Self::Clients => "mcp.client_configs",
-            Self::Providers => "providers",
-            Self::VirtualKeys => "governance.virtual_keys",
-            Self::Roles => "governance.roles",
-            Self::Environments => "governance.environments",
-            Self::Teams => "governance.teams",
-            Self::Customers => "governance.customers",
-            Self::VirtualMcps => "mcp.virtual_mcps",
-            Self::ModelConfigs => "governance.model_configs",
-            Self::PricingOverrides => "governance.pricing_overrides",
-        })
+        KeyPath::parse(self.name())
     }
 }
 

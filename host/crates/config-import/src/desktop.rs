@@ -32,8 +32,19 @@ const DISABLED: &str = "disabledMcpServers";
 const ALLOWED: &str = "allowedTools";
 
 /// Members of a server that are settings of the agent's user interface.
-const OF_THE_AGENT: [&str; 8] =
-    ["gallery", "version", "icon", "iconPath", "description", "dev", "source", "enabled"];
+const OF_THE_AGENT: [&str; 7] =
+    ["gallery", "version", "icon", "iconPath", "description", "dev", "source"];
+
+/// Lists of tools of a server, and those of a client that have the same meaning. Of two lists with one meaning, all names
+/// are taken.
+const TOOL_LISTS: [(&str, &str); 6] = [
+    ("includeTools", "tools_to_execute"),
+    ("enabledTools", "tools_to_execute"),
+    ("excludeTools", "tools_to_exclude"),
+    ("disabledTools", "tools_to_exclude"),
+    ("autoApprove", "tools_to_auto_execute"),
+    ("alwaysAllow", "tools_to_auto_execute"),
+];
 
 /// Returns the program whose list of servers a file has: at its root, below `mcp` in the settings of
 /// VS Code, or in a project of Claude Code. `None` if it has none.
@@ -247,14 +258,13 @@ fn translate_server(draft: &mut Draft, key: &KeyPath, name: &str, server: &Liste
             return;
         }
     }
-    // An agent offers every tool of its servers, and asks its user before each call.
-    client.insert("tools_to_execute".into(), json!(["*"]));
-    let auto = ["autoApprove", "alwaysAllow"].iter().find_map(|name| members.get(*name));
-    client.insert("tools_to_auto_execute".into(), auto.cloned().unwrap_or_else(|| json!([])));
+    set_tools(draft, key, members, &mut client);
     if server.is_disabled {
         draft.note(key.clone(), SettingOutcome::Changed, "is `disabled`: the project disables it");
+    } else if is_other_than(members, "enabled", true) {
+        draft.note(key.member("enabled"), SettingOutcome::Changed, "is `disabled` of the client");
     }
-    if server.is_disabled || members.get("disabled") == Some(&Value::Bool(true)) {
+    if server.is_disabled || is_turned_off(members) {
         client.insert("disabled".into(), true.into());
     }
     if let Some(seconds) = members.get("timeout").and_then(Value::as_u64) {
@@ -267,6 +277,48 @@ fn translate_server(draft: &mut Draft, key: &KeyPath, name: &str, server: &Liste
         .as_array_mut()
         .expect("the draft began with the list")
         .push(client.into());
+}
+
+/// Returns whether a server is turned off. A value that is no truth value turns it off too: a server that was off must not
+/// start because of it.
+fn is_turned_off(members: &Map<String, Value>) -> bool {
+    is_other_than(members, "disabled", false) || is_other_than(members, "enabled", true)
+}
+
+/// Returns whether a member is set, and to another value.
+fn is_other_than(members: &Map<String, Value>, name: &str, value: bool) -> bool {
+    members.get(name).is_some_and(|found| !found.is_null() && *found != value)
+}
+
+/// Sets the lists of tools of a client. An agent offers every tool of its servers unless it names some, and asks its user
+/// before each call.
+fn set_tools(
+    draft: &mut Draft,
+    key: &KeyPath,
+    members: &Map<String, Value>,
+    client: &mut Map<String, Value>,
+) {
+    let mut lists = Map::new();
+    for (name, list) in TOOL_LISTS {
+        let Some(value) = members.get(name).filter(|value| !value.is_null()) else { continue };
+        let Some(tools) = value.as_array() else {
+            draft.note(key.member(name), SettingOutcome::Refused, "expected a list of tools");
+            continue;
+        };
+        if list != "tools_to_auto_execute" {
+            draft.note(key.member(name), SettingOutcome::Changed, format!("is `{list}`"));
+        }
+        let taken = lists.entry(list).or_insert_with(|| json!([]));
+        let taken = taken.as_array_mut().expect("each is made a list");
+        for tool in tools {
+            if !taken.contains(tool) {
+                taken.push(tool.clone());
+            }
+        }
+    }
+    lists.entry("tools_to_execute").or_insert_with(|| json!(["*"]));
+    lists.entry("tools_to_auto_execute").or_insert_with(|| json!([]));
+    client.extend(lists);
 }
 
 fn process(
@@ -372,9 +424,9 @@ fn passes_reference(value: &Value) -> bool {
     }
 }
 
-/// Notes the members that the translation does not use.
-fn note_rest(draft: &mut Draft, key: &KeyPath, members: &Map<String, Value>) {
-    const USED: [&str; 15] = [
+/// Returns whether the translation uses a member of a server.
+fn is_used(name: &str) -> bool {
+    const MEMBERS: [&str; 14] = [
         "command",
         "args",
         "env",
@@ -385,13 +437,17 @@ fn note_rest(draft: &mut Draft, key: &KeyPath, members: &Map<String, Value>) {
         "type",
         "transport",
         "headers",
-        "autoApprove",
-        "alwaysAllow",
         "disabled",
+        "enabled",
         "timeout",
         "name",
     ];
-    for name in members.keys().filter(|name| !USED.contains(&name.as_str())) {
+    MEMBERS.contains(&name) || TOOL_LISTS.iter().any(|(list, _)| *list == name)
+}
+
+/// Notes the members that the translation does not use.
+fn note_rest(draft: &mut Draft, key: &KeyPath, members: &Map<String, Value>) {
+    for name in members.keys().filter(|name| !is_used(name)) {
         let (outcome, reason) = if OF_THE_AGENT.contains(&name.as_str()) {
             (SettingOutcome::NoMeaning, "is a setting of the agent")
         } else {

@@ -1,7 +1,12 @@
-//! Checks the tools that plugins may call: those that other plugins of the configuration embed are
-//! known without starting anything.
+//! Checks names of tools: those that plugins may call, and those in the lists of plugins and keys. The tools that plugins
+//! of the configuration embed, and those that `airlock.lock` has of them, are known without starting anything.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    cell::OnceCell,
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
 
 use super::{
     config::{Client, Config, Source},
@@ -9,20 +14,41 @@ use super::{
     key_path::KeyPath,
 };
 use airlock_compile::MAX_COMPONENT_BYTES;
-use airlock_core::tool::{ToolDefinition, ToolName};
+use airlock_core::tool::{Allowlist, ToolDefinition, ToolName};
+use airlock_lock::Lock;
 use airlock_plugin::{Grant, Metadata};
-use airlock_strings::visible_line;
+use airlock_strings::{cut, visible_line};
+
+/// Longest message about names that no tool has, in bytes.
+const MAX_UNKNOWN: usize = 2_000;
+
+impl Config {
+    /// Returns the reason that names in a list are those of no tool of a client; `None` if it has them all, if it is not
+    /// configured, or if its tools are not known before it runs. Reads the component of a plugin and the lock file, and blocks.
+    pub fn unknown_tools(&self, client: &str, listed: &Allowlist) -> Option<String> {
+        let client = self.clients.iter().find(|known| known.name.as_str() == client)?;
+        Callable::new(self).unknown(client, listed)
+    }
+}
 
 /// The configured clients, with the tools of those that were looked up so far.
 pub(super) struct Callable<'c> {
     clients: &'c [Client],
     /// Tools by component; `None` if they are not known.
     embedded: BTreeMap<&'c Path, Option<Vec<ToolDefinition>>>,
+    lock_file: Option<&'c Path>,
+    /// What the lock file has about plugins, once it was needed.
+    lock: OnceCell<Option<Lock>>,
 }
 
 impl<'c> Callable<'c> {
     pub(super) fn new(config: &'c Config) -> Self {
-        Self { clients: &config.clients, embedded: BTreeMap::new() }
+        Self {
+            clients: &config.clients,
+            embedded: BTreeMap::new(),
+            lock_file: config.lock.as_deref(),
+            lock: OnceCell::new(),
+        }
     }
 
     /// Adds the tools of a component that may not be at its path yet.
@@ -57,6 +83,47 @@ impl<'c> Callable<'c> {
         // The tools of a component in the store are known to gateways alone.
         let path = plugin.component.file()?;
         self.embedded.entry(path).or_insert_with(|| embedded(path)).as_deref()
+    }
+
+    /// Returns the reason that names in a list are those of no tool of a client; `None` if it has them all, or if its tools
+    /// are not known.
+    pub(super) fn unknown(&mut self, client: &'c Client, listed: &Allowlist) -> Option<String> {
+        let Allowlist::Only(names) = listed else { return None };
+        if listed.is_empty() {
+            return None;
+        }
+        let known = self.names(client)?;
+        let folded: BTreeSet<_> = known.iter().map(|name| name.to_lowercase()).collect();
+        let unknown = names.iter().filter(|name| !folded.contains(&name.to_lowercase()));
+        let unknown: Vec<_> = unknown.map(|name| format!("{name:?}")).collect();
+        if unknown.is_empty() {
+            return None;
+        }
+        let message = format!(
+            "the plugin {} has no tool {}; it has {}",
+            client.name,
+            unknown.join(", "),
+            known.join(", ")
+        );
+        Some(cut(visible_line(&message), MAX_UNKNOWN))
+    }
+
+    /// Returns the plugin's own names of its tools: of those that its component embeds, or else of those that were accepted.
+    /// `None` if they are not known.
+    fn names(&mut self, client: &'c Client) -> Option<Vec<String>> {
+        if let Some(tools) = self.tools(client) {
+            return Some(tools.iter().map(|tool| tool.name.clone()).collect());
+        }
+        let Source::Plugin(plugin) = &client.source else { return None };
+        plugin.component.file()?;
+        let tools = &self.lock()?.pin(&client.name)?.tools;
+        (!tools.is_empty()).then(|| tools.iter().map(|tool| tool.name.clone()).collect())
+    }
+
+    /// Returns what the lock file has about plugins. One that cannot be read is reported with the pins.
+    fn lock(&self) -> Option<&Lock> {
+        let file = self.lock_file?;
+        self.lock.get_or_init(|| Lock::load_of_plugins(file).ok().flatten()).as_ref()
     }
 
     /// Returns the reason that a tool cannot be called; `None` if it can, or if this is not known.

@@ -106,8 +106,8 @@ impl Config {
     }
 
     /// Returns what a gateway starts with and what may still be a mistake: clients of which no tool is
-    /// offered, commands of MCP servers that are not in the `PATH` of this process, and what
-    /// [`Self::unmatched_sinks`] returns. Blocks.
+    /// offered, names in `tools_to_execute` that no tool of a plugin has, commands of MCP servers that are not in
+    /// the `PATH` of this process, and what [`Self::unmatched_sinks`] returns. Blocks.
     pub fn warnings(&self) -> Vec<Problem> {
         let mut warnings = Vec::new();
         let tls = self.server.tls.as_ref().and_then(|tls| tls.check().ok());
@@ -115,7 +115,13 @@ impl Config {
             key: KeyPath::parse("server.tls").member(untimely.key()),
             message: untimely.to_string(),
         }));
-        for Client { name, policy, source, .. } in &self.clients {
+        let mut callable = Callable::new(self);
+        for client in &self.clients {
+            let Client { name, policy, source, .. } = client;
+            warnings.extend(callable.unknown(client, &policy.execute).map(|message| Problem {
+                key: key_of_client(name).member("tools_to_execute"),
+                message,
+            }));
             if policy.execute.is_empty() {
                 let key = key_of_client(name).member("tools_to_execute");
                 let message = "is empty, so none of its tools is offered".to_owned();

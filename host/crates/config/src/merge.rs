@@ -23,7 +23,7 @@ mod layout;
 mod plan;
 
 use std::{
-    fmt, io,
+    io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -78,14 +78,7 @@ pub struct Element {
     pub value: Option<Value>,
 }
 
-impl fmt::Debug for Element {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Element")
-            .field("kind", &self.kind)
-            .field("name", &self.name)
-            .finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(Element { kind, name });
 
 /// An entry of the store that has no effect, or an element of the file that does not fit to the entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -130,12 +123,8 @@ struct RefusedContent {
     problems: Vec<Problem>,
 }
 
-impl fmt::Debug for ConfigSource {
-    /// Leaves the content out, which may have secrets.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConfigSource").field("path", &self.path).finish_non_exhaustive()
-    }
-}
+// Leaves the content out, which may have secrets.
+airlock_strings::debug_fields!(ConfigSource { path });
 
 /// A configuration of a file and of entries.
 #[derive(Debug)]

@@ -151,7 +151,8 @@ fn is_reference(text: &str) -> bool {
     text.strip_prefix("env.").is_some_and(is_variable_name) || is_vault_reference(text)
 }
 
-fn is_variable_name(name: &str) -> bool {
+/// Returns whether a text can be the name of a variable of the environment.
+pub(crate) fn is_variable_name(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with(|c: char| c.is_ascii_digit())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')

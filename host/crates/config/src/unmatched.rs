@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, iter};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     callable::Callable,
@@ -13,7 +13,7 @@ use super::{
 };
 use airlock_core::{
     door::{SinkRule, SourceSelection},
-    tool::{ClientName, SourceSet, ToolDefinition, ToolName, ToolPattern},
+    tool::{ClientName, READ_RESOURCE, SourceSet, ToolDefinition, ToolName, ToolPattern},
 };
 use airlock_lock::Lock;
 use airlock_mcp_client::Pinning;
@@ -59,7 +59,7 @@ impl KnownClients {
         let mut callable = Callable::new(config);
         let configured = config.clients.iter().map(|client| {
             let definitions = definitions(client, &mut callable, lock.as_ref());
-            KnownClient::new(&client.name, definitions.as_deref())
+            KnownClient::new(client, definitions.as_deref())
         });
         let disabled = config.disabled.iter().map(|disabled| disabled.name.clone());
         let others = disabled.chain(iter::once(ClientName::internal()));
@@ -156,15 +156,26 @@ impl KnownClients {
 }
 
 impl KnownClient {
-    fn new(name: &ClientName, definitions: Option<&[ToolDefinition]>) -> Self {
+    fn new(client: &Client, definitions: Option<&[ToolDefinition]>) -> Self {
+        let name = &client.name;
+        let reader = (!client.policy.resources.is_empty()).then(|| KnownTool::reader(name));
         let tools = definitions.map(|definitions| {
             let tools = definitions.iter().map(|definition| KnownTool {
                 full_name: ToolName::new(name, &definition.name),
                 schema: definition.input_schema.to_value().unwrap_or_default(),
             });
-            tools.collect()
+            tools.chain(reader).collect()
         });
         Self { name: name.clone(), tools }
+    }
+}
+
+impl KnownTool {
+    /// Creates the tool as which rules decide about reading a resource of a client.
+    fn reader(client: &ClientName) -> Self {
+        let properties = json!({"uri": {"type": "string"}, "server": {"type": "string"}});
+        let schema = json!({"type": "object", "properties": properties});
+        Self { full_name: ToolName::new(client, READ_RESOURCE), schema }
     }
 }
 

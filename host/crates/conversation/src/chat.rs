@@ -53,7 +53,7 @@ pub use self::{
 };
 pub(crate) use self::{
     members::{read_boolean, read_number, rest},
-    parts::{from_file_data, from_url, read_audio},
+    parts::{from_file_data, from_url, has_scheme, is_web, read_audio},
     reasoning::{
         DETAILS, SEPARATOR, join_details, read_state, take_mixed_details,
         write_block as write_thinking_block,

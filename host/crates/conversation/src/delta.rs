@@ -237,3 +237,8 @@ pub enum ReplyError {
         what: &'static str,
     },
 }
+
+/// Returns the error of a provider that broke its protocol.
+pub(crate) fn invalid(what: &'static str) -> ReplyError {
+    ReplyError::Invalid { what }
+}

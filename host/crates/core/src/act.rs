@@ -151,67 +151,44 @@ impl Act {
     }
 }
 
-/// Kind of an act.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ActKind {
-    /// A call waits for an approval.
-    ApprovalAsked,
-    /// A call that waits was approved.
-    ApprovalGranted,
-    /// A call that waits was denied.
-    ApprovalDenied,
-    /// The decision about a call was used by the call.
-    ApprovalUsed,
-    /// A call was not decided about in time, or its decision was not used.
-    ApprovalExpired,
-    /// An element of the configuration in the store, or an operator, was changed.
-    ConfigChanged,
-    /// An operator has logged in with a browser.
-    OperatorLoggedIn,
-    /// A session of an operator was ended, by its operator or by another one.
-    OperatorLoggedOut,
-    /// A user has logged in at an MCP server, or has entered headers for it.
-    UserLoggedIn,
-    /// The login of a user at an MCP server was removed.
-    UserLoggedOut,
-    /// An operator calls a tool, or tries to.
-    ToolTried,
-    /// An operator connects to a server that is not configured.
-    ServerTried,
-    /// An operator accepts changed definitions of an MCP server.
-    DefinitionsAccepted,
-    /// A guard withholds a definition of a source, or replaces its texts.
-    DefinitionGuarded,
-    /// Contents were erased from the call log.
-    LogErased,
-    /// The gateway has started.
-    GatewayStarted,
-    /// The gateway stops.
-    GatewayStopped,
-}
-
-impl ActKind {
-    /// Name in the records.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::ApprovalAsked => "approval_asked",
-            Self::ApprovalGranted => "approval_granted",
-            Self::ApprovalDenied => "approval_denied",
-            Self::ApprovalUsed => "approval_used",
-            Self::ApprovalExpired => "approval_expired",
-            Self::ConfigChanged => "config_changed",
-            Self::OperatorLoggedIn => "operator_login",
-            Self::OperatorLoggedOut => "operator_logout",
-            Self::UserLoggedIn => "user_login",
-            Self::UserLoggedOut => "user_logout",
-            Self::ToolTried => "tool_tried",
-            Self::ServerTried => "server_tried",
-            Self::DefinitionsAccepted => "definitions_accepted",
-            Self::DefinitionGuarded => "definition_guarded",
-            Self::LogErased => "log_erased",
-            Self::GatewayStarted => "gateway_started",
-            Self::GatewayStopped => "gateway_stopped",
-        }
+airlock_strings::named_enum! {
+    /// Kind of an act. The names are those in the records.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum ActKind {
+        /// A call waits for an approval.
+        ApprovalAsked = "approval_asked",
+        /// A call that waits was approved.
+        ApprovalGranted = "approval_granted",
+        /// A call that waits was denied.
+        ApprovalDenied = "approval_denied",
+        /// The decision about a call was used by the call.
+        ApprovalUsed = "approval_used",
+        /// A call was not decided about in time, or its decision was not used.
+        ApprovalExpired = "approval_expired",
+        /// An element of the configuration in the store, or an operator, was changed.
+        ConfigChanged = "config_changed",
+        /// An operator has logged in with a browser.
+        OperatorLoggedIn = "operator_login",
+        /// A session of an operator was ended, by its operator or by another one.
+        OperatorLoggedOut = "operator_logout",
+        /// A user has logged in at an MCP server, or has entered headers for it.
+        UserLoggedIn = "user_login",
+        /// The login of a user at an MCP server was removed.
+        UserLoggedOut = "user_logout",
+        /// An operator calls a tool, or tries to.
+        ToolTried = "tool_tried",
+        /// An operator connects to a server that is not configured.
+        ServerTried = "server_tried",
+        /// An operator accepts changed definitions of an MCP server.
+        DefinitionsAccepted = "definitions_accepted",
+        /// A guard withholds a definition of a source, or replaces its texts.
+        DefinitionGuarded = "definition_guarded",
+        /// Contents were erased from the call log.
+        LogErased = "log_erased",
+        /// The gateway has started.
+        GatewayStarted = "gateway_started",
+        /// The gateway stops.
+        GatewayStopped = "gateway_stopped",
     }
 }
 

@@ -76,6 +76,8 @@ pub struct ModelRequest<'r> {
     pub choices: u64,
     /// Maximum number of tokens that the request sets for each choice; `None` for none.
     pub max_output_tokens: Option<u64>,
+    /// Tier of service that the request asks for.
+    pub tier: ServiceTier,
     /// True if the response is streamed.
     pub is_streamed: bool,
     /// Estimated tokens of the gateway's tools; `None` if it offers none.
@@ -141,6 +143,9 @@ pub struct ModelOutcome<'o> {
     /// Tokens, as the provider counts them; `None` if it does not tell. Not to be trusted. With an error, those
     /// until then.
     pub usage: Option<TokenUsage>,
+    /// Tier of service of the response, as the provider names it. If it names none, [`ServiceTier::Priority`] for a
+    /// request that asked for that, and else [`ServiceTier::Standard`].
+    pub tier: ServiceTier,
     /// Cost in millionths of a US dollar; `None` if no price is known.
     pub cost: Option<u64>,
     /// Code of the error; `None` if the response is complete.
@@ -151,6 +156,41 @@ pub struct ModelOutcome<'o> {
     /// Decisions of guards about the request and its response that have changed something, in their order.
     pub guards: &'o [GuardAct],
 }
+
+/// Tier of service of a request, as prices tell tiers apart.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ServiceTier {
+    /// The one without a surcharge or a discount.
+    #[default]
+    Standard,
+    /// A slower one, for a lower price.
+    Flex,
+    /// A faster one, for a higher price.
+    Priority,
+}
+
+impl ServiceTier {
+    /// Reads the name of a tier in a request or a response; `None` if it names none of these, such as `auto`. The names are
+    /// those of OpenAI, Anthropic and Google, without regard to case.
+    pub fn parse(name: &str) -> Option<Self> {
+        let prefix = name.get(..TIER_PREFIX.len());
+        let has_prefix = prefix.is_some_and(|prefix| prefix.eq_ignore_ascii_case(TIER_PREFIX));
+        let bare = if has_prefix { &name[TIER_PREFIX.len()..] } else { name };
+        let named = TIERS.iter().find(|(known, _)| known.eq_ignore_ascii_case(bare));
+        named.map(|(_, tier)| *tier)
+    }
+}
+
+/// Beginning of the names of tiers in Google's enumeration.
+const TIER_PREFIX: &str = "service_tier_";
+/// The tiers by their names.
+const TIERS: [(&str, ServiceTier); 5] = [
+    ("default", ServiceTier::Standard),
+    ("standard", ServiceTier::Standard),
+    ("standard_only", ServiceTier::Standard),
+    ("flex", ServiceTier::Flex),
+    ("priority", ServiceTier::Priority),
+];
 
 /// Tokens of one request, as its provider counts them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -175,4 +215,26 @@ pub struct ControlRefusal {
     pub message: String,
     /// Time to wait before a retry; `None` if the reason does not end by itself.
     pub retry_after: Option<Duration>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tier_is_read_by_the_names_of_all_providers() {
+        for (name, tier) in [
+            ("default", Some(ServiceTier::Standard)),
+            ("standard_only", Some(ServiceTier::Standard)),
+            ("Flex", Some(ServiceTier::Flex)),
+            ("priority", Some(ServiceTier::Priority)),
+            ("SERVICE_TIER_PRIORITY", Some(ServiceTier::Priority)),
+            ("service_tier_", None),
+            ("auto", None),
+            ("", None),
+            ("prioritä", None),
+        ] {
+            assert_eq!(ServiceTier::parse(name), tier, "{name}");
+        }
+    }
 }

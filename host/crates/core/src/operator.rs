@@ -16,17 +16,20 @@ pub struct Operator {
     pub sees_payloads: bool,
 }
 
-/// Rights of an operator under one name. Every role includes [`Right::Read`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Role {
-    /// Reads settings and states.
-    Viewer,
-    /// Decides about calls that wait for an approval.
-    Approver,
-    /// Changes clients and keys, reconnects servers and reloads plugins; decides about no call.
-    Operator,
-    /// Everything.
-    Admin,
+airlock_strings::named_enum! {
+    /// Rights of an operator under one name, the least powerful first. Every role includes [`Right::Read`]. The names are
+    /// those in requests, files and the database.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Role {
+        /// Reads settings and states.
+        Viewer = "viewer",
+        /// Decides about calls that wait for an approval.
+        Approver = "approver",
+        /// Changes clients and keys, reconnects servers and reloads plugins; decides about no call.
+        Operator = "operator",
+        /// Everything.
+        Admin = "admin",
+    }
 }
 
 /// One kind of act. Each route of the management API needs one of them.
@@ -45,19 +48,6 @@ pub enum Right {
 }
 
 impl Role {
-    /// All roles, the least powerful first.
-    pub const ALL: [Self; 4] = [Self::Viewer, Self::Approver, Self::Operator, Self::Admin];
-
-    /// Name of the role in requests, files and the database.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Viewer => "viewer",
-            Self::Approver => "approver",
-            Self::Operator => "operator",
-            Self::Admin => "admin",
-        }
-    }
-
     /// Returns whether the role includes a right.
     pub fn has(self, right: Right) -> bool {
         match right {

@@ -50,8 +50,8 @@ pub use self::{
     login::{LOGIN_LINK_LIFE, LoginRequired},
     model_refusal::ModelRefusal,
     name::{
-        BadClientName, ClientName, INTERNAL_CLIENT, MAX_WIRE_NAME, OWN_TOOLS, ToolName,
-        distinct_names, with_internal_client,
+        BadClientName, ClientName, INTERNAL_CLIENT, MAX_WIRE_NAME, OWN_TOOLS, READ_RESOURCE,
+        ToolName, distinct_names, with_internal_client,
     },
     offer::{Offer, Offers, may_expand_to},
     output::{ToolOutput, content_size, result_extra},

@@ -66,7 +66,7 @@ impl Connection {
         subjects: &[Subject],
         job: impl FnOnce(&Sql<'_>) -> SqlResult<Result<T, E>>,
     ) -> SqlResult<Result<T, E>> {
-        self.write_within(OPERATION, subjects, job)
+        self.change(OPERATION, None, subjects, job)
     }
 
     /// Runs a change as [`Self::write`], which waits for each subject at most for `lock_wait`. In a file, one
@@ -77,10 +77,7 @@ impl Connection {
         subjects: &[Subject],
         job: impl FnOnce(&Sql<'_>) -> SqlResult<Result<T, E>>,
     ) -> SqlResult<Result<T, E>> {
-        match self {
-            Self::Sqlite(file) => file.write(is_decisive(subjects), job),
-            Self::Postgres(server) => server.write_soon(lock_wait, subjects, job),
-        }
+        self.change(OPERATION, Some(lock_wait), subjects, job)
     }
 
     /// Runs a read as [`Self::read`] with `is_snapshot`, which may take long.
@@ -94,7 +91,7 @@ impl Connection {
         subjects: &[Subject],
         job: impl FnOnce(&Sql<'_>) -> SqlResult<Result<T, E>>,
     ) -> SqlResult<Result<T, E>> {
-        self.write_within(COPY, subjects, job)
+        self.change(COPY, None, subjects, job)
     }
 
     /// Runs a read. A server has `time` for it; a file takes as long as it takes.
@@ -110,16 +107,17 @@ impl Connection {
         }
     }
 
-    /// Runs a change as [`Self::read_within`] runs a read.
-    fn write_within<T, E>(
+    /// Runs a change as [`Self::read_within`] runs a read. Waits on a server for each subject at most for `lock_wait`.
+    fn change<T, E>(
         &mut self,
         time: Duration,
+        lock_wait: Option<Duration>,
         subjects: &[Subject],
         job: impl FnOnce(&Sql<'_>) -> SqlResult<Result<T, E>>,
     ) -> SqlResult<Result<T, E>> {
         match self {
             Self::Sqlite(file) => file.write(is_decisive(subjects), job),
-            Self::Postgres(server) => server.write_within(time, subjects, job),
+            Self::Postgres(server) => server.change(time, lock_wait, subjects, job),
         }
     }
 

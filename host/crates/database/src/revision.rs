@@ -4,43 +4,29 @@ use std::collections::BTreeMap;
 
 use crate::sql::{Sql, SqlResult, first, params};
 
-/// A kind of data whose changes are noticed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ChangeKind {
-    /// Calls that wait for a decision, and decisions.
-    Approvals,
-    /// The configuration that is kept in the store.
-    Config,
-    /// Keys of callers.
-    Keys,
-    /// Logins at MCP servers.
-    Logins,
-    /// Operators.
-    Operators,
-    /// Pinned definitions of tools.
-    Pins,
+airlock_strings::named_enum! {
+    /// A kind of data whose changes are noticed. The names are those in the database.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum ChangeKind {
+        /// Calls that wait for a decision, and decisions.
+        Approvals = "approvals",
+        /// The configuration that is kept in the store.
+        Config = "config",
+        /// Keys of callers.
+        Keys = "keys",
+        /// Logins at MCP servers.
+        Logins = "logins",
+        /// Operators.
+        Operators = "operators",
+        /// Pinned definitions of tools.
+        Pins = "pins",
+    }
 }
 
 /// Revision of each kind that was ever changed.
 pub type Revisions = BTreeMap<ChangeKind, i64>;
 
 impl ChangeKind {
-    /// All kinds.
-    pub const ALL: [Self; 6] =
-        [Self::Approvals, Self::Config, Self::Keys, Self::Logins, Self::Operators, Self::Pins];
-
-    /// Name of the kind in the database.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Approvals => "approvals",
-            Self::Config => "config",
-            Self::Keys => "keys",
-            Self::Logins => "logins",
-            Self::Operators => "operators",
-            Self::Pins => "pins",
-        }
-    }
-
     fn find(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }

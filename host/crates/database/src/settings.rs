@@ -1,7 +1,6 @@
 //! Settings of the database.
 
 use std::{
-    fmt,
     path::PathBuf,
     sync::{Arc, LazyLock},
     time::{Duration, SystemTime},
@@ -49,12 +48,4 @@ impl Settings {
     }
 }
 
-impl fmt::Debug for Settings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings")
-            .field("location", &self.location)
-            .field("busy_timeout", &self.busy_timeout)
-            .field("seal", &self.seal)
-            .finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(Settings { location, busy_timeout, seal });

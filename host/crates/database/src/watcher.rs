@@ -1,7 +1,7 @@
 //! The thread that reads the revisions.
 
 use std::{
-    fmt, io,
+    io,
     sync::Arc,
     thread,
     time::{Duration, Instant},
@@ -83,11 +83,7 @@ impl Drop for Watcher {
     }
 }
 
-impl fmt::Debug for Watcher {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watcher").finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(Watcher {});
 
 struct WatchThread {
     settings: Settings,

@@ -1,7 +1,6 @@
 //! A gateway as the program holds it.
 
 use std::{
-    fmt,
     future::Future,
     net::SocketAddr,
     sync::{
@@ -229,11 +228,7 @@ impl Gateway {
     }
 }
 
-impl fmt::Debug for Gateway {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Gateway").finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(Gateway {});
 
 impl GatewayState {
     /// Begins to take changes and to reload plugins, once.
@@ -245,6 +240,7 @@ impl GatewayState {
         warnings::report_unpinned(&parts.config);
         warnings::report_without_pins(&parts.config, |_| true);
         parts.keep_records();
+        parts.sweep_stores();
         parts.publish_events();
         let plugins = parts.plugins.clone();
         parts.background.spawn(async move { plugins.watch().await });

@@ -88,6 +88,12 @@ impl GatewayParts {
         self.background.spawn(async move { recorder.sweep().await });
     }
 
+    /// Begins to remove expired entries from the key-value stores of plugins.
+    pub(super) fn sweep_stores(&self) {
+        let database = self.database.clone();
+        self.background.spawn(async move { database.sweep_kv().await });
+    }
+
     /// Begins to publish changes of the sources of tools and of the store.
     pub(super) fn publish_events(&self) {
         let bus = self.live_calls.bus();

@@ -1,6 +1,6 @@
 //! MCP servers of the embedding program, which stand beside the clients of every configuration.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use tracing::warn;
 
@@ -103,11 +103,7 @@ impl<T: ServerTransport> From<T> for ProgramServer {
     }
 }
 
-impl fmt::Debug for ProgramServer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ProgramServer").field("policy", &self.policy).finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(ProgramServer { policy });
 
 /// All servers of the program.
 #[derive(Clone, Default)]

@@ -18,7 +18,7 @@ pub use self::{
     error::{ChatFailure, RequestError},
 };
 
-use std::{any::Any, fmt, sync::Arc, time::Duration};
+use std::{any::Any, sync::Arc, time::Duration};
 
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -243,11 +243,7 @@ impl GatewayRequest {
     }
 }
 
-impl fmt::Debug for GatewayRequest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GatewayRequest").field("filter", &self.filter).finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(GatewayRequest { filter });
 
 /// One operation, which the gateway waits for when it stops.
 struct Operation {

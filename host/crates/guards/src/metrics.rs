@@ -107,8 +107,4 @@ impl Collector for GuardCollector {
     }
 }
 
-impl fmt::Debug for GuardCollector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GuardCollector").finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(GuardCollector {});

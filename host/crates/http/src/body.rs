@@ -6,6 +6,7 @@ use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 use http_body_util::BodyExt as _;
 use hyper::body::Body;
 use prometheus_client::metrics::counter::Counter;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
@@ -78,6 +79,13 @@ pub async fn object(
         work::on_text(text, charge, move |text, charge| parse(&text, &caps, charge)).await?;
     charge.give_back(buffer);
     Ok(object)
+}
+
+/// Reads the document of a body. Fails if it has another form.
+pub fn parsed<T: DeserializeOwned>(body: Value) -> Result<T, ApiError> {
+    serde_json::from_value(body).map_err(|error| {
+        ApiError::bad_request("invalid_json", format!("Invalid request format: {error}"))
+    })
 }
 
 /// Reads the body of `request` like [`object`], but keeps its members as text. No tree is
@@ -214,12 +222,7 @@ fn check_type(headers: &HeaderMap, lenient: fn(&HeaderMap) -> bool) -> Result<()
 }
 
 fn wrong_type(message: &str) -> ApiError {
-    ApiError::new(
-        StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        "invalid_request_error",
-        "unsupported_media_type",
-        message,
-    )
+    ApiError::from_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
 }
 
 /// Returns whether a request has none of the headers that browsers add.
@@ -348,12 +351,7 @@ fn no_object(error: &dyn std::error::Error) -> ApiError {
 
 fn too_dense(error: &json::Error) -> ApiError {
     let message = format!("the request body {error}");
-    ApiError::new(
-        StatusCode::PAYLOAD_TOO_LARGE,
-        "invalid_request_error",
-        "request_too_large",
-        message,
-    )
+    ApiError::from_status(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", message)
 }
 
 fn too_dense_when_stored(error: &json::Error) -> ApiError {
@@ -363,22 +361,12 @@ fn too_dense_when_stored(error: &json::Error) -> ApiError {
 
 fn too_large(limit: usize, name: &str) -> ApiError {
     let message = format!("the request body is larger than {limit} bytes, the limit of {name}");
-    ApiError::new(
-        StatusCode::PAYLOAD_TOO_LARGE,
-        "invalid_request_error",
-        "request_too_large",
-        message,
-    )
+    ApiError::from_status(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", message)
 }
 
 fn too_slow() -> ApiError {
     let message = "the request body did not arrive in time";
-    let error = ApiError::new(
-        StatusCode::REQUEST_TIMEOUT,
-        "invalid_request_error",
-        "request_timeout",
-        message,
-    );
+    let error = ApiError::from_status(StatusCode::REQUEST_TIMEOUT, "request_timeout", message);
     error.with_header(header::CONNECTION, HeaderValue::from_static("close"))
 }
 

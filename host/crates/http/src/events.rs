@@ -11,6 +11,7 @@ use super::respond::ApiError;
 use airlock_agent::EXTENSION;
 use airlock_bounds::timer::RepeatedTimeout;
 use airlock_ingress::Parts;
+use airlock_model::Object;
 
 /// Time without an event after which a comment is sent. Proxies close connections that are silent
 /// for a minute, and some after 30 seconds.
@@ -69,6 +70,12 @@ pub fn data(data: &str) -> Bytes {
 /// Returns an event with a type. `data` must be on one line.
 pub fn typed(kind: &str, data: &str) -> Bytes {
     format!("event: {kind}\ndata: {data}\n\n").into()
+}
+
+/// Returns an event that is an object, with its member `type` as its type.
+pub fn object(event: &Object) -> Bytes {
+    let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
+    typed(kind, &serde_json::to_string(event).unwrap_or_default())
 }
 
 /// Returns the event that ends a failed stream, in OpenAI's form. The `airlock` object is a member

@@ -20,35 +20,26 @@ pub trait AfterWork {
 
 impl AfterWork for ChargeRefused {
     fn after_work(self) -> ApiError {
-        let (status, kind, code, limit_bytes) = match self {
-            Self::Budget { limit_bytes } => {
-                let status = StatusCode::SERVICE_UNAVAILABLE;
-                (status, "server_error", "gateway_overloaded", limit_bytes)
-            }
-            Self::Share { limit_bytes } => {
-                let status = StatusCode::TOO_MANY_REQUESTS;
-                (status, "rate_limit_error", "caller_overloaded", limit_bytes)
-            }
-        };
+        let (Self::Budget { limit_bytes } | Self::Share { limit_bytes }) = self;
         let message = format!(
             "the request was carried out, but its response does not fit into the {limit_bytes} bytes that are shared with \
              other requests in flight; to repeat the request runs its tools again"
         );
-        ApiError::new(status, kind, code, message).not_repeated()
+        refusal(self, message).not_repeated()
     }
+}
+
+fn refusal(refused: ChargeRefused, message: String) -> ApiError {
+    let (status, code) = match refused {
+        ChargeRefused::Budget { .. } => (StatusCode::SERVICE_UNAVAILABLE, "gateway_overloaded"),
+        ChargeRefused::Share { .. } => (StatusCode::TOO_MANY_REQUESTS, "caller_overloaded"),
+    };
+    ApiError::from_status(status, code, message)
 }
 
 impl From<ChargeRefused> for ApiError {
     fn from(spent: ChargeRefused) -> Self {
-        let (status, kind, code) = match spent {
-            ChargeRefused::Budget { .. } => {
-                (StatusCode::SERVICE_UNAVAILABLE, "server_error", "gateway_overloaded")
-            }
-            ChargeRefused::Share { .. } => {
-                (StatusCode::TOO_MANY_REQUESTS, "rate_limit_error", "caller_overloaded")
-            }
-        };
-        let error = Self::new(status, kind, code, spent.to_string());
+        let error = refusal(spent, spent.to_string());
         error.with_header(header::RETRY_AFTER, HeaderValue::from_static("1"))
     }
 }

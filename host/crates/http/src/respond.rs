@@ -202,29 +202,52 @@ impl ApiError {
         Self(Box::new(ApiErrorFields { status, error, headers, airlock: None, extras: None }))
     }
 
+    /// Creates an error whose type is the usual one of its status.
+    pub fn from_status(status: StatusCode, code: &str, message: impl Into<String>) -> Self {
+        let kind = match status {
+            StatusCode::UNAUTHORIZED => "authentication_error",
+            StatusCode::FORBIDDEN => "permission_error",
+            StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
+            status if status.is_server_error() => "server_error",
+            _ => "invalid_request_error",
+        };
+        Self::new(status, kind, code, message)
+    }
+
     /// Creates the error of a request that is not valid.
     pub fn bad_request(code: &str, message: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "invalid_request_error", code, message)
+        Self::from_status(StatusCode::BAD_REQUEST, code, message)
     }
 
     /// Creates the error of a request without a valid credential.
     pub fn unauthorized(message: &str) -> Self {
-        Self::new(StatusCode::UNAUTHORIZED, "authentication_error", "invalid_api_key", message)
+        Self::from_status(StatusCode::UNAUTHORIZED, "invalid_api_key", message)
     }
 
     /// Creates the error of a request whose sender may not send it.
     pub fn forbidden(code: &str, message: impl Into<String>) -> Self {
-        Self::new(StatusCode::FORBIDDEN, "permission_error", code, message)
+        Self::from_status(StatusCode::FORBIDDEN, code, message)
+    }
+
+    /// Creates the error of a request for what does not exist, or what its sender may not see.
+    pub fn not_found(code: &str, message: impl Into<String>) -> Self {
+        Self::from_status(StatusCode::NOT_FOUND, code, message)
+    }
+
+    /// Creates the error of a request that the present state does not permit.
+    pub fn conflict(code: &str, message: impl Into<String>) -> Self {
+        Self::from_status(StatusCode::CONFLICT, code, message)
+    }
+
+    /// Creates the error of a request that could be carried out later.
+    pub fn unavailable(code: &str, message: impl Into<String>) -> Self {
+        Self::from_status(StatusCode::SERVICE_UNAVAILABLE, code, message)
     }
 
     /// Creates the error of a failure whose reason is in the log alone.
     pub fn internal() -> Self {
-        Self::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "server_error",
-            "internal_error",
-            "the gateway failed; its log has the reason",
-        )
+        let message = "the gateway failed; its log has the reason";
+        Self::from_status(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", message)
     }
 
     /// Creates the error of a path that is no route, with the one that is most likely meant.
@@ -241,19 +264,15 @@ impl ApiError {
             "there is nothing at {path:?};{meant}{people} the paths for clients are /v1/chat/completions, /v1/responses, \
              /v1/messages, /v1/models, /v1/mcp/tool/execute, /v1/runs and /mcp"
         );
-        Self::new(StatusCode::NOT_FOUND, "invalid_request_error", "unknown_url", message)
+        Self::not_found("unknown_url", message)
     }
 
     /// Creates the error of a method that a path does not take.
     pub fn wrong_method(allowed: &[Method]) -> Self {
         let allowed = allowed.iter().map(Method::as_str).collect::<Vec<_>>().join(", ");
         let message = format!("this path allows only {allowed}");
-        let error = Self::new(
-            StatusCode::METHOD_NOT_ALLOWED,
-            "invalid_request_error",
-            "method_not_allowed",
-            message,
-        );
+        let error =
+            Self::from_status(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message);
         error.with_header(header::ALLOW, header_text(allowed))
     }
 

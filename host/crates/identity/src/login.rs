@@ -265,11 +265,7 @@ impl LoginClient {
     }
 }
 
-impl std::fmt::Debug for LoginClient {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LoginClient").field("settings", &self.settings).finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(LoginClient { settings });
 
 fn documents(
     settings: &LoginSettings,

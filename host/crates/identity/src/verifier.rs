@@ -1,6 +1,6 @@
 //! Verifies access tokens.
 
-use std::{fmt, sync::Arc, time::SystemTime};
+use std::{sync::Arc, time::SystemTime};
 
 use http::HeaderValue;
 use reqwest::ClientBuilder;
@@ -134,11 +134,7 @@ impl Verifier {
     }
 }
 
-impl fmt::Debug for Verifier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Verifier").field("settings", &self.settings).finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(Verifier { settings });
 
 impl From<KeysUnavailable> for TokenRefusal {
     fn from(unavailable: KeysUnavailable) -> Self {

@@ -221,11 +221,7 @@ fn options(draft: Draft) -> jsonschema::ValidationOptions<'static> {
         .offline()
 }
 
-impl std::fmt::Debug for CompiledSchema {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CompiledSchema").finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(CompiledSchema {});
 
 #[cfg(test)]
 mod tests;

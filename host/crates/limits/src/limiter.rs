@@ -1,6 +1,6 @@
 //! The limiter: asks memory and the store about each request and call.
 
-use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use airlock_core::{
     door::Membership,
@@ -368,8 +368,4 @@ fn unavailable(reason: &str) -> Denied {
     Denied::Unavailable(reason.to_owned())
 }
 
-impl fmt::Debug for Limiter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Limiter").finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(Limiter {});

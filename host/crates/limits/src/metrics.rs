@@ -82,11 +82,7 @@ impl Collector for LimitMetrics {
     }
 }
 
-impl fmt::Debug for LimitMetrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LimitMetrics").finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(LimitMetrics {});
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,6 @@
 //! Prices of models and tools.
 //!
-//! A price is for text alone, and the standard one of its provider: without surcharges for writes to a
+//! A price is for text alone, and the one of its provider for each tier of service: without surcharges for writes to a
 //! cache, and without discounts for batches. An operator overrides it for what differs.
 
 mod builtin;
@@ -8,7 +8,10 @@ mod pattern;
 
 use std::collections::BTreeMap;
 
-use airlock_core::{model_control::TokenUsage, money::Money};
+use airlock_core::{
+    model_control::{ServiceTier, TokenUsage},
+    money::Money,
+};
 
 use self::pattern::Patterns;
 use crate::{set::below, usage::clamped};
@@ -27,6 +30,21 @@ pub struct ModelPrice {
     pub output: u64,
     /// The price if the request is long; `None` if it is the same.
     pub long: Option<LongPrice>,
+    /// The price in the tier `priority`; `None` if it is the same.
+    pub priority: Option<TierPrice>,
+    /// The price in the tier `flex`; `None` if it is the same.
+    pub flex: Option<TierPrice>,
+}
+
+/// Price of a request in another tier than the standard one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TierPrice {
+    /// As [`ModelPrice::input`].
+    pub input: u64,
+    /// As [`ModelPrice::cached_input`].
+    pub cached_input: u64,
+    /// As [`ModelPrice::output`].
+    pub output: u64,
 }
 
 /// Price of all tokens of a long request and of its response.
@@ -104,7 +122,7 @@ impl PriceTable {
             .or_else(|| builtin::price(&model))
     }
 
-    /// Returns what a request has cost, in millionths of a US dollar, rounded up; `None` if the price of
+    /// Returns what a request of the standard tier has cost, in millionths of a US dollar, rounded up; `None` if the price of
     /// the model is not known. Counts of tokens that no model can have are taken for the greatest possible
     /// ones.
     pub fn cost(&self, provider: &str, model: &str, usage: &TokenUsage) -> Option<u64> {
@@ -123,12 +141,30 @@ fn compared(model: &str) -> String {
 }
 
 impl ModelPrice {
-    /// Creates a price that does not depend on the length of the request.
+    /// Creates a price that depends neither on the length of the request nor on its tier.
     pub const fn new(input: u64, cached_input: u64, output: u64) -> Self {
-        Self { input, cached_input, output, long: None }
+        Self { input, cached_input, output, long: None, priority: None, flex: None }
     }
 
-    /// Returns what a request costs, as [`PriceTable::cost`].
+    /// Returns the price of requests in a tier. That of long ones differs in the same proportion as that of others.
+    #[must_use]
+    pub fn of_tier(&self, tier: ServiceTier) -> Self {
+        let other = match tier {
+            ServiceTier::Standard => None,
+            ServiceTier::Flex => self.flex,
+            ServiceTier::Priority => self.priority,
+        };
+        let Some(TierPrice { input, cached_input, output }) = other else { return *self };
+        let long = self.long.map(|long| LongPrice {
+            above: long.above,
+            input: in_proportion(long.input, input, self.input),
+            cached_input: in_proportion(long.cached_input, cached_input, self.cached_input),
+            output: in_proportion(long.output, output, self.output),
+        });
+        Self { long, ..Self::new(input, cached_input, output) }
+    }
+
+    /// Returns what a request of the standard tier costs, as [`PriceTable::cost`].
     pub fn cost(&self, usage: &TokenUsage) -> u64 {
         let usage = clamped(usage);
         let price = self.of_length(usage.input);
@@ -145,6 +181,15 @@ impl ModelPrice {
             None => *self,
         }
     }
+}
+
+/// Returns the price of long requests in a tier, by that of the others in the tier and in the standard one.
+fn in_proportion(long: u64, of_tier: u64, standard: u64) -> u64 {
+    if standard == 0 {
+        return long.max(of_tier);
+    }
+    let price = u128::from(long) * u128::from(of_tier) / u128::from(standard);
+    u64::try_from(price).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -179,6 +224,38 @@ mod tests {
         let price = ModelPrice { long: Some(long), ..ModelPrice::new(DOLLAR, 0, 0) };
         assert_eq!(price.cost(&usage(10, 0, 5)), 10);
         assert_eq!(price.cost(&usage(11, 0, 5)), 38);
+    }
+
+    #[test]
+    fn a_tier_has_its_price_and_changes_that_of_long_requests_as_much() {
+        let long = LongPrice { above: 10, input: 3 * DOLLAR, cached_input: 7, output: DOLLAR };
+        let twice = TierPrice { input: 4 * DOLLAR, cached_input: 0, output: DOLLAR };
+        let standard = ModelPrice { long: Some(long), ..ModelPrice::new(2 * DOLLAR, 0, DOLLAR) };
+        let price = ModelPrice { priority: Some(twice), ..standard };
+        let requests = [usage(10, 0, 5), usage(11, 0, 5)];
+        for (tier, costs) in [
+            (ServiceTier::Standard, [25, 38]),
+            (ServiceTier::Priority, [45, 71]),
+            (ServiceTier::Flex, [25, 38]),
+        ] {
+            assert_eq!(requests.map(|usage| price.of_tier(tier).cost(&usage)), costs, "{tier:?}");
+        }
+        let long = price.of_tier(ServiceTier::Priority).long.expect("a long one has a price");
+        assert_eq!(long.cached_input, 7, "nothing was free before, and nothing is now");
+        assert_eq!(in_proportion(u64::MAX, u64::MAX, 1), u64::MAX);
+    }
+
+    #[test]
+    fn the_known_models_of_tiers_cost_double_and_half() {
+        let prices = PriceTable::default();
+        for (model, priority, flex) in
+            [("gpt-5", 2_500_000, 625_000), ("claude-opus-5", 5_000_000, 5_000_000)]
+        {
+            let price = prices.model(None, model).expect("it has a price");
+            let inputs =
+                [ServiceTier::Priority, ServiceTier::Flex].map(|tier| price.of_tier(tier).input);
+            assert_eq!(inputs, [priority, flex], "{model}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use airlock_core::{
     door::Membership,
     model_control::{
         ControlRefusal, ControlledModelRequest, ModelControl, ModelOutcome, ModelRequest,
-        TokenUsage,
+        ServiceTier, TokenUsage,
     },
 };
 use futures_util::future::BoxFuture;
@@ -43,7 +43,7 @@ impl ModelControl for Limiter {
                 return Ok(Box::new(unlimited) as Box<dyn ControlledModelRequest>);
             }
             let estimate = TokenEstimate::new(&request);
-            let demands = demands(&limits, &models, &estimate, &prices);
+            let demands = demands(&limits, &models, &estimate, &prices, reserved(request.tier));
             let demands = demands.inspect_err(|denied| self.metrics.count(denied))?;
             let (provider, model) = split(request.model);
             let price = prices.model(provider, model);
@@ -70,12 +70,19 @@ fn counts(limit: &Limit, model: &str) -> bool {
     limit.counts_request(provider, model)
 }
 
+/// Returns the tier whose price is reserved for a request that asks for `tier`. A provider may take the standard one for
+/// `flex`.
+fn reserved(tier: ServiceTier) -> ServiceTier {
+    if tier == ServiceTier::Flex { ServiceTier::Standard } else { tier }
+}
+
 /// Returns what each limit needs. Any of the models may respond.
 fn demands(
     limits: &[Arc<LiveLimit>],
     models: &[&str],
     estimate: &TokenEstimate,
     prices: &PriceTable,
+    tier: ServiceTier,
 ) -> Result<Vec<Demand>, Denied> {
     let counted = limits.iter().filter(|limit| limit.limit.measure != Measure::Concurrency);
     let demands = counted.map(|limit| {
@@ -83,7 +90,7 @@ fn demands(
         let (amount, least) = match limit.limit.measure {
             Measure::Tokens => (total(most), total(least)),
             Measure::Cost => {
-                let [amount, least] = costs(&limit.limit, models, prices, [most, least])?;
+                let [amount, least] = costs(&limit.limit, models, prices, tier, [most, least])?;
                 // Something has to be left, also for a request that costs nothing.
                 (amount, least.max(1))
             }
@@ -103,12 +110,14 @@ fn costs(
     limit: &Limit,
     models: &[&str],
     prices: &PriceTable,
+    tier: ServiceTier,
     tokens: [&TokenUsage; 2],
 ) -> Result<[u64; 2], Denied> {
     let mut costs = [0; 2];
     for &model in models.iter().filter(|model| counts(limit, model)) {
         let (provider, bare) = split(model);
         let price = prices.model(provider, bare).ok_or_else(|| unpriced(model, limit))?;
+        let price = price.of_tier(tier);
         for (cost, tokens) in costs.iter_mut().zip(tokens) {
             *cost = price.cost(tokens).max(*cost);
         }
@@ -120,11 +129,13 @@ fn unpriced(model: &str, limit: &Limit) -> Denied {
     Denied::Unpriced { model: model.to_owned(), limit: Box::new(limit.clone()) }
 }
 
-/// Returns the price of the model that has responded: as it was asked for, or else as its provider names it.
+/// Returns the price of the model that has responded, in its tier: of the model as it was asked for, or else as its
+/// provider names it.
 fn price_of(prices: &PriceTable, outcome: &ModelOutcome<'_>) -> Option<ModelPrice> {
     let asked = outcome.asked.map(split);
     let price = asked.and_then(|(provider, model)| prices.model(provider, model));
-    price.or_else(|| prices.model(outcome.provider, outcome.model?))
+    let price = price.or_else(|| prices.model(outcome.provider, outcome.model?));
+    price.map(|price| price.of_tier(outcome.tier))
 }
 
 /// Returns what a request with these tokens uses of a limit; `None` for what was taken.
@@ -214,7 +225,8 @@ impl LimitedRequest {
 
     /// Returns the price of the model that has responded; of the one that is asked first, if that has none.
     fn price(&self, outcome: &ModelOutcome<'_>) -> Option<ModelPrice> {
-        price_of(&self.prices, outcome).or(self.price)
+        price_of(&self.prices, outcome)
+            .or_else(|| self.price.map(|price| price.of_tier(outcome.tier)))
     }
 }
 

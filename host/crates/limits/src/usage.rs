@@ -72,7 +72,7 @@ pub(crate) fn is_told(usage: &TokenUsage) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use airlock_core::{door::Membership, tenant::Tenant};
+    use airlock_core::{door::Membership, model_control::ServiceTier, tenant::Tenant};
 
     use super::*;
 
@@ -89,6 +89,7 @@ mod tests {
             bytes,
             choices,
             max_output_tokens,
+            tier: ServiceTier::Standard,
             is_streamed: false,
             tool_tokens: None,
         })

@@ -7,7 +7,7 @@ mod file;
 mod reading;
 
 use std::{
-    fs,
+    fs::{self, File, TryLockError},
     io::{self, Write as _},
     path::{Path, PathBuf},
 };
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use airlock_core::tool::ClientName;
-use airlock_strings::visible_json;
+use airlock_strings::{visible, visible_json};
 
 pub use self::{
     digest::{digest, sorted},
@@ -107,7 +107,7 @@ pub struct PinnedTool {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct LockDocument {
     version: u32,
     #[serde(default, rename = "plugin", skip_serializing_if = "Option::is_none")]
     plugins: Option<Vec<Pin>>,
@@ -137,6 +137,14 @@ pub enum LockError {
         /// Description of the defect.
         reason: String,
     },
+    /// The file has changed since it was read, or another process writes it now.
+    #[error(
+        "{path} has changed meanwhile, or another process writes it; it stays as it is, try again"
+    )]
+    Changed {
+        /// The file.
+        path: PathBuf,
+    },
     /// The file existed before and is missing now.
     #[error(
         "{path} was there and is gone, so that nothing tells what was accepted; put it back, or restart to go on without"
@@ -163,11 +171,16 @@ impl Lock {
         Self { pins: Some(vec![pin]), upstreams: Vec::new() }
     }
 
-    /// Reads the file; `None` if it does not exist. Fails if it cannot be read, because the
-    /// accepted state is then unknown.
+    /// Reads the file; `None` if it does not exist. Fails if it cannot be read, or is a dangling symbolic link,
+    /// because the accepted state is then unknown.
     pub fn load(path: &Path) -> Result<Option<Self>, LockError> {
         match fs::metadata(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound
+                    && fs::symlink_metadata(path).is_err() =>
+            {
+                return Ok(None);
+            }
             Err(error) => return Err(LockError::unreadable(path, error)),
             Ok(metadata) if metadata.len() > MAX_BYTES => {
                 return Err(LockError::malformed(path, format!("more than {MAX_BYTES} bytes")));
@@ -175,13 +188,13 @@ impl Lock {
             Ok(_) => {}
         }
         let text = fs::read_to_string(path).map_err(|error| LockError::unreadable(path, error))?;
-        let file: File =
+        let file: LockDocument =
             toml::from_str(&text).map_err(|error| LockError::malformed(path, error.to_string()))?;
         if file.version != VERSION {
             let reason = format!("found version {}, this build reads {VERSION}", file.version);
             return Err(LockError::malformed(path, reason));
         }
-        let File { plugins, upstreams, .. } = file;
+        let LockDocument { plugins, upstreams, .. } = file;
         // A file without any section is an empty list of plugins: nothing is accepted.
         let pins = plugins.or_else(|| upstreams.is_empty().then(Vec::new));
         Ok(Some(Self { pins, upstreams }))
@@ -204,9 +217,23 @@ impl Lock {
     pub fn save(&self, path: &Path) -> Result<(), LockError> {
         let plugins = self.pins.clone();
         let upstreams = self.upstreams.clone();
-        let text = toml::to_string(&File { version: VERSION, plugins, upstreams });
+        let text = toml::to_string(&LockDocument { version: VERSION, plugins, upstreams });
         let saved = text.map_err(io::Error::other).and_then(|text| replace(path, &text));
         saved.map_err(|source| LockError::Io { path: path.to_owned(), what: "written", source })
+    }
+
+    /// Replaces the file as [`Self::save`] does, if it still has the state that was `read`; `None` if there was no file.
+    /// Fails if it has another state, or if another process writes it: what another command has accepted or withdrawn
+    /// meanwhile must not be undone.
+    pub fn save_over(&self, path: &Path, read: Option<&Self>) -> Result<(), LockError> {
+        // Locked from the comparison to the end. On file systems without locks, only the comparison is left.
+        let directory = File::open(directory_of(path)).ok();
+        let attempt = directory.as_ref().map(File::try_lock);
+        let is_busy = matches!(attempt, Some(Err(TryLockError::WouldBlock)));
+        if is_busy || Self::load(path)?.as_ref() != read {
+            return Err(LockError::Changed { path: path.to_owned() });
+        }
+        self.save(path)
     }
 
     /// Returns the accepted state of a client; `None` if it was never accepted.
@@ -214,8 +241,15 @@ impl Lock {
         self.pins.iter().flatten().find(|pin| pin.client == client.as_str())
     }
 
-    /// Accepts this state of a plugin, in the place of an earlier one.
+    /// Accepts this state of a plugin, in the place of an earlier one. Invisible characters of the tools are
+    /// made visible, so that a reader of the file sees them.
     pub fn accept(&mut self, pin: Pin) {
+        let tools = pin.tools.into_iter().map(|tool| PinnedTool {
+            description: visible(&tool.description),
+            definition: visible_json(&tool.definition),
+            ..tool
+        });
+        let pin = Pin { tools: tools.collect(), ..pin };
         let pins = self.pins.get_or_insert_default();
         pins.retain(|other| other.client != pin.client);
         pins.push(pin);
@@ -264,9 +298,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
         let problem = format!("it would have {bytes} bytes; the limit is {MAX_BYTES}");
         return Err(io::Error::other(problem));
     }
-    let directory =
-        path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(directory)?;
+    let mut file = tempfile::NamedTempFile::new_in(directory_of(path))?;
     file.write_all(HEAD.as_bytes())?;
     file.write_all(text.as_bytes())?;
     file.as_file().sync_all()?;
@@ -275,6 +307,11 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     file.as_file().set_permissions(readable)?;
     file.persist(path).map_err(|error| error.error)?;
     Ok(())
+}
+
+/// Returns the directory of a file, which is the working directory for a bare name.
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]
@@ -291,6 +328,20 @@ mod tests {
         LockedTool { name, digest: "sha256:00".to_owned(), definition }
     }
 
+    fn pin(client: &str) -> Pin {
+        Pin {
+            client: client.to_owned(),
+            id: None,
+            version: None,
+            component: digest(b""),
+            source: Some("oci://r.example/guest@sha256:00".to_owned()),
+            publisher: Some("ann".to_owned()),
+            descriptors: digest(b"[]"),
+            requests: Vec::new(),
+            tools: Vec::new(),
+        }
+    }
+
     #[test]
     fn a_file_for_servers_alone_says_nothing_about_plugins() {
         let home = tempfile::tempdir().expect("a directory");
@@ -303,23 +354,46 @@ mod tests {
         assert!(!read.is_of_plugins() && Lock::load_of_plugins(&path).expect("read").is_none());
         assert_eq!(read.upstream(&client("up")), Some(&[locked("add", "{}")][..]));
         assert_eq!(read.upstream(&client("other")), None);
-        lock.accept(Pin {
-            client: "guest".to_owned(),
-            id: None,
-            version: None,
-            component: digest(b""),
-            source: Some("oci://r.example/guest@sha256:00".to_owned()),
-            publisher: Some("ann".to_owned()),
-            descriptors: digest(b"[]"),
-            requests: Vec::new(),
-            tools: Vec::new(),
-        });
+        lock.accept(pin("guest"));
         lock.save(&path).expect("written");
         let read = Lock::load_of_plugins(&path).expect("read").expect("it is of plugins");
         assert_eq!(read, lock);
         lock.remove(&client("guest"));
         lock.save(&path).expect("written");
         assert!(Lock::load_of_plugins(&path).expect("read").is_some(), "all plugins are refused");
+    }
+
+    #[test]
+    fn of_two_writers_that_have_read_the_same_file_the_second_one_writes_nothing() {
+        let home = tempfile::tempdir().expect("a directory");
+        let path = home.path().join(FILE_NAME);
+        let mut one = Lock::default();
+        one.accept_upstream(&client("one"), vec![locked("add", "{}")]);
+        let mut other = Lock::default();
+        other.accept_upstream(&client("other"), Vec::new());
+        one.save_over(&path, None).expect("there is no file");
+        for read in [None, Some(&other)] {
+            let refused = other.save_over(&path, read).expect_err("the first one has written");
+            assert!(matches!(refused, LockError::Changed { .. }), "{refused:?}");
+            assert_eq!(Lock::load(&path).expect("read").as_ref(), Some(&one));
+        }
+        let writing = File::open(home.path()).expect("the directory");
+        writing.lock().expect("it is free");
+        let refused = other.save_over(&path, Some(&one)).expect_err("another process writes");
+        assert!(matches!(refused, LockError::Changed { .. }), "{refused:?}");
+        drop(writing);
+        other.save_over(&path, Some(&one)).expect("nothing has changed");
+        assert_eq!(Lock::load(&path).expect("read"), Some(other));
+    }
+
+    #[test]
+    fn a_dangling_link_in_the_place_of_the_file_is_an_error() {
+        let home = tempfile::tempdir().expect("a directory");
+        let path = home.path().join(FILE_NAME);
+        assert!(Lock::load(&path).expect("there is no file").is_none());
+        std::os::unix::fs::symlink(home.path().join("nothing"), &path).expect("linked");
+        let refused = Lock::load(&path).expect_err("the state is unknown");
+        assert!(matches!(refused, LockError::Io { what: "read", .. }), "{refused:?}");
     }
 
     #[test]
@@ -356,12 +430,20 @@ mod tests {
         let definition = "{\"description\":\"a\u{202e}b\u{e0041}é\"}";
         let mut lock = Lock::default();
         lock.accept_upstream(&client("up"), vec![locked("add", definition)]);
+        let tool = PinnedTool {
+            name: "add".to_owned(),
+            description: "a\u{202e}b".to_owned(),
+            definition: definition.to_owned(),
+        };
+        lock.accept(Pin { tools: vec![tool], ..pin("guest") });
         lock.save(&path).expect("written");
         let text = fs::read_to_string(&path).expect("read");
-        assert!(text.contains(r"a\u202eb\udb40\udc41é"), "{text}");
+        assert_eq!(text.matches(r"a\u202eb\udb40\udc41é").count(), 2, "{text}");
+        assert!(text.contains("a⟨U+202E⟩b") && !text.contains('\u{202e}'), "{text}");
         let read = Lock::load(&path).expect("read").expect("it is there");
         let tool = &read.upstream(&client("up")).expect("accepted")[0];
         let value: Value = serde_json::from_str(&tool.definition).expect("JSON");
         assert_eq!(value, serde_json::from_str::<Value>(definition).expect("JSON"));
+        assert_eq!(read.pin(&client("guest")).expect("accepted").tools[0].value(), value);
     }
 }

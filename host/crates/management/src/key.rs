@@ -32,6 +32,7 @@ use airlock_config::{Element, is_vault_reference};
 use airlock_core::{
     operator::{Operator, Right},
     secret::Secret,
+    tool::Allowlist,
 };
 use airlock_store::entries::EntryKind;
 use airlock_strings::hex;
@@ -93,7 +94,30 @@ impl Service {
         making.await?;
         let mut shown = describe(&name, &element);
         shown["value"] = value.expose().into();
-        Ok(json!({"message": "Virtual key created successfully", "virtual_key": shown}))
+        let mut made = json!({"message": "Virtual key created successfully", "virtual_key": shown});
+        // The key is made: without its value in the response, nobody would have it.
+        let warnings = self.unknown_tools(&element).await.unwrap_or_default();
+        if warnings.as_array().is_some_and(|warnings| !warnings.is_empty()) {
+            made["warnings"] = warnings;
+        }
+        Ok(made)
+    }
+
+    /// Returns warnings of names in the rows of a key that no tool of a plugin has. They are no errors: a later version of
+    /// the plugin may have such a tool, and servers list theirs while the gateway runs.
+    async fn unknown_tools(&self, key: &Value) -> Result<Value> {
+        let rows = key["mcp_configs"].as_array().into_iter().flatten();
+        let lists: Vec<_> = rows.filter_map(named_tools).collect();
+        if lists.is_empty() {
+            return Ok(Value::Array(Vec::new()));
+        }
+        let finding = self.shown(move |state| {
+            let config = &state.merged.config;
+            let unknown =
+                lists.iter().filter_map(|(client, tools)| config.unknown_tools(client, tools));
+            unknown.collect()
+        });
+        finding.await
     }
 
     /// Lists the keys, without their values.
@@ -237,6 +261,15 @@ impl Service {
         shown["value"] = value.expose().into();
         Ok(shown)
     }
+}
+
+/// Returns the client of a row of a key, and the tools that the row names; `None` if it names none.
+fn named_tools(row: &Value) -> Option<(String, Allowlist)> {
+    let names: Vec<_> =
+        row["tools_to_execute"].as_array()?.iter().filter_map(Value::as_str).collect();
+    let tools =
+        Allowlist::parse(&names).ok().filter(|tools| matches!(tools, Allowlist::Only(_)))?;
+    Some((row["mcp_client_name"].as_str()?.to_owned(), tools))
 }
 
 fn wanted(action: &'static str, name: &str, element: Value) -> Wanted {

@@ -18,7 +18,9 @@ use crate::{
     route::LimitOwner,
     service::Service,
 };
-use airlock_core::{act::Actor, door::Membership, money::Money, operator::Operator};
+use airlock_core::{
+    act::Actor, door::Membership, money::Money, operator::Operator, tenant::Tenant, threads,
+};
 use airlock_limits::{
     LimitChangeError, LimitState, Limiter,
     limit::{Limit, Measure, Owner, Scope, Window},
@@ -53,28 +55,40 @@ impl Service {
     /// Lists the budgets with what is used of them.
     pub(crate) async fn list_budgets(&self, query: &str) -> Result<Value> {
         let page = Page::parse(query, &[])?;
-        let state = self.state().await?;
-        let limits = state.merged.config.limits.iter();
-        let limits: Vec<_> = limits.filter(|limit| limit.measure == Measure::Cost).collect();
-        let states = self.states(&limits).await?;
-        let wanted = limits.iter().zip(&states).filter(|(limit, _)| is_wanted(&page, limit));
-        let shown = wanted.map(|(limit, found)| budget(limit, found.as_ref()));
-        Ok(page.document("budgets", shown.collect()))
+        let limits = self.wanted_limits(&page, |measure| measure == Measure::Cost).await?;
+        let states = self.states(&limits.iter().collect::<Vec<_>>()).await?;
+        let describing = threads::run(&Tenant::GATEWAY, move || {
+            let shown = limits.iter().zip(&states);
+            let shown = shown.map(|(limit, found)| budget(limit, found.as_ref()));
+            page.document("budgets", shown.collect())
+        });
+        Ok(describing.await)
     }
 
     /// Lists the other limits with what is used of them, those of one owner on the same requests and calls
     /// together.
     pub(crate) async fn list_rate_limits(&self, query: &str) -> Result<Value> {
         let page = Page::parse(query, &[])?;
-        let state = self.state().await?;
-        let limits = state.merged.config.limits.iter();
-        let limits: Vec<_> = limits.filter(|limit| limit.measure != Measure::Cost).collect();
-        let states = self.states(&limits).await?;
-        let shown = grouped(&limits, states).into_iter().filter_map(|limits| {
-            let (first, _) = limits.first()?;
-            rate_limit(&limits).filter(|_| is_wanted(&page, first))
+        let limits = self.wanted_limits(&page, |measure| measure != Measure::Cost).await?;
+        let states = self.states(&limits.iter().collect::<Vec<_>>()).await?;
+        let describing = threads::run(&Tenant::GATEWAY, move || {
+            let groups = grouped(&limits.iter().collect::<Vec<_>>(), states);
+            let shown = groups.iter().filter_map(|limits| rate_limit(limits));
+            page.document("rate_limits", shown.collect())
         });
-        Ok(page.document("rate_limits", shown.collect()))
+        Ok(describing.await)
+    }
+
+    /// Reads the limits of a list. Nothing else of the configuration is kept while their counts are read: requests that
+    /// wait for the store have no place among those that read all of it.
+    async fn wanted_limits(
+        &self,
+        page: &Page,
+        is_listed: fn(Measure) -> bool,
+    ) -> Result<Vec<Limit>> {
+        let mut limits = self.state().await?.merged.config.limits;
+        limits.retain(|limit| is_listed(limit.measure) && is_wanted(page, limit));
+        Ok(limits)
     }
 
     /// Shows a key the limits of its own, and what is used of them. The limits are those in force, so that the

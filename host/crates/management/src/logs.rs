@@ -106,7 +106,12 @@ impl Service {
         body: Option<Value>,
     ) -> Result<Value> {
         match request {
-            LogRequest::List => self.list_logs(kind, query).await,
+            LogRequest::List => {
+                let mut listed = self.list_logs(kind, query).await?;
+                // Otherwise, a list that is empty because nothing is recorded looks like that of an unused gateway.
+                listed["is_call_log_on"] = self.settings.has_call_log.into();
+                Ok(listed)
+            }
             LogRequest::Stats => self.log_stats(kind, query).await,
             LogRequest::FilterData => self.log_values(kind, query).await,
             LogRequest::Histogram(histogram) => self.histogram(kind, histogram, query).await,

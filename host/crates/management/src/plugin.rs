@@ -23,7 +23,7 @@ use url::form_urlencoded;
 
 pub(crate) use self::inspected::Inspections;
 use self::{
-    decision::ComponentDecision,
+    decision::{ComponentDecision, EarlierComponent},
     document::summary,
     inspected::{Inspected, Purpose},
 };
@@ -135,12 +135,13 @@ impl Service {
         set_members(&mut wanted, members)?;
         StoredComponents { accepted: Some(digest), offered: None }.write(&mut wanted);
         let component = self.inspect_stored(digest, Purpose::Change).await?;
-        let accepted = self.inspect_accepted(accepted).await?;
+        let inspected = self.inspect_accepted(accepted).await?;
         let decision = {
             let state = self.state().await?;
             check_same(&state, &name, &element)?;
-            let accepted = accepted.as_ref().map(|accepted| &accepted.metadata);
-            self.decide(&state, &name, &wanted, &component.metadata, accepted).await?
+            let metadata = inspected.as_ref().map(|inspected| &inspected.metadata);
+            let earlier = EarlierComponent::new(accepted.is_some(), metadata);
+            self.decide(&state, &name, &wanted, &component.metadata, earlier).await?
         };
         check_consent(&decision, acceptance)?;
         let changing = self.change(actor, |state| {

@@ -11,6 +11,7 @@ use crate::{
 };
 use airlock_config::{AbsentOwner, Element, LeftOut, LeftOutReason, redacted};
 use airlock_core::{
+    act::Actor,
     operator::{Operator, Right},
     tenant::Tenant,
     threads,
@@ -51,7 +52,7 @@ impl Service {
         let recorded =
             recorded.ok_or_else(|| not_found(format!("no change has the number {id}")))?;
         let is_of_limit = recorded.is_of_limit();
-        let RecordedChange { action, kind, name, before, after, .. } = recorded;
+        let RecordedChange { actor: author, action, kind, name, before, after, .. } = recorded;
         let kind = kind.ok_or_else(|| {
             conflict(if is_of_limit {
                 "what a limit counts cannot be reverted: set or remove the override of the budget"
@@ -66,6 +67,13 @@ impl Service {
         if is_of_admins && !actor.role.has(Right::Administer) {
             return Err(forbidden(
                 "only an administrator may revert a change of a client, of a setting or of the value of a virtual key",
+            ));
+        }
+        let revives = kind == EntryKind::VirtualKey && removes(before.as_ref(), after.as_ref());
+        let is_own = author == Actor::from(actor).to_string();
+        if revives && !is_own && !actor.role.has(Right::Administer) {
+            return Err(forbidden(
+                "only an administrator may bring back a virtual key that another operator has deleted: its credential would be valid again",
             ));
         }
         let brings_back = before.as_ref().is_some_and(|before| before.document.is_some());
@@ -143,6 +151,15 @@ fn changes_credential(
             (None, None) => false,
         },
         _ => false,
+    }
+}
+
+/// Returns whether a change has removed an element, be it of the store or of the file.
+fn removes(before: Option<&EntryValue>, after: Option<&EntryValue>) -> bool {
+    match after {
+        Some(after) => after.document.is_none(),
+        // Over an element of the file, that one has effect again.
+        None => before.is_some_and(|before| before.document.is_some() && before.replaces.is_none()),
     }
 }
 

@@ -71,13 +71,15 @@ pub(crate) enum Act {
     Logs(LogKind, LogRequest),
 }
 
-/// Kind of an element that has budgets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LimitOwner {
-    VirtualKey,
-    Team,
-    Customer,
-    Model,
+airlock_strings::named_enum! {
+    /// Kind of an element that has budgets. The titles are those in messages.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum LimitOwner as title {
+        VirtualKey = "Virtual key",
+        Team = "Team",
+        Customer = "Customer",
+        Model = "Model config",
+    }
 }
 
 impl LimitOwner {
@@ -94,8 +96,7 @@ impl LimitOwner {
 
     /// Returns the one of a kind of entries; `None` if its elements have no budgets.
     pub(crate) fn from_kind(kind: EntryKind) -> Option<Self> {
-        let all = [Self::VirtualKey, Self::Team, Self::Customer, Self::Model];
-        all.into_iter().find(|owner| owner.kind() == kind)
+        Self::ALL.into_iter().find(|owner| owner.kind() == kind)
     }
 
     pub(crate) fn kind(self) -> EntryKind {
@@ -104,16 +105,6 @@ impl LimitOwner {
             Self::Team => EntryKind::Team,
             Self::Customer => EntryKind::Customer,
             Self::Model => EntryKind::ModelConfig,
-        }
-    }
-
-    /// Returns the name of an element in messages.
-    pub(crate) fn title(self) -> &'static str {
-        match self {
-            Self::VirtualKey => "Virtual key",
-            Self::Team => "Team",
-            Self::Customer => "Customer",
-            Self::Model => "Model config",
         }
     }
 }

@@ -41,6 +41,8 @@ pub struct ServiceSettings {
     pub running: RunningSettings,
     /// True if the store seals secrets. If not, elements with secrets in plain text are refused.
     pub seals_secrets: bool,
+    /// True if the gateway keeps a call log.
+    pub has_call_log: bool,
     /// Logins of operators at an identity provider; `None` if there are none, and for a command.
     pub oidc: Option<OidcLogins>,
     /// Record of logouts and erasures. Changes are recorded in the store.
@@ -59,6 +61,7 @@ impl ServiceSettings {
             operators: config.server.management.operators.clone(),
             running: RunningSettings::new(config),
             seals_secrets: config.store_seal.is_some(),
+            has_call_log: config.records.call_log.is_some(),
             oidc: None,
             acts: Acts::default(),
         }

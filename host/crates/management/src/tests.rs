@@ -97,6 +97,17 @@ async fn a_change_of_nothing_is_not_recorded() {
 }
 
 #[tokio::test]
+async fn a_list_of_calls_tells_whether_the_call_log_is_on() {
+    for is_on in [true, false] {
+        let desk = Desk::with(&json!({"records": {"call_log": {"enabled": is_on}}}));
+        for path in ["/api/mcp-logs", "/api/logs"] {
+            let listed = desk.ask(Role::Viewer, Method::GET, path, Value::Null).await;
+            assert_eq!(listed.expect("listed")["is_call_log_on"], is_on, "{path}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_key_that_is_named_twice_is_rotated_once() {
     let desk = Desk::new();
     let made = desk.ask(Role::Admin, Method::POST, KEYS, json!({"name": "ci"})).await;

@@ -116,29 +116,23 @@ impl TokenExchange {
     }
 }
 
-/// Method by which the client authenticates itself at a token endpoint (RFC 6749, section 2.3.1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TokenAuthentication {
-    /// It has no secret, and names its identifier in the body.
-    None,
-    /// In the header `Authorization`.
-    Basic,
-    /// In the body.
-    Post,
+airlock_strings::named_enum! {
+    /// Method by which the client authenticates itself at a token endpoint (RFC 6749, section 2.3.1). The names are those
+    /// in the store.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum TokenAuthentication {
+        /// It has no secret, and names its identifier in the body.
+        None = "none",
+        /// In the header `Authorization`.
+        Basic = "client_secret_basic",
+        /// In the body.
+        Post = "client_secret_post",
+    }
 }
 
 impl TokenAuthentication {
-    /// Returns the name of the method in the store.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Basic => "client_secret_basic",
-            Self::Post => "client_secret_post",
-        }
-    }
-
     /// Returns the method with this name.
     pub(super) fn find(name: &str) -> Option<Self> {
-        [Self::None, Self::Basic, Self::Post].into_iter().find(|method| method.name() == name)
+        Self::ALL.into_iter().find(|method| method.name() == name)
     }
 }

@@ -17,15 +17,17 @@ use airlock_wire::method;
 /// listening client one look a second.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// A list whose changes are announced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ListKind {
-    /// Tools.
-    Tools,
-    /// Resources and their templates.
-    Resources,
-    /// Prompts.
-    Prompts,
+airlock_strings::named_enum! {
+    /// A list whose changes are announced. The filters are the members of a subscription that ask for the notifications.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum ListKind as filter {
+        /// Tools.
+        Tools = "toolsListChanged",
+        /// Resources and their templates.
+        Resources = "resourcesListChanged",
+        /// Prompts.
+        Prompts = "promptsListChanged",
+    }
 }
 
 impl ListKind {
@@ -35,15 +37,6 @@ impl ListKind {
             Self::Tools => method::TOOLS_CHANGED,
             Self::Resources => method::RESOURCES_CHANGED,
             Self::Prompts => method::PROMPTS_CHANGED,
-        }
-    }
-
-    /// Member of a subscription that asks for the notification.
-    pub(crate) fn filter(self) -> &'static str {
-        match self {
-            Self::Tools => "toolsListChanged",
-            Self::Resources => "resourcesListChanged",
-            Self::Prompts => "promptsListChanged",
         }
     }
 }

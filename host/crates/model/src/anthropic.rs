@@ -10,6 +10,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use futures_util::FutureExt as _;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
@@ -17,10 +18,8 @@ use super::{
     Charge, Object, Response, Service, Terms,
     address::{Addresses, HostedMessages, Operation},
     backend::{Exchange, ModelFuture, ServiceApi},
-    delta_stream::{self, DeltaStream},
-    http::{
-        self as service, EncodedRequest, HttpClient, LIST, ServiceEvents, ServiceResponse, SignIn,
-    },
+    delta_stream,
+    http::{self as service, EncodedRequest, HttpClient, LIST, ServiceResponse, SignIn},
     object, translation,
 };
 use airlock_conversation::{
@@ -104,17 +103,8 @@ impl ServiceApi for Anthropic {
         outgoing: &'t EncodedRequest,
         terms: Terms<'t>,
     ) -> ModelFuture<'t, Response<'a>> {
-        Box::pin(async move {
-            let mut reader = ReplyReader::default();
-            if outgoing.is_streamed && service::is_stream(&response) {
-                let events = ServiceEvents::new(client, response, terms.held.beside());
-                return Ok(Response::streamed(DeltaStream::new(events, reader)));
-            }
-            let reply = delta_stream::receive(client, response, error_of, terms.held, |message| {
-                reader.whole(message)
-            });
-            reply.await.map(Response::Whole)
-        })
+        delta_stream::decode::<ReplyReader>(client, response, outgoing, error_of, terms.held)
+            .boxed()
     }
 
     fn list<'a>(

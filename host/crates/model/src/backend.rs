@@ -53,6 +53,13 @@ pub struct Terms<'h> {
     pub work: Option<&'h ProviderWork>,
 }
 
+impl Terms<'_> {
+    /// Returns whether a whole chat completion is passed on as it came. One in place of a stream is read.
+    pub(super) fn passes_on_whole(&self) -> bool {
+        self.passes_on && !self.is_streamed
+    }
+}
+
 /// A pending step of an exchange with a provider.
 pub(super) type ModelFuture<'t, T> = BoxFuture<'t, Result<T, ModelError>>;
 

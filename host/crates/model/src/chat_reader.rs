@@ -13,7 +13,7 @@ use airlock_conversation::{
 };
 
 /// Reader of one reply.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct ChatReader {
     calls: Calls,
     /// Identifiers of the calls of the reply.
@@ -77,15 +77,18 @@ impl ChatReader {
     }
 
     /// Reads a whole chat completion. One with calls is read in any case, because they are repaired. So is one
-    /// in place of a stream.
-    pub(super) fn whole(answer: Document, terms: &Terms<'_>) -> Result<ReplyChunk, ChatError> {
-        let passes_on = terms.passes_on && !terms.is_streamed && !answer.has_calls();
-        if passes_on || answer.indices().is_empty() {
+    /// in place of a stream, for which `passes_on` is false.
+    pub(super) fn whole(
+        answer: Document,
+        passes_on: bool,
+        max_calls: usize,
+    ) -> Result<ReplyChunk, ChatError> {
+        let is_passed_on = passes_on && !answer.has_calls();
+        if is_passed_on || answer.indices().is_empty() {
             return Ok(ReplyChunk::unread(answer));
         }
         let found = answer.calls();
-        let limit = terms.max_calls;
-        if found > limit {
+        if found > max_calls {
             return Err(ChatError::TooManyCalls(TooManyCalls { found }));
         }
         let mut reader = ReplyReader::default();

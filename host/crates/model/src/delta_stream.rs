@@ -1,24 +1,38 @@
 //! Replies of APIs other than chat completions, streamed and whole: they become deltas.
 
+use std::{mem, sync::Arc};
+
 use serde_json::Value;
 
 use super::{
-    Charge, ModelError, Object,
-    backend::ChunkSource,
-    http::{DONE, ErrorOf, HttpClient, ServiceEvents, ServiceResponse},
+    Charge, Document, ModelError, Object,
+    backend::{ChunkSource, Response},
+    http::{self, DONE, EncodedRequest, ErrorOf, HttpClient, ServiceEvents, ServiceResponse},
     reply::ReplyChunk,
     translation::ResponseError,
     weight,
 };
 use airlock_conversation::{Delta, ReplyError, gemini, messages, responses};
+use airlock_core::threads::{self, INLINE_BYTES};
 
 /// Memory of an open item of a Response, beside the texts that it keeps.
 const ITEM_BYTES: usize = 128;
 /// A stream that was cut.
 const CUT: ReplyError = ReplyError::Invalid { what: "a stream that ended before the response did" };
 
-/// Reader of the events of an API.
-pub(super) trait EventReader: Send {
+/// Reason why an event or a whole reply was not read.
+#[derive(Debug)]
+enum UnreadReply {
+    /// The memory of the request has no room for what is kept of it.
+    NoMemory,
+    Reply(ReplyError),
+}
+
+/// Reader of the replies of an API.
+pub(super) trait EventReader: Default + Send + 'static {
+    /// Reads a reply that was not streamed. Fails if it reports an error, or is none of this API.
+    fn whole(&mut self, reply: Object) -> Result<Vec<Delta>, ReplyError>;
+
     /// Reads the data of an event. Fails if it reports an error, or cannot follow the events before it.
     fn event(&mut self, data: Object) -> Result<Vec<Delta>, ReplyError>;
 
@@ -58,12 +72,9 @@ impl<'a, R: EventReader> DeltaStream<'a, R> {
             return Ok(deltas.into());
         };
         let event = self.events.parse(event).await?;
-        self.events.keep(R::kept_bytes(event.object()))?;
-        let bytes = event.bytes();
-        let chunk = ReplyChunk::read(event, |data| self.reader.event(data));
-        let chunk = chunk.map_err(|error| into_model_error(error, client))?;
+        let chunk = read_event(&mut self.reader, event, self.events.held()).await;
         self.has_ended = self.reader.has_ended();
-        self.events.keep_growth(bytes, chunk)
+        chunk.map_err(|error| error.into_model_error(client))
     }
 }
 
@@ -82,22 +93,73 @@ impl<R: EventReader> ChunkSource for DeltaStream<'_, R> {
     }
 }
 
-/// Receives a whole reply, whose deltas `read` returns. Fails as [`HttpClient::receive`] and `read` do.
-pub(super) async fn receive(
-    client: &HttpClient,
-    response: ServiceResponse,
-    error_of: ErrorOf,
+/// Reads an event: here if its text is short, else on a blocking thread, as it was parsed. What is kept of it is held in
+/// `held`. If the future is dropped, the reader has nothing of the events before.
+async fn read_event<R: EventReader>(
+    reader: &mut R,
+    event: Document,
+    held: &Arc<Charge>,
+) -> Result<ReplyChunk, UnreadReply> {
+    if event.text_bytes() <= INLINE_BYTES {
+        return deltas_of(reader, event, held);
+    }
+    let mut taken = mem::take(reader);
+    let held = held.clone();
+    let tenant = held.tenant();
+    let reading = threads::run(&tenant, move || {
+        let read = deltas_of(&mut taken, event, &held);
+        (taken, read)
+    });
+    // Boxed: most events are short, and the future would have room for the wait of a long one.
+    let (taken, read) = Box::pin(reading).await;
+    *reader = taken;
+    read
+}
+
+/// Returns the deltas of an event. What is kept of it is held in `held`.
+fn deltas_of<R: EventReader>(
+    reader: &mut R,
+    event: Document,
+    held: &Charge,
+) -> Result<ReplyChunk, UnreadReply> {
+    if !held.grow(R::kept_bytes(event.object())) {
+        return Err(UnreadReply::NoMemory);
+    }
+    read_charged(event, held, |data| reader.event(data))
+}
+
+/// Reads a document, and holds the memory by which its deltas are larger.
+fn read_charged(
+    document: Document,
     held: &Charge,
     read: impl FnOnce(Object) -> Result<Vec<Delta>, ReplyError>,
-) -> Result<ReplyChunk, ModelError> {
-    let answer = client.receive(response, error_of, held).await?;
-    let bytes = answer.bytes();
-    let reply = ReplyChunk::read(answer, read);
-    let mut reply = reply.map_err(|error| into_model_error(error, client))?;
-    if !reply.keep_growth(bytes, held) {
-        return Err(client.no_memory());
+) -> Result<ReplyChunk, UnreadReply> {
+    let bytes = document.bytes();
+    let mut chunk = ReplyChunk::read(document, read).map_err(UnreadReply::Reply)?;
+    if chunk.keep_growth(bytes, held) { Ok(chunk) } else { Err(UnreadReply::NoMemory) }
+}
+
+/// Reads the response to a request: a stream as one, and any other as a whole reply. Fails as [`HttpClient::receive`]
+/// and the reader do.
+pub(super) async fn decode<'a, R: EventReader>(
+    client: &'a HttpClient,
+    response: ServiceResponse,
+    outgoing: &EncodedRequest,
+    error_of: ErrorOf,
+    held: &Charge,
+) -> Result<Response<'a>, ModelError> {
+    let mut reader = R::default();
+    if outgoing.is_streamed && http::is_stream(&response) {
+        let events = ServiceEvents::new(client, response, held.beside());
+        return Ok(Response::streamed(DeltaStream::new(events, reader)));
     }
-    Ok(reply)
+    let answer = client.receive(response, error_of, held).await?;
+    let own = held.beside();
+    let tenant = held.tenant();
+    let reading = threads::read(&tenant, answer.text_bytes(), move || {
+        read_charged(answer, &own, |reply| reader.whole(reply))
+    });
+    reading.await.map(Response::Whole).map_err(|error| error.into_model_error(client))
 }
 
 /// Returns the failure of a request whose reply was not read.
@@ -105,7 +167,20 @@ pub(super) fn into_model_error(error: ReplyError, client: &HttpClient) -> ModelE
     ResponseError::from(error).into_model_error(client)
 }
 
+impl UnreadReply {
+    fn into_model_error(self, client: &HttpClient) -> ModelError {
+        match self {
+            Self::NoMemory => client.no_memory(),
+            Self::Reply(error) => into_model_error(error, client),
+        }
+    }
+}
+
 impl EventReader for messages::ReplyReader {
+    fn whole(&mut self, reply: Object) -> Result<Vec<Delta>, ReplyError> {
+        messages::ReplyReader::whole(self, reply)
+    }
+
     fn event(&mut self, data: Object) -> Result<Vec<Delta>, ReplyError> {
         messages::ReplyReader::event(self, &data)
     }
@@ -131,6 +206,10 @@ impl EventReader for messages::ReplyReader {
 }
 
 impl EventReader for responses::ReplyReader {
+    fn whole(&mut self, reply: Object) -> Result<Vec<Delta>, ReplyError> {
+        responses::ReplyReader::whole(self, reply)
+    }
+
     fn event(&mut self, data: Object) -> Result<Vec<Delta>, ReplyError> {
         responses::ReplyReader::event(self, data)
     }
@@ -151,6 +230,12 @@ impl EventReader for responses::ReplyReader {
 }
 
 impl EventReader for gemini::ReplyReader {
+    fn whole(&mut self, reply: Object) -> Result<Vec<Delta>, ReplyError> {
+        let mut deltas = self.response(reply)?;
+        deltas.append(&mut self.finish()?);
+        Ok(deltas)
+    }
+
     fn event(&mut self, data: Object) -> Result<Vec<Delta>, ReplyError> {
         self.response(data)
     }
@@ -166,5 +251,55 @@ impl EventReader for gemini::ReplyReader {
 
     fn kept_bytes(_: &Object) -> usize {
         0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+    use serde_json::json;
+
+    use super::*;
+    use crate::MemoryBudget;
+    use airlock_core::memory::Limited;
+    use airlock_json::Caps;
+
+    fn document(data: &Value, held: &Charge) -> Document {
+        Document::read(data.to_string(), &Caps::memory(1 << 20), held).expect("an object")
+    }
+
+    #[tokio::test]
+    async fn a_long_event_is_not_read_on_a_worker_and_the_reader_keeps_its_state() {
+        let memory = Limited::new(1 << 20);
+        let held = Arc::new(MemoryBudget::new(memory.clone()).charge());
+        let mut reader = messages::ReplyReader::default();
+        let start = json!({"type": "message_start", "message": {"id": "m", "model": "c"}});
+        read_event(&mut reader, document(&start, &held), &held).await.expect("it begins");
+        for (index, (bytes, is_here)) in [(10, true), (INLINE_BYTES, false)].into_iter().enumerate()
+        {
+            let block = json!({"type": "tool_use", "id": "t", "name": "f", "input": {"a": "x".repeat(bytes)}});
+            let event =
+                json!({"type": "content_block_start", "index": index, "content_block": block});
+            let event = document(&event, &held);
+            let occupied = threads::occupy(&held.tenant()).await;
+            let mut reading = Box::pin(read_event(&mut reader, event, &held));
+            let at_once = reading.as_mut().now_or_never();
+            assert_eq!(at_once.is_some(), is_here, "{bytes}");
+            drop(occupied);
+            let read = if let Some(read) = at_once { read } else { reading.as_mut().await };
+            drop(reading);
+            let deltas = read.expect("a call").into_deltas();
+            assert!(
+                matches!(&deltas[..], [Delta::Call { index: found, .. }] if *found == index as u64)
+            );
+            assert!(memory.taken() >= bytes, "the input is kept until the block stops");
+            let stop = document(&json!({"type": "content_block_stop", "index": index}), &held);
+            let stopped = read_event(&mut reader, stop, &held).await.expect("it stops");
+            assert!(
+                matches!(stopped.deltas(), [Delta::Arguments { text, .. }] if text.len() > bytes)
+            );
+        }
+        drop(held);
+        assert_eq!(memory.taken(), 0);
     }
 }

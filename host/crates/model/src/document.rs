@@ -10,7 +10,10 @@ use super::{
     work::counted,
 };
 use airlock_conversation::chat;
-use airlock_core::{model_control::TokenUsage, threads::INLINE_BYTES};
+use airlock_core::{
+    model_control::{ServiceTier, TokenUsage},
+    threads::INLINE_BYTES,
+};
 use airlock_json::{self as json, Caps, TokenSink, raw, weight::object_weight};
 use airlock_strings::line_end;
 
@@ -23,6 +26,8 @@ pub(super) const FREE_BYTES: usize = 16 << 10;
 pub const OWN_MEMBER: &str = "airlock";
 /// Member with the tokens.
 const USAGE: &str = "usage";
+/// Member that names the tier of service.
+pub(super) const SERVICE_TIER: &str = "service_tier";
 /// Maximum length of a text in the [`head`] of a stream, in bytes. It is copied into every chunk.
 const HEAD_BYTES: usize = 256;
 /// Maximum length of such a text as JSON, in bytes: an escape takes six for one.
@@ -160,6 +165,11 @@ impl Document {
         self.tree_bytes.saturating_add(text)
     }
 
+    /// Returns the bytes of the text; of a document that was changed, those of its tree.
+    pub(super) fn text_bytes(&self) -> usize {
+        self.text.as_ref().map_or(self.tree_bytes, String::len)
+    }
+
     /// Returns the object.
     pub fn object(&self) -> &Object {
         self.object.get_or_init(|| tree_of(self.text.as_deref()))
@@ -214,7 +224,7 @@ impl Document {
 
     /// Returns whether this is a chunk with a `usage` other than null and without a choice.
     pub(super) fn is_usage(&self) -> bool {
-        if let Some(Outline { choices, usage }) = &self.outline {
+        if let Some(Outline { choices, usage, .. }) = &self.outline {
             return choices.is_empty() && matches!(usage, UsageMember::Present(_));
         }
         let has_usage = self.object().get(USAGE).is_some_and(|usage| !usage.is_null());
@@ -285,6 +295,14 @@ impl Document {
                 let usage = self.object().get(USAGE)?.as_object().cloned()?;
                 counted(&chat::read_usage(usage))
             }
+        }
+    }
+
+    /// Returns the tier of service; `None` if it names none that prices know.
+    pub(super) fn tier(&self) -> Option<ServiceTier> {
+        match &self.outline {
+            Some(outline) => outline.tier,
+            None => ServiceTier::parse(self.object().get(SERVICE_TIER)?.as_str()?),
         }
     }
 

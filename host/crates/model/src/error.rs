@@ -7,7 +7,7 @@ use std::{io, path::PathBuf, sync::Arc, time::Duration};
 use http::StatusCode;
 use serde_json::json;
 
-use super::{Object, object};
+use super::{Object, object, route::MAX_NAME_BYTES};
 use airlock_egress::https::HttpsError;
 use airlock_tls::{BadIdentity, BadPem};
 
@@ -229,7 +229,7 @@ pub enum TokenError {
 #[non_exhaustive]
 pub enum ModelError {
     /// The request names no model, or one of excessive length.
-    #[error("`model` must be a string of at most 4096 bytes, as in \"provider/model\"")]
+    #[error("`model` must be a string of at most {MAX_NAME_BYTES} bytes, as in \"provider/model\"")]
     NoModel,
     /// No provider is configured.
     #[error(
@@ -467,7 +467,7 @@ impl ModelError {
     /// Returns the `error` object: the provider's own, if there is one. That of a provider that was
     /// not named has the reason first, unless the provider has written the message.
     pub fn to_object(&self) -> Object {
-        let (kind, param) = match self {
+        let param = match self {
             Self::Refused { refusal, .. } => return refusal.error.clone(),
             Self::NoSuchProvider { cause, .. } => {
                 let mut error = cause.to_object();
@@ -476,23 +476,14 @@ impl ModelError {
                 }
                 return error;
             }
-            Self::NoModel | Self::UnknownModel { .. } | Self::NoKey { .. } => {
-                ("invalid_request_error", Some("model"))
-            }
-            Self::BadFallback { field, .. } => ("invalid_request_error", Some(field.as_str())),
-            Self::DisguisedMember { found, .. } => ("invalid_request_error", Some(found.as_str())),
-            Self::BadRequest { .. } => ("invalid_request_error", None),
-            Self::NoTurn { .. } => ("invalid_request_error", Some("messages")),
-            Self::Credential { .. }
-            | Self::Token { .. }
-            | Self::Proxy { .. }
-            | Self::BadAnswer { .. }
-            | Self::TooManyCalls { .. }
-            | Self::Unreachable { .. }
-            | Self::Timeout { .. }
-            | Self::Silent { .. }
-            | Self::NoMemory { .. } => ("server_error", None),
+            Self::NoModel | Self::UnknownModel { .. } | Self::NoKey { .. } => Some("model"),
+            Self::BadFallback { field, .. } => Some(field.as_str()),
+            Self::DisguisedMember { found, .. } => Some(found.as_str()),
+            Self::NoTurn { .. } => Some("messages"),
+            _ => None,
         };
+        let is_of_server = self.status().is_server_error();
+        let kind = if is_of_server { "server_error" } else { "invalid_request_error" };
         let code = self.code();
         object(json!({"message": self.to_string(), "type": kind, "param": param, "code": code}))
     }

@@ -10,15 +10,13 @@ use super::{
     Charge, Document, ModelError, Object, Response, Terms,
     address::Addresses,
     backend::{Exchange, ModelFuture, ServiceApi},
-    delta_stream::{self, DeltaStream},
-    http::{
-        self as service, EncodedRequest, HttpClient, LIST, ServiceEvents, ServiceResponse, SignIn,
-    },
+    delta_stream,
+    http::{self as service, EncodedRequest, HttpClient, LIST, ServiceResponse, SignIn},
     object, translation,
 };
 use crate::backend::MAX_MODEL_BYTES;
 use airlock_conversation::{
-    Conversation, Delta, ReplyError,
+    Conversation, ReplyError,
     gemini::{self, ReplyReader},
     read::{Path, Untranslatable},
 };
@@ -81,12 +79,9 @@ impl ServiceApi for Gemini {
         terms: Terms<'t>,
     ) -> ModelFuture<'t, Response<'a>> {
         Box::pin(async move {
-            if outgoing.is_streamed && service::is_stream(&response) {
-                let events = ServiceEvents::new(client, response, terms.held.beside());
-                return Ok(Response::streamed(DeltaStream::new(events, ReplyReader::default())));
-            }
-            let reply = delta_stream::receive(client, response, error_of, terms.held, whole).await;
-            reply.map(Response::Whole).map_err(|error| with_credential(client, error))
+            let decode = delta_stream::decode::<ReplyReader>;
+            let decoded = decode(client, response, outgoing, error_of, terms.held).await;
+            decoded.map_err(|error| with_credential(client, error))
         })
     }
 
@@ -129,14 +124,6 @@ fn path_of(model: &str) -> Result<String, Untranslatable> {
 
 fn is_name_byte(c: u8) -> bool {
     c.is_ascii_alphanumeric() || b"-_.@".contains(&c)
-}
-
-/// Reads a response that was not streamed.
-fn whole(response: Object) -> Result<Vec<Delta>, ReplyError> {
-    let mut reader = ReplyReader::default();
-    let mut deltas = reader.response(response)?;
-    deltas.append(&mut reader.finish()?);
-    Ok(deltas)
 }
 
 fn error_of(client: &HttpClient, status: StatusCode, body: Option<&Object>) -> Object {

@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeSet,
-    fmt,
     sync::atomic::{AtomicU64, Ordering},
 };
 
@@ -87,11 +86,7 @@ pub(super) fn choose<'k>(
     (!keys.is_empty()).then(|| keys.remove(at))
 }
 
-impl fmt::Debug for ServiceKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServiceKey").field("name", &self.name).finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(ServiceKey { name });
 
 impl Random {
     /// Creates a generator with a random seed.

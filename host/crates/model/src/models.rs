@@ -1,6 +1,6 @@
 //! The configured providers.
 
-use std::{collections::BTreeSet, fmt, sync::Arc, time::Instant};
+use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
 use futures_util::future::join_all;
 
@@ -135,11 +135,7 @@ impl Models {
     }
 }
 
-impl fmt::Debug for Models {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Models").field("providers", &self.providers).finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(Models { providers });
 
 impl KnownProvider {
     fn new(settings: &Settings, metrics: Arc<ProviderMetrics>) -> Result<Self, BadProvider> {

@@ -24,6 +24,7 @@ use super::{
     prompt::{STREAM_OPTIONS, TargetApi},
 };
 use crate::backend::{MAX_KNOWN_MODELS, MAX_MODEL_BYTES};
+use airlock_core::threads;
 
 /// Time for which a model that has accepted the option for the usage is taken to accept it.
 const ACCEPTED_FOR: Duration = Duration::from_mins(10);
@@ -109,8 +110,15 @@ impl ServiceApi for OpenAi {
             if !has_choices {
                 return Err(client.bad_answer("no `choices`"));
             }
-            let reply = ChatReader::whole(answer, &terms);
-            reply.map(Response::Whole).map_err(|error| failure(error, terms.max_calls, client))
+            let Terms { max_calls, held, .. } = terms;
+            let passes_on = terms.passes_on_whole();
+            let bytes = answer.text_bytes();
+            let tenant = held.tenant();
+            let reading = threads::read(&tenant, bytes, move || {
+                ChatReader::whole(answer, passes_on, max_calls)
+            });
+            let reply = reading.await;
+            reply.map(Response::Whole).map_err(|error| failure(error, max_calls, client))
         })
     }
 

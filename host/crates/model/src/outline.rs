@@ -8,12 +8,15 @@ mod reader;
 mod usage;
 
 pub(super) use self::{reader::OutlineReader, usage::UsageMember};
+use airlock_core::model_control::ServiceTier;
 
 /// Outline of a reply in which nothing has to be changed.
 #[derive(Debug)]
 pub(super) struct Outline {
     pub(super) choices: Vec<ChoiceOutline>,
     pub(super) usage: UsageMember,
+    /// Tier of service that it names; `None` if it names none that prices know.
+    pub(super) tier: Option<ServiceTier>,
 }
 
 /// Outline of a choice.

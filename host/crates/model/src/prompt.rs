@@ -26,6 +26,11 @@ const MESSAGES: &str = "messages";
 
 /// Member with the options of a stream.
 pub(super) const STREAM_OPTIONS: &str = "stream_options";
+/// Members that ask for a tier of service: of OpenAI's and Anthropic's APIs, and of Google's.
+const TIERS: [&str; 2] = ["service_tier", "serviceTier"];
+/// Maximum length of the name of a tier as JSON, in bytes. The longest one has 26, and an escape takes six for one.
+const MAX_TIER_TEXT: usize = 256;
+
 /// Option that asks for the usage of a stream.
 const INCLUDE_USAGE: &str = "include_usage";
 

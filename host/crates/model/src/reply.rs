@@ -1,8 +1,12 @@
 //! A reply in pieces.
 
-use super::{Charge, Document, Object, document::FREE_BYTES, work::counted};
+use super::{
+    Charge, Document, Object,
+    document::{FREE_BYTES, SERVICE_TIER},
+    work::counted,
+};
 use airlock_conversation::Delta;
-use airlock_core::model_control::TokenUsage;
+use airlock_core::model_control::{ServiceTier, TokenUsage};
 
 /// A piece of a reply, or a whole one: its deltas, and the text of a chat completion as it came.
 #[derive(Debug, Default)]
@@ -93,6 +97,11 @@ impl ReplyChunk {
         self.exact.as_ref().map_or(0, Document::bytes).saturating_add(self.delta_bytes())
     }
 
+    /// Returns the bytes that writing the chunk reads: those of its text, or an upper estimate of those of its deltas.
+    pub fn written_bytes(&self) -> usize {
+        self.exact.as_ref().map_or_else(|| self.delta_bytes(), Document::text_bytes)
+    }
+
     /// Returns the deltas. There are none if the chunk is passed on as it came.
     pub fn deltas(&self) -> &[Delta] {
         &self.deltas
@@ -170,6 +179,22 @@ impl ReplyChunk {
         self.exact.as_ref()?.tokens()
     }
 
+    /// Returns the tier of service that the provider names in it; `None` if it names none that prices know.
+    pub fn tier(&self) -> Option<ServiceTier> {
+        if self.deltas.is_empty() {
+            return self.exact.as_ref()?.tier();
+        }
+        let named = self.deltas.iter().rev().find_map(|delta| match delta {
+            Delta::ServiceTier(tier) => Some(tier.as_str()),
+            Delta::ChunkMember { choice: None, name, value } if name == SERVICE_TIER => {
+                value.as_str()
+            }
+            Delta::Begin(begin) => begin.extra.get(SERVICE_TIER)?.as_str(),
+            _ => None,
+        });
+        ServiceTier::parse(named?)
+    }
+
     /// Returns the model that the provider names in it; `None` if it names none.
     pub fn model(&self) -> Option<String> {
         let begun = self.deltas.iter().find_map(|delta| match delta {
@@ -198,6 +223,7 @@ impl From<Vec<Delta>> for ReplyChunk {
 mod tests {
     use super::*;
     use crate::MemoryBudget;
+    use airlock_conversation::Begin;
     use airlock_core::memory::Limited;
     use airlock_json::Caps;
 
@@ -221,6 +247,31 @@ mod tests {
             drop(chunk);
             assert_eq!(memory.taken(), 0);
         }
+    }
+
+    #[test]
+    fn the_tier_is_that_of_the_deltas_or_of_the_exact_form() {
+        let [of_choice, of_chunk] = [Some(0), None].map(|choice| Delta::ChunkMember {
+            choice,
+            name: SERVICE_TIER.to_owned(),
+            value: "priority".into(),
+        });
+        let extra = Object::from_iter([(SERVICE_TIER.to_owned(), "flex".into())]);
+        let begin = Delta::Begin(Begin { extra, ..Begin::default() });
+        for (deltas, tier) in [
+            (texts(1), None),
+            (vec![of_choice], None),
+            (vec![of_chunk], Some(ServiceTier::Priority)),
+            (vec![begin.clone()], Some(ServiceTier::Flex)),
+            (vec![begin, Delta::ServiceTier("default".into())], Some(ServiceTier::Standard)),
+        ] {
+            assert_eq!(ReplyChunk::from(deltas.clone()).tier(), tier, "{deltas:?}");
+        }
+        let held = MemoryBudget::unlimited().charge();
+        let text = r#"{"choices":[],"service_tier":"flex"}"#.to_owned();
+        let document = Document::read_chunk(text, &Caps::memory(1 << 20), &held);
+        let chunk = ReplyChunk::unread(document.expect("a chunk"));
+        assert_eq!(chunk.tier(), Some(ServiceTier::Flex));
     }
 
     #[test]

@@ -24,8 +24,8 @@ use super::{
     Charge, ModelError, Object, Prompt, Response, Terms,
     address::{Addresses, Operation},
     backend::{Exchange, ModelFuture, ServiceApi},
-    delta_stream::{self, DeltaStream},
-    http::{self as service, EncodedRequest, HttpClient, ServiceEvents, ServiceResponse, SignIn},
+    delta_stream,
+    http::{self as service, EncodedRequest, HttpClient, ServiceResponse, SignIn},
     openai::OpenAi,
     prompt::TargetApi,
     translation,
@@ -92,17 +92,8 @@ impl ServiceApi for ResponsesApi {
         outgoing: &'t EncodedRequest,
         terms: Terms<'t>,
     ) -> ModelFuture<'t, Response<'a>> {
-        Box::pin(async move {
-            let mut reader = ReplyReader::default();
-            if outgoing.is_streamed && service::is_stream(&response) {
-                let events = ServiceEvents::new(client, response, terms.held.beside());
-                return Ok(Response::streamed(DeltaStream::new(events, reader)));
-            }
-            let reply = delta_stream::receive(client, response, error_of, terms.held, |response| {
-                reader.whole(response)
-            });
-            reply.await.map(Response::Whole)
-        })
+        delta_stream::decode::<ReplyReader>(client, response, outgoing, error_of, terms.held)
+            .boxed()
     }
 
     fn list<'a>(

@@ -12,7 +12,7 @@ use airlock_strings::{cut, with_causes};
 /// Member of a request that lists the models that are asked if the first one fails.
 const FALLBACKS: &str = "fallbacks";
 /// Members that the gateway reads, counts or sets.
-static READ: [&str; 10] = [
+static READ: [&str; 11] = [
     "model",
     "messages",
     "input",
@@ -23,10 +23,15 @@ static READ: [&str; 10] = [
     "max_output_tokens",
     "stream",
     "stream_options",
+    "service_tier",
 ];
 /// Maximum length of the name of a model, with that of its provider, in bytes: limits, records and guards have copies.
 /// AWS permits 2,048 for the ARN of a model.
-const MAX_NAME_BYTES: usize = 4 << 10;
+pub(super) const MAX_NAME_BYTES: usize = 4 << 10;
+/// Maximum length of such a name as JSON, in bytes: an escape takes six for one. A longer text is not read.
+const MAX_NAME_TEXT: usize = 6 * MAX_NAME_BYTES + 2;
+/// Maximum length of the member `fallbacks`, in bytes: each element may be an object with two names.
+const MAX_FALLBACKS_TEXT: usize = MAX_FALLBACKS * 3 * MAX_NAME_TEXT;
 /// Maximum length of a value that an error repeats, in bytes.
 const SHOWN_BYTES: usize = 128;
 
@@ -54,7 +59,8 @@ impl Models {
     /// `fallbacks` is invalid or names no provider, or if a provider may read a member as another one.
     pub fn route(&self, body: &mut RawObject) -> Result<Route<'_>, ModelError> {
         check_names(body)?;
-        let model = body.get("model").and_then(raw::string);
+        let model = body.get("model").filter(|text| text.len() <= MAX_NAME_TEXT);
+        let model = model.and_then(raw::string);
         let model = model.filter(|model| (1..=MAX_NAME_BYTES).contains(&model.len()));
         let model = model.ok_or(ModelError::NoModel)?;
         let named = self.target(&model);
@@ -274,6 +280,10 @@ fn folded(name: &str) -> impl Iterator<Item = char> {
 
 /// Reads the member `fallbacks`: a list of `"NAME/model"` or `{"provider": NAME, "model": …}`.
 fn fallbacks(text: &str) -> Result<Vec<String>, ModelError> {
+    if text.len() > MAX_FALLBACKS_TEXT {
+        let problem = format!("must have at most {MAX_FALLBACKS_TEXT} bytes");
+        return Err(bad_fallback(FALLBACKS.to_owned(), &problem));
+    }
     let elements = raw::elements(text).ok_or_else(|| {
         bad_fallback(FALLBACKS.to_owned(), "must be a list such as [\"NAME/model\"]")
     })?;

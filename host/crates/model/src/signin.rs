@@ -10,8 +10,6 @@ mod service_account;
 #[cfg(feature = "bedrock")]
 mod sigv4;
 
-use std::fmt;
-
 use bytes::Bytes;
 use futures_util::{
     FutureExt as _,
@@ -40,11 +38,7 @@ impl StaticHeader {
     }
 }
 
-impl fmt::Debug for StaticHeader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StaticHeader").field("name", &self.name).finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(StaticHeader { name });
 
 impl SignIn for StaticHeader {
     fn sign<'a>(

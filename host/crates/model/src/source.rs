@@ -277,11 +277,7 @@ impl Backend for OwnModel {
     }
 }
 
-impl fmt::Debug for OwnModel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OwnModel").field("provider", &self.provider).finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(OwnModel { provider });
 
 /// A streamed reply.
 struct OwnChunks<'a> {

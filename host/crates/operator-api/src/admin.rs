@@ -186,7 +186,7 @@ fn describe_for_operator(api: &OperatorApi, client: &ToolSource) -> Value {
     out["config"]["tools_to_execute"] = names(&client.policy.execute).into();
     out["config"]["tools_to_exclude"] = names(client.policy.exclude.as_list()).into();
     out["config"]["tools_to_auto_execute"] = names(&client.policy.auto_execute).into();
-    out["config"]["tools_to_approve_twice"] = names(&client.policy.approve_twice).into();
+    out["config"]["tools_to_approve_twice"] = names(client.policy.approve_twice.as_list()).into();
     if !client.left_out.is_empty() {
         out["left_out"] = client.left_out.iter().map(|left_out| &*left_out.reason).collect();
     }

@@ -14,7 +14,7 @@ mod decide;
 mod describe;
 mod item;
 
-use http::{Method, Request, StatusCode};
+use http::{Method, Request};
 use serde_json::json;
 
 pub use self::decide::reason;
@@ -218,14 +218,12 @@ fn not_waiting(id: &str) -> ApiError {
         "no call {:?} waits for an approval: it has expired, or was decided about",
         respond::excerpt(id)
     );
-    let kind = "invalid_request_error";
-    ApiError::new(StatusCode::NOT_FOUND, kind, "approval_not_found", message)
+    ApiError::not_found("approval_not_found", message)
 }
 
 fn unavailable(error: &Unavailable) -> ApiError {
-    let status = StatusCode::SERVICE_UNAVAILABLE;
     let message = format!("the list of pending approvals cannot be used: {error}");
-    ApiError::new(status, "server_error", "store_unavailable", message)
+    ApiError::unavailable("store_unavailable", message)
 }
 
 #[cfg(test)]

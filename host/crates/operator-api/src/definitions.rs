@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use http::{Method, Request, StatusCode};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use tracing::info;
 
 use super::{
@@ -125,10 +125,7 @@ async fn accept(
 ) -> Result<Reply, ApiError> {
     let body = body::object(request, api.settings.bodies, charge).await?;
     actor.confirm(api).await?;
-    let body = AcceptBody::deserialize(Value::from(body)).map_err(|error| {
-        ApiError::bad_request("invalid_json", format!("Invalid request format: {error}"))
-    })?;
-    let AcceptBody { review, tools } = body;
+    let AcceptBody { review, tools } = body::parsed(body.into())?;
     if let Some(tools) = &tools
         && (tools.is_empty() || tools.len() > MAX_TOOLS_PER_CLIENT)
     {
@@ -163,27 +160,15 @@ fn act(operator: &Operator, client: &str, accepted: &DefinitionsToAccept) -> Act
 }
 
 fn refusal(error: &NotAccepted) -> ApiError {
-    let (status, kind, code) = match error {
-        NotAccepted::Unknown(_) => {
-            (StatusCode::NOT_FOUND, "invalid_request_error", "unknown_client")
-        }
-        NotAccepted::NoSuchChange(_) => {
-            (StatusCode::BAD_REQUEST, "invalid_request_error", "unknown_tool")
-        }
-        NotAccepted::Changed => {
-            (StatusCode::CONFLICT, "invalid_request_error", "definitions_changed")
-        }
-        NotAccepted::Unusable(_) => {
-            (StatusCode::CONFLICT, "invalid_request_error", "definitions_unusable")
-        }
-        NotAccepted::NotRecorded => {
-            (StatusCode::SERVICE_UNAVAILABLE, "server_error", "records_unavailable")
-        }
-        NotAccepted::NotWritten(_) => {
-            (StatusCode::INTERNAL_SERVER_ERROR, "server_error", "lock_not_written")
-        }
+    let (status, code) = match error {
+        NotAccepted::Unknown(_) => (StatusCode::NOT_FOUND, "unknown_client"),
+        NotAccepted::NoSuchChange(_) => (StatusCode::BAD_REQUEST, "unknown_tool"),
+        NotAccepted::Changed => (StatusCode::CONFLICT, "definitions_changed"),
+        NotAccepted::Unusable(_) => (StatusCode::CONFLICT, "definitions_unusable"),
+        NotAccepted::NotRecorded => (StatusCode::SERVICE_UNAVAILABLE, "records_unavailable"),
+        NotAccepted::NotWritten(_) => (StatusCode::INTERNAL_SERVER_ERROR, "lock_not_written"),
     };
-    ApiError::new(status, kind, code, error.to_string())
+    ApiError::from_status(status, code, error.to_string())
 }
 
 #[cfg(test)]

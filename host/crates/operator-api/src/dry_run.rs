@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::{HeaderValue, Request, StatusCode, header};
+use http::{HeaderValue, Request, header};
 use serde_json::{Map, Value, json};
 use tokio::{sync::Semaphore, time::timeout};
 use tracing::info;
@@ -103,20 +103,20 @@ fn short(text: &str) -> String {
 fn unrecorded() -> ApiError {
     let message =
         "the connection cannot be recorded in the audit log, so it is not made; try again later";
-    let status = StatusCode::SERVICE_UNAVAILABLE;
-    ApiError::new(status, "server_error", "records_unavailable", message)
+    ApiError::unavailable("records_unavailable", message)
 }
 
 fn busy() -> ApiError {
     let message = format!("{MAX_AT_ONCE} other servers are being tried; try again in a moment");
-    let status = StatusCode::SERVICE_UNAVAILABLE;
-    let error = ApiError::new(status, "server_error", "dry_runs_busy", message);
+    let error = ApiError::unavailable("dry_runs_busy", message);
     error.with_header(header::RETRY_AFTER, HeaderValue::from(RETRY_SECONDS))
 }
 
 #[cfg(test)]
 mod tests {
     use std::future::pending;
+
+    use http::StatusCode;
 
     use super::*;
     use airlock_core::operator::Role;

@@ -6,7 +6,6 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    fmt,
     sync::Arc,
 };
 
@@ -24,35 +23,20 @@ const MAX_DATA_BYTES: usize = 4 << 10;
 /// Maximum streams of one operator: each holds a connection.
 pub(super) const MAX_STREAMS: usize = 8;
 
-/// Subject of an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Topic {
-    /// Calls that wait for an approval, and decisions about them.
-    Approvals,
-    /// Calls that begin and end.
-    Calls,
-    /// Sources of tools.
-    Upstreams,
-    /// Runs of scripts.
-    Runs,
-    /// The settings of operators.
-    Config,
-}
-
-impl Topic {
-    /// All topics.
-    pub const ALL: [Self; 5] =
-        [Self::Approvals, Self::Calls, Self::Upstreams, Self::Runs, Self::Config];
-
-    /// Returns the name of the topic in a query and as the type of its events.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Approvals => "approvals",
-            Self::Calls => "calls",
-            Self::Upstreams => "upstreams",
-            Self::Runs => "runs",
-            Self::Config => "config",
-        }
+airlock_strings::named_enum! {
+    /// Subject of an event. The names are those in a query, and the types of events.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Topic {
+        /// Calls that wait for an approval, and decisions about them.
+        Approvals = "approvals",
+        /// Calls that begin and end.
+        Calls = "calls",
+        /// Sources of tools.
+        Upstreams = "upstreams",
+        /// Runs of scripts.
+        Runs = "runs",
+        /// The settings of operators.
+        Config = "config",
     }
 }
 
@@ -255,11 +239,7 @@ impl EventBus {
     }
 }
 
-impl fmt::Debug for EventBus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EventBus").finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(EventBus {});
 
 /// An open stream of an operator.
 pub(super) struct OperatorStream {

@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use http::StatusCode;
 use serde_json::{Value, json};
 use url::form_urlencoded;
 
@@ -140,22 +139,19 @@ fn unknown_group(slug: &str) -> ApiError {
     let message = format!(
         "no virtual MCP is served to such a request at {slug:?}: it does not exist, is not enabled, or has `virtual_keys` without this key"
     );
-    ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "unknown_virtual_mcp", message)
-        .about("virtual_mcp")
+    ApiError::not_found("unknown_virtual_mcp", message).about("virtual_mcp")
 }
 
 fn unknown_role() -> ApiError {
     let message = "one of the roles does not exist; each `role` is the name of a role";
-    ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "unknown_role", message)
-        .about("role")
+    ApiError::not_found("unknown_role", message).about("role")
 }
 
 fn unknown_key(name: &str) -> ApiError {
     let name = cut(name.to_owned(), SHOWN_BYTES);
     let message =
         format!("no active virtual key is named {name:?}; `key` is the name of a virtual key");
-    ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "unknown_key", message)
-        .about("key")
+    ApiError::not_found("unknown_key", message).about("key")
 }
 
 /// All that the response is made of.

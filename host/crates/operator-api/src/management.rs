@@ -100,7 +100,7 @@ pub fn check(operator: Option<&Operator>, request: &Request<RequestBody>) -> Res
     if request.body().most_bytes().is_none_or(|bytes| bytes > limit) {
         let message = format!("the body must have a `Content-Length` of at most {limit} bytes");
         let status = StatusCode::PAYLOAD_TOO_LARGE;
-        return Err(ApiError::new(status, "invalid_request_error", "body_too_large", message));
+        return Err(ApiError::from_status(status, "body_too_large", message));
     }
     Ok(())
 }
@@ -210,13 +210,7 @@ fn setup_token(headers: &HeaderMap) -> Option<Secret> {
 
 /// Returns the response to a request that was refused.
 pub fn refused(refusal: ManagementRefusal) -> ApiError {
-    let kind = match refusal.status {
-        StatusCode::UNAUTHORIZED => "authentication_error",
-        StatusCode::FORBIDDEN => "permission_error",
-        status if status.is_server_error() => "server_error",
-        _ => "invalid_request_error",
-    };
-    let error = ApiError::new(refusal.status, kind, refusal.code, refusal.message);
+    let error = ApiError::from_status(refusal.status, refusal.code, refusal.message);
     match refusal.retry_after {
         Some(time) => error.with_header(header::RETRY_AFTER, time.as_secs().into()),
         None => error,
@@ -225,8 +219,7 @@ pub fn refused(refusal: ManagementRefusal) -> ApiError {
 
 fn upload_in_progress() -> ApiError {
     let message = "another component is being uploaded; try again when its response has arrived";
-    let status = StatusCode::SERVICE_UNAVAILABLE;
-    let error = ApiError::new(status, "server_error", "upload_in_progress", message);
+    let error = ApiError::unavailable("upload_in_progress", message);
     error.with_header(header::RETRY_AFTER, NEXT_UPLOAD.as_secs().into())
 }
 

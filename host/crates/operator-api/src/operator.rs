@@ -38,63 +38,44 @@ pub(super) fn is_of_socket(operator: &Operator) -> bool {
     operator.name == LOCAL.name
 }
 
-/// An act of an operator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OperatorAct {
-    /// Reloads a plugin.
-    Reload,
-    /// Takes the configuration file.
-    ReloadConfiguration,
-    /// Reconnects an MCP server or reads its list of tools again.
-    Operate,
-    /// Reads the stored stderr of an MCP server.
-    ReadLogs,
-    /// Reads the metrics.
-    ReadMetrics,
-    /// Reads why tools are hidden.
-    Explain,
-    /// Reads the content of a request.
-    ReadRequest,
-    /// Sees which calls run and what else happens.
-    WatchCalls,
-    /// Reads runs of scripts.
-    ReadRuns,
-    /// Replays a run from its journal.
-    ReplayRun,
-    /// Reads changed definitions of MCP servers.
-    ReadDefinitions,
-    /// Accepts changed definitions of an MCP server.
-    AcceptDefinitions,
-    /// Calls a tool.
-    TryTool,
-    /// Connects to a server that is not configured.
-    TryServer,
-    /// Reads reports of test suites.
-    ReadReports,
+airlock_strings::named_enum! {
+    /// An act of an operator. The words are a verb with its object.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum OperatorAct as words {
+        /// Reloads a plugin.
+        Reload = "reload plugins",
+        /// Takes the configuration file.
+        ReloadConfiguration = "reload the configuration",
+        /// Reconnects an MCP server or reads its list of tools again.
+        Operate = "operate MCP servers",
+        /// Reads the stored stderr of an MCP server.
+        ReadLogs = "read the logs of MCP servers",
+        /// Reads the metrics.
+        ReadMetrics = "read the metrics",
+        /// Reads why tools are hidden.
+        Explain = "read why tools are hidden",
+        /// Reads the content of a request.
+        ReadRequest = "read the content of requests",
+        /// Sees which calls run and what else happens.
+        WatchCalls = "watch calls",
+        /// Reads runs of scripts.
+        ReadRuns = "read runs of scripts",
+        /// Replays a run from its journal.
+        ReplayRun = "replay runs of scripts",
+        /// Reads changed definitions of MCP servers.
+        ReadDefinitions = "read changed definitions",
+        /// Accepts changed definitions of an MCP server.
+        AcceptDefinitions = "accept changed definitions",
+        /// Calls a tool.
+        TryTool = "call tools",
+        /// Connects to a server that is not configured.
+        TryServer = "connect to servers that are not configured",
+        /// Reads reports of test suites.
+        ReadReports = "read reports",
+    }
 }
 
 impl OperatorAct {
-    /// Returns the act as a verb with its object.
-    fn words(self) -> &'static str {
-        match self {
-            Self::Reload => "reload plugins",
-            Self::ReloadConfiguration => "reload the configuration",
-            Self::Operate => "operate MCP servers",
-            Self::ReadLogs => "read the logs of MCP servers",
-            Self::ReadMetrics => "read the metrics",
-            Self::Explain => "read why tools are hidden",
-            Self::ReadRequest => "read the content of requests",
-            Self::WatchCalls => "watch calls",
-            Self::ReadRuns => "read runs of scripts",
-            Self::ReplayRun => "replay runs of scripts",
-            Self::ReadDefinitions => "read changed definitions",
-            Self::AcceptDefinitions => "accept changed definitions",
-            Self::TryTool => "call tools",
-            Self::TryServer => "connect to servers that are not configured",
-            Self::ReadReports => "read reports",
-        }
-    }
-
     /// Returns whether the act does anything but show.
     pub fn changes(self) -> bool {
         match self {
@@ -153,15 +134,12 @@ impl RequestOperator {
     pub(super) async fn confirm(&self, api: &OperatorApi) -> Result<(), ApiError> {
         match self.credential.is_of(&self.operator, &api.hooks).await {
             Some(true) => Ok(()),
-            Some(false) => Err(ApiError::new(
+            Some(false) => Err(ApiError::from_status(
                 StatusCode::UNAUTHORIZED,
-                "authentication_error",
                 "operator_unknown",
                 "the credential of this operator was revoked or changed while the request arrived",
             )),
-            None => Err(ApiError::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "server_error",
+            None => Err(ApiError::unavailable(
                 "store_unavailable",
                 "the session of this operator cannot be checked again, because the store is not available; nothing was done",
             )),
@@ -204,12 +182,8 @@ pub async fn identify(
     let operator = management.and_then(|management| management.operator(token));
     if operator.is_none() && token.starts_with(TOKEN_PREFIX) {
         let message = "no operator has this token, or it has expired";
-        return Err(ApiError::new(
-            StatusCode::UNAUTHORIZED,
-            "authentication_error",
-            "operator_unknown",
-            message,
-        ));
+        let status = StatusCode::UNAUTHORIZED;
+        return Err(ApiError::from_status(status, "operator_unknown", message));
     }
     Ok(operator.map(|operator| {
         let credential = OperatorCredential::Token(Secret::new(token));
@@ -249,11 +223,12 @@ pub fn required(words: &str) -> ApiError {
     let message = format!(
         "only an operator may {words}: send the token of one as `Authorization: Bearer …` or the cookie of a login, or use the gateway's Unix socket; a gateway without an operator prints the setup token for the first one when it starts"
     );
-    ApiError::new(StatusCode::UNAUTHORIZED, "authentication_error", "operator_required", message)
+    ApiError::from_status(StatusCode::UNAUTHORIZED, "operator_required", message)
 }
 
 /// Returns whether a request comes directly from a program of the gateway's own machine that sends no
-/// virtual key. A page in a browser always sends `Origin` or `Sec-Fetch-Site`.
+/// virtual key. A page in a browser sends `Origin` or `Sec-Fetch-Site`, unless it has rebound a name to the gateway,
+/// and comes over plain HTTP: the router checks `Host` for that.
 fn is_local(address: Option<IpAddr>, headers: &HeaderMap) -> bool {
     let is_page = headers.contains_key(header::ORIGIN) || headers.contains_key(browser::FETCH_SITE);
     let is_proxied = PROXIED.iter().any(|name| headers.contains_key(*name));

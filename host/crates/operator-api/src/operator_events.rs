@@ -110,8 +110,7 @@ fn unknown_topic(name: &str) -> ApiError {
 
 fn too_many() -> ApiError {
     let message = format!("this operator has {MAX_STREAMS} streams at this gateway; close one");
-    let status = StatusCode::TOO_MANY_REQUESTS;
-    ApiError::new(status, "rate_limit_error", "too_many_streams", message)
+    ApiError::from_status(StatusCode::TOO_MANY_REQUESTS, "too_many_streams", message)
 }
 
 fn last_event(headers: &HeaderMap) -> Option<&str> {

@@ -333,9 +333,8 @@ fn reply(status: StatusCode, page: &Page) -> Reply {
 }
 
 fn unavailable(reason: &str) -> ApiError {
-    let status = StatusCode::SERVICE_UNAVAILABLE;
     let message = format!("sessions of operators cannot be read: {reason}");
-    ApiError::new(status, "server_error", "store_unavailable", message)
+    ApiError::unavailable("store_unavailable", message)
 }
 
 #[cfg(test)]

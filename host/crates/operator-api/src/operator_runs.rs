@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use http::StatusCode;
 use serde_json::json;
 use url::form_urlencoded;
 
@@ -93,15 +92,15 @@ pub(super) fn refusal(id: &str, error: &RunError) -> ApiError {
 
 fn unavailable(error: &Unavailable) -> ApiError {
     let message = format!("the runs cannot be reached right now: {error}");
-    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "server_error", "store_unavailable", message)
+    ApiError::unavailable("store_unavailable", message)
 }
 
 fn unknown(id: &str) -> ApiError {
     let message = format!("there is no run {:?}", respond::excerpt(id));
-    ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "run_not_found", message)
+    ApiError::not_found("run_not_found", message)
 }
 
 fn keeps_none() -> ApiError {
     let message = "this gateway keeps no runs: `code_mode_journal` is false";
-    ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "runs_not_kept", message)
+    ApiError::not_found("runs_not_kept", message)
 }

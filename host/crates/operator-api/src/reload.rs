@@ -52,7 +52,7 @@ fn refusal(error: &NotReloaded) -> ApiError {
             (StatusCode::UNPROCESSABLE_ENTITY, "configuration_invalid")
         }
     };
-    ApiError::new(status, "invalid_request_error", code, error.to_string())
+    ApiError::from_status(status, code, error.to_string())
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `POST /api/runs/{id}/replay`: runs the script of a run that has ended again, with the answers of its journal alone,
 //! and compares the ends.
 
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderValue, header};
 use serde_json::{Value, json};
 use tracing::info;
 
@@ -51,8 +51,7 @@ fn ended(id: &str, outcome: Option<&str>) -> Result<RunOutcome, ApiError> {
             let state = if cancelled.is_some() { "was cancelled" } else { "has not ended" };
             let id = respond::excerpt(id);
             let message = format!("the run {id:?} {state}, so there is nothing to compare");
-            let status = StatusCode::CONFLICT;
-            Err(ApiError::new(status, "invalid_request_error", "run_not_replayable", message))
+            Err(ApiError::conflict("run_not_replayable", message))
         }
     }
 }
@@ -73,13 +72,14 @@ fn not_replayed(error: &NotReplayed) -> ApiError {
         NotReplayed::Busy => "replay_busy",
         NotReplayed::Failed(_) => "replay_failed",
     };
-    let status = StatusCode::SERVICE_UNAVAILABLE;
-    let error = ApiError::new(status, "server_error", code, error.to_string());
+    let error = ApiError::unavailable(code, error.to_string());
     error.with_header(header::RETRY_AFTER, HeaderValue::from(RETRY_SECONDS))
 }
 
 #[cfg(test)]
 mod tests {
+    use http::StatusCode;
+
     use super::*;
 
     #[test]

@@ -156,7 +156,7 @@ fn unreadable(directory: &Path) -> ApiError {
         "the directory of `management.reports`, {}, cannot be read; create it, or remove the key",
         directory.display()
     );
-    ApiError::new(http::StatusCode::NOT_FOUND, "invalid_request_error", "not_found", message)
+    ApiError::not_found("not_found", message)
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ pub struct OidcSettings {
     pub login: LoginSettings,
     /// The table of roles. The first row that matches decides; a login without one is refused.
     pub roles: Vec<OidcRole>,
-    /// Time without a request after which a session ends.
+    /// Time without a use after which a session ends.
     pub session_idle: Duration,
     /// Longest time of a session.
     pub session_max: Duration,

@@ -65,6 +65,7 @@ pub(crate) fn api(
     let events = EventBus::new();
     let parts = RequestParts {
         catalog,
+        keys: keys.clone(),
         models: Arc::new(fake::scripted(&json!([]))),
         agent: AGENT,
         budget: fake::BUDGET,

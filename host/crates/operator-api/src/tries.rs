@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use http::{Request, StatusCode};
+use http::Request;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -65,10 +65,7 @@ pub(super) async fn run(
     }
     let body = body::object(request, api.settings.bodies, charge).await?;
     actor.confirm(api).await?;
-    let body = TryBody::deserialize(Value::from(body)).map_err(|error| {
-        ApiError::bad_request("invalid_json", format!("Invalid request format: {error}"))
-    })?;
-    let TryBody { key, tool, arguments } = body;
+    let TryBody { key, tool, arguments } = body::parsed(body.into())?;
     if key.is_some() {
         check_impersonation(&actor.operator)?;
     }
@@ -117,7 +114,7 @@ fn find_key(api: &OperatorApi, name: &str) -> Result<Arc<VirtualKey>, ApiError> 
     found.ok_or_else(|| {
         let name = cut(name.to_owned(), SHOWN_BYTES);
         let message = format!("no virtual key that is valid now has the name {name:?}");
-        ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "unknown_key", message)
+        ApiError::not_found("unknown_key", message)
     })
 }
 

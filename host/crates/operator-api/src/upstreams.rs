@@ -102,26 +102,22 @@ async fn in_time<T>(
         let message = format!(
             "the operation was not completed within {PATIENCE:?}, and continues; GET /api/mcp/clients shows the state"
         );
-        ApiError::new(StatusCode::GATEWAY_TIMEOUT, "server_error", "operation_pending", message)
+        ApiError::from_status(StatusCode::GATEWAY_TIMEOUT, "operation_pending", message)
     })
 }
 
 fn refusal(operation: UpstreamOperation, error: &NotDone) -> ApiError {
-    let (status, kind, code) = match error {
+    let (status, code) = match error {
         NotDone::Unknown(_) if operation == UpstreamOperation::Logs => {
-            (StatusCode::NOT_FOUND, "invalid_request_error", "unknown_client")
+            (StatusCode::NOT_FOUND, "unknown_client")
         }
-        NotDone::Unknown(_) => (StatusCode::BAD_REQUEST, "invalid_request_error", "unknown_client"),
-        NotDone::NoInstance(_) => {
-            (StatusCode::BAD_REQUEST, "invalid_request_error", "unknown_instance")
-        }
-        NotDone::InProgress => {
-            (StatusCode::INTERNAL_SERVER_ERROR, "server_error", "reconnect_in_progress")
-        }
-        NotDone::Failed(_) => (StatusCode::BAD_GATEWAY, "server_error", "upstream_failed"),
-        NotDone::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "server_error", "stopping"),
+        NotDone::Unknown(_) => (StatusCode::BAD_REQUEST, "unknown_client"),
+        NotDone::NoInstance(_) => (StatusCode::BAD_REQUEST, "unknown_instance"),
+        NotDone::InProgress => (StatusCode::INTERNAL_SERVER_ERROR, "reconnect_in_progress"),
+        NotDone::Failed(_) => (StatusCode::BAD_GATEWAY, "upstream_failed"),
+        NotDone::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
     };
-    ApiError::new(status, kind, code, error.to_string())
+    ApiError::from_status(status, code, error.to_string())
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use airlock_compile::{imports, section_anywhere};
 use airlock_core::tool::{ClientName, ToolDefinition};
 use airlock_lock::{Pin, PinnedTool, digest, sorted};
 use airlock_sandbox::{self as sandbox, Effect, LoadError};
+use airlock_strings::visible_line;
 
 /// Reason that the metadata of a component cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -122,7 +123,8 @@ impl Metadata {
     }
 
     /// Returns the lines of the lock file about the imports, the requested rights and the declared
-    /// effects, one for each. A line changes only if the request or the effect does.
+    /// effects, one for each, with invisible characters made visible. A line changes only if the request or the effect
+    /// does.
     pub fn lock_lines(&self) -> Vec<String> {
         let mut lines: Vec<String> =
             self.imports.iter().map(|import| format!("import {import}")).collect();
@@ -137,7 +139,7 @@ impl Metadata {
             );
         }
         lines.sort();
-        lines
+        lines.iter().map(|line| visible_line(line)).collect()
     }
 }
 
@@ -160,6 +162,14 @@ mod tests {
 
     use super::*;
     use crate::manifest::tests::manifest_with;
+
+    #[test]
+    fn invisible_characters_of_a_request_are_visible_in_its_line() {
+        let request = json!({"slot": {"mail": {"description": "a\u{202e}b", "reason": "r"}}});
+        let manifest = manifest_with(&json!({"request": request}));
+        let lines = Metadata::new(b"", Vec::new(), Some(manifest), Vec::new()).lock_lines();
+        assert_eq!(lines, ["slot.mail a⟨U+202E⟩b"]);
+    }
 
     #[test]
     fn embedded_tools_without_the_contract_are_refused() {

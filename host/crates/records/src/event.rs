@@ -13,7 +13,7 @@ use airlock_core::{
     tenant::Tenant,
     tool::{CallError, GuardAct, HostCode, SourceSet, Tool, ToolOutput, Trust},
 };
-use airlock_store::call_log::CallStatus;
+use airlock_store::call_log::{CallStatus, LoggedParty};
 use airlock_strings::cut;
 use serde_json::json;
 use uuid::Uuid;
@@ -38,6 +38,8 @@ pub(crate) enum RecordEvent {
     Model(Box<ModelEnd>),
     /// An act of a person.
     Act(Box<TimedAct>),
+    /// Number of refusals of a caller, or of questions to its user, beyond those with records of their own.
+    Counted(Box<CountedEvents>),
     /// Events were lost, because they had no room while a log could not be written.
     Lost(LostEvents),
 }
@@ -177,6 +179,25 @@ pub(crate) struct TimedAct {
     pub(crate) act: Act,
 }
 
+/// Kind of counted events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CountedKind {
+    /// Calls and requests to models that were refused.
+    Refusals,
+    /// Questions to users about calls, and their denials.
+    Approvals,
+}
+
+/// Number of the events of a caller, until a time, that have no records of their own.
+pub(crate) struct CountedEvents {
+    pub(crate) until: SystemTime,
+    /// `None` for several callers, whose events may be of both kinds.
+    pub(crate) kind: Option<CountedKind>,
+    pub(crate) count: u64,
+    /// `None` for several callers.
+    pub(crate) party: Option<LoggedParty>,
+}
+
 /// Number of events that were lost until a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LostEvents {
@@ -218,6 +239,16 @@ impl CallFacts {
     }
 }
 
+impl CountedKind {
+    /// Name in the records.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Refusals => "refusals",
+            Self::Approvals => "approvals",
+        }
+    }
+}
+
 impl ShortText {
     pub(crate) fn new(text: &str) -> Self {
         Self(short(text).into())
@@ -231,6 +262,23 @@ impl ShortText {
 /// Cuts a text to a bounded length.
 pub(crate) fn short(text: &str) -> String {
     cut(text.to_owned(), MAX_TEXT_BYTES)
+}
+
+/// Returns the party of a record: the names and identifiers of its caller, cut to a bounded length.
+pub(crate) fn logged_party(tenant: &Tenant, membership: &Membership) -> LoggedParty {
+    let Membership { key, key_name, team, customer, .. } = membership;
+    let identity = tenant.identity();
+    let user = identity.and_then(|identity| identity.user);
+    // A key that no element of the configuration describes has its name alone.
+    let own_name = identity.map(|identity| identity.key_name);
+    LoggedParty {
+        key_id: key.as_deref().or(own_name).map(short),
+        key_name: key_name.as_deref().or(own_name).map(short),
+        team: team.as_deref().map(short),
+        customer: customer.as_deref().map(short),
+        user_issuer: user.map(|user| short(&user.issuer)),
+        user_subject: user.map(|user| short(&user.subject)),
+    }
 }
 
 impl CallEnd {
@@ -370,7 +418,9 @@ impl RecordEvent {
         match self {
             Self::Admitted(facts) => facts.has_effects,
             Self::Ended(end) => end.facts.has_effects,
-            Self::Refused(_) | Self::Model(_) | Self::Act(_) | Self::Lost(_) => false,
+            Self::Refused(_) | Self::Model(_) | Self::Act(_) | Self::Counted(_) | Self::Lost(_) => {
+                false
+            }
         }
     }
 
@@ -385,7 +435,7 @@ impl RecordEvent {
                     + timed.act.actor.to_string().len()
             }
             Self::Refused(refused) => refused.error.as_deref().map_or(0, str::len),
-            Self::Model(_) | Self::Lost(_) => 0,
+            Self::Model(_) | Self::Counted(_) | Self::Lost(_) => 0,
         };
         EVENT_BYTES + contents
     }

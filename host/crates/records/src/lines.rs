@@ -4,12 +4,9 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
-use crate::{
-    event::{
-        CallCode, CallEnd, CallFacts, LostEvents, ModelEnd, RecordEvent, RefusedCall, ShortText,
-        TimedAct,
-    },
-    rows,
+use crate::event::{
+    CallCode, CallEnd, CallFacts, CountedEvents, CountedKind, LostEvents, ModelEnd, RecordEvent,
+    RefusedCall, ShortText, TimedAct, logged_party,
 };
 use airlock_audit::line;
 use airlock_core::{
@@ -38,6 +35,7 @@ pub(crate) fn render(event: &RecordEvent) -> String {
         RecordEvent::Refused(refused) => line("call_refused", refusal(refused)),
         RecordEvent::Model(end) => line("model_ended", model(end)),
         RecordEvent::Act(timed) => line(timed.act.kind.name(), act(timed)),
+        RecordEvent::Counted(events) => line("events_counted", counted(events)),
         RecordEvent::Lost(LostEvents { until, count }) => {
             line("events_lost", [("time_ms", milliseconds(*until)), ("count", json!(count))])
         }
@@ -153,9 +151,23 @@ fn act(timed: &TimedAct) -> LineMembers {
     members
 }
 
+fn counted(events: &CountedEvents) -> LineMembers {
+    let CountedEvents { until, kind, count, party } = events;
+    let mut members = vec![
+        ("time_ms", milliseconds(*until)),
+        ("events", kind.map(CountedKind::name).into()),
+        ("count", json!(count)),
+    ];
+    members.extend(party.clone().into_iter().flat_map(of_party));
+    members
+}
+
 fn party(tenant: &Tenant, membership: &Membership) -> LineMembers {
-    let LoggedParty { key_id, key_name, team, customer, user_issuer, user_subject } =
-        rows::party(tenant, membership);
+    of_party(logged_party(tenant, membership))
+}
+
+fn of_party(party: LoggedParty) -> LineMembers {
+    let LoggedParty { key_id, key_name, team, customer, user_issuer, user_subject } = party;
     vec![
         ("key", key_id.into()),
         ("key_name", key_name.into()),

@@ -17,6 +17,7 @@ type LogLabel = [(&'static str, &'static str); 1];
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RecordMetrics {
     written: Family<LogLabel, Counter>,
+    counted: Family<LogLabel, Counter>,
     lost: Family<LogLabel, Counter>,
     failures: Family<LogLabel, Counter>,
     waiting: Family<LogLabel, Gauge>,
@@ -58,6 +59,8 @@ impl CheckpointMetrics {
 pub(crate) struct LogMetrics {
     /// Events that are in the log.
     pub(crate) written: Counter,
+    /// Events that are only counted.
+    pub(crate) counted: Counter,
     /// Events that had no room.
     pub(crate) lost: Counter,
     /// Attempts to write a batch that have failed.
@@ -72,6 +75,7 @@ impl RecordMetrics {
         let label = [("log", name)];
         LogMetrics {
             written: self.written.get_or_create_owned(&label),
+            counted: self.counted.get_or_create_owned(&label),
             lost: self.lost.get_or_create_owned(&label),
             failures: self.failures.get_or_create_owned(&label),
             waiting: self.waiting.get_or_create_owned(&label),
@@ -82,6 +86,11 @@ impl RecordMetrics {
     pub(crate) fn register(&self, registry: &mut Registry) {
         let of_logs = [
             ("airlock_records_written", "Events that were written to a log", &self.written),
+            (
+                "airlock_records_counted",
+                "Refusals, and questions to users, that are only counted because their caller has caused too many",
+                &self.counted,
+            ),
             (
                 "airlock_records_lost",
                 "Events that were dropped because a log could not be written for too long",

@@ -2,6 +2,7 @@
 
 use std::{
     collections::VecDeque,
+    mem,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -13,6 +14,7 @@ use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
 use crate::{
+    counted::{CallerCounts, RECORDED},
     event::{LostEvents, RecordEvent},
     metrics::LogMetrics,
 };
@@ -28,6 +30,8 @@ pub(crate) struct QueueLimits {
     pub(crate) batch: usize,
     /// Time that the writer gathers events for, if none of them is waited for.
     pub(crate) gather: Duration,
+    /// Maximum refusals of one caller in a minute that have records of their own, and the same for questions to its user.
+    pub(crate) of_caller: u32,
 }
 
 /// Bounds of the queue of a log: a second of 16,000 calls, and 64 MiB.
@@ -36,12 +40,13 @@ pub(crate) const LIMITS: QueueLimits = QueueLimits {
     bytes: 64 << 20,
     batch: 1_024,
     gather: Duration::from_millis(50),
+    of_caller: RECORDED,
 };
 /// Maximum bytes of a batch of several events.
 const BATCH_BYTES: usize = 4 << 20;
 /// Shares of the queue. One is left to acts, which are few: calls cannot displace them. Another one is left to calls
 /// with effects, whose callers wait: those of calls that only read do not, and would keep them out. A third one is left
-/// to calls that are made: a caller gets refusals for nothing, as many as it likes.
+/// to calls that are made: no limit bounds refusals.
 const SHARES: usize = 8;
 
 /// Receives whether an event is in the log.
@@ -76,11 +81,19 @@ struct QueueState {
     count: usize,
     bytes: usize,
     lost: u64,
+    counts: CallerCounts,
     /// True if an event in the queue is waited for.
     is_urgent: bool,
     /// True while the writer waits for the first event.
     is_idle: bool,
     is_closed: bool,
+}
+
+impl QueueState {
+    /// Returns whether events were counted whose number is to be written now.
+    fn has_due_counts(&self) -> bool {
+        self.counts.due().is_some_and(|due| self.is_closed || due <= Instant::now())
+    }
 }
 
 impl EventQueue {
@@ -108,7 +121,8 @@ impl EventQueue {
         }
     }
 
-    /// Adds an event that no one waits for. One that has no room is counted as lost.
+    /// Adds an event that no caller waits for. One that has no room is counted as lost. One beyond the bound of its caller is
+    /// counted, and has no record of its own.
     pub(crate) fn push(&self, event: Arc<RecordEvent>) -> Result<(), NoRoom> {
         self.add(event, None)
     }
@@ -134,7 +148,20 @@ impl EventQueue {
         };
         let is_awaited = waiter.is_some();
         let mut state = self.state.lock();
-        let QueueLimits { events, bytes: most_bytes, .. } = self.limits;
+        let QueueLimits { events, bytes: most_bytes, of_caller, .. } = self.limits;
+        let had_counts = state.counts.due().is_some();
+        let is_counted = !is_awaited
+            && !state.is_closed
+            && !state.counts.admit(&event, of_caller, Instant::now());
+        if is_counted {
+            drop(state);
+            self.metrics.counted.inc();
+            if !had_counts {
+                // The writer may wait for longer than until they are due.
+                self.wake.notify_one();
+            }
+            return Ok(());
+        }
         let has_room = state.count < events / SHARES * shares
             && state.bytes + bytes <= most_bytes / SHARES * shares;
         if !has_room || state.is_closed {
@@ -172,14 +199,15 @@ impl EventQueue {
     /// the queue is closed and empty.
     pub(crate) fn take(&self, deadline: Instant) -> Option<Vec<QueuedEvent>> {
         let mut state = self.state.lock();
-        while state.entries.is_empty() && state.lost == 0 {
+        while state.entries.is_empty() && state.lost == 0 && !state.has_due_counts() {
             if state.is_closed {
                 return None;
             }
             state.is_idle = true;
-            let timed_out = self.wake.wait_until(&mut state, deadline).timed_out();
+            let until = state.counts.due().map_or(deadline, |due| due.min(deadline));
+            let timed_out = self.wake.wait_until(&mut state, until).timed_out();
             state.is_idle = false;
-            if timed_out && state.entries.is_empty() {
+            if timed_out && state.entries.is_empty() && !state.has_due_counts() {
                 return Some(Vec::new());
             }
         }
@@ -192,7 +220,16 @@ impl EventQueue {
         let count = batch_len(&state.entries, self.limits.batch);
         let mut batch: Vec<_> = state.entries.drain(..count).collect();
         state.is_urgent = state.entries.iter().any(|entry| entry.waiter.is_some());
-        let lost = std::mem::take(&mut state.lost);
+        if state.has_due_counts() {
+            // They take no room of the queue: there are those of a minute in at most one batch.
+            let counted = state.counts.take().into_iter();
+            batch.extend(counted.map(|counted| QueuedEvent {
+                event: Arc::new(RecordEvent::Counted(Box::new(counted))),
+                bytes: 0,
+                waiter: None,
+            }));
+        }
+        let lost = mem::take(&mut state.lost);
         if lost > 0 {
             // It takes no room of the queue: there is at most one in each batch.
             let lost = LostEvents { until: SystemTime::now(), count: lost };

@@ -3,18 +3,15 @@
 use std::collections::HashSet;
 
 use crate::{
-    event::{CallCode, CallEnd, CallFacts, ModelEnd, RecordEvent, RefusedCall, ShortText, short},
+    event::{
+        CallCode, CallEnd, CallFacts, ModelEnd, RecordEvent, RefusedCall, ShortText, logged_party,
+    },
     lines::microseconds,
     queue::QueuedEvent,
 };
-use airlock_core::{
-    door::{CallId, Membership},
-    tenant::Tenant,
-    tool::GuardAct,
-    unix_time::unix_milliseconds,
-};
+use airlock_core::{door::CallId, tool::GuardAct, unix_time::unix_milliseconds};
 use airlock_store::call_log::{
-    CallContents, CallStatus, LogBatch, LoggedModelCall, LoggedParty, LoggedTokens, LoggedToolCall,
+    CallContents, CallStatus, LogBatch, LoggedModelCall, LoggedTokens, LoggedToolCall,
     MAX_CONTENT_BYTES,
 };
 
@@ -44,7 +41,10 @@ pub(crate) fn render(events: &[QueuedEvent], keeps_contents: bool) -> LogBatch {
                 rows.tools.push(row);
             }
             RecordEvent::Model(end) => rows.models.push(model(end)),
-            RecordEvent::Admitted(_) | RecordEvent::Act(_) | RecordEvent::Lost(_) => {}
+            RecordEvent::Admitted(_)
+            | RecordEvent::Act(_)
+            | RecordEvent::Counted(_)
+            | RecordEvent::Lost(_) => {}
         }
     }
     rows
@@ -70,7 +70,7 @@ fn admitted(facts: &CallFacts) -> LoggedToolCall {
         decided_by: facts.decided_by.as_ref().map(text),
         guards: guards(&facts.guards),
         sources: facts.sources.to_json(),
-        party: party(&facts.tenant, &facts.membership),
+        party: logged_party(&facts.tenant, &facts.membership),
         parent: facts.parent.map(|parent| parent.to_string()),
         run: None,
         code: None,
@@ -121,7 +121,7 @@ fn refused(refused: &RefusedCall) -> LoggedToolCall {
         decided_by: None,
         guards: guards(&refused.guards),
         sources: refused.sources.to_json(),
-        party: party(&refused.tenant, &refused.membership),
+        party: logged_party(&refused.tenant, &refused.membership),
         parent: refused.parent.map(|parent| parent.to_string()),
         run: None,
         code: Some(refused.code.name()),
@@ -145,7 +145,7 @@ fn model(end: &ModelEnd) -> LoggedModelCall {
         provider: end.provider.as_ref().map(text),
         served_model: end.served_model.as_ref().map(text),
         guards: guards(&end.guards),
-        party: party(&end.tenant, &end.membership),
+        party: logged_party(&end.tenant, &end.membership),
         is_streamed: end.is_streamed,
         code: end.code.as_ref().map(text),
         duration_us: Some(signed(microseconds(end.duration))),
@@ -157,23 +157,6 @@ fn model(end: &ModelEnd) -> LoggedModelCall {
             reasoning: signed(usage.reasoning),
         }),
         tool_tokens: end.tool_tokens.map(|tokens| tokens.to_json().to_string()),
-    }
-}
-
-/// Returns the party of a record: the names and identifiers of its caller, cut to a bounded length.
-pub(crate) fn party(tenant: &Tenant, membership: &Membership) -> LoggedParty {
-    let Membership { key, key_name, team, customer, .. } = membership;
-    let identity = tenant.identity();
-    let user = identity.and_then(|identity| identity.user);
-    // A key that no element of the configuration describes has its name alone.
-    let own_name = identity.map(|identity| identity.key_name);
-    LoggedParty {
-        key_id: key.as_deref().or(own_name).map(short),
-        key_name: key_name.as_deref().or(own_name).map(short),
-        team: team.as_deref().map(short),
-        customer: customer.as_deref().map(short),
-        user_issuer: user.map(|user| short(&user.issuer)),
-        user_subject: user.map(|user| short(&user.subject)),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use airlock_egress::{Guard, tls};
+use airlock_egress::tls;
 use bytes::Bytes;
 use reqwest::{
     Client, Method, RequestBuilder, Response, StatusCode,
@@ -13,6 +13,7 @@ use url::Url;
 
 use crate::{
     error::{RegistryError, shown},
+    named_hosts::NamedHosts,
     reference::is_loopback,
 };
 
@@ -40,7 +41,7 @@ pub enum PlainHttp {
 /// A client of one server, and of those that it redirects to.
 pub(crate) struct HttpClient {
     client: Client,
-    guard: Guard,
+    hosts: NamedHosts,
     plain: PlainHttp,
 }
 
@@ -66,20 +67,30 @@ impl HttpClient {
         let Some(url_host) = url.host() else {
             return Err(RegistryError::Address(shown(url.as_str())));
         };
-        let guard = Guard::new(&url_host, false)
+        let hosts = NamedHosts::new(&url_host)
             .map_err(|_| RegistryError::Unreachable(shown(&url_host.to_string())))?;
+        Self::with_hosts(url, plain, hosts)
+    }
+
+    /// Does the same as [`Self::new`], with this resolver.
+    pub(crate) fn with_hosts(
+        url: &Url,
+        plain: PlainHttp,
+        hosts: NamedHosts,
+    ) -> Result<Self, RegistryError> {
         let mut client = tls::client_without_redirects();
-        if is_loopback(&url_host) {
+        if url.host().is_some_and(|host| is_loopback(&host)) {
             client = client.no_proxy();
         }
         let client = client
+            .dns_resolver(hosts.clone())
             .user_agent(concat!("airlock/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(CONNECT_TIMEOUT)
             .read_timeout(READ_TIMEOUT)
             .timeout(TIMEOUT)
             .build()
             .map_err(RegistryError::Client)?;
-        let client = Self { client, guard, plain };
+        let client = Self { client, hosts, plain };
         client.check(url)?;
         Ok(client)
     }
@@ -99,13 +110,13 @@ impl HttpClient {
     }
 
     /// Fails unless a place that a server names may be reached: as [`Self::check`] does, and no server of
-    /// the internet leads to a private address.
+    /// the internet leads to a private address. The addresses of a name are checked when it is dialled.
     pub(crate) fn check_named(&self, from: &Url, to: &Url) -> Result<(), RegistryError> {
         if from.scheme() == "https" && to.scheme() != "https" {
             return Err(redirect(from, format!("{} is not reached over HTTPS", host(to))));
         }
         self.check(to).map_err(|error| redirect(from, error.to_string()))?;
-        if to.host().is_some_and(|named| self.guard.check(&named).is_ok()) {
+        if to.host().is_some_and(|named| self.hosts.admit(&named)) {
             Ok(())
         } else {
             Err(redirect(from, format!("{} has a private address", host(to))))

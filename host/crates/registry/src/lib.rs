@@ -14,6 +14,7 @@ mod download;
 mod error;
 mod http;
 mod manifest;
+mod named_hosts;
 mod reference;
 mod registry;
 mod token;

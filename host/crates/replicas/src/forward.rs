@@ -229,15 +229,13 @@ fn without_response(error: &HttpsError) -> Option<ApiError> {
 fn unanswered() -> ApiError {
     let message = "the gateway that has what the request refers to has not answered; the request may have run";
     let status = StatusCode::BAD_GATEWAY;
-    ApiError::new(status, "server_error", "replica_unanswered", message).not_repeated()
+    ApiError::from_status(status, "replica_unanswered", message).not_repeated()
 }
 
 /// The request was not sent, and another attempt may succeed.
 fn unreachable() -> ApiError {
     let message = "the gateway that has what the request refers to cannot be reached; try again";
-    let status = StatusCode::SERVICE_UNAVAILABLE;
-    ApiError::new(status, "server_error", "replica_unreachable", message)
-        .with_header(RETRY_AFTER, 1.into())
+    ApiError::unavailable("replica_unreachable", message).with_header(RETRY_AFTER, 1.into())
 }
 
 #[cfg(test)]

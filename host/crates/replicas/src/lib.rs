@@ -15,7 +15,7 @@ use std::{
 };
 
 use futures_util::future;
-use http::{HeaderMap, StatusCode, Uri, header::RETRY_AFTER};
+use http::{HeaderMap, Uri, header::RETRY_AFTER};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{info, warn};
@@ -251,8 +251,7 @@ impl Drop for Replicas {
 fn unknown() -> ApiError {
     let message = "the gateway that has what the request refers to cannot be found, because the store cannot be read; \
                    try again";
-    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "server_error", "store_unavailable", message)
-        .with_header(RETRY_AFTER, 1.into())
+    ApiError::unavailable("store_unavailable", message).with_header(RETRY_AFTER, 1.into())
 }
 
 #[cfg(test)]

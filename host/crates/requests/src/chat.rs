@@ -1,6 +1,6 @@
 //! Starts the agent loop for a chat, whatever the form of its request is.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use super::{ModelTools, RequestCharge, RequestParts, Sender};
 use airlock_agent::{self as agent, RequestObserver, Run, TokenVisibility};
@@ -85,12 +85,5 @@ impl RequestParts {
     }
 }
 
-impl fmt::Debug for PreparedChat {
-    /// Leaves the conversation out.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PreparedChat")
-            .field("wire", &self.wire)
-            .field("is_streamed", &self.is_streamed)
-            .finish_non_exhaustive()
-    }
-}
+// Leaves the conversation out.
+airlock_strings::debug_fields!(PreparedChat { wire, is_streamed });

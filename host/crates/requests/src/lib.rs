@@ -10,12 +10,14 @@
 //! | `parts` | the view of a request, its caller, and its approvals |
 //! | `availability` | sources of tools that were never listed |
 //! | `chat` | starts the agent loop for a chat |
+//! | `current` | approvals of calls that wait in a request |
 //! | `memory` | the memory of all requests in flight |
 //!
 //! This crate knows neither HTTP nor the forms of requests, and makes no decisions about tools: the door does.
 
 mod availability;
 mod chat;
+mod current;
 mod memory;
 mod parts;
 mod sender;

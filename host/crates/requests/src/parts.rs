@@ -5,14 +5,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Memory, Sender, ToolOptions};
+use super::{Memory, Sender, ToolOptions, current::CurrentApprovals};
 use airlock_agent::{
     self as agent, ApprovalList, Approver, Run,
     recall::{Keeper, Recall},
     results::Results,
 };
 use airlock_catalog::Catalog;
-use airlock_core::door::{ApprovalChoice, Budget, Caller, Origin, View};
+use airlock_core::door::{ApprovalChoice, Budget, Caller, LiveKeys, Origin, View};
 use airlock_model::{Models, Object};
 use airlock_scripts::runs::Runs;
 
@@ -33,6 +33,8 @@ pub struct ModelTools {
 pub struct RequestParts {
     /// All tools.
     pub catalog: Arc<Catalog>,
+    /// Virtual keys.
+    pub keys: LiveKeys,
     /// The providers of models.
     pub models: Arc<Models>,
     /// Settings of the agent loop.
@@ -86,8 +88,11 @@ impl RequestParts {
 
     /// Returns what waits for the approvals of a request; `None` if its calls do not wait.
     pub fn approver(&self, sender: &Sender) -> Option<Approver> {
-        (self.approval(sender) == ApprovalChoice::Wait)
-            .then(|| Approver { list: self.waiting.clone(), limit: self.agent.approval_wait })
+        (self.approval(sender) == ApprovalChoice::Wait).then(|| {
+            let list = self.waiting.clone();
+            let list = CurrentApprovals::new(list, self.catalog.clone(), self.keys.clone(), sender);
+            Approver { list, limit: self.agent.approval_wait }
+        })
     }
 
     /// Returns the treatment of a request's calls that need an approval.

@@ -16,6 +16,8 @@ use airlock_agent::{
 use airlock_conversation::Delta;
 use airlock_core::{
     door::{Caller, Origin},
+    tenant::Tenant,
+    threads,
     tool::HostCode,
 };
 use airlock_http::respond::ApiError;
@@ -35,6 +37,8 @@ const ITEM_BYTES: usize = 8 << 10;
 /// Memory of a stream event about the model's text, and of its part of the item, in bytes beside the
 /// text. A part that begins and ends has four events.
 const EVENT_BYTES: usize = 512;
+/// Bytes that are charged for the text of a request or a response, and for its trees, for each byte of the text.
+const TREE_BYTES_PER_TEXT: usize = 8;
 /// Maximum number of items of a Response: each is charged [`ITEM_BYTES`], so all of them 32 MiB.
 /// The rounds of a request with the default limits have fewer calls.
 const MAX_ITEMS: usize = 4_096;
@@ -49,6 +53,8 @@ pub struct Composer {
     /// Keeps the calls that ran here; `None` if they are not kept.
     keeper: Option<OutputKeeper>,
     charge: RequestCharge,
+    /// Upper estimate of the bytes of the items that are open. They are copied when these end.
+    open_bytes: usize,
     last: Option<FinalEvent>,
 }
 
@@ -73,12 +79,47 @@ impl Composer {
     ) -> Self {
         let created_at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let writer = Writer::new(id, created_at, echo);
-        Self { writer, caller, deposit, keeper, charge, last: None }
+        Self { writer, caller, deposit, keeper, charge, open_bytes: 0, last: None }
     }
 
     /// Shows calls of the functions of these groups with the name of their group.
     pub fn with_groups(self, groups: Groups) -> Self {
         Self { writer: self.writer.with_groups(groups), ..self }
+    }
+
+    /// Adds an event of a Response that is not streamed: here if that is quick, else on a blocking thread. Fails as
+    /// [`add`](Self::add) does.
+    pub async fn compose(mut self: Box<Self>, event: Event) -> Result<Box<Self>, ApiError> {
+        let bytes = self.work_bytes(&event);
+        let tenant = self.tenant().clone();
+        threads::read(&tenant, bytes, move || self.add(event, &mut Vec::new()).map(|()| self)).await
+    }
+
+    /// Returns the tenant whose request it is.
+    pub(super) fn tenant(&self) -> &Tenant {
+        self.charge.tenant()
+    }
+
+    /// Returns the bytes that [`add`](Self::add) reads or copies: those of the event, of the items that it ends, and at the
+    /// end of the whole Response.
+    pub(super) fn work_bytes(&self, event: &Event) -> usize {
+        match event {
+            Event::Chunk(chunk) => {
+                let continues = chunk.deltas().iter().all(|delta| self.writer.continues(delta));
+                let ended = if continues { 0 } else { self.open_bytes };
+                chunk.bytes().saturating_add(ended)
+            }
+            Event::Started(started) => self.open_bytes.saturating_add(started.arguments.len()),
+            Event::Ended(ended) => self.open_bytes.saturating_add(ended.text.len()),
+            Event::Round { .. } => self.open_bytes,
+            Event::Done(_) | Event::Failed(_) => self.response_bytes(),
+            Event::Progress { .. } | Event::Partial { .. } => 0,
+        }
+    }
+
+    /// Returns an estimate of the text of the whole Response, with the members of the request that it repeats.
+    pub(super) fn response_bytes(&self) -> usize {
+        self.charge.bytes() / TREE_BYTES_PER_TEXT
     }
 
     /// Begins the Response. Here and below, its stream events are appended to `out`.
@@ -89,10 +130,20 @@ impl Composer {
     /// Adds an event of the loop. Fails if the request has failed, or if there is no memory for the
     /// Response. Call [`fail`](Self::fail) then if the stream has begun.
     pub fn add(&mut self, event: Event, out: &mut Vec<Object>) -> Result<(), ApiError> {
+        let added = self.add_event(event, out);
+        if !self.writer.has_open_items() {
+            self.open_bytes = 0;
+        }
+        added
+    }
+
+    fn add_event(&mut self, event: Event, out: &mut Vec<Object>) -> Result<(), ApiError> {
         match event {
             Event::Chunk(chunk) => {
                 let deltas = chunk.into_deltas();
-                self.charge.grow(deltas.iter().map(content_bytes).sum())?;
+                let content: usize = deltas.iter().map(content_bytes).sum();
+                self.charge.grow(content)?;
+                self.open_bytes = self.open_bytes.saturating_add(content / OUTPUT_COPIES);
                 let before = self.writer.items();
                 let events = out.len();
                 // Until the items are counted.
@@ -105,6 +156,7 @@ impl Composer {
             }
             Event::Started(started) => {
                 self.hold(started.arguments.len())?;
+                self.open_bytes = self.open_bytes.saturating_add(started.arguments.len());
                 let before = self.writer.items();
                 self.start(&started, out);
                 self.check_items(before)?;
@@ -203,7 +255,7 @@ impl Composer {
         if items > MAX_ITEMS {
             let message = format!("the response of the model has more than {MAX_ITEMS} items");
             let status = StatusCode::BAD_GATEWAY;
-            return Err(ApiError::new(status, "server_error", "provider_bad_answer", message));
+            return Err(ApiError::from_status(status, "provider_bad_answer", message));
         }
         Ok(self.charge.grow((items - before).saturating_mul(ITEM_BYTES))?)
     }
@@ -265,15 +317,43 @@ fn into_object(value: Value) -> Option<Object> {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
     use serde_json::json;
 
     use super::*;
     use crate::translate::{BuiltinTools, prepare};
     use airlock_conversation::chat::ReplyReader;
-    use airlock_core::{door::Filter, tenant::Tenant};
+    use airlock_core::{door::Filter, threads::INLINE_BYTES};
     use airlock_fakes as fake;
     use airlock_model::object;
     use airlock_requests::Memory;
+
+    #[tokio::test]
+    async fn a_long_piece_and_the_end_of_a_long_item_are_not_composed_on_a_worker() {
+        let (mut composer, charge) = composer(usize::MAX);
+        let call = Event::Chunk(vec![call_delta()].into());
+        assert!(composer.work_bytes(&text(10)) <= INLINE_BYTES);
+        assert!(composer.work_bytes(&text(INLINE_BYTES + 1)) > INLINE_BYTES);
+        composer.add(text(INLINE_BYTES + 1), &mut Vec::new()).expect("room");
+        assert!(composer.work_bytes(&text(10)) <= INLINE_BYTES, "it ends nothing");
+        assert!(composer.work_bytes(&call) > INLINE_BYTES, "it ends the message");
+        let held = threads::occupy(charge.tenant()).await;
+        let mut composing = Box::pin(Box::new(composer).compose(call));
+        assert!(composing.as_mut().now_or_never().is_none(), "it waits for a thread");
+        drop(held);
+        let after = composing.await.expect("room");
+        assert!(after.writer.has_open_items(), "the call is open");
+    }
+
+    fn text(bytes: usize) -> Event {
+        let text = "x".repeat(bytes);
+        Event::Chunk(vec![Delta::Text { choice: 0, text }].into())
+    }
+
+    fn call_delta() -> Delta {
+        let [id, name] = ["c", "f"].map(str::to_owned);
+        Delta::Call { choice: 0, index: 0, id, name, is_custom: false, extra: Object::new() }
+    }
 
     fn composer(memory: usize) -> (Composer, RequestCharge) {
         let request = object(json!({"model": "m", "input": "x"}));

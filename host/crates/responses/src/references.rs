@@ -8,7 +8,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use http::StatusCode;
 use serde_json::Value;
 
 use super::{StoredResponses, items, stored as store};
@@ -93,8 +92,7 @@ fn not_found(stored: StoredResponses<'_>, position: usize, id: &str) -> ApiError
          SDK does with `store: false`."
     };
     let message = format!("Item with id '{shown}' not found. {reason}");
-    ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "item_not_found", message)
-        .about(&format!("input[{position}].id"))
+    ApiError::not_found("item_not_found", message).about(&format!("input[{position}].id"))
 }
 
 #[cfg(test)]

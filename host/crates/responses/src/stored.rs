@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderValue, header};
 use serde_json::Value;
 use tracing::error;
 
@@ -208,7 +208,7 @@ fn no_previous(id: &str) -> ApiError {
 
 fn unknown(id: &str) -> ApiError {
     let message = format!("Response with id '{}' not found.", excerpt(id));
-    ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "response_not_found", message)
+    ApiError::not_found("response_not_found", message)
 }
 
 fn too_long(reason: fmt::Arguments<'_>) -> ApiError {
@@ -226,8 +226,7 @@ fn unread(error: ReadError<ApiError>) -> ApiError {
 
 fn unavailable(reason: &str) -> ApiError {
     let message = format!("stored responses cannot be reached right now: {reason}");
-    let status = StatusCode::SERVICE_UNAVAILABLE;
-    ApiError::new(status, "server_error", "store_unavailable", message)
+    ApiError::unavailable("store_unavailable", message)
         .with_header(header::RETRY_AFTER, HeaderValue::from_static("1"))
 }
 

@@ -11,6 +11,7 @@ use airlock_core::{
     threads,
     tool::{CallError, ErrorKind, HostCode, ToolName, ToolOutput},
 };
+use airlock_json::schema::CompiledSchema;
 use airlock_sandbox::{
     FailureKind, Lost, ScriptAnswer, ScriptCall, ScriptCalls, run_apart, run_beside,
 };
@@ -105,7 +106,7 @@ impl FunctionCalls {
                 let left = room.checked_sub(bytes as u64);
                 room = left.ok_or_else(|| too_large(self.memory_bytes))?;
             }
-            answers.push(answer.map_err(CallError::from));
+            answers.push(answer.map(as_text).map_err(CallError::from));
         }
         Ok(answers)
     }
@@ -135,14 +136,17 @@ impl FunctionCalls {
             self.chain.count_call()?;
             return Ok(refused(CallError::not_found(&call.tool), call));
         };
-        if !is_approved && let Err(misfit) = self.check(function, call).await {
-            self.chain.count_call()?;
-            return Ok(refused(misfit, call));
-        }
+        let arguments = match self.checked(function, call, is_approved).await {
+            Ok(arguments) => arguments,
+            Err(misfit) => {
+                self.chain.count_call()?;
+                return Ok(refused(misfit, call));
+            }
+        };
         let approved = is_approved.then(|| function.approved(&call.arguments));
         let name = function.tool.as_str();
         let admitted =
-            self.chain.admit_approved(&Origin::Script, name, &call.arguments, approved.as_ref());
+            self.chain.admit_approved(&Origin::Script, name, &arguments, approved.as_ref());
         match admitted {
             Ok(admitted) => Ok(FunctionDecision::Runs(Box::new(admitted))),
             Err(error) if error.is_unapproved() => Ok(FunctionDecision::Waits),
@@ -151,19 +155,39 @@ impl FunctionCalls {
         }
     }
 
-    /// Checks the arguments of a call that needs an approval, before the program is asked for it. Those of other calls are
-    /// checked when they are made.
-    async fn check(&self, function: &FunctionEntry, call: &ScriptCall) -> Result<(), CallError> {
-        let Some(schema) = function.approval_schema.clone() else { return Ok(()) };
-        let arguments = Arguments::parse(&call.tool, &call.arguments)?;
+    /// Reads the arguments of a call: long ones on a blocking thread. Those of a call that needs an approval are checked
+    /// before the program is asked for it, those of other calls when they are made.
+    async fn checked(
+        &self,
+        function: &FunctionEntry,
+        call: &ScriptCall,
+        is_approved: bool,
+    ) -> Result<Arguments, CallError> {
+        let tenant = self.chain.tenant();
+        let arguments = threads::parse(tenant, &call.tool, &call.arguments).await?;
+        let schema = function.approval_schema.as_ref().filter(|_| !is_approved);
+        match schema {
+            Some(schema) => self.fits(schema.clone(), call, arguments).await,
+            None => Ok(arguments),
+        }
+    }
+
+    /// Returns arguments that fit the schema.
+    async fn fits(
+        &self,
+        schema: Arc<CompiledSchema>,
+        call: &ScriptCall,
+        arguments: Arguments,
+    ) -> Result<Arguments, CallError> {
         let tenant = self.chain.tenant().clone();
         let name = ToolName::alias(&call.tool);
+        let read = arguments.clone();
         // The stack of the guest is too small for a check.
         let checked = run_beside(async move {
-            threads::check_arguments(&tenant, &schema, &arguments, check_members).await
+            threads::check_arguments(&tenant, &schema, &read, check_members).await
         });
         match checked.await {
-            Ok(Ok(())) => Ok(()),
+            Ok(Ok(())) => Ok(arguments),
             Ok(Err(violations)) => Err(CallError::invalid_arguments(name, &violations)),
             Err(lost) => Err(CallError::unavailable(name, lost)),
         }
@@ -323,7 +347,67 @@ fn too_large(memory_bytes: u64) -> CallError {
     CallError::new(ErrorKind::LimitReached, HostCode::Memory, message)
 }
 
+/// Returns the result of a function with its value as JSON text, from which the executor makes the same value: the results
+/// of a block wait for each other, and as trees they take up to ninety times as much memory.
+fn as_text(output: ToolOutput) -> ToolOutput {
+    match output.structured {
+        Some(value) => ToolOutput::text(value.to_string()),
+        None => output,
+    }
+}
+
 /// Returns the value of a function as JSON text.
 fn text(output: &ToolOutput) -> String {
     output.structured.as_ref().map_or_else(|| "null".to_owned(), ToString::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+    use serde_json::json;
+
+    use super::*;
+    use crate::{Function, RunLimits};
+
+    /// Returns the calls of a script that has the functions `free` and `asked`, which needs an approval.
+    fn calls() -> FunctionCalls {
+        let schema = json!({"properties": {"a": {"type": "string"}}});
+        let free = Function::new("free", "", schema.clone(), async |_| Ok(json!(1)));
+        let asked = Function::new("asked", "", schema, async |_| Ok(json!(1))).needs_approval();
+        let functions = Functions::new([free, asked]).expect("functions");
+        let script = functions.admit_script(&RunLimits::default()).expect("it is admitted");
+        FunctionCalls {
+            chain: script.chain().clone(),
+            functions,
+            printed: Arc::new(PrintedText::new(None, 1 << 10, 0)),
+            context: None,
+            nesting: 1,
+            memory_bytes: 1 << 20,
+            made: Mutex::new(MadeCalls::new(RunJournal::new(Vec::new(), false, false))),
+        }
+    }
+
+    fn call(function: &str, arguments: &str) -> ScriptCall {
+        ScriptCall { tool: function.to_owned(), arguments: arguments.to_owned() }
+    }
+
+    #[tokio::test]
+    async fn long_arguments_wait_for_a_blocking_thread() {
+        let calls = calls();
+        let long = "x".repeat(threads::INLINE_BYTES);
+        // Refused: such a call does not wait for its function.
+        let twice = format!(r#"{{"a":"{long}","a":1}}"#);
+        for function in ["free", "asked"] {
+            let held = threads::occupy(calls.chain.tenant()).await;
+            let mut made = calls.make(vec![call(function, &twice)], false);
+            assert!((&mut made).now_or_never().is_none(), "{function} waits for a thread");
+            let short = calls.make(vec![call(function, r#"{"a":"2","a":1}"#)], false);
+            let answers = short.now_or_never().expect("it needs no thread");
+            assert!(answers.expect("the script goes on")[0].is_err());
+            drop(held);
+            let answers = made.await.expect("the script goes on");
+            let refused = answers[0].as_ref().expect_err("a key is there twice").to_string();
+            assert!(refused.contains("cannot be used"), "{refused}");
+        }
+    }
 }

@@ -211,8 +211,4 @@ impl PendingDecision {
     }
 }
 
-impl std::fmt::Debug for PendingRun {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PendingRun").field("calls", &self.calls).finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(PendingRun { calls });

@@ -42,7 +42,7 @@ pub struct Binding {
     pub name: String,
     /// Another spelling of the name that works too.
     pub alias: Option<String>,
-    /// The tool that is called.
+    /// Full name of the tool that is called.
     pub tool: ToolName,
 }
 

@@ -166,9 +166,12 @@ impl CodeMode {
         match result {
             Err(error) if runs::can_wait(&error) && journal.put_back().await => Err(error),
             result => {
-                let wrong_calls = calls.wrong();
-                let ended = RunOutcome::new(&result, chain);
-                journal.end(|| RunOutcome { wrong_calls, follows_values, ..ended }).await;
+                journal
+                    .end(|| {
+                        let ended = RunOutcome::new(&result, chain);
+                        RunOutcome { wrong_calls: calls.wrong(), follows_values, ..ended }
+                    })
+                    .await;
                 result
             }
         }

@@ -64,14 +64,15 @@ pub(super) fn namespaces(scripted: BTreeMap<ClientName, Vec<Arc<Tool>>>) -> Vec<
         .collect()
 }
 
-/// Returns the bindings of all tools that a run may call, for the executor.
+/// Returns the bindings of all tools that a run may call, for the executor. They have the full names of the tools: a run
+/// keeps them while it waits, and names on the wire change with the tools of other clients.
 pub(super) fn bindings(namespaces: &[Namespace]) -> Bindings {
     every_function(namespaces)
         .map(|(namespace, function)| Binding {
             namespace: namespace.identifier.clone(),
             name: function.identifier.clone(),
             alias: function.alias.clone(),
-            tool: function.tool.name.clone(),
+            tool: function.tool.full_name.clone(),
         })
         .collect()
 }

@@ -236,11 +236,7 @@ impl Collector for Observations {
     }
 }
 
-impl fmt::Debug for Observations {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Observations").finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(Observations {});
 
 /// Returns the text that a script gets. `None` if it is too long to be read.
 fn text_of(output: &ToolOutput) -> Option<String> {

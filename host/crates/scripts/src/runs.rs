@@ -57,7 +57,7 @@ pub use self::{
     journal::Journal,
     manifest::{EffectManifest, ManifestCall, argument_name},
     outcome::{EndDifference, RunEnding, RunOutcome},
-    owner::Decisions,
+    owner::{Decisions, SkippedTooLarge},
     plan::{CallTreatment, DescribedAnswers, NotPlanned, PlanEnd, PlannedCall, ScriptPlan},
     resume::{RunToken, can_wait, decides_what_was_shown, resume},
 };
@@ -72,8 +72,8 @@ use airlock_store::{self as store, Database, LazyDatabase, OwnerId, Unavailable,
 pub const EXECUTE: &str = "executeToolCode";
 /// Start of the identifier of a run.
 const PREFIX: &str = "run_";
-/// Maximum bytes of the stored runs that are resumed at the same time. All their calls and answers are in
-/// memory, for longer than the requests that resume them.
+/// Maximum bytes of the stored runs that are resumed at the same time, and of steps that wait for the store after their
+/// scripts have ended. All calls and answers of a run are in memory, for longer than the request that resumes it.
 const MAX_RESUMED_BYTES: usize = 256 << 20;
 /// Weight that divides them among tenants, see [`Shares`](airlock_core::tenant::Shares). The largest run, of about
 /// 33 MiB, finds room while four fifths are taken.
@@ -120,7 +120,7 @@ struct RunsState {
     /// Runs whose scripts run in this process, by their identifiers. The number is that of the epoch.
     live: Arc<Mutex<HashMap<String, (i64, CancellationToken)>>>,
     observer: Arc<OnceLock<RunObserver>>,
-    /// Memory of the runs that are resumed.
+    /// Memory of the runs that are resumed, and of steps that wait for the store.
     resumed: Pool,
 }
 
@@ -200,7 +200,7 @@ impl Runs {
         }
     }
 
-    /// Takes memory for a stored run of `bytes` that is resumed; `None` while others take it.
+    /// Takes memory for a stored run of `bytes` that is resumed, or for steps; `None` while others take it.
     pub(crate) fn hold(&self, tenant: &Tenant, bytes: u64) -> Option<Reservation> {
         self.0.resumed.take(tenant, usize::try_from(bytes).ok()?)
     }

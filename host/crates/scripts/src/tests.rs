@@ -16,8 +16,8 @@ use airlock_core::{
     },
     tenant::Tenant,
     tool::{
-        Allowlist, ClientName, Content, ErrorKind, Policy, ToolDefinition, ToolError, ToolName,
-        Trust,
+        Allowlist, ClientName, Content, ErrorKind, Policy, Prefix, ToolDefinition, ToolError,
+        ToolName, Trust,
     },
 };
 use airlock_sandbox::{Binding, FailureKind, ScriptCall, ScriptError, ScriptFailure};
@@ -144,6 +144,10 @@ pub(crate) fn open_policy(code_mode: bool) -> Policy {
         trust: Trust::Trusted,
         ..Policy::default()
     }
+}
+
+fn without_prefix() -> Policy {
+    Policy { prefix: Prefix::Off, ..open_policy(true) }
 }
 
 pub(crate) fn publish(catalog: &Catalog, name: &str, policy: Policy, tools: &Value) {

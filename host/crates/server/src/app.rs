@@ -295,6 +295,7 @@ fn parts(
 ) -> Arc<RequestParts> {
     Arc::new(RequestParts {
         catalog: hooks.catalog.clone(),
+        keys: hooks.keys.clone(),
         models: own.models.clone(),
         agent: own.agent,
         budget: own.budget,

@@ -16,6 +16,7 @@ use airlock_core::tool::QuestionKinds;
 use airlock_http::{
     body, events,
     respond::{self, ApiError, Reply},
+    work,
 };
 use airlock_ingress::RequestBody;
 use airlock_model::{ChatForm, Object, Prompt};
@@ -68,7 +69,9 @@ pub(super) async fn complete(
     } else {
         let completion = run.finish().await.map_err(|error| ApiError::from(*error))?;
         let answer = completion.answer.expect("it was not streamed");
-        respond::json_text(answer.into_chat(completion.airlock).into_text())
+        let airlock = completion.airlock;
+        let text = work::on_tree(charge, move |_| Ok(answer.into_chat(airlock).into_text()));
+        respond::json_text(text.await?)
     };
     Ok(respond::answered_by(&answering, reply))
 }

@@ -16,7 +16,7 @@ mod records;
 
 use std::{sync::Arc, time::SystemTime};
 
-use http::{Request, StatusCode};
+use http::Request;
 use tracing::info;
 use uuid::Uuid;
 
@@ -79,8 +79,7 @@ pub(super) async fn show(
     {
         if let Ingress::Socket(_) = ingress {
             let message = "another gateway has handled this request: ask with the token of an operator at the address of `listen`";
-            let status = StatusCode::CONFLICT;
-            return Err(ApiError::new(status, "invalid_request_error", "other_gateway", message));
+            return Err(ApiError::conflict("other_gateway", message));
         }
         let reply = elsewhere.pass_on(request, app.settings.bodies(), charge).await?;
         return reply.ok_or_else(unknown);
@@ -107,13 +106,13 @@ pub(super) async fn show(
 fn unknown() -> ApiError {
     let message = "no request with this identifier is recorded: it was evicted by later ones, its gateway has ended, or it is \
                    not one of a model";
-    ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "unknown_request", message)
+    ApiError::not_found("unknown_request", message)
 }
 
 fn disabled() -> ApiError {
     let message =
         "requests are not recorded: set `server.debug_requests` at the gateway that handles them";
-    ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "debug_disabled", message)
+    ApiError::not_found("debug_disabled", message)
 }
 
 #[cfg(test)]

@@ -233,7 +233,7 @@ fn refusal(error: &CallError) -> ApiError {
         HostCode::Unavailable if error.tool().is_none() => unavailable(error, message),
         HostCode::LimitReached => {
             let status = StatusCode::TOO_MANY_REQUESTS;
-            let refused = ApiError::new(status, "rate_limit_error", code.as_str(), message);
+            let refused = ApiError::from_status(status, code.as_str(), message);
             later(refused, error.retry_after())
         }
         HostCode::BudgetExceeded => {
@@ -258,9 +258,8 @@ fn refusal(error: &CallError) -> ApiError {
 }
 
 fn unavailable(error: &CallError, message: String) -> ApiError {
-    let status = StatusCode::SERVICE_UNAVAILABLE;
     let wait = error.retry_after().unwrap_or(Duration::from_secs(1));
-    later(ApiError::new(status, "server_error", error.code().as_str(), message), Some(wait))
+    later(ApiError::unavailable(error.code().as_str(), message), Some(wait))
 }
 
 /// Sets the time after which the client may try again, if that is known: whole seconds, rounded up, because a client that

@@ -212,11 +212,7 @@ impl Collector for HttpMetrics {
     }
 }
 
-impl fmt::Debug for HttpMetrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpMetrics").finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(HttpMetrics {});
 
 #[cfg(test)]
 mod tests {

@@ -199,17 +199,12 @@ fn view_key(
 }
 
 fn error(refusal: &TokenRefusal) -> ApiError {
-    let kind = match refusal {
-        TokenRefusal::Invalid(_) => "authentication_error",
-        TokenRefusal::Scope { .. } | TokenRefusal::View => "permission_error",
-        TokenRefusal::Unavailable { .. } => "server_error",
-    };
     let code = match refusal {
         TokenRefusal::View => "no_view",
         TokenRefusal::Unavailable { .. } => "issuer_unavailable",
         _ => refusal.error().unwrap_or("invalid_token"),
     };
-    let error = ApiError::new(refusal.status(), kind, code, refusal.to_string());
+    let error = ApiError::from_status(refusal.status(), code, refusal.to_string());
     match refusal.retry_after_s() {
         Some(seconds) => error.with_header(header::RETRY_AFTER, HeaderValue::from(seconds)),
         None => error,

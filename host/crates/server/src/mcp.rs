@@ -96,7 +96,7 @@ pub(super) async fn handle(
 fn no_session() -> ApiError {
     let message = "the session does not exist, has expired, or was opened at another gateway, which cannot be reached or has \
                    no `server.replica_url`; send `initialize`";
-    ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "no_session", message)
+    ApiError::not_found("no_session", message)
 }
 
 /// Returns the gateway that has the session that a request names; `None` if it names none.
@@ -131,9 +131,7 @@ fn selection(app: &App, sender: &Sender, rest: &str) -> Result<Selection, ApiErr
     match scope {
         Some(scope) => Ok(Selection { key, filter, scope }),
         // Unknown ones and hidden ones look the same.
-        None => Err(ApiError::new(
-            StatusCode::NOT_FOUND,
-            "invalid_request_error",
+        None => Err(ApiError::not_found(
             "unknown_client",
             "no client or virtual MCP of this name that you may see; all tools are at /mcp",
         )),

@@ -154,7 +154,7 @@ fn message_of(mut answer: Answer, id: String, charge: &RequestCharge) -> Result<
     if answer.reply.choices.is_empty() {
         let status = StatusCode::BAD_GATEWAY;
         let message = "the provider sent a reply without choices";
-        return Err(ApiError::new(status, "server_error", "provider_bad_answer", message));
+        return Err(ApiError::from_status(status, "provider_bad_answer", message));
     }
     let mut reply = mem::take(&mut answer.reply);
     if reply.begin.id.is_empty() {

@@ -1,7 +1,6 @@
 //! The registered metrics: `GET /metrics` in Prometheus' text format, and all of them for an export.
 
 use std::{
-    fmt,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -79,11 +78,7 @@ impl ShownMetrics {
     }
 }
 
-impl fmt::Debug for ShownMetrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ShownMetrics").finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(ShownMetrics {});
 
 fn rendered(registry: &Registry) -> Bytes {
     let mut metrics = String::new();
@@ -109,7 +104,10 @@ async fn awaited(mut text: RenderedText) -> Option<Bytes> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::{
+        fmt,
+        sync::atomic::{AtomicUsize, Ordering},
+    };
 
     use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 

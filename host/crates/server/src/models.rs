@@ -1,6 +1,5 @@
 //! `GET /v1/models` and `GET /v1/models/{id}`: the valid values of `model`.
 
-use http::StatusCode;
 use percent_encoding::percent_decode_str;
 
 use super::App;
@@ -39,8 +38,7 @@ pub(super) async fn show(app: &App, id: &str, charge: &RequestCharge) -> Result<
     let message = format!(
         "there is no model {shown:?}; /v1/models lists the models of the providers that respond"
     );
-    let kind = "invalid_request_error";
-    Err(ApiError::new(StatusCode::NOT_FOUND, kind, "model_not_found", message).about("model"))
+    Err(ApiError::not_found("model_not_found", message).about("model"))
 }
 
 /// Returns the model with this identifier from a list: JSON texts with commas between them.

@@ -14,6 +14,7 @@ use airlock_http::respond::{self, ApiError};
 use airlock_json::{RawObject, raw};
 use airlock_model::Object;
 use airlock_requests::ToolOptions;
+use airlock_strings::cut;
 
 /// Header with the time that a request may take: `30s`, or a whole number of seconds.
 const TIMEOUT: &str = "x-airlock-timeout";
@@ -23,6 +24,11 @@ const EVENTS: &str = "x-airlock-events";
 const TOKENS: &str = "x-airlock-tokens";
 /// Header that chooses what happens to calls that need an approval.
 const APPROVAL: &str = "x-airlock-approval";
+
+/// Maximum length of the member `airlock`, in bytes. Its members are two flags and a word.
+const MAX_EXTENSION_BYTES: usize = 4 << 10;
+/// Maximum length of the problem of this member in an error, in bytes.
+const MAX_PROBLEM_BYTES: usize = 256;
 
 /// The member `airlock` of a request.
 #[derive(Debug, Default, Deserialize)]
@@ -159,8 +165,11 @@ pub(super) fn includes_usage(body: &RawObject) -> bool {
 /// if it is invalid.
 pub(super) fn take_extension(body: &mut RawObject) -> Result<Extension, ApiError> {
     let Some(text) = body.get(EXTENSION) else { return Ok(Extension::default()) };
-    let extension =
-        serde_json::from_str::<Option<Extension>>(text).map_err(|error| bad_member(&error))?;
+    if text.len() > MAX_EXTENSION_BYTES {
+        return Err(bad_member(format!("it has more than {MAX_EXTENSION_BYTES} bytes")));
+    }
+    let extension = serde_json::from_str::<Option<Extension>>(text)
+        .map_err(|error| bad_member(error.to_string()))?;
     body.remove(EXTENSION);
     Ok(extension.unwrap_or_default())
 }
@@ -169,11 +178,15 @@ pub(super) fn take_extension(body: &mut RawObject) -> Result<Extension, ApiError
 pub(super) fn take_parsed_extension(body: &mut Object) -> Result<Extension, ApiError> {
     let Some(value) = body.shift_remove(EXTENSION) else { return Ok(Extension::default()) };
     let extension = serde_json::from_value::<Option<Extension>>(value);
-    Ok(extension.map_err(|error| bad_member(&error))?.unwrap_or_default())
+    let extension = extension.map_err(|error| bad_member(error.to_string()))?;
+    Ok(extension.unwrap_or_default())
 }
 
-fn bad_member(error: &serde_json::Error) -> ApiError {
-    let message = format!("`{EXTENSION}` must be an object such as {{\"events\": true}}: {error}");
+/// Returns the error of the member `airlock`. A `problem` may have a name of the caller's, and is cut.
+fn bad_member(problem: String) -> ApiError {
+    let problem = cut(problem, MAX_PROBLEM_BYTES);
+    let message =
+        format!("`{EXTENSION}` must be an object such as {{\"events\": true}}: {problem}");
     ApiError::bad_request("invalid_value", message).about(EXTENSION)
 }
 
@@ -185,6 +198,7 @@ fn bad_header(name: &str, found: &str, expected: &str) -> ApiError {
 #[cfg(test)]
 mod tests {
     use http::{HeaderName, HeaderValue};
+    use serde_json::json;
 
     use super::*;
     use airlock_json::Caps;
@@ -233,6 +247,21 @@ mod tests {
             text_of(error)
                 .contains("unknown field `event`, expected one of `events`, `tokens`, `mode`")
         );
+    }
+
+    #[test]
+    fn a_long_member_is_not_read_and_a_long_name_in_one_is_not_repeated() {
+        for (bytes, is_read) in [(MAX_EXTENSION_BYTES, true), (MAX_EXTENSION_BYTES + 1, false)] {
+            let member = format!("{{{}}}", " ".repeat(bytes - 2));
+            let read = take_extension(&mut body(&format!(r#"{{"airlock":{member}}}"#)));
+            assert_eq!(read.is_ok(), is_read, "{bytes}");
+            let problem = read.err().map(text_of);
+            assert!(problem.is_none_or(|text| text.contains(&MAX_EXTENSION_BYTES.to_string())));
+        }
+        let name = "x".repeat(100_000);
+        let mut members = airlock_model::object(json!({EXTENSION: {name: 1}}));
+        let error = take_parsed_extension(&mut members).expect_err("an unknown name");
+        assert!(text_of(error).len() < 1_000);
     }
 
     #[test]

@@ -9,6 +9,8 @@
 //! No browser can open a Unix socket. A request through it may have any `Host`, and neither of the
 //! other headers, which would be those of a page that some program passes on.
 
+use std::net::IpAddr;
+
 use http::{HeaderMap, HeaderValue, Uri, header, uri::Authority};
 
 use super::Settings;
@@ -57,23 +59,39 @@ fn check_host(
         return check_socket(headers);
     }
     let checks_hosts = settings.listen.ip().is_loopback() || !settings.allowed_hosts.is_empty();
-    if checks_hosts && !is_for_us(settings, headers, uri) {
-        let sent = headers.get_all(header::HOST).iter().map(HeaderValue::as_bytes);
-        let message = format!(
-            "`Host` is {}; valid are a loopback name, the address of `listen` and the names in `allowed_hosts`",
-            shown(sent.chain(uri.authority().map(|authority| authority.as_str().as_bytes()))),
-        );
-        return Err(ApiError::forbidden("host_not_allowed", message));
+    if checks_hosts && !is_named(headers, uri, |host| is_allowed(settings, host)) {
+        let valid = "a loopback name, the address of `listen` and the names in `allowed_hosts`";
+        return Err(host_refused(headers, uri, valid));
     }
     Ok(())
 }
 
-/// Returns whether a request names the gateway, by names that are all its own.
-fn is_for_us(settings: &Settings, headers: &HeaderMap, uri: &Uri) -> bool {
+/// Fails if `Host` is a name that a web page may have rebound to the gateway, and not an address, `localhost` or one of
+/// `allowed_hosts`. For what is shown without a credential to programs of the gateway's own machine: over plain HTTP, a
+/// browser sends neither `Origin` nor `Sec-Fetch-Site` with a GET request of such a page, so it looks like a program.
+/// Beyond loopback and without `allowed_hosts`, [`check`] permits every `Host`.
+pub(super) fn check_unbound(
+    settings: &Settings,
+    headers: &HeaderMap,
+    uri: &Uri,
+) -> Result<(), ApiError> {
+    if is_named(headers, uri, |host| address(host).is_some() || is_allowed(settings, host)) {
+        return Ok(());
+    }
+    let valid = "an address, `localhost` and the names in `allowed_hosts`, or any name with the token of an operator";
+    Err(host_refused(headers, uri, valid))
+}
+
+/// Returns whether a request names the gateway, and `is_valid` holds for all the names.
+fn is_named(headers: &HeaderMap, uri: &Uri, is_valid: impl Fn(&str) -> bool) -> bool {
     let is_named = headers.contains_key(header::HOST) || uri.authority().is_some();
-    is_named
-        && hosts(headers, uri)
-            .all(|host| host.is_some_and(|host| is_allowed(settings, host.host())))
+    is_named && hosts(headers, uri).all(|host| host.is_some_and(|host| is_valid(host.host())))
+}
+
+fn host_refused(headers: &HeaderMap, uri: &Uri, valid: &str) -> ApiError {
+    let sent = headers.get_all(header::HOST).iter().map(HeaderValue::as_bytes);
+    let sent = sent.chain(uri.authority().map(|authority| authority.as_str().as_bytes()));
+    ApiError::forbidden("host_not_allowed", format!("`Host` is {}; valid are {valid}", shown(sent)))
 }
 
 /// Iterates over the names by which a request names the gateway. HTTP/2 sends `:authority`. If a request has
@@ -159,17 +177,22 @@ fn is_same(origin: &HeaderValue, hosts: &[Option<Authority>]) -> bool {
 }
 
 fn is_allowed(settings: &Settings, host: &str) -> bool {
-    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    let is_local = match bare.parse::<std::net::IpAddr>() {
-        Ok(address) => address.is_loopback() || address == settings.listen.ip(),
-        Err(_) => bare.eq_ignore_ascii_case("localhost"),
+    let is_local = match address(host) {
+        Some(address) => address.is_loopback() || address == settings.listen.ip(),
+        None => host.eq_ignore_ascii_case("localhost"),
     };
     is_local || settings.allowed_hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(host))
 }
 
+/// Returns the address that a host is; `None` if it is a name.
+fn address(host: &str) -> Option<IpAddr> {
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    bare.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
-    use std::net::{IpAddr, Ipv4Addr};
+    use std::net::Ipv4Addr;
 
     use super::*;
     use crate::tests::settings;
@@ -358,6 +381,43 @@ mod tests {
             let headers = sent.into_iter().collect();
             let checked = check(&settings, REMOTE, &headers, &Uri::from_static("/health"));
             assert_eq!(checked.is_ok(), is_permitted, "{origin}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_may_be_rebound_is_refused_even_if_hosts_are_not_checked() {
+        let mut settings = Settings {
+            listen: "0.0.0.0:0".parse().expect("an address"),
+            require_virtual_key: true,
+            ..settings()
+        };
+        let uri = Uri::from_static("/metrics");
+        for allowed_hosts in [&[][..], &["gw.example"]] {
+            settings.allowed_hosts = allowed_hosts.iter().map(|&host| host.to_owned()).collect();
+            for (host, is_permitted) in [
+                ("localhost:8080", true),
+                ("127.0.0.1:8080", true),
+                ("10.1.2.3:8080", true),
+                ("[::1]:8080", true),
+                ("[fd00::7]", true),
+                ("GW.example:8080", !allowed_hosts.is_empty()),
+                ("evil.example:8080", false),
+                ("10.1.2.3.evil.example", false),
+                ("localhost.evil.example", false),
+                ("[localhost]", false),
+                ("", false),
+            ] {
+                let sent = headers([("host", host.as_bytes())].into_iter());
+                let checked = check_unbound(&settings, &sent, &uri);
+                assert_eq!(checked.is_ok(), is_permitted, "{host}");
+            }
+        }
+        let none = HeaderMap::new();
+        assert!(check_unbound(&settings, &none, &uri).is_err());
+        let rebound = Uri::from_static("http://evil.example/metrics");
+        let both = headers([("host", b"localhost".as_slice())].into_iter());
+        for sent in [none, both] {
+            assert!(check_unbound(&settings, &sent, &rebound).is_err(), "{sent:?}");
         }
     }
 

@@ -134,7 +134,7 @@ pub(super) async fn create(
         let stream = ResponseStream::begin(run, composer).await?;
         respond::events(events::parts(stream))
     } else {
-        whole(run, composer).await?
+        whole(run, composer, charge).await?
     };
     let mut reply = respond::answered_by(&answering, reply);
     if let Some(dropped) = dropped.and_then(|dropped| HeaderValue::try_from(dropped).ok()) {
@@ -336,18 +336,20 @@ fn start(
 }
 
 /// Runs the loop to its end and returns the Response.
-async fn whole(mut run: Run, mut composer: Composer) -> Result<Reply, ApiError> {
-    let mut events = Vec::new();
-    composer.begin(&mut events);
-    // A response that is not streamed has no events.
-    events.clear();
+async fn whole(
+    mut run: Run,
+    composer: Composer,
+    charge: &RequestCharge,
+) -> Result<Reply, ApiError> {
+    let mut composer = Box::new(composer);
     while !composer.is_complete() {
         let event = run.next().await.ok_or_else(ApiError::internal)?;
-        composer.add(event, &mut events)?;
-        events.clear();
+        composer = composer.compose(event).await?;
     }
     let mut last = composer.conclude().await;
-    Ok(respond::json(&last.remove("response").unwrap_or_default()))
+    let response = last.remove("response").unwrap_or_default();
+    let text = work::on_tree(charge, move |_| Ok(response.to_string()));
+    Ok(respond::json_text(text.await?))
 }
 
 /// Handles a request for a stored Response. Fails if the caller has none with this id.

@@ -4,7 +4,7 @@
 //! because a model receives it as text. A handle is in `raw_result` of the call in `airlock`, and is
 //! valid for the tenant of the request alone, for some time.
 
-use http::{Request, StatusCode};
+use http::Request;
 
 use super::App;
 use airlock_core::replica::ReplicaId;
@@ -39,5 +39,5 @@ pub(super) async fn raw(
 
 fn unknown() -> ApiError {
     let message = "no result has this handle; it may have expired, or belongs to another key";
-    ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "unknown_result", message)
+    ApiError::not_found("unknown_result", message)
 }

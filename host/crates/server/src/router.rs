@@ -240,6 +240,10 @@ impl App {
         let operator = actor.as_ref().map(|actor| &*actor.operator);
         if let Some(act) = act {
             operator::check(act, operator, ingress, headers)?;
+            // Of the metrics, which are shown to programs of this machine.
+            if operator.is_none() {
+                origin::check_unbound(&self.settings, headers, request.uri())?;
+            }
             if let Some(operator) = operator.filter(|_| act.changes()) {
                 info!(operator = operator.name, path = request.uri().path(), "an operator acts");
             }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use http::{Method, Request, StatusCode};
+use http::{Method, Request};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -170,7 +170,7 @@ pub(super) async fn run(
             );
             // Before the decisions are stored: a caller that cannot resume the run decides nothing.
             let resumed = runs::resume(&caller, id, &script).map_err(|error| {
-                conflict("run_refused", format!("the run cannot be resumed: {error}"))
+                ApiError::conflict("run_refused", format!("the run cannot be resumed: {error}"))
             })?;
             let decided = own.decide(id, decisions, &Actor::from(&tenant)).await;
             decided.map_err(|error| refusal(&error))?;
@@ -204,7 +204,7 @@ async fn finish(resumed: Resumed) -> Result<(), ApiError> {
     log_failure(EXECUTE, ran.as_ref().err());
     match ran {
         Err(error) if error.tool_code() == Some("run_running") => {
-            Err(conflict("run_running", error.to_string()))
+            Err(ApiError::conflict("run_running", error.to_string()))
         }
         Err(error) if runs::can_wait(&error) => Err(postponed(&error)),
         // The run has the outcome.
@@ -251,7 +251,7 @@ fn decisions(target: RunTarget, id: &str, body: Object) -> Result<Option<Decisio
     let mut decisions = Decisions::default();
     let mut named = BTreeSet::new();
     let shown = if target == RunTarget::Resolve {
-        let ResolvedCalls { calls, request_state } = parsed(body)?;
+        let ResolvedCalls { calls, request_state } = body::parsed(body)?;
         if calls.iter().any(|call| call.action == ResolutionAction::Abort) {
             return Ok(None);
         }
@@ -269,14 +269,16 @@ fn decisions(target: RunTarget, id: &str, body: Object) -> Result<Option<Decisio
         for Resolution { position, action, value } in calls {
             let position = named_position(&position, &mut named)?;
             decisions = match action {
-                ResolutionAction::Skip => decisions.skip(position, value),
+                ResolutionAction::Skip => decisions.skip(position, value).map_err(|error| {
+                    ApiError::bad_request("invalid_value", error.to_string()).about("calls")
+                })?,
                 ResolutionAction::Approve => decisions.retry_approved(position),
                 ResolutionAction::Retry | ResolutionAction::Abort => decisions.retry(position),
             };
         }
         request_state
     } else {
-        let NamedCalls { calls, request_state, reason } = parsed(body)?;
+        let NamedCalls { calls, request_state, reason } = body::parsed(body)?;
         let reason = approvals::reason(reason, target != RunTarget::Deny)?;
         for position in calls {
             let position = named_position(&position, &mut named)?;
@@ -296,12 +298,6 @@ fn decisions(target: RunTarget, id: &str, body: Object) -> Result<Option<Decisio
         let message =
             "`request_state` is not of this run; expected the `request_state` that the run shows";
         ApiError::bad_request("invalid_request_state", message).about("request_state")
-    })
-}
-
-fn parsed<T: for<'de> Deserialize<'de>>(body: Value) -> Result<T, ApiError> {
-    T::deserialize(body).map_err(|error| {
-        ApiError::bad_request("invalid_json", format!("Invalid request format: {error}"))
     })
 }
 
@@ -325,8 +321,8 @@ fn refusal(error: &RunError) -> ApiError {
     let code = runs::code(error);
     let message = error.to_string();
     match error {
-        RunError::Unknown | RunError::NoCall(_) => not_found(code, message),
-        RunError::Refused { .. } => conflict(code, message),
+        RunError::Unknown | RunError::NoCall(_) => ApiError::not_found(code, message),
+        RunError::Refused { .. } => ApiError::conflict(code, message),
         RunError::Unavailable(cause) => unavailable(cause),
     }
 }
@@ -334,25 +330,17 @@ fn refusal(error: &RunError) -> ApiError {
 /// Returns the error of a run that is as it was before, and can be resumed later.
 fn postponed(error: &CallError) -> ApiError {
     let code = error.tool_code().unwrap_or_else(|| error.code().as_str());
-    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "server_error", code, error.message())
-}
-
-fn not_found(code: &str, message: String) -> ApiError {
-    ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", code, message)
-}
-
-fn conflict(code: &str, message: String) -> ApiError {
-    ApiError::new(StatusCode::CONFLICT, "invalid_request_error", code, message)
+    ApiError::unavailable(code, error.message())
 }
 
 fn unavailable(cause: &Unavailable) -> ApiError {
     let message = format!("the runs cannot be reached right now: {cause}");
-    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "server_error", "store_unavailable", message)
+    ApiError::unavailable("store_unavailable", message)
 }
 
 fn keeps_nothing() -> ApiError {
     let message = "this gateway keeps no runs: `code_mode_journal` is false";
-    not_found("runs_not_kept", message.to_owned())
+    ApiError::not_found("runs_not_kept", message)
 }
 
 #[cfg(test)]
@@ -362,11 +350,12 @@ mod tests {
     #[test]
     fn a_call_that_an_operator_may_have_approved_is_not_made_again_without_one() {
         let call: Position = "1".parse().expect("a position");
+        let skips = Decisions::default().skip(call, Value::Null).expect("a short value");
         for (decisions, without_key, with_key) in [
             (Decisions::default().approve(call), true, true),
             (Decisions::default().retry_approved(call), true, true),
             (Decisions::default().retry(call), true, false),
-            (Decisions::default().deny(call, None).skip(call, Value::Null), false, false),
+            (skips.deny(call, None), false, false),
         ] {
             let found = [false, true].map(|has_key| needs_approver(&decisions, has_key));
             assert_eq!(found, [without_key, with_key], "{decisions:?}");
@@ -393,6 +382,15 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn values_of_skipped_calls_that_no_run_could_be_resumed_with_are_refused() {
+        let mut call = skipped("1");
+        call["value"] = "x".repeat(1 << 20).into();
+        let Value::Object(body) = json!({"calls": [call]}) else { panic!("an object") };
+        let refused = decisions(RunTarget::Resolve, "run_1", body).expect_err("it is too large");
+        assert_eq!(refused.into_body()["error"]["code"], "invalid_value");
     }
 
     fn skipped(position: &str) -> Value {

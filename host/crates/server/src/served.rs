@@ -1,7 +1,5 @@
 //! The paths that are served to requests, by the way that they came in.
 
-use http::StatusCode;
-
 use airlock_http::respond::ApiError;
 use airlock_ingress::Ingress;
 use airlock_operator_api::approvals::ApprovalTarget;
@@ -13,7 +11,7 @@ pub(super) fn check(ingress: Ingress, path: &str) -> Result<(), ApiError> {
     }
     let message = "the Unix socket serves only /api/…, /v1/approvals, /health, /ready and /metrics; send requests to \
                    other paths to the address of `listen`";
-    Err(ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "unknown_url", message))
+    Err(ApiError::not_found("unknown_url", message))
 }
 
 /// Returns whether a path is served to requests that came in this way. The Unix socket serves
@@ -33,6 +31,8 @@ fn is_served(ingress: Ingress, path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use http::StatusCode;
+
     use super::*;
     use airlock_ingress::socket::SocketToken;
 

@@ -8,7 +8,6 @@
 use std::{
     any::Any,
     convert::Infallible,
-    fmt,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -16,7 +15,7 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use http::{HeaderValue, Request, Response, StatusCode, header};
+use http::{HeaderValue, Request, Response, header};
 use hyper::body::{Body, Frame, SizeHint};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tower_service::Service;
@@ -41,11 +40,7 @@ impl LiveApp {
     }
 }
 
-impl fmt::Debug for GatewayService {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GatewayService").finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(GatewayService {});
 
 impl<B> Service<Request<B>> for GatewayService
 where
@@ -80,8 +75,7 @@ where
 
 /// Returns the refusal of a request that comes while the gateway stops.
 fn stopping() -> ApiError {
-    let status = StatusCode::SERVICE_UNAVAILABLE;
-    let error = ApiError::new(status, "server_error", "gateway_stopping", "the gateway stops");
+    let error = ApiError::unavailable("gateway_stopping", "the gateway stops");
     error.with_header(header::RETRY_AFTER, HeaderValue::from_static("1"))
 }
 
@@ -101,11 +95,7 @@ impl GatewayBody {
     }
 }
 
-impl fmt::Debug for GatewayBody {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GatewayBody").finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(GatewayBody {});
 
 impl Body for GatewayBody {
     type Data = Bytes;

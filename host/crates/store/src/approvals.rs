@@ -209,23 +209,22 @@ impl Approvals {
 
     /// Returns the number of calls without a decision. Fails if the database cannot be used.
     pub async fn waiting_count(&self) -> Result<u32, Unavailable> {
-        let scope = self.scope;
-        let counting = self.database.read(move |sql| {
-            let select = "SELECT count(*) FROM approval \
-                          WHERE (scope = ?1 OR ?1 IS NULL) AND expires > ?2 AND approved IS NULL";
-            sql.one(select, params![scope.as_ref(), sql.now()], first)
-        });
-        counting.await
+        self.counted("AND approved IS NULL").await
     }
 
     /// Returns the number of calls. Fails if the database cannot be used.
     pub async fn count(&self) -> Result<u32, Unavailable> {
+        self.counted("").await
+    }
+
+    async fn counted(&self, condition: &str) -> Result<u32, Unavailable> {
         let scope = self.scope;
-        let counting = self.database.read(move |sql| {
-            let select = "SELECT count(*) FROM approval \
-                          WHERE (scope = ?1 OR ?1 IS NULL) AND expires > ?2";
-            sql.one(select, params![scope.as_ref(), sql.now()], first)
-        });
+        let select = format!(
+            "SELECT count(*) FROM approval WHERE (scope = ?1 OR ?1 IS NULL) AND expires > ?2 {condition}"
+        );
+        let counting = self
+            .database
+            .read(move |sql| sql.one(&select, params![scope.as_ref(), sql.now()], first));
         counting.await
     }
 }

@@ -2,7 +2,6 @@
 
 use std::{
     convert::Infallible,
-    fmt,
     hash::Hash,
     sync::{
         Arc, OnceLock,
@@ -117,29 +116,26 @@ impl Database {
 
     /// Runs a read. It sees every change that was made before this call. Of several statements, each
     /// sees the changes before it.
-    pub(crate) async fn read<T, F>(&self, job: F) -> Result<T, Unavailable>
-    where
-        T: Send + 'static,
-        F: FnOnce(&Sql<'_>) -> SqlResult<T> + Send + 'static,
-    {
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&Sql<'_>) -> SqlResult<T> + Send + 'static,
+    ) -> Result<T, Unavailable> {
         self.shared.reader.run(self.party, move |connection| connection.read(false, job)).await
     }
 
     /// Runs a read as [`Self::read`], of which all statements see the same state.
-    pub(crate) async fn read_snapshot<T, F>(&self, job: F) -> Result<T, Unavailable>
-    where
-        T: Send + 'static,
-        F: FnOnce(&Sql<'_>) -> SqlResult<T> + Send + 'static,
-    {
+    pub(crate) async fn read_snapshot<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&Sql<'_>) -> SqlResult<T> + Send + 'static,
+    ) -> Result<T, Unavailable> {
         self.shared.reader.run(self.party, move |connection| connection.read(true, job)).await
     }
 
     /// Runs a read of the call log as [`Self::read_snapshot`], which may take long and delays no other reads.
-    pub(crate) async fn read_log<T, F>(&self, job: F) -> Result<T, Unavailable>
-    where
-        T: Send + 'static,
-        F: FnOnce(&Sql<'_>) -> SqlResult<T> + Send + 'static,
-    {
+    pub(crate) async fn read_log<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&Sql<'_>) -> SqlResult<T> + Send + 'static,
+    ) -> Result<T, Unavailable> {
         let lane = self.shared.log_reader.as_ref().unwrap_or(&self.shared.reader);
         let party = Party::new("readers of the call log");
         lane.run(party, move |connection| connection.read_log(job)).await
@@ -147,11 +143,11 @@ impl Database {
 
     /// Runs a change of a subject in one transaction: an error of `job` rolls it back. If the future
     /// is dropped, the change is made completely or not at all.
-    pub(crate) async fn write<T, F>(&self, subject: Subject, job: F) -> Result<T, Unavailable>
-    where
-        T: Send + 'static,
-        F: FnOnce(&Sql<'_>) -> SqlResult<T> + Send + 'static,
-    {
+    pub(crate) async fn write<T: Send + 'static>(
+        &self,
+        subject: Subject,
+        job: impl FnOnce(&Sql<'_>) -> SqlResult<T> + Send + 'static,
+    ) -> Result<T, Unavailable> {
         let done = self.attempt(vec![subject], |sql| job(sql).map(Ok::<T, Infallible>)).await?;
         Ok(match done {
             Ok(done) => done,
@@ -159,11 +155,11 @@ impl Database {
     }
 
     /// Runs a change of the call log as [`Self::write`], which delays no other changes on a server.
-    pub(crate) async fn write_log<T, F>(&self, subject: Subject, job: F) -> Result<T, Unavailable>
-    where
-        T: Send + 'static,
-        F: FnOnce(&Sql<'_>) -> SqlResult<T> + Send + 'static,
-    {
+    pub(crate) async fn write_log<T: Send + 'static>(
+        &self,
+        subject: Subject,
+        job: impl FnOnce(&Sql<'_>) -> SqlResult<T> + Send + 'static,
+    ) -> Result<T, Unavailable> {
         let lane = self.shared.log_writer.as_ref().unwrap_or(&self.shared.writer);
         let done = lane.run(self.party, move |connection| {
             connection.write(&[subject], |sql| job(sql).map(Ok::<T, Infallible>))
@@ -173,33 +169,23 @@ impl Database {
     }
 
     /// Runs a change of subjects as [`Self::write`], which a refusal of `job` rolls back too.
-    pub(crate) async fn attempt<T, E, F>(
+    pub(crate) async fn attempt<T: Send + 'static, E: Send + 'static>(
         &self,
         subjects: Vec<Subject>,
-        job: F,
-    ) -> Result<Result<T, E>, Unavailable>
-    where
-        T: Send + 'static,
-        E: Send + 'static,
-        F: FnOnce(&Sql<'_>) -> SqlResult<Result<T, E>> + Send + 'static,
-    {
+        job: impl FnOnce(&Sql<'_>) -> SqlResult<Result<T, E>> + Send + 'static,
+    ) -> Result<Result<T, E>, Unavailable> {
         let done =
             self.shared.writer.run(self.party, move |connection| connection.write(&subjects, job));
         done.await
     }
 
     /// Attempts a change as [`Self::attempt`], which waits for each subject at most for `lock_wait`.
-    pub(crate) async fn attempt_soon<T, E, F>(
+    pub(crate) async fn attempt_soon<T: Send + 'static, E: Send + 'static>(
         &self,
         lock_wait: Duration,
         subjects: Vec<Subject>,
-        job: F,
-    ) -> Result<Result<T, E>, Unavailable>
-    where
-        T: Send + 'static,
-        E: Send + 'static,
-        F: FnOnce(&Sql<'_>) -> SqlResult<Result<T, E>> + Send + 'static,
-    {
+        job: impl FnOnce(&Sql<'_>) -> SqlResult<Result<T, E>> + Send + 'static,
+    ) -> Result<Result<T, E>, Unavailable> {
         let done = self
             .shared
             .writer
@@ -229,8 +215,4 @@ impl Database {
     }
 }
 
-impl fmt::Debug for Database {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Database").finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(Database {});

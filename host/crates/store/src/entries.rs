@@ -26,65 +26,33 @@ pub const MAX_RECORDED: u32 = 10_000;
 /// Maximum number of rows that a list of changes, logins, runs or gateways has.
 pub const MAX_LISTED: u32 = 1_000;
 
-/// Kind of an entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum EntryKind {
-    /// An element of `mcp.client_configs`.
-    Client,
-    /// An element of `governance.virtual_keys`.
-    VirtualKey,
-    /// An element of `governance.teams`.
-    Team,
-    /// An element of `governance.customers`.
-    Customer,
-    /// An element of `governance.roles`.
-    Role,
-    /// An element of `governance.environments`.
-    Environment,
-    /// An element of `mcp.virtual_mcps`.
-    VirtualMcp,
-    /// An element of `governance.model_configs`.
-    ModelConfig,
-    /// An element of `governance.pricing_overrides`.
-    PricingOverride,
-    /// One value of the file, whose key path is the name of the entry.
-    Setting,
-    /// Digest of the credential of a virtual key of the file that has none there. The name is that of the
-    /// key.
-    KeyValue,
-}
-
-impl EntryKind {
-    /// All kinds.
-    pub const ALL: [Self; 11] = [
-        Self::Client,
-        Self::VirtualKey,
-        Self::Team,
-        Self::Customer,
-        Self::Role,
-        Self::Environment,
-        Self::VirtualMcp,
-        Self::ModelConfig,
-        Self::PricingOverride,
-        Self::Setting,
-        Self::KeyValue,
-    ];
-
-    /// Name of the kind in the database and in responses.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Client => "client",
-            Self::VirtualKey => "virtual_key",
-            Self::Team => "team",
-            Self::Customer => "customer",
-            Self::Role => "role",
-            Self::Environment => "environment",
-            Self::VirtualMcp => "virtual_mcp",
-            Self::ModelConfig => "model_config",
-            Self::PricingOverride => "pricing_override",
-            Self::Setting => "setting",
-            Self::KeyValue => "key_value",
-        }
+airlock_strings::named_enum! {
+    /// Kind of an entry. The names are those in the database and in responses.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum EntryKind {
+        /// An element of `mcp.client_configs`.
+        Client = "client",
+        /// An element of `governance.virtual_keys`.
+        VirtualKey = "virtual_key",
+        /// An element of `governance.teams`.
+        Team = "team",
+        /// An element of `governance.customers`.
+        Customer = "customer",
+        /// An element of `governance.roles`.
+        Role = "role",
+        /// An element of `governance.environments`.
+        Environment = "environment",
+        /// An element of `mcp.virtual_mcps`.
+        VirtualMcp = "virtual_mcp",
+        /// An element of `governance.model_configs`.
+        ModelConfig = "model_config",
+        /// An element of `governance.pricing_overrides`.
+        PricingOverride = "pricing_override",
+        /// One value of the file, whose key path is the name of the entry.
+        Setting = "setting",
+        /// Digest of the credential of a virtual key of the file that has none there. The name is that of the
+        /// key.
+        KeyValue = "key_value",
     }
 }
 

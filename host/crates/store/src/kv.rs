@@ -6,6 +6,7 @@
 //! plugin may open which store for whom, and how much the store may hold.
 
 mod sql;
+mod sweep;
 
 use std::{panic::resume_unwind, path::Path, sync::Arc, thread, time::Duration};
 
@@ -266,7 +267,8 @@ impl Store {
     ///
     /// `if_version` is a condition: `None` writes in any case, `Some(0)` only if there is no entry,
     /// `Some(v)` only if the entry is at version `v`. With `ttl`, the entry expires after that
-    /// time, by the wall clock and to the millisecond. Without `ttl`, the entry does not expire,
+    /// time, by the wall clock and to the millisecond; what has expired is removed by later changes of
+    /// the store, or by [`Database::remove_expired_kv`]. Without `ttl`, the entry does not expire,
     /// even if it had a `ttl` before. A store beyond its quota, because the quota was lowered,
     /// still accepts changes that do not grow it.
     ///

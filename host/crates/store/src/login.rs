@@ -15,7 +15,7 @@ mod id;
 mod key;
 mod users;
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 pub(crate) use self::id::owner;
 use self::key::LoginKey;
@@ -204,16 +204,7 @@ impl Database {
     }
 }
 
-impl fmt::Debug for UpstreamLogin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UpstreamLogin")
-            .field("issuer", &self.issuer)
-            .field("client_id", &self.client_id)
-            .field("scopes", &self.scopes)
-            .field("expires_ms", &self.expires_ms)
-            .finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(UpstreamLogin { issuer, client_id, scopes, expires_ms });
 
 #[cfg(test)]
 mod tests;

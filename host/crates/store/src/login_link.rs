@@ -90,13 +90,7 @@ impl Database {
 
     /// Returns a link that has not expired. Fails if the database cannot be used.
     pub async fn login_link(&self, digest: LinkDigest) -> Result<Option<LoginLink>, Unavailable> {
-        let sealer = self.sealer();
-        self.read(move |sql| {
-            let select =
-                format!("SELECT {COLUMNS} FROM login_link WHERE id = ?1 AND expires_ms > ?2");
-            sql.find(&select, params![&hex(&digest), sql.now()], |row| link(row, &sealer))
-        })
-        .await
+        self.find_login_link("id", digest).await
     }
 
     /// Starts the authorization of a link: `state` is the digest of its state, in the place of that of an
@@ -125,11 +119,19 @@ impl Database {
         &self,
         state: LinkDigest,
     ) -> Result<Option<LoginLink>, Unavailable> {
+        self.find_login_link("state", state).await
+    }
+
+    async fn find_login_link(
+        &self,
+        column: &str,
+        digest: LinkDigest,
+    ) -> Result<Option<LoginLink>, Unavailable> {
         let sealer = self.sealer();
+        let select =
+            format!("SELECT {COLUMNS} FROM login_link WHERE {column} = ?1 AND expires_ms > ?2");
         self.read(move |sql| {
-            let select =
-                format!("SELECT {COLUMNS} FROM login_link WHERE state = ?1 AND expires_ms > ?2");
-            sql.find(&select, params![&hex(&state), sql.now()], |row| link(row, &sealer))
+            sql.find(&select, params![&hex(&digest), sql.now()], |row| link(row, &sealer))
         })
         .await
     }

@@ -130,7 +130,7 @@ pub struct FoundOperatorSession {
 pub struct SessionRules {
     /// Digest of the settings.
     pub policy: SecretDigest,
-    /// Time without a request after which a session is not valid.
+    /// Time without a use after which a session is not valid.
     pub idle: Duration,
 }
 

@@ -5,6 +5,8 @@
 //! characters. [`visible`] is for text that a person approves: it writes out every character that
 //! the person could not see. [`Placeholders`] replaces parts of the texts for a model, and puts them back.
 //!
+//! [`named_enum!`] defines enums whose values have names, [`debug_fields!`] implements `Debug`.
+//!
 //! This crate does not depend on the rest of the gateway.
 
 mod encoding;
@@ -12,6 +14,7 @@ mod hidden;
 mod invisible;
 mod lengths;
 mod lines;
+mod macros;
 mod nearest;
 mod placeholders;
 mod tokens;

@@ -95,12 +95,14 @@ pub(crate) const MAX_OFFER_KEY_BYTES: usize = 2 << 10;
 /// Time for the lists of resources and prompts to be read before the server counts as connected.
 /// Later ones are read in the background.
 pub(crate) const OFFERS_PATIENCE: Duration = Duration::from_secs(5);
-/// Maximum subscriptions to resources of one server, of all tenants: ten tenants with as many as
-/// each may have. Their URIs take 10 MiB at most.
+/// Maximum subscriptions to resources of one server, of all tenants. Their URIs take 10 MiB at most.
 pub(crate) const MAX_SUBSCRIPTIONS: usize = 5_000;
 /// Maximum subscriptions to resources of one server, of one tenant: about eight sessions with 64
 /// each.
 pub(crate) const MAX_TENANT_SUBSCRIPTIONS: usize = 500;
+/// Weight that divides the subscriptions among tenants, see [`Shares`](airlock_core::tenant::Shares): a tenant takes
+/// at most half of those that are free. They are kept for hours, so many tenants have to find some.
+pub(crate) const SUBSCRIPTIONS_WEIGHT: usize = 1;
 /// Delay before changed subscriptions are sent to a modern server, so that many changes cost one
 /// request: it names all resources.
 pub(crate) const SUBSCRIPTION_PACE: Duration = Duration::from_millis(200);

@@ -12,57 +12,29 @@ use serde_json::{Map, Value, json};
 use crate::limits::{KEPT_TRANSITIONS, MAX_KEPT_REASON_CHARS};
 use airlock_mcp_client::Agreed;
 
-/// State of the connection to a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum ServerPhase {
-    /// Not running: before the first start, while no call needs it, or after the gateway stopped.
-    Stopped,
-    /// Starting: the process, the handshake, and the first list of tools.
-    Starting,
-    /// Ready for calls.
-    Ready,
-    /// Ready for calls, but its list of tools is in doubt, so that the last good one is kept, or it
-    /// sends more than is read, so that its responses are late.
-    Degraded,
-    /// Connected, but its tools are not those that its client offers, so it gets no calls. Only one of
-    /// several instances.
-    HeldOut,
-    /// Waiting to be started again after a failure.
-    Restarting,
-    /// Not started again without the operator.
-    Failed,
-    /// Disabled by the configuration.
-    Disabled,
-}
-
-impl ServerPhase {
-    /// Number of states.
-    pub(super) const COUNT: usize = 8;
-    /// All states.
-    pub(super) const ALL: [Self; Self::COUNT] = [
-        Self::Stopped,
-        Self::Starting,
-        Self::Ready,
-        Self::Degraded,
-        Self::HeldOut,
-        Self::Restarting,
-        Self::Failed,
-        Self::Disabled,
-    ];
-
-    /// Returns the name in the administrative API and in metrics.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Stopped => "stopped",
-            Self::Starting => "starting",
-            Self::Ready => "ready",
-            Self::Degraded => "degraded",
-            Self::HeldOut => "held_out",
-            Self::Restarting => "restarting",
-            Self::Failed => "failed",
-            Self::Disabled => "disabled",
-        }
+airlock_strings::named_enum! {
+    /// State of the connection to a server. The names are those in the administrative API and in metrics.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub(super) enum ServerPhase {
+        /// Not running: before the first start, while no call needs it, or after the gateway stopped.
+        Stopped = "stopped",
+        /// Starting: the process, the handshake, and the first list of tools.
+        Starting = "starting",
+        /// Ready for calls.
+        Ready = "ready",
+        /// Ready for calls, but its list of tools is in doubt, so that the last good one is kept, or it
+        /// sends more than is read, so that its responses are late.
+        Degraded = "degraded",
+        /// Connected, but its tools are not those that its client offers, so it gets no calls. Only one of
+        /// several instances.
+        HeldOut = "held_out",
+        /// Waiting to be started again after a failure.
+        Restarting = "restarting",
+        /// Not started again without the operator.
+        Failed = "failed",
+        /// Disabled by the configuration.
+        Disabled = "disabled",
     }
 }
 
@@ -94,7 +66,7 @@ struct StatusRecord {
     last_failure: Option<LastFailure>,
     /// True if the server was not ready since the last failure.
     is_failing: bool,
-    time_in: [Duration; ServerPhase::COUNT],
+    time_in: [Duration; ServerPhase::ALL.len()],
     restarts: u64,
     /// Starts that failed since the last stable connection.
     attempts: u32,
@@ -141,7 +113,7 @@ impl Status {
             transitions: VecDeque::new(),
             last_failure: None,
             is_failing: false,
-            time_in: [Duration::ZERO; ServerPhase::COUNT],
+            time_in: [Duration::ZERO; ServerPhase::ALL.len()],
             restarts: 0,
             attempts: 0,
             is_stale: false,
@@ -374,7 +346,7 @@ mod tests {
             status.enter(ServerPhase::Degraded, &n.to_string());
         }
         let (restarts, times) = status.totals();
-        assert_eq!((restarts, times.len()), (1, ServerPhase::COUNT));
+        assert_eq!((restarts, times.len()), (1, ServerPhase::ALL.len()));
         assert_eq!(status.to_json()["history"].as_array().map(Vec::len), Some(KEPT_TRANSITIONS));
         assert!(ServerPhase::ALL.iter().enumerate().all(|(at, phase)| *phase as usize == at));
     }

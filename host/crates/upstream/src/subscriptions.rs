@@ -9,10 +9,10 @@ use std::{
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
-use crate::limits::{MAX_SUBSCRIPTIONS, MAX_TENANT_SUBSCRIPTIONS};
+use crate::limits::{MAX_SUBSCRIPTIONS, MAX_TENANT_SUBSCRIPTIONS, SUBSCRIPTIONS_WEIGHT};
 use airlock_core::{
     door::{Mailbox, RelayError, Subscription},
-    tenant::Tenant,
+    tenant::{Shares, Tenant},
 };
 
 /// State of relaying that outlives the connections of a server.
@@ -44,12 +44,18 @@ struct HubTable {
     changed: Notify,
 }
 
-#[derive(Default)]
 struct RelayState {
     by_uri: BTreeMap<Arc<str>, BTreeMap<u64, Subscriber>>,
-    of_tenant: HashMap<Tenant, usize>,
-    total: usize,
+    /// Subscriptions of each tenant.
+    shares: Shares,
     next: u64,
+}
+
+impl Default for RelayState {
+    fn default() -> Self {
+        let shares = Shares::new(MAX_SUBSCRIPTIONS, SUBSCRIPTIONS_WEIGHT);
+        Self { by_uri: BTreeMap::new(), shares, next: 0 }
+    }
 }
 
 struct Subscriber {
@@ -66,7 +72,8 @@ struct HubSubscription {
 }
 
 impl Hub {
-    /// Adds a subscription. Fails if the tenant has as many as it may, or if all are in use.
+    /// Adds a subscription. Fails if the tenant has [`MAX_TENANT_SUBSCRIPTIONS`], or as many as are free. A tenant
+    /// that has none is refused only if all are in use.
     pub(crate) fn subscribe(
         &self,
         uri: &str,
@@ -75,15 +82,13 @@ impl Hub {
         label: &str,
     ) -> Result<Subscription, RelayError> {
         let mut state = self.0.state();
-        if state.total >= MAX_SUBSCRIPTIONS {
-            return Err(RelayError::Busy);
+        let own = state.shares.held_by(tenant);
+        if own >= MAX_TENANT_SUBSCRIPTIONS || !state.shares.take(tenant, 1) {
+            return Err(match own {
+                0 => RelayError::Busy,
+                limit => RelayError::TooManySubscriptions { limit },
+            });
         }
-        let own = state.of_tenant.entry(tenant.clone()).or_default();
-        if *own >= MAX_TENANT_SUBSCRIPTIONS {
-            return Err(RelayError::TooManySubscriptions { limit: MAX_TENANT_SUBSCRIPTIONS });
-        }
-        *own += 1;
-        state.total += 1;
         state.next += 1;
         let uri: Arc<str> = uri.into();
         let number = state.next;
@@ -155,13 +160,7 @@ impl Drop for HubSubscription {
             self.inner.changed.notify_one();
         }
         if let Some(Subscriber { tenant, .. }) = ended {
-            state.total -= 1;
-            if let Some(own) = state.of_tenant.get_mut(&tenant) {
-                *own -= 1;
-                if *own == 0 {
-                    state.of_tenant.remove(&tenant);
-                }
-            }
+            state.shares.give_back(&tenant, 1);
         }
     }
 }
@@ -189,32 +188,52 @@ mod tests {
         assert!(one.next().now_or_never().is_none() && two.next().now_or_never().is_some());
         drop(second);
         hub.changed().await;
-        assert!(hub.uris().is_empty() && hub.0.state().of_tenant.is_empty());
-        assert_eq!(hub.0.state().total, 0);
+        assert!(hub.uris().is_empty());
+        assert_eq!(hub.0.state().shares.taken(), 0);
     }
 
     #[test]
-    fn a_tenant_and_all_together_have_a_bound() {
+    fn tenants_that_take_all_they_may_leave_subscriptions_to_the_next_ones() {
         let hub = Hub::default();
-        let mailbox = Arc::default();
-        let subscribe =
-            |tenant: &Tenant, n: usize| hub.subscribe(&format!("a://{n}"), tenant, &mailbox, "x");
-        let mut held = Vec::new();
-        for n in 0..MAX_TENANT_SUBSCRIPTIONS {
-            held.push(subscribe(&tenant(0), n).expect("room"));
+        let mut held: Vec<_> = (0..12).map(|number| take_all(&hub, number)).collect();
+        let counts: Vec<_> = held.iter().map(Vec::len).collect();
+        assert_eq!(counts[..9], [MAX_TENANT_SUBSCRIPTIONS; 9]);
+        assert_eq!(counts[9..], [250, 125, 63], "half of what is free, rounded up");
+        for (number, limit) in [(0, MAX_TENANT_SUBSCRIPTIONS), (10, 125)] {
+            let refused = subscribe(&hub, number, 0).err();
+            assert!(
+                matches!(refused, Some(RelayError::TooManySubscriptions { limit: own }) if own == limit),
+                "{refused:?}"
+            );
         }
-        let beyond = subscribe(&tenant(0), 0);
-        assert!(matches!(beyond, Err(RelayError::TooManySubscriptions { .. })));
-        for n in MAX_TENANT_SUBSCRIPTIONS..MAX_SUBSCRIPTIONS {
-            let tenant = tenant(1 + n / MAX_TENANT_SUBSCRIPTIONS);
-            held.push(subscribe(&tenant, n).expect("room"));
-        }
-        assert!(matches!(subscribe(&tenant(200), 0), Err(RelayError::Busy)));
-        held.pop();
-        assert!(subscribe(&tenant(200), 0).is_ok());
+        held[0].pop();
+        assert!(subscribe(&hub, 0, 0).is_err(), "its share is smaller now");
+        held[0].clear();
+        assert_eq!(take_all(&hub, 11).len(), 250, "its share is larger now");
     }
 
-    fn tenant(n: usize) -> Tenant {
-        Tenant::of_key([u8::try_from(n).expect("few"); 32], "t")
+    #[test]
+    fn a_tenant_without_a_subscription_is_refused_only_if_all_are_in_use() {
+        let hub = Hub::default();
+        let mut held = Vec::new();
+        for number in 0..u8::MAX {
+            let taken = take_all(&hub, number);
+            assert_eq!(taken.is_empty(), held.len() == MAX_SUBSCRIPTIONS, "{number}");
+            held.extend(taken);
+        }
+        assert_eq!(held.len(), MAX_SUBSCRIPTIONS);
+        assert!(matches!(subscribe(&hub, u8::MAX, 0), Err(RelayError::Busy)));
+        held.pop();
+        assert!(subscribe(&hub, u8::MAX, 0).is_ok());
+    }
+
+    fn subscribe(hub: &Hub, number: u8, resource: usize) -> Result<Subscription, RelayError> {
+        let tenant = Tenant::of_key([number; 32], "t");
+        hub.subscribe(&format!("a://{resource}"), &tenant, &Arc::default(), "x")
+    }
+
+    /// Subscribes for a tenant until that is refused.
+    fn take_all(hub: &Hub, number: u8) -> Vec<Subscription> {
+        (0..).map_while(|resource| subscribe(hub, number, resource).ok()).collect()
     }
 }

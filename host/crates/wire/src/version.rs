@@ -1,29 +1,23 @@
 //! Revisions of the protocol.
 
-/// A revision of MCP that the gateway speaks, the oldest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Version {
-    /// `2024-11-05`
-    V2024_11_05,
-    /// `2025-03-26`
-    V2025_03_26,
-    /// `2025-06-18`
-    V2025_06_18,
-    /// `2025-11-25`
-    V2025_11_25,
-    /// `2026-07-28`
-    V2026_07_28,
+airlock_strings::named_enum! {
+    /// A revision of MCP that the gateway speaks, the oldest first.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Version as as_str {
+        /// `2024-11-05`
+        V2024_11_05 = "2024-11-05",
+        /// `2025-03-26`
+        V2025_03_26 = "2025-03-26",
+        /// `2025-06-18`
+        V2025_06_18 = "2025-06-18",
+        /// `2025-11-25`
+        V2025_11_25 = "2025-11-25",
+        /// `2026-07-28`
+        V2026_07_28 = "2026-07-28",
+    }
 }
 
 impl Version {
-    /// All revisions, the newest first.
-    const ALL: [Self; 5] = [
-        Self::V2026_07_28,
-        Self::V2025_11_25,
-        Self::V2025_06_18,
-        Self::V2025_03_26,
-        Self::V2024_11_05,
-    ];
     /// The revisions that a request may name in its `_meta`. The others have `initialize`.
     pub const MODERN: [Self; 1] = [Self::V2026_07_28];
     /// The newest revision.
@@ -49,17 +43,6 @@ impl Version {
     pub fn is_modern(self) -> bool {
         self >= Self::V2026_07_28
     }
-
-    /// Returns its name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::V2024_11_05 => "2024-11-05",
-            Self::V2025_03_26 => "2025-03-26",
-            Self::V2025_06_18 => "2025-06-18",
-            Self::V2025_11_25 => "2025-11-25",
-            Self::V2026_07_28 => "2026-07-28",
-        }
-    }
 }
 
 #[cfg(test)]
@@ -80,6 +63,6 @@ mod tests {
         assert!(
             Version::ALL.iter().all(|version| Version::find(version.as_str()) == Some(*version))
         );
-        assert!(Version::ALL.is_sorted_by(|newer, older| newer > older));
+        assert!(Version::ALL.is_sorted());
     }
 }

@@ -4,26 +4,17 @@ use serde::Serialize;
 
 use airlock_config::Problem;
 
-/// Weight of a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Status {
-    /// Nothing is wrong.
-    Ok,
-    /// The gateway works, or a part of it may not.
-    Warning,
-    /// The gateway, or a part of it, does not work or is not safe.
-    Error,
-}
-
-impl Status {
-    /// Returns its name, as in the document.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warning => "warning",
-            Self::Error => "error",
-        }
+airlock_strings::named_enum! {
+    /// Weight of a finding. The names are those in the document.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub(super) enum Status {
+        /// Nothing is wrong.
+        Ok = "ok",
+        /// The gateway works, or a part of it may not.
+        Warning = "warning",
+        /// The gateway, or a part of it, does not work or is not safe.
+        Error = "error",
     }
 }
 

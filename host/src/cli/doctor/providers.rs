@@ -56,7 +56,9 @@ async fn connect(name: &str, service: &Service) -> DoctorFinding {
         }
         Err(error) => DoctorFinding::error("provider_unreachable", name, with_causes(&error))
             .valid("a service that responds, with a certificate that the gateway trusts")
-            .fix(format!("`base_url`, `proxy` or `ca` of `providers.{name}`")),
+            .fix(format!(
+                "start the service, or correct `base_url`, `proxy` or `ca` of `providers.{name}`"
+            )),
     }
 }
 

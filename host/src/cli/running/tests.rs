@@ -30,6 +30,24 @@ fn a_refusal_hides_a_part_of_a_gateway_unless_the_token_is_none_or_the_gateway_f
 }
 
 #[test]
+fn an_unknown_name_is_refused_with_the_command_that_lists_the_names() {
+    for (status, code, expected) in [
+        (404, "not_found", true),
+        (404, "unknown_url", false),
+        (409, "conflict", false),
+        (403, "role_insufficient", false),
+    ] {
+        let refusal = GatewayRefusal { status, code: code.to_owned(), message: String::new() };
+        assert_eq!(refusal.is_unknown(), expected, "{refusal:?}");
+    }
+    let named = NamedElement { kind: "virtual key", name: "an\"n", list: "airlock key list" };
+    assert_eq!(
+        named.unknown(" --config a.json"),
+        r#"no virtual key is named "an\"n"; `airlock key list --config a.json` shows those that exist"#
+    );
+}
+
+#[test]
 fn a_gateway_that_is_not_ready_says_why() {
     let body = br#"{"status": "unavailable", "reason": "draining"}"#;
     let answered = answer(StatusCode::SERVICE_UNAVAILABLE, body, &"test").expect("JSON");

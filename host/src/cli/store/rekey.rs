@@ -1,5 +1,6 @@
 //! `airlock store rekey`.
 
+use anyhow::ensure;
 use serde_json::json;
 
 use airlock_terminal::{outcome::CommandOutcome, output, session::ConfigFile};
@@ -20,7 +21,13 @@ pub(super) struct RekeyArgs {
 
 pub(super) async fn run(args: &RekeyArgs) -> anyhow::Result<CommandOutcome> {
     let config = args.config.load()?;
-    let sealed = airlock_store::rekey(config.store_settings()?).await?;
+    let settings = config.store_settings()?;
+    ensure!(
+        settings.seal.is_some(),
+        "{} has no `store_key`, with which secrets are sealed; it may be `env.NAME` or {{\"file\": \"PATH\"}}",
+        args.config.path.display()
+    );
+    let sealed = airlock_store::rekey(settings).await?;
     let store = config.store.to_string();
     if args.json {
         output::document(&json!({"store": store, "sealed": sealed}))?;

@@ -18,7 +18,7 @@ use starlark::values::{
     starlark_value,
 };
 
-use self::caches::{Cached, Same, caching};
+use self::caches::{Cached, Decorator, caching};
 pub(crate) use self::caches::{has, method};
 use super::bound::bound;
 use super::macros::{never_frozen, shown_as};
@@ -79,7 +79,7 @@ pub(crate) fn module(builder: &mut GlobalsBuilder) {
         #[starlark(require = pos)] _function: Value<'v>,
         heap: Heap<'v>,
     ) -> anyhow::Result<Value<'v>> {
-        Ok(heap.alloc(Same))
+        Ok(heap.alloc(Decorator::WRAPS))
     }
 }
 

@@ -7,7 +7,7 @@ use starlark::values::none::NoneOr;
 use starlark::values::tuple::{AllocTuple, UnpackTuple};
 use starlark::values::{Heap, Value};
 
-use super::numbers::count;
+use super::numbers::{count, filtered};
 use super::values::{call, items, list, misuse};
 
 /// Most items that `product`, `permutations` and `combinations` return. As lists they exist all at
@@ -206,14 +206,7 @@ pub(crate) fn module(builder: &mut GlobalsBuilder) {
         values: Value<'v>,
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<Value<'v>> {
-        let mut kept = Vec::new();
-        for item in items(values, eval.heap())? {
-            let test = if predicate.is_none() { item } else { call(predicate, &[item], eval)? };
-            if !test.to_bool() {
-                kept.push(item);
-            }
-        }
-        Ok(list(eval.heap(), kept))
+        filtered(predicate, values, false, eval)
     }
 
     fn starmap<'v>(

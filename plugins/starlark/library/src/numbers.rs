@@ -228,15 +228,25 @@ pub(crate) fn sequences(builder: &mut GlobalsBuilder) {
         #[starlark(require = pos)] values: Value<'v>,
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<Value<'v>> {
-        let mut kept = Vec::new();
-        for item in items(values, eval.heap())? {
-            let test = if function.is_none() { item } else { call(function, &[item], eval)? };
-            if test.to_bool() {
-                kept.push(item);
-            }
-        }
-        Ok(list(eval.heap(), kept))
+        filtered(function, values, true, eval)
     }
+}
+
+/// Returns the items whose test has this truth value; with `None` as the test, an item is its own.
+pub(crate) fn filtered<'v>(
+    test: Value<'v>,
+    values: Value<'v>,
+    wanted: bool,
+    eval: &mut Evaluator<'v, '_, '_>,
+) -> starlark::Result<Value<'v>> {
+    let mut kept = Vec::new();
+    for item in items(values, eval.heap())? {
+        let tested = if test.is_none() { item } else { call(test, &[item], eval)? };
+        if tested.to_bool() == wanted {
+            kept.push(item);
+        }
+    }
+    Ok(list(eval.heap(), kept))
 }
 
 fn columns<'v>(sequences: &[Value<'v>], heap: Heap<'v>) -> starlark::Result<Vec<Vec<Value<'v>>>> {

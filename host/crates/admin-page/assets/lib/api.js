@@ -55,10 +55,10 @@ export function getText(path, options) {
   return text('GET', path, options);
 }
 
-/** Sends a request with a JSON body, or none, and returns the document of the response. */
-export async function send(method, path, body, options) {
+/** Sends a request with a JSON body, or none, and returns the document of the response, or what `read` makes of its text. */
+export async function send(method, path, body, { read = JSON.parse, ...options } = {}) {
   const sent = body === undefined ? {} : { body: JSON.stringify(body), type: 'application/json' };
-  return JSON.parse((await text(method, path, { ...options, ...sent })) || 'null');
+  return read((await text(method, path, { ...options, ...sent })) || 'null');
 }
 
 /** Sends a file as the body of a request. */

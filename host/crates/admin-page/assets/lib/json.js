@@ -5,6 +5,23 @@
 const TOKEN = /\s+|[{}[\],:]|[^\s"{}[\],:]+/y;
 /** Depth beyond which a document is shown as it came. */
 const MOST_DEPTH = 100;
+/** Digits that every number of a browser keeps. */
+const KEPT_DIGITS = 15;
+
+/** A number as it was written, which a number of the browser would round. */
+export class LongNumber {
+  constructor(text) {
+    this.text = text;
+  }
+
+  toString() {
+    return this.text;
+  }
+
+  valueOf() {
+    return Number(this.text);
+  }
+}
 
 /** Returns the tokens of a document without the spaces between them; `undefined` if it is not JSON. */
 export function tokens(text) {
@@ -99,4 +116,46 @@ function part(own, isObject, index) {
 /** Returns the text of the last member with a name, as programs read it; `undefined` if there is none. */
 export function member(text, name) {
   return parts(text).findLast(([found]) => found === name)?.[1];
+}
+
+/** Returns what `JSON.parse` returns, with a `LongNumber` for each number that would be rounded. */
+export function exact(text) {
+  const rest = (tokens(text) ?? JSON.parse(text)).values();
+  return valueFrom(rest.next().value, rest);
+}
+
+/** Returns the value that begins with a token; `rest` has the tokens behind it. */
+function valueFrom(token, rest) {
+  const found = [];
+  if (token === '[') {
+    for (const next of until(']', rest)) found.push(valueFrom(next, rest));
+    return found;
+  }
+  if (token !== '{') return isLong(token) ? new LongNumber(token) : JSON.parse(token);
+  for (const name of until('}', rest)) {
+    rest.next();
+    found.push([JSON.parse(name), valueFrom(rest.next().value, rest)]);
+  }
+  return Object.fromEntries(found);
+}
+
+/** Yields the first token of each element or member, up to the end of the array or object. */
+function* until(end, rest) {
+  for (const token of rest) {
+    if (token === end) return;
+    if (token !== ',') yield token;
+  }
+}
+
+function isLong(token) {
+  if (!/^[-\d]/.test(token)) return false;
+  return token.replace(/e.*/i, '').replaceAll(/\D/g, '').length > KEPT_DIGITS || !Number.isFinite(Number(token));
+}
+
+/** Writes a value of `exact` as JSON; `undefined` if it is undefined. */
+export function jsonText(value) {
+  if (value instanceof LongNumber) return value.text;
+  if (Array.isArray(value)) return `[${value.map(jsonText).join(',')}]`;
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
+  return `{${Object.entries(value).map(([name, inner]) => `${JSON.stringify(name)}:${jsonText(inner)}`).join(',')}}`;
 }

@@ -1,6 +1,6 @@
 // What a page loads, its address and times.
 import { get } from './api.js';
-import { useEffect, useState } from './core.js';
+import { useEffect, useRef, useState } from './core.js';
 
 /** Returns a time span in words with its two largest units. */
 export function span(milliseconds) {
@@ -52,14 +52,19 @@ export function useHash() {
 export function useLoad(path, load = get) {
   const [state, set] = useState({});
   const [times, again] = useState(0);
+  const asked = useRef(path);
+  const requests = useRef(0);
+  asked.current = path;
   useEffect(() => {
-    if (path === null) return undefined;
-    let isCurrent = true;
-    const keep = (next) => isCurrent && set((old) => ({ data: old.path === path ? old.data : undefined, ...next, path, times }));
+    if (path === null) return;
+    const request = ++requests.current;
+    // Answers count in the order of their requests. One is shown although a newer request runs, so that a list that changes faster
+    // than it loads is not empty.
+    const keep = (next) => set((old) => {
+      if (asked.current !== path || old.request > request) return old;
+      return { data: old.path === path ? old.data : undefined, ...next, path, times, request };
+    });
     load(path).then((data) => keep({ data, error: undefined }), (error) => keep({ error }));
-    return () => {
-      isCurrent = false;
-    };
   }, [path, times]);
   const isOwn = state.path === path;
   return { data: isOwn ? state.data : undefined, error: isOwn ? state.error : undefined, isBusy: path !== null && !(isOwn && state.times === times), reload: () => again((old) => old + 1) };

@@ -1,6 +1,7 @@
 // The form of one tool, its call, and the result.
 import { send } from '../lib/api.js';
 import { Badge, Block, Fault, Field, html, Text, useEffect, useMemo, useRef, useState, visible } from '../lib/ui.js';
+import { answerOf } from './answer.js';
 import { Curl } from './curl_view.js';
 import { formOf, initialOf, written } from './schema.js';
 import { SchemaField } from './schema_field.js';
@@ -19,7 +20,7 @@ export function Call({ tool, definition, keyName }) {
     if (wanted.faults.length > 0) return setState({ faults: wanted.faults });
     setState({ isBusy: true });
     try {
-      setState({ answer: await send('POST', request.path, body) });
+      setState({ answer: await send('POST', request.path, body, { read: answerOf }) });
     } catch (error) {
       setState({ error });
     }
@@ -47,11 +48,10 @@ function Answer({ answer }) {
   if (answer.state === 'waiting') {
     return html`<h2><${Badge} level="wait">waits for an approval<//></h2><p><a href=${`/admin/approvals#${encodeURIComponent(answer.approval)}`}>Open it in the approvals</a>. Once it is approved, call again with the same arguments.</p>`;
   }
-  const { result, error } = answer;
-  const texts = (result?.content ?? []).map((part) => (part.type === 'text' ? part.text : JSON.stringify(part, null, 2)));
+  const { result, error, shown } = answer;
   return html`<h2>${answer.state === 'completed' && !result?.isError ? html`<${Badge} level="good">completed<//>` : html`<${Badge} level="bad">failed<//>`}
       ${answer.duration_ms !== undefined && ` in ${answer.duration_ms} ms`}</h2>
     ${error && html`<p><code>${visible(error.code)}</code> <${Text} value=${error.message} /></p>`}
-    ${texts.map((text) => html`<${Block} value=${text} />`)}
-    ${result?.structuredContent !== undefined && html`<h3>Structured content</h3><${Block} value=${JSON.stringify(result.structuredContent, null, 2)} />`}`;
+    ${shown.texts.map((text) => html`<${Block} value=${text} />`)}
+    ${shown.structured && html`<h3>Structured content</h3><${Block} value=${shown.structured} />`}`;
 }

@@ -1,7 +1,9 @@
 // JSON Schema of a tool → a form, and what was typed → the text of the arguments.
 //
 // A schema comes from a server and is hostile: it may be deep, wide, recursive, or not a schema. What a form cannot show
-// is a field for raw JSON. Numbers stay text, so that what is sent has the digits that were typed.
+// is a field for raw JSON. Numbers stay text, so that what is sent has the digits that were typed, or that the schema has: it is
+// read by `exact`.
+import { jsonText, LongNumber } from '../lib/json.js';
 
 const MAX_DEPTH = 6;
 /** Fields of a whole form. */
@@ -48,7 +50,7 @@ function fieldOf(build, given, name, isRequired, depth) {
       return { ...field, kind: 'text', isLong: !(schema.maxLength <= 200), initial: typeof schema.default === 'string' ? schema.default : '' };
     case 'number':
     case 'integer':
-      return { ...field, kind: type, range: rangeOf(schema), initial: typeof schema.default === 'number' ? String(schema.default) : '' };
+      return { ...field, kind: type, range: rangeOf(schema), initial: isNumber(schema.default) ? String(schema.default) : '' };
     case 'boolean':
       return { ...field, kind: 'boolean', initial: typeof schema.default === 'boolean' ? String(schema.default) : '' };
     case 'object':
@@ -62,8 +64,8 @@ function fieldOf(build, given, name, isRequired, depth) {
 
 function choiceOf(field, options, preset) {
   if (options.length === 0 || options.length > MAX_OPTIONS) return raw(field, 'its schema lists too many values');
-  const texts = options.map((value) => JSON.stringify(value));
-  const at = texts.indexOf(JSON.stringify(preset));
+  const texts = options.map(jsonText);
+  const at = texts.indexOf(jsonText(preset));
   const labels = options.map((value, index) => textOf(typeof value === 'string' ? value : texts[index]));
   return { ...field, kind: 'choice', options: labels, texts, initial: at < 0 ? '' : String(at) };
 }
@@ -118,13 +120,17 @@ function typeOf(schema) {
 }
 
 function rangeOf(schema) {
-  const from = typeof schema.minimum === 'number' ? `from ${schema.minimum}` : '';
-  const to = typeof schema.maximum === 'number' ? `to ${schema.maximum}` : '';
+  const from = isNumber(schema.minimum) ? `from ${schema.minimum}` : '';
+  const to = isNumber(schema.maximum) ? `to ${schema.maximum}` : '';
   return [from, to].filter(Boolean).join(' ');
 }
 
 function isObject(value) {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof LongNumber);
+}
+
+function isNumber(value) {
+  return typeof value === 'number' || value instanceof LongNumber;
 }
 
 function textOf(value) {

@@ -1,7 +1,8 @@
 //! The tool `readResource`: reads a resource of an MCP server, such as one that a result links to.
 //!
 //! The call is decided as `resources/read` of an MCP client is: by the operator's `resources_to_read`,
-//! the row of the virtual key and the filter of the request.
+//! the row of the virtual key and the filter of the request. A URI can carry data to the server, so guards and sinks
+//! decide about the call too, as about one of a tool of that server.
 
 use std::{sync::Arc, time::Instant};
 
@@ -13,15 +14,12 @@ use super::{
     provenance::{Presented, Provenance},
 };
 use airlock_core::{
-    door::{Admitted, Provider, RelayError, RelayRequest, RelayView},
+    door::{Admitted, Arguments, Provider, RelayError, RelayRequest, RelayView, View},
     tool::{
-        Annotations, CallError, ClientName, Content, ContentBlock, ErrorKind, SourceSet, Tool,
-        ToolError, ToolOutput, Trust, join,
+        Annotations, CallError, ClientName, Content, ContentBlock, ErrorKind, READ_RESOURCE,
+        SourceSet, Tool, ToolError, ToolOutput, Trust, join,
     },
 };
-
-/// Name of the tool.
-const NAME: &str = "readResource";
 
 const DESCRIPTION: &str = "Reads a resource of an MCP server, for example one that the result of a tool links to. Its text \
                            comes from outside.";
@@ -31,51 +29,32 @@ const DESCRIPTION: &str = "Reads a resource of an MCP server, for example one th
 const MAX_URI_BYTES: usize = 4_096;
 
 /// Runs the tool.
-pub(super) struct ResourceReader(pub(super) Results);
+pub(super) struct ResourceReader {
+    results: Results,
+    tool: Arc<Tool>,
+}
 
 impl ResourceReader {
-    /// Returns the definition of the tool.
-    pub(super) fn tool() -> Arc<Tool> {
-        let schema = json!({
-            "type": "object",
-            "properties": {
-                "uri": {"type": "string", "description": "As the link has it"},
-                "server": {"type": "string", "description": "Name of the server whose result has the link; needed only if \
-                    several servers have the URI"},
-            },
-            "required": ["uri"],
-        });
-        let mut tool = Tool::own(NAME, DESCRIPTION, schema);
-        tool.annotations = Annotations {
-            read_only: Some(true),
-            destructive: Some(false),
-            idempotent: Some(true),
-            open_world: Some(true),
-            ..Annotations::default()
-        };
-        Arc::new(tool)
+    pub(super) fn new(results: Results) -> Self {
+        Self { results, tool: definition() }
+    }
+
+    /// The definition of the tool.
+    pub(super) fn tool(&self) -> &Arc<Tool> {
+        &self.tool
     }
 
     async fn read(&self, call: &Admitted) -> Result<ToolOutput, CallError> {
-        let arguments = call.arguments().scalars(&["uri", "server"]);
-        let uri = arguments.get("uri").and_then(Value::as_str);
-        let uri = uri.filter(|uri| uri.len() <= MAX_URI_BYTES);
-        let uri = uri.ok_or_else(|| bad("uri parameter is required and must be a string"))?;
         let chain = call.chain();
-        let relays = chain.view().relay().ok_or_else(|| unknown(uri))?;
-        let server = match arguments.get("server").and_then(Value::as_str) {
-            Some(server) => ClientName::parse(server).map_err(|_| unknown(uri))?,
-            None => owner(relays, uri).ok_or_else(|| {
-                bad("no server lists the resource, or several do: name one with the parameter server")
-            })?,
-        };
+        let ResourceTarget { relays, server, uri } =
+            ResourceTarget::find(chain.view(), call.arguments())?;
         let limit = chain.deadline().saturating_duration_since(Instant::now());
-        let request = RelayRequest::Read { uri: uri.to_owned() };
-        let relay = relays.admit(&server, request, limit).map_err(|_| unknown(uri))?;
+        let request = RelayRequest::Read { uri: uri.clone() };
+        let relay = relays.admit(&server, request, limit).map_err(|_| unknown(&uri))?;
         // What is read is marked as untrusted, whatever the trust in the server's tools is.
         chain.receive(&SourceSet::from(&server));
         let read = relay.run().await.map_err(|error| match error {
-            RelayError::NotFound => unknown(uri),
+            RelayError::NotFound => unknown(&uri),
             error => refused(&server, &error),
         })?;
         Ok(self.present(call, &server, &read))
@@ -94,7 +73,7 @@ impl ResourceReader {
         let provenance = Provenance::new(server.clone(), Trust::Untrusted);
         let text = join(&others);
         let Presented { text, remark, .. } =
-            self.0.present(text, &provenance, call.chain().tenant());
+            self.results.present(text, &provenance, call.chain().tenant());
         let text = match provenance.marks() {
             Some(marks) => marks.wrap(&text),
             None => text,
@@ -108,6 +87,63 @@ impl Provider for ResourceReader {
     fn call(&self, call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
         Box::pin(async move { self.read(&call).await })
     }
+
+    fn decided_tool(&self, view: &View, arguments: &Arguments) -> Option<Arc<Tool>> {
+        // A call without a target reaches no server.
+        let target = ResourceTarget::find(view, arguments).ok()?;
+        Some(Arc::new(self.tool.of_client(&target.server)))
+    }
+}
+
+/// The resource that a call reads.
+struct ResourceTarget<'v> {
+    relays: &'v RelayView,
+    server: ClientName,
+    uri: String,
+}
+
+impl<'v> ResourceTarget<'v> {
+    /// Finds the resource that arguments name. Fails if they name none that may be read.
+    fn find(view: &'v View, arguments: &Arguments) -> Result<Self, CallError> {
+        let arguments = arguments.scalars(&["uri", "server"]);
+        let uri = arguments.get("uri").and_then(Value::as_str);
+        let uri = uri.filter(|uri| uri.len() <= MAX_URI_BYTES);
+        let uri = uri.ok_or_else(|| bad("uri parameter is required and must be a string"))?;
+        let relays = view.relay().ok_or_else(|| unknown(uri))?;
+        let server = match arguments.get("server").and_then(Value::as_str) {
+            Some(server) => ClientName::parse(server).map_err(|_| unknown(uri))?,
+            None => owner(relays, uri).ok_or_else(|| {
+                bad("no server lists the resource, or several do: name one with the parameter server")
+            })?,
+        };
+        // Guards and sinks are not asked about a hidden server: their decisions would show that it exists.
+        if !relays.may_read(&server, uri) {
+            return Err(unknown(uri));
+        }
+        Ok(Self { relays, server, uri: uri.to_owned() })
+    }
+}
+
+/// Returns the definition of the tool.
+fn definition() -> Arc<Tool> {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "uri": {"type": "string", "description": "As the link has it"},
+            "server": {"type": "string", "description": "Name of the server whose result has the link; needed only if \
+                several servers have the URI"},
+        },
+        "required": ["uri"],
+    });
+    let mut tool = Tool::own(READ_RESOURCE, DESCRIPTION, schema);
+    tool.annotations = Annotations {
+        read_only: Some(true),
+        destructive: Some(false),
+        idempotent: Some(true),
+        open_world: Some(true),
+        ..Annotations::default()
+    };
+    Arc::new(tool)
 }
 
 /// Returns the only server that lists a URI, or may have it by a template.

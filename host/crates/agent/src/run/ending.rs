@@ -81,7 +81,7 @@ impl AgentLoop<'_> {
         }
         // A caller that reads slowly does not hold them.
         drop((allowance, conversation));
-        let airlock = trace.extension(rounds, &pending);
+        let airlock = trace.extension(rounds, &pending).await;
         if let Some(cost) = trace.cost() {
             listener.emitter.costs(cost);
         }
@@ -161,10 +161,12 @@ impl AgentLoop<'_> {
         let mut before = self.conversation.kept_items();
         // They become a part of another request, which has placeholders of its own.
         restore_items(&mut before, &self.conversation.placeholders);
+        // Written once: all choices have them.
+        let before = conversation::texts(before, self.caller.view().tenant()).await;
         // A provider may send more than were asked for, and each has a record with all rounds.
         let asked = self.conversation.prompt.choices().min(MAX_REQUESTED_CHOICES);
         for choice in choices.into_iter().filter(|choice| *choice < asked) {
-            let rounds = conversation::rounds(before.clone(), choice, reply, pending, ended);
+            let rounds = conversation::rounds(&before, choice, reply, pending, ended);
             let Some(rounds) = rounds.filter(Rounds::has_run) else { continue };
             // Once as it is, and once as the text that is kept.
             let has_room = self.allowance.held.grow(rounds.bytes().saturating_mul(2));

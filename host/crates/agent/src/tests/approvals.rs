@@ -13,7 +13,7 @@ use crate::approvals::{Approvals, Call, Decision};
 use airlock_core::{
     act::{Act, ActKind, ActRecord, Actor, Acts},
     tenant::Tenant,
-    tool::{GuardQuestions, SourceSet},
+    tool::{Allowlist, ClientName, GuardQuestions, Policy, Prefix, SourceSet},
 };
 use airlock_store::{LazyDatabase, approvals::DecisionOutcome};
 
@@ -66,6 +66,7 @@ async fn each_step_of_a_call_that_waits_is_recorded_and_so_is_its_expiry() {
     };
 
     let id = waiting(&approvals, &call).await;
+    assert_eq!(waiting(&approvals, &call).await, id, "it is sent again, and recorded once");
     let list = approvals.database().await.expect("it is open").all_approvals();
     let found = list.find(&id).await.expect("read").expect("it waits");
     let actor = Actor::Operator("bob".to_owned());
@@ -93,4 +94,30 @@ async fn each_step_of_a_call_that_waits_is_recorded_and_so_is_its_expiry() {
     assert!(acts[2].details.contains(&("decided_by", "operator \"bob\"".to_owned())));
     assert_eq!((&acts[4].actor, &acts[4].object), (&Actor::Gateway, &second));
     assert!(acts[4].details.contains(&("decision", "none".to_owned())));
+}
+
+#[tokio::test]
+async fn a_call_that_waits_has_the_full_name_of_its_tool_whatever_the_prefix_is() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = airlock_store::Settings::new(directory.path().join("airlock.db"));
+    let approvals = Approvals::new(LazyDatabase::new(file));
+    let (catalog, _) = fake::catalog();
+    let desk = ClientName::parse("desk").expect("a good name");
+    let policy = Policy { execute: Allowlist::All, prefix: Prefix::Off, ..Policy::default() };
+    catalog.set_policy(&desk, policy);
+    let view = catalog.snapshot().view(&Filter::none(), None);
+    let call = Call {
+        entry: view.find(&Origin::Model, "write").expect("it is there"),
+        arguments: "{}",
+        tenant: &Tenant::ANONYMOUS,
+        client: None,
+        origin: Origin::Model.name(),
+        is_for_operators: false,
+        sources: &SourceSet::default(),
+        asked_by: &GuardQuestions::new(),
+    };
+    let id = waiting(&approvals, &call).await;
+    let list = approvals.database().await.expect("it is open").all_approvals();
+    let found = list.find(&id).await.expect("read").expect("it waits");
+    assert_eq!(crate::approvals::tool_of(&found), "desk-write");
 }

@@ -122,12 +122,18 @@ fn side_effect_class(event: &Map<String, Value>) -> &'static str {
 /// Returns the decision that an event is, in the words of Pipelock.
 fn verdict(kind: &str, event: &Map<String, Value>) -> &'static str {
     match kind {
-        "call_refused" | "approval_denied" | "approval_expired" => "block",
+        "events_counted" if are_questions(event) => "ask",
+        "call_refused" | "events_counted" | "approval_denied" | "approval_expired" => "block",
         "definition_guarded" if is_refusal(event) => "block",
         "model_ended" if guards(event).any(is_refusal) => "block",
         "approval_asked" => "ask",
         _ => "allow",
     }
+}
+
+/// Returns whether counted events are questions to users, and their denials.
+fn are_questions(event: &Map<String, Value>) -> bool {
+    event.get("events").is_some_and(|events| events == "approvals")
 }
 
 /// Iterates over the decisions of guards about a call or a request to a model.

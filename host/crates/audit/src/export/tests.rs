@@ -85,6 +85,18 @@ fn what_a_guard_has_denied_is_blocked_and_what_it_has_rewritten_is_not() {
 }
 
 #[test]
+fn counted_refusals_are_blocked_and_counted_questions_are_asked() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut log = crate::testing::open(directory.path());
+    for events in [json!("refusals"), json!("approvals"), Value::Null] {
+        log.append(&[crate::line("events_counted", [("events", events)])]).expect("written");
+    }
+    drop(log);
+    let text = receipts(directory.path(), "a/b");
+    assert_eq!(between(&text, "\"verdict\":\"", "\""), ["block", "ask", "block"]);
+}
+
+#[test]
 fn times_are_written_as_go_writes_them() {
     for (time_ms, expected) in [
         (json!(1_764_290_000_000_u64), "2025-11-28T00:33:20Z"),

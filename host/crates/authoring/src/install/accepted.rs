@@ -44,12 +44,6 @@ pub enum AcceptError {
     /// The lock file cannot be used.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// The lock file has changed since it was read.
-    #[error("{path} has changed meanwhile, and stays as it is now; type the command again")]
-    Changed {
-        /// The file.
-        path: PathBuf,
-    },
     /// No plugin has the name.
     #[error("no plugin is named {name:?}; configured: {known}")]
     Unknown {
@@ -193,9 +187,6 @@ impl AcceptedPlugins {
     /// Writes the lock file. Fails if it has changed since it was read: a question may have been open
     /// for long.
     pub fn save(&self) -> Result<(), AcceptError> {
-        if Lock::load(&self.path)? != self.read {
-            return Err(AcceptError::Changed { path: self.path.clone() });
-        }
-        Ok(self.lock.save(&self.path)?)
+        Ok(self.lock.save_over(&self.path, self.read.as_ref())?)
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use serde::Serialize as _;
 use serde_json::{Map, Value, json};
 
-use crate::file::{directory_of, replace};
+use crate::file::{StagedFile, directory_of};
 use airlock_config::{Config, ConfigError, KeyPath, Problem, environment};
 use airlock_core::tool::ClientName;
 
@@ -17,6 +17,8 @@ use airlock_core::tool::ClientName;
 #[derive(Clone)]
 pub struct ConfigDocument {
     path: PathBuf,
+    /// The text that was read; `None` if there was no file.
+    read: Option<String>,
     root: Map<String, Value>,
     indent: String,
 }
@@ -41,6 +43,12 @@ pub enum DocumentError {
         what: &'static str,
         /// The I/O error.
         source: io::Error,
+    },
+    /// The file has changed since it was read.
+    #[error("{path} has changed meanwhile; it stays as it is, try again")]
+    Changed {
+        /// The file.
+        path: PathBuf,
     },
     /// The file is not a valid configuration.
     #[error(transparent)]
@@ -68,25 +76,21 @@ impl ConfigDocument {
     /// such file.
     pub fn open(path: &Path) -> Result<Self, DocumentError> {
         let path = path.to_owned();
-        match fs::read_to_string(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let directory = directory_of(&path).to_owned();
-                if !directory.is_dir() {
-                    return Err(DocumentError::NoDirectory { path, directory });
-                }
-                Ok(Self { path, root: Map::new(), indent: "  ".to_owned() })
+        let Some(text) = read(&path)? else {
+            let directory = directory_of(&path).to_owned();
+            if !directory.is_dir() {
+                return Err(DocumentError::NoDirectory { path, directory });
             }
-            Err(source) => Err(DocumentError::Io { path, what: "read", source }),
-            Ok(text) => {
-                // Stricter than the parser below, which would lose a key that is written twice.
-                Config::parse(&text, &path.display().to_string(), &environment)?;
-                match serde_json::from_str(&text) {
-                    Ok(root) => Ok(Self { path, root, indent: indentation(&text) }),
-                    Err(error) => {
-                        Err(DocumentError::Io { path, what: "read", source: error.into() })
-                    }
-                }
+            return Ok(Self { path, read: None, root: Map::new(), indent: "  ".to_owned() });
+        };
+        // Stricter than the parser below, which would lose a key that is written twice.
+        Config::parse(&text, &path.display().to_string(), &environment)?;
+        match serde_json::from_str(&text) {
+            Ok(root) => {
+                let indent = indentation(&text);
+                Ok(Self { path, read: Some(text), root, indent })
             }
+            Err(error) => Err(DocumentError::Io { path, what: "read", source: error.into() }),
         }
     }
 
@@ -151,9 +155,13 @@ impl ConfigDocument {
         self.path.display().to_string()
     }
 
-    /// Replaces the old file with the changed one.
-    pub(super) fn save(&self) -> Result<(), DocumentError> {
-        write(&self.path, self.text().as_bytes())
+    /// Writes the changed file beside the old one, which [`put`] replaces. Fails if the old one has changed since it was
+    /// read: a grant that the operator has removed meanwhile must not return.
+    pub(super) fn stage(&self) -> Result<StagedFile, DocumentError> {
+        if read(&self.path)? != self.read {
+            return Err(DocumentError::Changed { path: self.path.clone() });
+        }
+        stage(&self.path, self.text().as_bytes())
     }
 
     fn text(&self) -> String {
@@ -201,10 +209,26 @@ fn indentation(text: &str) -> String {
     indent.filter(|indent| indent.len() <= 8).unwrap_or("  ").to_owned()
 }
 
-/// Replaces a file atomically. Creates its directory if there is none.
-pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), DocumentError> {
-    let written = fs::create_dir_all(directory_of(path)).and_then(|()| replace(path, bytes));
-    written.map_err(|source| DocumentError::Io { path: path.to_owned(), what: "written", source })
+/// Reads a file; `None` if there is none.
+fn read(path: &Path) -> Result<Option<String>, DocumentError> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(DocumentError::Io { path: path.to_owned(), what: "read", source }),
+    }
+}
+
+/// Writes new content of a file beside it. Creates its directory if there is none.
+pub(super) fn stage(path: &Path, bytes: &[u8]) -> Result<StagedFile, DocumentError> {
+    let staged =
+        fs::create_dir_all(directory_of(path)).and_then(|()| StagedFile::write(path, bytes));
+    staged.map_err(|source| DocumentError::Io { path: path.to_owned(), what: "written", source })
+}
+
+/// Puts new content in the place of a file.
+pub(super) fn put(staged: StagedFile) -> Result<(), DocumentError> {
+    let path = staged.target().to_owned();
+    staged.put().map_err(|source| DocumentError::Io { path, what: "written", source })
 }
 
 #[cfg(test)]
@@ -236,7 +260,7 @@ mod tests {
             let mut document = ConfigDocument::open(&path).expect("a good file");
             document.plugin(&name).expect("an entry").insert("component".into(), json!(component));
             document.config().expect("it is still good");
-            document.save().expect("written");
+            document.stage().and_then(put).expect("written");
         }
         insta::assert_snapshot!(fs::read_to_string(&path).expect("it is there"), @r#"
             {

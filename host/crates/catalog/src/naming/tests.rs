@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    Catalog,
+    Catalog, EntryWriter,
     tests::{Unused, client},
 };
 use airlock_core::{
@@ -138,6 +138,26 @@ fn a_bare_name_never_takes_the_name_of_another_tool() {
     // The name is free again once the other tool is gone.
     publish(&catalog, "a", &[]);
     assert_eq!(listed(&catalog), format!("{others} search=b/search sql-q=db/q"));
+}
+
+#[tokio::test]
+async fn a_tool_that_is_not_accepted_or_not_permitted_takes_no_name_of_another_one() {
+    let catalog = Catalog::new();
+    for name in ["a", "b"] {
+        add(&catalog, name, open(Prefix::Off));
+    }
+    publish(&catalog, "b", &["send"]);
+    let writer = EntryWriter::new(catalog.clone(), client("a"));
+    writer.take(crate::SourceKind::Server("stdio"));
+    let send = json!([{"name": "send", "inputSchema": {}}]);
+    let send: Vec<ToolDefinition> = serde_json::from_value(send).expect("definitions");
+    let unaccepted = BTreeSet::from(["send".to_owned()]);
+    writer.publish(send.clone(), unaccepted, Arc::new(Unused)).await;
+    assert_eq!(listed(&catalog), "a-send=a/send send=b/send");
+    writer.publish(send, BTreeSet::new(), Arc::new(Unused)).await;
+    assert_eq!(listed(&catalog), "b-send=b/send send=a/send", "the operator has accepted it");
+    catalog.set_policy(&client("a"), Policy { prefix: Prefix::Off, ..Policy::default() });
+    assert_eq!(listed(&catalog), "send=b/send");
 }
 
 #[test]

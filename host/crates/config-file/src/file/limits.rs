@@ -191,4 +191,20 @@ pub struct PricingPatch {
     pub output_cost_per_token: Option<Dollars>,
     /// Price of one token of a request that comes from the provider's cache. Default: that of the others.
     pub cache_read_input_token_cost: Option<Dollars>,
+    /// Price of one token of a request in the tier of service `priority`; needs that of a response. Default: as in the
+    /// standard tier.
+    pub input_cost_per_token_priority: Option<Dollars>,
+    /// Price of one token of a response in the tier `priority`; needs that of a request. Default: as in the standard tier.
+    pub output_cost_per_token_priority: Option<Dollars>,
+    /// Price of one token of a request in the tier `priority` that comes from the provider's cache. Default: that of the
+    /// others in the tier.
+    pub cache_read_input_token_cost_priority: Option<Dollars>,
+    /// Price of one token of a request in the tier of service `flex`; needs that of a response. Default: as in the
+    /// standard tier.
+    pub input_cost_per_token_flex: Option<Dollars>,
+    /// Price of one token of a response in the tier `flex`; needs that of a request. Default: as in the standard tier.
+    pub output_cost_per_token_flex: Option<Dollars>,
+    /// Price of one token of a request in the tier `flex` that comes from the provider's cache. Default: that of the
+    /// others in the tier.
+    pub cache_read_input_token_cost_flex: Option<Dollars>,
 }

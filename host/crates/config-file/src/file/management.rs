@@ -50,7 +50,7 @@ pub struct Oidc {
     /// refused.
     #[serde(default)]
     pub roles: Vec<OidcRole>,
-    /// Time without a request after which a session ends.
+    /// Time without a use after which a session ends.
     #[serde(default)]
     pub session_idle: Time<{ 5 * MINUTE }, DAY, { 8 * HOUR }>,
     /// Longest time of a session, however it is used.

@@ -219,3 +219,52 @@ fn a_server_that_a_project_disables_stays_disabled_and_allowed_tools_have_a_line
     let disabled: Vec<_> = clients.iter().map(|client| client["disabled"] == true).collect();
     assert_eq!(disabled, [true, false, false, false]);
 }
+
+#[test]
+fn a_server_that_its_agent_has_turned_off_stays_disabled_whatever_the_form_of_the_switch() {
+    for (switch, is_disabled) in [
+        (json!({"disabled": true}), true),
+        (json!({"disabled": "true"}), true),
+        (json!({"enabled": false}), true),
+        (json!({"enabled": "false"}), true),
+        (json!({"disabled": false, "enabled": false}), true),
+        (json!({"disabled": false}), false),
+        (json!({"enabled": true}), false),
+        (json!({"enabled": null, "disabled": null}), false),
+    ] {
+        let mut server = switch.clone();
+        server["command"] = "server".into();
+        let imported = imported(&json!({"context_servers": {"git": server}}));
+        let client = &imported.file["mcp"]["client_configs"][0];
+        assert_eq!(client["disabled"] == true, is_disabled, "{switch}");
+    }
+    let off = imported(&json!({"context_servers": {"git": {"command": "git", "enabled": false}}}));
+    insta::assert_snapshot!(lines(&off), @r#"
+    changed context_servers.git.enabled: is `disabled` of the client
+    taken mcp.client_configs[0]: git
+    "#);
+}
+
+#[test]
+fn tools_that_an_agent_does_not_offer_are_not_offered_and_need_an_approval() {
+    let imported = imported(&json!({"mcpServers": {
+        "a": {"command": "a", "excludeTools": ["drop"], "disabledTools": ["drop", "wipe"], "alwaysAllow": ["read"]},
+        "b": {"command": "b", "includeTools": ["read"], "autoApprove": ["read"]},
+        "c": {"command": "c", "disabledTools": "drop"},
+    }}));
+    insta::assert_snapshot!(lines(&imported), @r#"
+    changed mcpServers.a.excludeTools: is `tools_to_exclude`
+    changed mcpServers.a.disabledTools: is `tools_to_exclude`
+    changed mcpServers.b.includeTools: is `tools_to_execute`
+    refused mcpServers.c.disabledTools: expected a list of tools
+    taken mcp.client_configs[0]: a
+    taken mcp.client_configs[1]: b
+    taken mcp.client_configs[2]: c
+    "#);
+    let clients = &imported.file["mcp"]["client_configs"];
+    assert_eq!(clients[0]["tools_to_exclude"], json!(["drop", "wipe"]));
+    assert_eq!(clients[0]["tools_to_execute"], json!(["*"]));
+    assert_eq!(clients[0]["tools_to_auto_execute"], json!(["read"]));
+    assert_eq!(clients[1]["tools_to_execute"], json!(["read"]));
+    assert_eq!(clients[1]["tools_to_auto_execute"], json!(["read"]));
+}

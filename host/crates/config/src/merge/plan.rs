@@ -116,7 +116,7 @@ impl<'j> Plan<'j> {
     }
 
     fn add_file(&mut self, kind: EntryKind, part: NamedPart) {
-        let elements = self.json.pointer(part.pointer()).and_then(Value::as_array);
+        let elements = self.json.pointer(&part.pointer()).and_then(Value::as_array);
         for (index, value) in elements.into_iter().flatten().enumerate() {
             let Some(name) = value[part.name_member()].as_str() else { continue };
             if kind == EntryKind::VirtualKey {

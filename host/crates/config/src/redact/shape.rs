@@ -332,24 +332,23 @@ static CALL_RATE_LIMIT: MemberShapes = MemberShapes::shown(&[
     "max_concurrent",
 ]);
 
+/// Members of owners with limits.
+static OWNER_LIMITS: [(&str, Shape); 3] = [
+    ("budgets", Shape::List(&Shape::Object(&BUDGET))),
+    ("budget", Shape::Object(&BUDGET)),
+    ("rate_limit", Shape::Object(&RATE_LIMIT)),
+];
+
 /// Members of an element of `governance.teams`.
 pub(super) static TEAM: MemberShapes = MemberShapes {
     shown: &["id", "name", "description", "customer_id", "calendar_aligned"],
-    others: &[
-        ("budgets", Shape::List(&Shape::Object(&BUDGET))),
-        ("budget", Shape::Object(&BUDGET)),
-        ("rate_limit", Shape::Object(&RATE_LIMIT)),
-    ],
+    others: &OWNER_LIMITS,
 };
 
 /// Members of an element of `governance.customers`.
 pub(super) static CUSTOMER: MemberShapes = MemberShapes {
     shown: &["id", "name", "description", "calendar_aligned"],
-    others: &[
-        ("budgets", Shape::List(&Shape::Object(&BUDGET))),
-        ("budget", Shape::Object(&BUDGET)),
-        ("rate_limit", Shape::Object(&RATE_LIMIT)),
-    ],
+    others: &OWNER_LIMITS,
 };
 
 /// Members of an element of `governance.model_configs`.
@@ -371,6 +370,12 @@ static PRICING_PATCH: MemberShapes = MemberShapes::shown(&[
     "input_cost_per_token",
     "output_cost_per_token",
     "cache_read_input_token_cost",
+    "input_cost_per_token_priority",
+    "output_cost_per_token_priority",
+    "cache_read_input_token_cost_priority",
+    "input_cost_per_token_flex",
+    "output_cost_per_token_flex",
+    "cache_read_input_token_cost_flex",
 ]);
 
 /// Members of an element of `governance.roles`.

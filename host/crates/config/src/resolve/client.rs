@@ -228,15 +228,16 @@ fn policy(client: &file::Client) -> Resolved<Policy> {
         let execute = allowlist(problems, "tools_to_execute", &client.tools_to_execute);
         let auto_execute =
             allowlist(problems, "tools_to_auto_execute", &client.tools_to_auto_execute);
+        let approve_twice = Exclusions::parse(&client.tools_to_approve_twice);
         let approve_twice =
-            allowlist(problems, "tools_to_approve_twice", &client.tools_to_approve_twice);
+            problems.accept("tools_to_approve_twice", approve_twice).unwrap_or_default();
         if let Some(name) = auto_execute.beyond(&execute) {
             problems.refuse("tools_to_auto_execute", format_args!(
                 "{name:?} is not in `tools_to_execute`, so it cannot run without an approval either"
             ));
         }
         let mut named = client.tools_to_auto_execute.iter().filter(|name| *name != "*");
-        if let Some(name) = named.find(|name| approve_twice.allows(name)) {
+        if let Some(name) = named.find(|name| approve_twice.covers_name(name)) {
             problems.refuse(
                 "tools_to_approve_twice",
                 format_args!(

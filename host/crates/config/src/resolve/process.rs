@@ -15,6 +15,7 @@ use crate::{
     env_text::{EnvText, has_reference_of_editors, is_reference},
     file::{self, Ranged},
     key_path::KeyPath,
+    redact::is_variable_name,
     refused::InvalidValue,
 };
 use airlock_core::secret::Secret;
@@ -277,10 +278,4 @@ fn variable(name: &str, value: Option<&str>, env: FileEnv<'_>) -> Result<Secret,
 fn writes_path(entry: &str) -> bool {
     let value = entry.strip_prefix("PATH=").map(EnvText::parse);
     matches!(value, Some(EnvText::Written(_) | EnvText::Literal(_)))
-}
-
-fn is_variable_name(name: &str) -> bool {
-    !name.is_empty()
-        && !name.starts_with(|c: char| c.is_ascii_digit())
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }

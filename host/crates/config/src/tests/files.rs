@@ -7,7 +7,7 @@ use airlock_lock::FILE_NAME as LOCK_FILE;
 #[test]
 fn a_missing_configuration_file_is_reported_with_the_cause() {
     let error = Config::load(Path::new("/nowhere/gateway.json")).expect_err("no file");
-    assert_snapshot!(error, @"there is no file /nowhere/gateway.json; `--config FILE` names the configuration");
+    assert_snapshot!(error, @"there is no configuration file /nowhere/gateway.json; give the path of another one, on the command line with `--config FILE`");
     assert!(std::error::Error::source(&error).is_some());
 }
 
@@ -66,20 +66,55 @@ async fn a_secret_without_a_value_is_reported_with_its_plugin_and_what_the_plugi
     "#);
 }
 
+/// Writes the component of a plugin with the tools `today` and `week`, and one that embeds none.
+fn write_components(home: &Path) {
+    let section = r#"{"schema":"airlock.tools/1","tools":[{"name":"today","inputSchema":{}},{"name":"week","inputSchema":{}}]}"#;
+    let weather = format!(
+        r#"(component (instance $i) (export "airlock:plugin/tools@0.1.0" (instance $i)) (@custom "airlock:tools" {section:?}))"#
+    );
+    for (name, text) in [("weather", weather.as_str()), ("plan", "(component)")] {
+        let wasm = wat::parse_str(text).expect("a component");
+        std::fs::write(home.join(name).with_extension("wasm"), wasm).expect("a file");
+    }
+}
+
+#[test]
+fn a_name_that_no_tool_of_a_plugin_has_is_a_warning() {
+    let home = tempfile::tempdir().expect("a directory");
+    write_components(home.path());
+    let path = home.path().join("gateway.json");
+    let lock = "version = 1\n[[plugin]]\nclient = \"plan\"\ncomponent = \"sha256:00\"\n\
+                descriptors = \"sha256:00\"\nrequests = []\n\
+                [[plugin.tool]]\nname = \"make\"\ndescription = \"\"\ndefinition = '{}'\n";
+    let unknown = r#"the plugin weather has no tool "tody"; it has today, week"#;
+    let unaccepted = r#"the plugin plan has no tool "mak"; it has make"#;
+    for (name, tools, lock, message) in [
+        ("weather", json!(["today", "WEEK"]), "", None),
+        ("weather", json!(["*"]), "", None),
+        ("weather", json!(["tody", "week"]), "", Some(unknown)),
+        // The tools of a component that embeds none are known if they were accepted.
+        ("plan", json!(["mak"]), "", None),
+        ("plan", json!(["mak"]), lock, Some(unaccepted)),
+        ("plan", json!(["make"]), lock, None),
+    ] {
+        let file = clients(json!([{
+            "name": name, "connection_type": "wasm", "tools_to_execute": tools,
+            "wasm_config": {"component": format!("{name}.wasm")},
+        }]));
+        std::fs::write(&path, file.to_string()).expect("a file");
+        std::fs::write(path.with_file_name(LOCK_FILE), lock).expect("a file");
+        let config = Config::load(&path).expect("a configuration");
+        let found: Vec<_> = config.warnings().iter().map(ToString::to_string).collect();
+        let key = format!("mcp.client_configs[name = {name:?}].tools_to_execute");
+        let expected = message.map(|message| format!("{key}: {message}"));
+        assert_eq!(found, Vec::from_iter(expected), "{tools}");
+    }
+}
+
 #[tokio::test]
 async fn a_tool_for_a_slot_must_be_one_that_the_configured_plugin_has_and_may_run() {
     let home = tempfile::tempdir().expect("a directory");
-    let section = r#"{"schema":"airlock.tools/1","tools":[{"name":"today","inputSchema":{}},{"name":"week","inputSchema":{}}]}"#;
-    let component = format!(
-        r#"(component (instance $i) (export "airlock:plugin/tools@0.1.0" (instance $i)) (@custom "airlock:tools" {section:?}))"#
-    );
-    std::fs::write(
-        home.path().join("weather.wasm"),
-        wat::parse_str(component).expect("a component"),
-    )
-    .expect("a file");
-    let plan = wat::parse_str("(component)").expect("a component");
-    std::fs::write(home.path().join("plan.wasm"), plan).expect("a file");
+    write_components(home.path());
     let check = async |tool: Value, tools: Value| {
         let file = clients(json!([
             {"name": "weather", "connection_type": "wasm", "wasm_config": {"component": "weather.wasm"},

@@ -85,10 +85,13 @@ fn tools_and_arguments_that_accepted_definitions_do_not_have_are_warned_of() {
     let path = home.path().join("gateway.json");
     let mut loose = stdio("loose");
     loose["pin"] = json!("off");
-    let mut file = clients(json!([stdio("mail"), stdio("new"), loose]));
+    let mut files = stdio("files");
+    files["resources_to_read"] = json!(["*"]);
+    let mut file = clients(json!([stdio("mail"), stdio("new"), loose, files]));
     file["mcp"]["information_flow"] = json!({"sinks": [
         {"tools": ["mail-send", "mail-sned", "new-x", "loose-x"], "arguments": ["tu"], "decision": "deny"},
         {"tools": ["mail-send"], "arguments": ["to", "tu", "message.body"], "decision": "deny"},
+        {"tools": ["files-readResource", "mail-readResource"], "arguments": ["uri", "url"], "decision": "deny"},
     ]});
     std::fs::write(&path, file.to_string()).expect("written");
     let properties = json!({"to": {"type": "string"}, "message": {"type": "string"}});
@@ -99,7 +102,7 @@ fn tools_and_arguments_that_accepted_definitions_do_not_have_are_warned_of() {
         definition: json!({"name": "send", "inputSchema": schema}).to_string(),
     };
     let mut lock = Lock::default();
-    for client in ["mail", "loose"] {
+    for client in ["mail", "loose", "files"] {
         let client = ClientName::parse(client).expect("a name");
         lock.accept_upstream(&client, vec![send.clone()]);
     }
@@ -112,6 +115,8 @@ fn tools_and_arguments_that_accepted_definitions_do_not_have_are_warned_of() {
     mcp.information_flow.sinks[0].tools[1]: no known tool of the client mail has such a name; they are mail-send
     mcp.information_flow.sinks[1].arguments[1]: no tool of the rule has an argument "tu"; they have message, to
     mcp.information_flow.sinks[1].arguments[2]: no tool of the rule has an argument "message.body"; they have message, to
+    mcp.information_flow.sinks[2].tools[1]: no known tool of the client mail has such a name; they are mail-send
+    mcp.information_flow.sinks[2].arguments[1]: no tool of the rule has an argument "url"; they have server, uri
     "#);
 }
 

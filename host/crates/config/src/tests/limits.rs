@@ -6,7 +6,7 @@ use super::*;
 use airlock_core::{door::Membership, money::Money};
 use airlock_limits::{
     limit::{Limit, Measure, Owner, Period, Scope, Window},
-    price::ModelPrice,
+    price::{ModelPrice, TierPrice},
 };
 
 const MINUTE: Window = Window::Rolling(Duration::from_mins(1));
@@ -367,7 +367,9 @@ fn prices_are_those_of_models_by_name_or_beginning_and_of_tools() {
         {"id": "p-1", "name": "ours", "scope_kind": "provider", "provider_id": "stub", "pattern": "large",
          "request_types": ["chat_completion"],
          "patch": {"input_cost_per_token": 0.000_002_5, "output_cost_per_token": 0.000_01, "cache_read_input_token_cost": 0}},
-        {"id": "p-2", "match_type": "wildcard", "pattern": "*", "patch": {"input_cost_per_token": 0.000_001, "output_cost_per_token": 0}},
+        {"id": "p-2", "match_type": "wildcard", "pattern": "*", "patch": {"input_cost_per_token": 0.000_001, "output_cost_per_token": 0,
+         "input_cost_per_token_priority": 0.000_002, "output_cost_per_token_priority": 0.000_003,
+         "input_cost_per_token_flex": 0.000_000_5, "output_cost_per_token_flex": 0, "cache_read_input_token_cost_flex": 0}},
     ]);
     file["mcp"]["client_configs"][0]["tool_pricing"] = json!({"read": 0.005});
     file["mcp"]["client_configs"].as_array_mut().expect("clients").push(with(
@@ -382,7 +384,13 @@ fn prices_are_those_of_models_by_name_or_beginning_and_of_tools() {
     );
     let large = ModelPrice::new(2_500_000, 0, 10_000_000);
     assert_eq!(prices.model(Some("stub"), "large"), Some(large));
-    let others = ModelPrice::new(1_000_000, 1_000_000, 0);
+    let priority = TierPrice { input: 2_000_000, cached_input: 2_000_000, output: 3_000_000 };
+    let flex = TierPrice { input: 500_000, cached_input: 0, output: 0 };
+    let others = ModelPrice {
+        priority: Some(priority),
+        flex: Some(flex),
+        ..ModelPrice::new(1_000_000, 1_000_000, 0)
+    };
     assert_eq!(prices.model(Some("other"), "large"), Some(others));
     for (entry, expected) in [
         (
@@ -400,6 +408,10 @@ fn prices_are_those_of_models_by_name_or_beginning_and_of_tools() {
         (
             json!({"id": "p", "pattern": "a", "patch": {"input_cost_per_token": 101}}),
             "patch.input_cost_per_token: must be from 0 to 100 US dollars",
+        ),
+        (
+            json!({"id": "p", "pattern": "a", "patch": {"input_cost_per_token": 1, "output_cost_per_token": 1, "cache_read_input_token_cost_flex": 1}}),
+            "patch.input_cost_per_token_flex: is required",
         ),
         (
             json!({"id": "p", "pattern": "a", "patch": {"input_cost_per_image": 1}}),

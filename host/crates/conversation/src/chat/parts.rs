@@ -134,11 +134,13 @@ fn data_head(url: &str) -> Option<(String, usize)> {
     encoding.eq_ignore_ascii_case("base64").then_some((media_type, comma + 1))
 }
 
-fn is_web(url: &str) -> bool {
+/// Returns whether a URL is one of the web.
+pub(crate) fn is_web(url: &str) -> bool {
     has_scheme(url, "http://") || has_scheme(url, "https://")
 }
 
-fn has_scheme(url: &str, scheme: &str) -> bool {
+/// Returns whether a URL begins with a scheme, in any case.
+pub(crate) fn has_scheme(url: &str, scheme: &str) -> bool {
     url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
 }
 

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     Begin, Delta, FinishReason, Object, ReplyError, Wire,
-    delta::{MAX_NAME_BYTES, MAX_PIECES},
+    delta::{MAX_NAME_BYTES, MAX_PIECES, invalid},
     thought_signature::{self, EXTRA_CONTENT},
 };
 
@@ -256,10 +256,6 @@ fn take_list(object: &mut Object, name: &str) -> Vec<Value> {
         Some(Value::Array(list)) => list,
         _ => Vec::new(),
     }
-}
-
-fn invalid(what: &'static str) -> ReplyError {
-    ReplyError::Invalid { what }
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use self::{
 use super::{error::reported, object_of};
 use crate::{
     Begin, Delta, FinishReason, Object, ReplyError, Wire,
-    delta::{MAX_ANNOTATIONS, MAX_NAME_BYTES, MAX_PIECES},
+    delta::{MAX_ANNOTATIONS, MAX_NAME_BYTES, MAX_PIECES, invalid},
 };
 
 /// Reads a message. Its size is bounded by the one of the open block.
@@ -218,7 +218,7 @@ impl ReplyReader {
         self.phase = MessagePhase::Ended;
         let refusal = self.refusal.take().map(|text| Delta::Refusal { choice: 0, text });
         let end = [Delta::End { choice: 0, reason }, Delta::Usage(self.usage.to_usage())];
-        Ok(refusal.into_iter().chain(end).collect())
+        Ok(refusal.into_iter().chain(self.usage.tier()).chain(end).collect())
     }
 
     fn check_begun(&self) -> Result<(), ReplyError> {
@@ -251,10 +251,6 @@ fn citation_delta(citation: &Value) -> Option<Delta> {
 
 fn index(data: &Object) -> Option<u64> {
     data.get("index").and_then(Value::as_u64)
-}
-
-fn invalid(what: &'static str) -> ReplyError {
-    ReplyError::Invalid { what }
 }
 
 #[cfg(test)]

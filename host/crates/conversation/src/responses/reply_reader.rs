@@ -16,7 +16,7 @@ use self::item::OpenItem;
 use super::{error::reported, usage};
 use crate::{
     Begin, Delta, FinishReason, Object, ReplyError,
-    delta::{MAX_NAME_BYTES, MAX_PIECES},
+    delta::{MAX_NAME_BYTES, MAX_PIECES, invalid},
 };
 
 /// Maximum number of items of one Response: the calls that the agent reads, each with an item of
@@ -275,10 +275,6 @@ fn take_text(object: &mut Object, name: &str) -> String {
         Some(Value::String(text)) => text,
         _ => String::new(),
     }
-}
-
-fn invalid(what: &'static str) -> ReplyError {
-    ReplyError::Invalid { what }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 
 use super::{
-    Arguments, CallGuards, CallId, Chain, Entry, FinishedCall, McpServer, Membership, Origin,
+    Arguments, CallGuards, CallId, Chain, Entry, FinishedCall, McpServer, Membership, Origin, View,
     trace::{CallSpan, RunPlace, TracedCall},
 };
 use crate::{
@@ -35,6 +35,13 @@ pub trait Provider: Send + Sync + 'static {
     ) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
         drop(answers);
         Box::pin(async move { Err(CallError::not_waiting(call.tool.name.clone())) })
+    }
+
+    /// Returns the tool as which guards and sinks decide about a call of one of the gateway's own tools: that of the
+    /// client which the call uses. `None` if the call uses no client itself, so that the calls which are made in it are
+    /// decided. Must be cheap, and must return the same for the same view and arguments.
+    fn decided_tool(&self, _view: &View, _arguments: &Arguments) -> Option<Arc<Tool>> {
+        None
     }
 
     /// Takes note of a result that guards have looked at, as its caller gets it. [`Provider::call`] has returned it
@@ -113,31 +120,20 @@ pub struct Refusal<'r> {
     pub error: &'r CallError,
 }
 
-/// Reason for which a call was admitted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Permission {
-    /// Calls of the tool need no approval.
-    Automatic,
-    /// The request is the approval: its caller names the call, or its client has asked its user.
-    Caller,
-    /// A person has approved this call.
-    Person,
-    /// It is made in a call that was approved with all its calls.
-    Enclosing,
-    /// It goes on with a call that was admitted before.
-    Continuation,
-}
-
-impl Permission {
-    /// Name in the records.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Automatic => "automatic",
-            Self::Caller => "caller",
-            Self::Person => "person",
-            Self::Enclosing => "enclosing",
-            Self::Continuation => "continuation",
-        }
+airlock_strings::named_enum! {
+    /// Reason for which a call was admitted. The names are those in the records.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Permission {
+        /// Calls of the tool need no approval.
+        Automatic = "automatic",
+        /// The request is the approval: its caller names the call, or its client has asked its user.
+        Caller = "caller",
+        /// A person has approved this call.
+        Person = "person",
+        /// It is made in a call that was approved with all its calls.
+        Enclosing = "enclosing",
+        /// It goes on with a call that was admitted before.
+        Continuation = "continuation",
     }
 }
 

@@ -76,6 +76,15 @@ impl Author {
         sources
     }
 
+    /// Returns the sources that the author has read, and those of its session by now, in all requests.
+    pub(super) fn latest(&self) -> SourceSet {
+        let mut sources = self.sources();
+        if let Some(session) = &self.session {
+            sources.extend(&session.sources());
+        }
+        sources
+    }
+
     /// Sources that the author had read at its beginning.
     pub(super) fn before(&self) -> &SourceSet {
         &self.before

@@ -159,8 +159,8 @@ impl Caller {
 
     /// Admits the continuation of a call that waits for answers, with a new budget. It needs no
     /// approval: the source resumes only a call that was admitted before, of the same tenant,
-    /// the same tool and the same arguments. Fails if the tool does not exist or is hidden by now, or
-    /// if the arguments cannot be used.
+    /// the same tool and the same arguments. Fails if the tool does not exist or is hidden by now, if
+    /// the arguments cannot be used, or if a policy or a sink refuses the call by now.
     pub fn resume(
         &self,
         name: &str,
@@ -185,8 +185,8 @@ impl Caller {
         let arguments = arguments.to_arguments(name)?;
         let start = Start { deadline: self.deadline(entry), ..self.start() };
         let arguments = self.0.view.guarded_at_once(origin, entry, arguments, start.deadline)?;
-        // Whether it needed an approval was decided before.
-        self.0.view.is_automatic(origin, entry, &arguments)?;
+        let context = self.0.author.as_ref().map(|author| author.latest()).unwrap_or_default();
+        self.0.view.check_continuation(origin, entry, &arguments, &context)?;
         let chain = Chain::new(self.0.clone(), start, Report::new());
         Ok(Admitted::new(entry, arguments, origin, Permission::Continuation, chain))
     }

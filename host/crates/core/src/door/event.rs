@@ -26,54 +26,30 @@ pub struct Progress {
     pub message: Option<String>,
 }
 
-/// Severity of a log message, as in RFC 5424, the least severe first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LogLevel {
-    /// Details for developers.
-    Debug,
-    /// An ordinary event.
-    Info,
-    /// A remarkable event.
-    Notice,
-    /// A possible problem.
-    Warning,
-    /// A failure.
-    Error,
-    /// A part does not work.
-    Critical,
-    /// The operator must act at once.
-    Alert,
-    /// Nothing works.
-    Emergency,
+airlock_strings::named_enum! {
+    /// Severity of a log message, as in RFC 5424, the least severe first.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum LogLevel as as_str {
+        /// Details for developers.
+        Debug = "debug",
+        /// An ordinary event.
+        Info = "info",
+        /// A remarkable event.
+        Notice = "notice",
+        /// A possible problem.
+        Warning = "warning",
+        /// A failure.
+        Error = "error",
+        /// A part does not work.
+        Critical = "critical",
+        /// The operator must act at once.
+        Alert = "alert",
+        /// Nothing works.
+        Emergency = "emergency",
+    }
 }
 
 impl LogLevel {
-    /// All levels, the least severe first.
-    pub const ALL: [Self; 8] = [
-        Self::Debug,
-        Self::Info,
-        Self::Notice,
-        Self::Warning,
-        Self::Error,
-        Self::Critical,
-        Self::Alert,
-        Self::Emergency,
-    ];
-
-    /// The name, as in MCP.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Debug => "debug",
-            Self::Info => "info",
-            Self::Notice => "notice",
-            Self::Warning => "warning",
-            Self::Error => "error",
-            Self::Critical => "critical",
-            Self::Alert => "alert",
-            Self::Emergency => "emergency",
-        }
-    }
-
     /// Finds a level by its name; `None` if there is none.
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|level| level.as_str() == name)

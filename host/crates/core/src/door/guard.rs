@@ -8,7 +8,8 @@
 //! with the mark of the same guards, tool, origin and party are not looked at again: an approval is about
 //! the arguments that are then used. A request asks [them ahead](crate::threads::arguments), in a task that yields while
 //! they decide; the door asks them about arguments without a mark, so that no call passes it unguarded. The gateway's
-//! own tools are wrappers and have no guards; calls made in them have. This module does not know how guards run.
+//! own tools are wrappers and have no guards; calls made in them have. One that uses a client itself is guarded before
+//! the call [as a tool of that client](super::Provider::decided_tool). This module does not know how guards run.
 
 use std::{sync::Arc, time::Instant};
 

@@ -264,20 +264,25 @@ impl Keys {
     /// Returns the time for which requests with the credential of `key` have the same rights from `now` on;
     /// zero if they have none, or others.
     fn time_left(&self, key: &VirtualKey, now: SystemTime) -> Duration {
-        let is_user = key.tenant.identity().is_some_and(|identity| identity.user.is_some());
-        let found = if is_user {
-            self.view(&key.name)
-        } else {
-            self.with_digest(&key.digest, now).filter(|own| own.tenant == key.tenant).cloned()
-        };
-        let same =
-            found.filter(|own| own.grants == key.grants && own.certificates == key.certificates);
+        let same = self.current(key, now).filter(|own| own.grants == key.grants);
         let Some(found) = same else { return Duration::ZERO };
         let previous = found.previous.filter(|previous| previous.digest == key.digest);
         let previous = previous.map(|previous| previous.valid_until);
         let ends = [key.expires_at, found.expires_at, previous];
         let end = ends.into_iter().flatten().min();
         end.map_or(Duration::MAX, |end| end.duration_since(now).unwrap_or_default())
+    }
+
+    /// Returns the key that a request with the credential of `key` finds at the time `now`, expired or not; for a user,
+    /// that of the user's view. `None` if it finds none, or one that needs other certificates.
+    fn current(&self, key: &VirtualKey, now: SystemTime) -> Option<Arc<VirtualKey>> {
+        let is_user = key.tenant.identity().is_some_and(|identity| identity.user.is_some());
+        let found = if is_user || key.name.starts_with(ROLES_PREFIX) {
+            self.view(&key.name)
+        } else {
+            self.with_digest(&key.digest, now).filter(|own| own.tenant == key.tenant).cloned()
+        };
+        found.filter(|own| own.certificates == key.certificates)
     }
 
     fn with_digest(&self, digest: &[u8; 32], now: SystemTime) -> Option<&Arc<VirtualKey>> {

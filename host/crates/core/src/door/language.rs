@@ -3,28 +3,19 @@
 /// Header that selects the language of scripts for one request.
 pub const SCRIPT_LANGUAGE: &str = "x-airlock-code-mode-language";
 
-/// Language of scripts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub enum ScriptLanguage {
-    /// A small Python without exceptions and classes.
-    #[default]
-    Starlark,
-    /// A subset of Python.
-    Python,
+airlock_strings::named_enum! {
+    /// Language of scripts. The names are those in configuration, headers and stored runs.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+    pub enum ScriptLanguage {
+        /// A small Python without exceptions and classes.
+        #[default]
+        Starlark = "starlark",
+        /// A subset of Python.
+        Python = "python",
+    }
 }
 
 impl ScriptLanguage {
-    /// Every language.
-    pub const ALL: [Self; 2] = [Self::Starlark, Self::Python];
-
-    /// Name in configuration, headers and stored runs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Starlark => "starlark",
-            Self::Python => "python",
-        }
-    }
-
     /// File name of a script in messages.
     pub const fn file_name(self) -> &'static str {
         match self {

@@ -11,72 +11,36 @@ use super::{
 };
 use crate::tool::{ClientName, Exclusions, Policy, Tool};
 
-/// A rule that hides a tool from a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum HidingRule {
-    /// The operator has switched all tools off.
-    SwitchedOff,
-    /// The client belongs to virtual keys, and the request has none of them.
-    Owner,
-    /// The header for clients does not name the client.
-    IncludeClients,
-    /// `tools_to_execute` of the client does not list the tool.
-    ToolsToExecute,
-    /// `tools_to_exclude` of the client lists the tool.
-    ToolsToExclude,
-    /// The environment of the virtual key does not have the client.
-    Environment,
-    /// `tools_to_exclude` of the environment of the virtual key lists the tool.
-    EnvironmentExclude,
-    /// The virtual key has no row for the client, which does not permit all keys.
-    KeyWithoutRow,
-    /// The rows of the virtual key do not list the tool.
-    KeyRow,
-    /// `tools_to_exclude` of a row of the virtual key lists the tool.
-    KeyExclude,
-    /// The group of tools that the request asks for does not have the tool.
-    Group,
-    /// The header for tools does not name the tool.
-    IncludeTools,
-    /// The header for excluded tools names the tool.
-    ExcludeTools,
-}
-
-impl HidingRule {
-    /// All rules, in the order in which they are applied.
-    const ALL: [Self; 13] = [
-        Self::SwitchedOff,
-        Self::Owner,
-        Self::IncludeClients,
-        Self::ToolsToExecute,
-        Self::ToolsToExclude,
-        Self::Environment,
-        Self::EnvironmentExclude,
-        Self::KeyWithoutRow,
-        Self::KeyRow,
-        Self::KeyExclude,
-        Self::Group,
-        Self::IncludeTools,
-        Self::ExcludeTools,
-    ];
-
-    /// Returns the stable code of the rule.
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::SwitchedOff => "switched_off",
-            Self::Owner => "owner",
-            Self::IncludeClients => "include_clients",
-            Self::ToolsToExecute => "tools_to_execute",
-            Self::ToolsToExclude => "tools_to_exclude",
-            Self::Environment => "environment",
-            Self::EnvironmentExclude => "environment_exclude",
-            Self::KeyWithoutRow => "key_without_row",
-            Self::KeyRow => "key_row",
-            Self::KeyExclude => "key_exclude",
-            Self::Group => "virtual_mcp",
-            Self::IncludeTools => "include_tools",
-            Self::ExcludeTools => "exclude_tools",
-        }
+airlock_strings::named_enum! {
+    /// A rule that hides a tool from a request. The codes are stable, and the rules are applied in this order.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum HidingRule as code {
+        /// The operator has switched all tools off.
+        SwitchedOff = "switched_off",
+        /// The client belongs to virtual keys, and the request has none of them.
+        Owner = "owner",
+        /// The header for clients does not name the client.
+        IncludeClients = "include_clients",
+        /// `tools_to_execute` of the client does not list the tool.
+        ToolsToExecute = "tools_to_execute",
+        /// `tools_to_exclude` of the client lists the tool.
+        ToolsToExclude = "tools_to_exclude",
+        /// The environment of the virtual key does not have the client.
+        Environment = "environment",
+        /// `tools_to_exclude` of the environment of the virtual key lists the tool.
+        EnvironmentExclude = "environment_exclude",
+        /// The virtual key has no row for the client, which does not permit all keys.
+        KeyWithoutRow = "key_without_row",
+        /// The rows of the virtual key do not list the tool.
+        KeyRow = "key_row",
+        /// `tools_to_exclude` of a row of the virtual key lists the tool.
+        KeyExclude = "key_exclude",
+        /// The group of tools that the request asks for does not have the tool.
+        Group = "virtual_mcp",
+        /// The header for tools does not name the tool.
+        IncludeTools = "include_tools",
+        /// The header for excluded tools names the tool.
+        ExcludeTools = "exclude_tools",
     }
 }
 
@@ -232,7 +196,7 @@ impl ToolApproval {
         Self {
             is_listed: policy.auto_execute.allows_tool(tool),
             is_accepted: !unaccepted.contains(&tool.original),
-            needs_two: policy.approve_twice.allows_tool(tool),
+            needs_two: policy.approve_twice.covers(tool),
         }
     }
 

@@ -48,10 +48,6 @@ impl SinkRules {
     /// the call.
     pub(super) fn asking(&self, tool: &Tool, call: &SinkCall<'_>) -> Result<SourceSet, CallError> {
         let mut asking = SourceSet::default();
-        // The gateway's own tools are wrappers: the calls that are made in them are decided.
-        if call.context.is_empty() || tool.client.is_none() {
-            return Ok(asking);
-        }
         let name = tool.full_name.as_str();
         let mut denying = SourceSet::default();
         let mut argument = None;

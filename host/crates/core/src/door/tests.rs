@@ -10,8 +10,8 @@ use serde_json::json;
 
 use super::*;
 use crate::tool::{
-    Allowlist, Answers, CallError, ClientName, Content, Details, HostCode, Policy, ReachedLimit,
-    SourceSet, Tool, ToolDefinition, ToolOutput, client,
+    Allowlist, Answers, CallError, ClientName, Content, Details, Exclusions, HostCode, Policy,
+    ReachedLimit, SourceSet, Tool, ToolDefinition, ToolOutput, client,
 };
 
 mod arguments;
@@ -237,7 +237,8 @@ fn an_approval_covers_one_tool_as_it_was_defined_with_its_arguments_and_what_the
 
 #[test]
 fn a_tool_that_two_operators_approve_is_called_by_nobody_else() {
-    let twice = Policy { approve_twice: Allowlist::All, ..open_policy(false) };
+    let all = Exclusions::parse(&["*"]).expect("a good list");
+    let twice = Policy { approve_twice: all, ..open_policy(false) };
     let sources = sources(&[twice, Policy::default()]);
     let by_caller = Approved {
         tool: "alpha-write".into(),

@@ -441,6 +441,15 @@ impl Entry {
         }
     }
 
+    /// Returns the tool as which guards and sinks decide about a call; `None` of a wrapper, in which the calls are
+    /// decided.
+    pub(super) fn decided_tool(&self, view: &View, arguments: &Arguments) -> Option<Arc<Tool>> {
+        match &self.tool.client {
+            Some(_) => Some(self.tool.clone()),
+            None => self.provider.decided_tool(view, arguments),
+        }
+    }
+
     /// Returns whether the tool runs scripts.
     pub fn runs_scripts(&self) -> bool {
         self.placement == Placement::Meta && self.tool.annotations.read_only != Some(true)

@@ -233,6 +233,14 @@ impl Tool {
         }
     }
 
+    /// Returns one of the gateway's own tools as a tool of the client that it uses in a call. Its full name has the
+    /// prefix of the client, and its name on the wire stays the same.
+    #[must_use]
+    pub fn of_client(&self, client: &ClientName) -> Self {
+        let full_name = ToolName::new(client, &self.original);
+        Self { full_name, client: Some(client.clone()), ..self.clone() }
+    }
+
     /// Iterates over the changes to the definition and the name, for the operator.
     pub fn changes(&self) -> impl Iterator<Item = &str> {
         self.repairs.iter().chain(&self.prefixed_because).map(String::as_str)

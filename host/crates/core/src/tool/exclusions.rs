@@ -1,10 +1,11 @@
-//! Lists of tools that are taken away.
+//! Lists of tools that are taken away, or that need more approvals.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use super::{Allowlist, BadList, Tool};
 
-/// A list of tool names that are taken away, or all tools. The default takes away none.
+/// A list of tool names that are taken away, or all tools. The default takes away none. The list of the tools that two
+/// operators approve has the same form, and takes away the calls without these approvals.
 ///
 /// Names are compared without case, also where a source has tools whose names differ only in case. An
 /// [`Allowlist`] compares such names exactly. If this list did too, a source could bring a tool back by

@@ -43,62 +43,37 @@ impl GuardActs {
     }
 }
 
-/// Hook of a guard.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum GuardHook {
-    /// Before the call.
-    Before,
-    /// After the call.
-    After,
-    /// On a definition that a source lists.
-    Definition,
-    /// Before a request to a model.
-    BeforeModel,
-    /// After the response of a model.
-    AfterModel,
-}
-
-impl GuardHook {
-    /// All hooks, in the order of their numbers.
-    pub const ALL: [Self; 5] =
-        [Self::Before, Self::After, Self::Definition, Self::BeforeModel, Self::AfterModel];
-
-    /// Returns its name in the configuration and in records.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Before => "before",
-            Self::After => "after",
-            Self::Definition => "definition",
-            Self::BeforeModel => "before_model",
-            Self::AfterModel => "after_model",
-        }
+airlock_strings::named_enum! {
+    /// Hook of a guard. The names are those in the configuration and in records.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum GuardHook {
+        /// Before the call.
+        Before = "before",
+        /// After the call.
+        After = "after",
+        /// On a definition that a source lists.
+        Definition = "definition",
+        /// Before a request to a model.
+        BeforeModel = "before_model",
+        /// After the response of a model.
+        AfterModel = "after_model",
     }
 }
 
-/// Decision of a guard, apart from the one that changes nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum GuardDecision {
-    /// It has replaced the arguments or the outcome.
-    Rewrite,
-    /// It has denied the call, or withheld the outcome.
-    Deny,
-    /// It requires an approval.
-    Ask,
-    /// It has made no valid decision, which denies the call.
-    Fail,
-}
-
-impl GuardDecision {
-    /// Returns its name in records.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Rewrite => "rewrite",
-            Self::Deny => "deny",
-            Self::Ask => "ask",
-            Self::Fail => "fail",
-        }
+airlock_strings::named_enum! {
+    /// Decision of a guard, apart from the one that changes nothing. The names are those in records.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum GuardDecision {
+        /// It has replaced the arguments or the outcome.
+        Rewrite = "rewrite",
+        /// It has denied the call, or withheld the outcome.
+        Deny = "deny",
+        /// It requires an approval.
+        Ask = "ask",
+        /// It has made no valid decision, which denies the call.
+        Fail = "fail",
     }
 }
 

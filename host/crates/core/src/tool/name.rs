@@ -20,14 +20,18 @@ pub const INTERNAL_CLIENT: &str = "internal";
 const INTERNAL_CLIENT_OF_BIFROST: &str = "bifrostInternal";
 /// Names of the gateway's own tools, in lower case. No tool of a client has one of them, in any case:
 /// a model would take it for the gateway's.
-pub const OWN_TOOLS: [&str; 6] = [
+pub const OWN_TOOLS: [&str; 7] = [
     "executetoolcode",
     "gettooldocs",
     "listtoolfiles",
     "readcontent",
+    "readresource",
     "readtoolfile",
     "searchtools",
 ];
+/// Name of the gateway's own tool that reads a resource of a client. Guards and sinks decide about a call of it as about
+/// one of the tool of this name of that client.
+pub const READ_RESOURCE: &str = "readResource";
 /// The longest client name, in characters: half of [`MAX_WIRE_NAME`], so that the tool's own name
 /// has as much room after the prefix.
 const MAX_CLIENT_NAME: usize = 32;

@@ -225,7 +225,7 @@ pub struct Policy {
     /// Tools that may be called without an approval; a subset of `execute`.
     pub auto_execute: Allowlist,
     /// Tools whose calls two operators approve. None of them runs without an approval.
-    pub approve_twice: Allowlist,
+    pub approve_twice: Exclusions,
     /// True if the tools are listed for scripts, behind the meta-tools, and hidden from models.
     pub code_mode: bool,
     /// True if a virtual key without a row for this client may use all its tools.

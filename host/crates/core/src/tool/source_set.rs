@@ -52,6 +52,13 @@ impl SourceSet {
         Self(self.0.intersection(&others.0).cloned().collect())
     }
 
+    /// Returns the sources but for one.
+    #[must_use]
+    pub fn without(mut self, source: &str) -> Self {
+        self.0.remove(source);
+        self
+    }
+
     /// Iterates over the names, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|name| &**name)
@@ -119,5 +126,6 @@ mod tests {
         grown.extend(&set);
         grown.insert("mail");
         assert_eq!(grown, set);
+        assert_eq!(grown.without("mail"), other);
     }
 }

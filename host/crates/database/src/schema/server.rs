@@ -88,7 +88,7 @@ pub(crate) fn migrate(connection: &mut PgConnection, url: &ServerUrl) -> Result<
     if is_current(found, url)? {
         return Ok(());
     }
-    let migrated = connection.write_within(MIGRATION, &[Subject::SCHEMA], |sql| {
+    let migrated = connection.change(MIGRATION, None, &[Subject::SCHEMA], |sql| {
         // Read again, because another process may have migrated it meanwhile.
         let found = read(sql)?;
         match is_current(found, url) {

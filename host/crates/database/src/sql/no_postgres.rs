@@ -99,18 +99,10 @@ impl PgConnection {
         match self.0.0 {}
     }
 
-    pub(crate) fn write_within<T, E>(
+    pub(crate) fn change<T, E>(
         &mut self,
         _: Duration,
-        _: &[Subject],
-        _: impl FnOnce(&Sql<'_>) -> SqlResult<Result<T, E>>,
-    ) -> SqlResult<Result<T, E>> {
-        match self.0.0 {}
-    }
-
-    pub(crate) fn write_soon<T, E>(
-        &mut self,
-        _: Duration,
+        _: Option<Duration>,
         _: &[Subject],
         _: impl FnOnce(&Sql<'_>) -> SqlResult<Result<T, E>>,
     ) -> SqlResult<Result<T, E>> {

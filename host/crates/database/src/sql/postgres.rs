@@ -75,28 +75,9 @@ impl PgConnection {
     }
 
     /// Runs a change of `subjects` in one transaction, for as long as `time`. An error or a refusal of
-    /// `job` rolls it back.
-    pub(crate) fn write_within<T, E>(
-        &mut self,
-        time: Duration,
-        subjects: &[Subject],
-        job: impl FnOnce(&Sql<'_>) -> SqlResult<Result<T, E>>,
-    ) -> SqlResult<Result<T, E>> {
-        self.change(time, None, subjects, job)
-    }
-
-    /// Runs a change as [`Self::write_within`], which waits for each subject at most for `lock_wait`. The time
-    /// of the change is that after the wait.
-    pub(crate) fn write_soon<T, E>(
-        &mut self,
-        lock_wait: Duration,
-        subjects: &[Subject],
-        job: impl FnOnce(&Sql<'_>) -> SqlResult<Result<T, E>>,
-    ) -> SqlResult<Result<T, E>> {
-        self.change(OPERATION, Some(lock_wait), subjects, job)
-    }
-
-    fn change<T, E>(
+    /// `job` rolls it back. With `lock_wait`, waits for each subject at most for so long; the time of the change is
+    /// that after the wait.
+    pub(crate) fn change<T, E>(
         &mut self,
         time: Duration,
         lock_wait: Option<Duration>,

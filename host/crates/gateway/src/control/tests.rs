@@ -12,6 +12,7 @@ use airlock_core::{
     },
     model_control::{
         ControlRefusal, ControlledModelRequest, ModelControl, ModelOutcome, ModelRequest,
+        ServiceTier,
     },
     tenant::Tenant,
     tool::{Allowlist, CallError, ClientName, HostCode, Policy, Tool, ToolDefinition, ToolOutput},
@@ -229,6 +230,7 @@ fn request<'r>(tenant: &'r Tenant, membership: &'r Membership) -> ModelRequest<'
         bytes: 1,
         choices: 1,
         max_output_tokens: None,
+        tier: ServiceTier::Standard,
         is_streamed: false,
         tool_tokens: None,
     }

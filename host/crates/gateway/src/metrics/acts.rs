@@ -96,11 +96,7 @@ impl Collector for CountedActs {
     }
 }
 
-impl fmt::Debug for CountedActs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CountedActs").finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(CountedActs {});
 
 #[cfg(test)]
 mod tests {

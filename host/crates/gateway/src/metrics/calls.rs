@@ -32,14 +32,6 @@ const MAX_TOOLS: usize = 200;
 /// Upper bounds of the buckets in seconds, as the conventions for MCP have them. One more bucket has no bound.
 const BOUNDS_SECONDS: [f64; 14] =
     [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
-/// Permissions, in the order of their counters.
-const PERMISSIONS: [Permission; 5] = [
-    Permission::Automatic,
-    Permission::Caller,
-    Permission::Person,
-    Permission::Enclosing,
-    Permission::Continuation,
-];
 
 /// One counter for each code of an error.
 type CodeCounters = [Counter; HostCode::ALL.len()];
@@ -49,7 +41,7 @@ type CodeCounters = [Counter; HostCode::ALL.len()];
 pub(in super::super) struct CallMetrics(Arc<CallCounts>);
 
 struct CallCounts {
-    allowed: [Counter; PERMISSIONS.len()],
+    allowed: [Counter; Permission::ALL.len()],
     asked: Counter,
     refused: CodeCounters,
     /// By the names of clients; the gateway's own tools have none.
@@ -201,7 +193,7 @@ impl ObservedCall {
                 counts.refused[code as usize].inc();
             }
             _ => {
-                let at = PERMISSIONS.iter().position(|known| *known == self.permission);
+                let at = Permission::ALL.iter().position(|known| *known == self.permission);
                 counts.allowed[at.unwrap_or_default()].inc();
                 self.durations.observe(self.began.elapsed().as_secs_f64());
             }
@@ -262,7 +254,7 @@ impl Collector for CallCollector {
 }
 
 fn encode_decisions(encoder: &mut DescriptorEncoder<'_>, counts: &CallCounts) -> fmt::Result {
-    let permissions = PERMISSIONS.iter().map(|permission| permission.name());
+    let permissions = Permission::ALL.into_iter().map(Permission::name);
     let allowed = permissions.zip(counts.allowed.iter().cloned());
     let allowed = allowed.map(|(reason, counter)| ("allowed", reason, counter));
     let asked = ("asked", HostCode::NeedsApproval.as_str(), counts.asked.clone());
@@ -294,15 +286,11 @@ fn times(client: &str, calls: &ClientCalls) -> Vec<([(&'static str, String); 2],
 
 /// Iterates over the counters that are not zero, with their codes.
 fn nonzero(counters: &CodeCounters) -> impl Iterator<Item = (&'static str, Counter)> {
-    let codes = HostCode::ALL.iter().map(|code| code.as_str()).zip(counters);
+    let codes = HostCode::ALL.into_iter().map(HostCode::as_str).zip(counters);
     codes.filter(|(_, counter)| counter.get() > 0).map(|(code, counter)| (code, counter.clone()))
 }
 
-impl fmt::Debug for CallCollector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CallCollector").finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(CallCollector {});
 
 #[cfg(test)]
 mod tests;

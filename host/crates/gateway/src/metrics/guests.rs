@@ -126,8 +126,4 @@ impl Collector for GuestCollector {
     }
 }
 
-impl fmt::Debug for GuestCollector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GuestCollector").finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(GuestCollector {});

@@ -3,7 +3,7 @@
 //! A change publishes a new set under the same client, as a server does whose list has changed: clients
 //! are notified, and calls that run go on with the tools that they began with.
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Instant};
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use futures_util::future::BoxFuture;
 use tokio::{sync::Mutex, time::timeout_at};
@@ -164,8 +164,4 @@ impl ProgramTools {
     }
 }
 
-impl fmt::Debug for ProgramTools {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ProgramTools").finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(ProgramTools {});

@@ -52,7 +52,7 @@ pub struct PendingApproval {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CallToApprove {
-    /// Name of the tool.
+    /// Full name of the tool.
     pub tool: String,
     /// Arguments, as JSON text. Untrusted: a model may have written them, so show them whole.
     pub arguments: String,
@@ -235,7 +235,7 @@ impl Operation {
                 id,
                 caller: tenant.to_string(),
                 calls: vec![CallToApprove {
-                    tool: tool.name.as_str().to_owned(),
+                    tool: tool.full_name.as_str().to_owned(),
                     arguments: arguments.as_str().to_owned(),
                     sources,
                     argument_sources: None,

@@ -2,7 +2,6 @@
 
 use std::{
     collections::VecDeque,
-    fmt,
     pin::Pin,
     task::{Context, Poll, ready},
 };
@@ -253,8 +252,4 @@ impl Stream for ChatEvents {
     }
 }
 
-impl fmt::Debug for ChatEvents {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChatEvents").field("has_ended", &self.has_ended).finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(ChatEvents { has_ended });

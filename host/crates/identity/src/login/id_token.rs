@@ -120,12 +120,5 @@ impl IdClaims {
     }
 }
 
-impl std::fmt::Debug for IdClaims {
-    /// Leaves the other claims out, which are about a person.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("IdClaims")
-            .field("issuer", &self.issuer)
-            .field("subject", &self.subject)
-            .finish_non_exhaustive()
-    }
-}
+// Leaves the other claims out, which are about a person.
+airlock_strings::debug_fields!(IdClaims { issuer, subject });

@@ -1,9 +1,13 @@
 //! Prices of well-known models, as their providers have published them.
 
-use super::{LongPrice, ModelPrice};
+use super::{LongPrice, ModelPrice, TierPrice};
 
 /// The month in which the prices were last compared.
 pub(super) const VERSION: &str = "2026-10";
+
+/// Beginning of the names of models without prices for tiers: Anthropic's tier `priority` is capacity that is paid for in
+/// advance, and it has no `flex`.
+const WITHOUT_TIERS: &str = "claude-";
 
 /// Thousandths of a US dollar for a million tokens: of the request, of the request from the cache, and of
 /// the response.
@@ -78,7 +82,17 @@ impl PricedModel {
             let [input, cached_input, output] = price.map(|price| price * 1_000);
             LongPrice { above, input, cached_input, output }
         });
-        ModelPrice { input, cached_input, output, long }
+        let standard = ModelPrice { long, ..ModelPrice::new(input, cached_input, output) };
+        if self.name.starts_with(WITHOUT_TIERS) {
+            return standard;
+        }
+        // OpenAI and Google publish half of the price for `flex`, and most often the double one for `priority`.
+        let [priority, flex] = [4, 1].map(|halves| TierPrice {
+            input: input * halves / 2,
+            cached_input: cached_input * halves / 2,
+            output: output * halves / 2,
+        });
+        ModelPrice { priority: Some(priority), flex: Some(flex), ..standard }
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use airlock_core::{
     door::Membership,
-    model_control::{ModelControl, ModelRequest},
+    model_control::{ModelControl, ModelRequest, ServiceTier},
     tenant::Tenant,
 };
 use tokio::time::advance;
@@ -31,6 +31,7 @@ pub(super) async fn request(limiter: &Limiter) -> bool {
         bytes: 0,
         choices: 1,
         max_output_tokens: None,
+        tier: ServiceTier::Standard,
         is_streamed: false,
         tool_tokens: None,
     };

@@ -6,7 +6,7 @@ use airlock_core::{
     door::Membership,
     model_control::{
         ControlRefusal, ControlledModelRequest, ModelControl, ModelOutcome, ModelRequest,
-        TokenUsage,
+        ServiceTier, TokenUsage,
     },
     tenant::Tenant,
     tool::HostCode,
@@ -22,7 +22,7 @@ use super::{
 use crate::{
     Limiter, MAX_TOKENS, UNDECLARED_OUTPUT,
     limit::{Limit, Measure, Scope, Window},
-    price::{ModelPrice, PriceOverride, PriceTable},
+    price::{ModelPrice, PriceOverride, PriceTable, TierPrice},
     worker::QUEUE,
 };
 
@@ -38,6 +38,18 @@ async fn begin(
     begin_of(limiter, &Tenant::ANONYMOUS, &[model], max_output_tokens).await
 }
 
+/// Begins a request of a tier with 30 bytes of text.
+async fn begin_in(
+    limiter: &Limiter,
+    tier: ServiceTier,
+    max_output_tokens: Option<u64>,
+) -> Result<Box<dyn ControlledModelRequest>, ControlRefusal> {
+    let tenant = Tenant::ANONYMOUS;
+    let membership = Membership::default();
+    let request = request(&tenant, &membership, "tiered", &[], max_output_tokens);
+    ModelControl::begin(limiter, ModelRequest { tier, ..request }).await
+}
+
 /// Begins such a request of a tenant, with the model that is asked first and its fallbacks.
 async fn begin_of(
     limiter: &Limiter,
@@ -46,18 +58,30 @@ async fn begin_of(
     max_output_tokens: Option<u64>,
 ) -> Result<Box<dyn ControlledModelRequest>, ControlRefusal> {
     let fallbacks: Vec<_> = models[1..].iter().map(|&model| model.to_owned()).collect();
-    let request = ModelRequest {
+    let membership = Membership::default();
+    let request = request(tenant, &membership, models[0], &fallbacks, max_output_tokens);
+    ModelControl::begin(limiter, request).await
+}
+
+fn request<'r>(
+    tenant: &'r Tenant,
+    membership: &'r Membership,
+    model: &'r str,
+    fallbacks: &'r [String],
+    max_output_tokens: Option<u64>,
+) -> ModelRequest<'r> {
+    ModelRequest {
         tenant,
-        membership: &Membership::default(),
-        model: models[0],
-        fallbacks: &fallbacks,
+        membership,
+        model,
+        fallbacks,
         bytes: 30,
         choices: 1,
         max_output_tokens,
+        tier: ServiceTier::Standard,
         is_streamed: false,
         tool_tokens: None,
-    };
-    ModelControl::begin(limiter, request).await
+    }
 }
 
 fn outcome(usage: Option<TokenUsage>) -> ModelOutcome<'static> {
@@ -93,6 +117,7 @@ on_both! {
     a_model_that_may_have_worked_before_its_fallback_counts,
     a_fallback_without_a_price_or_with_a_higher_one_is_reckoned_with,
     a_stream_that_is_cut_off_is_charged_what_was_received,
+    a_tier_is_reserved_and_charged_at_its_price,
 }
 
 async fn a_request_is_charged_what_it_has_used(home: TestHome) {
@@ -277,6 +302,35 @@ async fn a_stream_that_is_cut_off_is_charged_what_was_received(home: TestHome) {
     assert_eq!(state(&limiter, "tokens").await.used, INPUT + received + INPUT + UNDECLARED_OUTPUT);
     failed.end(&ModelOutcome { error: Some("lost"), ..outcome(None) });
     assert_eq!(state(&limiter, "tokens").await.used, 2 * (INPUT + received));
+}
+
+async fn a_tier_is_reserved_and_charged_at_its_price(home: TestHome) {
+    let limiter = home.limiter(&[limit("money", Measure::Cost, 10_000_000, Window::Never)]);
+    // Of a token of the response: four dollars, one, and two.
+    let [priority, flex] = [4, 1].map(|dollars| {
+        let output = dollars * 1_000_000_000_000;
+        Some(TierPrice { input: 0, cached_input: 0, output })
+    });
+    let price = ModelPrice { priority, flex, ..ModelPrice::new(0, 0, 2_000_000_000_000) };
+    let tiered = PriceOverride { provider: None, model: "tiered".to_owned(), price };
+    limiter.set_prices(PriceTable::default().with_models([tiered]));
+    let refused = begin_in(&limiter, ServiceTier::Priority, Some(3)).await;
+    refused.map(drop).expect_err("it may cost 12 dollars");
+    // A provider that has no room for the tier that was asked for takes another.
+    for (asked, reserved, tier, used) in [
+        (ServiceTier::Priority, 4, ServiceTier::Priority, 4),
+        (ServiceTier::Priority, 4, ServiceTier::Standard, 2),
+        (ServiceTier::Flex, 2, ServiceTier::Flex, 1),
+    ] {
+        let before = state(&limiter, "money").await.used;
+        let running = begin_in(&limiter, asked, Some(1)).await.expect("it passes");
+        let taken = state(&limiter, "money").await.used - before;
+        let outcome = ModelOutcome { asked: Some("p/tiered"), tier, ..outcome(Some(usage(1, 1))) };
+        assert_eq!(running.cost(&outcome), Some(used * 1_000_000), "{asked:?}, {tier:?}");
+        running.end(&outcome);
+        let settled = state(&limiter, "money").await.used - before;
+        assert_eq!((taken, settled), (reserved * 1_000_000, used * 1_000_000), "{asked:?}");
+    }
 }
 
 #[tokio::test]

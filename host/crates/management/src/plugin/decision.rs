@@ -24,23 +24,44 @@ pub(super) struct ComponentDecision {
     pub(super) obstacles: Vec<String>,
     /// Grants without effect, optional requests that are not granted, and `entries`.
     pub(super) notes: Vec<String>,
-    /// Stores that it would have with entries of an earlier plugin of this name, if none is accepted. They
-    /// need consent.
+    /// Stores that it would have with entries of an earlier plugin of this name, if none is accepted whose requests are
+    /// known. They need consent.
     pub(super) entries: Vec<String>,
-    /// Differences from the accepted component; `None` if there are none, or none was accepted.
+    /// Differences from the accepted component; `None` if there are none, or none is accepted.
     pub(super) drift: Option<Drift>,
+}
+
+/// The component that is accepted when another one is decided about.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum EarlierComponent<'m> {
+    /// None is accepted.
+    Absent,
+    /// It cannot be read or used any more, so its requests are unknown: every request of another one is wider.
+    Unknown,
+    /// It has this metadata.
+    Known(&'m Metadata),
+}
+
+impl<'m> EarlierComponent<'m> {
+    pub(super) fn new(is_accepted: bool, metadata: Option<&'m Metadata>) -> Self {
+        match metadata {
+            Some(metadata) => Self::Known(metadata),
+            None if is_accepted => Self::Unknown,
+            None => Self::Absent,
+        }
+    }
 }
 
 impl Service {
     /// Decides about a component, if `element` were the plugin's element and this component the accepted
-    /// one. It is compared with the one that is `accepted` now.
+    /// one. It is compared with the one that is accepted now, the `earlier` one.
     pub(super) async fn decide(
         &self,
         state: &ConfigState,
         name: &str,
         element: &Value,
         component: &Metadata,
-        accepted: Option<&Metadata>,
+        earlier: EarlierComponent<'_>,
     ) -> Result<ComponentDecision> {
         let (grant, policy) = match self.granted(state, name, element, component).await? {
             Ok(granted) => granted,
@@ -48,9 +69,15 @@ impl Service {
                 return Ok(ComponentDecision { obstacles, ..ComponentDecision::default() });
             }
         };
-        let entries = match accepted {
-            Some(_) => Vec::new(),
-            None => self.earlier_entries(name, &grant).await?,
+        let entries = match earlier {
+            EarlierComponent::Known(_) => Vec::new(),
+            _ => self.earlier_entries(name, &grant).await?,
+        };
+        let unknown = Metadata::new(b"", Vec::new(), None, Vec::new());
+        let accepted = match earlier {
+            EarlierComponent::Absent => None,
+            EarlierComponent::Unknown => Some(&unknown),
+            EarlierComponent::Known(metadata) => Some(metadata),
         };
         let drift = accepted.and_then(|accepted| {
             // The configuration has this name.

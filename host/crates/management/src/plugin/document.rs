@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     MEMBERS, changed_meanwhile,
-    decision::ComponentDecision,
+    decision::{ComponentDecision, EarlierComponent},
     inspected::{Inspected, Purpose},
     plugin,
 };
@@ -110,6 +110,7 @@ impl Service {
         let accepted = accepted.and_then(|digest| found.get_key_value(&digest));
         let before = accepted.and_then(|(_, inspected)| inspected.as_ref().ok());
         let before = before.map(|inspected| &inspected.metadata);
+        let earlier = EarlierComponent::new(accepted.is_some(), before);
         let offered = offered.and_then(|digest| found.get_key_value(&digest));
         for (member, component) in [("accepted", accepted), ("offered", offered)] {
             document[member] = match component {
@@ -119,7 +120,7 @@ impl Service {
                 }
                 Some((_, Ok(inspected))) => {
                     let metadata = &inspected.metadata;
-                    let decision = self.decide(state, name, value, metadata, before).await?;
+                    let decision = self.decide(state, name, value, metadata, earlier).await?;
                     described_component(inspected, &decision)
                 }
             };

@@ -56,7 +56,7 @@ impl Service {
     }
 
     /// Inspects the accepted component of a plugin. `None` if there is none, and if it cannot be read or
-    /// used any more, so that another one can be accepted in its place.
+    /// used any more, so that another one can be accepted in its place, with the operator's consent.
     pub(super) async fn inspect_accepted(
         &self,
         accepted: Option<ComponentDigest>,

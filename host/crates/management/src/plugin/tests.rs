@@ -21,14 +21,15 @@ use crate::{FirstConnection, PluginState, Preview, ServiceSettings};
 use airlock_config::Config;
 use airlock_core::operator::Role;
 use airlock_operator_api::{Management as _, ManagementRequest};
-use airlock_plugin::{InspectError, Metadata};
+use airlock_plugin::{InspectError, Manifest, Metadata};
 use airlock_store::{
     LazyDatabase,
     entries::{EntryChange, EntryChanged, EntryValue},
     kv::Opener,
 };
 
-/// Fake gateway that inspects every component, and loads the one that a test says.
+/// Fake gateway that inspects every component, and loads the one that a test says. A component that is the JSON of a
+/// manifest has that manifest.
 struct FakeGateway {
     /// Taken by each inspection.
     permits: Semaphore,
@@ -66,7 +67,8 @@ impl Apply for FakeGateway {
         Box::pin(async move {
             self.permits.acquire().await.expect("it is open").forget();
             self.inspections.fetch_add(1, Ordering::Relaxed);
-            Ok(Metadata::new(&component, Vec::new(), None, Vec::new()))
+            let manifest = Manifest::parse(&component).ok();
+            Ok(Metadata::new(&component, Vec::new(), manifest, Vec::new()))
         })
     }
 
@@ -238,14 +240,20 @@ async fn an_acceptance_is_reverted_unless_the_gateway_has_loaded_its_component()
 }
 
 #[tokio::test]
-async fn an_accepted_component_that_cannot_be_read_is_shown_and_replaced() {
+async fn an_accepted_component_that_cannot_be_read_is_shown_and_replaced_with_consent() {
     let desk = Desk::new();
-    let two = desk.upload("p", b"two").await["offered"]["digest"].clone();
-    let offered = ComponentDigest::compute(b"two");
+    let component = json!({
+        "schema": "airlock.plugin/1", "id": "p", "version": "1.0.0", "contract": "0.1",
+        "request": {"clocks": {"reason": "Dates."}},
+    });
+    let component = component.to_string().into_bytes();
+    let two = desk.upload("p", &component).await["offered"]["digest"].clone();
+    let offered = ComponentDigest::compute(&component);
     let mut element = {
         let state = desk.service.state().await.expect("read");
         plugin(&state, "p").expect("it is there").1.clone()
     };
+    element["wasm_config"]["grants"] = json!({"clocks": true});
     let absent = ComponentDigest::compute(b"absent");
     StoredComponents { accepted: Some(absent), offered: Some(offered) }.write(&mut element);
     let database = desk.service.database().await.expect("a store");
@@ -265,7 +273,10 @@ async fn an_accepted_component_that_cannot_be_read_is_shown_and_replaced() {
     assert_eq!(accepted["digest"], absent.to_string());
     assert!(accepted["problem"].as_str().is_some_and(|problem| problem.contains("upload it")));
     desk.load(&two);
-    let shown = desk.accept("p", json!({"digest": two})).await.expect("accepted");
+    let refused = desk.accept("p", json!({"digest": two})).await.expect_err("it may be another");
+    assert_eq!((refused.status.as_u16(), refused.code), (409, "consent_required"));
+    let agreed = json!({"digest": two, "regrant": ["clocks"], "change_id": true});
+    let shown = desk.accept("p", agreed).await.expect("accepted");
     assert_eq!(shown["accepted"]["digest"], two);
 }
 

@@ -18,8 +18,15 @@ fn with_keys(keys: &Value) -> Value {
 }
 
 async fn revert(desk: &Desk, role: Role, change: usize) -> u16 {
+    revert_as(desk, "ann", role, change).await
+}
+
+async fn revert_as(desk: &Desk, name: &str, role: Role, change: usize) -> u16 {
+    let operator = Operator { name: name.to_owned(), role, sees_payloads: false };
     let path = format!("/api/changes/{change}/revert");
-    desk.status(role, Method::POST, &path, json!({})).await
+    let request = request(Method::POST, &path, json!({}));
+    let answered = desk.service.answer(Some(&operator), request).await;
+    answered.map_or_else(|refused| refused.status.as_u16(), |_| 200)
 }
 
 #[tokio::test]
@@ -49,6 +56,33 @@ async fn an_operator_brings_no_earlier_credential_back() {
     for change in [8, 9] {
         assert_eq!(revert(&desk, Role::Operator, change).await, 200, "the credential stays");
     }
+}
+
+#[tokio::test]
+async fn an_operator_brings_back_no_key_that_another_one_has_deleted() {
+    let desk = Desk::with(&with_keys(&json!([{"name": "plain", "value": IN_FILE}])));
+    assert_eq!(desk.status(Role::Operator, Method::POST, KEYS, json!({"name": "ci"})).await, 200);
+    for name in ["ci", "plain"] {
+        let path = format!("{KEYS}/{name}");
+        for role in [Role::Operator, Role::Admin] {
+            assert_eq!(desk.status(role, Method::DELETE, &path, Value::Null).await, 200);
+            let deleted = desk.changes().await;
+            let refused = revert_as(&desk, "bob", Role::Operator, deleted).await;
+            assert_eq!(refused, 403, "{name} {role}");
+            let own = revert_as(&desk, "ann", Role::Operator, deleted).await;
+            assert_eq!(own, 200, "{name} {role}: it is a mistake that is corrected");
+        }
+        assert_eq!(desk.status(Role::Admin, Method::DELETE, &path, Value::Null).await, 200);
+        let deleted = desk.changes().await;
+        assert_eq!(revert_as(&desk, "bob", Role::Admin, deleted).await, 200, "{name}");
+    }
+
+    assert_eq!(desk.status(Role::Operator, Method::POST, KEYS, json!({"name": "new"})).await, 200);
+    let made = desk.changes().await;
+    assert_eq!(revert_as(&desk, "bob", Role::Admin, made).await, 200, "it is removed");
+    let removed = desk.changes().await;
+    assert_eq!(revert(&desk, Role::Operator, removed).await, 403, "that is a deletion too");
+    assert_eq!(revert(&desk, Role::Admin, removed).await, 200);
 }
 
 #[tokio::test]

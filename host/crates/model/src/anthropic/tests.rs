@@ -5,8 +5,12 @@ use futures_util::stream as pieces;
 
 use super::{recorded::RECORDED, *};
 use crate::{
-    Api, Key, MemoryBudget, ModelError, Prompt, Retries, backend::Backend as _, chat_replies,
-    http::ServiceBounds, service,
+    Api, Key, MemoryBudget, ModelError, Prompt, Retries,
+    backend::Backend as _,
+    chat_replies,
+    delta_stream::DeltaStream,
+    http::{ServiceBounds, ServiceEvents},
+    service,
 };
 use airlock_conversation::{
     Reply,

@@ -5,8 +5,13 @@ use futures_util::stream as pieces;
 
 use super::*;
 use crate::{
-    Api, Key, MemoryBudget, Prompt, Retries, Service, address::addresses, backend::Backend as _,
-    chat_replies, http::ServiceBounds, service as client,
+    Api, Key, MemoryBudget, Prompt, Retries, Service,
+    address::addresses,
+    backend::Backend as _,
+    chat_replies,
+    delta_stream::DeltaStream,
+    http::{ServiceBounds, ServiceEvents},
+    service as client,
 };
 use airlock_core::{memory::Limited, secret::Secret};
 use airlock_json::RawObject;

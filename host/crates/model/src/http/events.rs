@@ -1,12 +1,14 @@
 //! Server-sent events of a response, bounded in size and time.
 
+use std::sync::Arc;
+
 use bytes::{Buf as _, Bytes};
 use serde::de::IgnoredAny;
 
 #[cfg(feature = "bedrock")]
 use super::aws_events::{self, AwsDecoder};
 use super::{HttpClient, ReadDocument, ServiceResponse};
-use crate::{Charge, Document, ModelError, ReplyChunk};
+use crate::{Charge, Document, ModelError};
 use airlock_bounds::timer::RepeatedTimeout;
 use airlock_core::threads;
 use airlock_json::Caps;
@@ -24,7 +26,8 @@ pub(crate) struct ServiceEvents<'a> {
     /// Bytes that are received and not decoded yet.
     received: Bytes,
     received_bytes: usize,
-    held: Charge,
+    /// Shared with the threads that read long events, which continue after the stream is dropped.
+    held: Arc<Charge>,
     /// Bytes that `held` holds for the decoder.
     held_bytes: usize,
     has_ended: bool,
@@ -98,7 +101,7 @@ impl<'a> ServiceEvents<'a> {
             decoder,
             received: Bytes::new(),
             received_bytes: 0,
-            held,
+            held: Arc::new(held),
             held_bytes: 0,
             has_ended: false,
         }
@@ -147,20 +150,9 @@ impl<'a> ServiceEvents<'a> {
         self.has_ended = true;
     }
 
-    /// Holds `bytes` more until the events are dropped. Fails if there is no memory.
-    pub(crate) fn keep(&self, bytes: usize) -> Result<(), ModelError> {
-        if self.held.grow(bytes) { Ok(()) } else { Err(self.client.no_memory()) }
-    }
-
-    /// Holds the memory by which a chunk is larger than its event of `before` bytes, until it is dropped.
-    /// Fails if there is none.
-    pub(crate) fn keep_growth(
-        &self,
-        before: usize,
-        mut chunk: ReplyChunk,
-    ) -> Result<ReplyChunk, ModelError> {
-        let has_room = chunk.keep_growth(before, &self.held);
-        has_room.then_some(chunk).ok_or_else(|| self.client.no_memory())
+    /// Returns the account of what is held until the events are dropped.
+    pub(crate) fn held(&self) -> &Arc<Charge> {
+        &self.held
     }
 
     async fn any(&mut self) -> Result<Option<SseEvent>, ModelError> {
@@ -216,7 +208,9 @@ impl<'a> ServiceEvents<'a> {
     fn hold(&mut self) -> Result<(), ModelError> {
         let allocated = self.decoder.allocated();
         if allocated > self.held_bytes {
-            self.keep(allocated - self.held_bytes)?;
+            if !self.held.grow(allocated - self.held_bytes) {
+                return Err(self.client.no_memory());
+            }
             self.held_bytes = allocated;
         }
         Ok(())

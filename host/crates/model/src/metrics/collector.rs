@@ -104,8 +104,4 @@ fn encode_tokens(encoder: &mut DescriptorEncoder<'_>, rows: &[ModelRow]) -> fmt:
     Ok(())
 }
 
-impl fmt::Debug for ModelMetrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ModelMetrics").finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(ModelMetrics {});

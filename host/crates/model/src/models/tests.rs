@@ -4,7 +4,7 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{Api, CloudCredential, Key, Service, ServiceAccountKey, object};
+use crate::{Api, CloudCredential, Key, Service, ServiceAccountKey, object, route::MAX_NAME_BYTES};
 use airlock_core::model_control::{ControlRefusal, ControlledModelRequest, ModelRequest};
 use airlock_json::RawObject;
 use airlock_tls::{IdentitySource, KeySource};
@@ -83,6 +83,22 @@ fn a_model_goes_to_the_provider_before_its_slash_or_to_the_first() {
         );
     }
     assert!(matches!(models.route(&mut body(json!({"model": 1}))), Err(ModelError::NoModel)));
+    for (bytes, is_accepted) in [(0, false), (MAX_NAME_BYTES, true), (MAX_NAME_BYTES + 1, false)] {
+        let routed = models.route(&mut body(json!({"model": "m".repeat(bytes)}))).map(drop);
+        assert_eq!(routed.is_ok(), is_accepted, "{bytes}");
+        let message = routed.err().map(|error| error.to_string());
+        assert!(message.is_none_or(|text| text.contains(&format!(" {MAX_NAME_BYTES} bytes"))));
+    }
+    for (escapes, is_accepted) in [(MAX_NAME_BYTES, true), (MAX_NAME_BYTES + 1, false)] {
+        let text = format!(r#"{{"model":"{}"}}"#, r"\u006d".repeat(escapes));
+        let parsed = RawObject::parse(text.into_bytes(), &airlock_json::Caps::memory(1 << 20));
+        let mut escaped = parsed.expect("an object").0;
+        assert_eq!(models.route(&mut escaped).is_ok(), is_accepted, "{escapes} escapes");
+    }
+    let padded = format!(r#"{{"model":"m","fallbacks":[{}]}}"#, " ".repeat(1 << 20));
+    let parsed = RawObject::parse(padded.into_bytes(), &airlock_json::Caps::memory(1 << 20));
+    let refused = models.route(&mut parsed.expect("an object").0).map(drop);
+    assert!(matches!(refused, Err(ModelError::BadFallback { .. })), "{refused:?}");
     let nobody = Models::default();
     assert!(matches!(
         nobody.route(&mut body(json!({"model": "m"}))),

@@ -1,51 +1,64 @@
 //! Streamed responses of a service.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, mem, sync::Arc};
 
 use http::StatusCode;
 use serde_json::Value;
 
 use super::failure;
 use crate::{
-    Document, ModelError, Object, Refusal, ReplyChunk, Terms,
+    Charge, Document, ModelError, Object, Refusal, ReplyChunk, Terms,
     backend::ChunkSource,
     chat_reader::{ChatError, ChatReader},
     document::{choices, choices_mut, finish_reason, index_of},
-    http::{DONE, ServiceEvents},
+    http::{DONE, HttpClient, ServiceEvents},
 };
 use airlock_conversation::MAX_CHOICES;
+use airlock_core::threads::{self, INLINE_BYTES};
 use airlock_wire::sse::ERROR;
 
 /// Chunks of one streamed response.
 pub(super) struct OpenAiChunks<'a> {
     events: ServiceEvents<'a>,
+    reader: StreamReader,
+    max_calls: usize,
+    has_ended: bool,
+}
+
+/// Reader of the chunks of one stream, apart from its connection.
+#[derive(Debug, Default)]
+struct StreamReader {
     /// Choices so far, by index.
     seen: BTreeSet<u64>,
     /// Choices with a `finish_reason`.
     finished: BTreeSet<u64>,
-    reader: ChatReader,
-    max_calls: usize,
-    /// Bytes that are held for the reader.
+    chat: ChatReader,
+    /// Bytes that are held for `chat`.
     held_bytes: usize,
-    has_ended: bool,
+}
+
+/// Reason why a chunk was not read.
+#[derive(Debug)]
+enum UnreadChunk {
+    /// The service reports an error; `None` if it is in no known form.
+    Reported(Option<Object>),
+    /// It is no chunk that the gateway accepts.
+    Invalid(&'static str),
+    /// The memory of the request has no room for what is kept of it.
+    NoMemory,
+    Chat(ChatError),
 }
 
 impl<'a> OpenAiChunks<'a> {
     pub(super) fn new(events: ServiceEvents<'a>, terms: &Terms<'_>) -> Self {
-        Self {
-            events,
-            seen: BTreeSet::new(),
-            finished: BTreeSet::new(),
-            reader: ChatReader::new(terms),
-            max_calls: terms.max_calls,
-            held_bytes: 0,
-            has_ended: false,
-        }
+        let reader = StreamReader { chat: ChatReader::new(terms), ..StreamReader::default() };
+        Self { events, reader, max_calls: terms.max_calls, has_ended: false }
     }
 
     /// Hides the usage, which the caller did not ask for.
-    pub(super) fn without_usage(self) -> Self {
-        Self { reader: self.reader.without_usage(), ..self }
+    pub(super) fn without_usage(mut self) -> Self {
+        self.reader.chat = self.reader.chat.without_usage();
+        self
     }
 }
 
@@ -62,9 +75,10 @@ impl ChunkSource for OpenAiChunks<'_> {
                 self.finish()
             }
             Some(event) => {
-                let kind = event.kind.clone();
-                let chunk = self.chunk(self.events.parse_chunk(event).await?, &kind)?;
-                self.read(chunk).map(Some)
+                let is_error = event.kind == ERROR;
+                let chunk = self.events.parse_chunk(event).await?;
+                let chunk = read_chunk(&mut self.reader, chunk, is_error, self.events.held()).await;
+                chunk.map(Some).map_err(|unread| self.unread(unread))
             }
             None => {
                 self.has_ended = true;
@@ -78,7 +92,7 @@ impl ChunkSource for OpenAiChunks<'_> {
 impl OpenAiChunks<'_> {
     /// Fails if a stream that ended with `[DONE]` had no choices.
     fn completed(&self) -> Result<(), ModelError> {
-        if self.seen.is_empty() {
+        if self.reader.seen.is_empty() {
             return Err(self.events.client.bad_answer("no `choices`"));
         }
         Ok(())
@@ -87,23 +101,75 @@ impl OpenAiChunks<'_> {
     /// Fails if the connection ended before the response did: a call whose arguments are incomplete
     /// must not be run.
     fn not_cut(&self) -> Result<(), ModelError> {
-        if self.seen.is_empty() || self.finished.len() < self.seen.len() {
+        let StreamReader { seen, finished, .. } = &self.reader;
+        if seen.is_empty() || finished.len() < seen.len() {
             let what = "a stream that ended before the response did";
             return Err(self.events.client.bad_answer(what));
         }
         Ok(())
     }
 
-    fn chunk(&mut self, mut chunk: Document, kind: &str) -> Result<Document, ModelError> {
-        let client = self.events.client;
-        let outlines = chunk.outlines().filter(|_| kind != ERROR);
+    fn finish(&mut self) -> Result<Option<ReplyChunk>, ModelError> {
+        self.reader.chat.finish().map_err(|error| self.unread(UnreadChunk::Chat(error)))
+    }
+
+    fn unread(&self, unread: UnreadChunk) -> ModelError {
+        unread.into_model_error(self.max_calls, self.events.client)
+    }
+}
+
+/// Reads a chunk: here if its text is short, else on a blocking thread, as it was parsed. What is kept of it is held in
+/// `held`. If the future is dropped, the reader has nothing of the chunks before.
+async fn read_chunk(
+    reader: &mut StreamReader,
+    chunk: Document,
+    is_error: bool,
+    held: &Arc<Charge>,
+) -> Result<ReplyChunk, UnreadChunk> {
+    if chunk.text_bytes() <= INLINE_BYTES {
+        return reader.read(chunk, is_error, held);
+    }
+    let mut taken = mem::take(reader);
+    let held = held.clone();
+    let tenant = held.tenant();
+    let reading = threads::run(&tenant, move || {
+        let read = taken.read(chunk, is_error, &held);
+        (taken, read)
+    });
+    // Boxed: most chunks are short, and the future would have room for the wait of a long one.
+    let (taken, read) = Box::pin(reading).await;
+    *reader = taken;
+    read
+}
+
+impl StreamReader {
+    /// Reads a chunk. Memory is held for what is kept of it.
+    fn read(
+        &mut self,
+        chunk: Document,
+        is_error: bool,
+        held: &Charge,
+    ) -> Result<ReplyChunk, UnreadChunk> {
+        let chunk = self.checked(chunk, is_error)?;
+        let bytes = chunk.bytes();
+        let mut chunk = self.chat.chunk(chunk).map_err(UnreadChunk::Chat)?;
+        let kept = self.chat.held_bytes();
+        if !held.grow(kept - self.held_bytes) {
+            return Err(UnreadChunk::NoMemory);
+        }
+        self.held_bytes = kept;
+        if chunk.keep_growth(bytes, held) { Ok(chunk) } else { Err(UnreadChunk::NoMemory) }
+    }
+
+    /// Returns a chunk that reports no error, with its choices noted.
+    fn checked(&mut self, mut chunk: Document, is_error: bool) -> Result<Document, UnreadChunk> {
+        let outlines = chunk.outlines().filter(|_| !is_error);
         if let Some(outlines) = outlines {
             self.note(outlines.iter().map(|choice| (choice.index, choice.has_ended)))?;
             return Ok(chunk);
         }
-        if let Some(error) = self.error_in(chunk.object(), kind) {
-            let status = status_of(&error);
-            return Err(client.refused(Refusal { status, error, retry_after: None }));
+        if reports_error(chunk.object(), is_error) {
+            return Err(UnreadChunk::Reported(error_in(chunk.object())));
         }
         use_deltas(&mut chunk);
         let choices = choices(chunk.object()).enumerate();
@@ -113,54 +179,59 @@ impl OpenAiChunks<'_> {
         Ok(chunk)
     }
 
-    /// Reads a chunk. Memory is held for what is kept of it.
-    fn read(&mut self, chunk: Document) -> Result<ReplyChunk, ModelError> {
-        let bytes = chunk.bytes();
-        let chunk = self.reader.chunk(chunk).map_err(|error| self.failure(error))?;
-        let held = self.reader.held_bytes();
-        self.events.keep(held - self.held_bytes)?;
-        self.held_bytes = held;
-        self.events.keep_growth(bytes, chunk)
-    }
-
-    fn finish(&mut self) -> Result<Option<ReplyChunk>, ModelError> {
-        self.reader.finish().map_err(|error| self.failure(error))
-    }
-
-    fn failure(&self, error: ChatError) -> ModelError {
-        failure(error, self.max_calls, self.events.client)
-    }
-
     /// Notes the choices of a chunk: the index of each, and whether it ends. Fails if there are too many.
-    fn note(&mut self, choices: impl Iterator<Item = (u64, bool)>) -> Result<(), ModelError> {
+    fn note(&mut self, choices: impl Iterator<Item = (u64, bool)>) -> Result<(), UnreadChunk> {
         for (position, (index, has_ended)) in choices.enumerate() {
             self.seen.insert(index);
             if has_ended {
                 self.finished.insert(index);
             }
             if position >= MAX_CHOICES || self.seen.len() > MAX_CHOICES {
-                let what = "more choices than the gateway accepts";
-                return Err(self.events.client.bad_answer(what));
+                return Err(UnreadChunk::Invalid("more choices than the gateway accepts"));
             }
         }
         Ok(())
     }
+}
 
-    /// Returns the error that an event reports, in OpenAI's form.
-    fn error_in(&self, chunk: &Object, kind: &str) -> Option<Object> {
-        let error = match chunk.get("error") {
-            Some(error) if !error.is_null() => error.clone(),
-            _ if kind == ERROR || chunk.get("object").is_some_and(|object| object == ERROR) => {
-                chunk.clone().into()
+impl UnreadChunk {
+    /// Returns the failure of the stream. `max_calls` is the limit on calls.
+    fn into_model_error(self, max_calls: usize, client: &HttpClient) -> ModelError {
+        match self {
+            Self::Reported(error) => {
+                let error =
+                    error.unwrap_or_else(|| client.plain_error(StatusCode::BAD_GATEWAY, None));
+                let status = status_of(&error);
+                client.refused(Refusal { status, error, retry_after: None })
             }
-            _ => return None,
-        };
-        Some(match error {
-            Value::Object(error) if error.get("message").is_some_and(Value::is_string) => error,
-            Value::String(message) => Object::from_iter([("message".to_owned(), message.into())]),
-            _ => self.events.client.plain_error(StatusCode::BAD_GATEWAY, None),
-        })
+            Self::Invalid(what) => client.bad_answer(what),
+            Self::NoMemory => client.no_memory(),
+            Self::Chat(error) => failure(error, max_calls, client),
+        }
     }
+}
+
+/// Returns whether an event reports an error. One of that type does whatever it has.
+fn reports_error(chunk: &Object, is_error: bool) -> bool {
+    is_error
+        || chunk.get("error").is_some_and(|error| !error.is_null())
+        || chunk.get("object").is_some_and(|object| object == ERROR)
+}
+
+/// Returns the error that an event reports, in OpenAI's form; `None` if it is in no known form.
+fn error_in(chunk: &Object) -> Option<Object> {
+    match chunk.get("error") {
+        Some(Value::Object(error)) if has_message(error) => Some(error.clone()),
+        Some(Value::String(message)) => {
+            Some(Object::from_iter([("message".to_owned(), message.clone().into())]))
+        }
+        None | Some(Value::Null) if has_message(chunk) => Some(chunk.clone()),
+        _ => None,
+    }
+}
+
+fn has_message(error: &Object) -> bool {
+    error.get("message").is_some_and(Value::is_string)
 }
 
 /// Returns the status of an error in a stream, because the stream itself has the status 200: its

@@ -16,6 +16,7 @@ use std::borrow::Cow;
 use super::{ChoiceOutline, Outline, UsageMember, usage::TokenCounts};
 use crate::{document::OWN_MEMBER, work::counted};
 use airlock_conversation::MAX_CHOICES;
+use airlock_core::model_control::ServiceTier;
 use airlock_json::TokenSink;
 
 /// Reads the outline of a chat completion, or of a chunk of one, from the tokens of its text.
@@ -35,6 +36,7 @@ pub(crate) struct OutlineReader {
     /// The choice that is being read.
     choice: ChoiceOutline,
     usage: UsageMember,
+    tier: Option<ServiceTier>,
     /// Tokens of the usage that is being read.
     counts: TokenCounts,
 }
@@ -69,6 +71,7 @@ enum OutlineMember {
     Delta,
     Message,
     ToolCalls,
+    ServiceTier,
     InputTokens,
     OutputTokens,
     InputDetails,
@@ -102,6 +105,7 @@ impl Default for OutlineReader {
             choices: None,
             choice: ChoiceOutline::default(),
             usage: UsageMember::Absent,
+            tier: None,
             counts: TokenCounts::default(),
         }
     }
@@ -121,8 +125,8 @@ impl OutlineReader {
     }
 
     fn into_outline(self) -> Option<Outline> {
-        let Self { needs_tree, choices, usage, .. } = self;
-        (!needs_tree).then(|| Outline { choices: choices.unwrap_or_default(), usage })
+        let Self { needs_tree, choices, usage, tier, .. } = self;
+        (!needs_tree).then(|| Outline { choices: choices.unwrap_or_default(), usage, tier })
     }
 
     /// Begins to read an array or object.
@@ -184,6 +188,7 @@ impl OutlineReader {
                 self.needs_tree |= reason.is_none() && !is_null;
                 self.choice.has_ended = reason.is_some_and(|reason| !reason.is_empty());
             }
+            OutlineMember::ServiceTier => self.tier = content(text).and_then(tier),
             _ => {}
         }
     }
@@ -260,6 +265,7 @@ impl OutlinePlace {
             (Self::Completion, b"error") => OutlineMember::Error,
             (Self::Completion, b"object") => OutlineMember::Object,
             (Self::Completion, b"usage") => OutlineMember::Usage,
+            (Self::Completion, b"service_tier") => OutlineMember::ServiceTier,
             (Self::Completion, name) if name == OWN_MEMBER.as_bytes() => OutlineMember::Own,
             (Self::Choice, b"index") => OutlineMember::Index,
             (Self::Choice, b"finish_reason") => OutlineMember::FinishReason,
@@ -329,6 +335,11 @@ fn resolved(content: &[u8]) -> Cow<'_, [u8]> {
     let quoted = [b"\"".as_slice(), content, b"\""].concat();
     let text = serde_json::from_slice::<String>(&quoted).unwrap_or_default();
     Cow::Owned(text.into_bytes())
+}
+
+/// Returns the tier of service that a string names, from the part between its quotes.
+fn tier(content: &[u8]) -> Option<ServiceTier> {
+    ServiceTier::parse(std::str::from_utf8(&resolved(content)).ok()?)
 }
 
 /// Returns a number of tokens, or an index; `None` if the text is of another value. A number that is negative,

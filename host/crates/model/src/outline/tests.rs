@@ -3,12 +3,12 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    Object,
+    Document, MemoryBudget, Object,
     document::{OWN_MEMBER, choices, finish_reason, index_of},
     work::counted,
 };
 use airlock_conversation::{MAX_CHOICES, chat};
-use airlock_core::model_control::TokenUsage;
+use airlock_core::model_control::{ServiceTier, TokenUsage};
 use airlock_json::{self as json, Caps};
 
 /// Returns the outline of a chunk, whose text is JSON.
@@ -101,12 +101,34 @@ fn members_count_at_their_places_alone() {
             {}
         ], "usage": {"prompt_tokens_details": {"a": {"cached_tokens": 1}, "cached_tokens": 2}, "prompt_tokens": 7}}"#,
     );
-    let Outline { choices, usage } = outline.expect("an outline");
+    let Outline { choices, usage, .. } = outline.expect("an outline");
     let read: Vec<_> =
         choices.iter().map(|choice| (choice.index, choice.has_ended, choice.has_calls)).collect();
     assert_eq!(read, [(3, false, false), (1, true, true), (2, false, false)]);
     let tokens = TokenUsage { input: 7, cached_input: 2, output: 0, reasoning: 0 };
     assert_eq!(usage, UsageMember::Present(Some(tokens)));
+}
+
+#[test]
+fn the_tier_of_a_reply_is_that_of_its_own_member() {
+    for (text, tier) in [
+        (r#"{"choices":[]}"#, None),
+        (r#"{"choices":[],"service_tier":null}"#, None),
+        (r#"{"choices":[],"service_tier":["flex"]}"#, None),
+        (r#"{"choices":[{"service_tier":"flex"}]}"#, None),
+        (r#"{"choices":[],"service_tier":"priority"}"#, Some(ServiceTier::Priority)),
+        (r#"{"service\u005ftier":"fl\u0065x","choices":[]}"#, Some(ServiceTier::Flex)),
+        (
+            r#"{"choices":[],"service_tier":"flex","service_tier":"default"}"#,
+            Some(ServiceTier::Standard),
+        ),
+    ] {
+        assert_eq!(of_chunk(text).expect("an outline").tier, tier, "{text}");
+        let caps = Caps::memory(1 << 20);
+        let held = MemoryBudget::unlimited().charge();
+        let read = Document::read(text.to_owned(), &caps, &held).expect("an object");
+        assert_eq!(read.tier(), tier, "the tree of {text}");
+    }
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! The parts of a request for a control of requests to models: its size, its bound on the response, and the option
 //! that makes a stream report its usage.
 
-use super::{INCLUDE_USAGE, MESSAGES, Prompt, STREAM_OPTIONS, member};
+use super::{INCLUDE_USAGE, MAX_TIER_TEXT, MESSAGES, Prompt, STREAM_OPTIONS, TIERS, member};
 use airlock_conversation::{MAX_REQUESTED_CHOICES, Wire};
+use airlock_core::model_control::ServiceTier;
 use airlock_json::raw;
 
 /// Members with the conversation. Of others, such as the definitions of tools, the model reads all as text.
@@ -73,6 +74,18 @@ impl Prompt {
         let set = set.map(|text| text.parse::<u64>().ok().filter(|most| *most > 0));
         set.collect::<Option<Vec<_>>>()?.into_iter().max()
     }
+
+    /// Returns the tier of service that the caller asks for: the most expensive one, if two members name one.
+    pub fn tier(&self) -> ServiceTier {
+        let named = TIERS.iter().filter_map(|name| self.body.get(name));
+        let named = named.filter(|text| text.len() <= MAX_TIER_TEXT).filter_map(raw::string);
+        let tiers: Vec<_> = named.filter_map(|name| ServiceTier::parse(&name)).collect();
+        if tiers.contains(&ServiceTier::Priority) {
+            return ServiceTier::Priority;
+        }
+        let are_flex = !tiers.is_empty() && tiers.iter().all(|tier| *tier == ServiceTier::Flex);
+        if are_flex { ServiceTier::Flex } else { ServiceTier::Standard }
+    }
 }
 
 /// Returns the bytes by which the images in a text, in base64, are longer than they count.
@@ -125,6 +138,20 @@ mod tests {
 
     fn prompt(body: Value) -> Prompt {
         Prompt::new(RawObject::from(&object(body)))
+    }
+
+    #[test]
+    fn the_most_expensive_tier_that_a_member_names_is_asked_for() {
+        for (body, tier) in [
+            (json!({}), ServiceTier::Standard),
+            (json!({"service_tier": "auto"}), ServiceTier::Standard),
+            (json!({"service_tier": 7}), ServiceTier::Standard),
+            (json!({"service_tier": "flex"}), ServiceTier::Flex),
+            (json!({"service_tier": "flex", "serviceTier": "standard"}), ServiceTier::Standard),
+            (json!({"service_tier": "flex", "serviceTier": "PRIORITY"}), ServiceTier::Priority),
+        ] {
+            assert_eq!(prompt(body.clone()).tier(), tier, "{body}");
+        }
     }
 
     #[test]

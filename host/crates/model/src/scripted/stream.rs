@@ -44,7 +44,8 @@ impl ScriptReader {
         completion: Document,
         terms: &Terms<'_>,
     ) -> Result<ReplyChunk, ModelError> {
-        ChatReader::whole(completion, terms).map_err(|error| self.failure(error))
+        let whole = ChatReader::whole(completion, terms.passes_on_whole(), terms.max_calls);
+        whole.map_err(|error| self.failure(error))
     }
 
     fn failure(&self, error: ChatError) -> ModelError {

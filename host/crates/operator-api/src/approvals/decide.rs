@@ -1,6 +1,6 @@
 //! Approvals and denials, of one call and of several.
 
-use http::{Request, StatusCode};
+use http::Request;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -61,7 +61,7 @@ pub(super) async fn decide_one(
     let body: DecisionBody = if request.body().is_empty() {
         DecisionBody::default()
     } else {
-        parsed(body::object(request, desk.api.settings.bodies, charge).await?.into())?
+        body::parsed(body::object(request, desk.api.settings.bodies, charge).await?.into())?
     };
     let reason = reason(body.reason, approves)?;
     desk.confirm().await?;
@@ -80,7 +80,7 @@ pub(super) async fn decide_several(
     check_payloads(desk, true)?;
     let body = body::object(request, desk.api.settings.bodies, charge).await?;
     desk.confirm().await?;
-    let SeveralBody { calls } = parsed(body.into())?;
+    let SeveralBody { calls } = body::parsed(body.into())?;
     if !(1..=MAX_CALLS as usize).contains(&calls.len()) {
         let message = format!("`calls` has {} elements; expected 1 to {MAX_CALLS}", calls.len());
         return Err(ApiError::bad_request("invalid_value", message).about("calls"));
@@ -221,14 +221,12 @@ fn check_shown(item: &WaitingItem, shown: Option<&str>, is_required: bool) -> Re
 fn changed() -> ApiError {
     let message =
         "the call that waits is not the one that was shown; nothing was decided. Look at it again";
-    let status = StatusCode::CONFLICT;
-    ApiError::new(status, "invalid_request_error", "run_changed", message)
+    ApiError::conflict("run_changed", message)
 }
 
 fn same_actor() -> ApiError {
     let message = "this operator has approved the call already, and another one has to approve it too: `tools_to_approve_twice` lists its tool";
-    let status = StatusCode::CONFLICT;
-    ApiError::new(status, "invalid_request_error", "second_operator_required", message)
+    ApiError::conflict("second_operator_required", message)
 }
 
 /// Returns the reason of a denial, on one line and without hidden characters. Fails if it is too long, or if it is
@@ -245,12 +243,6 @@ pub fn reason(reason: Option<String>, approves: bool) -> Result<Option<String>, 
         return Err(ApiError::bad_request("invalid_value", message).about("reason"));
     }
     Ok(Some(denial_reason(&reason)))
-}
-
-fn parsed<T: for<'de> Deserialize<'de>>(body: Value) -> Result<T, ApiError> {
-    T::deserialize(body).map_err(|error| {
-        ApiError::bad_request("invalid_json", format!("Invalid request format: {error}"))
-    })
 }
 
 #[cfg(test)]

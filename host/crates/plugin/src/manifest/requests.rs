@@ -133,14 +133,16 @@ requests! {
     SwitchRequest {}
 }
 
-/// Requested access to a directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FilesAccess {
-    /// Read-only access.
-    ReadOnly,
-    /// Read and write access.
-    ReadWrite,
+airlock_strings::named_enum! {
+    /// Requested access to a directory. The names are those in a manifest and in the configuration.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum FilesAccess {
+        /// Read-only access.
+        ReadOnly = "read_only",
+        /// Read and write access.
+        ReadWrite = "read_write",
+    }
 }
 
 /// Injection of a secret into requests: one of `header`, `basic` and `query`.
@@ -178,16 +180,6 @@ impl Requests {
     /// Returns the request of this name, such as `http.api`.
     pub fn named(&self, name: &str) -> Option<Request<'_>> {
         self.all().find(|request| request.to_string() == name)
-    }
-}
-
-impl FilesAccess {
-    /// Returns the name, in a manifest and in the configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::ReadOnly => "read_only",
-            Self::ReadWrite => "read_write",
-        }
     }
 }
 

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::*;
-use crate::{event::MAX_TEXT_BYTES, queue::QueuedEvent};
+use crate::{event::MAX_TEXT_BYTES, queue::QueuedEvent, rows};
 use airlock_core::{
     act::{Act, ActKind},
     model_control::TokenUsage,
@@ -196,4 +196,25 @@ fn lost_events_leave_a_line() {
     let lost = RecordEvent::Lost(LostEvents { until: SystemTime::UNIX_EPOCH, count: 7 });
     assert_eq!(render(&lost), r#"{"count":7,"kind":"events_lost","time_ms":0}"#);
     assert!(rendered(lost).1.is_empty());
+}
+
+#[test]
+fn counted_events_leave_a_line_with_their_caller() {
+    let party = LoggedParty { key_id: Some("k1".to_owned()), ..LoggedParty::default() };
+    let counted = CountedEvents {
+        until: SystemTime::UNIX_EPOCH,
+        kind: Some(CountedKind::Refusals),
+        count: 7,
+        party: Some(party),
+    };
+    let (line, rows) = rendered(RecordEvent::Counted(Box::new(counted)));
+    let expected = json!({
+        "count": 7,
+        "events": "refusals",
+        "key": "k1",
+        "kind": "events_counted",
+        "time_ms": 0,
+    });
+    assert_eq!(line, expected);
+    assert!(rows.is_empty());
 }

@@ -10,8 +10,13 @@ use airlock_core::{
     tool::{HostCode, SourceSet},
 };
 
-const SMALL: QueueLimits =
-    QueueLimits { events: 16, bytes: 1 << 20, batch: 4, gather: Duration::from_millis(1) };
+const SMALL: QueueLimits = QueueLimits {
+    events: 16,
+    bytes: 1 << 20,
+    batch: 4,
+    gather: Duration::from_millis(1),
+    of_caller: 100,
+};
 
 fn queue() -> EventQueue {
     EventQueue::new(SMALL, LogMetrics::default())
@@ -24,6 +29,23 @@ fn lost(count: u64) -> Arc<RecordEvent> {
 fn act() -> Arc<RecordEvent> {
     let act = Act::new(ActKind::GatewayStarted, Actor::Gateway, "b");
     Arc::new(RecordEvent::Act(Box::new(TimedAct { at: SystemTime::UNIX_EPOCH, act })))
+}
+
+fn refused() -> Arc<RecordEvent> {
+    Arc::new(RecordEvent::Refused(Box::new(RefusedCall {
+        id: Uuid::nil(),
+        at: SystemTime::UNIX_EPOCH,
+        tenant: Tenant::ANONYMOUS,
+        membership: Arc::default(),
+        origin: "mcp_client",
+        parent: None,
+        name: ShortText::new("none"),
+        client: None,
+        code: CallCode::Host(HostCode::NotFound),
+        guards: Vec::new(),
+        sources: SourceSet::default(),
+        error: None,
+    })))
 }
 
 fn soon() -> Instant {
@@ -87,24 +109,30 @@ fn events_beyond_the_bound_are_counted_and_acts_have_room_of_their_own() {
 
 #[test]
 fn refusals_leave_room_to_calls_that_are_made() {
-    let refused = RecordEvent::Refused(Box::new(RefusedCall {
-        id: Uuid::nil(),
-        at: SystemTime::UNIX_EPOCH,
-        tenant: Tenant::ANONYMOUS,
-        membership: Arc::default(),
-        origin: "mcp_client",
-        parent: None,
-        name: ShortText::new("none"),
-        client: None,
-        code: CallCode::Host(HostCode::NotFound),
-        guards: Vec::new(),
-        sources: SourceSet::default(),
-        error: None,
-    }));
-    let refused = Arc::new(refused);
+    let refused = refused();
     let queue = queue();
     while queue.push(refused.clone()).is_ok() {}
     queue.push_awaited(lost(0)).expect("a call has room");
+}
+
+#[test]
+fn refusals_of_one_caller_beyond_the_bound_are_one_event() {
+    let limits = QueueLimits { of_caller: 2, ..SMALL };
+    let queue = EventQueue::new(limits, LogMetrics::default());
+    for _ in 0..5 {
+        queue.push(refused()).expect("it is recorded or counted");
+    }
+    assert_eq!((queue.metrics.waiting.get(), queue.metrics.counted.get()), (2, 3));
+    assert_eq!(queue.take(soon()).expect("open").len(), 2, "the minute is not over");
+    queue.close();
+    let last = queue.take(soon()).expect("it has the others");
+    let counts = last.iter().map(|entry| match &*entry.event {
+        RecordEvent::Counted(counted) => counted.count,
+        _ => panic!("another event"),
+    });
+    assert_eq!(counts.collect::<Vec<_>>(), [3]);
+    assert!(queue.take(soon()).is_none());
+    assert_eq!(queue.metrics.lost.get(), 0);
 }
 
 #[test]

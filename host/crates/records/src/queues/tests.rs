@@ -6,8 +6,13 @@ use crate::{
 };
 use airlock_core::act::{Act, ActKind, Actor};
 
-const LIMITS: QueueLimits =
-    QueueLimits { events: 16, bytes: 1 << 20, batch: 4, gather: Duration::from_millis(1) };
+const LIMITS: QueueLimits = QueueLimits {
+    events: 16,
+    bytes: 1 << 20,
+    batch: 4,
+    gather: Duration::from_millis(1),
+    of_caller: 100,
+};
 
 /// Returns the queues of two logs: that of the audit log has room for twelve of these events, the other one for six.
 fn queues() -> (LogQueues, Arc<EventQueue>, Arc<EventQueue>) {

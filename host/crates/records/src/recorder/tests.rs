@@ -12,7 +12,9 @@ use crate::{settings::CallLogSettings, testing::MemoryLogs};
 use airlock_core::{
     act::{ActKind, Actor},
     door::{Admitted, Budget, CallControl, Caller, Filter, Origin, Provider, Source, View},
-    model_control::{ControlRefusal, ModelOutcome, ModelRequest, TokenUsage, ToolTokens},
+    model_control::{
+        ControlRefusal, ModelOutcome, ModelRequest, ServiceTier, TokenUsage, ToolTokens,
+    },
     tenant::Tenant,
     tool::{
         Allowlist, CallError, ClientName, GuardAct, GuardDecision, GuardHook, HostCode, Policy,
@@ -393,6 +395,7 @@ fn request(membership: &airlock_core::door::Membership) -> ModelRequest<'_> {
         bytes: 1,
         choices: 1,
         max_output_tokens: None,
+        tier: ServiceTier::Standard,
         is_streamed: true,
         tool_tokens: Some(ToolTokens { definitions: 7, ..ToolTokens::default() }),
     }

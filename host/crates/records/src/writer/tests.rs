@@ -12,8 +12,13 @@ use crate::{
 };
 use airlock_core::act::{Act, ActKind, Actor};
 
-const LIMITS: QueueLimits =
-    QueueLimits { events: 64, bytes: 1 << 20, batch: 8, gather: Duration::from_millis(1) };
+const LIMITS: QueueLimits = QueueLimits {
+    events: 64,
+    bytes: 1 << 20,
+    batch: 8,
+    gather: Duration::from_millis(1),
+    of_caller: 100,
+};
 
 /// The writer of an audit log that is signed after each batch.
 struct TestWriter {

@@ -184,6 +184,40 @@ impl Writer {
         self.end(ResponseEnd::of_failure(error, usage, airlock), out);
     }
 
+    /// Returns whether an item is open. Its content is copied when it ends.
+    pub(crate) fn has_open_items(&self) -> bool {
+        let is_text = self.message.is_some() || self.reasoning.is_some();
+        is_text || !self.calls.is_empty() || !self.executed.is_empty()
+    }
+
+    /// Returns whether a delta surely ends no item and no part of one.
+    pub(crate) fn continues(&self, delta: &Delta) -> bool {
+        match delta {
+            Delta::Text { .. } | Delta::Citation { .. } => self.continues_message(PartKind::Text),
+            Delta::Refusal { .. } => self.continues_message(PartKind::Refusal),
+            Delta::Member { name, .. } if name == LOGPROBS => {
+                self.continues_message(PartKind::Text)
+            }
+            Delta::Member { name, .. } => !state::is_state(name),
+            Delta::Reasoning { .. } => self.message.is_none() && self.part.is_none(),
+            Delta::Begin(_)
+            | Delta::Arguments { .. }
+            | Delta::ChunkMember { .. }
+            | Delta::ServiceTier(_)
+            | Delta::End { .. }
+            | Delta::Usage(_) => true,
+            Delta::ReasoningPart { .. }
+            | Delta::ReasoningEnd { .. }
+            | Delta::Call { .. }
+            | Delta::ItemEnd { .. } => false,
+        }
+    }
+
+    fn continues_message(&self, kind: PartKind) -> bool {
+        self.reasoning.is_none()
+            && self.message.as_ref().is_none_or(|message| message.continues(kind))
+    }
+
     /// Returns the number of items so far.
     pub(crate) fn items(&self) -> usize {
         self.items.values().len()

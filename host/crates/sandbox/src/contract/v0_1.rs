@@ -1,6 +1,9 @@
 //! Version 0.1 of the contract: `wit/` as types. Code that another version would share is
 //! elsewhere.
 
+#[macro_use]
+mod same_variants;
+
 mod bindings;
 mod convert;
 mod executor;

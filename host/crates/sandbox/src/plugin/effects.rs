@@ -9,41 +9,25 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-macro_rules! effects {
-    ($($(#[$meta:meta])* $effect:ident = $name:literal,)*) => {
-        /// A kind of effect of a tool on the world outside its call.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum Effect {
-            $($(#[$meta])* $effect,)*
-        }
-
-        impl Effect {
-            /// All kinds.
-            pub const ALL: &[Self] = &[$(Self::$effect),*];
-
-            /// Returns the name in `plugin.toml`.
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$effect => $name,)* }
-            }
-        }
-    };
-}
-
-effects! {
-    /// Reads granted directories.
-    ReadFiles = "read_files",
-    /// Changes granted directories. Includes [`Effect::ReadFiles`].
-    WriteFiles = "write_files",
-    /// Sends HTTP requests.
-    Http = "http",
-    /// Has secrets attached to HTTP requests, or reads secrets.
-    Secret = "secret",
-    /// Reads values that are kept between calls.
-    ReadKv = "read_kv",
-    /// Keeps values between calls. Includes [`Effect::ReadKv`].
-    WriteKv = "write_kv",
-    /// Calls other tools.
-    CallTools = "call_tools",
+airlock_strings::named_enum! {
+    /// A kind of effect of a tool on the world outside its call. The names are those in `plugin.toml`.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Effect {
+        /// Reads granted directories.
+        ReadFiles = "read_files",
+        /// Changes granted directories. Includes [`Effect::ReadFiles`].
+        WriteFiles = "write_files",
+        /// Sends HTTP requests.
+        Http = "http",
+        /// Has secrets attached to HTTP requests, or reads secrets.
+        Secret = "secret",
+        /// Reads values that are kept between calls.
+        ReadKv = "read_kv",
+        /// Keeps values between calls. Includes [`Effect::ReadKv`].
+        WriteKv = "write_kv",
+        /// Calls other tools.
+        CallTools = "call_tools",
+    }
 }
 
 impl Effect {
@@ -232,7 +216,7 @@ mod tests {
     #[test]
     fn the_text_of_an_effect_is_the_one_that_is_parsed() {
         for effect in Effect::ALL {
-            assert_eq!(declared(effect.name()), DeclaredEffect::from(*effect));
+            assert_eq!(declared(effect.name()), DeclaredEffect::from(effect));
         }
         for text in ["http", "http.api", "read_files.*", "call_tools.search"] {
             assert_eq!(declared(text).to_string(), text);

@@ -107,6 +107,10 @@ impl<G> Call<G> {
 /// State of one store: its call, and what the call has used so far.
 pub(crate) struct State<G: GuestSide> {
     pub(crate) call: Call<G>,
+    #[cfg_attr(
+        not(feature = "plugins"),
+        expect(dead_code, reason = "a script has no state at the host")
+    )]
     pub(crate) running: G::Running,
     pub(crate) meter: Meter,
     pub(crate) limiter: MemoryLimiter,

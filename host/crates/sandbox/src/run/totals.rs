@@ -70,7 +70,7 @@ impl GuestTotals {
 
 impl CallTotals {
     fn usage(&self, kind: &'static str) -> GuestUsage {
-        let codes = HostCode::ALL.iter().map(|code| code.as_str());
+        let codes = HostCode::ALL.into_iter().map(HostCode::as_str);
         let failed = codes.zip(self.failed.iter().map(load)).filter(|(_, calls)| *calls > 0);
         let bounds = BOUNDS_MIB.iter().map(|bound| f64::from(u32::from(*bound) << 20));
         GuestUsage {

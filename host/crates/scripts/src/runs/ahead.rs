@@ -14,7 +14,9 @@ use airlock_core::{
 use airlock_sandbox::{Bindings, ResultPart, SourceCall, SourceValue, WrongCall};
 use airlock_strings::{cut, nearest, visible_line};
 
-use super::arguments::{Declared, GivenArguments, MAX_LIST, MAX_SCHEMA, result_types, shown};
+use super::arguments::{
+    Declared, GivenArguments, MAX_LIST, MAX_SCHEMA, MAX_UNDECLARED, result_types, shown,
+};
 
 /// Maximum number of wrong calls that are reported. More would only make the report long.
 const MAX_WRONG: usize = 12;
@@ -22,6 +24,9 @@ const MAX_WRONG: usize = 12;
 /// 64 KiB can use thousands of parts of one result, and each is looked up in a schema without fuel: 200 MB. The calls of a
 /// run read about as much as the limit: one schema each, and 64 calls by default.
 const MAX_READ: usize = 64 * MAX_SCHEMA;
+/// Maximum number of undeclared names that are compared for one script. A script of 64 KiB has room for 16,000, which
+/// would keep a thread for seconds.
+const MAX_COMPARED: usize = 8 * MAX_UNDECLARED;
 
 /// Returns the calls of a source that would fail if the script reached them, in the order of the source.
 pub(super) fn wrong_calls(
@@ -45,7 +50,7 @@ pub(super) fn wrong_calls(
             Some(CalledTool { name, tool: Some(tool), is_guarded: false }) => {
                 let declared = schemas
                     .entry(key)
-                    .or_insert_with(|| Declared::read(tools.read(tool.input_schema.as_str())?));
+                    .or_insert_with(|| Declared::read(tools.read(tool.input_schema.as_str(), 1)?));
                 let detail = declared.as_ref().and_then(|known| misfit(known, call, &tools, calls));
                 detail.map(|detail| {
                     let error = CallError::bad_arguments(tool.name.as_str(), detail);
@@ -74,6 +79,8 @@ struct CalledTools<'c> {
     by_name: BTreeMap<(&'c str, &'c str), CalledTool>,
     /// Bytes of schemas that may still be read.
     left: Cell<usize>,
+    /// Undeclared names that may still be compared with the declared ones.
+    compared: Cell<usize>,
 }
 
 /// A tool that the script can name.
@@ -109,12 +116,12 @@ impl<'c> CalledTools<'c> {
             let name = format!("{namespace}.{}", binding.name);
             tools.insert(key, CalledTool { name, tool, is_guarded });
         }
-        Self { by_name: tools, left: Cell::new(MAX_READ) }
+        Self { by_name: tools, left: Cell::new(MAX_READ), compared: Cell::new(MAX_COMPARED) }
     }
 
-    /// Returns a schema that is to be read; `None` if too much was read.
-    fn read<'s>(&self, schema: &'s str) -> Option<&'s str> {
-        self.left.set(self.left.get().checked_sub(schema.len())?);
+    /// Returns a schema that is to be read so many times; `None` if too much was read.
+    fn read<'s>(&self, schema: &'s str, times: usize) -> Option<&'s str> {
+        self.left.set(self.left.get().checked_sub(schema.len().saturating_mul(times))?);
         Some(schema)
     }
 
@@ -128,7 +135,9 @@ impl<'c> CalledTools<'c> {
             return None;
         }
         let schema = called.tool.as_ref()?.output_schema.as_ref()?;
-        let types = result_types(self.read(schema.as_str())?, &part.keys)?;
+        // Each key is looked up in what is left of it.
+        let schema = self.read(schema.as_str(), 1 + part.keys.len())?;
+        let types = result_types(schema, &part.keys)?;
         let name = &called.name;
         let words = match &part.keys[..] {
             [] => format!("the result of `{name}`"),
@@ -156,7 +165,7 @@ fn misfit(
             SourceValue::Unknown | SourceValue::Part(_) => (name.as_str(), None),
         })
         .collect();
-    declared.misfit(&given, !call.is_open).or_else(|| {
+    declared.misfit(&given, !call.is_open, &tools.compared).or_else(|| {
         call.arguments.iter().find_map(|(name, value)| {
             let SourceValue::Part(part) = value else { return None };
             let (types, source) = tools.result(part, calls)?;

@@ -73,12 +73,11 @@ impl CallAnswer {
         Self::Error(AnswerError::denied(reason))
     }
 
-    /// Returns the result for the script.
+    /// Returns the result for the script. Data becomes its JSON text, from which the executor makes the same value: the
+    /// results of a block wait for each other, and as trees they take up to eighty times as much memory.
     pub(super) fn into_result(self) -> Result<ToolOutput, CallError> {
         match self {
-            Self::Value(value) => {
-                Ok(ToolOutput { structured: Some(value), ..ToolOutput::default() })
-            }
+            Self::Value(value) => Ok(ToolOutput::text(value.to_string())),
             Self::Text(text) => Ok(ToolOutput::text(text)),
             Self::Error(failure) => Err(failure.into()),
         }

@@ -6,7 +6,7 @@
 //! exception: a name that the schema neither declares nor excludes, if it is a declared name
 //! mistyped.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{borrow::Cow, cell::Cell, collections::BTreeMap};
 
 use airlock_core::tool::{CallError, Tool};
 use airlock_json::raw;
@@ -17,9 +17,12 @@ use airlock_strings::{MAX_WORD_BYTES, cut, nearest, visible_line};
 pub(super) const MAX_SCHEMA: usize = 64 << 10;
 /// Maximum bytes of a list of parameters or of tools in a message: about 150 tokens.
 pub(super) const MAX_LIST: usize = 600;
-/// Maximum number of undeclared names in a call that are compared with the declared ones. The arguments of a call have
-/// room for tens of thousands, and each takes up to 256 comparisons of 64 bytes, without fuel: seconds of a thread for one call.
-const MAX_UNDECLARED: usize = 64;
+/// Maximum number of arguments of a call that is checked here. The text of a call has room for a hundred thousand, which
+/// take tens of milliseconds on a thread that serves requests; a call with more is left to the source of its tool.
+const MAX_GIVEN: usize = 1_000;
+/// Maximum number of undeclared names in a call that are compared with the declared ones. Each takes up to 256 comparisons of
+/// 64 bytes, without fuel: a fifth of a millisecond.
+pub(super) const MAX_UNDECLARED: usize = 64;
 /// Types that a schema can name.
 const JSON_TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
 /// Keywords of a schema that can declare further parameters.
@@ -87,11 +90,15 @@ impl<'s> Declared<'s> {
     }
 
     /// Describes the first error of arguments; `None` if there is none. Without `is_whole`, there may be
-    /// further arguments.
-    pub(super) fn misfit(&self, given: &GivenArguments<'_>, is_whole: bool) -> Option<String> {
-        let undeclared = given.keys().filter(|name| !self.properties.contains_key(**name));
-        let unknown =
-            undeclared.take(MAX_UNDECLARED).find_map(|name| self.unknown(name, given, is_whole));
+    /// further arguments. `left` is the number of undeclared names that may be compared with the declared ones.
+    pub(super) fn misfit(
+        &self,
+        given: &GivenArguments<'_>,
+        is_whole: bool,
+        left: &Cell<usize>,
+    ) -> Option<String> {
+        let mut undeclared = given.keys().filter(|name| !self.properties.contains_key(**name));
+        let unknown = undeclared.find_map(|name| self.unknown(name, given, is_whole, left));
         let found = unknown
             .or_else(|| if is_whole { self.missing(given) } else { None })
             .or_else(|| given.iter().find_map(|(name, value)| self.mistyped(name, (*value)?)))?;
@@ -130,7 +137,13 @@ impl<'s> Declared<'s> {
     }
 
     /// Describes a parameter that is not declared; `None` if the tool may have it.
-    fn unknown(&self, name: &str, given: &GivenArguments<'_>, is_whole: bool) -> Option<String> {
+    fn unknown(
+        &self,
+        name: &str,
+        given: &GivenArguments<'_>,
+        is_whole: bool,
+        left: &Cell<usize>,
+    ) -> Option<String> {
         if self.is_open && !self.is_closed {
             return None;
         }
@@ -138,8 +151,11 @@ impl<'s> Declared<'s> {
         if !is_whole && !self.is_closed {
             return None;
         }
-        let free = self.properties.keys().map(String::as_str);
-        let meant = nearest(name, free.filter(|known| !given.contains_key(*known)));
+        let meant = left.get().checked_sub(1).and_then(|less| {
+            left.set(less);
+            let free = self.properties.keys().map(String::as_str);
+            nearest(name, free.filter(|known| !given.contains_key(*known)))
+        });
         let name = shown(name);
         match meant {
             Some(meant) => {
@@ -194,10 +210,13 @@ impl<'s> Declared<'s> {
 fn misfit(schema: &str, arguments: &str) -> Option<String> {
     let declared = Declared::read(schema)?;
     let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
-    let members: Vec<_> = raw::members(arguments)?.collect();
+    let members: Vec<_> = raw::members(arguments)?.take(MAX_GIVEN + 1).collect();
+    if members.len() > MAX_GIVEN {
+        return None;
+    }
     let given: GivenArguments<'_> =
         members.iter().map(|(name, value)| (&**name, Some(*value))).collect();
-    declared.misfit(&given, true)
+    declared.misfit(&given, true, &Cell::new(MAX_UNDECLARED))
 }
 
 /// Returns the JSON types that a part of a result has by the output schema of its tool; `None` if the
@@ -337,7 +356,7 @@ mod tests {
         assert_eq!(found(&closing(), &Value::Object(given)), None);
     }
 
-    /// Without the limit, a call of 700 KB takes 150 times as long: 10,000 names are compared with 256 each.
+    /// Without the limits, a call of 700 KB takes 150 times as long: 10,000 names are compared with 256 each.
     #[test]
     fn a_call_with_many_undeclared_names_is_checked_in_the_time_of_a_few() {
         let declared = (0..256).map(|n| (format!("{}{n:03}", "a".repeat(61)), json!({})));
@@ -351,6 +370,17 @@ mod tests {
             begun.elapsed()
         });
         assert!(many < few * 20, "{many:?} for many, {few:?} for a few");
+    }
+
+    #[test]
+    fn a_call_with_more_arguments_than_are_checked_is_left_to_its_tool() {
+        let mut given: serde_json::Map<_, _> =
+            (1..MAX_GIVEN).map(|n| (format!("{n:04}"), json!(1))).collect();
+        given.insert("number".into(), json!("three"));
+        let text = found(&closing(), &Value::Object(given.clone())).expect("it is mistyped");
+        assert!(text.contains("`number` must be integer"), "{text}");
+        given.insert("0000".into(), json!(1));
+        assert_eq!(found(&closing(), &Value::Object(given)), None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Each block of calls is looked up in the journal first. The calls that are left are all decided
 //! before any runs, so if one of them needs an approval, none has had an effect.
 
+mod answers;
 mod written;
 
 use std::{
@@ -13,7 +14,10 @@ use std::{
 use futures_util::{StreamExt as _, future::BoxFuture, stream};
 use tracing::{error, warn};
 
-use self::written::WrittenCall;
+use self::{
+    answers::{BlockAnswers, memory},
+    written::WrittenCall,
+};
 use super::{
     ahead,
     answer::CallAnswer,
@@ -24,7 +28,7 @@ use super::{
     journal::{Journal, JournalRecord},
 };
 use airlock_core::{
-    door::{Admitted, ArgumentSources, Arguments, CallId, Chain, Origin},
+    door::{Admitted, ArgumentSources, Arguments, CallId, Chain, Entry, Origin},
     run::{Called, Position},
     threads,
     tool::{CallError, ErrorKind, HostCode, SourceSet, Tool, ToolError, ToolName, ToolOutput},
@@ -54,7 +58,7 @@ pub struct RunCalls {
 enum DecidedCall {
     /// The script receives this answer of the journal of a call of a tool, with content of these untrusted
     /// sources.
-    Known(String, CallAnswer, SourceSet),
+    Known(String, ScriptAnswer, SourceSet),
     /// The script receives this answer. It is stored if the call is here.
     Answered(CallAnswer, Option<Called>),
     /// The call runs.
@@ -68,7 +72,7 @@ enum DecidedCall {
 
 /// End of a call that ran.
 enum CallEnd {
-    Answered(CallAnswer),
+    Answered(ScriptAnswer),
     /// The plugin that ran needs an approval for a call that it makes, and has done nothing before.
     NeedsApproval(Called),
     /// The same, and it has made other calls or has changed something before.
@@ -104,12 +108,18 @@ impl RunCalls {
         calls: Vec<ScriptCall>,
         is_block: bool,
     ) -> Result<Vec<ScriptAnswer>, CallError> {
-        let positions = self.journal.next_block(calls.len(), is_block);
+        let positions = self.journal.next_block(calls.len(), is_block)?;
         let mut decided = Vec::with_capacity(calls.len());
         let mut stops = BlockStops::default();
+        let mut known = BlockAnswers::default();
         for (position, call) in positions.iter().copied().zip(calls) {
             match self.decide(position, call).await? {
-                CallDecision::Now(call) => decided.push((position, call)),
+                CallDecision::Now(call) => {
+                    if let DecidedCall::Known(_, answer, _) = &call {
+                        known.count(answer)?;
+                    }
+                    decided.push((position, call));
+                }
                 CallDecision::AfterApproval(called) => stops.waiting.push((position, called)),
                 CallDecision::InDoubt => stops.in_doubt.push(position),
             }
@@ -119,11 +129,11 @@ impl RunCalls {
         }
         let running = decided.into_iter().map(|(position, call)| self.run(position, call));
         let mut ended = pin!(stream::iter(running).buffered(self.chain.in_flight().max(1)));
-        let mut answers = Vec::with_capacity(positions.len());
+        let mut answers = BlockAnswers::default();
         let mut stopped = None;
         for position in positions {
             match ended.next().await {
-                Some(Ok(CallEnd::Answered(answer))) => answers.push(answer.into_result()),
+                Some(Ok(CallEnd::Answered(answer))) => answers.push(answer),
                 Some(Ok(CallEnd::NeedsApproval(called))) => stops.waiting.push((position, called)),
                 Some(Ok(CallEnd::Interrupted)) => stops.in_doubt.push(position),
                 // Another call of the block has the reason.
@@ -135,7 +145,7 @@ impl RunCalls {
         if let Some(stopped) = stopped {
             return Err(stopped);
         }
-        if stops.is_empty() { Ok(answers) } else { Err(self.stop(stops).await) }
+        if stops.is_empty() { answers.finish() } else { Err(self.stop(stops).await) }
     }
 
     /// Stops the script for decisions of a person.
@@ -164,14 +174,19 @@ impl RunCalls {
         let known = match self.journal.find(position, &call)? {
             JournalRecord::Answered(answer, sources) => {
                 self.chain.count_call()?;
+                let answer = answer.into_result();
+                // A block may have many long answers, and each took milliseconds to read.
+                if memory(&answer) > threads::INLINE_BYTES {
+                    tokio::task::yield_now().await;
+                }
                 return Ok(CallDecision::Now(DecidedCall::Known(call.tool, answer, sources)));
             }
             JournalRecord::InDoubt => return Ok(CallDecision::InDoubt),
             known => known,
         };
-        match self.guarded(&call).await {
-            Ok(guarded) => {
-                let call = WrittenCall { call, guarded };
+        match self.checked(&call).await {
+            Ok(checked) => {
+                let call = WrittenCall { call, checked };
                 let held = if call.is_asked_about() { held.without_approval() } else { held };
                 self.decide_with(position, &call, known, &held)
             }
@@ -184,8 +199,8 @@ impl RunCalls {
         self.manifest.get().map_or(HeldVerdict::NotHeld, |manifest| manifest.count(call))
     }
 
-    /// Decides a call that guards refuse, or whose tool is not there. It is not made. A call that waits for a decision
-    /// stays so.
+    /// Decides a call that guards refuse, whose tool is not there, or whose arguments are no JSON object. It is not made.
+    /// A call that waits for a decision stays so.
     fn decide_refused(
         &self,
         call: ScriptCall,
@@ -212,16 +227,30 @@ impl RunCalls {
         }
     }
 
-    /// Returns the arguments of a call as the guards leave them; `None` if there are no guards. Yields afterwards: a
-    /// block has many calls, and the script has to be stopped at its deadline while they are decided.
-    async fn guarded(&self, call: &ScriptCall) -> Result<Option<Arguments>, CallError> {
-        if !self.chain.view().has_guards() {
-            return Ok(None);
-        }
+    /// Finds a tool by its full name, which a tool of another client may have on the wire once its own client is gone.
+    fn find(&self, full_name: &str) -> Option<&Entry> {
+        let found = self.chain.view().find(&Origin::Script, full_name);
+        found.filter(|entry| entry.tool.full_name.as_str() == full_name)
+    }
+
+    /// Returns the arguments of a call as the guards leave them, or as the script writes them if they are long; `None` for
+    /// short ones without guards, which the door checks at once. Yields afterwards: a block has many calls, and the
+    /// script has to be stopped at its deadline while they are decided.
+    async fn checked(&self, call: &ScriptCall) -> Result<Option<Arguments>, CallError> {
         let ScriptCall { tool, arguments } = call;
-        let guarded = threads::guarded_nested(&self.chain, &Origin::Script, tool, arguments).await;
+        let view = self.chain.view();
+        if self.find(tool).is_none() {
+            return Err(view.absent(&Origin::Script, tool));
+        }
+        let checked = if view.has_guards() {
+            threads::guarded_nested(&self.chain, &Origin::Script, tool, arguments).await
+        } else if arguments.len() > threads::INLINE_BYTES {
+            threads::parse(self.chain.tenant(), tool, arguments).await.map(Some)
+        } else {
+            return Ok(None);
+        };
         tokio::task::yield_now().await;
-        guarded
+        checked
     }
 
     /// Returns the sources that the arguments of a call may have, of a script that has read `read`; `None` if they are
@@ -281,7 +310,7 @@ impl RunCalls {
     /// Returns the error of arguments that the tool cannot take; `None` also for a tool that the
     /// script may not call, which the door refuses.
     fn misfit(&self, call: &WrittenCall) -> Option<CallError> {
-        let entry = self.chain.view().find(&Origin::Script, call.tool())?;
+        let entry = self.find(call.tool())?;
         arguments::check(&entry.tool, call.arguments()).err()
     }
 
@@ -302,7 +331,7 @@ impl RunCalls {
 
     /// Returns a call with the definition of its tool; `None` if the script may not see the tool.
     fn seen(&self, call: &WrittenCall) -> Option<Called> {
-        let entry = self.chain.view().find(&Origin::Script, call.tool())?;
+        let entry = self.find(call.tool())?;
         Some(self.called_of(call, &entry.tool, true))
     }
 
@@ -328,10 +357,11 @@ impl RunCalls {
                 self.flow.receive(&tool, &sources);
                 return Ok(CallEnd::Answered(answer));
             }
-            DecidedCall::Answered(answer, None) => return Ok(CallEnd::Answered(answer)),
-            DecidedCall::Answered(answer, Some(called)) => {
-                self.journal.record(position, called, &answer, &SourceSet::default()).await?;
-                return Ok(CallEnd::Answered(answer));
+            DecidedCall::Answered(answer, called) => {
+                if let Some(called) = called {
+                    self.journal.record(position, called, &answer, &SourceSet::default()).await?;
+                }
+                return Ok(CallEnd::Answered(answer.into_result()));
             }
             DecidedCall::Runs { admitted, called, is_intended } => (admitted, called, is_intended),
         };
@@ -356,14 +386,14 @@ impl RunCalls {
             Some(attempt) => self.journal.answer(position, attempt, &answer, &sources).await?,
             None => self.journal.record(position, called, &answer, &sources).await?,
         }
-        Ok(CallEnd::Answered(answer))
+        Ok(CallEnd::Answered(answer.into_result()))
     }
 
     /// Ends a call of a plugin that stopped for an approval. It can run again only if it has done
     /// nothing yet, or if all that it has done is repeatable.
     fn unapproved(&self, id: CallId, mut called: Called) -> CallEnd {
         // It is compared with that of the approval.
-        if let Some(entry) = self.chain.view().find(&Origin::Script, &called.tool) {
+        if let Some(entry) = self.find(&called.tool) {
             called.definition = entry.tool.digest().into();
         }
         let has_acted = self.chain.ledger().may_have_acted(id);

@@ -3,7 +3,10 @@
 
 mod compared;
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -70,6 +73,24 @@ impl ExpectedArguments {
         }
         let added = other.keys().filter(|name| !one.contains_key(*name));
         expected.varying.extend(added.cloned());
+        expected.varying.sort_unstable();
+        expected
+    }
+
+    /// Returns the arguments of a call that one rehearsal alone makes. Those with values of answers, whose tools are in
+    /// `origins`, vary: there is no other call to compare them with.
+    pub(super) fn alone(
+        arguments: &Map<String, Value>,
+        origins: &BTreeMap<String, BTreeSet<String>>,
+    ) -> Self {
+        let mut expected = Self::default();
+        for (name, value) in arguments {
+            if origins.contains_key(name) {
+                expected.varying.push(name.clone());
+            } else {
+                expected.constant.insert(name.clone(), value.clone());
+            }
+        }
         expected.varying.sort_unstable();
         expected
     }

@@ -160,8 +160,12 @@ impl Journal {
         }
     }
 
-    /// Counts a block of `calls` calls and returns their positions.
-    pub(super) fn next_block(&self, calls: usize, is_block: bool) -> Vec<Position> {
+    /// Counts a block of `calls` calls and returns their positions, as [`JournalState::next_block`].
+    pub(super) fn next_block(
+        &self,
+        calls: usize,
+        is_block: bool,
+    ) -> Result<Vec<Position>, CallError> {
         self.shared.lock().state.next_block(calls, is_block)
     }
 
@@ -230,7 +234,9 @@ impl Journal {
         sources: &SourceSet,
     ) -> Result<(), CallError> {
         let has_succeeded = answer.has_succeeded();
-        let text = answer.to_stored_with(sources);
+        // Without a store, nothing reads it again, and it takes no room.
+        let text = self.writer.as_ref().map(|_| answer.to_stored_with(sources));
+        let text = text.unwrap_or_default();
         let answered = self.shared.lock().state.answer(position, attempt, has_succeeded, text);
         answered.map_err(|refused| CallError::from(Halted::from(refused)))?;
         Ok(self.flush().await?)
@@ -302,7 +308,9 @@ impl Journal {
         if self.is_lost() {
             return;
         }
-        match self.write(Some(RunStep::End(outcome().to_stored()))).await {
+        // As text: the tree of a value takes up to ninety times its memory, and the store may be slow.
+        let outcome = outcome().to_stored();
+        match self.write(Some(RunStep::End(outcome))).await {
             Ok(()) | Err(Halted::Closed) => {}
             Err(halted) => warn!(run = writer.id, ?halted, "the end of a run is not stored"),
         }
@@ -338,6 +346,7 @@ impl Journal {
     /// does so on a task of its own: steps that it has taken are stored also if the caller is dropped.
     async fn write(self: &Arc<Self>, last: Option<RunStep>) -> Result<(), Halted> {
         if self.writer.is_none() {
+            drop(self.shared.lock().state.take_steps());
             return Ok(());
         }
         let journal = self.clone();

@@ -179,7 +179,7 @@ impl RunOutcome {
     }
 
     pub(crate) fn to_stored(&self) -> String {
-        json!(self).to_string()
+        serde_json::to_string(self).expect("keys are strings, and writing to memory does not fail")
     }
 
     /// Reads a stored outcome; `None` if another version of this program wrote it.

@@ -19,6 +19,9 @@ use airlock_strings::visible_line;
 
 /// Maximum number of runs in a list, the newest ones. The list is one response without pages.
 const MAX_LISTED: u32 = 100;
+/// Maximum bytes of the answers that one request gives to skipped calls, as they are stored. A run with longer ones would
+/// take too much memory to be resumed.
+const MAX_SKIPPED_BYTES: usize = 1 << 20;
 
 /// The runs of one caller.
 pub struct OwnRuns<'r> {
@@ -36,6 +39,17 @@ pub struct Decisions {
     reason: Option<String>,
     /// The party that was asked, for the records; `None` if the party that decides was not asked.
     by: Option<&'static str>,
+    /// Bytes of the answers of skipped calls.
+    skipped_bytes: usize,
+}
+
+/// Error: the values for skipped calls are too large to be stored.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the values of skipped calls have {found} bytes as JSON; one request may have at most {MAX_SKIPPED_BYTES} bytes of them"
+)]
+pub struct SkippedTooLarge {
+    found: usize,
 }
 
 /// A decision about all calls that a run has shown, which comes with the request that resumes it.
@@ -81,9 +95,14 @@ impl Decisions {
         self.with(position, RunDecision::RetryApproved)
     }
 
-    /// Gives a call in doubt this value as its answer.
-    pub fn skip(self, position: Position, value: Value) -> Self {
-        self.with(position, RunDecision::Skip(CallAnswer::Value(value).to_stored()))
+    /// Gives a call in doubt this value as its answer. Fails if all values take more than 1 MiB.
+    pub fn skip(mut self, position: Position, value: Value) -> Result<Self, SkippedTooLarge> {
+        let answer = CallAnswer::Value(value).to_stored();
+        self.skipped_bytes += answer.len();
+        if self.skipped_bytes > MAX_SKIPPED_BYTES {
+            return Err(SkippedTooLarge { found: self.skipped_bytes });
+        }
+        Ok(self.with(position, RunDecision::Skip(answer)))
     }
 
     /// Binds the decisions to the calls that the person saw: to the state in which the run was shown.
@@ -205,7 +224,7 @@ impl OwnRuns<'_> {
         decisions: Decisions,
         actor: &Actor,
     ) -> Result<(), RunError> {
-        let Decisions { calls, shown, reason, by } = decisions;
+        let Decisions { calls, shown, reason, by, .. } = decisions;
         let made = calls.iter().map(|(position, call)| MadeDecision::new(*position, call));
         let made: Vec<_> = made.collect();
         let decided = self.runs.open_of(self.owner).await?.decide(id, shown, calls).await?;
@@ -237,8 +256,8 @@ impl OwnRuns<'_> {
             shown.calls.iter().filter(|shown| matches!(shown.call.stage, Stage::Pending { .. }));
         let decision = if carried.approves() { RunDecision::Approve } else { denial(None) };
         let calls = pending.map(|shown| (shown.position, decision.clone())).collect();
-        let decisions =
-            Decisions { calls, shown: Some(epoch), reason: None, by: Some(carried.by()) };
+        let by = Some(carried.by());
+        let decisions = Decisions { calls, shown: Some(epoch), by, ..Decisions::default() };
         self.decide(id, decisions, actor).await
     }
 
@@ -270,4 +289,24 @@ fn decision_details(
         ("reason", reason.filter(|_| is_denied).map(str::to_owned)),
     ];
     details.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_values_of_skipped_calls_are_bounded_together() {
+        let [first, second] = ["1", "2"].map(|call| call.parse::<Position>().expect("a position"));
+        let around = CallAnswer::Value("".into()).to_stored().len();
+        let half = "x".repeat(MAX_SKIPPED_BYTES / 2 - around);
+        for (more, is_permitted) in [("", true), ("x", false)] {
+            let one = Decisions::default().skip(first, half.as_str().into()).expect("half of it");
+            let both = one.skip(second, format!("{half}{more}").into());
+            assert_eq!(both.is_ok(), is_permitted);
+            if let Err(refused) = both {
+                assert!(refused.to_string().contains("have 1048577 bytes"), "{refused}");
+            }
+        }
+    }
 }

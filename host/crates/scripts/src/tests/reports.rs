@@ -292,3 +292,13 @@ async fn a_call_that_needs_approval_stops_the_script() {
     assert!(stopped.is_unapproved());
     assert_eq!(stopped.tool().map(ToolName::as_str), Some("github-send"));
 }
+
+#[tokio::test]
+async fn a_report_has_the_calls_of_tools_without_a_prefix() {
+    let catalog = Catalog::new();
+    publish(&catalog, "mail", without_prefix(), &json!([{"name": "send", "inputSchema": {}}]));
+    let fake = Fake::ends(Err(failure(FailureKind::Runtime))).calling(&["mail-send"]);
+    let runs = caller(&catalog, Arc::new(fake), BindingLevel::Server, &Filter::none());
+    let message = own(call(&runs, meta::EXECUTE, json!({"code": "x"})).await).message;
+    assert!(message.contains("change something: mail.send\n"), "{message}");
+}

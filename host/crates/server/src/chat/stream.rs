@@ -1,17 +1,21 @@
 //! Streamed chat completions: the chunks of the loop, as server-sent events.
 
-use std::{collections::VecDeque, mem};
+use std::{collections::VecDeque, mem, sync::Arc};
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use airlock_agent::{CallEnded, CallStarted, EXTENSION, Event, MAX_TEXT_BYTES, Run};
 use airlock_conversation::Delta;
+use airlock_core::threads::{self, INLINE_BYTES};
 use airlock_http::{
     events::{self, Source},
     memory::AfterWork as _,
     respond::ApiError,
 };
+use airlock_json as json;
 use airlock_model::{ChatForm, ReplyChunk, RequestMemory as _};
 use airlock_requests::{ChargeRefused, RequestCharge};
 use airlock_strings::cut;
@@ -26,7 +30,9 @@ const TREE_BYTES: usize = 3 << 10;
 /// One streamed completion.
 pub(crate) struct ChatStream {
     run: Run,
-    form: ChatForm,
+    form: Arc<Mutex<ChatForm>>,
+    /// Writes long chunks. Kept here, so that none is lost if `next` is dropped.
+    work: Option<BoxFuture<'static, WrittenChunks>>,
     /// True if the caller asked for events of tools.
     wants_events: bool,
     charge: RequestCharge,
@@ -35,6 +41,12 @@ pub(crate) struct ChatStream {
     /// Bytes that are charged for them.
     room: usize,
     has_ended: bool,
+}
+
+/// Chunks as text, and the bytes that are charged for the trees that they were.
+struct WrittenChunks {
+    lines: Vec<String>,
+    tree_bytes: usize,
 }
 
 impl ChatStream {
@@ -49,7 +61,8 @@ impl ChatStream {
         run.begin().await.map_err(|error| *error)?;
         Ok(Self {
             run,
-            form,
+            form: Arc::new(Mutex::new(form)),
+            work: None,
             wants_events,
             charge,
             waiting: VecDeque::new(),
@@ -63,17 +76,20 @@ impl ChatStream {
     fn add(&mut self, event: Event) -> Result<(), ApiError> {
         match event {
             Event::Chunk(chunk) => {
-                let bytes = tree_bytes(&chunk);
-                self.charge.grow(bytes).map_err(ChargeRefused::after_work)?;
-                let lines = self.form.lines(chunk);
-                self.send(&lines)?;
-                self.charge.give_back(bytes);
+                let tree_bytes = tree_bytes(&chunk);
+                self.charge.grow(tree_bytes).map_err(ChargeRefused::after_work)?;
+                let bytes = chunk.written_bytes();
+                self.write(bytes, tree_bytes, move |form| form.lines(chunk))?;
             }
             Event::Done(completion) => {
                 self.has_ended = true;
-                let lines = self.form.finish(completion.airlock);
-                self.waiting.extend(lines.iter().map(|line| events::data(line)));
-                self.waiting.push_back(events::data(DONE));
+                let airlock = completion.airlock;
+                let bytes = airlock.as_ref().map_or(0, json::text_len);
+                self.write(bytes, 0, move |form| {
+                    let mut lines = form.finish(airlock);
+                    lines.push(DONE.to_owned());
+                    lines
+                })?;
             }
             Event::Failed(error) => return Err((*error).into()),
             event if self.wants_events => {
@@ -85,20 +101,48 @@ impl ChatStream {
         Ok(())
     }
 
-    /// Adds chunks. Those that many deltas became are charged.
-    fn send(&mut self, lines: &[String]) -> Result<(), ApiError> {
-        if lines.len() > 1 {
+    /// Writes chunks that have `bytes`: here if they are few, else on a blocking thread. Fails if there is no memory for the
+    /// chunks.
+    fn write(
+        &mut self,
+        bytes: usize,
+        tree_bytes: usize,
+        write: impl FnOnce(&mut ChatForm) -> Vec<String> + Send + 'static,
+    ) -> Result<(), ApiError> {
+        if bytes <= INLINE_BYTES {
+            let lines = write(&mut self.form.lock());
+            return self.send(WrittenChunks { lines, tree_bytes });
+        }
+        let form = self.form.clone();
+        let tenant = self.charge.tenant().clone();
+        self.work = Some(Box::pin(async move {
+            let lines = threads::run(&tenant, move || write(&mut form.lock())).await;
+            WrittenChunks { lines, tree_bytes }
+        }));
+        Ok(())
+    }
+
+    /// Adds chunks. Those that many deltas became are charged, in place of their trees.
+    fn send(&mut self, written: WrittenChunks) -> Result<(), ApiError> {
+        let WrittenChunks { lines, tree_bytes } = written;
+        if lines.len() > 1 && !self.has_ended {
             let bytes = lines.iter().map(|line| line.len() + LINE_BYTES).sum();
             self.charge.grow(bytes).map_err(ChargeRefused::after_work)?;
             self.room += bytes;
         }
         self.waiting.extend(lines.iter().map(|line| events::data(line)));
+        self.charge.give_back(tree_bytes);
         Ok(())
+    }
+
+    fn fail(&mut self, error: ApiError) {
+        self.has_ended = true;
+        self.waiting.push_back(events::failure(error));
     }
 
     /// Returns a chunk without text that has the event as its member `airlock`.
     fn tool_event(&self, event: &Value) -> Bytes {
-        let mut chunk = self.form.empty();
+        let mut chunk = self.form.lock().empty();
         chunk.insert(EXTENSION.to_owned(), json!({"event": event}));
         events::data(&Value::from(chunk).to_string())
     }
@@ -110,14 +154,21 @@ impl Source for ChatStream {
             if let Some(bytes) = self.waiting.pop_front() {
                 return Some(bytes);
             }
+            if let Some(work) = &mut self.work {
+                let written = work.await;
+                self.work = None;
+                if let Err(error) = self.send(written) {
+                    self.fail(error);
+                }
+                continue;
+            }
             if self.has_ended {
                 return None;
             }
             self.charge.give_back(mem::take(&mut self.room));
             let event = self.run.next().await?;
             if let Err(error) = self.add(event) {
-                self.has_ended = true;
-                self.waiting.push_back(events::failure(error));
+                self.fail(error);
             }
         }
     }
@@ -248,7 +299,8 @@ mod tests {
             let before = charge.bytes();
             let mut stream = ChatStream {
                 run: run_of(&json!([{"answer": {"content": "hi"}}]), Duration::from_mins(1)),
-                form: ChatForm::new(false),
+                form: Arc::new(Mutex::new(ChatForm::new(false))),
+                work: None,
                 wants_events: false,
                 charge,
                 waiting: VecDeque::new(),
@@ -260,6 +312,26 @@ mod tests {
             assert_eq!(stream.waiting.len() >= texts.len(), has_room);
             let lines: usize = stream.waiting.iter().map(|line| line.len() + LINE_BYTES).sum();
             assert!(stream.charge.bytes() - before <= lines, "only the lines stay charged");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_long_chunk_is_not_written_on_a_worker() {
+        for (bytes, is_here) in [(10, true), (INLINE_BYTES, false)] {
+            let memory = Memory::new(usize::MAX);
+            let charge = memory.open(Tenant::ANONYMOUS, 0).expect("room");
+            let run = run_of(&json!([{"answer": {"content": "hi"}}]), Duration::from_mins(1));
+            let form = ChatForm::new(false);
+            let begun = ChatStream::begin(run, form, false, charge).await;
+            let mut stream = begun.expect("it begins");
+            let text = Delta::Text { choice: 0, text: "x".repeat(bytes) };
+            let added = stream.add(Event::Chunk(vec![text].into()));
+            added.expect("room");
+            assert_eq!(stream.waiting.is_empty(), !is_here, "{bytes}");
+            let sent = stream.next().await.expect("the role");
+            assert!(sent.ends_with(b"\n\n"));
+            let sent = stream.next().await.expect("the text");
+            assert!(sent.len() > bytes && stream.waiting.is_empty());
         }
     }
 

@@ -1,7 +1,7 @@
 //! The record of one request of a model, bounded in bytes. Each exchange with a provider is one entry of it.
 
 use std::{
-    fmt, mem,
+    mem,
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -254,11 +254,7 @@ impl DebugRecord {
     }
 }
 
-impl fmt::Debug for DebugRecord {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DebugRecord").field("state", &self.state).finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(DebugRecord { state });
 
 impl RecordedExchange {
     fn to_json(&self) -> Value {

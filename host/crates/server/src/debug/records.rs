@@ -7,7 +7,6 @@
 use std::{
     cmp::Reverse,
     collections::{HashMap, VecDeque},
-    fmt,
     sync::Arc,
 };
 
@@ -102,11 +101,7 @@ impl DebugRecords {
     }
 }
 
-impl fmt::Debug for DebugRecords {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DebugRecords").field("settings", &self.settings).finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(DebugRecords { settings });
 
 /// Drops the content of records that were evicted. Their requests may run on and keep them.
 fn empty(evicted: Vec<SharedRecord>) {

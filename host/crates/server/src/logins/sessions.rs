@@ -4,7 +4,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use http::{Method, Request, StatusCode};
+use http::{Method, Request};
 use serde_json::{Value, json};
 use tracing::info;
 
@@ -96,9 +96,7 @@ pub(crate) async fn run(
             let removing = app.hooks.logins.revoke(id, holder, by);
             if !removing.await.map_err(|error| unavailable(&error))? {
                 let message = format!("there is no login {:?}", respond::excerpt(id));
-                let status = StatusCode::NOT_FOUND;
-                let kind = "invalid_request_error";
-                return Err(ApiError::new(status, kind, "unknown_session", message));
+                return Err(ApiError::not_found("unknown_session", message));
             }
             if let Some(Operator { name, .. }) = operator {
                 info!(operator = name, session = id, "an operator has removed the login of a user");
@@ -150,11 +148,10 @@ async fn submit(
 }
 
 fn not_submitted(refusal: &LoginRefusal) -> ApiError {
-    let kind = "invalid_request_error";
     match refusal {
         LoginRefusal::Unavailable(_) => unavailable(refusal),
         LoginRefusal::Invalid(reason) => ApiError::bad_request("invalid_headers", reason.clone()),
-        refusal => ApiError::new(StatusCode::NOT_FOUND, kind, "unknown_link", refusal.to_string()),
+        refusal => ApiError::not_found("unknown_link", refusal.to_string()),
     }
 }
 
@@ -210,7 +207,6 @@ fn own_scope(tenant: &Tenant) -> Result<OwnerId, ApiError> {
 }
 
 fn unavailable(refusal: &LoginRefusal) -> ApiError {
-    let status = StatusCode::SERVICE_UNAVAILABLE;
     let message = format!("the logins of users cannot be used: {refusal}");
-    ApiError::new(status, "server_error", "store_unavailable", message)
+    ApiError::unavailable("store_unavailable", message)
 }

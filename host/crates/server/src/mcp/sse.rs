@@ -152,7 +152,7 @@ pub(crate) async fn post(
 
 fn no_stream() -> ApiError {
     let message = format!("`{SESSION}` names no open stream of yours; open one with GET {STREAM}");
-    ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "no_session", message)
+    ApiError::not_found("no_session", message)
 }
 
 /// Stream of one client. Dropping it ends what runs for the client.

@@ -154,7 +154,7 @@ impl MessageStream {
         self.work = Some(Box::pin(async move {
             threads::read(&tenant, bytes, move || {
                 let events = work(&mut translation.lock())?;
-                Ok(events.into_iter().map(|event| render(&event)).collect())
+                Ok(events.into_iter().map(|event| events::object(&event)).collect())
             })
             .await
         }));
@@ -202,11 +202,6 @@ impl Source for MessageStream {
 fn room_of(chunk: &ReplyChunk) -> usize {
     let pieces = chunk.deltas().len().saturating_mul(PIECE_BYTES);
     chunk.bytes().saturating_mul(COPIES).saturating_add(pieces)
-}
-
-fn render(event: &Object) -> Bytes {
-    let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
-    events::typed(kind, &serde_json::to_string(event).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -260,7 +255,7 @@ mod tests {
             let room = room_of(&chunk);
             let (mut translation, _charge) = translation(usize::MAX);
             let events = translation.write(chunk.into_deltas()).expect("events");
-            let bytes = |event: &Object| object_weight(event) + render(event).len();
+            let bytes = |event: &Object| object_weight(event) + events::object(event).len();
             let taken: usize = events.iter().map(bytes).sum();
             assert!(taken <= room, "{taken} of {room}: {delta}");
         }

@@ -111,6 +111,29 @@ async fn metrics_are_shown_without_an_operator_only_to_a_client_known_to_be_loca
 }
 
 #[tokio::test]
+async fn beyond_loopback_metrics_are_not_shown_under_a_name_that_a_page_may_have_rebound() {
+    let listen = SocketAddr::from(([0, 0, 0, 0], 0));
+    let gateway =
+        Gateway::start(Settings { listen, require_virtual_key: true, ..settings() }).await;
+    let mut service = service(&gateway);
+    let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let other = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+    for (address, host, status, code) in [
+        (local, "localhost:8080", 200, Value::Null),
+        (local, "10.0.0.9:8080", 200, Value::Null),
+        (local, "evil.example:8080", 403, json!("host_not_allowed")),
+        (other, "evil.example:8080", 401, json!("operator_required")),
+    ] {
+        let request = Request::get("/metrics").header("host", host);
+        let mut request = request.body(Full::default()).expect("a request");
+        request.extensions_mut().insert(PeerAddress(address));
+        let (found, answer) = ask(&mut service, request).await;
+        assert_eq!((found, &answer["error"]["code"]), (status, &code), "{host}");
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn a_gateway_that_drains_waits_for_running_requests_and_takes_no_further_ones() {
     let mut gateway = Gateway::start(Settings { drain_timeout: SHORT, ..settings() }).await;
     let mut service = service(&gateway);

@@ -1,7 +1,7 @@
 //! A filter → a bounded set of rows, and pages of them.
 //!
-//! Texts of statements depend on which filters are set and not on how many values they have, because
-//! connections keep a prepared statement for each text.
+//! Texts of statements depend on which filters are set, and on whether each has one value or several, but not on how
+//! many: connections keep a prepared statement for each text.
 
 use std::fmt::Write as _;
 
@@ -111,8 +111,13 @@ impl<'f> Selected<'f> {
             // Most calls succeed. The index of states has only the others, and is used because of this condition.
             inner.push_str(" AND status <> 'success'");
         }
-        equal(&mut inner, &mut values, "user_subject", filter.user_subject.as_deref());
-        equal(&mut inner, &mut values, "user_issuer", filter.user_issuer.as_deref());
+        equal(
+            &mut inner,
+            &mut values,
+            "user_subject",
+            filter.user_subject.as_ref().map(Param::from),
+        );
+        equal(&mut inner, &mut values, "user_issuer", filter.user_issuer.as_ref().map(Param::from));
         let mut outer = String::from("1 = 1");
         let sources = filter.sources.iter().map(Param::from);
         list(&mut outer, &mut values, kind.source_column(), sources);
@@ -146,6 +151,9 @@ impl<'f> Selected<'f> {
 }
 
 /// Adds a condition that a column has one of these values; none if there are no values.
+///
+/// Of one value, an index has the rows in the order of their time, so that no more are read than the bound. Those of
+/// several values are all read and sorted, however many there are.
 fn list<'f>(
     text: &mut String,
     values: &mut Vec<Param<'f>>,
@@ -153,6 +161,10 @@ fn list<'f>(
     wanted: impl Iterator<Item = Param<'f>>,
 ) {
     let mut wanted: Vec<_> = wanted.take(MAX_VALUES).collect();
+    if let [only] = wanted[..] {
+        equal(text, values, column, Some(only));
+        return;
+    }
     let Some(last) = wanted.last().copied() else { return };
     wanted.resize(MAX_VALUES, last);
     let first = values.len() + 1;
@@ -166,10 +178,10 @@ fn equal<'f>(
     text: &mut String,
     values: &mut Vec<Param<'f>>,
     column: &str,
-    wanted: Option<&'f str>,
+    wanted: Option<Param<'f>>,
 ) {
     if let Some(wanted) = wanted {
-        values.push(wanted.into());
+        values.push(wanted);
         let _ = write!(text, " AND {column} = ?{}", values.len());
     }
 }

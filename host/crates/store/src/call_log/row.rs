@@ -2,37 +2,24 @@
 
 use crate::sql::{Row, SqlResult};
 
-/// State of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum CallStatus {
-    /// It was admitted and has not ended, as far as is known.
-    Processing,
-    /// It has returned a result.
-    Success,
-    /// It has failed.
-    Error,
-    /// It was not made.
-    Refused,
-    /// Its caller has left, or its gateway has ended. It may have had its effect.
-    Cancelled,
+airlock_strings::named_enum! {
+    /// State of a call. The names are those in the database and in the API.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum CallStatus {
+        /// It was admitted and has not ended, as far as is known.
+        Processing = "processing",
+        /// It has returned a result.
+        Success = "success",
+        /// It has failed.
+        Error = "error",
+        /// It was not made.
+        Refused = "refused",
+        /// Its caller has left, or its gateway has ended. It may have had its effect.
+        Cancelled = "cancelled",
+    }
 }
 
 impl CallStatus {
-    /// All states.
-    pub const ALL: [Self; 5] =
-        [Self::Processing, Self::Success, Self::Error, Self::Refused, Self::Cancelled];
-
-    /// Name in the database and in the API.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Processing => "processing",
-            Self::Success => "success",
-            Self::Error => "error",
-            Self::Refused => "refused",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
     /// Returns the state with this name; `None` if there is none.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.name() == name)
@@ -148,11 +135,7 @@ pub struct CallContents {
     pub result: Option<String>,
 }
 
-impl std::fmt::Debug for CallContents {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CallContents").finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(CallContents {});
 
 /// A request to a model.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,10 +1,14 @@
 //! SQL statements of the stores. Each function runs within one transaction, or is one statement.
 
 mod read;
+mod sweep;
 
 use std::time::Duration;
 
-pub(super) use self::read::{Range, get, get_many, keys, usage, usage_without_holders};
+pub(super) use self::{
+    read::{Range, get, get_many, keys, usage, usage_without_holders},
+    sweep::{purge_store, stores_with_expired},
+};
 use super::{ENTRY_OVERHEAD_BYTES, Id, KvError, TransferError};
 use crate::{
     columns::{milliseconds, signed, unsigned},
@@ -124,20 +128,28 @@ fn find(sql: &Sql<'_>, id: &Id) -> SqlResult<Option<i64>> {
     sql.find(select, params![&id.plugin, &id.name, id.holder.as_ref()], first)
 }
 
+/// Returns the id of a store, also of one without a holder; `None` if it has no row.
+fn find_any(sql: &Sql<'_>, id: &Id) -> SqlResult<Option<i64>> {
+    let select = "SELECT id FROM kv_store \
+                  WHERE plugin = ?1 AND name = ?2 AND holder IS NOT DISTINCT FROM ?3";
+    sql.find(select, params![&id.plugin, &id.name, id.holder.as_ref()], first)
+}
+
 fn make(sql: &Sql<'_>, id: &Id) -> SqlResult<i64> {
     let insert = "INSERT INTO kv_store (plugin, name, holder) VALUES (?1, ?2, ?3) RETURNING id";
     sql.one(insert, params![&id.plugin, &id.name, id.holder.as_ref()], first)
 }
 
 /// Removes the entry at `key` if it has expired, and up to [`PURGED_AT_ONCE`] other expired
-/// entries.
-fn purge(sql: &Sql<'_>, store: i64, key: &[u8]) -> SqlResult<()> {
+/// entries. Returns the number of all of them.
+fn purge(sql: &Sql<'_>, store: i64, key: &[u8]) -> SqlResult<usize> {
     let some = "DELETE FROM kv_entry WHERE id IN \
                 (SELECT id FROM kv_entry WHERE store = ?1 AND key = ?2 AND expires <= ?3) \
                 OR id IN (SELECT id FROM kv_entry WHERE store = ?1 AND key <> ?2 AND expires <= ?3 LIMIT ?4) \
                 RETURNING cost";
     let removed = sql.all(some, params![store, key, sql.now(), PURGED_AT_ONCE], first)?;
-    shrink(sql, store, &removed)
+    shrink(sql, store, &removed)?;
+    Ok(removed.len())
 }
 
 /// Takes entries of these costs, which were removed, off the sums of a store.
@@ -194,10 +206,7 @@ pub(super) fn transfer(
     id: &Id,
     to: Option<&Id>,
 ) -> SqlResult<Result<bool, TransferError>> {
-    let select = "SELECT id FROM kv_store \
-                  WHERE plugin = ?1 AND name = ?2 AND holder IS NOT DISTINCT FROM ?3";
-    let key = params![&id.plugin, &id.name, id.holder.as_ref()];
-    let Some(store) = sql.find::<i64>(select, key, first)? else { return Ok(Ok(false)) };
+    let Some(store) = find_any(sql, id)? else { return Ok(Ok(false)) };
     let Some(to) = to else {
         sql.run("DELETE FROM kv_store WHERE id = ?1", params![store])?;
         return Ok(Ok(true));

@@ -1,9 +1,6 @@
 //! The tools of a script, as runs store them.
 
-use std::{
-    fmt,
-    sync::{Arc, LazyLock},
-};
+use std::sync::{Arc, LazyLock};
 
 type Make = Box<dyn FnOnce() -> Made + Send>;
 
@@ -47,8 +44,4 @@ impl PartialEq for ScriptTools {
 
 impl Eq for ScriptTools {}
 
-impl fmt::Debug for ScriptTools {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScriptTools").finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(ScriptTools {});

@@ -3,7 +3,8 @@
 //! The reader takes what the registry has: `HELP`, `TYPE` and `UNIT` before the samples of each family, and no
 //! timestamps. What it does not understand it leaves out.
 
-/// Maximum size of a text, in bytes. A longer one is cut after its last whole line.
+/// Maximum size of a text, in bytes. Of a longer one, whole lines are read, and the samples of the rest are
+/// [counted](left_out).
 const MAX_TEXT_BYTES: usize = 16 << 20;
 /// Maximum labels of a sample.
 const MAX_LABELS: usize = 32;
@@ -51,15 +52,17 @@ pub(super) fn parse(text: &str) -> Vec<Family<'_>> {
     families
 }
 
-/// Returns the text up to its bound.
+/// Returns the number of samples that [`parse`] leaves out, because they are beyond the bound of a text.
+pub(super) fn left_out(text: &str) -> usize {
+    let rest = &text[whole_lines(text).len()..];
+    rest.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).count()
+}
+
+/// Returns the whole lines of a text up to its bound.
 fn whole_lines(text: &str) -> &str {
-    match text.as_bytes().get(..MAX_TEXT_BYTES) {
-        None => text,
-        Some(head) => {
-            let end = head.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
-            text.get(..end).unwrap_or_default()
-        }
-    }
+    let Some(head) = text.as_bytes().get(..MAX_TEXT_BYTES) else { return text };
+    let end = head.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+    &text[..end]
 }
 
 /// Takes a line about a family: `TYPE name counter`.
@@ -183,5 +186,21 @@ mod tests {
         assert_eq!(families.len(), 1);
         let values: Vec<_> = families[0].samples.iter().map(|sample| sample.value).collect();
         assert_eq!(values, ["2"]);
+    }
+
+    #[test]
+    fn samples_beyond_the_bound_are_left_out_and_counted() {
+        let metadata = "# TYPE a gauge\n";
+        let line = format!("a 1 {}\n", "x".repeat((1 << 20) - 5));
+        assert_eq!(line.len(), 1 << 20);
+        for (lines, kept) in [(15, 15), (16, 15), (18, 15)] {
+            let text = format!("{metadata}{}# EOF\n", line.repeat(lines));
+            assert_eq!(parse(&text)[0].samples.len(), kept, "{lines}");
+            assert_eq!(left_out(&text), lines - kept, "{lines}");
+        }
+        let exact = line.repeat(16);
+        assert_eq!((exact.len(), left_out(&exact)), (MAX_TEXT_BYTES, 0));
+        let without_end = "x".repeat(MAX_TEXT_BYTES + 1);
+        assert_eq!((parse(&without_end).len(), left_out(&without_end)), (0, 1));
     }
 }

@@ -45,7 +45,7 @@ pub fn register(registry: &mut Registry) {
 #[derive(Debug)]
 pub(super) struct DropCounter {
     signal: &'static str,
-    dropped: Counter,
+    pub(super) dropped: Counter,
     warning: Mutex<DropWarning>,
 }
 

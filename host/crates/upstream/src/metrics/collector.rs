@@ -309,11 +309,7 @@ impl Collector for UpstreamMetrics {
     }
 }
 
-impl fmt::Debug for UpstreamMetrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UpstreamMetrics").finish_non_exhaustive()
-    }
-}
+airlock_strings::debug_fields!(UpstreamMetrics {});
 
 /// Writes a family of metrics. The encoder adds `_total` to the name of a counter.
 fn encode_family<L: EncodeLabelSet, M: EncodeMetric + TypedMetric>(

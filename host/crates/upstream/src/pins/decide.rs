@@ -38,29 +38,19 @@ pub struct Change {
     pub is_offered: bool,
 }
 
-/// Kind of a [`Change`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ChangeKind {
-    /// No tool of this name was accepted.
-    New,
-    /// The definition differs from the accepted one.
-    Changed,
-    /// The accepted definition has another name, which the list does not have any more.
-    Renamed,
-    /// The list does not have the accepted tool.
-    Removed,
-}
-
-impl ChangeKind {
-    /// Returns its name in documents.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::New => "new",
-            Self::Changed => "changed",
-            Self::Renamed => "renamed",
-            Self::Removed => "removed",
-        }
+airlock_strings::named_enum! {
+    /// Kind of a [`Change`]. The names are those in documents.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum ChangeKind {
+        /// No tool of this name was accepted.
+        New = "new",
+        /// The definition differs from the accepted one.
+        Changed = "changed",
+        /// The accepted definition has another name, which the list does not have any more.
+        Renamed = "renamed",
+        /// The list does not have the accepted tool.
+        Removed = "removed",
     }
 }
 

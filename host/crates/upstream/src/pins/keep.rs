@@ -137,8 +137,9 @@ impl Keep {
     ) -> Result<(), AcceptError> {
         let path = self.lock.as_ref().ok_or(AcceptError::NoFile)?;
         let _writing = self.writing.lock();
-        let mut lock = match Lock::load(path)? {
-            Some(lock) => lock,
+        let read = Lock::load(path)?;
+        let mut lock = match &read {
+            Some(lock) => lock.clone(),
             None if self.was_seen.load(Ordering::Relaxed) => {
                 return Err(LockError::Gone { path: path.clone() }.into());
             }
@@ -148,7 +149,7 @@ impl Keep {
             return Err(AcceptError::Changed);
         }
         lock.accept_upstream(client, tools);
-        Ok(lock.save(path)?)
+        Ok(lock.save_over(path, read.as_ref())?)
     }
 
     /// Returns the pins of a client that is trusted on first use as they are: the `locked` definitions, or

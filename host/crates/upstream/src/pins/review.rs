@@ -95,7 +95,7 @@ pub struct Review {
 #[derive(Debug, thiserror::Error)]
 pub enum NoSuchChange {
     /// The tool has not changed.
-    #[error("the tool {0:?} does not differ from what was accepted")]
+    #[error("the tool {0:?} has not changed since it was accepted or first used")]
     Unchanged(String),
     /// Neither the list nor the accepted definitions have the tool.
     #[error("the server has no tool {0:?}")]

@@ -15,7 +15,7 @@ use starlark::values::{
 };
 
 use super::super::bound::bound;
-use super::super::macros::{never_frozen, shown_as};
+use super::super::macros::never_frozen;
 use super::super::numbers::count;
 use super::super::values::{Args, misuse, required};
 
@@ -43,22 +43,38 @@ pub(super) fn caching<'v>(
         }
         Some(maxsize) => Some(count(maxsize, "maxsize")?),
     };
-    Ok(heap.alloc(Caching { kept }))
+    Ok(heap.alloc(Decorator { caches: true, kept }))
 }
 
-/// The decorator that `lru_cache()` returns.
+/// The decorator that `lru_cache()` or `wraps()` returns.
 #[derive(Debug, ProvidesStaticType, NoSerialize, Allocative, StarlarkPagablePanic)]
-struct Caching {
+pub(super) struct Decorator {
+    /// True if the function keeps its results; otherwise it is not changed.
+    caches: bool,
+    /// Results to keep; `None` for all.
     kept: Option<usize>,
 }
-starlark_simple_value!(Caching);
+starlark_simple_value!(Decorator);
 
-shown_as!(Caching => "<lru_cache>");
+impl Decorator {
+    /// The decorator that changes nothing.
+    pub(super) const WRAPS: Self = Self { caches: false, kept: None };
+
+    fn name(&self) -> &'static str {
+        if self.caches { "lru_cache" } else { "wraps" }
+    }
+}
+
+impl fmt::Display for Decorator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "<{}>", self.name())
+    }
+}
 
 #[starlark_value(type = "function")]
-impl<'v> StarlarkValue<'v> for Caching {
+impl<'v> StarlarkValue<'v> for Decorator {
     fn name_for_call_stack(&self, _me: Value<'v>) -> String {
-        "lru_cache".into()
+        self.name().into()
     }
 
     fn invoke(
@@ -68,32 +84,13 @@ impl<'v> StarlarkValue<'v> for Caching {
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<Value<'v>> {
         let heap = eval.heap();
-        let [function] = Args::unpack("lru_cache", arguments, heap)?.bind(["function"])?;
-        Ok(heap.alloc(Cached::new(required(function, "function")?, self.kept, heap)))
-    }
-}
-
-/// A decorator that changes nothing.
-#[derive(Debug, ProvidesStaticType, NoSerialize, Allocative, StarlarkPagablePanic)]
-pub(super) struct Same;
-starlark_simple_value!(Same);
-
-shown_as!(Same => "<wraps>");
-
-#[starlark_value(type = "function")]
-impl<'v> StarlarkValue<'v> for Same {
-    fn name_for_call_stack(&self, _me: Value<'v>) -> String {
-        "wraps".into()
-    }
-
-    fn invoke(
-        &self,
-        _me: Value<'v>,
-        arguments: &Arguments<'v, '_>,
-        eval: &mut Evaluator<'v, '_, '_>,
-    ) -> starlark::Result<Value<'v>> {
-        let [function] = Args::unpack("wraps", arguments, eval.heap())?.bind(["function"])?;
-        required(function, "function")
+        let [function] = Args::unpack(self.name(), arguments, heap)?.bind(["function"])?;
+        let function = required(function, "function")?;
+        if self.caches {
+            Ok(heap.alloc(Cached::new(function, self.kept, heap)))
+        } else {
+            Ok(function)
+        }
     }
 }
 

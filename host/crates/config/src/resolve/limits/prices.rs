@@ -6,7 +6,7 @@ use airlock_core::{
     money::Money,
     tool::{ClientName, ToolName},
 };
-use airlock_limits::price::{ModelPrice, PriceOverride, PriceTable};
+use airlock_limits::price::{ModelPrice, PriceOverride, PriceTable, TierPrice};
 
 use super::{
     LimitedParts, check_id,
@@ -19,10 +19,22 @@ use crate::{
     resolve::resolved::{Problems, Resolved},
 };
 
+/// Keys of the prices of a model: of a request, of one from the cache, and of a response.
+const STANDARD: [&str; 3] =
+    ["input_cost_per_token", "cache_read_input_token_cost", "output_cost_per_token"];
 /// Highest price of a token, in US dollars.
 const MOST_DOLLARS_PER_TOKEN: f64 = 100.0;
 /// Tokens that a price of [`ModelPrice`] is for.
 const TOKENS: f64 = 1_000_000.0;
+/// Keys of the prices in the tier `priority`: of a request, of one from the cache, and of a response.
+const PRIORITY: [&str; 3] = [
+    "input_cost_per_token_priority",
+    "cache_read_input_token_cost_priority",
+    "output_cost_per_token_priority",
+];
+/// Keys of the prices in the tier `flex`, as of [`PRIORITY`].
+const FLEX: [&str; 3] =
+    ["input_cost_per_token_flex", "cache_read_input_token_cost_flex", "output_cost_per_token_flex"];
 /// Name of all tools of a client.
 const ALL_TOOLS: &str = "*";
 
@@ -52,13 +64,53 @@ fn of_models(parts: &LimitedParts<'_>) -> Resolved<Vec<PriceOverride>> {
 
 fn price(patch: file::PricingPatch) -> Resolved<Option<ModelPrice>> {
     Resolved::new(|problems| {
-        let input = required_price(problems, "input_cost_per_token", patch.input_cost_per_token);
-        let output = required_price(problems, "output_cost_per_token", patch.output_cost_per_token);
-        let cached = patch.cache_read_input_token_cost.map(token_price);
-        let cached = cached.map(|price| problems.accept("cache_read_input_token_cost", price));
-        let input = input?;
-        Some(ModelPrice::new(input, cached.unwrap_or(Some(input))?, output?))
+        let standard = [
+            patch.input_cost_per_token,
+            patch.cache_read_input_token_cost,
+            patch.output_cost_per_token,
+        ];
+        let priority = [
+            patch.input_cost_per_token_priority,
+            patch.cache_read_input_token_cost_priority,
+            patch.output_cost_per_token_priority,
+        ];
+        let flex = [
+            patch.input_cost_per_token_flex,
+            patch.cache_read_input_token_cost_flex,
+            patch.output_cost_per_token_flex,
+        ];
+        let standard = tokens_price(problems, STANDARD, standard);
+        let priority = tier_price(problems, PRIORITY, priority);
+        let flex = tier_price(problems, FLEX, flex);
+        let [input, cached_input, output] = standard?;
+        Some(ModelPrice { priority, flex, ..ModelPrice::new(input, cached_input, output) })
     })
+}
+
+/// Returns the price in a tier; `None` if none of its keys is set, or if one is refused.
+fn tier_price(
+    problems: &mut Problems,
+    keys: [&str; 3],
+    prices: [Option<Dollars>; 3],
+) -> Option<TierPrice> {
+    if prices.iter().all(Option::is_none) {
+        return None;
+    }
+    let [input, cached_input, output] = tokens_price(problems, keys, prices)?;
+    Some(TierPrice { input, cached_input, output })
+}
+
+/// Returns the prices of tokens of a request, of those from the cache, and of a response. The second one may be missing.
+fn tokens_price(
+    problems: &mut Problems,
+    [input_key, cached_key, output_key]: [&str; 3],
+    [input, cached, output]: [Option<Dollars>; 3],
+) -> Option<[u64; 3]> {
+    let input = required_price(problems, input_key, input);
+    let output = required_price(problems, output_key, output);
+    let cached = cached.map(|price| problems.accept(cached_key, token_price(price)));
+    let input = input?;
+    Some([input, cached.unwrap_or(Some(input))?, output?])
 }
 
 fn required_price(problems: &mut Problems, key: &str, price: Option<Dollars>) -> Option<u64> {

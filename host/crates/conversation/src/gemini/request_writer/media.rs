@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::{
     Content, Media, Object,
+    chat::has_scheme,
     gemini::object_of,
     read::{ItemSite, Result, excerpt},
 };
@@ -81,10 +82,6 @@ fn file_data(uri: String, media_type: Option<&str>) -> Object {
         file.insert("mimeType".to_owned(), media_type.into());
     }
     object_of([("fileData", Value::Object(file))])
-}
-
-fn has_scheme(url: &str, scheme: &str) -> bool {
-    url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
 }
 
 fn type_of(url: &str) -> Option<&'static str> {

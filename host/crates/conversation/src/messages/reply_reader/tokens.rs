@@ -2,7 +2,10 @@
 
 use serde_json::Value;
 
-use crate::{FinishReason, Usage};
+use crate::{Delta, FinishReason, Usage};
+
+/// Tier of service that both APIs name so.
+const PRIORITY: &str = "priority";
 
 /// Tokens of one message. The counts of a stream are cumulative: each replaces an earlier one.
 #[derive(Debug, Default, Clone, Copy)]
@@ -12,6 +15,8 @@ pub(super) struct TokenUsage {
     cache_reads: Option<u64>,
     output: Option<u64>,
     thinking: Option<u64>,
+    /// True if the message was written in the tier `priority`.
+    is_priority: bool,
 }
 
 impl TokenUsage {
@@ -25,6 +30,14 @@ impl TokenUsage {
         self.cache_reads = count(usage, "cache_read_input_tokens").or(self.cache_reads);
         self.output = count(usage, "output_tokens").or(self.output);
         self.thinking = thinking.or(self.thinking);
+        if let Some(Value::String(tier)) = usage.get("service_tier") {
+            self.is_priority = tier == PRIORITY;
+        }
+    }
+
+    /// Returns the tier of service in the words of OpenAI's API; `None` for the standard one.
+    pub(super) fn tier(self) -> Option<Delta> {
+        self.is_priority.then(|| Delta::ServiceTier(PRIORITY.to_owned()))
     }
 
     /// Returns the usage of a reply. Tokens of the cache are part of its input: the Messages API documents
@@ -108,6 +121,21 @@ mod tests {
             ..Usage::default()
         };
         assert_eq!(tokens.to_usage(), expected);
+    }
+
+    #[test]
+    fn a_tier_is_named_if_it_is_not_the_standard_one() {
+        let mut tokens = TokenUsage::default();
+        for (usage, tier) in [
+            (json!({"service_tier": "standard"}), None),
+            (json!({"service_tier": "priority"}), Some("priority")),
+            (json!({"output_tokens": 1}), Some("priority")),
+            (json!({"service_tier": "batch"}), None),
+        ] {
+            tokens.update(Some(&usage));
+            let expected = tier.map(|tier| Delta::ServiceTier(tier.to_owned()));
+            assert_eq!(tokens.tier(), expected, "{usage}");
+        }
     }
 
     #[test]

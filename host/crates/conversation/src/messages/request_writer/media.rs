@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::super::object_of;
 use crate::{
     Media, Object, Wire,
+    chat::{has_scheme, is_web},
     read::{ItemSite, Result, Untranslatable, excerpt},
 };
 
@@ -105,12 +106,4 @@ fn web(url: String) -> Object {
 
 fn base64(media_type: Value, data: String) -> Object {
     object_of([("type", "base64".into()), ("media_type", media_type), ("data", data.into())])
-}
-
-fn is_web(url: &str) -> bool {
-    has_scheme(url, "http://") || has_scheme(url, "https://")
-}
-
-fn has_scheme(url: &str, scheme: &str) -> bool {
-    url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
 }

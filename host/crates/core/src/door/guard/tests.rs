@@ -19,7 +19,7 @@ use crate::{
     threads::{self, poll_to_end},
     tool::{
         Allowlist, Answers, Content, ErrorKind, GuardDecision, GuardHook, HostCode, Policy,
-        ToolError, client,
+        READ_RESOURCE, ToolError, client,
     },
 };
 
@@ -47,6 +47,16 @@ impl Provider for Echo {
     fn resume(&self, call: Admitted, _: Answers) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
         self.call(call)
     }
+
+    fn decided_tool(&self, _: &View, arguments: &Arguments) -> Option<Arc<Tool>> {
+        let reads = arguments.as_str().contains("uri");
+        reads.then(|| Arc::new(reader().of_client(&client("a"))))
+    }
+}
+
+/// Returns one of the gateway's own tools, which uses the client `a` in a call with a URI.
+fn reader() -> Tool {
+    Tool::own(READ_RESOURCE, "", json!({"type": "object"}))
 }
 
 fn act(hook: GuardHook, verdict: GuardDecision) -> GuardAct {
@@ -134,11 +144,12 @@ fn with_events(
         tools: &tools,
         unaccepted: &unaccepted,
         provider: &provider,
-        is_server: false,
+        is_server: true,
         is_switched_off: false,
     };
-    let own = OwnTools { tools: Vec::new(), provider: provider.clone() };
-    let view = View::new([source], Some(&own), &Filter::none(), None).with_guards(guards);
+    let own = OwnTools { tools: vec![Arc::new(reader())], provider: provider.clone() };
+    let view = View::new([source], None, &Filter::none(), None).with_reader(&own);
+    let view = view.with_guards(guards);
     let second = Duration::from_secs(1);
     let budget =
         Budget { deadline: second, script: second, nested_calls: 4, depth: 2, in_flight: 1 };
@@ -187,6 +198,21 @@ fn every_decision_about_a_call_is_refused_if_a_guard_denies_it() {
             assert_eq!(code, Some(HostCode::GuardDenied), "{origin:?}");
         }
     }
+}
+
+#[test]
+fn a_call_that_uses_a_client_is_guarded_before_as_one_of_a_tool_of_that_client() {
+    let model = caller(Origin::Model, Some(scribe()));
+    let denied = model.admit(READ_RESOURCE, r#"{"uri":"no"}"#).err();
+    assert_eq!(denied.map(|error| error.code()), Some(HostCode::GuardDenied));
+    let call = model.admit(READ_RESOURCE, r#"{"uri":"y"}"#).expect("it is permitted");
+    assert_eq!(call.arguments().as_str(), r#"{"uri":"y+"}"#);
+    assert!(call.tool().client.is_none());
+    let asked = model.admit(READ_RESOURCE, r#"{"uri":"ask"}"#).err().expect("it is refused");
+    assert!(asked.is_unapproved());
+    // It uses no client.
+    let wrapper = model.admit(READ_RESOURCE, r#"{"x":"no"}"#).expect("it is not guarded");
+    assert_eq!(wrapper.arguments().as_str(), r#"{"x":"no"}"#);
 }
 
 #[test]

@@ -47,6 +47,14 @@ impl LiveKeys {
         self.0.now.load().view(view)
     }
 
+    /// Returns the key that a request with the credential of `key` would find now, with the grants of now: for a user,
+    /// that of the user's view. `None` if it would be refused: the key was removed, paused or rotated, has
+    /// expired, or needs other certificates.
+    pub fn current(&self, key: &VirtualKey) -> Option<Arc<VirtualKey>> {
+        let now = SystemTime::now();
+        self.0.now.load().current(key, now).filter(|found| !found.has_expired(now))
+    }
+
     /// Replaces all keys. Requests that have found a key before keep it until they end.
     pub fn replace(&self, keys: Keys) {
         self.0.now.store(Arc::new(keys));

@@ -98,6 +98,30 @@ fn the_rights_of_a_request_last_until_its_key_is_removed_expires_or_has_others()
 }
 
 #[test]
+fn a_request_finds_its_key_again_with_the_grants_of_now_unless_it_was_taken_away() {
+    let own = key(NEW);
+    let narrowed =
+        VirtualKey::from_digest("ann", credential_digest(NEW), grants("read", &[], "x:1"));
+    let bound = key(NEW).with_certificates([CertificateDigest::of(b"own")].into());
+    for (now, expected) in [
+        (Some(own.clone()), Some(own.clone())),
+        (Some(narrowed.clone()), Some(narrowed)),
+        (Some(bound), None),
+        (Some(own.clone().with_id("7")), None),
+        (Some(own.clone().with_expiry(Some(at(1)))), None),
+        (None, None),
+    ] {
+        let found = LiveKeys::new(Keys::new(now)).current(&own);
+        assert_eq!(found.as_deref(), expected.as_ref());
+    }
+    let user = User { issuer: "i".to_owned(), subject: "s".to_owned() };
+    let keys = Keys::default().with_roles(role("x:1"));
+    let of_user = keys.view("roles:a").expect("it exists").on_behalf_of(user);
+    assert!(LiveKeys::new(keys).current(&of_user).is_some());
+    assert!(LiveKeys::default().current(&of_user).is_none());
+}
+
+#[test]
 fn the_rights_of_a_user_last_as_long_as_those_of_the_view() {
     let user = User { issuer: "i".to_owned(), subject: "s".to_owned() };
     let keys = Keys::default().with_roles(role("x:1"));

@@ -97,6 +97,7 @@ fn nothing_is_granted_by_default() {
 fn the_operators_lists_decide_what_is_listed_and_what_may_be_used() {
     let view = view(&policy(), &Filter::none(), None);
     assert!(view.has_resources() && view.has_prompts());
+    assert!(view.has_resources_of("notes") && !view.has_resources_of("other"));
     assert_eq!(keys(view.resources()), ["memo://a"]);
     assert_eq!(keys(view.templates()), ["memo://{id}"]);
     assert_eq!(keys(view.prompts()), ["greet"]);

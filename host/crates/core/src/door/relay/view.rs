@@ -47,6 +47,11 @@ impl RelayView {
         self.clients.values().any(Granted::has_resources)
     }
 
+    /// Returns whether resources of the client of a name may be read.
+    pub fn has_resources_of(&self, client: &str) -> bool {
+        self.clients.get(client).is_some_and(Granted::has_resources)
+    }
+
     /// Returns whether prompts of at least one client may be got.
     pub fn has_prompts(&self) -> bool {
         self.clients.values().any(Granted::has_prompts)

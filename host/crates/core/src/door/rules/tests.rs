@@ -253,8 +253,24 @@ fn an_approval_is_needed_unless_the_tool_is_listed_and_accepted() {
         let approval = ToolApproval::new(&policy, unaccepted, &read);
         assert_eq!(approval.is_needed(), is_needed, "{approval:?}");
     }
-    let policy =
-        Policy { auto_execute: list(&["*"]), approve_twice: list(&["read"]), ..Policy::default() };
-    let approval = ToolApproval::new(&policy, &BTreeSet::new(), &read);
+    let approval = ToolApproval::new(&twice(&["read"]), &BTreeSet::new(), &read);
     assert!(approval.needs_two && approval.is_needed(), "{approval:?}");
+}
+
+/// Returns a policy by which calls need no approval, but for those of tools that two operators approve.
+fn twice(names: &[&str]) -> Policy {
+    Policy { auto_execute: list(&["*"]), approve_twice: exclusions(names), ..Policy::default() }
+}
+
+#[test]
+fn a_second_tool_of_a_name_takes_no_approval_of_two_operators_away() {
+    let mut pay = tool("Pay");
+    let policy = twice(&["pay"]);
+    for has_twin in [false, true] {
+        pay.has_twin = has_twin;
+        let approval = ToolApproval::new(&policy, &BTreeSet::new(), &pay);
+        assert!(approval.needs_two && approval.is_needed(), "{has_twin} {approval:?}");
+    }
+    let read = ToolApproval::new(&policy, &BTreeSet::new(), &tool("read"));
+    assert!(!read.needs_two && !read.is_needed(), "{read:?}");
 }

@@ -1,4 +1,8 @@
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::json;
@@ -9,7 +13,7 @@ use crate::{
         Admitted, Approval, Approved, Arguments, Budget, Caller, Filter, Origin, OwnTools,
         Permission, Provider, SessionSources, Source, View,
     },
-    tool::{Allowlist, Policy, ToolOutput, Trust, client},
+    tool::{Allowlist, Answers, Policy, READ_RESOURCE, ToolOutput, Trust, client},
 };
 
 struct Empty;
@@ -79,11 +83,13 @@ fn view(is_scripted: bool, sinks: Option<SinkRules>) -> View {
     View::new(sources, Some(&own), &Filter::none(), None).with_sinks(sinks.map(Arc::new))
 }
 
-fn caller(origin: Origin, is_scripted: bool) -> Caller {
+fn budget() -> Budget {
     let second = Duration::from_secs(1);
-    let budget =
-        Budget { deadline: second, script: second, nested_calls: 9, depth: 3, in_flight: 1 };
-    Caller::new(view(is_scripted, Some(rules())), origin, budget)
+    Budget { deadline: second, script: second, nested_calls: 9, depth: 3, in_flight: 1 }
+}
+
+fn caller(origin: Origin, is_scripted: bool) -> Caller {
+    Caller::new(view(is_scripted, Some(rules())), origin, budget())
 }
 
 async fn run(caller: &Caller, tool: &str) {
@@ -126,6 +132,49 @@ fn deny_takes_precedence_and_a_rule_is_about_its_tools_and_sources_alone() {
         });
         let expected = expected.map(str::to_owned).map_err(str::to_owned);
         assert_eq!(found, expected, "{tool} {context}");
+    }
+}
+
+/// Reads a resource of the client that the argument `server` names.
+struct Reading(Arc<Tool>);
+
+impl Provider for Reading {
+    fn call(&self, _: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+        async { Ok(ToolOutput::default()) }.boxed()
+    }
+
+    fn decided_tool(&self, _: &View, arguments: &Arguments) -> Option<Arc<Tool>> {
+        let arguments = arguments.scalars(&["server"]);
+        let server = arguments.get("server")?.as_str()?;
+        Some(Arc::new(self.0.of_client(&client(server))))
+    }
+}
+
+#[test]
+fn reading_a_resource_is_a_call_of_a_tool_of_its_client() {
+    let tool = Arc::new(Tool::own(READ_RESOURCE, "", json!({"type": "object"})));
+    let provider = Arc::new(Reading(tool.clone()));
+    let reader = OwnTools { tools: vec![tool], provider };
+    let uri = SinkArgument::parse("uri").expect("a path");
+    let about = rule("feed-*", SourceSelection::All, SinkDecision::Deny);
+    let rules = SinkRules(vec![
+        rule("mail-readresource", named(&["web"]), SinkDecision::Deny),
+        rule("wiki-*", SourceSelection::All, SinkDecision::Ask),
+        SinkRule { arguments: vec![uri], ..about },
+    ]);
+    let view = view(false, Some(rules)).with_reader(&reader);
+    let model = Caller::new(view, Origin::Model, budget());
+    assert!(model.admit(READ_RESOURCE, r#"{"server": "mail"}"#).is_ok());
+    model.has_read(&SourceSet::from_iter(["web"]));
+    for (arguments, expected) in [
+        (r#"{"server": "mail"}"#, Some(false)),
+        (r#"{"server": "wiki"}"#, Some(true)),
+        (r#"{"server": "feed"}"#, None),
+        (r#"{"server": "feed", "uri": "a:b"}"#, Some(false)),
+        ("{}", None),
+    ] {
+        let refused = model.admit(READ_RESOURCE, arguments).err();
+        assert_eq!(refused.map(|error| error.is_unapproved()), expected, "{arguments}");
     }
 }
 
@@ -268,6 +317,43 @@ async fn a_request_begins_with_an_empty_context_and_one_in_a_session_with_its_ow
     assert!(execute.admit("mail-send", "{}").is_ok(), "each request names one call");
 }
 
+/// Returns the outcome of the decision to resume a call.
+fn resumed(caller: &Caller, tool: &str) -> Option<HostCode> {
+    let answers = Answers { token: String::new(), given: BTreeMap::new() };
+    caller.resume(tool, r#"{"to": "x"}"#, answers).err().map(|error| error.code())
+}
+
+#[tokio::test]
+async fn a_call_is_not_resumed_once_its_author_has_read_a_source_that_denies_it() {
+    let denied = Some(HostCode::UntrustedContext);
+    let session = SessionSources::default();
+    let origin = Origin::McpClient(Approval::Missing);
+    let asking = caller(origin.clone(), false).in_session(&session, session.sources());
+    assert_eq!(resumed(&asking, "mail-send"), None);
+    // In another request of the session, while the call waits.
+    let other = caller(origin, false).in_session(&session, session.sources());
+    run(&other, "web-get").await;
+    assert_eq!(resumed(&asking, "mail-send"), denied);
+    assert_eq!(resumed(&asking, "mail-draft"), None, "it needs no approval again");
+    assert_eq!(resumed(&asking, "web-send"), None);
+}
+
+#[test]
+fn a_continuation_depends_neither_on_its_own_client_nor_on_arguments_decided_before() {
+    let to = SinkArgument::parse("to").expect("a path");
+    let about = rule("mail-send", SourceSelection::All, SinkDecision::Deny);
+    let rules = SinkRules(vec![
+        rule("web-send", SourceSelection::All, SinkDecision::Deny),
+        SinkRule { arguments: vec![to], ..about },
+    ]);
+    let client = Caller::new(view(false, Some(rules)), Origin::Model, budget());
+    client.has_read(&SourceSet::from_iter(["web"]));
+    assert_eq!(resumed(&client, "web-send"), None);
+    assert_eq!(resumed(&client, "mail-send"), None);
+    client.has_read(&SourceSet::from_iter(["feed"]));
+    assert_eq!(resumed(&client, "web-send"), Some(HostCode::UntrustedContext));
+}
+
 #[test]
 fn a_rule_about_an_argument_is_about_calls_that_have_it_and_whose_value_may_come_from_a_source() {
     let to = SinkArgument::parse("to").expect("a path");
@@ -275,10 +361,7 @@ fn a_rule_about_an_argument_is_about_calls_that_have_it_and_whose_value_may_come
     let rules = SinkRules(vec![SinkRule { arguments: vec![to], ..about }]);
     let view = view(true, Some(rules));
     assert!(view.follows_arguments());
-    let second = Duration::from_secs(1);
-    let budget =
-        Budget { deadline: second, script: second, nested_calls: 9, depth: 3, in_flight: 1 };
-    let script = Caller::new(view, Origin::Model, budget).admit("executeToolCode", "{}");
+    let script = Caller::new(view, Origin::Model, budget()).admit("executeToolCode", "{}");
     let script = script.expect("it is listed");
     let chain = script.chain();
     let web = SourceSet::from_iter(["web"]);
@@ -300,10 +383,7 @@ fn a_rule_about_an_argument_is_about_calls_that_have_it_and_whose_value_may_come
 
 #[tokio::test]
 async fn without_sinks_nothing_is_followed() {
-    let second = Duration::from_secs(1);
-    let budget =
-        Budget { deadline: second, script: second, nested_calls: 9, depth: 3, in_flight: 1 };
-    let model = Caller::new(view(false, None), Origin::Model, budget);
+    let model = Caller::new(view(false, None), Origin::Model, budget());
     run(&model, "web-get").await;
     model.end_turn();
     model.has_read(&SourceSet::from_iter(["web"]));

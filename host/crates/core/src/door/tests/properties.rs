@@ -3,7 +3,7 @@
 use proptest::{prelude::*, sample::subsequence};
 
 use super::*;
-use crate::tool::{Exclusions, ToolName};
+use crate::tool::ToolName;
 
 /// Decides a call: as the caller's own call, or, for scripts and plugins, as a nested call.
 fn decide(caller: &Caller, origin: &Origin, name: &str) -> Result<(), CallError> {

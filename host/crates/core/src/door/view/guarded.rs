@@ -6,7 +6,7 @@ use super::{Entry, View};
 use crate::{
     door::{Arguments, CallGuards, ModelGuards, Origin, ProposedCall, guard::GuardedParty},
     threads::{poll_to_end, turn},
-    tool::{CallError, GuardHook},
+    tool::{CallError, GuardHook, Tool},
 };
 
 impl View {
@@ -40,8 +40,11 @@ impl View {
         arguments: Arguments,
         deadline: Instant,
     ) -> Result<Arguments, CallError> {
-        match self.guards_of(origin, entry, deadline) {
-            Some((guards, party)) => poll_to_end(arguments.guarded_by(guards, &entry.tool, &party)),
+        match self.guards_of(entry, &arguments) {
+            Some((guards, tool)) => {
+                let party = self.guarded_party(origin, deadline);
+                poll_to_end(arguments.guarded_by(guards, &tool, &party))
+            }
             None => Ok(arguments),
         }
     }
@@ -56,29 +59,32 @@ impl View {
         arguments: Arguments,
         deadline: Instant,
     ) -> Result<Arguments, CallError> {
-        let Some((guards, party)) = self.guards_of(origin, entry, deadline) else {
+        let Some((guards, tool)) = self.guards_of(entry, &arguments) else {
             return Ok(arguments);
         };
-        let _turn = if arguments.need_guards(guards, &entry.tool, &party) {
+        let party = self.guarded_party(origin, deadline);
+        let _turn = if arguments.need_guards(guards, &tool, &party) {
             Some(turn(&self.tenant).await)
         } else {
             None
         };
-        arguments.guarded_by(guards, &entry.tool, &party).await
+        arguments.guarded_by(guards, &tool, &party).await
     }
 
-    /// Returns the guards of a tool, and what they know of the party of a call; `None` if there are none.
-    fn guards_of<'v>(
-        &'v self,
-        origin: &'v Origin,
+    /// Returns the guards, and the tool as which they decide about a call; `None` if there are none, or if they decide
+    /// about the calls that are made in this one.
+    fn guards_of(
+        &self,
         entry: &Entry,
-        deadline: Instant,
-    ) -> Option<(&'v Arc<dyn CallGuards>, GuardedParty<'v>)> {
-        // The gateway's own tools are wrappers: the calls that are made in them are guarded.
-        let guards = self.guards.as_ref().filter(|_| entry.tool.client.is_some())?;
-        let tenant = &self.tenant;
-        let party = GuardedParty { origin, tenant, membership: &self.membership, deadline };
-        Some((guards, party))
+        arguments: &Arguments,
+    ) -> Option<(&Arc<dyn CallGuards>, Arc<Tool>)> {
+        let guards = self.guards.as_ref()?;
+        Some((guards, entry.decided_tool(self, arguments)?))
+    }
+
+    /// Returns what guards know of the party of a call.
+    fn guarded_party<'v>(&'v self, origin: &'v Origin, deadline: Instant) -> GuardedParty<'v> {
+        GuardedParty { origin, tenant: &self.tenant, membership: &self.membership, deadline }
     }
 
     /// Returns whether guards may change the arguments or the outcome of calls of a tool.

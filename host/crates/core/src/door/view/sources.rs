@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{Entry, View};
 use crate::{
-    door::{ArgumentSources, Arguments, SinkRules, sinks::SinkCall},
-    tool::{CallError, SourceSet},
+    door::{ArgumentSources, Arguments, Origin, SinkRules, sinks::SinkCall},
+    tool::{CallError, ClientName, SourceSet},
 };
 
 impl View {
@@ -34,9 +34,30 @@ impl View {
         arguments: &Arguments,
         values: Option<&ArgumentSources>,
     ) -> Result<SourceSet, CallError> {
-        match &self.sinks {
-            Some(sinks) => sinks.asking(&entry.tool, &SinkCall { context, arguments, values }),
+        let Some(sinks) = self.sinks.as_ref().filter(|_| !context.is_empty()) else {
+            return Ok(SourceSet::default());
+        };
+        match entry.decided_tool(self, arguments) {
+            Some(tool) => sinks.asking(&tool, &SinkCall { context, arguments, values }),
             None => Ok(SourceSet::default()),
         }
+    }
+
+    /// Decides about the continuation of a call that was admitted before, whose author has read the sources `context` by
+    /// now. Whether it needs an approval was decided before. Fails if a policy refuses the call, or a rule does: its
+    /// author may have read more since, and the answers may come from that. Rules about arguments were decided before,
+    /// too, because the arguments are the same; and what the tool's own client has sent may be its question alone.
+    pub(in crate::door) fn check_continuation(
+        &self,
+        origin: &Origin,
+        entry: &Entry,
+        arguments: &Arguments,
+        context: &SourceSet,
+    ) -> Result<(), CallError> {
+        self.is_automatic(origin, entry, arguments)?;
+        let asker = entry.tool.client.as_ref().map_or("", ClientName::as_str);
+        let context = context.clone().without(asker);
+        let values = ArgumentSources::default();
+        self.asking_sources(entry, &context, arguments, Some(&values)).map(drop)
     }
 }

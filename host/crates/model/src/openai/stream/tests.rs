@@ -1,6 +1,6 @@
 use std::{fs, path::Path};
 
-use futures_util::stream;
+use futures_util::{FutureExt as _, stream};
 use serde_json::json;
 
 use bytes::Bytes;
@@ -12,9 +12,10 @@ use crate::{
     object,
 };
 use airlock_conversation::{
-    Reply,
+    Delta, Reply,
     chat::{self, ReplyReader},
 };
+use airlock_json::Caps;
 
 /// Result of reading a stream, in the form of the corpus.
 #[derive(Debug, PartialEq)]
@@ -202,5 +203,33 @@ async fn a_message_counts_only_where_there_is_no_delta() {
         };
         assert_eq!(answer["choices"][0]["message"]["content"], "Hi");
         assert!(answer["choices"][0].get("delta").is_none());
+    }
+}
+
+#[tokio::test]
+async fn a_long_chunk_is_not_read_on_a_worker() {
+    let held = Arc::new(MemoryBudget::unlimited().charge());
+    for (bytes, is_here) in [(10, true), (INLINE_BYTES, false)] {
+        let call = json!({"index": 0, "function": {"name": "f", "arguments": "x".repeat(bytes)}});
+        let choice = json!({"delta": {"tool_calls": [call]}});
+        let text = json!({"choices": [choice]}).to_string();
+        let chunk = Document::read_chunk(text, &Caps::memory(1 << 20), &held).expect("a chunk");
+        let terms = chat_replies::terms(true, &held);
+        let chat = ChatReader::new(&terms);
+        let mut reader = StreamReader { chat, ..StreamReader::default() };
+        let occupied = threads::occupy(&held.tenant()).await;
+        let mut reading = Box::pin(read_chunk(&mut reader, chunk, false, &held));
+        let at_once = reading.as_mut().now_or_never();
+        assert_eq!(at_once.is_some(), is_here, "{bytes}");
+        drop(occupied);
+        let read = if let Some(read) = at_once { read } else { reading.as_mut().await };
+        drop(reading);
+        let deltas = read.expect("a chunk").into_deltas();
+        assert!(
+            deltas
+                .iter()
+                .any(|delta| matches!(delta, Delta::Arguments { text, .. } if text.len() == bytes))
+        );
+        assert!(reader.seen.contains(&0) && reader.chat.held_bytes() == reader.held_bytes);
     }
 }

@@ -38,19 +38,12 @@ impl Round {
     }
 }
 
-/// Status of an item that is done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ItemStatus {
-    Completed,
-    Incomplete,
-}
-
-impl ItemStatus {
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Completed => "completed",
-            Self::Incomplete => "incomplete",
-        }
+airlock_strings::named_enum! {
+    /// Status of an item that is done.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(super) enum ItemStatus as as_str {
+        Completed = "completed",
+        Incomplete = "incomplete",
     }
 }
 

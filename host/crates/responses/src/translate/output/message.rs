@@ -40,6 +40,11 @@ impl Message {
         Self { slot, parts: Vec::new(), part: None }
     }
 
+    /// Returns whether a part of this kind can continue without the end of another one.
+    pub(super) fn continues(&self, kind: PartKind) -> bool {
+        self.part.as_ref().is_none_or(|part| part.kind == kind)
+    }
+
     /// Appends text to the open part. A part of the other kind is done first.
     pub(super) fn add(
         &mut self,

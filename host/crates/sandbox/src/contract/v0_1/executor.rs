@@ -51,13 +51,11 @@ fn function_for_guest(function: &GlobalFunction) -> wit::Function {
     }
 }
 
+same_variants!(wit::FailureKind => FailureKind { Syntax Runtime Tool });
+
 fn from_guest(failure: wit::Failure) -> ScriptFailure {
     ScriptFailure {
-        kind: match failure.kind {
-            wit::FailureKind::Syntax => FailureKind::Syntax,
-            wit::FailureKind::Runtime => FailureKind::Runtime,
-            wit::FailureKind::Tool => FailureKind::Tool,
-        },
+        kind: failure.kind.into(),
         message: failure.message,
         line: failure.line,
         column: failure.column,

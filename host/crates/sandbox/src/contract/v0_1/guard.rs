@@ -31,7 +31,7 @@ impl GuardGuest {
     ) -> wasmtime::Result<Result<Vec<GuardHook>, String>> {
         let guard = self.0.instantiate_async(&mut *store).await?;
         let checked = guard.airlock_guard_hooks().call_check_settings(store, settings).await?;
-        Ok(checked.map(|hooks| hooks.into_iter().map(hook).collect()))
+        Ok(checked.map(|hooks| hooks.into_iter().map(GuardHook::from).collect()))
     }
 
     /// Runs the hook before a call.
@@ -113,15 +113,7 @@ impl GuardGuest {
     }
 }
 
-fn hook(hook: wit::Hook) -> GuardHook {
-    match hook {
-        wit::Hook::Before => GuardHook::Before,
-        wit::Hook::After => GuardHook::After,
-        wit::Hook::Definition => GuardHook::Definition,
-        wit::Hook::BeforeModel => GuardHook::BeforeModel,
-        wit::Hook::AfterModel => GuardHook::AfterModel,
-    }
-}
+same_variants!(wit::Hook => GuardHook { Before After Definition BeforeModel AfterModel });
 
 fn for_guest(call: &ProposedCall<'_>, settings: &str) -> wit::Call {
     let tool = call.tool;

@@ -40,7 +40,7 @@ pub(super) fn link_log<G: GuestSide>(linker: &mut Linker<State<G>>) -> wasmtime:
         "write",
         |mut store: Store<'_, G>,
          (level, message, fields): (Level, String, Vec<(String, String)>)| {
-            log::write(&mut store, level_from_guest(level), &message, &fields)
+            log::write(&mut store, level.into(), &message, &fields)
         },
     )
 }
@@ -130,15 +130,7 @@ fn wrong_for_guest(wrong: WrongCall) -> wit::WrongCall {
     wit::WrongCall { call, message, hint, by_tool }
 }
 
-fn level_from_guest(level: Level) -> log::Level {
-    match level {
-        Level::Trace => log::Level::Trace,
-        Level::Debug => log::Level::Debug,
-        Level::Info => log::Level::Info,
-        Level::Warn => log::Level::Warn,
-        Level::Error => log::Level::Error,
-    }
-}
+same_variants!(Level => log::Level { Trace Debug Info Warn Error });
 
 fn call_from_guest(request: CallRequest) -> ScriptCall {
     ScriptCall { tool: request.name, arguments: request.arguments }

@@ -7,7 +7,7 @@
 use std::{pin::pin, sync::Arc, time::Duration};
 
 use airlock_core::{
-    door::{Admitted, Chain, Origin},
+    door::{Admitted, Arguments, Chain, Origin},
     threads,
     tool::{CallError, ErrorKind, HostCode, Tool, ToolName},
 };
@@ -167,10 +167,11 @@ async fn decide(
     let Some(chain) = &store.data().call.chain else {
         return Ok(Err(not_found(request.name.clone())));
     };
-    let decided = if chain.view().has_guards() {
+    let is_long = request.arguments.len() > threads::INLINE_BYTES;
+    let decided = if is_long || chain.view().has_guards() {
         let chain = chain.clone();
         let origin = store.data().call.guest.origin.clone();
-        decide_guarded(&chain, &origin, &full, &request.arguments).await
+        decide_checked(&chain, &origin, &full, &request.arguments).await
     } else {
         chain.admit(&store.data().call.guest.origin, &full, &request.arguments)
     };
@@ -186,20 +187,36 @@ async fn decide(
     }
 }
 
-/// Decides a call that guards look at. They take time: the guest yields while they decide and after each decision, so that
-/// it is stopped at its deadline.
-async fn decide_guarded(
+/// Decides a call whose arguments are long, or that guards look at. Both take time: the guest yields until they are checked
+/// and after each decision, so that it is stopped at its deadline.
+async fn decide_checked(
     chain: &Chain,
     origin: &Origin,
     tool: &str,
     arguments: &str,
 ) -> Result<Admitted, CallError> {
-    let guarded = threads::guarded_nested(chain, origin, tool, arguments).await;
+    let checked = checked(chain, origin, tool, arguments).await;
     yield_now().await;
-    match guarded {
-        Ok(Some(arguments)) => chain.admit_approved(origin, tool, &arguments, None),
-        Ok(None) => Err(CallError::not_found(tool)),
+    match checked {
+        Ok(arguments) => chain.admit_approved(origin, tool, &arguments, None),
         Err(refused) => Err(chain.refuse(origin, tool, refused)),
+    }
+}
+
+/// Returns the arguments of a call as the guards leave them if there are any. Long ones are read on a blocking thread.
+async fn checked(
+    chain: &Chain,
+    origin: &Origin,
+    tool: &str,
+    arguments: &str,
+) -> Result<Arguments, CallError> {
+    let view = chain.view();
+    if view.find(origin, tool).is_none() {
+        return Err(view.absent(origin, tool));
+    }
+    match threads::guarded_nested(chain, origin, tool, arguments).await? {
+        Some(arguments) => Ok(arguments),
+        None => threads::parse(chain.tenant(), tool, arguments).await,
     }
 }
 
@@ -254,10 +271,10 @@ impl State<PluginSide> {
             let entry = view.find(origin, tool.as_deref()?)?;
             Some((slot.as_str(), &entry.tool))
         });
-        let full = view
-            .list(origin)
-            .map(|entry| (entry.tool.name.as_str(), &entry.tool))
-            .filter(|(name, _)| granted.full.contains(*name));
+        let full = granted.full.iter().filter_map(|name| {
+            let entry = view.find(origin, name)?;
+            Some((name.as_str(), &entry.tool))
+        });
         let after = cursor.map(position);
         let mut rest = slots
             .chain(full)

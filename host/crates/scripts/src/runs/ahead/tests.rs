@@ -171,7 +171,9 @@ fn the_bytes_of_schemas_that_are_read_are_limited() {
     assert!(tools.result(&ResultPart { call: 0, keys: Vec::new() }, &calls).is_some());
     tools.left.set(1);
     assert!(tools.result(&ResultPart { call: 0, keys: Vec::new() }, &calls).is_none());
-    assert_eq!((tools.read("a"), tools.read("b")), (Some("a"), None));
+    assert_eq!((tools.read("a", 1), tools.read("b", 1)), (Some("a"), None));
+    tools.left.set(5);
+    assert_eq!((tools.read("ab", 3), tools.read("ab", 2)), (None, Some("ab")));
 }
 
 #[test]
@@ -193,6 +195,22 @@ fn of_the_parts_of_a_large_result_a_script_looks_up_no_more_than_the_calls_of_a_
     let found = (0..PARTS).filter(|_| tools.result(&part, &calls).is_some()).count();
     assert!(found > 0 && found * SCHEMA <= MAX_READ, "{found}");
     const { assert!(PARTS * SCHEMA > 40 * MAX_READ, "what they would read without the limit") };
+}
+
+#[test]
+fn the_undeclared_names_that_are_compared_for_one_script_are_limited() {
+    let right = [("title", known("\"\"")), ("owner", known("\"\""))];
+    let mistyped =
+        call("create_issue", &[&right[..], &[("lables", SourceValue::Unknown)]].concat());
+    let names: Vec<_> = (0..8).map(|n| format!("zq{n}")).collect();
+    let mut arguments = right.to_vec();
+    arguments.extend(names.iter().map(|name| (name.as_str(), SourceValue::Unknown)));
+    let others = vec![call("create_issue", &arguments); MAX_COMPARED / names.len()];
+    assert!(found(&others).is_empty(), "nothing is like their names");
+    for (others, expected) in [(&others[1..], 1), (&others[..], 0)] {
+        let calls = [others, std::slice::from_ref(&mistyped)].concat();
+        assert_eq!(found(&calls).len(), expected, "{} others", others.len());
+    }
 }
 
 /// Looks at the calls of one tool, before them or after them.

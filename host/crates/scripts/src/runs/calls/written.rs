@@ -13,14 +13,14 @@ use airlock_sandbox::ScriptCall;
 pub(super) struct WrittenCall {
     /// The call as the script writes it.
     pub(super) call: ScriptCall,
-    /// Its arguments with the decision of the guards; `None` if none has decided about them.
-    pub(super) guarded: Option<Arguments>,
+    /// Its arguments, checked, with the decision of the guards if there are any; `None` if the door is to check them.
+    pub(super) checked: Option<Arguments>,
 }
 
 impl From<ScriptCall> for WrittenCall {
     /// Creates a call about which no guard has decided.
     fn from(call: ScriptCall) -> Self {
-        Self { call, guarded: None }
+        Self { call, checked: None }
     }
 }
 
@@ -31,12 +31,12 @@ impl WrittenCall {
 
     /// The arguments as the guards have left them.
     pub(super) fn arguments(&self) -> &str {
-        self.guarded.as_ref().map_or(self.call.arguments.as_str(), Arguments::as_str)
+        self.checked.as_ref().map_or(self.call.arguments.as_str(), Arguments::as_str)
     }
 
     /// Returns whether guards require an approval of the call.
     pub(super) fn is_asked_about(&self) -> bool {
-        self.guarded.as_ref().is_some_and(|guarded| !guarded.questions().is_empty())
+        self.checked.as_ref().is_some_and(|checked| !checked.questions().is_empty())
     }
 
     /// Returns whether the guards have left the arguments as the script writes them.
@@ -53,8 +53,8 @@ impl WrittenCall {
         values: Option<ArgumentSources>,
     ) -> Result<Admitted, CallError> {
         let tool = self.tool();
-        if let Some(guarded) = &self.guarded {
-            return chain.admit_of_script(tool, guarded, approved, values);
+        if let Some(checked) = &self.checked {
+            return chain.admit_of_script(tool, checked, approved, values);
         }
         chain.admit_of_script(tool, self.call.arguments.as_str(), approved, values)
     }
@@ -66,7 +66,7 @@ impl WrittenCall {
         is_repeatable: bool,
         sources: Option<Arc<str>>,
     ) -> Called {
-        let asked_by = self.guarded.as_ref().and_then(|guarded| guarded.questions().to_json());
+        let asked_by = self.checked.as_ref().and_then(|checked| checked.questions().to_json());
         let called = Called {
             tool: self.tool().into(),
             arguments: self.arguments().into(),

@@ -83,7 +83,7 @@ impl From<Halted> for CallError {
 /// Returns the error of a script that makes another call than its journal has.
 pub(super) fn diverged(position: Position, known: &Call, made: Option<&ScriptCall>) -> CallError {
     let made = made.map_or_else(
-        || "and the script has ended without it".to_owned(),
+        || "and the script does not make it".to_owned(),
         |made| format!("and the script now calls {} there", named(&made.tool, &made.arguments)),
     );
     let had = named(&known.called.tool, &known.called.arguments);

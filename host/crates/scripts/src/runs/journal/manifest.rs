@@ -32,10 +32,11 @@ impl Journal {
         let tool = called.tool.to_string();
         let arguments = called.arguments.to_string();
         let until_ms = match self.find(MANIFEST_POSITION, &ScriptCall { tool, arguments })? {
-            JournalRecord::Answered(answer, _) => {
-                let until_ms = answer.into_result()?.structured;
-                until_ms.and_then(|until_ms| until_ms.as_i64()).unwrap_or_default()
+            JournalRecord::Answered(CallAnswer::Value(until_ms), _) => {
+                until_ms.as_i64().unwrap_or_default()
             }
+            // A denial.
+            JournalRecord::Answered(answer, _) => answer.into_result().map(|_| 0)?,
             JournalRecord::Approved(_) => {
                 let until_ms = expiry(stage);
                 let attempt = self.intend(MANIFEST_POSITION, called.clone()).await?;

@@ -81,12 +81,24 @@ impl JournalState {
         Self { steps: vec![RunStep::Begin(new)], ..Self::default() }
     }
 
-    /// Counts a block of `calls` calls and returns their positions.
-    pub(super) fn next_block(&mut self, calls: usize, is_block: bool) -> Vec<Position> {
+    /// Counts a block of `calls` calls and returns their positions. Fails if the journal has a call of the block at another
+    /// position: the script would make it once more, or leave it out.
+    pub(super) fn next_block(
+        &mut self,
+        calls: usize,
+        is_block: bool,
+    ) -> Result<Vec<Position>, CallError> {
         self.blocks += 1;
         let block = self.blocks;
         let first = u32::from(is_block);
-        (first..).take(calls).map(|branch| Position { block, branch }).collect()
+        let positions: Vec<_> =
+            (first..).take(calls).map(|branch| Position { block, branch }).collect();
+        let whole = Position { block, branch: 0 }..=Position { block, branch: u32::MAX };
+        let mut known = self.calls.range(whole);
+        match known.find(|(position, _)| positions.binary_search(position).is_err()) {
+            Some((position, known)) => Err(failure::diverged(*position, &known.call, None)),
+            None => Ok(positions),
+        }
     }
 
     /// Counts a block that the script does not make: that of its manifest.
@@ -380,5 +392,48 @@ fn approved(called: &Called, covers_nested: bool) -> Approved {
         by_operators: false,
         decided_by: None,
         sources: SourceSet::from_json(sources.as_deref()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the state of a run whose first block has two calls.
+    fn resumed() -> JournalState {
+        let called = Called {
+            tool: "a-b".into(),
+            arguments: "{}".into(),
+            written: None,
+            definition: "d".into(),
+            is_repeatable: false,
+            sources: None,
+            asked_by: None,
+        };
+        let calls = [1, 2].map(|branch| StoredCall {
+            position: Position { block: 1, branch },
+            call: Call { called: called.clone(), stage: Stage::Pending { attempts: 0 } },
+            answer: None,
+        });
+        JournalState::from(Vec::from(calls))
+    }
+
+    #[test]
+    fn a_block_that_leaves_out_a_call_of_the_journal_diverges() {
+        for (calls, is_block, is_same) in [
+            (2, true, true),
+            (3, true, true),
+            (1, true, false),
+            (0, true, false),
+            (1, false, false),
+        ] {
+            let found = resumed().next_block(calls, is_block);
+            let is_found = found.as_ref().is_ok_and(|positions| positions.len() == calls);
+            assert_eq!(is_found, is_same, "{calls} {is_block}");
+            let code = found.err().and_then(|error| error.tool_code().map(str::to_owned));
+            assert_eq!(code.as_deref(), (!is_same).then_some("run_diverged"));
+        }
+        let mut state = resumed();
+        assert!(state.next_block(2, true).is_ok() && state.next_block(1, false).is_ok());
     }
 }

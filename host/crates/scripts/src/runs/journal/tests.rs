@@ -479,6 +479,7 @@ async fn to_make_a_call_again_is_recorded_as_an_approval() {
     assert!(journal.suspend(Vec::new(), &[at(1), at(2), at(3)]).await.suspension().is_some());
     drop(journal);
     let decisions = Decisions::default().retry(at(1)).retry_approved(at(2)).skip(at(3), 7.into());
+    let decisions = decisions.expect("a short value");
     let decided = runs.own(&TENANT).decide(&id, decisions, &Actor::Gateway).await;
     decided.expect("they are in doubt");
     assert_eq!(

@@ -54,8 +54,12 @@ impl JournalWriter {
     }
 
     /// Stores steps as [`Self::store`], and tries again for the time of a lease if the store cannot be
-    /// used.
+    /// used. Without memory for them, it tries once: scripts begin and fail while the store is away, and each may leave
+    /// some MiB.
     pub(super) async fn store_patiently(&self, steps: Vec<RunStep>) -> Result<(), RunError> {
+        let Some(_memory) = self.runs.hold(&self.tenant, text_bytes(&steps)) else {
+            return self.store(steps).await;
+        };
         let pause = self.runs.settings().bounds.lease / TRIES;
         for _ in 1..TRIES {
             match self.store(steps.clone()).await {
@@ -71,9 +75,71 @@ impl JournalWriter {
     }
 }
 
+/// Returns the bytes of the texts in steps.
+fn text_bytes(steps: &[RunStep]) -> u64 {
+    let texts = steps.iter().map(|step| match step {
+        RunStep::Begin(new) => new.script.len(),
+        RunStep::Ask(_, called) | RunStep::Intend(_, called) => called.arguments.len(),
+        RunStep::Answer(_, _, answer) => answer.len(),
+        RunStep::Record(_, called, answer) => called.arguments.len() + answer.len(),
+        RunStep::End(outcome) => outcome.len(),
+        RunStep::Renew | RunStep::Suspend => 0,
+    });
+    texts.sum::<usize>() as u64
+}
+
 /// Returns the steps that are stored after others were not. What led to a call is void: the call was
 /// not sent.
 pub(super) fn facts(mut steps: Vec<RunStep>) -> Vec<RunStep> {
     steps.retain(|step| !matches!(step, RunStep::Intend(..) | RunStep::Renew));
     steps
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{iter, time::Duration};
+
+    use tempfile::NamedTempFile;
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::runs::{RunSettings, ScriptApproval};
+    use airlock_store::{Settings, runs::RunBounds};
+
+    /// Returns runs whose store cannot be opened: a file is no directory.
+    fn without_store(file: &NamedTempFile) -> Runs {
+        let hour = Duration::from_hours(1);
+        let bounds = RunBounds {
+            expire_after: hour,
+            owner_runs: 10,
+            owner_bytes: 1 << 26,
+            total_bytes: 1 << 26,
+            lease: hour,
+            approval: hour,
+        };
+        let settings = RunSettings {
+            journal: true,
+            bounds,
+            cpu_time: hour,
+            approves_whole_scripts: false,
+            clock: false,
+            approval: ScriptApproval::Calls,
+        };
+        Runs::new(settings, Settings::new(file.path().join("airlock.db")).into())
+    }
+
+    #[tokio::test]
+    async fn steps_for_which_there_is_no_memory_do_not_wait_for_the_store() {
+        const MIB: usize = 1 << 20;
+        let file = NamedTempFile::new().expect("a file");
+        let runs = without_store(&file);
+        let tenant = Tenant::ANONYMOUS;
+        let held: Vec<_> = iter::from_fn(|| runs.hold(&tenant, MIB as u64)).collect();
+        assert!(!held.is_empty());
+        let writer = JournalWriter::new("run_1".to_owned(), 1, &runs, &tenant);
+        let steps = vec![RunStep::End("x".repeat(MIB))];
+        let stored = timeout(Duration::from_mins(1), writer.store_patiently(steps)).await;
+        let stored = stored.expect("it does not wait");
+        assert!(matches!(stored, Err(RunError::Unavailable(_))), "{stored:?}");
+    }
 }

@@ -8,7 +8,7 @@ use super::flows::mark;
 const MAX_DEPTH: usize = 16;
 /// Maximum number of values in a value. A schema of 256 KiB can describe many more.
 const MAX_VALUES: u32 = 2_000;
-/// Bytes of JSON that count as one value.
+/// Bytes of JSON, or elements of a list of schemas, that count as one value.
 const BYTES_OF_VALUE: usize = 256;
 
 /// Returns a value of a schema. Another `variant` has other texts and numbers, and lists of another length. Texts have
@@ -29,10 +29,14 @@ struct Example<'s> {
 
 impl<'s> Example<'s> {
     fn value(&mut self, schema: &'s Value, depth: usize) -> Value {
-        if depth == MAX_DEPTH || self.made >= MAX_VALUES {
+        if self.is_full() {
             return Value::Null;
         }
+        // A value below the largest depth counts too: an object can name ten thousand of them.
         self.made += 1;
+        if depth == MAX_DEPTH {
+            return Value::Null;
+        }
         if let Some(constant) = schema.get("const") {
             return self.copy(constant);
         }
@@ -53,15 +57,20 @@ impl<'s> Example<'s> {
         }
     }
 
+    /// Returns whether there are as many values as there may be: what is left of objects and lists is left out.
+    fn is_full(&self) -> bool {
+        self.made >= MAX_VALUES
+    }
+
     /// Copies a value of the schema, which counts as several if it is large: lists may repeat it.
     fn copy(&mut self, value: &Value) -> Value {
         self.count(value.to_string().len());
         value.clone()
     }
 
-    /// Counts a long text of the schema as several values.
-    fn count(&mut self, bytes: usize) {
-        let counted = u32::try_from(bytes / BYTES_OF_VALUE).unwrap_or(u32::MAX);
+    /// Counts a long text, or a long list, of the schema as several values.
+    fn count(&mut self, length: usize) {
+        let counted = u32::try_from(length / BYTES_OF_VALUE).unwrap_or(u32::MAX);
         self.made = self.made.saturating_add(counted);
     }
 
@@ -74,6 +83,7 @@ impl<'s> Example<'s> {
         }
         let several = ["anyOf", "oneOf", "allOf"].into_iter().find_map(|key| schema.get(key));
         let several = several.filter(|_| schema.get("type").is_none())?.as_array()?;
+        self.count(several.len());
         several.iter().find(|schema| kind(schema) != Some("null")).or(several.first())
     }
 
@@ -81,6 +91,9 @@ impl<'s> Example<'s> {
         let mut members = Map::new();
         if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
             for (name, schema) in properties {
+                if self.is_full() {
+                    break;
+                }
                 self.count(name.len());
                 members.insert(name.clone(), self.value(schema, depth + 1));
             }
@@ -98,8 +111,14 @@ impl<'s> Example<'s> {
         let least = schema.get("minItems").and_then(Value::as_u64).unwrap_or(0);
         let most = schema.get("maxItems").and_then(Value::as_u64).unwrap_or(u64::MAX);
         let length = least.max(u64::from(self.variant) + 1).min(most).min(MAX_VALUES.into());
-        let items = (0..length).map(|_| self.value(items, depth + 1));
-        Value::Array(items.collect())
+        let mut list = Vec::new();
+        for _ in 0..length {
+            if self.is_full() {
+                break;
+            }
+            list.push(self.value(items, depth + 1));
+        }
+        Value::Array(list)
     }
 
     fn text(&mut self, schema: &Value) -> String {
@@ -203,7 +222,11 @@ mod tests {
         let same = json!({"items": {"const": text}, "minItems": 2_000});
         let chosen = json!({"items": {"enum": [text]}, "minItems": 2_000});
         let named = json!({"items": {"properties": {text: {}}}, "minItems": 2_000});
-        for schema in [endless, many, same, chosen, named] {
+        let members = (0..1_000).map(|number| (number.to_string(), json!({"$ref": "#/$defs/a"})));
+        let members: Map<_, _> = members.collect();
+        // Its deepest objects are one level above the largest depth.
+        let wide = json!({"$ref": "#/$defs/a", "$defs": {"a": {"properties": members}}});
+        for schema in [endless, many, same, chosen, named, wide] {
             let text = value(&schema, 1, 0).to_string();
             assert!(text.len() < 1_000_000, "{} bytes", text.len());
         }

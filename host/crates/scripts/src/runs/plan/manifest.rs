@@ -159,15 +159,20 @@ fn add(
     second: Option<&RehearsedCall>,
 ) {
     let Some(call) = first.or(second) else { return };
-    let other = first.and(second).unwrap_or(call);
-    let arguments = ExpectedArguments::between(&call.arguments, &other.arguments);
-    let written = ExpectedArguments::between(&call.written, &other.written);
+    let other = first.and(second);
+    let arguments = match other {
+        Some(other) => ExpectedArguments::between(&call.arguments, &other.arguments),
+        None => ExpectedArguments::alone(&call.arguments, &call.origins),
+    };
+    let written = match other {
+        Some(other) => ExpectedArguments::between(&call.written, &other.written),
+        None => ExpectedArguments::alone(&call.written, &call.origins),
+    };
     let mut treatment = call.treatment.clone();
-    treatment.add(&other.treatment);
-    let is_in_one = first.is_none() || second.is_none();
+    treatment.add(&other.unwrap_or(call).treatment);
     let same = planned.iter().position(|known| {
         // A call of one rehearsal alone is one more of those that depend on answers.
-        let is_like = is_in_one && known.permits(call);
+        let is_like = other.is_none() && known.permits(call);
         let is_equal = known.arguments == arguments && known.written == written;
         known.treatment == treatment && (is_like || is_equal)
     });
@@ -191,7 +196,7 @@ fn add(
     known.rehearsed[1] += usize::from(second.is_some());
     known.times = exact(known.rehearsed);
     known.add_flows(call, names);
-    known.add_flows(other, names);
+    known.add_flows(other.unwrap_or(call), names);
 }
 
 /// Returns the name of a tool in scripts.
@@ -326,6 +331,20 @@ mod tests {
         let names = BTreeMap::from([("a-x", "a.x".to_owned())]);
         let planned = planned([&[one], &[other]], &names);
         assert_eq!(json!(planned[0].flows), json!({"n": ["a.x", "b"]}));
+    }
+
+    #[test]
+    fn a_value_of_an_answer_varies_in_a_call_that_one_rehearsal_alone_makes() {
+        let [one, another] = [1, 2].map(|n| {
+            let tools = BTreeSet::from(["b".to_owned()]);
+            let origins = BTreeMap::from([("n".to_owned(), tools)]);
+            RehearsedCall { origins, ..call("a-x", json!({"n": n, "s": "k"})) }
+        });
+        let expected = json!([["a.x", {"s": "k"}, ["n"], null, [0, 2]]]);
+        assert_eq!(shown(&[], &[one.clone(), another]), expected);
+        let shown = plan(&[one], &[]);
+        assert_eq!(shown.calls[0].written, shown.calls[0].arguments);
+        assert_eq!(json!(shown.calls[0].flows), json!({"n": ["b"]}));
     }
 
     #[test]

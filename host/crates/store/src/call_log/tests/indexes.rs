@@ -42,6 +42,28 @@ async fn rare_rows_are_found_by_an_index_and_those_of_most_calls_by_their_time()
 }
 
 #[tokio::test]
+async fn of_one_key_or_name_no_more_rows_are_sorted_than_are_read() {
+    let home = TestHome::sqlite();
+    let database = home.open().await;
+    let sorts_all = "USE TEMP B-TREE FOR ORDER BY";
+    let one = vec!["x".to_owned()];
+    let several = vec!["x".to_owned(), "y".to_owned()];
+    for kind in [LogKind::Tools, LogKind::Models] {
+        for filter in [
+            LogFilter { keys: one.clone(), ..all() },
+            LogFilter { names: one.clone(), ..all() },
+            LogFilter { user_subject: Some("x".to_owned()), ..all() },
+        ] {
+            let plan = plan(&database, kind, filter.clone()).await;
+            assert!(!plan.contains(sorts_all), "{filter:?}: {plan}");
+        }
+        let filter = LogFilter { keys: several.clone(), ..all() };
+        let plan = plan(&database, kind, filter).await;
+        assert!(plan.contains(sorts_all), "so the text of the plan is known: {plan}");
+    }
+}
+
+#[tokio::test]
 async fn rows_of_a_file_whose_indexes_have_all_rows_are_kept_and_selected() {
     let home = TestHome::sqlite();
     let old = Connection::open(home.directory.path().join("airlock.db")).expect("opened");

@@ -42,6 +42,7 @@ fn kv() -> impl Strategy<Value = Step> {
         (owner.clone(), "[aB%\u{0}é]{0,1}", 1..5_u32)
             .prop_map(|(owner, prefix, limit)| Step::KvKeys { owner, prefix, limit }),
         (owner.clone(), owner).prop_map(|(from, to)| Step::KvTransfer { from, to }),
+        Just(Step::KvSweep),
     ]
 }
 

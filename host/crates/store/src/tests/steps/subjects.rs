@@ -26,6 +26,7 @@ pub(super) enum Step {
     KvDelete { owner: u8, key: String },
     KvKeys { owner: u8, prefix: String, limit: u32 },
     KvTransfer { from: u8, to: u8 },
+    KvSweep,
     Respond { owner: u8, id: u8, previous: Option<u8>, text: String },
     ReadResponse { owner: u8, id: u8 },
     DeleteResponse { owner: u8, id: u8 },
@@ -98,6 +99,7 @@ impl Step {
                 let to = if to == 0 { Holder::Everyone } else { Holder::Tenant(owner_id(to)) };
                 shown(database.transfer_kv("p\0", "s", from, to).await)
             }
+            Self::KvSweep => shown(database.remove_expired_kv().await),
             Self::KvSet { owner, .. }
             | Self::KvRead { owner, .. }
             | Self::KvDelete { owner, .. }

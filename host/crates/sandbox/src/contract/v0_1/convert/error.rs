@@ -23,19 +23,7 @@ pub(crate) fn error_for_guest(error: CallError) -> wit::ToolError {
     }
 }
 
-macro_rules! kinds {
-    ($($kind:ident)*) => {
-        impl From<wit::ErrorKind> for ErrorKind {
-            fn from(kind: wit::ErrorKind) -> Self {
-                match kind { $(wit::ErrorKind::$kind => Self::$kind,)* }
-            }
-        }
-
-        impl From<ErrorKind> for wit::ErrorKind {
-            fn from(kind: ErrorKind) -> Self {
-                match kind { $(ErrorKind::$kind => Self::$kind,)* }
-            }
-        }
-    };
-}
-kinds!(InvalidInput NotFound Conflict Denied AuthRequired RateLimited LimitReached Unavailable Unsupported Timeout Cancelled TooLarge Internal Other);
+same_variants!(wit::ErrorKind = ErrorKind {
+    InvalidInput NotFound Conflict Denied AuthRequired RateLimited LimitReached
+    Unavailable Unsupported Timeout Cancelled TooLarge Internal Other
+});

@@ -151,15 +151,8 @@ fn link_kv(linker: &mut Linker<State<PluginSide>>) -> wasmtime::Result<()> {
         "[method]store.set",
         |store: Store<'_, PluginSide>, (handle, key, value, if_version, ttl_ms): Set| {
             Box::new(async move {
-                let set = kv::set(
-                    store,
-                    handle,
-                    key,
-                    value,
-                    if_version,
-                    ttl_ms.map(Duration::from_millis),
-                )
-                .await?;
+                let ttl = ttl_ms.map(Duration::from_millis);
+                let set = kv::set(store, handle, key, value, if_version, ttl).await?;
                 Ok((set.map_err(|error| kv_error_for_guest(&error)),))
             })
         },
@@ -243,22 +236,13 @@ fn http_response_for_guest(response: egress::Response) -> HttpResponse {
 }
 
 fn http_error_for_guest(error: &egress::Error) -> HttpError {
-    let kind = match error.kind {
-        egress::ErrorKind::Denied => HttpErrorKind::Denied,
-        egress::ErrorKind::InvalidRequest => HttpErrorKind::InvalidRequest,
-        egress::ErrorKind::Dns => HttpErrorKind::Dns,
-        egress::ErrorKind::Connect => HttpErrorKind::Connect,
-        egress::ErrorKind::Tls => HttpErrorKind::Tls,
-        egress::ErrorKind::Timeout => HttpErrorKind::Timeout,
-        egress::ErrorKind::TooLarge => HttpErrorKind::TooLarge,
-        egress::ErrorKind::TooManyRedirects => HttpErrorKind::TooManyRedirects,
-        egress::ErrorKind::Protocol => HttpErrorKind::Protocol,
-        egress::ErrorKind::Unavailable => HttpErrorKind::Unavailable,
-        egress::ErrorKind::LimitReached => HttpErrorKind::LimitReached,
-        egress::ErrorKind::Other => HttpErrorKind::Other,
-    };
-    HttpError { kind, message: error.message.to_string(), request_sent: error.request_sent }
+    let egress::Error { kind, message, request_sent, .. } = error;
+    HttpError { kind: (*kind).into(), message: message.to_string(), request_sent: *request_sent }
 }
+
+same_variants!(egress::ErrorKind => HttpErrorKind {
+    Denied InvalidRequest Dns Connect Tls Timeout TooLarge TooManyRedirects Protocol Unavailable LimitReached Other
+});
 
 fn link_tools(linker: &mut Linker<State<PluginSide>>) -> wasmtime::Result<()> {
     let mut tools = linker.instance("airlock:host/tools@0.1.0")?;

@@ -1,5 +1,5 @@
-//! What a plugin returns from a call, as it is read: within the memory of its tenant, and on a blocking
-//! thread if its JSON is long.
+//! Reading of results and errors of plugins: within the memory of the tenant, and on a blocking thread if their
+//! JSON is long.
 
 use airlock_core::{
     threads,

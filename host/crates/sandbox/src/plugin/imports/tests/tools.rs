@@ -11,6 +11,7 @@ use airlock_core::{
         Admitted, Budget, CallGuards, Caller, Filter, FinishedCall, GuardedCall, ProposedCall,
         Provider, Source, View,
     },
+    threads,
     tool::{Allowlist, HostCode, Policy, Tool, ToolDefinition, ToolOutput},
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
@@ -42,25 +43,34 @@ pub(super) fn chain() -> Chain {
 
 /// Returns the same chain with guards.
 fn guarded(guards: Option<Arc<dyn CallGuards>>) -> Chain {
-    let client = ClientName::parse("far").expect("a name");
-    let tools: Vec<_> = ["a", "b", "c"]
-        .iter()
-        .map(|name| {
-            let definition = json!({
-                "name": name, "title": TITLE, "description": "A tool.", "inputSchema": {},
-                "annotations": {"hint": LONG},
-            });
-            let definition: ToolDefinition = serde_json::from_value(definition).expect("a tool");
-            Arc::new(Tool::adopt(&client, definition).expect("a good tool"))
-        })
-        .collect();
+    let tools: Vec<_> = ["a", "b", "c"].map(tool).map(Arc::new).into();
+    chain_of(&tools, guards)
+}
+
+fn far() -> ClientName {
+    ClientName::parse("far").expect("a name")
+}
+
+/// Returns a tool of the client `far`.
+fn tool(name: &str) -> Tool {
+    let definition = json!({
+        "name": name, "title": TITLE, "description": "A tool.", "inputSchema": {},
+        "annotations": {"hint": LONG},
+    });
+    let definition: ToolDefinition = serde_json::from_value(definition).expect("a tool");
+    Tool::adopt(&far(), definition).expect("a good tool")
+}
+
+/// Returns the chain of a call whose caller may use these tools of the client `far`.
+fn chain_of(tools: &[Arc<Tool>], guards: Option<Arc<dyn CallGuards>>) -> Chain {
+    let client = far();
     let policy =
         Policy { execute: Allowlist::All, auto_execute: Allowlist::All, ..Policy::default() };
     let provider: Arc<dyn Provider> = Arc::new(Echo);
     let source = Source {
         client: &client,
         policy: &policy,
-        tools: &tools,
+        tools,
         unaccepted: &std::collections::BTreeSet::new(),
         provider: &provider,
         is_server: false,
@@ -195,10 +205,21 @@ async fn the_list_has_the_slots_and_then_the_full_names_page_by_page() {
     assert_eq!(described, ("one".to_owned(), "far-b".to_owned()));
 }
 
+#[tokio::test]
+async fn the_list_has_the_full_name_of_a_tool_whose_name_on_the_wire_is_another_one() {
+    let mut bare = tool("a");
+    bare.name = ToolName::bare("a").expect("a good name");
+    let chain = chain_of(&[Arc::new(bare)], None);
+    assert_eq!(page_of(chain, None, 10).await, ("far-a".to_owned(), None));
+}
+
 async fn page(cursor: Option<&str>, limit: u32) -> (String, Option<String>) {
-    let listed = with(grants(), Some(chain()), None, async |mut store| {
-        tools::list(&mut store, cursor, limit)
-    });
+    page_of(chain(), cursor, limit).await
+}
+
+async fn page_of(chain: Chain, cursor: Option<&str>, limit: u32) -> (String, Option<String>) {
+    let listed =
+        with(grants(), Some(chain), None, async |mut store| tools::list(&mut store, cursor, limit));
     let page = listed.await.expect("it ends well").expect("it is permitted");
     let names: Vec<_> = page.items.iter().map(|item| item.name.clone()).collect();
     (names.join(" "), page.next)
@@ -310,4 +331,23 @@ async fn a_guest_yields_after_each_decision_about_a_guarded_call() {
         refused.await
     });
     assert!(refused.await.expect("it ends well").is_err());
+}
+
+#[tokio::test]
+async fn long_arguments_wait_for_a_blocking_thread() {
+    // Refused: such a call does not wait for its tool.
+    let twice = format!(r#"{{"a":"{}","a":1}}"#, "x".repeat(threads::INLINE_BYTES));
+    let chain = chain();
+    let held = threads::occupy(chain.tenant()).await;
+    let refused = with(grants(), Some(chain), None, async |store| {
+        let mut called = pin!(tools::call(store, request("one", &twice)));
+        // Several polls: arguments that were read here would yield once, after the first.
+        for _ in 0..3 {
+            assert!(called.as_mut().now_or_never().is_none(), "it waits for a thread");
+        }
+        drop(held);
+        called.await
+    });
+    let refused = refused.await.expect("it ends well").expect_err("a key is there twice");
+    assert_eq!(refused.code(), HostCode::BadArguments);
 }

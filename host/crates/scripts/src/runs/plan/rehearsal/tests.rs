@@ -8,7 +8,7 @@ use crate::tests::{BUDGET, Counting, open_policy, publish};
 use airlock_catalog::Catalog;
 use airlock_core::{
     door::{Caller, Filter},
-    tool::{Allowlist, Policy},
+    tool::{Exclusions, Policy},
 };
 
 /// Returns the calls of a rehearsal of a script that may call `clock.now` and `bank.pay`, which two operators approve.
@@ -16,7 +16,8 @@ fn rehearsed(catalog: &Catalog) -> RehearsedCalls {
     let schema = json!({"properties": {"text": {"type": "string"}}});
     let tools = json!([{"name": "now", "inputSchema": schema}]);
     publish(catalog, "clock", open_policy(true), &tools);
-    let twice = Policy { approve_twice: Allowlist::All, ..open_policy(true) };
+    let all = Exclusions::parse(&["*"]).expect("a good list");
+    let twice = Policy { approve_twice: all, ..open_policy(true) };
     publish(catalog, "bank", twice, &json!([{"name": "pay", "inputSchema": {}}]));
     let view = catalog.snapshot().view(&Filter::none(), None);
     let caller = Caller::new(view, Origin::Caller, BUDGET);
