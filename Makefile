@@ -96,9 +96,10 @@ docs-links: wasm
 
 # For embedding programs, whose builds have none of the features: no command line, and a store and a client of MCP servers without
 # PostgreSQL and Docker. The second package keeps the features of other crates as they are, or the engine would be checked once more.
+# The crate that runs scripts alone has another engine, without plugins, in a directory that can be deleted.
 lint-library: wasm
 	cargo clippy --package airlock --package airlock-test-features --lib --no-default-features -- -D warnings
-	cargo clippy --package airlock-runner --package airlock-test-features --lib -- -D warnings
+	cargo clippy --package airlock-runner --lib --no-default-features --target-dir $(TARGET_DIR)/runner -- -D warnings
 
 lint: lint-gateway lint-library docs-links ## checks format and lints; a warning is an error
 	@set -e; for manifest in $(WORKSPACES); do \
