@@ -1,4 +1,4 @@
-//! What the macros of `airlock-strings` define, as it would be written without them.
+//! Definitions of the macros of `airlock-strings`, as they would be written without them.
 
 use syn::{
     Attribute, Ident, Index, Item, ItemEnum, ItemImpl, Token, Variant, Visibility, braced,

@@ -37,7 +37,7 @@ pub(super) struct Callable<'c> {
     /// Tools by component; `None` if they are not known.
     embedded: BTreeMap<&'c Path, Option<Vec<ToolDefinition>>>,
     lock_file: Option<&'c Path>,
-    /// What the lock file has about plugins, once it was needed.
+    /// Plugins of the lock file, once they were needed.
     lock: OnceCell<Option<Lock>>,
 }
 

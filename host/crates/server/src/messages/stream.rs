@@ -255,8 +255,8 @@ mod tests {
             let room = room_of(&chunk);
             let (mut translation, _charge) = translation(usize::MAX);
             let events = translation.write(chunk.into_deltas()).expect("events");
-            let bytes = |event: &Object| object_weight(event) + events::object(event).len();
-            let taken: usize = events.iter().map(bytes).sum();
+            let taken: usize =
+                events.iter().map(|event| object_weight(event) + events::object(event).len()).sum();
             assert!(taken <= room, "{taken} of {room}: {delta}");
         }
     }
